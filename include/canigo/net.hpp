@@ -1,0 +1,11 @@
+#pragma once
+
+// Asio has no forward-declaration header and names the namespace only where something is declared.
+#include <asio/any_io_executor.hpp>
+
+namespace canigo {
+
+/// Asio, whichever flavour the library is built on: the one place that names it.
+namespace net = ::asio;
+
+} // namespace canigo
