@@ -1,0 +1,77 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+
+namespace canigo {
+
+/// Everything that can end an operation of this library other than success and cancellation.
+///
+/// Cancellation is always Asio's `operation_aborted`, and no code here compares equal to
+/// `std::errc::operation_canceled`: whoever asks "was I cancelled?" gets a clean answer.
+enum class errc {
+  /// The queue holds `queue_limit` waiters already. Equals std::errc::resource_unavailable_try_again.
+  queue_full = 1,
+  /// Dropped from a full queue in favour of a newcomer. Equals std::errc::resource_unavailable_try_again.
+  evicted,
+  /// The deadline or timeout passed. Equals std::errc::timed_out.
+  timed_out,
+  /// The deadline lies before the earliest possible grant, so it was not waited for. Equals
+  /// std::errc::timed_out.
+  deadline_unreachable,
+  /// The object was stopped or destroyed.
+  stopped,
+  /// A priority class outside 0 … priorities-1. Equals std::errc::invalid_argument.
+  invalid_priority,
+  /// An argument outside its range; the text names the field, the value and the range. Equals
+  /// std::errc::invalid_argument.
+  invalid_argument,
+  /// More tokens or permits than could ever be there at once. Equals std::errc::value_too_large.
+  too_large,
+  /// A lease ran out while its holder was still at work.
+  lease_lost,
+  /// The store behind a shared limit or queue can't be reached, so nothing was admitted.
+  store_unavailable,
+  /// The circuit breaker is open. Equals std::errc::resource_unavailable_try_again.
+  circuit_open,
+  /// Every attempt the retry policy allows has failed.
+  attempts_exhausted,
+  /// No memory to wait with; nothing was consumed. Equals std::errc::not_enough_memory.
+  not_enough_memory,
+};
+
+/// The category "canigo".
+const std::error_category& error_category() noexcept;
+
+/// The code as `std::error_code`, so that `ec = errc::stopped` and `ec == errc::stopped` work.
+std::error_code make_error_code(errc code) noexcept;
+
+namespace detail {
+
+/// Throws std::system_error whose text reads "field is value; allowed: range".
+///
+/// A long value is shortened, and bytes that a terminal would not show are replaced by '?'.
+[[noreturn]] void throw_invalid(std::string_view field, std::string_view value,
+                                std::string_view allowed, errc code = errc::invalid_argument);
+
+/// The same for a time span, shown in its largest exact unit.
+[[noreturn]] void throw_invalid(std::string_view field, duration value, std::string_view allowed,
+                                errc code = errc::invalid_argument);
+
+/// The same for a number.
+template <typename Number>
+  requires std::is_arithmetic_v<Number>
+[[noreturn]] void throw_invalid(std::string_view field, Number value, std::string_view allowed,
+                                errc code = errc::invalid_argument) {
+  throw_invalid(field, std::string_view{std::to_string(value)}, allowed, code);
+}
+
+}  // namespace detail
+}  // namespace canigo
+
+template <>
+struct std::is_error_code_enum<canigo::errc> : std::true_type {};

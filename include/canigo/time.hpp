@@ -1,0 +1,23 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <type_traits>
+
+namespace canigo {
+
+/// A span of time. The library counts in whole nanoseconds and never rounds a deadline.
+using duration = std::chrono::nanoseconds;
+
+/// An instant of the monotonic clock. `time_point::max()` means "never" where a deadline is asked for.
+using time_point = std::chrono::steady_clock::time_point;
+
+static_assert(std::is_same_v<time_point::duration, duration>,
+              "canigo needs a steady clock that counts in nanoseconds");
+
+/// The duration in the largest unit that holds it exactly: "3s", "1500ms", "2h", "-5us", "0s".
+///
+/// Allocates: the string.
+std::string to_string(duration span);
+
+}  // namespace canigo

@@ -1,0 +1,37 @@
+#include "canigo/detail/mutex.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace canigo::detail {
+namespace {
+
+inline void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  asm volatile("yield");
+#endif
+}
+
+// A section lasts well below a microsecond: a holder that runs is gone within `spins`. One that does
+// not run needs a core, which it gets from a yield if ours will do, and from a sleep if its priority is lower.
+constexpr int spins = 100;
+constexpr int yields = 16;
+constexpr std::chrono::microseconds nap{50};
+
+}  // namespace
+
+void mutex::lock_slowly() noexcept {
+  for (int i = 0; i < spins; ++i) {
+    if (try_lock()) return;
+    relax();
+  }
+  for (int i = 0; i < yields; ++i) {
+    if (try_lock()) return;
+    std::this_thread::yield();
+  }
+  while (!try_lock()) std::this_thread::sleep_for(nap);
+}
+
+}  // namespace canigo::detail
