@@ -1,0 +1,84 @@
+#pragma once
+
+#include "canigo/detail/int128.hpp"
+#include "canigo/time.hpp"
+
+#include <concepts>
+#include <cstdint>
+#include <fmt/core.h>
+#include <numeric>
+#include <string>
+#include <string_view>
+
+namespace canigo {
+
+/// So many tokens per period, exactly: a ratio of two integers, never a floating-point number.
+///
+/// From one token per nanosecond down to one per 292 years. It remembers how it was written: `rate{10, 3s}`
+/// prints "10/3s", although it equals `rate{20, 6s}`.
+class rate {
+ public:
+  /// `tokens` per `period`.
+  ///
+  /// Errors: errc::invalid_argument if `tokens` < 1, `period` < 1ns or `tokens` > `period` in nanoseconds.
+  constexpr rate(std::integral auto tokens, duration period)
+      : tokens_(static_cast<std::int64_t>(tokens)), period_(period) {
+    if (tokens_ < 1 || period_.count() < tokens_) reject(tokens_, period_);
+  }
+
+  static constexpr rate per_second(std::integral auto tokens) {
+    return {tokens, std::chrono::seconds{1}};
+  }
+  static constexpr rate per_minute(std::integral auto tokens) {
+    return {tokens, std::chrono::minutes{1}};
+  }
+  static constexpr rate per_hour(std::integral auto tokens) {
+    return {tokens, std::chrono::hours{1}};
+  }
+  static constexpr rate per_day(std::integral auto tokens) {
+    return {tokens, std::chrono::hours{24}};
+  }
+
+  /// Reads "tokens/period": "5/s", "10/3s", "1000/1h", with ns, us, ms, s, m, h or d.
+  ///
+  /// Whole numbers only. Spaces and tabs are allowed around the text, not inside it.
+  ///
+  /// Errors: errc::invalid_argument; the text quotes what was read and says what was expected where.
+  static rate parse(std::string_view text);
+
+  /// As written.
+  constexpr std::int64_t tokens() const noexcept { return tokens_; }
+  constexpr duration period() const noexcept { return period_; }
+
+  /// The same rate in lowest terms: 10/3s is 1/300ms.
+  constexpr rate reduced() const noexcept {
+    const std::int64_t divisor = std::gcd(tokens_, period_.count());
+    return {tokens_ / divisor, period_ / divisor};
+  }
+
+  /// How long `tokens` take, rounded up to the nanosecond; duration::max() if longer than that.
+  duration time_for(std::uint64_t tokens) const noexcept;
+
+  /// By value: 10/2s equals 5/s.
+  friend constexpr bool operator==(const rate& a, const rate& b) noexcept {
+    return detail::int128{a.tokens_} * b.period_.count() ==
+           detail::int128{b.tokens_} * a.period_.count();
+  }
+
+ private:
+  [[noreturn]] static void reject(std::int64_t tokens, duration period);
+
+  std::int64_t tokens_;
+  duration period_;
+};
+
+/// "10/3s"; "5/s" for a period of one unit. `rate::parse` reads it back.
+std::string to_string(const rate& value);
+
+}  // namespace canigo
+
+/// "{}" prints as `to_string` does; width, fill and alignment as for text.
+template <>
+struct fmt::formatter<canigo::rate> : fmt::formatter<fmt::string_view> {
+  fmt::format_context::iterator format(const canigo::rate& value, fmt::format_context& context) const;
+};
