@@ -1,0 +1,67 @@
+#pragma once
+
+#include "canigo/detail/int128.hpp"
+#include "canigo/time.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace canigo {
+
+/// How long things took: a count per bucket of time, fixed in size, cheap enough to record every wait.
+///
+/// Four buckets per power of two, from 1 µs to 19 hours, as HdrHistogram's with two significant bits. A quantile is never
+/// below the true one and at most 25 % above it (or 256 ns, whichever is more). What took longer than 19 hours is
+/// told apart only by max().
+///
+/// Threads: none; its owner holds a lock. Allocates: never; 1.2 KiB, and a value that copies.
+class wait_histogram {
+ public:
+  /// Counts one. A negative time counts as zero.
+  void record(duration waited) noexcept {
+    waited = std::max(waited, duration::zero());
+    ++counts_[bucket_of(waited)];
+    ++count_;
+    sum_ += static_cast<std::uint64_t>(waited.count());
+    max_ = std::max(max_, waited);
+  }
+
+  /// Adds all that `other` has counted.
+  void merge(const wait_histogram& other) noexcept;
+
+  std::uint64_t count() const noexcept { return count_; }
+  duration max() const noexcept { return max_; }
+
+  /// All of it together; in floating-point seconds, as 100,000 waiters wait 292 years in a day.
+  std::chrono::duration<double> sum() const noexcept {
+    return std::chrono::duration<double, std::nano>{static_cast<double>(sum_)};
+  }
+
+  /// The time that a share `p` of the counted did not exceed: quantile(0.99). The upper edge of its bucket, but
+  /// no more than max(). Zero if nothing was counted. `p` outside 0 … 1 counts as the nearer end, NaN as 0.
+  duration quantile(double p) const noexcept;
+
+ private:
+  // Times are counted in units of 256 ns. Four buckets of one unit, then four for each power of two.
+  static constexpr unsigned unit_bits = 8;
+  static constexpr unsigned octaves = 36;
+  static constexpr std::size_t buckets = 4 + 4 * octaves;
+
+  static std::size_t bucket_of(duration waited) noexcept {
+    const std::uint64_t units = static_cast<std::uint64_t>(waited.count()) >> unit_bits;
+    if (units < 4) return units;
+    const auto octave = static_cast<unsigned>(std::bit_width(units)) - 2;
+    return std::min<std::size_t>(4 * octave + ((units >> (octave - 1)) & 3), buckets - 1);
+  }
+
+  std::array<std::uint64_t, buckets> counts_{};
+  detail::uint128 sum_ = 0;
+  std::uint64_t count_ = 0;
+  duration max_{0};
+};
+
+}  // namespace canigo
