@@ -192,6 +192,24 @@ TEST_CASE("with ageing, a waiter rises by one class per interval waited", "[wait
   CHECK(drain(queue, start + 22s) == std::vector<waiter*>{&middle, &late});
 }
 
+TEST_CASE("the next promotion is the instant at which the front may change by waiting alone", "[wait_queue]") {
+  wait_queue queue{3, 10s};
+  waiter first{0}, second{1}, third{2};
+  CHECK(queue.next_promotion(start) == time_point::max());
+  queue.push(first, start);
+  CHECK(queue.next_promotion(start) == time_point::max());
+  queue.push(third, start + 1s);
+  queue.push(second, start + 4s);
+  CHECK(queue.next_promotion(start + 4s) == start + 11s);
+  CHECK(queue.next_promotion(start + 11s) == start + 14s);
+  CHECK(queue.next_promotion(start + 14s) == start + 21s);
+  CHECK(queue.next_promotion(start + 21s) == time_point::max());
+  CHECK(queue.first_of_most_important() == &first);
+  queue.remove(first);
+  CHECK(queue.first_of_most_important() == &second);
+  CHECK(wait_queue{3}.next_promotion(start) == time_point::max());
+}
+
 TEST_CASE("O3: with ageing, nobody of a later arrival overtakes after (classes - 1) intervals", "[wait_queue]") {
   wait_queue queue{3, 1s};
   waiter patient{2};

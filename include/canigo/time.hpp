@@ -15,6 +15,13 @@ using time_point = std::chrono::steady_clock::time_point;
 static_assert(std::is_same_v<time_point::duration, duration>,
               "canigo needs a steady clock that counts in nanoseconds");
 
+/// `t + d`, stopping at the ends of time.
+constexpr time_point saturating_add(time_point t, duration d) noexcept {
+  if (d > duration::zero() && t > time_point::max() - d) return time_point::max();
+  if (d < duration::zero() && t < time_point::min() - d) return time_point::min();
+  return t + d;
+}
+
 /// The duration in the largest unit that holds it exactly: "3s", "1500ms", "2h", "-5us", "0s".
 ///
 /// Allocates: the string.

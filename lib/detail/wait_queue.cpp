@@ -116,7 +116,20 @@ void wait_queue::remove(wait_node& node) noexcept {
 wait_node* wait_queue::front(time_point now) noexcept {
   if (size_ == 0) return nullptr;
   if (ageing_ != duration::max()) return front_by_age(now);
-  return at(waiting_.first()).head;
+  return first_of_most_important();
+}
+
+// Only heads are in the choice, so only their promotions can change it.
+time_point wait_queue::next_promotion(time_point now) const noexcept {
+  time_point next = time_point::max();
+  if (size_ == 0 || ageing_ == duration::max()) return next;
+  for (int index = waiting_.first(); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1)) {
+    const wait_node& head = *at(index).head;
+    if (effective_class(head, now) == 0) continue;
+    const std::uint64_t into_step = span(head.since_, now) % static_cast<std::uint64_t>(ageing_.count());
+    next = std::min(next, saturating_add(now, ageing_ - duration{static_cast<std::int64_t>(into_step)}));
+  }
+  return next;
 }
 
 // The head of a class has waited longest in it, so the choice is among heads. A head of class c beats the best so far

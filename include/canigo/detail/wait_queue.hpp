@@ -70,6 +70,14 @@ class wait_queue {
   /// Who goes next, or nullptr. O(1) without ageing; else O(classes that have waiters), at most.
   wait_node* front(time_point now) noexcept;
 
+  /// The first arrival of the most important class, ageing aside, or nullptr. O(1).
+  wait_node* first_of_most_important() const noexcept {
+    return size_ == 0 ? nullptr : at(waiting_.first()).head;
+  }
+
+  /// When front() may be another one although nobody came or left; max if never. O(classes that have waiters).
+  time_point next_promotion(time_point now) const noexcept;
+
   /// The one that arrived first of all, or nullptr. O(classes that have waiters).
   wait_node* oldest() const noexcept;
 
