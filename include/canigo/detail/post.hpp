@@ -1,0 +1,86 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/strand.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace canigo::detail {
+
+/// Room for one operation that is posted again and again, so that posting it needs no allocation and can't fail.
+template <std::size_t Size>
+class fixed_memory {
+ public:
+  void* take(std::size_t size) noexcept {
+    if (size > Size || in_use_.exchange(true, std::memory_order_acquire)) return nullptr;
+    return storage_;
+  }
+
+  bool give_back(void* p) noexcept {
+    if (p != storage_) return false;
+    in_use_.store(false, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  alignas(std::max_align_t) std::byte storage_[Size];
+  std::atomic<bool> in_use_{false};
+};
+
+/// An allocator over a fixed_memory; what does not fit comes from the heap.
+template <class T, std::size_t Size>
+class fixed_allocator {
+ public:
+  using value_type = T;
+  template <class U>
+  struct rebind {
+    using other = fixed_allocator<U, Size>;
+  };
+
+  explicit fixed_allocator(fixed_memory<Size>& memory) noexcept : memory_{&memory} {}
+  template <class U>
+  fixed_allocator(const fixed_allocator<U, Size>& other) noexcept : memory_{other.memory_} {}
+
+  T* allocate(std::size_t n) {
+    void* p = memory_->take(n * sizeof(T));
+    return static_cast<T*>(p != nullptr ? p : ::operator new(n * sizeof(T)));
+  }
+  void deallocate(T* p, std::size_t) noexcept {
+    if (!memory_->give_back(p)) ::operator delete(p);
+  }
+
+  template <class U>
+  bool operator==(const fixed_allocator<U, Size>& other) const noexcept {
+    return memory_ == other.memory_;
+  }
+
+ private:
+  template <class, std::size_t>
+  friend class fixed_allocator;
+  fixed_memory<Size>* memory_;
+};
+
+/// Posts to the concrete executor inside `executor` where it is one we know.
+///
+/// Asio's any_executor allocates for every function it is handed and does not ask the function's allocator; the
+/// executor of an io_context does.
+template <class Function>
+void post(const net::any_io_executor& executor, Function&& function) {
+  if (const auto* io = executor.target<net::io_context::executor_type>()) {
+    net::post(*io, std::forward<Function>(function));
+  } else {
+    net::post(executor, std::forward<Function>(function));
+  }
+}
+
+/// The executor of the io_context below a strand; any other executor as it is.
+net::any_io_executor context_executor(const net::any_io_executor& executor);
+
+}  // namespace canigo::detail

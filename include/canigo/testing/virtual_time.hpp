@@ -1,0 +1,48 @@
+#pragma once
+
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <cstddef>
+
+namespace canigo::testing {
+
+/// Time that passes only when it is told to: hours in microseconds, in the same order every time.
+///
+/// Make one before the first canigo object on the io_context. Everything of canigo that waits on this context then waits
+/// in virtual time; Asio's own timers and sockets do not.
+///
+///     net::io_context io;
+///     testing::virtual_time time{io};
+///     net::co_spawn(io, code_under_test(), net::detached);
+///     time.run_for(1h);
+///
+/// Threads: the one that runs the io_context through this.
+class virtual_time {
+ public:
+  /// Throws std::system_error, errc::invalid_argument, if the time of `context` is in use already.
+  explicit virtual_time(net::io_context& context, time_point start = time_point{});
+  virtual_time(const virtual_time&) = delete;
+  virtual_time& operator=(const virtual_time&) = delete;
+
+  time_point now() const noexcept { return clock_.now(); }
+  duration elapsed() const noexcept { return now() - start_; }
+
+  /// Runs handlers; when none is ready, jumps to the next deadline; returns when nothing is left of either.
+  /// The number of handlers that were run. What a handler throws comes out here.
+  std::size_t run();
+  /// The same up to and including `t`, where the time then stands.
+  std::size_t run_until(time_point t);
+  std::size_t run_for(duration d) { return run_until(now() + d); }
+  /// Runs the handlers that are ready now, and those they make ready, with the time standing still.
+  std::size_t poll();
+
+ private:
+  net::io_context& context_;
+  time_source_control clock_;
+  time_point start_;
+};
+
+}  // namespace canigo::testing

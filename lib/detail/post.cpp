@@ -1,0 +1,13 @@
+#include "canigo/detail/post.hpp"
+
+namespace canigo::detail {
+
+net::any_io_executor context_executor(const net::any_io_executor& executor) {
+  if (const auto* s = executor.target<net::strand<net::io_context::executor_type>>()) return s->get_inner_executor();
+  if (const auto* s = executor.target<net::strand<net::any_io_executor>>()) {
+    return context_executor(s->get_inner_executor());
+  }
+  return executor;
+}
+
+}  // namespace canigo::detail

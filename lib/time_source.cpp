@@ -1,0 +1,171 @@
+#include "canigo/time_source.hpp"
+
+#include "canigo/error.hpp"
+
+#include <memory>
+#include <mutex>
+
+namespace canigo {
+
+net::execution_context::id time_source::id;
+
+struct time_source::on_timer {
+  using allocator_type = detail::fixed_allocator<void, 128>;
+  allocator_type get_allocator() const noexcept { return allocator_type{source->wait_memory_}; }
+  void operator()(std::error_code = {}) const noexcept { source->timer_fired(); }
+  time_source* source;
+};
+
+struct time_source::on_quiet {
+  using allocator_type = detail::fixed_allocator<void, 128>;
+  allocator_type get_allocator() const noexcept { return allocator_type{source->quiet_memory_}; }
+  void operator()() const noexcept { source->let_go_when_quiet(); }
+  time_source* source;
+};
+
+time_source::time_source(net::execution_context& context)
+    : service{context}, wheel_{std::chrono::steady_clock::now()} {}
+
+time_source::~time_source() = default;
+
+time_source& time_source::of(const net::any_io_executor& executor) {
+  auto& source = net::use_service<time_source>(net::query(executor, net::execution::context));
+  source.attach(executor);
+  return source;
+}
+
+void time_source::attach(const net::any_io_executor& executor) {
+  const std::lock_guard lock{mutex_};
+  if (!timer_ && !is_shut_down_) timer_.emplace(detail::context_executor(executor));
+}
+
+bool time_source::arm(deadline& d, time_point when) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (is_shut_down_) return false;
+  if (d.linked()) wheel_.remove(d);
+  wheel_.insert(d, when);
+  if (!is_virtual_) wake_by_next();
+  return true;
+}
+
+bool time_source::cancel(deadline& d) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (!d.linked()) return false;
+  wheel_.remove(d);
+  // A timer left armed would keep run() from returning; one cancelled at once would cost 1 µs in a loop that arms again
+  // straight away. So the loop gets one more turn to do so.
+  if (wheel_.empty() && waiting_ && !retiming_ && !quieting_) {
+    quieting_ = true;
+    try {
+      detail::post(timer_->get_executor(), on_quiet{this});
+    } catch (...) {
+      quieting_ = false;
+      retiming_ = true;
+      timer_->cancel();
+    }
+  }
+  return true;
+}
+
+bool time_source::idle() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return wheel_.empty();
+}
+
+void time_source::wake_by_next() noexcept {
+  const time_point next = wheel_.next();
+  if (!waiting_) {
+    waiting_ = true;
+    wake_at_ = next;
+    if (next <= now() && wake_by_post()) return;
+    timer_->expires_at(next);
+    timer_->async_wait(on_timer{this});
+  } else if (next < wake_at_ && !retiming_) {
+    // One wait is out at any time, so its memory can be fixed: the cancelled one starts the next.
+    retiming_ = true;
+    timer_->cancel();
+  }
+}
+
+bool time_source::wake_by_post() noexcept {
+  // An expired timer takes a turn through the reactor: 4 µs where a post takes 25 ns.
+  try {
+    detail::post(timer_->get_executor(), on_timer{this});
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+void time_source::timer_fired() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    waiting_ = false;
+    retiming_ = false;
+    wake_at_ = time_point::max();
+  }
+  fire(now());
+  const std::lock_guard lock{mutex_};
+  if (!wheel_.empty()) wake_by_next();
+}
+
+void time_source::let_go_when_quiet() noexcept {
+  const std::lock_guard lock{mutex_};
+  quieting_ = false;
+  if (wheel_.empty() && waiting_ && !retiming_) {
+    retiming_ = true;
+    timer_->cancel();
+  }
+}
+
+void time_source::fire(time_point now) noexcept {
+  for (;;) {
+    deadline* d = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      d = static_cast<deadline*>(wheel_.pop(now));
+    }
+    if (d == nullptr) return;
+    d->function_(*d, due::expired);
+  }
+}
+
+void time_source::shutdown() {
+  {
+    const std::lock_guard lock{mutex_};
+    is_shut_down_ = true;
+  }
+  for (;;) {
+    deadline* d = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      d = static_cast<deadline*>(wheel_.pop(time_point::max()));
+    }
+    if (d == nullptr) break;
+    d->function_(*d, due::shutdown);
+  }
+  timer_.reset();
+}
+
+time_source_control::time_source_control(net::execution_context& context, time_point start)
+    : source_{net::use_service<time_source>(context)} {
+  if (source_.timer_ || source_.is_virtual_) {
+    detail::throw_invalid("context", "in use by a canigo object", "one without, so that all see the same time");
+  }
+  source_.is_virtual_ = true;
+  std::destroy_at(&source_.wheel_);
+  std::construct_at(&source_.wheel_, start);
+  source_.virtual_now_ = start.time_since_epoch().count();
+}
+
+time_point time_source_control::next() const noexcept {
+  const std::lock_guard lock{source_.mutex_};
+  return source_.wheel_.empty() ? time_point::max() : source_.wheel_.next();
+}
+
+void time_source_control::advance(time_point now) noexcept {
+  if (now > source_.now()) source_.virtual_now_ = now.time_since_epoch().count();
+  source_.fire(source_.now());
+}
+
+}  // namespace canigo
