@@ -1,0 +1,254 @@
+#pragma once
+
+#include "canigo/detail/context_service.hpp"
+#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/supplies.hpp"
+#include "canigo/detail/suspend.hpp"
+#include "canigo/detail/wait_queue.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/queue_stats.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/error.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace canigo::detail {
+
+class admission;
+
+/// How a request ended or goes on: 0 granted, above an errc, below one of these.
+enum class outcome : int {
+  granted = 0,
+  aborted = -1,          ///< cancelled
+  must_wait = -2,        ///< not now: enter the queue
+  granted_by_post = -3,  ///< granted, but the event loop is due for a turn first
+};
+
+constexpr outcome to_outcome(errc code) noexcept { return static_cast<outcome>(code); }
+
+inline std::error_code to_error_code(outcome o) noexcept {
+  if (o == outcome::granted) return {};
+  if (o == outcome::aborted) return net::error::operation_aborted;
+  return make_error_code(static_cast<errc>(o));
+}
+
+/// A request that waits, with its caller.
+class waiter : public suspended, public wait_node {
+ public:
+  waiter(admission& home, bool at_home, bool holds_work) noexcept
+      : home_{&home}, at_home_{at_home}, holds_work_{holds_work} {}
+
+  void request_cancel() noexcept;
+  void abandon() noexcept;
+  const net::any_io_executor& home_executor() const noexcept;
+
+ protected:
+  ~waiter() = default;
+
+  /// The deadline of a request that has one.
+  struct limit : deadline {
+    explicit limit(waiter& w) noexcept;
+    waiter* owner;
+  };
+  void use(limit& l) noexcept { limit_ = &l; }
+  outcome take_outcome() noexcept;
+
+  admission* home_;
+
+ private:
+  friend class admission;
+  enum class state : std::uint8_t {
+    fresh,
+    queued,
+    awaiting_limit,  // ended, but its deadline is being called just now: that call hands it over
+    ending,          // on its way to its executor
+  };
+
+  limit* limit_ = nullptr;
+  outcome outcome_ = outcome::granted;
+  state state_ = state::fresh;
+  const bool at_home_;     // completes on the executor of the admission
+  const bool holds_work_;  // the admission keeps the loop running for it
+};
+
+/// A waiter whose handler takes an error code.
+class plain_waiter : public waiter {
+ public:
+  using waiter::waiter;
+  using results = std::tuple<std::error_code>;
+  results take_results() noexcept { return {to_error_code(take_outcome())}; }
+  static results failed(errc code) noexcept { return {make_error_code(code)}; }
+};
+
+/// The same, for a request with a deadline.
+template <class Base>
+class limited_waiter : public Base {
+ public:
+  template <class... Args>
+  explicit limited_waiter(Args&&... args) : Base(std::forward<Args>(args)...), limit_{*this} {
+    this->use(limit_);
+  }
+
+ private:
+  typename Base::limit limit_;
+};
+
+struct admission_options {
+  int priorities = 1;
+  std::size_t queue_limit = 100'000;
+  overflow on_overflow = overflow::reject_new;
+  duration ageing = duration::max();
+};
+
+/// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
+///
+/// One lock guards all of it and is never held while anything outside runs. A request is bound to a grant at the instant
+/// that makes it possible, and then only delivered: through a drain of all that are ready, of which at most a few are
+/// posted to the object's own executor, or through a post to the waiter's executor where it has another.
+///
+/// Lives as long as anything refers to it: its handle, permits, deliveries under way.
+class admission final : private context_member {
+ public:
+  /// The handle's reference is the caller's to release with close().
+  static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options);
+  /// Ends every waiter with `stopped` and gives up the handle's reference.
+  void close() noexcept;
+
+  void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release_ref() noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+  }
+
+  /// Grants `r` if that is possible without waiting and without overtaking anyone.
+  outcome try_enter(const request& r) noexcept;
+  /// The same for a coroutine, which must pass through the event loop now and then.
+  outcome try_enter_in_turn(const request& r) noexcept;
+  /// Lets `w` wait for `r`. Ends by a post, always.
+  void enter(waiter& w, const request& r) noexcept;
+  /// Delivers to `w` what was decided without it, by a post.
+  void deliver(waiter& w, const request& r, outcome o) noexcept;
+  void cancel(waiter& w) noexcept;
+
+  /// Changes the supplies in one step with the queue; who can go then goes. A change that throws changes nothing.
+  template <class Function>
+  void change_supplies(Function&& f) {
+    const change c{*this};
+    if (context_gone_) return;
+    const time_point now = time_->now();
+    f(supplies_, now);
+    pump(now);
+  }
+  void release(std::uint64_t tokens) noexcept;
+
+  void pause_until(time_point t) noexcept;
+  void resume() noexcept { pause_until(time_point::min()); }
+  void stop() noexcept;
+  duration estimate(const request& r) const;
+  /// Fills in what became of the requests, and shows `f` the supplies of the same moment.
+  template <class Function>
+  void stats(queue_stats& s, Function&& f) const {
+    s.classes.resize(static_cast<std::size_t>(priorities_));
+    const std::lock_guard lock{mutex_};
+    read_counts(s);
+    if (!context_gone_) f(supplies_, time_->now());
+  }
+  std::size_t waiting() const noexcept;
+
+  const net::any_io_executor& executor() const noexcept { return executor_; }
+  /// Throws what `r` has wrong, naming it; returns otherwise.
+  void check(const request& r) const;
+
+ private:
+  friend class waiter;
+  /// Holds the lock; what was decided under it is carried out after it.
+  class change {
+   public:
+    explicit change(admission& a) noexcept : admission_{a} { a.mutex_.lock(); }
+    change(const change&) = delete;
+    change& operator=(const change&) = delete;
+    ~change() { admission_.unlock_and_hand_over(); }
+
+   private:
+    admission& admission_;
+  };
+  struct wake_up : deadline {
+    explicit wake_up(admission& a) noexcept;
+    admission* owner;
+  };
+  struct drain final : suspended {
+    drain(admission& a, std::uint8_t b) noexcept;
+    void resume() override;
+    void post() override;
+    void destroy() noexcept override;
+    admission* owner;
+    const std::uint8_t bit;  // of drains_out_
+    fixed_memory<160> memory;
+  };
+
+  admission(const net::any_io_executor& executor, supplies s, const admission_options& options);
+  ~admission() = default;
+  void destroy() noexcept;
+  void context_shutdown() noexcept override;
+
+  outcome refusal(const request& r, time_point now) const noexcept;
+  outcome try_enter_locked(const request& r, time_point now) noexcept;
+  bool make_room(int priority) noexcept;
+  void finish(waiter& w, outcome o) noexcept;
+  void ready(waiter& w) noexcept;
+  void pump(time_point now) noexcept;
+  void wake_at(time_point when) noexcept;
+  void read_counts(queue_stats& s) const noexcept;
+  void count_grant(int priority, duration waited) noexcept;
+  void count_end(outcome o) noexcept;
+  void undo(std::uint64_t tokens) noexcept;
+  void limit_passed(waiter& w) noexcept;
+  void woken() noexcept;
+  void run_drain(drain& d);
+  void end_drain(drain& d) noexcept;
+  time_point earliest(const request& r, time_point now) const noexcept;
+  void unlock_and_hand_over() noexcept;
+  void post_drain(drain& d) noexcept;
+  void retry_soon() noexcept;
+
+  mutable mutex mutex_;
+  std::atomic<std::size_t> references_{1};
+  time_source* time_;
+  supplies supplies_;
+  wait_queue queue_;
+  bool stopped_ = false;
+  bool context_gone_ = false;
+  bool dying_ = false;         // deleted by the wake-up that is being called just now
+  bool wake_armed_ = false;
+  bool retrying_ = false;      // a post failed; a reference is held for the wake-up that tries again
+  std::uint8_t drains_out_ = 0;
+  std::uint8_t in_a_row_ = 0;  // grants to coroutines since one last passed through the event loop
+  time_point paused_until_ = time_point::min();
+  time_point wake_time_ = time_point::max();
+
+  queue_stats counts_;
+  const std::size_t queue_limit_;
+  const overflow on_overflow_;
+  const int priorities_;
+
+  suspended_list ready_;    // to be resumed on executor_
+  suspended_list foreign_;  // to be posted elsewhere
+  std::size_t works_ = 0;   // pending handlers that executor_'s loop must run for
+  net::any_io_executor executor_;
+  net::any_io_executor work_;
+  wake_up wake_up_;
+  drain drains_[2];
+  context_service* context_;
+};
+
+}  // namespace canigo::detail

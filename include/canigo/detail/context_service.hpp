@@ -1,0 +1,48 @@
+#pragma once
+
+#include "canigo/detail/mutex.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/execution_context.hpp>
+
+namespace canigo::detail {
+
+/// An object that lives on an execution context and must let go of it before it goes away.
+class context_member {
+ public:
+  context_member(const context_member&) = delete;
+  context_member& operator=(const context_member&) = delete;
+
+  /// The context is shutting down: destroy what waits, call nothing, touch the context no more.
+  virtual void context_shutdown() noexcept = 0;
+
+ protected:
+  context_member() = default;
+  ~context_member() = default;
+
+ private:
+  friend class context_service;
+  context_member* previous_ = nullptr;
+  context_member* next_ = nullptr;
+};
+
+/// Knows every canigo object of a context, so that an object may outlive its context, and may sit in a coroutine that the
+/// context destroys.
+class context_service : public net::execution_context::service {
+ public:
+  using key_type = context_service;
+  static net::execution_context::id id;
+
+  explicit context_service(net::execution_context& context) : service{context} {}
+
+  void add(context_member& member) noexcept;
+  void remove(context_member& member) noexcept;
+
+ private:
+  void shutdown() override;
+
+  mutex mutex_;
+  context_member* first_ = nullptr;
+};
+
+}  // namespace canigo::detail

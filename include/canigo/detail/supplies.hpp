@@ -1,0 +1,69 @@
+#pragma once
+
+#include "canigo/time.hpp"
+#include "canigo/token_bucket.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace canigo::detail {
+
+/// Everything that a request needs at once: tokens of every rate, and room under the cap on concurrency.
+///
+/// Pure values: a request is admitted by all of them in one step, or takes nothing from any.
+class supplies {
+ public:
+  /// What a request occupies under the cap: one place, or as many as it asks for tokens.
+  enum class occupancy { none, one, tokens };
+
+  explicit supplies(std::vector<token_bucket> rates) : rates_{std::move(rates)} {}
+  supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o)
+      : rates_{std::move(rates)}, capacity_{capacity}, occupancy_{o} {}
+
+  /// Takes what a request for `tokens` needs from all, or nothing from any.
+  bool try_take(time_point now, std::uint64_t tokens) noexcept {
+    const std::uint64_t places = places_for(tokens);
+    if (places > capacity_ || occupied_ > capacity_ - places) return false;
+    for (auto& rate : rates_) {
+      if (!rate.try_take(now, tokens)) {
+        for (auto* taken = rates_.data(); taken != &rate; ++taken) taken->refund(now, tokens);
+        return false;
+      }
+    }
+    occupied_ += places;
+    return true;
+  }
+
+  /// When a request for `tokens` could be admitted if nobody else came; max if that takes a release.
+  time_point ready_at(time_point now, std::uint64_t tokens) const noexcept;
+  /// The same for the rates alone.
+  time_point rates_ready_at(time_point now, std::uint64_t tokens) const noexcept;
+
+  /// Takes back a grant that was never used.
+  void undo(time_point now, std::uint64_t tokens) noexcept;
+  /// Frees the places of an admitted request.
+  void release(std::uint64_t tokens) noexcept { occupied_ -= places_for(tokens); }
+
+  void refund(time_point now, std::uint64_t tokens) noexcept;
+  void charge(time_point now, std::uint64_t tokens) noexcept;
+
+  std::vector<token_bucket>& rates() noexcept { return rates_; }
+  const std::vector<token_bucket>& rates() const noexcept { return rates_; }
+  std::uint64_t capacity() const noexcept { return capacity_; }
+  void set_capacity(std::uint64_t capacity) noexcept { capacity_ = capacity; }
+  std::uint64_t occupied() const noexcept { return occupied_; }
+  /// The most tokens that one request can ever get.
+  std::uint64_t largest_request() const noexcept;
+
+ private:
+  std::uint64_t places_for(std::uint64_t tokens) const noexcept {
+    return occupancy_ == occupancy::tokens ? tokens : occupancy_ == occupancy::one ? 1 : 0;
+  }
+
+  std::vector<token_bucket> rates_;
+  std::uint64_t capacity_ = 0;
+  std::uint64_t occupied_ = 0;
+  occupancy occupancy_ = occupancy::none;
+};
+
+}  // namespace canigo::detail

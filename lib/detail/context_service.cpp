@@ -1,0 +1,38 @@
+#include "canigo/detail/context_service.hpp"
+
+#include <mutex>
+
+namespace canigo::detail {
+
+net::execution_context::id context_service::id;
+
+void context_service::add(context_member& member) noexcept {
+  const std::lock_guard lock{mutex_};
+  member.next_ = first_;
+  if (first_ != nullptr) first_->previous_ = &member;
+  first_ = &member;
+}
+
+void context_service::remove(context_member& member) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (member.next_ != nullptr) member.next_->previous_ = member.previous_;
+  if (member.previous_ != nullptr) member.previous_->next_ = member.next_;
+  if (first_ == &member) first_ = member.next_;
+  member.previous_ = member.next_ = nullptr;
+}
+
+void context_service::shutdown() {
+  // One at a time: destroying what waits for one member may destroy others.
+  for (;;) {
+    context_member* member = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      member = first_;
+    }
+    if (member == nullptr) return;
+    remove(*member);
+    member->context_shutdown();
+  }
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,39 @@
+#include "canigo/detail/supplies.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace canigo::detail {
+
+time_point supplies::ready_at(time_point now, std::uint64_t tokens) const noexcept {
+  const std::uint64_t places = places_for(tokens);
+  if (places > capacity_ || occupied_ > capacity_ - places) return time_point::max();
+  return rates_ready_at(now, tokens);
+}
+
+time_point supplies::rates_ready_at(time_point now, std::uint64_t tokens) const noexcept {
+  time_point ready = now;
+  for (const auto& rate : rates_) ready = std::max(ready, rate.ready_at(now, tokens));
+  return ready;
+}
+
+void supplies::undo(time_point now, std::uint64_t tokens) noexcept {
+  refund(now, tokens);
+  release(tokens);
+}
+
+void supplies::refund(time_point now, std::uint64_t tokens) noexcept {
+  for (auto& rate : rates_) rate.refund(now, tokens);
+}
+
+void supplies::charge(time_point now, std::uint64_t tokens) noexcept {
+  for (auto& rate : rates_) rate.charge(now, tokens);
+}
+
+std::uint64_t supplies::largest_request() const noexcept {
+  std::uint64_t largest = occupancy_ == occupancy::tokens ? capacity_ : std::numeric_limits<std::uint64_t>::max();
+  for (const auto& rate : rates_) largest = std::min(largest, rate.burst());
+  return largest;
+}
+
+}  // namespace canigo::detail
