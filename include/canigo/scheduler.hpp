@@ -1,0 +1,115 @@
+#pragma once
+
+#include "canigo/detail/admission.hpp"
+#include "canigo/detail/awaited.hpp"
+#include "canigo/net.hpp"
+#include "canigo/queue_stats.hpp"
+#include "canigo/rate.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/awaitable.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+namespace canigo {
+
+struct scheduler_options {
+  canigo::rate rate;                        ///< tokens released per period
+  std::uint64_t burst = 1;                  ///< most tokens kept while nobody asks, 1 to 2^62
+  std::uint64_t initial_tokens = 0;         ///< 0 to burst; empty means that the first grant is one period/tokens away
+  int priorities = 1;                       ///< classes 0 (first) … priorities-1; 1 to 1024
+  std::size_t queue_limit = 100'000;        ///< most waiters, of all classes together; 1 or more
+  overflow on_overflow = overflow::reject_new;
+  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; max: never
+};
+
+struct scheduler_stats : queue_stats {
+  std::int64_t tokens = 0;  ///< to be had now; below 0: charged beyond what was there
+};
+
+/// Lets callers through at a rate, the important ones first: `co_await scheduler.acquire(priority)`.
+///
+/// Any closed window of length t holds at most burst + floor(t · rate) tokens granted; saturated, it holds at least
+/// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a class the
+/// order is that of arrival, and a heavy request is not overtaken by a lighter one of its class. A token is bound to a
+/// waiter at the instant it is released: who arrives later but matters more goes first. Every acquire ends exactly once.
+///
+/// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
+/// errc::deadline_unreachable at once if even estimate() lies past the deadline, errc::timed_out when it passes;
+/// errc::invalid_priority, errc::invalid_argument, errc::too_large at once. Nothing is consumed by one that fails.
+/// Cancellation: terminal, partial, total. The place in the queue is lost; no token is taken, and who waited behind goes in
+/// the same instant.
+/// Threads: any, all members, at once.
+/// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
+///
+/// Source of the arithmetic: generic cell rate algorithm, ITU-T I.371.
+class scheduler {
+ public:
+  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  scheduler(const net::any_io_executor& executor, const scheduler_options& options);
+  template <class ExecutionContext>
+    requires requires(ExecutionContext& c) { c.get_executor(); }
+  scheduler(ExecutionContext& context, const scheduler_options& options)
+      : scheduler{net::any_io_executor{context.get_executor()}, options} {}
+  ~scheduler();
+  scheduler(const scheduler&) = delete;
+  scheduler& operator=(const scheduler&) = delete;
+
+  /// Waits until the tokens are there and takes them. Throws std::system_error.
+  ///
+  /// One that is granted at once does not go through the event loop, except after 128 such in a row.
+  /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
+  net::awaitable<void> acquire(request r);
+  net::awaitable<void> acquire(int priority = 0) { return acquire(request{.priority = priority}); }
+
+  /// The same for any completion token; signature void(std::error_code). Always completes by a post.
+  ///
+  /// Completes on the handler's associated executor, by default the scheduler's. Allocates one operation with the
+  /// handler's associated allocator; without memory the handler gets errc::not_enough_memory.
+  template <net::completion_token_for<void(std::error_code)> Token>
+  auto async_acquire(request r, Token&& token) {
+    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_}, token, r);
+  }
+
+  /// Takes the tokens if they are there and nobody waits; never waits.
+  ///
+  /// Throws std::system_error for a priority or a number of tokens that can't be; false once stopped.
+  bool try_acquire(request r);
+  bool try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
+
+  /// Gives back tokens that were granted and not used; beyond the burst they are lost.
+  void refund(std::uint64_t tokens);
+  /// Takes tokens that were used and not asked for; below zero, the next grant is so much later.
+  void charge(std::uint64_t tokens);
+
+  /// Changes the limit for everybody who waits, at once. The level stays, up to the new burst.
+  void set_rate(const canigo::rate& r);
+  void set_burst(std::uint64_t burst);
+
+  /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst.
+  void pause_until(time_point t);
+  void pause() { pause_until(time_point::max()); }
+  void resume();
+
+  /// A lower bound on the wait of `r` if it came now: those ahead of it stay, nobody more important comes.
+  duration estimate(request r) const;
+
+  /// Allocates.
+  scheduler_stats stats() const;
+
+  /// Ends every waiter with errc::stopped, and every later acquire. Idempotent.
+  void stop() noexcept;
+
+  net::any_io_executor get_executor() const;
+
+ private:
+  detail::admission* admission_;
+};
+
+}  // namespace canigo
