@@ -1,0 +1,133 @@
+#pragma once
+
+#include "canigo/detail/suspend.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/associator.hpp>
+#include <asio/async_result.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/error.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <memory>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+namespace canigo {
+
+/// A completion token that gives one Asio operation a time limit; made by cancel_after().
+template <class Token>
+struct cancel_after_t {
+  Token token;
+  canigo::duration limit;
+};
+
+/// `co_await socket.async_read_some(buffer, cancel_after(2s))`: the operation is cancelled (terminal) when `limit` is over.
+///
+/// One that ends with operation_aborted because of this ends with errc::timed_out instead. Works with any operation whose
+/// handler takes a std::error_code first and that heeds its cancellation slot, and with any other token: cancel_after(2s, token).
+/// Cancellation: that of the adapted token is passed on to the operation.
+/// Threads: as the operation; its cancellation is emitted on the handler's associated executor, which is to be a strand where
+/// several threads run the context.
+/// Allocates: one block with the handler's associated allocator.
+inline cancel_after_t<net::use_awaitable_t<>> cancel_after(duration limit) { return {net::use_awaitable, limit}; }
+
+template <class Token>
+cancel_after_t<std::decay_t<Token>> cancel_after(duration limit, Token&& token) {
+  return {std::forward<Token>(token), limit};
+}
+
+namespace detail {
+
+/// The time limit of one operation in flight.
+class operation_limit : public std::enable_shared_from_this<operation_limit>, private deadline {
+ public:
+  operation_limit(time_source& time, const net::any_io_executor& executor) noexcept;
+
+  void start(duration limit);
+  /// The operation has completed; true if it was cancelled because its time was up.
+  bool stop() noexcept;
+  void cancel(net::cancellation_type type) { signal_.emit(type); }
+  net::cancellation_slot slot() noexcept { return signal_.slot(); }
+
+ private:
+  static void called(deadline& d, due why) noexcept;
+
+  time_source& time_;
+  net::any_io_executor executor_;
+  net::cancellation_signal signal_;
+  std::shared_ptr<operation_limit> self_;  // while the deadline is armed
+  bool is_over_ = false;                   // this and the next on the executor only
+  bool is_late_ = false;
+};
+
+/// The handler of an operation with a limit: has the limit's cancellation slot, and all else of the adapted handler.
+template <class Handler>
+class limited_handler {
+ public:
+  using cancellation_slot_type = net::cancellation_slot;
+
+  limited_handler(Handler handler, std::shared_ptr<operation_limit> limit)
+      : handler_(std::move(handler)), limit_(std::move(limit)) {}
+
+  cancellation_slot_type get_cancellation_slot() const noexcept { return limit_->slot(); }
+  const Handler& handler() const noexcept { return handler_; }
+
+  template <class... Args>
+  void operator()(std::error_code error, Args&&... args) {
+    if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) slot.clear();
+    if (limit_->stop() && error == net::error::operation_aborted) error = errc::timed_out;
+    limit_.reset();
+    std::move(handler_)(error, std::forward<Args>(args)...);
+  }
+
+ private:
+  Handler handler_;
+  std::shared_ptr<operation_limit> limit_;
+};
+
+template <class Initiation>
+struct start_limited {
+  Initiation initiation;
+
+  template <class Handler, class... Args>
+  void operator()(Handler&& handler, duration limit, Args&&... args) {
+    using handler_type = std::decay_t<Handler>;
+    net::any_io_executor fallback;
+    if constexpr (requires { initiation.get_executor(); }) fallback = initiation.get_executor();
+    const net::any_io_executor executor = net::get_associated_executor(handler, fallback);
+    const auto l = std::allocate_shared<operation_limit>(allocator_of(handler), time_source::of(executor), executor);
+    if (auto slot = net::get_associated_cancellation_slot(handler); slot.is_connected()) {
+      slot.assign([l](net::cancellation_type type) { l->cancel(type); });
+    }
+    l->start(limit);
+    std::move(initiation)(limited_handler<handler_type>(std::forward<Handler>(handler), l), std::forward<Args>(args)...);
+  }
+};
+
+}  // namespace detail
+}  // namespace canigo
+
+template <class Token, class Result, class... Args>
+class asio::async_result<canigo::cancel_after_t<Token>, Result(std::error_code, Args...)> {
+ public:
+  template <class Initiation, class... InitArgs>
+  static auto initiate(Initiation&& initiation, canigo::cancel_after_t<Token> token, InitArgs&&... args) {
+    return asio::async_initiate<Token, Result(std::error_code, Args...)>(
+        canigo::detail::start_limited<std::decay_t<Initiation>>{std::forward<Initiation>(initiation)}, token.token, token.limit,
+        std::forward<InitArgs>(args)...);
+  }
+};
+
+template <template <class, class> class Associator, class Handler, class Default>
+struct asio::associator<Associator, canigo::detail::limited_handler<Handler>, Default> {
+  using type = typename Associator<Handler, Default>::type;
+  static type get(const canigo::detail::limited_handler<Handler>& h, const Default& d = Default()) noexcept {
+    return Associator<Handler, Default>::get(h.handler(), d);
+  }
+};

@@ -1,0 +1,37 @@
+#include "canigo/cancel_after.hpp"
+
+#include <asio/post.hpp>
+
+namespace canigo::detail {
+
+operation_limit::operation_limit(time_source& time, const net::any_io_executor& executor) noexcept
+    : deadline{&operation_limit::called}, time_{time}, executor_{executor} {}
+
+void operation_limit::start(duration limit) {
+  self_ = shared_from_this();
+  if (!time_.arm(*this, saturating_add(time_.now(), limit))) self_.reset();
+}
+
+bool operation_limit::stop() noexcept {
+  is_over_ = true;
+  if (time_.cancel(*this)) self_.reset();
+  return is_late_;
+}
+
+void operation_limit::called(deadline& d, due why) noexcept {
+  auto& l = static_cast<operation_limit&>(d);
+  auto self = std::move(l.self_);
+  if (why == due::shutdown) return;
+  try {
+    net::post(l.executor_, [self] {
+      if (self->is_over_) return;
+      self->is_late_ = true;
+      self->signal_.emit(net::cancellation_type::terminal);
+    });
+  } catch (...) {
+    self->self_ = self;  // no memory just now
+    if (!self->time_.arm(*self, self->time_.now() + std::chrono::milliseconds{1})) self->self_.reset();
+  }
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,70 @@
+#include "canigo/detail/child.hpp"
+
+#include "canigo/detail/post.hpp"
+
+#include <asio/error.hpp>
+#include <asio/io_context.hpp>
+#include <asio/strand.hpp>
+
+#include <system_error>
+
+namespace canigo::detail {
+
+namespace {
+
+net::any_io_executor serialized(const net::any_io_executor& executor) {
+  using io_executor = net::io_context::executor_type;
+  if (executor.target<net::strand<io_executor>>() || executor.target<net::strand<net::any_io_executor>>()) {
+    return executor;
+  }
+  if (const auto* io = executor.target<io_executor>()) return net::strand<io_executor>{*io};
+  return net::strand<net::any_io_executor>{executor};
+}
+
+}  // namespace
+
+child::child(const net::any_io_executor& parent) : executor_{serialized(parent)} {}
+
+void child::cancel(net::cancellation_type type) {
+  net::post(executor_, [self = shared_from_this(), type] {
+    if (self->is_started_) {
+      self->signal_.emit(type);
+    } else {
+      self->is_cancelled_ = true;
+    }
+  });
+}
+
+void child::started() {
+  is_started_ = true;
+  if (is_cancelled_) throw std::system_error{net::error::operation_aborted};
+}
+
+timed_child::limit::limit(timed_child& c) noexcept
+    : deadline{[](deadline& d, due why) noexcept {
+        timed_child& late = *static_cast<limit&>(d).owner;
+        const auto self = std::move(late.self_);
+        if (why == due::shutdown) return;
+        late.is_late_ = true;
+        try {
+          late.cancel(net::cancellation_type::terminal);
+        } catch (...) {
+          late.start(late.time_.now() + std::chrono::milliseconds{1});  // no memory just now
+        }
+      }},
+      owner{&c} {}
+
+timed_child::timed_child(const net::any_io_executor& parent)
+    : child{parent}, time_{time_source::of(parent)}, limit_{*this} {}
+
+void timed_child::start(time_point deadline) {
+  self_ = shared_from_this();
+  if (!time_.arm(limit_, deadline)) self_.reset();
+}
+
+bool timed_child::stop() noexcept {
+  if (time_.cancel(limit_)) self_.reset();
+  return is_late_;
+}
+
+}  // namespace canigo::detail

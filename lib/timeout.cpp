@@ -1,0 +1,94 @@
+#include "canigo/timeout.hpp"
+
+#include "canigo/detail/suspend.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/error.hpp>
+
+#include <tuple>
+
+namespace canigo {
+
+namespace {
+
+using namespace detail;
+
+constexpr duration retry_after = std::chrono::milliseconds{1};
+
+/// A coroutine that sleeps. Whoever takes its deadline back, or is called by it, ends the sleep.
+class sleeper : public suspended, private deadline {
+ public:
+  using results = std::tuple<std::error_code>;
+
+  sleeper(time_source& time, net::any_io_executor executor) noexcept
+      : deadline{&sleeper::called}, time_{time}, executor_{std::move(executor)} {}
+
+  void sleep_until(time_point t) noexcept {
+    if (t <= time_.now()) {
+      end({});
+    } else if (!time_.arm(*this, t)) {
+      destroy();
+    }
+  }
+
+  void fail() noexcept { end(std::make_error_code(std::errc::not_enough_memory)); }
+
+  results take_results() noexcept { return {result_}; }
+  void abandon() noexcept { time_.cancel(*this); }
+  void request_cancel() noexcept {
+    if (time_.cancel(*this)) end(net::error::operation_aborted);
+  }
+  const net::any_io_executor& home_executor() const noexcept { return executor_; }
+
+ protected:
+  ~sleeper() = default;
+
+ private:
+  static void called(deadline& d, due why) noexcept {
+    auto& s = static_cast<sleeper&>(d);
+    if (why == due::shutdown) {
+      s.destroy();
+    } else {
+      s.end(s.result_);
+    }
+  }
+
+  void end(std::error_code result) noexcept {
+    result_ = result;
+    try {
+      post();
+    } catch (...) {
+      if (!time_.arm(*this, saturating_add(time_.now(), retry_after))) destroy();
+    }
+  }
+
+  time_source& time_;
+  net::any_io_executor executor_;
+  std::error_code result_;
+};
+
+}  // namespace
+
+net::awaitable<void> sleep_until(time_point t) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  time_source& time = time_source::of(executor);
+  frame_room<256> room;
+  co_await park<std::error_code>([&time, &executor, &room, t](auto&& handler) noexcept {
+    std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
+    auto* s = make_suspended_in<sleeper>(room, h, time, executor);
+    try {
+      s->allow_cancel();
+    } catch (...) {
+      s->fail();
+      return;
+    }
+    s->sleep_until(t);
+  });
+}
+
+net::awaitable<void> sleep_for(duration d) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  co_await sleep_until(saturating_add(time_source::of(executor).now(), d));
+}
+
+}  // namespace canigo
