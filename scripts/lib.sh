@@ -1,0 +1,121 @@
+# Functions that the scripts share. Source it; it moves to the repository's root and sets $root.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+
+logs=$root/build/logs
+jobs=$(nproc 2>/dev/null || echo 2)
+
+# One cache for every checkout: compiled code does not depend on where the tree lies, and precompiled
+# headers are hashed by what is in them.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+
+say() { printf '== %s\n' "$*" >&2; }
+
+# need_packages PURPOSE...: installs those packages of scripts/packages that are missing.
+need_packages() {
+  local purpose package missing=() sudo=()
+  while read -r purpose package; do
+    case " $* " in *" $purpose "*) ;; *) continue ;; esac
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+  done < <(grep -vE '^(#|$)' "$root/scripts/packages")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if ! command -v apt-get >/dev/null; then
+    say "no apt-get here; this needs what Debian calls: ${missing[*]}"
+    return 0
+  fi
+  [ "$(id -u)" = 0 ] || sudo=(sudo)
+  say "installing ${missing[*]}"
+  local log
+  log=$(mktemp)
+  if ! { "${sudo[@]}" apt-get update -q && "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+           apt-get install -qy --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+    tail -n 40 "$log" >&2
+    rm -f "$log"
+    say "could not install ${missing[*]}"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+# first_of COMMAND...: the first that is there.
+first_of() {
+  local command
+  for command; do
+    if command -v "$command" >/dev/null; then
+      echo "$command"
+      return 0
+    fi
+  done
+  say "none of these is installed: $*"
+  return 1
+}
+
+# variant_compiler VARIANT: the C++ compiler of a variant, with ccache if it is there.
+variant_compiler() {
+  local compiler
+  case $1 in
+    asan* | tsan* | clang*) compiler=$(first_of clang++-19 clang++) ;;
+    *) compiler=$(first_of g++-12 g++) ;;
+  esac || return 1
+  if command -v ccache >/dev/null; then echo "ccache $compiler"; else echo "$compiler"; fi
+}
+
+# variant_args VARIANT: the meson arguments of a variant, one a line.
+variant_args() {
+  # The compilers write a precompiled header's time into what is compiled with it; ccache needs them not to.
+  local gxx_pch=-fpch-preprocess clang_pch="'-Xclang','-fno-pch-timestamp'"
+  local frames="'-fno-omit-frame-pointer','-D_GLIBCXX_ASSERTIONS'"
+  case $1 in
+    release*)
+      printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false ;;
+    gxx*)
+      printf '%s\n' -Dwerror=true "-Dcpp_args=['$gxx_pch']" "--prefix=$root/build/${1}-prefix" ;;
+    clang*)
+      printf '%s\n' -Dwerror=true "-Dcpp_args=[$clang_pch]" ;;
+    asan*)
+      printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false \
+        -Db_sanitize=address,undefined -Db_lundef=false \
+        "-Dcpp_args=[$clang_pch,$frames,'-fno-sanitize=function','-fno-sanitize-recover=all']" ;;
+    tsan*)
+      printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
+        -Db_sanitize=thread -Db_lundef=false \
+        "-Dcpp_args=[$clang_pch,$frames]" ;;
+    *) say "no such variant: $1"; return 1 ;;
+  esac
+}
+
+# configure VARIANT [MESON-ARGUMENT...]: makes build/VARIANT, anew if its arguments have changed.
+configure() {
+  local variant=$1 dir=$root/build/$1 args compiler stamp
+  shift
+  args=$(variant_args "$variant") || return 1
+  compiler=$(variant_compiler "$variant") || return 1
+  mapfile -t args <<<"$args"
+  args+=("$@")
+  stamp=$(printf '%s\n' "$compiler" "${args[@]}")
+  if [ -f "$dir/build.ninja" ] && [ "$(cat "$dir/configured-with" 2>/dev/null)" = "$stamp" ]; then
+    return 0
+  fi
+  rm -rf "$dir"
+  mkdir -p "$logs"
+  if ! CXX=$compiler CXXFLAGS='' LDFLAGS='' meson setup "${args[@]}" "$dir" "$root" >"$logs/$variant.configure.log" 2>&1; then
+    tail -n 40 "$logs/$variant.configure.log" >&2
+    say "$variant: could not be configured"
+    return 1
+  fi
+  printf '%s\n' "$stamp" >"$dir/configured-with"
+}
+
+# build VARIANT [TARGET...]: compiles it; prints what the compilers say, and the progress on a terminal.
+build() {
+  local variant=$1 quiet=(--quiet)
+  shift
+  [ -t 1 ] && quiet=()
+  if ! ninja -C "$root/build/$variant" -j "$jobs" -k 0 "${quiet[@]}" "$@" </dev/null >&2; then
+    say "$variant: the build failed"
+    return 1
+  fi
+}
