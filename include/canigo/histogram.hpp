@@ -30,6 +30,12 @@ class wait_histogram {
     max_ = std::max(max_, waited);
   }
 
+  /// Counts `n` that took no time at all.
+  void record_at_once(std::uint64_t n) noexcept {
+    counts_[0] += n;
+    count_ += n;
+  }
+
   /// Adds all that `other` has counted.
   void merge(const wait_histogram& other) noexcept;
 
