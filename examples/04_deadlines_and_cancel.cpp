@@ -1,0 +1,56 @@
+// Every way in which waiting ends other than with a turn. One token a second; time is virtual (see 02_priorities.cpp).
+#include <canigo/cancel.hpp>
+#include <canigo/scheduler.hpp>
+#include <canigo/testing/virtual_time.hpp>
+#include <canigo/timeout.hpp>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <fmt/core.h>
+
+using namespace std::chrono_literals;
+
+asio::io_context io;
+canigo::testing::virtual_time now{io};
+canigo::scheduler quota{io, {.rate = canigo::rate::per_second(1), .priorities = 2}};
+
+asio::awaitable<void> show(const char* what, asio::awaitable<void> operation) {
+  std::string outcome = "done";
+  try {
+    co_await std::move(operation);
+  } catch (const std::system_error& e) {  // compare codes: canigo::errc::timed_out and so on; a cancellation is Asio's
+    outcome = e.code() == asio::error::operation_aborted ? "cancelled" : e.code().message();
+  }
+  fmt::print("{:6} ms  {}: {}\n", now.elapsed() / 1ms, what, outcome);
+}
+
+asio::awaitable<void> story() {
+  // The token is a second away. Who can't wait that long is told so at once, while there is time for something else.
+  co_await show("deadline in 300 ms", quota.acquire({.deadline = now.now() + 300ms}));
+
+  // A deadline that could be met. But something more important comes before the token does, and takes it.
+  const canigo::request patient{.priority = 1, .deadline = now.now() + 1500ms};
+  asio::co_spawn(io, show("class 1, deadline in 1500 ms", quota.acquire(patient)), asio::detached);
+  co_await show("class 0", quota.acquire(0));
+  co_await canigo::sleep_for(500ms);
+
+  // A time limit for any other awaitable: what takes too long is cancelled, and awaited until it has ended.
+  co_await show("a slow call, with_timeout of 100 ms", canigo::with_timeout(canigo::sleep_for(1h), 100ms));
+
+  // Cancelled from elsewhere, also from another thread. The token goes to whoever is next.
+  canigo::cancel_source stop;
+  asio::co_spawn(io, show("wrapped in a cancel_source", stop.wrap(quota.acquire())), asio::detached);
+  co_await canigo::sleep_for(50ms);
+  stop.cancel();
+
+  // "429 Too Many Requests, Retry-After: 30": nobody goes until then, and whoever asks can know.
+  quota.pause_until(now.now() + 30s);
+  fmt::print("{:6} ms  paused for 30 s; estimate: {} ms\n", now.elapsed() / 1ms, quota.estimate({}) / 1ms);
+  co_await show("after the pause", quota.acquire());
+}
+
+int main() {
+  asio::co_spawn(io, story(), asio::detached);
+  now.run();
+}
