@@ -1,7 +1,7 @@
-#include <canigo/version.hpp>
+#include "canigo/version.hpp"
 
 namespace canigo {
 
 std::string_view version() noexcept { return CANIGO_VERSION; }
 
-} // namespace canigo
+}  // namespace canigo

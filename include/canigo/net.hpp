@@ -8,4 +8,4 @@ namespace canigo {
 /// Asio, whichever flavour the library is built on: the one place that names it.
 namespace net = ::asio;
 
-} // namespace canigo
+}  // namespace canigo

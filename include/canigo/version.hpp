@@ -18,4 +18,4 @@ inline constexpr int version_patch = 0;
 /// Allocates: never.
 std::string_view version() noexcept;
 
-} // namespace canigo
+}  // namespace canigo

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Proves that every rule of tidy.py can fail: a small good tree passes, and each way to spoil it is found."""
+
+import pathlib
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import tidy  # noqa: E402, the line above comes first
+
+GOOD = {
+    "meson.build": "project('canigo', 'cpp',\n  version: '0.1.0')\n",
+    "include/canigo/meson.build": "'canigo.hpp', 'version.hpp', 'rate.hpp', 'scheduler.hpp', 'detail/mutex.hpp'\n",
+    "include/canigo/canigo.hpp": "#pragma once\n\n#include \"canigo/rate.hpp\"\n#include \"canigo/scheduler.hpp\"\n"
+                                 "#include \"canigo/version.hpp\"\n",
+    "include/canigo/version.hpp": "#pragma once\n\ninline constexpr int version_major = 0;\n"
+                                  "inline constexpr int version_minor = 1;\ninline constexpr int version_patch = 0;\n",
+    "include/canigo/rate.hpp": "#pragma once\n\n#include <fmt/core.h>\n\n#include <cstdint>\n",
+    "include/canigo/scheduler.hpp": "#pragma once\n\n#include \"canigo/detail/mutex.hpp\"\n"
+                                    "#include \"canigo/rate.hpp\"\n\n#include <asio/awaitable.hpp>\n",
+    "include/canigo/detail/mutex.hpp": "#pragma once\n",
+    "lib/meson.build": "'rate.cpp', 'scheduler.cpp'\n",
+    "lib/rate.cpp": "#include \"canigo/rate.hpp\"\n",
+    "lib/scheduler.cpp": "#include \"canigo/scheduler.hpp\"\n\n#include \"parts.hpp\"\n\n#include <fmt/format.h>\n",
+    "lib/parts.hpp": "#pragma once\n",
+    "tests/meson.build": "'rate_test.cpp', 'scheduler_test.cpp', 'version_test.cpp'\n",
+    "tests/rate_test.cpp": "TEST_CASE(\"ten a second\", \"[rate]\") {\n}\n",
+    "tests/scheduler_test.cpp": "TEST_CASE(\"on the wall clock\",\n          \"[scheduler][realtime]\") {\n"
+                                "  std::this_thread::sleep_for(1ms);\n}\n",
+    "tests/version_test.cpp": "",
+    "examples/meson.build": "'01_hello'\n",
+    "examples/01_hello.cpp": "int main() {}\n",
+    "examples/expected/01_hello.txt": "trailing space is what it prints \n",
+    "scripts/test": "#!/bin/sh\n",
+    "README.md": "Run scripts/test.\n",
+}
+# A layer of its own for the private header of the good tree.
+tidy.TABLE["values"].append("parts")
+
+# rule, what is changed (None removes a file), where the offence must be found
+BAD = [
+    ("layers", {"include/canigo/rate.hpp": "#pragma once\n#include \"canigo/scheduler.hpp\"\n"},
+     "include/canigo/rate.hpp:2"),
+    ("layers", {"include/canigo/rate.hpp": "#pragma once\n#include <asio/post.hpp>\n"}, "include/canigo/rate.hpp:2"),
+    ("layers", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\n#include \"canigo/scheduler.hpp\"\n"},
+     "lib/rate.cpp:3"),
+    ("layers", {"include/canigo/unheard_of.hpp": "#pragma once\n"}, "include/canigo/unheard_of.hpp:1"),
+    ("layers", {"include/canigo/http/a.hpp": "#pragma once\n#include \"canigo/redis/b.hpp\"\n",
+                "include/canigo/redis/b.hpp": "#pragma once\n"}, "include/canigo/http/a.hpp:2"),
+    ("circles", {"include/canigo/rate.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n",
+                 "include/canigo/detail/mutex.hpp": "#pragma once\n#include \"canigo/rate.hpp\"\n"},
+     "include/canigo/detail/mutex.hpp:1"),
+    ("third_party", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n"
+                                                     "#include <curl/curl.h>\n"}, "include/canigo/scheduler.hpp:3"),
+    ("third_party", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n"
+                                                     "#include <fmt/core.h>\n"}, "include/canigo/scheduler.hpp:3"),
+    ("include_order", {"lib/scheduler.cpp": "#include \"parts.hpp\"\n#include \"canigo/scheduler.hpp\"\n"},
+     "lib/scheduler.cpp:2"),
+    ("include_order", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n#include <vector>\n#include <string>\n"},
+     "lib/rate.cpp:3"),
+    ("headers", {"lib/parts.hpp": "#ifndef PARTS\n"}, "lib/parts.hpp:1"),
+    ("headers", {"lib/parts.hpp": "#pragma once\nusing namespace std;\n"}, "lib/parts.hpp:2"),
+    ("headers", {"lib/parts.hpp": "#pragma once\n#define PARTS 1\n"}, "lib/parts.hpp:2"),
+    ("words", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n// TO" "DO\n"}, "lib/rate.cpp:2"),
+    ("words", {"scripts/test": "# good enough for" " now\n"}, "scripts/test:1"),
+    ("words", {"README.md": "Run /ho" "me/somebody/scripts/test.\n"}, "README.md:1"),
+    ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"slow\", \"[rate]\") {\n  std::this_thread::sleep_for(1ms);\n}\n"},
+     "tests/rate_test.cpp:2"),
+    ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"a\", \"[realtime]\") {\n}\n\nvoid helper() { usleep(5); }\n\n"
+                                       "TEST_CASE(\"b\") {\n  helper();\n}\n"}, "tests/rate_test.cpp:4"),
+    ("tests", {"tests/version_test.cpp": None}, "include/canigo/version.hpp:1"),
+    ("listed", {"lib/meson.build": "'scheduler.cpp'\n"}, "lib/rate.cpp:1"),
+    ("listed", {"lib/meson.build": "'scheduler.cpp'\n# 'rate.cpp'\n"}, "lib/rate.cpp:1"),
+    ("listed", {"include/canigo/meson.build": "'canigo.hpp', 'version.hpp', 'rate.hpp', 'detail/mutex.hpp'\n"},
+     "include/canigo/scheduler.hpp:1"),
+    ("listed", {"tests/other_test.cpp": ""}, "tests/other_test.cpp:1"),
+    ("listed", {"examples/02_more.cpp": ""}, "examples/02_more.cpp:1"),
+    ("pairs", {"lib/meson.build": "'rate.cpp', 'scheduler.cpp', 'token_bucket.cpp'\n", "lib/token_bucket.cpp": "\n"},
+     "lib/token_bucket.cpp:1"),
+    ("dead", {"include/canigo/scheduler.hpp": "#pragma once\n"}, "include/canigo/detail/mutex.hpp:1"),
+    ("dead", {"lib/scheduler.cpp": "#include \"canigo/scheduler.hpp\"\n"}, "lib/parts.hpp:1"),
+    ("dead", {"tests/helper.hpp": "#pragma once\n"}, "tests/helper.hpp:1"),
+    ("dead", {"examples/expected/09_gone.txt": ""}, "examples/expected/09_gone.txt:1"),
+    ("dead", {"README.md": "\n"}, "scripts/test:1"),
+    ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\" \n"}, "lib/rate.cpp:1"),
+    ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\tint x;\n"}, "lib/rate.cpp:2"),
+    ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n//" + "-" * 119 + "\n"}, "lib/rate.cpp:2"),
+    ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\""}, "lib/rate.cpp:1"),
+    ("umbrella", {"include/canigo/canigo.hpp": "#pragma once\n\n#include \"canigo/rate.hpp\"\n"},
+     "include/canigo/canigo.hpp:1"),
+    ("version", {"meson.build": "project('canigo', 'cpp',\n  version: '0.2.0')\n"}, "include/canigo/version.hpp:1"),
+]
+
+
+def offences(files):
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            file = pathlib.Path(root, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return tidy.check(root)
+
+
+def main():
+    failures = [f"the good tree: {offence}" for offence in offences(GOOD)]
+    for rule, changes, where in BAD:
+        files = {path: text for path, text in {**GOOD, **changes}.items() if text is not None}
+        found = offences(files)
+        if not any(line.startswith(f"{where}: {rule}: ") for line in found):
+            failures.append(f"{rule}: {where} not found after changing {sorted(changes)}; found: {found}")
+    proven = {rule for rule, _, _ in BAD}
+    failures += [f"{rule.__name__}: no bad tree proves that it can fail" for rule in tidy.RULES
+                 if rule.__name__ not in proven]
+    print("\n".join(failures) if failures else f"{len(BAD)} bad trees, each found")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Keeps the tree in order: layers, include circles, banned words, files that nothing tests or builds.
+
+tidy.py [ROOT] prints each offence as "path:line: rule: what is wrong" and exits with 1 if there is one.
+The layers, and the headers that need no test, stand in layers.txt; self_test.py proves that each rule can fail.
+"""
+
+import fnmatch
+import pathlib
+import re
+import subprocess
+import sys
+
+# Outside the standard library and Asio, a public header includes nothing but these.
+THIRD_PARTY_ALLOWED = {"include/canigo/rate.hpp": {"fmt/core.h", "fmt/format.h"}}
+
+# In pieces, or this file would offend.
+BANNED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK|for" r" now|not" r" implemented)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.})])/(wo" r"rk|fa" r"rm|ro" r"ot|ho" r"me|tm" r"p|Us" r"ers)/\w")
+SLEEP = re.compile(r"this_thread::sleep_(for|until)|\b(usleep|nanosleep)\s*\(|(?<![\w.:])sleep\s*\(")
+
+CODE = (".cpp", ".hpp")
+TEXT = CODE + (".in", ".py", ".build", ".options", ".sh", ".cmake")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+RULES = []
+
+
+def rule(function):
+    RULES.append(function)
+    return function
+
+
+class Tree:
+    """The files of a repository, by path from its root."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.files = sorted(self._list())
+        self._text = {}
+
+    def _list(self):
+        if (self.root / ".git").exists():
+            listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                                    cwd=self.root, check=True, capture_output=True, text=True).stdout
+            paths = [path for path in listed.split("\0") if path]
+        else:
+            paths = [path.relative_to(self.root).as_posix() for path in self.root.rglob("*")]
+            paths = [path for path in paths if not re.match(r"build/|subprojects/[^/]+/|\.git/", path)]
+        return [path for path in set(paths) if (self.root / path).is_file()]
+
+    def text(self, path):
+        if path not in self._text:
+            self._text[path] = (self.root / path).read_text(encoding="utf-8", errors="replace")
+        return self._text[path]
+
+    def lines(self, path):
+        return enumerate(self.text(path).split("\n"), 1)
+
+    def under(self, *folders, suffix=CODE):
+        return [p for p in self.files if p.startswith(folders) and p.endswith(suffix)]
+
+    def includes(self, path):
+        """(line, spelling, own file that it names or None) of each include."""
+        for number, line in self.lines(path):
+            found = INCLUDE.match(line)
+            if not found:
+                continue
+            spelling = found.group(2)
+            beside = (pathlib.PurePosixPath(path).parent / spelling).as_posix()
+            for candidate in ("include/" + spelling, beside):
+                if candidate in self.files:
+                    yield number, spelling, candidate
+                    break
+            else:
+                yield number, spelling, "include/" + spelling if spelling.startswith("canigo/") else None
+
+
+def concept(path):
+    """What a library file is about: "detail/mutex" for include/canigo/detail/mutex.hpp and lib/detail/mutex.cpp."""
+    return re.sub(r"^(include/canigo|lib)/", "", path).rsplit(".", 1)[0]
+
+
+def read_layers(text):
+    """layers.txt as {"values": [name, ...], ...}, lowest first."""
+    table = {}
+    for line in re.sub(r"#.*", "", text).splitlines():
+        title, colon, names = line.rpartition(":")
+        if colon:
+            table[title] = []
+        if names.strip():
+            list(table.values())[-1].extend(names.split())
+    return table
+
+
+TABLE = read_layers((pathlib.Path(__file__).parent / "layers.txt").read_text(encoding="utf-8"))
+UNTESTED = TABLE.pop("untested")
+LAYERS = list(TABLE)
+
+
+def layer(path):
+    """The layer of a library file, or None if the table does not name it."""
+    name = concept(path)
+    for title, names in TABLE.items():
+        for known in names:
+            if name.startswith(known) if known.endswith("/") else fnmatch.fnmatchcase(name, known):
+                return LAYERS.index(title)
+    return None
+
+
+@rule
+def layers(tree):
+    for path in tree.under("include/canigo/", "lib/"):
+        level = layer(path)
+        if level is None:
+            yield path, 1, "is in no layer: give it a place in tests/tidy/layers.txt"
+            continue
+        for number, spelling, target in tree.includes(path):
+            if LAYERS[level] == "values" and spelling.startswith("asio"):
+                yield path, number, f"a value includes Asio: {spelling}"
+            if target is None or not target.startswith(("include/canigo/", "lib/")):
+                continue
+            below = layer(target)
+            if below is not None and below > level:
+                yield path, number, f"layer '{LAYERS[level]}' includes {spelling} of layer '{LAYERS[below]}'"
+            folder, other = concept(path).split("/")[0], concept(target).split("/")[0]
+            if level == below == LAYERS.index("edges") and folder != other:
+                yield path, number, f"edge '{folder}' includes edge '{other}': {spelling}"
+
+
+@rule
+def circles(tree):
+    graph = {path: [t for _, _, t in tree.includes(path) if t in tree.files]
+             for path in tree.under("include/", "lib/", "tests/")}
+    done, trail, reported = set(), [], []
+
+    def visit(path):
+        if path in trail:
+            reported.append(trail[trail.index(path):] + [path])
+        elif path not in done:
+            trail.append(path)
+            for target in graph.get(path, []):
+                visit(target)
+            done.add(trail.pop())
+
+    for path in graph:
+        visit(path)
+    for circle in reported:
+        yield min(circle), 1, "includes itself: " + " -> ".join(circle)
+
+
+@rule
+def third_party(tree):
+    for path in tree.under("include/"):
+        for number, spelling, target in tree.includes(path):
+            standard = re.fullmatch(r"[a-z_0-9]+", spelling)
+            if target or standard or re.match(r"asio(/|\.hpp$)", spelling):
+                continue
+            if spelling not in THIRD_PARTY_ALLOWED.get(path, ()):
+                yield path, number, f"a public header includes {spelling}: that belongs in lib/"
+
+
+@rule
+def include_order(tree):
+    """Own header, then canigo's, then third parties', then the standard library's; each sorted."""
+    for path in tree.under("include/", "lib/"):
+        if path.startswith("lib/") and path.endswith(".cpp"):
+            own = [f"include/canigo/{concept(path)}.hpp", f"lib/{concept(path)}.hpp"]
+        else:
+            own = []
+        before = (-1, "")
+        for number, spelling, target in tree.includes(path):
+            if target in own:
+                place = 0
+            elif target:
+                place = 1
+            elif re.fullmatch(r"[a-z_0-9]+(\.h)?|sys/.*", spelling):
+                place = 3
+            else:
+                place = 2
+            # Quoted neighbours ("engine.hpp") come after canigo/; within third parties any order of the libraries.
+            key = spelling if place != 1 else (spelling if spelling.startswith("canigo/") else "d" + spelling)
+            if place < before[0] or (place == before[0] and place != 2 and key < before[1]):
+                yield path, number, f"{spelling} is out of order: own, canigo/, Asio and others, std; each sorted"
+                break
+            before = (place, key)
+
+
+@rule
+def headers(tree):
+    for path in tree.under("include/", "lib/", "tests/", suffix=(".hpp",)):
+        if not re.match(r"(//[^\n]*\n|\s)*#pragma once\n", tree.text(path)) and not path.startswith("tests/pch/"):
+            yield path, 1, "does not begin with #pragma once"
+        for number, line in tree.lines(path):
+            if re.match(r"\s*using\s+namespace\b", line):
+                yield path, number, "using namespace in a header"
+            if path.startswith(("include/", "lib/")) and re.match(r"\s*#\s*define\b", line):
+                yield path, number, "a macro in a header"
+
+
+@rule
+def words(tree):
+    for path in tree.files:
+        code = path.startswith(("include/", "lib/", "examples/", "tests/", "bench/", "scripts/", "cmake/", ".ci/"))
+        if not (code or path.endswith(TEXT + (".md",))):
+            continue
+        for number, line in tree.lines(path):
+            banned = BANNED.search(line)
+            if code and banned:
+                yield path, number, f"unfinished business: {banned.group(0)}"
+            machine = MACHINE_PATH.search(line)
+            if machine:
+                yield path, number, f"a path of one machine: {machine.group(0)}"
+
+
+@rule
+def sleeps(tree):
+    """A test waits in virtual time, except a test case tagged [realtime] or a file that says so in its first lines."""
+    for path in tree.under("tests/"):
+        text = tree.text(path)
+        cases = re.findall(r"^\s*TEST_CASE\w*\s*\((.*?)\)\s*\{", text, re.M | re.S)
+        says_so = any(line.startswith("//") and "[realtime]" in line for line in text.split("\n")[:5])
+        if says_so or (cases and all("[realtime]" in case for case in cases)):
+            continue
+        head, in_head, allowed = "", False, False
+        for number, line in tree.lines(path):
+            if re.match(r"\s*TEST_CASE", line):
+                head, in_head = "", True
+            if in_head:
+                head += line
+                if line.rstrip().endswith("{"):
+                    in_head, allowed = False, "[realtime]" in head
+            elif line == "}":
+                allowed = False
+            if SLEEP.search(line) and not allowed:
+                yield path, number, "sleeps on the wall clock in a test that is not [realtime]"
+
+
+@rule
+def tests(tree):
+    names = {pathlib.PurePosixPath(path).relative_to("tests").as_posix()[:-len("_test.cpp")]
+             for path in tree.under("tests/", suffix=("_test.cpp",))}
+    names = {name.replace("/", "_") for name in names}
+    concepts = [concept(path) for path in tree.under("include/canigo/")]
+    stems = [name.split("/")[-1] for name in concepts]
+    for name in concepts:
+        if "detail" in name.split("/") or name in UNTESTED:
+            continue
+        # An edge's folder may be left out of the name unless another header shares the rest of it.
+        stem = name.split("/")[-1]
+        wanted = [name.replace("/", "_")] + ([stem] if stems.count(stem) == 1 else [])
+        if not any(found == want or found.startswith(want + "_") for found in names for want in wanted):
+            yield f"include/canigo/{name}.hpp", 1, f"has no test: tests/{wanted[0]}_test.cpp"
+
+
+@rule
+def listed(tree):
+    """Everything that can be compiled is compiled: it stands in the meson.build that rules its folder."""
+    for path in tree.under("include/canigo/", "lib/", "tests/", "examples/", "bench/"):
+        if path.endswith(".hpp") and not path.startswith("include/"):
+            continue
+        if path.startswith("tests/install/"):
+            continue
+        folder = pathlib.PurePosixPath(path).parent
+        while (folder / "meson.build").as_posix() not in tree.files and folder.as_posix() != ".":
+            folder = folder.parent
+        inside = pathlib.PurePosixPath(path).relative_to(folder).as_posix()
+        build = (folder / "meson.build").as_posix()
+        text = tree.text(build) if build in tree.files else ""
+        text = re.sub(r"#.*", "", text)
+        if f"'{inside}'" not in text and f"'{inside.rsplit('.', 1)[0]}'" not in text:
+            yield path, 1, f"is not in {build}"
+
+
+@rule
+def pairs(tree):
+    for path in tree.under("lib/", suffix=(".cpp",)):
+        if not any(f"{folder}/{concept(path)}.hpp" in tree.files for folder in ("include/canigo", "lib")):
+            yield path, 1, f"has no header of its name: include/canigo/{concept(path)}.hpp"
+
+
+@rule
+def dead(tree):
+    everything = tree.under("include/", "lib/", "tests/", "examples/", "bench/")
+    used = {target for path in everything for _, _, target in tree.includes(path)}
+    # A detail header lives on what the library does with it, not on its own source or its test.
+    used_by_others = {target for path in tree.under("include/", "lib/") for _, _, target in tree.includes(path)
+                      if target and concept(path) != concept(target)}
+    for path in tree.under("include/canigo/", suffix=(".hpp",)):
+        if "detail" in concept(path).split("/") and path not in used_by_others:
+            yield path, 1, "nothing in the library includes it"
+    for path in tree.under("lib/", suffix=(".hpp",)):
+        if path not in used:
+            yield path, 1, "nothing includes it"
+    for path in tree.under("tests/", "examples/", "bench/", suffix=(".hpp",)):
+        if path not in used and not path.startswith("tests/pch/"):
+            yield path, 1, "nothing includes it"
+    for path in tree.under("examples/expected/", suffix=(".txt",)):
+        source = path.replace("/expected/", "/").replace(".txt", ".cpp")
+        if source not in tree.files:
+            yield path, 1, f"there is no {source}"
+    for path in tree.under("scripts/", suffix=""):
+        mention = "/" + pathlib.PurePosixPath(path).name
+        if not any(mention in tree.text(other) for other in tree.files if other != path
+                   and (other.startswith((".ci/", "scripts/")) or other.endswith((".md", ".py", "meson.build")))):
+            yield path, 1, "no script or page mentions it"
+
+
+@rule
+def lines(tree):
+    for path in tree.files:
+        text_file = path.endswith(TEXT + (".md",)) or path.startswith(("scripts/", ".ci/"))
+        if not text_file or path.startswith("examples/expected/"):
+            continue
+        for number, line in tree.lines(path):
+            if line != line.rstrip():
+                yield path, number, "white space at the end of the line"
+            if "\t" in line:
+                yield path, number, "a tab"
+            if len(line) > 120 and not path.endswith(".md"):
+                yield path, number, f"{len(line)} columns; 120 are allowed"
+        if tree.text(path) and not tree.text(path).endswith("\n"):
+            yield path, tree.text(path).count("\n") + 1, "no newline at the end of the file"
+
+
+@rule
+def umbrella(tree):
+    """canigo.hpp is all of the core: what is no edge and no detail."""
+    path = "include/canigo/canigo.hpp"
+    reached, waiting = set(), [path]
+    while waiting:
+        header = waiting.pop()
+        if header in tree.files and header not in reached:
+            reached.add(header)
+            waiting += [target for _, _, target in tree.includes(header) if target]
+    for header in tree.under("include/canigo/"):
+        if "/" not in concept(header) and header not in reached:
+            yield path, 1, f"does not include canigo/{concept(header)}.hpp"
+
+
+@rule
+def version(tree):
+    meson = re.search(r"version:\s*'([\d.]+)'", tree.text("meson.build")).group(1)
+    path = "include/canigo/version.hpp"
+    header = ".".join(re.findall(r"int version_\w+ = (\d+);", tree.text(path)))
+    if header != meson:
+        yield path, 1, f"says {header}, meson.build says {meson}"
+
+
+def check(root):
+    """All offences of a tree, as "path:line: rule: what is wrong"."""
+    tree = Tree(root)
+    return [f"{path}:{number}: {function.__name__}: {message}"
+            for function in RULES for path, number, message in function(tree)]
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2]
+    offences = check(root)
+    print("\n".join(offences) if offences else "tidy")
+    return 1 if offences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
