@@ -101,8 +101,9 @@ configure() {
   fi
   rm -rf "$dir"
   mkdir -p "$logs"
-  if ! CXX=$compiler CXXFLAGS='' LDFLAGS='' meson setup "${args[@]}" "$dir" "$root" >"$logs/$variant.configure.log" 2>&1; then
-    tail -n 40 "$logs/$variant.configure.log" >&2
+  local log=$logs/$variant.configure.log
+  if ! CXX=$compiler CXXFLAGS='' LDFLAGS='' meson setup "${args[@]}" "$dir" "$root" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
     say "$variant: could not be configured"
     return 1
   fi
