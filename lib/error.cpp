@@ -66,14 +66,11 @@ const std::error_category& error_category() noexcept {
   return instance;
 }
 
-std::error_code make_error_code(errc code) noexcept {
-  return {static_cast<int>(code), error_category()};
-}
+std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), error_category()}; }
 
 namespace detail {
 
-void throw_invalid(std::string_view field, std::string_view value, std::string_view allowed,
-                   errc code) {
+void throw_invalid(std::string_view field, std::string_view value, std::string_view allowed, errc code) {
   std::string text{field};
   text.append(" is ").append(printable(value)).append("; allowed: ").append(allowed);
   throw std::system_error{code, text};

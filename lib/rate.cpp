@@ -2,15 +2,15 @@
 
 #include "canigo/error.hpp"
 
-#include <charconv>
 #include <fmt/format.h>
+
+#include <charconv>
 #include <system_error>
 
 namespace canigo {
 namespace {
 
-constexpr std::string_view syntax =
-    "tokens/period in ns, us, ms, s, m, h or d, such as 5/s, 10/3s, 1000/1h";
+constexpr std::string_view syntax = "tokens/period in ns, us, ms, s, m, h or d, such as 5/s, 10/3s, 1000/1h";
 constexpr std::string_view fastest = "at most 1/1ns, which is 1000000000/s";
 
 struct unit {
@@ -51,8 +51,7 @@ class reader {
   }
 
  private:
-  [[noreturn]] void complain(std::string_view what, std::size_t where,
-                             std::string_view allowed = syntax) const {
+  [[noreturn]] void complain(std::string_view what, std::size_t where, std::string_view allowed = syntax) const {
     constexpr std::size_t longest = 32;
     std::string value = '"' + std::string{text_.substr(0, longest)};
     value.append(text_.size() > longest ? "...\" (" : "\" (").append(what);

@@ -10,8 +10,8 @@ struct unit {
   std::string_view name;
 };
 
-constexpr unit units[] = {{std::chrono::hours{24}, "d"},      {std::chrono::hours{1}, "h"},
-                          {std::chrono::minutes{1}, "m"},      {std::chrono::seconds{1}, "s"},
+constexpr unit units[] = {{std::chrono::hours{24}, "d"},        {std::chrono::hours{1}, "h"},
+                          {std::chrono::minutes{1}, "m"},       {std::chrono::seconds{1}, "s"},
                           {std::chrono::milliseconds{1}, "ms"}, {std::chrono::microseconds{1}, "us"}};
 
 }  // namespace

@@ -18,14 +18,13 @@ constexpr uint128 divide_up(uint128 dividend, uint128 divisor) noexcept {
 }
 
 void check_burst(std::uint64_t burst) {
-  if (burst < 1 || burst > token_bucket::max_burst)
-    detail::throw_invalid("burst", burst, "1 to 4611686018427387904");
+  if (burst < 1 || burst > token_bucket::max_burst) detail::throw_invalid("burst", burst, "1 to 4611686018427387904");
 }
 
 }  // namespace
 
-token_bucket::token_bucket(const canigo::rate& supply, std::uint64_t burst,
-                           std::uint64_t initial_tokens, time_point now)
+token_bucket::token_bucket(const canigo::rate& supply, std::uint64_t burst, std::uint64_t initial_tokens,
+                           time_point now)
     : origin_(now.time_since_epoch().count()),
       taken_(burst - initial_tokens),
       tokens_(static_cast<std::uint64_t>(supply.reduced().tokens())),
@@ -33,8 +32,7 @@ token_bucket::token_bucket(const canigo::rate& supply, std::uint64_t burst,
       burst_(burst) {
   check_burst(burst);
   if (initial_tokens > burst)
-    detail::throw_invalid("initial_tokens", initial_tokens,
-                          "0 to the burst of " + std::to_string(burst));
+    detail::throw_invalid("initial_tokens", initial_tokens, "0 to the burst of " + std::to_string(burst));
 }
 
 time_point token_bucket::ready_at(time_point now, std::uint64_t tokens) const noexcept {
@@ -59,10 +57,8 @@ std::int64_t token_bucket::available(time_point now) const noexcept {
 }
 
 void token_bucket::refund(time_point now, std::uint64_t tokens) noexcept {
-  const uint128 credit = gained(now);
-  if (full(credit)) return;
   taken_ -= std::min(taken_, tokens);
-  if (full(credit)) fill(now);
+  if (full(gained(now))) fill(now);
 }
 
 void token_bucket::charge(time_point now, std::uint64_t tokens) noexcept {

@@ -13,10 +13,9 @@ using canigo::errc;
 namespace {
 
 const std::vector<errc> all_codes = {
-    errc::queue_full,        errc::evicted,          errc::timed_out,
-    errc::deadline_unreachable, errc::stopped,       errc::invalid_priority,
-    errc::invalid_argument,  errc::too_large,        errc::lease_lost,
-    errc::store_unavailable, errc::circuit_open,     errc::attempts_exhausted,
+    errc::queue_full,        errc::evicted,           errc::timed_out,        errc::deadline_unreachable,
+    errc::stopped,           errc::invalid_priority,  errc::invalid_argument, errc::too_large,
+    errc::lease_lost,        errc::store_unavailable, errc::circuit_open,     errc::attempts_exhausted,
     errc::not_enough_memory,
 };
 
@@ -45,8 +44,7 @@ TEST_CASE("every error code has the category canigo and a text of its own", "[er
     texts.insert(ec.message());
   }
   CHECK(texts.size() == all_codes.size());
-  CHECK(std::error_code(value + 1, canigo::error_category()).message() ==
-        "unknown error " + std::to_string(value + 1));
+  CHECK(std::error_code(value + 1, canigo::error_category()).message() == "unknown error " + std::to_string(value + 1));
 }
 
 TEST_CASE("an error code equals the standard condition it means", "[error]") {
@@ -64,7 +62,8 @@ TEST_CASE("an error code equals the standard condition it means", "[error]") {
 
 TEST_CASE("no error code looks like a cancellation", "[error]") {
   for (errc code : all_codes) CHECK(make_error_code(code) != std::errc::operation_canceled);
-  CHECK(make_error_code(errc::stopped).default_error_condition().category() ==
+  CHECK(make_error_code(errc::stopped).default_error_condition().category() == canigo::error_category());
+  CHECK(std::error_code(9999, canigo::error_category()).default_error_condition().category() ==
         canigo::error_category());
 }
 
@@ -73,27 +72,26 @@ TEST_CASE("an invalid argument names field, value and range", "[error]") {
   CHECK(number.code() == errc::invalid_argument);
   CHECK(std::string{number.what()} == "priorities is -1; allowed: 1 to 1024: invalid argument");
 
-  const auto text = thrown_by(
-      [] { canigo::detail::throw_invalid("class", "3", "0 to 2", errc::invalid_priority); });
+  const auto text = thrown_by([] { canigo::detail::throw_invalid("class", "3", "0 to 2", errc::invalid_priority); });
   CHECK(text.code() == errc::invalid_priority);
   CHECK(std::string{text.what()} == "class is 3; allowed: 0 to 2: invalid priority");
 
-  const auto span = thrown_by(
-      [] { canigo::detail::throw_invalid("ageing", std::chrono::milliseconds{-1500}, "1ns or more"); });
+  const auto span =
+      thrown_by([] { canigo::detail::throw_invalid("ageing", std::chrono::milliseconds{-1500}, "1ns or more"); });
   CHECK(std::string{span.what()} == "ageing is -1500ms; allowed: 1ns or more: invalid argument");
 
   const auto largest = std::numeric_limits<std::uint64_t>::max();
-  CHECK(std::string{thrown_by([&] { canigo::detail::throw_invalid("burst", largest, "less"); }).what()}
-            .find("burst is 18446744073709551615;") == 0);
+  CHECK(std::string{thrown_by([&] { canigo::detail::throw_invalid("burst", largest, "less"); }).what()}.find(
+            "burst is 18446744073709551615;") == 0);
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(std::string{thrown_by([&] { canigo::detail::throw_invalid("factor", nan, "0 to 1"); }).what()}
-            .find("nan; allowed: 0 to 1") != std::string::npos);
+  CHECK(std::string{thrown_by([&] { canigo::detail::throw_invalid("factor", nan, "0 to 1"); }).what()}.find(
+            "nan; allowed: 0 to 1") != std::string::npos);
 }
 
 TEST_CASE("an invalid argument stays short and on one line", "[error]") {
-  const std::string wild = "a\nb\x1b[31m" + std::string(5000, 'x');
+  const std::string wild = "a\nb\x1b[31m\xc3\xa4\x7f" + std::string(5000, 'x');
   const std::string what = thrown_by([&] { canigo::detail::throw_invalid("rate", wild, "N/period"); }).what();
   CHECK(what.size() < 200);
-  CHECK(what.find("a?b?[31m") != std::string::npos);
+  CHECK(what.find("a?b?[31m???x") != std::string::npos);
   CHECK(what.find("xxx...; allowed: N/period") != std::string::npos);
 }

@@ -44,6 +44,15 @@ TEST_CASE("a negative wait counts as none", "[histogram]") {
   CHECK(h.quantile(1) == 0s);
 }
 
+TEST_CASE("a quantile is the last nanosecond of its bucket", "[histogram]") {
+  wait_histogram h;
+  h.record(100ns);
+  h.record(1024ns);
+  h.record(1s);
+  CHECK(h.quantile(0.3) == 255ns);
+  CHECK(h.quantile(0.6) == 1279ns);
+}
+
 TEST_CASE("a share outside 0 to 1 counts as the nearer end", "[histogram]") {
   wait_histogram h;
   h.record(1ms);
@@ -53,6 +62,17 @@ TEST_CASE("a share outside 0 to 1 counts as the nearer end", "[histogram]") {
   CHECK(h.quantile(std::numeric_limits<double>::infinity()) == 1s);
   CHECK(h.quantile(std::nan("")) == h.quantile(0));
   CHECK(h.quantile(0) < 2ms);
+}
+
+TEST_CASE("many that took no time are counted in one step as they would be one by one", "[histogram]") {
+  wait_histogram at_once, one_by_one;
+  for (wait_histogram* h : {&at_once, &one_by_one}) h->record(1s);
+  at_once.record_at_once(7);
+  for (int i = 0; i < 7; ++i) one_by_one.record(0s);
+  CHECK(at_once.count() == 8);
+  CHECK(at_once.max() == 1s);
+  CHECK(at_once.sum() == one_by_one.sum());
+  for (double p : {0.0, 0.5, 0.875, 0.88, 1.0}) CHECK(at_once.quantile(p) == one_by_one.quantile(p));
 }
 
 TEST_CASE("the sum does not wrap when very many wait very long", "[histogram]") {

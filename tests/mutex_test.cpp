@@ -3,6 +3,7 @@
 #include "catch.hpp"
 
 #include <atomic>
+#include <latch>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,13 +22,15 @@ TEST_CASE("a mutex that is held can't be taken again until it is released", "[mu
 }
 
 TEST_CASE("threads that contend for a mutex lose no update", "[mutex]") {
-  constexpr int threads = 8;
-  constexpr int rounds = 20'000;
+  constexpr int threads = 4;
+  constexpr int rounds = 50'000;
   canigo::detail::mutex lock;
   long counter = 0;
+  std::latch ready{threads};
   std::vector<std::thread> crew;
   for (int i = 0; i < threads; ++i)
     crew.emplace_back([&] {
+      ready.arrive_and_wait();
       for (int round = 0; round < rounds; ++round) {
         std::lock_guard guard{lock};
         ++counter;

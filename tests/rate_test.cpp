@@ -34,9 +34,7 @@ std::string refusal(Call call) {
   return "nothing was thrown";
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 rc::Gen<rate> any_rate() {
   return rc::gen::exec([] {

@@ -4,6 +4,8 @@
 
 using namespace std::chrono_literals;
 using canigo::duration;
+using canigo::saturating_add;
+using canigo::time_point;
 using canigo::to_string;
 
 TEST_CASE("a duration is shown in its largest exact unit", "[time]") {
@@ -20,4 +22,16 @@ TEST_CASE("a duration is shown in its largest exact unit", "[time]") {
   CHECK(to_string(-5us) == "-5us");
   CHECK(to_string(duration::max()) == "9223372036854775807ns");
   CHECK(to_string(duration::min()) == "-9223372036854775808ns");
+}
+
+TEST_CASE("adding to an instant stops at the ends of time", "[time]") {
+  CHECK(saturating_add(time_point{5s}, 2s) == time_point{7s});
+  CHECK(saturating_add(time_point{5s}, -7s) == time_point{-2s});
+  CHECK(saturating_add(time_point::max() - 1ns, 1ns) == time_point::max());
+  CHECK(saturating_add(time_point::max() - 1ns, 2ns) == time_point::max());
+  CHECK(saturating_add(time_point::max(), duration::max()) == time_point::max());
+  CHECK(saturating_add(time_point::min() + 1ns, -2ns) == time_point::min());
+  CHECK(saturating_add(time_point::min(), duration::min()) == time_point::min());
+  CHECK(saturating_add(time_point::min(), duration::max()) == time_point{-1ns});
+  CHECK(saturating_add(time_point::max(), duration::min()) == time_point{-1ns});
 }

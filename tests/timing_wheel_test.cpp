@@ -72,7 +72,8 @@ TEST_CASE("an empty wheel has nothing due, ever", "[timing_wheel]") {
 }
 
 TEST_CASE("a node is due at its instant and not a nanosecond earlier", "[timing_wheel]") {
-  for (const duration delay : {1ns, 63ns, 64ns, 65ns, 4096ns, duration{1ms}, duration{1s}, duration{1h}, duration{24h * 36500}}) {
+  for (const duration delay :
+       {1ns, 63ns, 64ns, 65ns, 4096ns, duration{1ms}, duration{1s}, duration{1h}, duration{24h * 36500}}) {
     timing_wheel wheel{start};
     timer t;
     wheel.insert(t, start + delay);
@@ -89,7 +90,8 @@ TEST_CASE("a node is due at its instant and not a nanosecond earlier", "[timing_
 TEST_CASE("one deadline costs one wake-up, however far away it is", "[timing_wheel]") {
   timing_wheel wheel{start};
   std::vector<timer> timers(62);
-  for (std::size_t i = 0; i < timers.size(); ++i) wheel.insert(timers[i], start + duration{(std::int64_t{1} << i) + 12345});
+  for (std::size_t i = 0; i < timers.size(); ++i)
+    wheel.insert(timers[i], start + duration{(std::int64_t{1} << i) + 12345});
   int wake_ups = 0;
   const auto log = run(wheel, wake_ups);
   CHECK(log.size() == timers.size());
@@ -116,6 +118,15 @@ TEST_CASE("the earliest deadline stays exact when the one before it is removed",
   wheel.remove(c);
   wheel.remove(a);
   CHECK(wheel.next() == time_point::max());
+}
+
+TEST_CASE("the earliest of seventeen that leaves is made up for exactly", "[timing_wheel]") {
+  timing_wheel wheel{time_point{}};
+  std::vector<timer> timers(17);
+  for (std::size_t i = 0; i < timers.size(); ++i)
+    wheel.insert(timers[i], time_point{1h} - duration{static_cast<int>(i)});
+  wheel.remove(timers[16]);
+  CHECK(wheel.next() == time_point{1h} - 15ns);
 }
 
 TEST_CASE("equal deadlines come out in the order of insertion, whenever they went in", "[timing_wheel]") {
@@ -167,13 +178,16 @@ TEST_CASE("what is due can be removed before it is taken", "[timing_wheel]") {
 
 TEST_CASE("time that goes backwards stands still", "[timing_wheel]") {
   timing_wheel wheel{start};
-  timer a, b;
+  timer a, b, c;
   wheel.insert(a, start + 1s);
   CHECK(wheel.pop(start + 500ms) == nullptr);
   CHECK(wheel.pop(start - 1h) == nullptr);
   wheel.insert(b, start + 600ms);
   CHECK(wheel.next() == start + 600ms);
   CHECK(wheel.pop(time_point::min()) == nullptr);
+  wheel.insert(c, start - 30min);
+  CHECK(wheel.next() == start + 500ms);
+  CHECK(drain(wheel, start + 500ms) == std::vector<timer*>{&c});
   CHECK(drain(wheel, start + 1s) == std::vector<timer*>{&b, &a});
 }
 
@@ -197,7 +211,8 @@ TEST_CASE("the ends of the clock are instants like any other", "[timing_wheel]")
 TEST_CASE("a crowd in one slot that loses its earliest still fires on time, with few wake-ups", "[timing_wheel]") {
   timing_wheel wheel{start};
   std::vector<timer> timers(1000);
-  for (std::size_t i = 0; i < timers.size(); ++i) wheel.insert(timers[i], start + 1s + duration{1000 * static_cast<int>(i)});
+  for (std::size_t i = 0; i < timers.size(); ++i)
+    wheel.insert(timers[i], start + 1s + duration{1000 * static_cast<int>(i)});
   for (std::size_t i = 0; i < 500; ++i) {
     wheel.remove(timers[i]);
     CHECK(wheel.next() <= start + 1s + duration{1000 * static_cast<int>(i + 1)});
@@ -214,8 +229,8 @@ TEST_CASE("a crowd in one slot that loses its earliest still fires on time, with
 
 TEST_CASE("a wheel does what a sorted map does", "[timing_wheel]") {
   CHECK(rc::check("any sequence of insert, remove and pop against std::multimap", [] {
-    const time_point origin{duration{*rc::gen::oneOf(rc::gen::inRange<std::int64_t>(-1000, 1000),
-                                                     rc::gen::arbitrary<std::int64_t>())}};
+    const time_point origin{
+        duration{*rc::gen::oneOf(rc::gen::inRange<std::int64_t>(-1000, 1000), rc::gen::arbitrary<std::int64_t>())}};
     timing_wheel wheel{origin};
     std::multimap<time_point, timer*> sorted;  // equal keys stay in the order of insertion
     std::vector<std::unique_ptr<timer>> owners;

@@ -48,7 +48,7 @@ struct model {
     level -= int128{n} * period;
     return true;
   }
-  void refund(std::int64_t n) { level = std::max(level, std::min(brim(), level + int128{n} * period)); }
+  void refund(std::int64_t n) { level = std::min(brim(), level + int128{n} * period); }
   void charge(std::int64_t n) { level -= int128{n} * period; }
   void set_burst(std::int64_t depth) {
     burst = depth;
@@ -64,10 +64,10 @@ struct model {
 // Rates of every size, with awkward ratios among them.
 rc::Gen<rate> any_rate() {
   return rc::gen::exec([] {
-    const auto period = *rc::gen::oneOf(
-        rc::gen::inRange<std::int64_t>(1, 50), rc::gen::inRange<std::int64_t>(1, 10'000'000'000),
-        rc::gen::element<std::int64_t>(1'000'000'000, 60'000'000'000, 86'400'000'000'000),
-        rc::gen::inRange<std::int64_t>(1, 315'360'000'000'000'001));  // 10 years
+    const auto period =
+        *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, 50), rc::gen::inRange<std::int64_t>(1, 10'000'000'000),
+                        rc::gen::element<std::int64_t>(1'000'000'000, 60'000'000'000, 86'400'000'000'000),
+                        rc::gen::inRange<std::int64_t>(1, 315'360'000'000'000'001));  // 10 years
     const auto most = std::min<std::int64_t>(period, 1'000'000'000);
     const auto tokens = *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(most, 20) + 1),
                                         rc::gen::inRange<std::int64_t>(1, most + 1));
@@ -84,12 +84,12 @@ rc::Gen<std::int64_t> any_burst() {
 duration any_step(const rate& r) {
   const auto wobble = *rc::gen::inRange<std::int64_t>(-2, 3);
   const auto worth = r.time_for(*rc::gen::inRange<std::uint64_t>(0, 6)).count();
-  return duration{*rc::gen::weightedOneOf<std::int64_t>(
-      {{2, rc::gen::just<std::int64_t>(0)},
-       {2, rc::gen::inRange<std::int64_t>(0, 5)},
-       {6, rc::gen::just(std::max<std::int64_t>(0, worth + wobble))},
-       {3, rc::gen::inRange<std::int64_t>(0, worth + 2)},
-       {1, rc::gen::inRange<std::int64_t>(0, 4'000'000'000'000'000)}})};
+  return duration{
+      *rc::gen::weightedOneOf<std::int64_t>({{2, rc::gen::just<std::int64_t>(0)},
+                                             {2, rc::gen::inRange<std::int64_t>(0, 5)},
+                                             {6, rc::gen::just(std::max<std::int64_t>(0, worth + wobble))},
+                                             {3, rc::gen::inRange<std::int64_t>(0, worth + 2)},
+                                             {1, rc::gen::inRange<std::int64_t>(0, 4'000'000'000'000'000)}})};
 }
 
 template <typename Call>
@@ -153,7 +153,9 @@ TEST_CASE("S7: a bucket with impossible arguments is refused with field, value a
   const auto r = rate::per_second(1);
   CHECK(refusal([&] { token_bucket(r, 0, 0, start); }).find("burst is 0; allowed: 1 to 4611686018427387904") == 0);
   CHECK(refusal([&] { token_bucket(r, token_bucket::max_burst + 1, 0, start); }).find("burst is 46") == 0);
-  CHECK(refusal([&] { token_bucket(r, static_cast<std::uint64_t>(-1), 0, start); }).find("burst is 18446744073709551615; allowed") == 0);
+  CHECK(refusal([&] {
+          token_bucket(r, static_cast<std::uint64_t>(-1), 0, start);
+        }).find("burst is 18446744073709551615; allowed") == 0);
   CHECK(refusal([&] { token_bucket(r, 5, 6, start); }).find("initial_tokens is 6; allowed: 0 to the burst of 5") == 0);
   token_bucket bucket{r, 5, 5, start};
   CHECK(refusal([&] { bucket.set_burst(start, 0); }).find("burst is 0") == 0);
@@ -247,6 +249,28 @@ TEST_CASE("time that goes backwards adds no credit and breaks nothing", "[token_
   CHECK_FALSE(full.try_take(start + 10s - 1ns, 1));
 }
 
+TEST_CASE("what was cut off at the brim does not come back with an older clock reading", "[token_bucket]") {
+  const auto r = rate::per_second(1);
+  SECTION("after a refund") {
+    token_bucket bucket{r, 5, 0, start};
+    bucket.refund(start + 4s, 3);
+    REQUIRE(bucket.try_take(start + 2s, 5));
+    CHECK(bucket.available(start + 4s) == 0);
+  }
+  SECTION("after a cut in the burst") {
+    token_bucket bucket{r, 10, 0, start};
+    bucket.set_burst(start + 8s, 4);
+    REQUIRE(bucket.try_take(start + 5s, 4));
+    CHECK(bucket.available(start + 8s) == 0);
+  }
+  SECTION("after a refund into a full bucket") {
+    token_bucket bucket{r, 5, 5, start};
+    bucket.refund(start - 1h, 1);
+    REQUIRE(bucket.try_take(start - 1h, 5));
+    CHECK(bucket.available(start) == 0);
+  }
+}
+
 TEST_CASE("the ends of the clock are safe", "[token_bucket]") {
   for (const rate& r : {rate{1, 1ns}, rate{1, 10 * year}, rate{1, duration::max()}, rate{7, 3s}}) {
     token_bucket bucket{r, token_bucket::max_burst, 0, time_point::min()};
@@ -265,6 +289,14 @@ TEST_CASE("the ends of the clock are safe", "[token_bucket]") {
   }
 }
 
+TEST_CASE("a new rate near the beginning of time is safe", "[token_bucket]") {
+  // A tenth of a token is worth ten years at the new rate: longer ago than there is time.
+  token_bucket bucket{rate{1, 10ns}, 1, 0, time_point::min()};
+  bucket.set_rate(time_point::min() + 1ns, rate{1, 100 * year});
+  CHECK(bucket.available(time_point::min() + 1ns) == 0);
+  CHECK(bucket.ready_at(time_point::min() + 1ns, 1) == time_point::min() + 100 * year);
+}
+
 TEST_CASE("a debt saturates instead of wrapping", "[token_bucket]") {
   constexpr auto everything = std::numeric_limits<std::uint64_t>::max();
   for (const rate& r : {rate{1, 1ns}, rate{1, duration::max()}, rate{999'999'999, 1s}}) {
@@ -275,6 +307,7 @@ TEST_CASE("a debt saturates instead of wrapping", "[token_bucket]") {
     CHECK_FALSE(bucket.try_take(start, 0));
     CHECK(bucket.ready_at(start, everything) == time_point::max());
     bucket.set_burst(start, token_bucket::max_burst);
+    CHECK_FALSE(bucket.try_take(start, token_bucket::max_burst));
     CHECK_FALSE(bucket.try_take(time_point::max(), 1));
     bucket.set_rate(start, rate{2, 3ns});
     CHECK_FALSE(bucket.try_take(start + 10 * year, 1));
@@ -326,6 +359,27 @@ TEST_CASE("the schedule has not drifted after 100 years", "[token_bucket]") {
     CHECK(bucket.available(origin + 100 * year) == end - given);
     CHECK_FALSE(bucket.try_take(origin + 100 * year, static_cast<std::uint64_t>(end - given + 1)));
   }
+  SECTION("a billion a second from one end of the clock to the other") {
+    token_bucket bucket{rate{1, 1ns}, token_bucket::max_burst, 0, time_point::min()};
+    const duration step{std::int64_t{1} << 55};
+    time_point now = time_point::min();
+    for (int i = 1; i < 512; ++i) {
+      now += step;
+      REQUIRE(bucket.available(now) == step.count());
+      REQUIRE(bucket.try_take(now, static_cast<std::uint64_t>(step.count())));
+      REQUIRE(bucket.ready_at(now, 1) == now + 1ns);
+    }
+  }
+  SECTION("a billion a second from one end of the clock to the other, in debt") {
+    token_bucket bucket{rate{1, 1ns}, token_bucket::max_burst, 0, time_point::min()};
+    const duration step{(std::int64_t{1} << 62) - 1};
+    time_point now = time_point::min();
+    for (int i = 1; i <= 4; ++i) {
+      now += step;
+      bucket.charge(now, std::uint64_t{1} << 62);
+      REQUIRE(bucket.available(now) == -i);
+    }
+  }
   SECTION("awkward ratio at full speed") {
     const rate r{999'999'937, 1'000'000'007ns};
     token_bucket bucket{r, token_bucket::max_burst, 0, origin};
@@ -352,7 +406,8 @@ TEST_CASE("a bucket decides as exact arithmetic does", "[token_bucket]") {
     for (int i = 0; i < steps; ++i) {
       now += any_step(r);
       exact.advance(now);
-      const auto n = *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(0, 4), rc::gen::inRange<std::int64_t>(0, depth + 2));
+      const auto n =
+          *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(0, 4), rc::gen::inRange<std::int64_t>(0, depth + 2));
       const auto tokens = static_cast<std::uint64_t>(n);
       switch (*rc::gen::weightedElement<int>({{6, 0}, {2, 1}, {2, 2}, {1, 3}})) {
         case 0: {
@@ -362,8 +417,14 @@ TEST_CASE("a bucket decides as exact arithmetic does", "[token_bucket]") {
           RC_ASSERT(bucket.try_take(now, tokens) == model_takes);
           break;
         }
-        case 1: bucket.refund(now, tokens); exact.refund(n); break;
-        case 2: bucket.charge(now, tokens); exact.charge(n); break;
+        case 1:
+          bucket.refund(now, tokens);
+          exact.refund(n);
+          break;
+        case 2:
+          bucket.charge(now, tokens);
+          exact.charge(n);
+          break;
         case 3: {
           const std::int64_t new_depth = *any_burst();
           bucket.set_burst(now, static_cast<std::uint64_t>(new_depth));
@@ -387,8 +448,8 @@ TEST_CASE("R4: what is ready at an instant is refused a nanosecond earlier and g
     for (int i = 0; i < steps; ++i) {
       now += any_step(r);
       if (*rc::gen::inRange(0, 4) == 0) bucket.charge(now, *rc::gen::inRange<std::uint64_t>(0, 5));
-      const auto n = static_cast<std::uint64_t>(
-          *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(depth, 10) + 1));
+      const auto n =
+          static_cast<std::uint64_t>(*rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(depth, 10) + 1));
       const time_point t = bucket.ready_at(now, n);
       RC_ASSERT(t >= now);
       if (t == time_point::max()) break;
@@ -433,9 +494,8 @@ TEST_CASE("R1, R2: every window holds at most burst + t·rate, and a saturated o
     for (int i = 0; i < 60; ++i) {
       const std::int64_t n = saturated ? 1 : *rc::gen::inRange<std::int64_t>(1, depth + 1);
       if (!saturated) now += any_step(r);
-      const time_point t = saturated || *rc::gen::arbitrary<bool>()
-                               ? bucket.ready_at(now, static_cast<std::uint64_t>(n))
-                               : now;
+      const time_point t =
+          saturated || *rc::gen::arbitrary<bool>() ? bucket.ready_at(now, static_cast<std::uint64_t>(n)) : now;
       if (t == time_point::max()) break;
       now = t;
       if (bucket.try_take(now, static_cast<std::uint64_t>(n))) grants.emplace_back(now, n);

@@ -141,6 +141,8 @@ TEST_CASE("every one of 1024 classes keeps its rank", "[wait_queue]") {
     queue.push(*waiters.emplace_back(std::make_unique<waiter>(scattered)), start);
   }
   CHECK(queue.youngest_of_least_important()->priority == 1023);
+  CHECK(queue.oldest() == waiters.front().get());
+  CHECK(queue.tokens_ahead(1023) == 1024);
   int expected = 0;
   for (const waiter* w : drain(queue, start)) REQUIRE(w->priority == expected++);
   CHECK(expected == 1024);

@@ -55,8 +55,8 @@ namespace detail {
 /// Throws std::system_error whose text reads "field is value; allowed: range".
 ///
 /// A long value is shortened, and bytes that a terminal would not show are replaced by '?'.
-[[noreturn]] void throw_invalid(std::string_view field, std::string_view value,
-                                std::string_view allowed, errc code = errc::invalid_argument);
+[[noreturn]] void throw_invalid(std::string_view field, std::string_view value, std::string_view allowed,
+                                errc code = errc::invalid_argument);
 
 /// The same for a time span, shown in its largest exact unit.
 [[noreturn]] void throw_invalid(std::string_view field, duration value, std::string_view allowed,

@@ -14,9 +14,9 @@ namespace canigo {
 
 /// How long things took: a count per bucket of time, fixed in size, cheap enough to record every wait.
 ///
-/// Four buckets per power of two, from 1 µs to 19 hours, as HdrHistogram's with two significant bits. A quantile is never
-/// below the true one and at most 25 % above it (or 256 ns, whichever is more). What took longer than 19 hours is
-/// told apart only by max().
+/// Four buckets per power of two, from 1 µs to 19 hours, as HdrHistogram's with two significant bits. A quantile is
+/// never below the true one and at most 25 % above it (or 256 ns, whichever is more). What took longer than 19 hours
+/// is told apart only by max().
 ///
 /// Threads: none; its owner holds a lock. Allocates: never; 1.2 KiB, and a value that copies.
 class wait_histogram {

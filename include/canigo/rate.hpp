@@ -3,9 +3,10 @@
 #include "canigo/detail/int128.hpp"
 #include "canigo/time.hpp"
 
+#include <fmt/core.h>
+
 #include <concepts>
 #include <cstdint>
-#include <fmt/core.h>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -26,18 +27,10 @@ class rate {
     if (tokens_ < 1 || period_.count() < tokens_) reject(tokens_, period_);
   }
 
-  static constexpr rate per_second(std::integral auto tokens) {
-    return {tokens, std::chrono::seconds{1}};
-  }
-  static constexpr rate per_minute(std::integral auto tokens) {
-    return {tokens, std::chrono::minutes{1}};
-  }
-  static constexpr rate per_hour(std::integral auto tokens) {
-    return {tokens, std::chrono::hours{1}};
-  }
-  static constexpr rate per_day(std::integral auto tokens) {
-    return {tokens, std::chrono::hours{24}};
-  }
+  static constexpr rate per_second(std::integral auto tokens) { return {tokens, std::chrono::seconds{1}}; }
+  static constexpr rate per_minute(std::integral auto tokens) { return {tokens, std::chrono::minutes{1}}; }
+  static constexpr rate per_hour(std::integral auto tokens) { return {tokens, std::chrono::hours{1}}; }
+  static constexpr rate per_day(std::integral auto tokens) { return {tokens, std::chrono::hours{24}}; }
 
   /// Reads "tokens/period": "5/s", "10/3s", "1000/1h", with ns, us, ms, s, m, h or d.
   ///
@@ -61,8 +54,7 @@ class rate {
 
   /// By value: 10/2s equals 5/s.
   friend constexpr bool operator==(const rate& a, const rate& b) noexcept {
-    return detail::int128{a.tokens_} * b.period_.count() ==
-           detail::int128{b.tokens_} * a.period_.count();
+    return detail::int128{a.tokens_} * b.period_.count() == detail::int128{b.tokens_} * a.period_.count();
   }
 
  private:

@@ -12,8 +12,7 @@ using duration = std::chrono::nanoseconds;
 /// An instant of the monotonic clock. `time_point::max()` means "never" where a deadline is asked for.
 using time_point = std::chrono::steady_clock::time_point;
 
-static_assert(std::is_same_v<time_point::duration, duration>,
-              "canigo needs a steady clock that counts in nanoseconds");
+static_assert(std::is_same_v<time_point::duration, duration>, "canigo needs a steady clock that counts in nanoseconds");
 
 /// `t + d`, stopping at the ends of time.
 constexpr time_point saturating_add(time_point t, duration d) noexcept {

@@ -11,10 +11,10 @@ namespace canigo {
 
 /// A token bucket in integers, exact to the nanosecond for centuries: the decision without the waiting.
 ///
-/// The bucket holds at most `burst` tokens and gains N per P nanoseconds until it is full. Any window [s, t) gives
-/// out at most burst + floor((t − s) · N/P) tokens, and at least floor((t − s) · N/P) if every token is taken at the instant
-/// that ready_at names. If P/N is a whole number of nanoseconds the upper bound holds for closed windows too; if
-/// not, tokens fall due between two nanoseconds, are given at the later one, and keep their place in the schedule.
+/// The bucket holds at most `burst` tokens and gains N per P nanoseconds until it is full. Any window [s, t) gives out
+/// at most burst + floor((t − s) · N/P) tokens, and at least floor((t − s) · N/P) if every token is taken at the
+/// instant that ready_at names. If P/N is a whole number of nanoseconds the upper bound holds for closed windows too;
+/// if not, tokens fall due between two nanoseconds, are given at the later one, and keep their place in the schedule.
 ///
 /// It remembers one instant at which it was full and how much was taken since. Tokens in between are computed, so
 /// nothing is rounded and nothing drifts. This is the generic cell rate algorithm (ITU-T I.371) with its
@@ -32,8 +32,7 @@ class token_bucket {
   static constexpr std::uint64_t max_burst = std::uint64_t{1} << 62;
 
   /// Errors: errc::invalid_argument if `burst` is 0 or above max_burst, or `initial_tokens` above `burst`.
-  token_bucket(const canigo::rate& supply, std::uint64_t burst, std::uint64_t initial_tokens,
-               time_point now);
+  token_bucket(const canigo::rate& supply, std::uint64_t burst, std::uint64_t initial_tokens, time_point now);
 
   /// Whether try_take would succeed: for an owner that must ask several buckets before it takes from any.
   bool can_take(time_point now, std::uint64_t tokens) const noexcept {
@@ -51,7 +50,8 @@ class token_bucket {
       taken = tokens;
     }
     taken_ = taken;
-    if (taken > reanchor_above) [[unlikely]] reanchor(now);
+    if (taken > reanchor_above) [[unlikely]]
+      reanchor(now);
     return true;
   }
 

@@ -18,9 +18,7 @@ constexpr time_point instant(std::uint64_t key) noexcept {
   return time_point{duration{static_cast<std::int64_t>(key ^ sign_bit)}};
 }
 
-constexpr unsigned lowest(std::uint64_t word) noexcept {
-  return static_cast<unsigned>(std::countr_zero(word));
-}
+constexpr unsigned lowest(std::uint64_t word) noexcept { return static_cast<unsigned>(std::countr_zero(word)); }
 
 constexpr std::uint64_t bit(unsigned place) noexcept { return std::uint64_t{1} << place % 64; }
 
@@ -76,7 +74,8 @@ timer_node* timing_wheel::pop(time_point now) noexcept {
 time_point timing_wheel::next() noexcept {
   if (size_ == 0) return time_point::max();
   const unsigned place = first_place();
-  if (vague_[place / slots_per_level] & bit(place)) [[unlikely]] sharpen(place);
+  if (vague_[place / slots_per_level] & bit(place)) [[unlikely]]
+    sharpen(place);
   return instant(slots_[place].earliest);
 }
 

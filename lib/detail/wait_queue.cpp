@@ -11,8 +11,7 @@ namespace canigo::detail {
 namespace {
 
 std::size_t checked(int priorities, duration ageing) {
-  if (priorities < 1 || priorities > wait_queue::max_priorities)
-    throw_invalid("priorities", priorities, "1 to 1024");
+  if (priorities < 1 || priorities > wait_queue::max_priorities) throw_invalid("priorities", priorities, "1 to 1024");
   if (ageing < duration{1}) throw_invalid("ageing", ageing, "1ns or more");
   return static_cast<std::size_t>(priorities);
 }
@@ -33,9 +32,7 @@ constexpr unsigned word_bits = 64;
 
 constexpr std::uint64_t bit(unsigned index) noexcept { return std::uint64_t{1} << index % word_bits; }
 
-constexpr unsigned lowest(std::uint64_t word) noexcept {
-  return static_cast<unsigned>(std::countr_zero(word));
-}
+constexpr unsigned lowest(std::uint64_t word) noexcept { return static_cast<unsigned>(std::countr_zero(word)); }
 
 constexpr unsigned highest(std::uint64_t word) noexcept {
   return word_bits - 1 - static_cast<unsigned>(std::countl_zero(word));
@@ -67,13 +64,12 @@ int wait_queue::class_set::next(unsigned from) const noexcept {
 }
 
 int wait_queue::class_set::last() const noexcept {
-  if (summary_ == 0) return -1;
+  assert(summary_ != 0);
   const unsigned word = highest(summary_);
   return static_cast<int>(word * word_bits + highest(words_[word]));
 }
 
-wait_queue::wait_queue(int priorities, duration ageing)
-    : classes_(checked(priorities, ageing)), ageing_(ageing) {}
+wait_queue::wait_queue(int priorities, duration ageing) : classes_(checked(priorities, ageing)), ageing_(ageing) {}
 
 void wait_queue::push(wait_node& node, time_point now) noexcept {
   assert(!node.linked_ && node.priority < classes_.size());

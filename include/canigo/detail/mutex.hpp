@@ -16,12 +16,12 @@ class mutex {
   mutex& operator=(const mutex&) = delete;
 
   void lock() noexcept {
-    if (locked_.exchange(true, std::memory_order_acquire)) [[unlikely]] lock_slowly();
+    if (locked_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      lock_slowly();
   }
 
   bool try_lock() noexcept {
-    return !locked_.load(std::memory_order_relaxed) &&
-           !locked_.exchange(true, std::memory_order_acquire);
+    return !locked_.load(std::memory_order_relaxed) && !locked_.exchange(true, std::memory_order_acquire);
   }
 
   void unlock() noexcept { locked_.store(false, std::memory_order_release); }

@@ -71,9 +71,7 @@ class wait_queue {
   wait_node* front(time_point now) noexcept;
 
   /// The first arrival of the most important class, ageing aside, or nullptr. O(1).
-  wait_node* first_of_most_important() const noexcept {
-    return size_ == 0 ? nullptr : at(waiting_.first()).head;
-  }
+  wait_node* first_of_most_important() const noexcept { return size_ == 0 ? nullptr : at(waiting_.first()).head; }
 
   /// When front() may be another one although nobody came or left; max if never. O(classes that have waiters).
   time_point next_promotion(time_point now) const noexcept;
@@ -111,16 +109,14 @@ class wait_queue {
     void erase(unsigned index) noexcept;
     int first() const noexcept { return next(0); }
     int next(unsigned from) const noexcept;  // the first one >= from, or -1
-    int last() const noexcept;
+    int last() const noexcept;               // of a set that is not empty
 
    private:
     std::array<std::uint64_t, max_priorities / 64> words_{};
     std::uint64_t summary_ = 0;
   };
 
-  const class_list& at(int priority) const noexcept {
-    return classes_[static_cast<std::size_t>(priority)];
-  }
+  const class_list& at(int priority) const noexcept { return classes_[static_cast<std::size_t>(priority)]; }
   wait_node* front_by_age(time_point now) noexcept;
   int effective_class(const wait_node& node, time_point now) const noexcept;
 
