@@ -14,10 +14,10 @@ namespace {
 
 net::any_io_executor serialized(const net::any_io_executor& executor) {
   using io_executor = net::io_context::executor_type;
-  if (executor.target<net::strand<io_executor>>() || executor.target<net::strand<net::any_io_executor>>()) {
+  if (target_of<net::strand<io_executor>>(executor) || target_of<net::strand<net::any_io_executor>>(executor)) {
     return executor;
   }
-  if (const auto* io = executor.target<io_executor>()) return net::strand<io_executor>{*io};
+  if (const auto* io = target_of<io_executor>(executor)) return net::strand<io_executor>{*io};
   return net::strand<net::any_io_executor>{executor};
 }
 

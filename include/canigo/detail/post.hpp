@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <new>
+#include <typeinfo>
 #include <utility>
 
 namespace canigo::detail {
@@ -67,13 +68,21 @@ class fixed_allocator {
   fixed_memory<Size>* memory_;
 };
 
+/// The concrete executor inside `executor` if it is an `Executor`, else nullptr.
+///
+/// any_executor::target() itself does not look at the type in Asio 1.22: it returns a pointer to whatever is there.
+template <class Executor>
+const Executor* target_of(const net::any_io_executor& executor) noexcept {
+  return executor.target_type() == typeid(Executor) ? executor.target<Executor>() : nullptr;
+}
+
 /// Posts to the concrete executor inside `executor` where it is one we know.
 ///
 /// Asio's any_executor allocates for every function it is handed and does not ask the function's allocator; the
 /// executor of an io_context does.
 template <class Function>
 void post(const net::any_io_executor& executor, Function&& function) {
-  if (const auto* io = executor.target<net::io_context::executor_type>()) {
+  if (const auto* io = target_of<net::io_context::executor_type>(executor)) {
     net::post(*io, std::forward<Function>(function));
   } else {
     net::post(executor, std::forward<Function>(function));

@@ -165,7 +165,7 @@ bool same_executor(const net::any_io_executor& any, const Executor& executor) no
   if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
     return any == executor;
   } else {
-    const auto* target = any.template target<Executor>();
+    const auto* target = target_of<Executor>(any);
     return target != nullptr && *target == executor;
   }
 }
