@@ -1,0 +1,261 @@
+// The code in docs/, compiled and run. The test "docs" fails where a block there is not found word for word here, in
+// the examples or in a header.
+#include <canigo/cancel.hpp>
+#include <canigo/cancel_after.hpp>
+#include <canigo/scheduler.hpp>
+#include <canigo/testing/virtual_time.hpp>
+#include <canigo/timeout.hpp>
+
+#include "catch.hpp"
+
+#include <asio.hpp>
+#include <fmt/core.h>
+
+#include <string>
+#include <vector>
+
+using namespace std::chrono_literals;
+namespace net = canigo::net;
+
+namespace {
+
+struct reply {
+  int status = 200;
+  canigo::duration retry_after = 0s;
+  std::uint64_t used = 0;
+};
+
+// The far side. Refuses the first calls of a test that wants that.
+int refusals = 0;
+std::vector<std::string> sent;
+
+net::awaitable<reply> send(std::string url) {
+  co_await canigo::sleep_for(10ms);
+  sent.push_back(url);
+  if (refusals > 0) {
+    --refusals;
+    co_return reply{.status = 429, .retry_after = 30s};
+  }
+  co_return reply{.used = 700};
+}
+
+void start_over(int refused = 0) {
+  sent.clear();
+  refusals = refused;
+}
+
+// ---- guide.md -----------------------------------------------------------------------------------
+
+net::awaitable<reply> get(canigo::scheduler& quota, std::string url, int priority) {
+  co_await quota.acquire(priority);
+  co_return co_await send(url);
+}
+
+net::awaitable<reply> get_soon(canigo::scheduler& quota, std::string url) {
+  auto& clock = canigo::time_source::of(co_await net::this_coro::executor);
+  const canigo::time_point deadline = clock.now() + 2s;
+  co_await quota.acquire({.priority = 0, .deadline = deadline});
+  co_return co_await canigo::with_deadline(send(url), deadline);
+}
+
+net::awaitable<reply> get_heeding_429(canigo::scheduler& quota, std::string url, int priority) {
+  auto& clock = canigo::time_source::of(co_await net::this_coro::executor);
+  for (int attempt = 1;; ++attempt) {
+    co_await quota.acquire(priority);  // a retry is a call like any other
+    reply r = co_await send(url);
+    if (r.status != 429 || attempt == 3) co_return r;
+    quota.pause_until(clock.now() + r.retry_after);  // for everybody
+  }
+}
+
+net::awaitable<reply> get_metered(canigo::scheduler& quota, std::string url, std::uint64_t expected) {
+  co_await quota.acquire({.tokens = expected});
+  reply r = co_await send(url);
+  if (r.used > expected) quota.charge(r.used - expected);
+  if (r.used < expected) quota.refund(expected - r.used);
+  co_return r;
+}
+
+net::awaitable<void> worker(canigo::scheduler& quota) {
+  try {
+    for (;;) {
+      co_await quota.acquire();
+      co_await send("/next");
+    }
+  } catch (const std::system_error& e) {
+    if (e.code() != canigo::errc::stopped) throw;
+  }
+}
+
+net::awaitable<int> serve(canigo::scheduler& quota, int priority) {
+  if (quota.estimate({.priority = priority}) > 5s) co_return 503;
+  co_await quota.acquire(priority);
+  co_return 200;
+}
+
+std::string summary(const canigo::scheduler& quota) {
+  std::string text;
+  const canigo::scheduler_stats s = quota.stats();
+  for (const canigo::class_stats& c : s.classes) {
+    text += fmt::format("{} waiting, {} granted, 99 % of them within {} ms\n", c.waiting, c.granted,
+                        c.wait.quantile(0.99) / 1ms);
+  }
+  return text;
+}
+
+// ---- contract.md --------------------------------------------------------------------------------
+
+net::awaitable<void> all_of_scheduler(net::io_context& io) {
+  using canigo::rate;
+  auto& clock = canigo::time_source::of(io.get_executor());
+  auto now = [&] { return clock.now(); };
+  auto callback = [](std::error_code) {};
+  // [contract]
+  canigo::scheduler scheduler{io, {.rate = rate::per_second(5), .burst = 3, .priorities = 3}};
+  co_await scheduler.acquire(0);
+  co_await scheduler.acquire({.priority = 2, .tokens = 3, .deadline = now() + 2s});
+  scheduler.async_acquire({.priority = 1}, callback);  // or any other completion token
+  bool went = scheduler.try_acquire(1);                // never waits, never overtakes a waiter
+  scheduler.refund(2);
+  scheduler.charge(5);  // settle what was really used
+  scheduler.set_rate(rate{10, 3s});
+  scheduler.set_burst(5);  // both re-time everyone who waits, at once
+  scheduler.pause();
+  scheduler.pause_until(now() + 30s);
+  scheduler.resume();
+  canigo::duration wait = scheduler.estimate({.priority = 1});
+  canigo::scheduler_stats stats = scheduler.stats();
+  scheduler.stop();
+  // [contract]
+  CHECK_FALSE(went);
+  CHECK(wait > 0s);
+  CHECK(stats.granted == 3);
+}
+
+net::awaitable<void> all_of_time(net::ip::tcp::socket socket, canigo::time_point t) {
+  auto op = []() -> net::awaitable<int> { co_return 7; };
+  std::array<char, 16> bytes{};
+  auto buffer = net::buffer(bytes);
+  // [contract]
+  co_await canigo::sleep_for(50ms);
+  co_await canigo::sleep_until(t);
+  int a = co_await canigo::with_timeout(op(), 2s);
+  int b = co_await canigo::with_deadline(op(), t);
+  std::size_t n = co_await socket.async_read_some(buffer, canigo::cancel_after(2s));
+  canigo::cancel_source stop;
+  int c = co_await stop.wrap(op());
+  stop.cancel();  // from any thread
+  // [contract]
+  CHECK(a + b + c == 21);
+  CHECK(n == 2);
+}
+
+}  // namespace
+
+TEST_CASE("docs: a call waits for its turn, goes on, and gives up in time") {
+  start_over();
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(1), .priorities = 3}};
+  net::co_spawn(io, get(quota, "/low", 2), net::detached);
+  net::co_spawn(io, get_soon(quota, "/soon"), net::detached);
+  time.run();
+  CHECK(sent == std::vector<std::string>{"/soon", "/low"});
+  CHECK(time.elapsed() == 2010ms);
+}
+
+TEST_CASE("docs: a 429 holds everybody back") {
+  start_over(1);
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(1)}};
+  net::co_spawn(io, get_heeding_429(quota, "/a", 0), net::detached);
+  time.run_for(1010ms);
+  net::co_spawn(io, get(quota, "/b", 0), net::detached);
+  CHECK(sent.size() == 1);
+  time.run_for(29s + 999ms);
+  CHECK(sent.size() == 1);
+  time.run();
+  CHECK(sent.size() == 3);
+  CHECK(time.elapsed() == 1010ms + 30s + 1000ms + 10ms);
+}
+
+TEST_CASE("docs: what was really used is settled") {
+  start_over();
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_minute(60'000), .burst = 1000, .initial_tokens = 1000}};
+  net::co_spawn(io, get_metered(quota, "/a", 1000), net::detached);
+  time.run();
+  CHECK(quota.stats().tokens == 310);
+}
+
+TEST_CASE("docs: workers end when the scheduler stops") {
+  start_over();
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(10)}};
+  bool ended = false;
+  net::co_spawn(io, worker(quota), [&](std::exception_ptr e) { ended = e == nullptr; });
+  time.run_for(1s);
+  quota.stop();
+  time.run();
+  CHECK(ended);
+  CHECK(sent.size() == 10);
+}
+
+TEST_CASE("docs: a server that would be too slow says so") {
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::scheduler quota{io, {.rate = {1, 2s}}};
+  int busy = 0;
+  for (int i = 0; i < 4; ++i) {
+    net::co_spawn(io, serve(quota, 0), [&](std::exception_ptr, int status) { busy += status == 503; });
+  }
+  time.run();
+  CHECK(busy == 2);
+  CHECK(summary(quota) == "0 waiting, 2 granted, 99 % of them within 4000 ms\n");
+}
+
+TEST_CASE("docs: the contract's examples") {
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  std::exception_ptr error;
+  net::co_spawn(io, all_of_scheduler(io), [&](std::exception_ptr e) { error = e; });
+  net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
+  net::ip::tcp::socket near{io};
+  near.connect(acceptor.local_endpoint());
+  net::ip::tcp::socket far = acceptor.accept();
+  net::write(far, net::buffer("ok", 2));
+  time.run_for(0s);
+  net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), [&](std::exception_ptr e) {
+    if (e) error = e;
+  });
+  time.run();
+  CHECK(error == nullptr);
+}
+
+// ---- testing.md ---------------------------------------------------------------------------------
+
+TEST_CASE("a night's worth of reports goes out in an hour, and none of them before a payment") {
+  std::vector<std::string> log;
+  net::io_context io;
+  canigo::testing::virtual_time time{io};  // before the first canigo object on io
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_hour(100), .priorities = 2}};
+  auto call = [&](int priority, std::string name) -> net::awaitable<void> {
+    co_await quota.acquire(priority);
+    log.push_back(name);
+  };
+
+  for (int i = 0; i < 100; ++i) net::co_spawn(io, call(1, "report"), net::detached);
+  time.run_for(30min);
+  CHECK(log.size() == 50);
+
+  net::co_spawn(io, call(0, "payment"), net::detached);
+  time.run_for(36s);
+  CHECK(log.back() == "payment");
+
+  time.run();
+  CHECK(log.size() == 101);
+  CHECK(time.elapsed() == 1h + 36s);
+}
