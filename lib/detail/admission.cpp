@@ -62,7 +62,7 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       priorities_{options.priorities},
       executor_{executor},
       wake_up_{*this},
-      drains_{drain{*this, 1}, drain{*this, 2}},
+      drain_{*this},
       context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
   counts_.classes.resize(static_cast<std::size_t>(options.priorities));
   context_->add(*this);
@@ -115,9 +115,9 @@ void admission::context_shutdown() noexcept {
 // ---- what is decided under the lock is carried out after it ----------------------------------------------------------
 
 void admission::unlock_and_hand_over() noexcept {
-  const bool drain_now = !ready_.empty() && (drains_out_ & drains_[0].bit) == 0;
+  const bool drain_now = !ready_.empty() && !drain_posted_;
   if (drain_now) {
-    drains_out_ |= drains_[0].bit;
+    drain_posted_ = true;
     add_ref();
   }
   suspended_list foreign{std::move(foreign_)};
@@ -126,7 +126,7 @@ void admission::unlock_and_hand_over() noexcept {
   mutex_.unlock();
 
   // From here on `this` lives by the references that the drain and the foreign waiters hold.
-  if (drain_now) post_drain(drains_[0]);
+  if (drain_now) post_drain();
   while (suspended* s = foreign.pop()) {
     admission& home = *static_cast<waiter*>(s)->home_;
     try {
@@ -140,13 +140,13 @@ void admission::unlock_and_hand_over() noexcept {
   // `work` kept the loop running until the posts do.
 }
 
-void admission::post_drain(drain& d) noexcept {
+void admission::post_drain() noexcept {
   try {
-    d.post();
+    drain_.post();
   } catch (...) {
     {
       const std::lock_guard lock{mutex_};
-      drains_out_ &= static_cast<std::uint8_t>(~d.bit);
+      drain_posted_ = false;
       if (!ready_.empty()) retry_soon();
     }
     release_ref();
@@ -161,56 +161,54 @@ void admission::retry_soon() noexcept {
   wake_at(time_->now() + retry_after);
 }
 
-admission::drain::drain(admission& a, std::uint8_t b) noexcept : owner{&a}, bit{b} {}
+admission::drain::drain(admission& a) noexcept : owner{&a} {}
 
 void admission::drain::post() {
   post_resumption(owner->executor_, *this, fixed_allocator<void, 160>{memory});
 }
 
-void admission::drain::resume() { owner->run_drain(*this); }
+void admission::drain::resume() { owner->run_drain(); }
 
 void admission::drain::destroy() noexcept {
   // The executor dropped what was posted to it, so nobody will be resumed there.
   suspended_list lost;
   {
     const std::lock_guard lock{owner->mutex_};
+    owner->drain_posted_ = false;
     lost.append(std::move(owner->ready_));
   }
   while (suspended* s = lost.pop()) s->destroy();
-  owner->end_drain(*this);
+  owner->release_ref();
 }
 
-void admission::run_drain(drain& d) {
+void admission::run_drain() {
   struct turn {
-    drain& d;
-    ~turn() { d.owner->end_drain(d); }
+    admission& a;
+    ~turn() { a.release_ref(); }
   };
-  const turn until_the_end_or_a_throw{d};
+  const turn until_the_end_or_a_throw{*this};
+  // An executor that calls at once what it is to call later has no other threads that could help.
+  const bool may_have_help = !posting::is_under_way(drain_);
   for (int i = 0; i < resumptions_per_turn; ++i) {
-    suspended* s = nullptr;
+    waiter* w = nullptr;
     bool call_helper = false;
     {
       const std::lock_guard lock{mutex_};
-      s = ready_.pop();
-      // Several are ready: where other threads run the loop, one of them shall help, as a handler may take its time.
-      if (i == 0 && !ready_.empty() && (drains_out_ & drains_[1].bit) == 0) {
+      if (i == 0) drain_posted_ = false;
+      w = static_cast<waiter*>(ready_.front());
+      if (w == nullptr) return;
+      if (i > 0 && w->passes_loop_ && drain_posted_) return;
+      ready_.pop();
+      if (!ready_.empty() && !drain_posted_ && may_have_help) {
         call_helper = true;
-        drains_out_ |= drains_[1].bit;
+        drain_posted_ = true;
         add_ref();
       }
     }
-    if (s == nullptr) return;
-    if (call_helper) post_drain(drains_[1]);
-    s->resume();
+    if (call_helper) post_drain();
+    w->resume();
   }
-}
-
-void admission::end_drain(drain& d) noexcept {
-  {
-    const change c{*this};
-    drains_out_ &= static_cast<std::uint8_t>(~d.bit);
-  }
-  release_ref();
+  const change whoever_is_left{*this};
 }
 
 // ---- requests --------------------------------------------------------------------------------------------------------
@@ -297,6 +295,7 @@ void admission::deliver(waiter& w, const request& r, outcome o) noexcept {
   const change c{*this};
   w.tokens = r.tokens;
   w.outcome_ = o;
+  w.passes_loop_ = true;
   ready(w);
 }
 

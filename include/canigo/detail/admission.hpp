@@ -78,6 +78,7 @@ class waiter : public suspended, public wait_node {
   limit* limit_ = nullptr;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
+  bool passes_loop_ = false;  // was granted, but is to give other handlers a turn
   const bool at_home_;     // completes on the executor of the admission
   const bool holds_work_;  // the admission keeps the loop running for it
 };
@@ -114,8 +115,9 @@ struct admission_options {
 /// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
 ///
 /// One lock guards all of it and is never held while anything outside runs. A request is bound to a grant at the instant
-/// that makes it possible, and then only delivered: through a drain of all that are ready, of which at most a few are
-/// posted to the object's own executor, or through a post to the waiter's executor where it has another.
+/// that makes it possible, and then only delivered: through a drain of all that are ready, posted to the object's own
+/// executor, or through a post to the waiter's executor where it has another. A drain that finds several calls for
+/// another one before it begins, so all threads that run the loop take part, and a slow handler holds up nobody.
 ///
 /// Lives as long as anything refers to it: its handle, permits, deliveries under way.
 class admission final : private context_member {
@@ -187,12 +189,11 @@ class admission final : private context_member {
     admission* owner;
   };
   struct drain final : suspended {
-    drain(admission& a, std::uint8_t b) noexcept;
+    explicit drain(admission& a) noexcept;
     void resume() override;
     void post() override;
     void destroy() noexcept override;
     admission* owner;
-    const std::uint8_t bit;  // of drains_out_
     fixed_memory<160> memory;
   };
 
@@ -214,11 +215,10 @@ class admission final : private context_member {
   void undo(std::uint64_t tokens) noexcept;
   void limit_passed(waiter& w) noexcept;
   void woken() noexcept;
-  void run_drain(drain& d);
-  void end_drain(drain& d) noexcept;
+  void run_drain();
   time_point earliest(const request& r, time_point now) const noexcept;
   void unlock_and_hand_over() noexcept;
-  void post_drain(drain& d) noexcept;
+  void post_drain() noexcept;
   void retry_soon() noexcept;
 
   mutable mutex mutex_;
@@ -231,7 +231,7 @@ class admission final : private context_member {
   bool dying_ = false;         // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;
   bool retrying_ = false;      // a post failed; a reference is held for the wake-up that tries again
-  std::uint8_t drains_out_ = 0;
+  bool drain_posted_ = false;  // and has not begun; true whenever somebody is ready and the lock is free
   std::uint8_t in_a_row_ = 0;  // grants to coroutines since one last passed through the event loop
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
@@ -247,7 +247,7 @@ class admission final : private context_member {
   net::any_io_executor executor_;
   net::any_io_executor work_;
   wake_up wake_up_;
-  drain drains_[2];
+  drain drain_;
   context_service* context_;
 };
 

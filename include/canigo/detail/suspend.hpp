@@ -60,7 +60,7 @@ class suspended_list {
   suspended_list& operator=(suspended_list&&) = delete;
 
   bool empty() const noexcept { return first_ == nullptr; }
-  bool has_several() const noexcept { return first_ != last_; }
+  suspended* front() const noexcept { return first_; }
   void push(suspended& s) noexcept {
     s.next_suspended_ = nullptr;
     (last_ != nullptr ? last_->next_suspended_ : first_) = &s;
@@ -93,10 +93,14 @@ class posting {
   posting& operator=(const posting&) = delete;
 
   bool was_dropped() const noexcept { return dropped_; }
+  /// Whether this thread is inside a post of `s`.
+  static bool is_under_way(const suspended& s) noexcept;
   /// Notes that the function that stood for `s` was destroyed; false if no post of `s` is under way on this thread.
   static bool note_dropped(const suspended& s) noexcept;
 
  private:
+  static posting* find(const suspended& s) noexcept;
+
   const suspended* suspended_;
   posting* outer_;
   bool dropped_ = false;
