@@ -9,7 +9,7 @@ namespace canigo {
 /// What is asked for, how important it is, and until when it is of use.
 struct request {
   int priority = 0;                         ///< class, 0 (first) … priorities-1
-  std::uint64_t tokens = 1;                 ///< at least 1
+  std::uint64_t tokens = 1;                 ///< 1 or more; more than the burst is errc::too_large
   time_point deadline = time_point::max();  ///< a grant later than this is of no use
 };
 

@@ -21,7 +21,7 @@ namespace canigo {
 
 struct scheduler_options {
   canigo::rate rate;                        ///< tokens released per period
-  std::uint64_t burst = 1;                  ///< most tokens kept while nobody asks, 1 to 2^62
+  std::uint64_t burst = 1;                  ///< most tokens kept while nobody asks, and most for one request; 1 to 2^62
   std::uint64_t initial_tokens = 0;         ///< 0 to burst; empty means that the first grant is one period/tokens away
   int priorities = 1;                       ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;        ///< most waiters, of all classes together; 1 or more
@@ -92,7 +92,7 @@ class scheduler {
   void set_rate(const canigo::rate& r);
   void set_burst(std::uint64_t burst);
 
-  /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst.
+  /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. The last call counts.
   void pause_until(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
