@@ -7,19 +7,13 @@ namespace canigo {
 namespace {
 
 detail::admission* open(const net::any_io_executor& executor, const scheduler_options& o) {
-  if (o.priorities < 1 || o.priorities > 1024) detail::throw_invalid("scheduler_options.priorities", o.priorities, "1 to 1024");
-  if (o.queue_limit < 1) detail::throw_invalid("scheduler_options.queue_limit", o.queue_limit, "1 or more");
-  if (o.ageing <= duration::zero()) detail::throw_invalid("scheduler_options.ageing", o.ageing, "more than 0");
-  if (o.on_overflow == overflow::wait) {
-    detail::throw_invalid("scheduler_options.on_overflow", "wait", "reject_new, evict_oldest, evict_least_important");
-  }
   const auto now = time_source::of(executor).now();
   detail::supplies supplies{{token_bucket{o.rate, o.burst, o.initial_tokens, now}}};
   return detail::admission::open(executor, std::move(supplies),
-                                 {.priorities = o.priorities,
-                                  .queue_limit = o.queue_limit,
-                                  .on_overflow = o.on_overflow,
-                                  .ageing = o.ageing});
+                                 detail::checked("scheduler_options", {.priorities = o.priorities,
+                                                                       .queue_limit = o.queue_limit,
+                                                                       .on_overflow = o.on_overflow,
+                                                                       .ageing = o.ageing}));
 }
 
 }  // namespace
@@ -30,14 +24,7 @@ scheduler::scheduler(const net::any_io_executor& executor, const scheduler_optio
 scheduler::~scheduler() { admission_->close(); }
 
 net::awaitable<void> scheduler::acquire(request r) {
-  using detail::outcome;
-  const outcome o = admission_->try_enter_in_turn(r);
-  if (o == outcome::granted) co_return;
-  if (o > outcome::granted) detail::throw_refusal(*admission_, r, o);
-
-  using start = detail::start_parked<detail::plain_waiter>;
-  start::room room;
-  co_await detail::park<std::error_code>(start{admission_, &room, r, o == outcome::granted_by_post});
+  return detail::wait_for<detail::plain_waiter>(admission_, r);
 }
 
 bool scheduler::try_acquire(request r) {

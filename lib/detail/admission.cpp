@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <string>
 
 namespace canigo::detail {
 
@@ -21,6 +22,19 @@ net::any_io_executor keep_running(const net::any_io_executor& executor) noexcept
 }
 
 }  // namespace
+
+admission_options checked(std::string_view type, const admission_options& o) {
+  const auto field = [&](const char* name) { return std::string{type} + "." + name; };
+  if (o.priorities < 1 || o.priorities > wait_queue::max_priorities) {
+    throw_invalid(field("priorities"), o.priorities, "1 to 1024");
+  }
+  if (o.queue_limit < 1) throw_invalid(field("queue_limit"), o.queue_limit, "1 or more");
+  if (o.ageing <= duration::zero()) throw_invalid(field("ageing"), o.ageing, "more than 0");
+  if (o.on_overflow == overflow::wait) {
+    throw_invalid(field("on_overflow"), "wait", "reject_new, evict_oldest, evict_least_important");
+  }
+  return o;
+}
 
 // ---- waiter ----------------------------------------------------------------------------------------------------------
 
@@ -65,11 +79,17 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       drain_{*this},
       context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
   counts_.classes.resize(static_cast<std::size_t>(options.priorities));
+  granted_at_once_.resize(counts_.classes.size());
   context_->add(*this);
 }
 
 void admission::close() noexcept {
   stop();
+  {
+    const std::lock_guard lock{mutex_};
+    kept_by_places_ = supplies_.occupied() > 0;
+    if (kept_by_places_) return;
+  }
   release_ref();
 }
 
@@ -77,18 +97,39 @@ void admission::destroy() noexcept {
   {
     const std::lock_guard lock{mutex_};
     if (!context_gone_) {
-      context_->remove(*this);
       if (wake_armed_ && !time_->cancel(wake_up_)) {
         dying_ = true;
         return;
       }
+      wake_armed_ = false;
+      orphan_ = !context_->remove(*this);
+      if (orphan_) return;
     }
   }
   delete this;
 }
 
+/// Takes a reference. False if there was none any more: whoever of destroy() and this comes second deletes.
+bool admission::begin_shutdown() noexcept {
+  std::size_t references = references_.load(std::memory_order_relaxed);
+  while (references > 0) {
+    if (references_.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return true;
+  }
+  bool is_mine = false;
+  {
+    const std::lock_guard lock{mutex_};
+    context_gone_ = true;
+    time_ = nullptr;
+    work_ = {};
+    executor_ = {};
+    is_mine = orphan_;
+  }
+  if (is_mine) delete this;
+  return false;
+}
+
 void admission::context_shutdown() noexcept {
-  add_ref();
+  if (!begin_shutdown()) return;
   suspended_list waiters;
   {
     const std::lock_guard lock{mutex_};
@@ -104,17 +145,28 @@ void admission::context_shutdown() noexcept {
     waiters.append(std::move(ready_));
     waiters.append(std::move(foreign_));
     if (std::exchange(retrying_, false)) release_ref();
+    time_ = nullptr;
   }
   // Their frames may hold permits, other waiters' handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();
-  work_ = {};
-  executor_ = {};  // a strand's would reach for its context when this goes
+  {
+    // A strand's would reach for its context when this goes.
+    net::any_io_executor executor;
+    net::any_io_executor work;
+    const std::lock_guard lock{mutex_};
+    executor_.swap(executor);
+    work_.swap(work);
+  }
   release_ref();
 }
 
 // ---- what is decided under the lock is carried out after it ----------------------------------------------------------
 
 void admission::unlock_and_hand_over() noexcept {
+  if (ready_.empty() && foreign_.empty() && (works_ != 0 || !work_)) {
+    mutex_.unlock();
+    return;
+  }
   const bool drain_now = !ready_.empty() && !drain_posted_;
   if (drain_now) {
     drain_posted_ = true;
@@ -132,9 +184,7 @@ void admission::unlock_and_hand_over() noexcept {
     try {
       s->post();
     } catch (...) {
-      const std::lock_guard lock{home.mutex_};
-      home.foreign_.push(*s);
-      home.retry_soon();
+      if (!home.keep_for_retry(*s)) s->destroy();
     }
   }
   // `work` kept the loop running until the posts do.
@@ -151,6 +201,14 @@ void admission::post_drain() noexcept {
     }
     release_ref();
   }
+}
+
+bool admission::keep_for_retry(suspended& s) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return false;
+  foreign_.push(s);
+  retry_soon();
+  return true;
 }
 
 void admission::retry_soon() noexcept {
@@ -224,27 +282,41 @@ void admission::check(const request& r) const {
   }
 }
 
-outcome admission::refusal(const request& r, time_point now) const noexcept {
-  if (r.priority < 0 || r.priority >= priorities_) return to_outcome(errc::invalid_priority);
-  if (stopped_) return to_outcome(errc::stopped);
-  if (r.tokens == 0) return to_outcome(errc::invalid_argument);
-  if (r.tokens > supplies_.largest_request()) return to_outcome(errc::too_large);
-  if (r.deadline < now) return to_outcome(errc::deadline_unreachable);
-  return outcome::granted;
+/// The clock costs half of what a free semaphore does, and that needs it only for a request with a deadline.
+time_point admission::now_for(const request& r) const noexcept {
+  return supplies_.has_rates() || r.deadline != time_point::max() ? clock() : time_point::min();
+}
+
+bool admission::is_paused(time_point now) noexcept {
+  if (paused_until_ == time_point::min()) return false;
+  if (now == time_point::min()) now = clock();
+  if (now < paused_until_) return true;
+  paused_until_ = time_point::min();
+  return false;
 }
 
 outcome admission::try_enter_locked(const request& r, time_point now) noexcept {
-  if (const outcome refused = refusal(r, now); refused != outcome::granted) {
-    count_end(refused);
-    return refused;
+  outcome o = outcome::must_wait;
+  if (r.priority < 0 || r.priority >= priorities_) {
+    o = to_outcome(errc::invalid_priority);
+  } else if (stopped_) {
+    o = to_outcome(errc::stopped);
+  } else if (r.tokens == 0) {
+    o = to_outcome(errc::invalid_argument);
+  } else if (r.deadline < now) {
+    o = to_outcome(r.tokens > supplies_.largest_request() ? errc::too_large : errc::deadline_unreachable);
+  } else if (queue_.empty() && !is_paused(now) && supplies_.try_take(now, r.tokens)) {
+    ++granted_at_once_[static_cast<std::size_t>(r.priority)];
+    return outcome::granted;
+  } else if (r.tokens > supplies_.largest_request()) {
+    o = to_outcome(errc::too_large);
   }
-  if (!queue_.empty() || now < paused_until_ || !supplies_.try_take(now, r.tokens)) return outcome::must_wait;
-  count_grant(r.priority, duration::zero());
-  return outcome::granted;
+  if (o != outcome::must_wait) count_end(o);
+  return o;
 }
 
 outcome admission::try_enter(const request& r) noexcept {
-  const time_point now = time_->now();
+  const time_point now = now_for(r);
   const std::lock_guard lock{mutex_};
   const outcome o = try_enter_locked(r, now);
   if (o == outcome::must_wait) count_end(o);
@@ -252,7 +324,7 @@ outcome admission::try_enter(const request& r) noexcept {
 }
 
 outcome admission::try_enter_in_turn(const request& r) noexcept {
-  const time_point now = time_->now();
+  const time_point now = now_for(r);
   const std::lock_guard lock{mutex_};
   const outcome o = try_enter_locked(r, now);
   if (o != outcome::granted || ++in_a_row_ <= grants_in_a_row) return o;
@@ -261,7 +333,7 @@ outcome admission::try_enter_in_turn(const request& r) noexcept {
 }
 
 void admission::enter(waiter& w, const request& r) noexcept {
-  const time_point now = time_->now();
+  const time_point now = clock();
   const change c{*this};
   outcome o = try_enter_locked(r, now);
   if (o == outcome::must_wait && r.deadline != time_point::max() && earliest(r, now) > r.deadline) {
@@ -370,6 +442,7 @@ void admission::pump(time_point now) noexcept {
   if (context_gone_) return;
   time_point next = paused_until_;
   if (now >= paused_until_) {
+    paused_until_ = time_point::min();
     next = time_point::max();
     while (wait_node* n = queue_.front(now)) {
       if (n->tokens > supplies_.largest_request()) {  // the limit shrank since it came
@@ -391,11 +464,12 @@ void admission::pump(time_point now) noexcept {
 
 void admission::wake_at(time_point when) noexcept {
   if (retrying_) when = std::min(when, time_->now() + retry_after);
-  if (when == time_point::max()) {
-    if (wake_armed_ && time_->cancel(wake_up_)) wake_armed_ = false;
-  } else if (!wake_armed_ || when != wake_time_) {
-    wake_armed_ = time_->arm(wake_up_, when);
+  if (wake_armed_) {
+    // If it is being called just now, that call looks again; a second one to come would be one too many.
+    if (when == wake_time_ || !time_->cancel(wake_up_)) return;
+    wake_armed_ = false;
   }
+  if (when != time_point::max()) wake_armed_ = time_->arm(wake_up_, when);
   wake_time_ = when;
 }
 
@@ -410,7 +484,7 @@ void admission::woken() noexcept {
   wake_armed_ = false;
   if (dying_) {
     mutex_.unlock();
-    delete this;
+    destroy();
     return;
   }
   const bool retry = std::exchange(retrying_, false);
@@ -419,18 +493,36 @@ void admission::woken() noexcept {
   if (retry) release_ref();
 }
 
-void admission::release(std::uint64_t tokens) noexcept {
-  const change c{*this};
-  supplies_.release(tokens);
-  if (!queue_.empty()) pump(time_->now());
+bool admission::occupy(std::uint64_t places) noexcept {
+  const std::lock_guard lock{mutex_};
+  return supplies_.try_occupy(places);
+}
+
+void admission::release(std::uint64_t places) noexcept {
+  bool last = false;
+  {
+    const change c{*this};
+    supplies_.release(places);
+    if (!queue_.empty()) pump(time_->now());
+    last = gave_up_last_place();
+  }
+  if (last) release_ref();
 }
 
 void admission::undo(std::uint64_t tokens) noexcept {
-  const change c{*this};
-  if (context_gone_) return;
-  const time_point now = time_->now();
-  supplies_.undo(now, tokens);
-  pump(now);
+  bool last = false;
+  {
+    const change c{*this};
+    const time_point now = clock();
+    supplies_.undo(now, tokens);
+    pump(now);
+    last = gave_up_last_place();
+  }
+  if (last) release_ref();
+}
+
+bool admission::gave_up_last_place() noexcept {
+  return kept_by_places_ && supplies_.occupied() == 0 && std::exchange(kept_by_places_, false);
 }
 
 void admission::pause_until(time_point t) noexcept {
@@ -456,7 +548,7 @@ time_point admission::earliest(const request& r, time_point now) const noexcept 
 
 duration admission::estimate(const request& r) const {
   check(r);
-  const time_point now = time_->now();
+  const time_point now = clock();
   const std::lock_guard lock{mutex_};
   return earliest(r, now) - now;
 }
@@ -495,6 +587,8 @@ void admission::read_counts(queue_stats& s) const noexcept {
        .stopped = counts_.stopped};
   for (std::size_t i = 0; i < s.classes.size(); ++i) {
     s.classes[i].waiting = queue_.size(static_cast<int>(i));
+    s.classes[i].granted += granted_at_once_[i];
+    s.classes[i].wait.record_at_once(granted_at_once_[i]);
     s.granted += s.classes[i].granted;
   }
   s.requested = s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped;

@@ -11,14 +11,22 @@ void context_service::add(context_member& member) noexcept {
   member.next_ = first_;
   if (first_ != nullptr) first_->previous_ = &member;
   first_ = &member;
+  member.is_known_ = true;
 }
 
-void context_service::remove(context_member& member) noexcept {
+bool context_service::remove(context_member& member) noexcept {
   const std::lock_guard lock{mutex_};
+  if (!member.is_known_) return false;
+  unlink(member);
+  return true;
+}
+
+void context_service::unlink(context_member& member) noexcept {
   if (member.next_ != nullptr) member.next_->previous_ = member.previous_;
   if (member.previous_ != nullptr) member.previous_->next_ = member.next_;
   if (first_ == &member) first_ = member.next_;
   member.previous_ = member.next_ = nullptr;
+  member.is_known_ = false;
 }
 
 void context_service::shutdown() {
@@ -28,9 +36,9 @@ void context_service::shutdown() {
     {
       const std::lock_guard lock{mutex_};
       member = first_;
+      if (member == nullptr) return;
+      unlink(*member);
     }
-    if (member == nullptr) return;
-    remove(*member);
     member->context_shutdown();
   }
 }

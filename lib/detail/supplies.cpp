@@ -6,8 +6,7 @@
 namespace canigo::detail {
 
 time_point supplies::ready_at(time_point now, std::uint64_t tokens) const noexcept {
-  const std::uint64_t places = places_for(tokens);
-  if (places > capacity_ || occupied_ > capacity_ - places) return time_point::max();
+  if (!has_room_for(places_for(tokens))) return time_point::max();
   return rates_ready_at(now, tokens);
 }
 
@@ -19,7 +18,7 @@ time_point supplies::rates_ready_at(time_point now, std::uint64_t tokens) const 
 
 void supplies::undo(time_point now, std::uint64_t tokens) noexcept {
   refund(now, tokens);
-  release(tokens);
+  release(places_for(tokens));
 }
 
 void supplies::refund(time_point now, std::uint64_t tokens) noexcept {

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -88,6 +89,8 @@ class plain_waiter : public waiter {
  public:
   using waiter::waiter;
   using results = std::tuple<std::error_code>;
+  using granted_type = void;
+  static void granted(admission&, const request&) noexcept {}
   results take_results() noexcept { return {to_error_code(take_outcome())}; }
   static results failed(errc code) noexcept { return {make_error_code(code)}; }
 };
@@ -112,6 +115,9 @@ struct admission_options {
   duration ageing = duration::max();
 };
 
+/// `o`, if each of it is in its range; else throws, naming it as a field of `type`.
+admission_options checked(std::string_view type, const admission_options& o);
+
 /// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
 ///
 /// One lock guards all of it and is never held while anything outside runs. A request is bound to a grant at the instant
@@ -119,7 +125,9 @@ struct admission_options {
 /// executor, or through a post to the waiter's executor where it has another. A drain that finds several calls for
 /// another one before it begins, so all threads that run the loop take part, and a slow handler holds up nobody.
 ///
-/// Lives as long as anything refers to it: its handle, permits, deliveries under way.
+/// Lives as long as anything refers to it: its handle, deliveries under way, and places that are occupied. The latter are
+/// not counted one by one, which would cost each permit two atomic steps: the last one to be freed after close() gives
+/// up the reference that the handle had.
 class admission final : private context_member {
  public:
   /// The handle's reference is the caller's to release with close().
@@ -151,7 +159,10 @@ class admission final : private context_member {
     f(supplies_, now);
     pump(now);
   }
-  void release(std::uint64_t tokens) noexcept;
+  /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
+  bool occupy(std::uint64_t places) noexcept;
+  /// Frees places, on any thread, also after close() and when the context is gone.
+  void release(std::uint64_t places) noexcept;
 
   void pause_until(time_point t) noexcept;
   void resume() noexcept { pause_until(time_point::min()); }
@@ -163,10 +174,18 @@ class admission final : private context_member {
     s.classes.resize(static_cast<std::size_t>(priorities_));
     const std::lock_guard lock{mutex_};
     read_counts(s);
-    if (!context_gone_) f(supplies_, time_->now());
+    f(supplies_, clock());
   }
   std::size_t waiting() const noexcept;
+  /// What `f` makes of the supplies, of who is first in the queue (or nullptr), and of the end of a pause.
+  template <class Function>
+  auto look(Function&& f) {
+    const std::lock_guard lock{mutex_};
+    const time_point now = clock();
+    return f(std::as_const(supplies_), static_cast<const wait_node*>(queue_.front(now)), paused_until_, now);
+  }
 
+  std::uint64_t places_for(std::uint64_t tokens) const noexcept { return supplies_.places_for(tokens); }
   const net::any_io_executor& executor() const noexcept { return executor_; }
   /// Throws what `r` has wrong, naming it; returns otherwise.
   void check(const request& r) const;
@@ -202,7 +221,11 @@ class admission final : private context_member {
   void destroy() noexcept;
   void context_shutdown() noexcept override;
 
-  outcome refusal(const request& r, time_point now) const noexcept;
+  time_point clock() const noexcept { return time_ != nullptr ? time_->now() : time_point::min(); }
+  time_point now_for(const request& r) const noexcept;
+  bool is_paused(time_point now) noexcept;
+  bool gave_up_last_place() noexcept;
+  bool begin_shutdown() noexcept;
   outcome try_enter_locked(const request& r, time_point now) noexcept;
   bool make_room(int priority) noexcept;
   void finish(waiter& w, outcome o) noexcept;
@@ -219,6 +242,7 @@ class admission final : private context_member {
   time_point earliest(const request& r, time_point now) const noexcept;
   void unlock_and_hand_over() noexcept;
   void post_drain() noexcept;
+  bool keep_for_retry(suspended& s) noexcept;
   void retry_soon() noexcept;
 
   mutable mutex mutex_;
@@ -228,15 +252,18 @@ class admission final : private context_member {
   wait_queue queue_;
   bool stopped_ = false;
   bool context_gone_ = false;
+  bool kept_by_places_ = false;  // the handle is gone, and its reference stands for what is occupied
+  bool orphan_ = false;          // unreferenced when the context was about to shut it down: deleted by that
   bool dying_ = false;         // deleted by the wake-up that is being called just now
-  bool wake_armed_ = false;
+  bool wake_armed_ = false;    // exactly one call of wake_up_ is to come
   bool retrying_ = false;      // a post failed; a reference is held for the wake-up that tries again
   bool drain_posted_ = false;  // and has not begun; true whenever somebody is ready and the lock is free
   std::uint8_t in_a_row_ = 0;  // grants to coroutines since one last passed through the event loop
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
 
-  queue_stats counts_;
+  queue_stats counts_;                          // of those that had to wait, and of those that failed
+  std::vector<std::uint64_t> granted_at_once_;  // per class, apart, so that it costs one increment
   const std::size_t queue_limit_;
   const overflow on_overflow_;
   const int priorities_;

@@ -5,9 +5,11 @@
 #include "canigo/request.hpp"
 
 #include <asio/associated_executor.hpp>
+#include <asio/awaitable.hpp>
 #include <asio/post.hpp>
 
 #include <cstddef>
+#include <exception>
 #include <new>
 #include <tuple>
 #include <type_traits>
@@ -75,7 +77,9 @@ struct start_parked {
   template <class Handler>
   void operator()(Handler&& handler) const noexcept {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
-    const bool at_home = same_executor(home->executor(), net::get_associated_executor(h, home->executor()));
+    // What passes through the loop for the sake of others must not be resumed by a drain that happens to run.
+    const bool at_home =
+        !granted && same_executor(home->executor(), net::get_associated_executor(h, home->executor()));
     auto* op = make_suspended_in<limited_waiter<Waiter>>(*frame, h, *home, at_home, false);
     if (granted) {
       home->deliver(*op, wanted, outcome::granted);
@@ -87,5 +91,25 @@ struct start_parked {
 
 /// Throws what a request was refused for at once.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
+
+/// Waits for `r` in the calling coroutine; the body of every acquire().
+template <class Waiter>
+net::awaitable<typename Waiter::granted_type> wait_for(admission* home, request r) {
+  using granted_type = typename Waiter::granted_type;
+  const outcome o = home->try_enter_in_turn(r);
+  if (o == outcome::granted) co_return Waiter::granted(*home, r);
+  if (o > outcome::granted) throw_refusal(*home, r, o);
+
+  using start = start_parked<Waiter>;
+  typename start::room room;
+  if constexpr (std::is_void_v<granted_type>) {
+    co_await park<std::error_code>(start{home, &room, r, o == outcome::granted_by_post});
+  } else if constexpr (park_returns) {
+    co_return co_await park<std::error_code, granted_type>(start{home, &room, r, o == outcome::granted_by_post});
+  } else {
+    co_await park<std::error_code, granted_type>(start{home, &room, r, o == outcome::granted_by_post});
+    std::terminate();
+  }
+}
 
 }  // namespace canigo::detail

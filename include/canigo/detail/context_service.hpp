@@ -24,6 +24,7 @@ class context_member {
   friend class context_service;
   context_member* previous_ = nullptr;
   context_member* next_ = nullptr;
+  bool is_known_ = false;
 };
 
 /// Knows every canigo object of a context, so that an object may outlive its context, and may sit in a coroutine that the
@@ -36,10 +37,12 @@ class context_service : public net::execution_context::service {
   explicit context_service(net::execution_context& context) : service{context} {}
 
   void add(context_member& member) noexcept;
-  void remove(context_member& member) noexcept;
+  /// False if the context is shutting down and has turned to `member` already: its context_shutdown() is called, or was.
+  bool remove(context_member& member) noexcept;
 
  private:
   void shutdown() override;
+  void unlink(context_member& member) noexcept;
 
   mutex mutex_;
   context_member* first_ = nullptr;

@@ -13,8 +13,8 @@ namespace canigo::detail {
 /// Pure values: a request is admitted by all of them in one step, or takes nothing from any.
 class supplies {
  public:
-  /// What a request occupies under the cap: one place, or as many as it asks for tokens.
-  enum class occupancy { none, one, tokens };
+  /// What a request occupies under the cap: one place, or as many as it asks for tokens. `idle`: none, but all must be free.
+  enum class occupancy { none, one, tokens, idle };
 
   explicit supplies(std::vector<token_bucket> rates) : rates_{std::move(rates)} {}
   supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o)
@@ -23,7 +23,7 @@ class supplies {
   /// Takes what a request for `tokens` needs from all, or nothing from any.
   bool try_take(time_point now, std::uint64_t tokens) noexcept {
     const std::uint64_t places = places_for(tokens);
-    if (places > capacity_ || occupied_ > capacity_ - places) return false;
+    if (!has_room_for(places)) return false;
     for (auto& rate : rates_) {
       if (!rate.try_take(now, tokens)) {
         for (auto* taken = rates_.data(); taken != &rate; ++taken) taken->refund(now, tokens);
@@ -41,12 +41,29 @@ class supplies {
 
   /// Takes back a grant that was never used.
   void undo(time_point now, std::uint64_t tokens) noexcept;
-  /// Frees the places of an admitted request.
-  void release(std::uint64_t tokens) noexcept { occupied_ -= places_for(tokens); }
+  /// Occupies places that nobody waited for; false once they are closed.
+  bool try_occupy(std::uint64_t places) noexcept {
+    if (is_closed_) return false;
+    occupied_ += places;
+    return true;
+  }
+  void close() noexcept { is_closed_ = true; }
+  /// Frees places.
+  void release(std::uint64_t places) noexcept { occupied_ -= places; }
+
+  /// What an admitted request for `tokens` occupies.
+  std::uint64_t places_for(std::uint64_t tokens) const noexcept {
+    return occupancy_ == occupancy::tokens ? tokens : occupancy_ == occupancy::one ? 1 : 0;
+  }
+  bool has_room_for(std::uint64_t places) const noexcept {
+    if (occupancy_ == occupancy::idle) return occupied_ == 0;
+    return places <= capacity_ && occupied_ <= capacity_ - places;
+  }
 
   void refund(time_point now, std::uint64_t tokens) noexcept;
   void charge(time_point now, std::uint64_t tokens) noexcept;
 
+  bool has_rates() const noexcept { return !rates_.empty(); }
   std::vector<token_bucket>& rates() noexcept { return rates_; }
   const std::vector<token_bucket>& rates() const noexcept { return rates_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
@@ -56,14 +73,11 @@ class supplies {
   std::uint64_t largest_request() const noexcept;
 
  private:
-  std::uint64_t places_for(std::uint64_t tokens) const noexcept {
-    return occupancy_ == occupancy::tokens ? tokens : occupancy_ == occupancy::one ? 1 : 0;
-  }
-
   std::vector<token_bucket> rates_;
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
   occupancy occupancy_ = occupancy::none;
+  bool is_closed_ = false;
 };
 
 }  // namespace canigo::detail

@@ -232,7 +232,7 @@ class suspended_op final : public Base {
   void destroy() noexcept override {
     Base::abandon();
     [[maybe_unused]] Work work(std::move(work_));
-    const Handler handler(std::move(handler_));
+    [[maybe_unused]] const Handler handler(std::move(handler_));
     free();
   }
 
@@ -303,7 +303,9 @@ auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... 
 /// with the completion handler once the coroutine is suspended, and must not throw.
 #if ASIO_VERSION < 102300
 // Below 1.23 use_awaitable puts a coroutine of its own between us and the operation: a frame more than Asio recycles.
-// This is what that coroutine does, done by ours; the handler ends our frame, so nothing after the co_await is run.
+// This is what that coroutine does, done by ours; the handler ends our frame, so nothing after the co_await is run, and
+// what the handler is given is what our coroutine returns.
+inline constexpr bool park_returns = false;
 template <class... Args, class Start>
 auto park(Start start) {
   return [start](auto* frame) mutable {
@@ -314,6 +316,7 @@ auto park(Start start) {
 }
 #else
 // From 1.23 on co_await keeps an operation in the awaiting frame.
+inline constexpr bool park_returns = true;
 template <class... Args, class Start>
 auto park(Start start) {
   return net::async_initiate<const net::deferred_t, void(Args...)>(std::move(start), net::deferred);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "canigo/detail/admission.hpp"
+#include "canigo/permit.hpp"
+#include "canigo/request.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <system_error>
+#include <tuple>
+
+namespace canigo::detail {
+
+/// A waiter whose handler takes an error code and the permit that it was granted.
+class permit_waiter : public waiter {
+ public:
+  using waiter::waiter;
+  using results = std::tuple<std::error_code, permit>;
+  using granted_type = permit;
+
+  static permit granted(admission& home, std::uint64_t tokens) noexcept {
+    return permit{home, home.places_for(tokens), tokens};
+  }
+  static permit granted(admission& home, const request& r) noexcept { return granted(home, r.tokens); }
+
+  results take_results() noexcept {
+    const outcome o = take_outcome();
+    return {to_error_code(o), o == outcome::granted ? granted(*home_, tokens) : permit{}};
+  }
+  static results failed(errc code) noexcept { return {make_error_code(code), permit{}}; }
+};
+
+/// The permit for `r` if it can go now; throws what is wrong with `r`.
+std::optional<permit> try_permit(admission& home, const request& r);
+
+}  // namespace canigo::detail

@@ -1,0 +1,114 @@
+#include "canigo/limiter.hpp"
+
+#include "canigo/error.hpp"
+#include "canigo/time_source.hpp"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace canigo {
+
+namespace {
+
+constexpr std::size_t most_rates = 16;
+
+std::uint64_t checked(std::uint64_t concurrency, std::string_view field) {
+  if (concurrency < 1) detail::throw_invalid(field, concurrency, "1 or more");
+  return concurrency;
+}
+
+detail::admission* open(const net::any_io_executor& executor, const limiter_options& o) {
+  if (o.rates.size() > most_rates) detail::throw_invalid("limiter_options.rates.size()", o.rates.size(), "0 to 16");
+  if (o.rates.empty() && o.concurrency == unlimited) {
+    detail::throw_invalid("limiter_options.rates.size()", o.rates.size(), "1 to 16, or 0 with a concurrency");
+  }
+  const auto now = time_source::of(executor).now();
+  std::vector<token_bucket> buckets;
+  buckets.reserve(o.rates.size());
+  for (const rate_limit& l : o.rates) buckets.emplace_back(l.rate, l.burst, l.initial_tokens, now);
+  detail::supplies supplies{std::move(buckets), checked(o.concurrency, "limiter_options.concurrency"),
+                            detail::supplies::occupancy::one};
+  return detail::admission::open(executor, std::move(supplies),
+                                 detail::checked("limiter_options", {.priorities = o.priorities,
+                                                                     .queue_limit = o.queue_limit,
+                                                                     .on_overflow = o.on_overflow,
+                                                                     .ageing = o.ageing}));
+}
+
+token_bucket& bucket_at(detail::supplies& s, std::size_t index, std::string_view field) {
+  if (index >= s.rates().size()) {
+    detail::throw_invalid(field, index, "less than " + std::to_string(s.rates().size()));
+  }
+  return s.rates()[index];
+}
+
+wait_reason reason(const detail::supplies& s, std::uint64_t tokens, time_point now) noexcept {
+  if (!s.has_room_for(s.places_for(tokens))) return {.binds = wait_reason::limit::concurrency};
+  wait_reason last{.binds = wait_reason::limit::rate, .until = time_point::min()};
+  for (std::size_t i = 0; i < s.rates().size(); ++i) {
+    const time_point ready = s.rates()[i].ready_at(now, tokens);
+    if (ready <= last.until) continue;
+    last.index = i;
+    last.until = ready;
+  }
+  return last;
+}
+
+}  // namespace
+
+limiter::limiter(const net::any_io_executor& executor, const limiter_options& options)
+    : admission_{open(executor, options)} {}
+
+limiter::~limiter() { admission_->close(); }
+
+net::awaitable<permit> limiter::acquire(request r) { return detail::wait_for<detail::permit_waiter>(admission_, r); }
+
+std::optional<permit> limiter::try_acquire(request r) { return detail::try_permit(*admission_, r); }
+
+void limiter::set_rate(std::size_t index, const canigo::rate& r) {
+  admission_->change_supplies([&](detail::supplies& s, time_point now) {
+    bucket_at(s, index, "limiter.set_rate: index").set_rate(now, r);
+  });
+}
+
+void limiter::set_burst(std::size_t index, std::uint64_t burst) {
+  admission_->change_supplies([&](detail::supplies& s, time_point now) {
+    bucket_at(s, index, "limiter.set_burst: index").set_burst(now, burst);
+  });
+}
+
+void limiter::set_concurrency(std::uint64_t concurrency) {
+  checked(concurrency, "limiter.set_concurrency: concurrency");
+  admission_->change_supplies([=](detail::supplies& s, time_point) { s.set_capacity(concurrency); });
+}
+
+void limiter::pause_until(time_point t) { admission_->pause_until(t); }
+
+void limiter::resume() { admission_->resume(); }
+
+wait_reason limiter::why_waiting() const {
+  return admission_->look([](const detail::supplies& s, const detail::wait_node* head, time_point paused, time_point now) {
+    if (head == nullptr) return wait_reason{};
+    if (now < paused) return wait_reason{.binds = wait_reason::limit::paused, .until = paused};
+    return reason(s, head->tokens, now);
+  });
+}
+
+duration limiter::estimate(request r) const { return admission_->estimate(r); }
+
+limiter_stats limiter::stats() const {
+  limiter_stats s;
+  admission_->stats(s, [&](const detail::supplies& supplies, time_point now) {
+    for (const auto& bucket : supplies.rates()) s.tokens.push_back(bucket.available(now));
+    s.held = supplies.occupied();
+    s.concurrency = supplies.capacity();
+  });
+  return s;
+}
+
+void limiter::stop() noexcept { admission_->stop(); }
+
+net::any_io_executor limiter::get_executor() const { return admission_->executor(); }
+
+}  // namespace canigo

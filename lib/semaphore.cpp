@@ -1,0 +1,60 @@
+#include "canigo/semaphore.hpp"
+
+#include "canigo/error.hpp"
+
+#include <utility>
+
+namespace canigo {
+
+namespace {
+
+constexpr std::uint64_t most_permits = std::uint64_t{1} << 62;
+
+std::uint64_t checked(std::uint64_t permits, std::string_view field) {
+  if (permits < 1 || permits > most_permits) detail::throw_invalid(field, permits, "1 to 2^62");
+  return permits;
+}
+
+detail::admission* open(const net::any_io_executor& executor, const semaphore_options& o) {
+  detail::supplies supplies{{}, checked(o.permits, "semaphore_options.permits"), detail::supplies::occupancy::tokens};
+  return detail::admission::open(executor, std::move(supplies),
+                                 detail::checked("semaphore_options", {.priorities = o.priorities,
+                                                                       .queue_limit = o.queue_limit,
+                                                                       .on_overflow = o.on_overflow,
+                                                                       .ageing = o.ageing}));
+}
+
+}  // namespace
+
+semaphore::semaphore(const net::any_io_executor& executor, const semaphore_options& options)
+    : admission_{open(executor, options)} {}
+
+semaphore::~semaphore() { admission_->close(); }
+
+net::awaitable<permit> semaphore::acquire(request r) { return detail::wait_for<detail::permit_waiter>(admission_, r); }
+
+std::optional<permit> semaphore::try_acquire(request r) { return detail::try_permit(*admission_, r); }
+
+void semaphore::resize(std::uint64_t permits) {
+  checked(permits, "semaphore.resize: permits");
+  admission_->change_supplies([=](detail::supplies& s, time_point) { s.set_capacity(permits); });
+}
+
+void semaphore::pause_until(time_point t) { admission_->pause_until(t); }
+
+void semaphore::resume() { admission_->resume(); }
+
+semaphore_stats semaphore::stats() const {
+  semaphore_stats s;
+  admission_->stats(s, [&](const detail::supplies& supplies, time_point) {
+    s.held = supplies.occupied();
+    s.capacity = supplies.capacity();
+  });
+  return s;
+}
+
+void semaphore::stop() noexcept { admission_->stop(); }
+
+net::any_io_executor semaphore::get_executor() const { return admission_->executor(); }
+
+}  // namespace canigo
