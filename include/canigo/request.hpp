@@ -17,7 +17,7 @@ struct request {
 enum class overflow {
   reject_new,             ///< it ends with errc::queue_full
   evict_oldest,           ///< whoever waits longest ends with errc::evicted and makes room
-  evict_least_important,  ///< the youngest of the least important class does, if that class matters less than the newcomer's
+  evict_least_important,  ///< the youngest of the least important class does, if it matters less than the newcomer's
   wait,                   ///< the producer is held back; for strand_pool::run only
 };
 

@@ -36,15 +36,16 @@ struct scheduler_stats : queue_stats {
 /// Lets callers through at a rate, the important ones first: `co_await scheduler.acquire(priority)`.
 ///
 /// Any closed window of length t holds at most burst + floor(t · rate) tokens granted; saturated, it holds at least
-/// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a class the
-/// order is that of arrival, and a heavy request is not overtaken by a lighter one of its class. A token is bound to a
-/// waiter at the instant it is released: who arrives later but matters more goes first. Every acquire ends exactly once.
+/// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a class
+/// the order is that of arrival, and a heavy request is not overtaken by a lighter one of its class. A token is bound
+/// to a waiter at the instant it is released: who arrives later but matters more goes first. Every acquire ends
+/// exactly once.
 ///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
 /// errc::deadline_unreachable at once if even estimate() lies past the deadline, errc::timed_out when it passes;
 /// errc::invalid_priority, errc::invalid_argument, errc::too_large at once. Nothing is consumed by one that fails.
-/// Cancellation: terminal, partial, total. The place in the queue is lost; no token is taken, and who waited behind goes in
-/// the same instant.
+/// Cancellation: terminal, partial, total. The place in the queue is lost; no token is taken, and who waited behind
+/// goes in the same instant.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 ///
@@ -74,7 +75,8 @@ class scheduler {
   /// handler's associated allocator; without memory the handler gets errc::not_enough_memory.
   template <net::completion_token_for<void(std::error_code)> Token>
   auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_}, token, r);
+    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_},
+                                                             token, r);
   }
 
   /// Takes the tokens if they are there and nobody waits; never waits.

@@ -11,9 +11,9 @@ namespace canigo::testing {
 
 /// Time that passes only when it is told to: hours in microseconds, in the same order every time.
 ///
-/// Make one before the first canigo object on the io_context. Everything of canigo that waits on this context then waits
-/// in virtual time; Asio's own timers and sockets do not. Code that needs the time takes it from its executor's time
-/// source, time_source::of(executor).now(): a deadline reckoned from steady_clock is far beyond.
+/// Make one before the first canigo object on the io_context. Everything of canigo that waits on this context then
+/// waits in virtual time; Asio's own timers and sockets do not. Code that needs the time takes it from its executor's
+/// time source, time_source::of(executor).now(): a deadline reckoned from steady_clock is far beyond.
 ///
 ///     net::io_context io;
 ///     testing::virtual_time time{io};
