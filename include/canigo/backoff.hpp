@@ -1,0 +1,39 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <chrono>
+#include <cstdint>
+
+namespace canigo {
+
+/// How much of a delay is left to chance.
+enum class jitter {
+  none,   ///< the delay as computed
+  full,   ///< anything from `min` to it: spreads a crowd best
+  equal,  ///< at least half of it
+};
+
+/// How long to wait before the next attempt: longer after each failure, up to a cap.
+///
+/// A value; trivially copyable. Nothing overflows, whatever the fields and the attempt.
+///
+/// Source of the jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+struct backoff {
+  duration first = std::chrono::milliseconds{100};  ///< after the first failure, before jitter; 0 or more
+  std::uint32_t factor = 2;                         ///< each delay is so many times the one before it; 1: all the same
+  duration cap = std::chrono::seconds{30};          ///< no delay is longer
+  duration min = duration::zero();                  ///< no delay is shorter; 0 to cap
+  canigo::jitter jitter = canigo::jitter::full;
+
+  /// Always the same delay.
+  static constexpr backoff constant(duration d) noexcept { return {d, 1, d, d, canigo::jitter::none}; }
+
+  /// The longest delay after the given number of failures, 1 or more.
+  duration ceiling(std::uint32_t failures) const noexcept;
+
+  /// The delay after the given number of failures; `random` is any 64 random bits.
+  duration delay(std::uint32_t failures, std::uint64_t random) const noexcept;
+};
+
+}  // namespace canigo

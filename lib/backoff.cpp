@@ -1,0 +1,31 @@
+#include "canigo/backoff.hpp"
+
+#include "canigo/detail/int128.hpp"
+
+#include <algorithm>
+
+namespace canigo {
+
+duration backoff::ceiling(std::uint32_t failures) const noexcept {
+  const duration least = std::clamp(min, duration::zero(), std::max(cap, duration::zero()));
+  const duration most = std::max(cap, least);
+  duration d = std::clamp(first, least, most);
+  if (factor <= 1 || d == duration::zero()) return d;
+  // At most 63 rounds: each at least doubles.
+  for (std::uint32_t i = 1; i < failures && d < most; ++i) {
+    d = d > most / factor ? most : std::min(d * factor, most);
+  }
+  return d;
+}
+
+duration backoff::delay(std::uint32_t failures, std::uint64_t random) const noexcept {
+  const duration longest = ceiling(failures);
+  if (jitter == canigo::jitter::none) return longest;
+  const duration least = std::clamp(min, duration::zero(), longest);
+  const duration shortest = jitter == canigo::jitter::equal ? std::max(least, longest / 2) : least;
+  const auto width = static_cast<std::uint64_t>((longest - shortest).count());
+  const auto offset = static_cast<std::uint64_t>((detail::uint128{width} * random + random) >> 64);
+  return shortest + duration{static_cast<duration::rep>(offset)};
+}
+
+}  // namespace canigo

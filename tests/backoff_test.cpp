@@ -1,0 +1,63 @@
+#include "canigo/backoff.hpp"
+
+#include "canigo/error.hpp"
+#include "canigo/retry_budget.hpp"
+
+#include "catch.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <rapidcheck.h>
+#include <system_error>
+
+using namespace std::chrono_literals;
+using namespace canigo;
+
+TEST_CASE("delays double up to the cap, and stay there for ever") {
+  const backoff b{.first = 100ms, .cap = 1s, .jitter = jitter::none};
+  CHECK(b.delay(1, 0) == 100ms);
+  CHECK(b.delay(2, 0) == 200ms);
+  CHECK(b.delay(4, 0) == 800ms);
+  CHECK(b.delay(5, 0) == 1s);
+  CHECK(b.delay(std::numeric_limits<std::uint32_t>::max(), 0) == 1s);
+}
+
+TEST_CASE("a constant backoff is constant") {
+  const backoff b = backoff::constant(70ms);
+  for (const std::uint32_t n : {1u, 2u, 1u << 31}) CHECK(b.delay(n, ~std::uint64_t{0}) == 70ms);
+}
+
+TEST_CASE("jitter covers its range and nothing else") {
+  const backoff full{.first = 100ms, .cap = 1s, .min = 10ms};
+  CHECK(full.delay(3, 0) == 10ms);
+  CHECK(full.delay(3, ~std::uint64_t{0}) == 400ms);
+  const backoff equal{.first = 100ms, .cap = 1s, .jitter = jitter::equal};
+  CHECK(equal.delay(3, 0) == 200ms);
+  CHECK(equal.delay(3, ~std::uint64_t{0}) == 400ms);
+}
+
+TEST_CASE("no delay leaves [min, cap], whatever the fields") {
+  rc::check([](std::int64_t first, std::uint32_t factor, std::int64_t cap, std::int64_t min, std::uint32_t failures, std::uint64_t random) {
+    for (const jitter j : {jitter::none, jitter::full, jitter::equal}) {
+      const backoff b{duration{first}, factor, duration{cap}, duration{min}, j};
+      const duration d = b.delay(failures, random);
+      RC_ASSERT(d >= duration::zero());
+      RC_ASSERT(d <= std::max(duration{cap}, duration::zero()));
+      if (min >= 0 && min <= cap) RC_ASSERT(d >= duration{min});
+    }
+  });
+}
+
+TEST_CASE("a retry budget lets a share of the first attempts be tried again") {
+  retry_budget budget{{.percent = 20, .reserve = 1, .most = 3}};
+  CHECK(budget.try_take());
+  CHECK_FALSE(budget.try_take());
+  for (int i = 0; i < 4; ++i) budget.pay_in();
+  CHECK_FALSE(budget.try_take());
+  budget.pay_in();
+  CHECK(budget.try_take());
+  for (int i = 0; i < 1000; ++i) budget.pay_in();
+  CHECK(budget.left() == 3);
+  CHECK_THROWS_AS(retry_budget({.percent = 20, .reserve = 5, .most = 3}), std::system_error);
+  CHECK_THROWS_AS(retry_budget({.percent = 1001}), std::system_error);
+}
