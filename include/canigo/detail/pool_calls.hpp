@@ -1,0 +1,123 @@
+#pragma once
+
+#include "canigo/detail/operation.hpp"
+#include "canigo/detail/pool_core.hpp"
+#include "canigo/detail/pool_waiter.hpp"
+#include "canigo/detail/suspend.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/task_options.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/post.hpp>
+
+#include <exception>
+#include <new>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::detail {
+
+template <class T>
+struct result_signature_of {
+  using type = void(std::exception_ptr, T);
+};
+template <>
+struct result_signature_of<void> {
+  using type = void(std::exception_ptr);
+};
+template <class T>
+using result_signature = typename result_signature_of<T>::type;
+
+bool cancel_task(pool_task& t) noexcept;
+
+template <class T>
+net::awaitable<T> await_task(task_ref<result_task<T>> t) {
+  co_await wait_for_task(t->home(), *t);
+  co_return t->share();
+}
+
+template <class T>
+net::awaitable<T> await_run(task_ref<result_task<T>> t) {
+  co_await wait_for_run(t->home(), *t);
+  co_return t->take();
+}
+
+/// Waits for a task on behalf of a handler.
+template <class T>
+struct start_task_wait {
+  pool_waiter::purpose purpose;
+
+  template <class Handler>
+  void operator()(Handler&& handler, task_ref<result_task<T>> t) const {
+    std::decay_t<Handler> h(std::forward<Handler>(handler));
+    pool_core& core = t->home();
+    const auto executor = net::get_associated_executor(h, core.executor());
+    const bool at_home = !has_own_executor<std::decay_t<Handler>> || same_executor(core.executor(), executor);
+    try {
+      pool_task& wanted = *t;
+      auto* w = make_suspended<value_waiter<T>>(h, core.executor(), core, purpose, at_home, task_ref<>{t.release()});
+      try {
+        w->allow_cancel();
+      } catch (...) {
+        core.fail(*w, static_cast<int>(errc::not_enough_memory));
+        return;
+      }
+      if (purpose == pool_waiter::purpose::run) {
+        core.run(wanted, *w);
+      } else {
+        core.wait_for(wanted, *w);
+      }
+    } catch (const std::bad_alloc&) {
+      // Under co_await a throw from here would be std::terminate.
+      const auto e = std::make_exception_ptr(std::system_error{make_error_code(errc::not_enough_memory)});
+      net::post(executor, [h = std::move(h), e]() mutable {
+        if constexpr (std::is_void_v<T>) {
+          std::move(h)(e);
+        } else {
+          std::move(h)(e, T());
+        }
+      });
+    }
+  }
+};
+
+template <class T, class Token>
+auto async_result_of(task_ref<result_task<T>> t, Token&& token) {
+  return net::async_initiate<Token, result_signature<T>>(start_task_wait<T>{pool_waiter::purpose::result}, token, std::move(t));
+}
+
+/// What `run` returns under g++ 12 for a callable with captures that need a destructor.
+///
+/// That compiler destroys the captures of a lambda twice when it is written inside a co_await expression (GCC bug 100611 and
+/// its kin, fixed in 13). So this can't be awaited directly, only once it is a net::awaitable with a name:
+///
+///     net::awaitable<int> op = pool.run([p = std::move(p)] { return *p; });
+///     int n = co_await std::move(op);
+///
+/// or through a task: `auto t = pool.submit([p = std::move(p)] { … }); int n = co_await t;`
+template <class T>
+class [[nodiscard]] give_this_a_name_before_co_await {
+ public:
+  explicit give_this_a_name_before_co_await(net::awaitable<T> a) noexcept : awaitable_{std::move(a)} {}
+  operator net::awaitable<T>() && { return std::move(awaitable_); }  // NOLINT: the conversion is the point
+
+ private:
+  net::awaitable<T> awaitable_;
+};
+
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+template <class F, class T>
+using run_result = std::conditional_t<std::is_trivially_destructible_v<std::remove_cvref_t<F>> || std::is_lvalue_reference_v<F>,
+                                      net::awaitable<T>, give_this_a_name_before_co_await<T>>;
+#else
+template <class F, class T>
+using run_result = net::awaitable<T>;
+#endif
+
+}  // namespace canigo::detail

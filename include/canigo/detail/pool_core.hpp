@@ -1,0 +1,366 @@
+#pragma once
+
+#include "canigo/detail/context_service.hpp"
+#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/pool_resources.hpp"
+#include "canigo/detail/pool_task.hpp"
+#include "canigo/detail/pool_waiter.hpp"
+#include "canigo/detail/pool_worker.hpp"
+#include "canigo/detail/post.hpp"
+#include "canigo/detail/suspend.hpp"
+#include "canigo/detail/wait_queue.hpp"
+#include "canigo/net.hpp"
+#include "canigo/pool_observer.hpp"
+#include "canigo/pool_stats.hpp"
+#include "canigo/request.hpp"
+#include "canigo/restart_policy.hpp"
+#include "canigo/stop_mode.hpp"
+#include "canigo/task_options.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace canigo::detail {
+
+/// The tasks that can be cancelled and waited for together.
+struct task_group_entry {
+  task_extras* first = nullptr;
+  pool_waiter* waiters = nullptr;
+};
+
+struct pool_core_options {
+  std::size_t concurrency = 1;
+  int priorities = 1;
+  std::size_t queue_limit = 10'000;
+  overflow on_overflow = overflow::reject_new;
+  duration timeout = duration::max();
+  retry_policy retry = {};
+  restart_policy restart = {};
+  pool_observer* observer = nullptr;
+};
+
+/// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
+///
+/// One lock guards all of it and is never held while anything outside runs. A task is bound to a worker at the instant that
+/// worker is free, one task at a time, so that what matters more never stands behind what was taken earlier. What is decided
+/// under the lock is carried out after it: workers are woken, cancellations posted, callables destroyed, callers told.
+///
+/// Lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
+inline constexpr std::size_t names_most = 256;
+
+class pool_core final : private context_member {
+ public:
+  /// The handle's reference is the caller's to release with close(). Throws errc::invalid_argument.
+  static pool_core* open(const net::any_io_executor& executor, const pool_core_options& options,
+                         std::unique_ptr<pool_resources> resources);
+  /// Cancels all and gives up the handle's reference.
+  void close() noexcept;
+
+  void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release_ref() noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+  }
+
+  /// Notes what is asked for. Throws for what can't be, and for want of memory.
+  void prepare(pool_task& t, const task_options& o);
+  /// The same, and lets the task keep this alive, as its handle may outlive the pool's.
+  void prepare_for_handle(pool_task& t, const task_options& o);
+  /// Takes a prepared task, with one reference; false: it was refused, and the reference is still the caller's.
+  bool post(pool_task& t) noexcept;
+  /// Takes a prepared task; where it is refused, that is how it ends.
+  void submit(pool_task& t) noexcept;
+  /// The same for a caller that waits for the end.
+  void run(pool_task& t, pool_waiter& w) noexcept;
+  /// Ends the task, or asks its operation to; false if it has ended.
+  bool cancel(pool_task& t) noexcept;
+
+  std::size_t cancel_group(std::uint64_t group) noexcept;
+  void wait_for(pool_task& t, pool_waiter& w) noexcept;
+  void wait_group(std::uint64_t group, pool_waiter& w) noexcept;
+  void wait_closed(pool_waiter& w) noexcept;
+  void cancel_wait(pool_waiter& w) noexcept;
+  /// Ends a wait that could not be set up.
+  void fail(pool_waiter& w, int code) noexcept;
+
+  void resize(std::size_t concurrency);
+  void request_stop(stop_mode mode, duration grace) noexcept;
+  bool is_closed() const noexcept;
+  stop_report report() const;
+  pool_stats stats() const;
+
+  const net::any_io_executor& executor() const noexcept { return executor_; }
+
+ private:
+  friend class pool_waiter;
+  friend class pool_worker;
+  friend struct task_extras;
+  /// Owned by the frame of a worker's coroutine: notes when that has gone.
+  class life {
+   public:
+    life(pool_core& c, pool_worker& w) noexcept : core_{&c}, worker_{&w} {}
+    life(life&& other) noexcept : core_{std::exchange(other.core_, nullptr)}, worker_{other.worker_} {}
+    life& operator=(life&&) = delete;
+    ~life() {
+      if (core_ != nullptr) core_->gone(*worker_);
+    }
+    pool_worker& worker() const noexcept { return *worker_; }
+
+   private:
+    pool_core* core_;
+    pool_worker* worker_;
+  };
+
+  /// Holds the lock; what was decided under it is carried out after it.
+  class change {
+   public:
+    explicit change(pool_core& c) noexcept : core_{c} { c.mutex_.lock(); }
+    change(const change&) = delete;
+    change& operator=(const change&) = delete;
+    ~change() { core_.unlock_and_carry_out(); }
+
+   private:
+    pool_core& core_;
+  };
+  struct drain final : suspended {
+    drain(pool_core& c, std::uint8_t b) noexcept : core{&c}, bit{b} {}
+    void resume() override;
+    void post() override;
+    void destroy() noexcept override;
+    pool_core* core;
+    const std::uint8_t bit;  // of drains_out_
+    fixed_memory<160> memory;
+  };
+  // A deadline of the pool's own; holds a reference while armed.
+  struct alarm : deadline {
+    alarm(pool_core& c, void (pool_core::*f)() noexcept) noexcept;
+    pool_core* core;
+    void (pool_core::*function)() noexcept;
+    time_point when{};
+    bool armed = false;
+  };
+  using group_map = std::map<std::uint64_t, task_group_entry>;
+
+  pool_core(const net::any_io_executor& executor, const pool_core_options& options,
+            std::unique_ptr<pool_resources> resources);
+  ~pool_core();
+  void destroy() noexcept;
+  void context_shutdown() noexcept override;
+
+  // What is decided under the lock.
+  void unlock_and_carry_out() noexcept;
+  void unlock_without_context() noexcept;
+  void post_drain(drain& d) noexcept;
+  void run_drain(drain& d);
+  void end_drain(drain& d) noexcept;
+  void carry_out_ended(pool_task* ended) noexcept;
+  void retry_soon() noexcept;
+  void post_again() noexcept;
+
+  // Tasks.
+  void check(const task_options& o) const;
+  bool needs_extras(const task_options& o) const noexcept;
+  bool has_room() const noexcept;
+  bool make_room(int priority) noexcept;
+  int refusal(const pool_task& t) noexcept;
+  void accept(pool_task& t) noexcept;
+  void refuse(pool_task& t, int code) noexcept;
+  void queue(pool_task& t) noexcept;
+  void admit_held() noexcept;
+  void unlink(pool_task& t) noexcept;
+  void end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept;
+  void note_end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept;
+  void deliver(pool_task& t) noexcept;
+  bool cancel_locked(pool_task& t) noexcept;
+  void end_all(wait_queue& q) noexcept;
+  task_event event_of(const pool_task& t) const noexcept;
+
+  // Time.
+  time_point fresh_now() noexcept;
+  void arm(task_extras& x, time_point when) noexcept;
+  void disarm(task_extras& x) noexcept;
+  void bell_rang(task_extras& x, due why) noexcept;
+  void time_is_up(pool_task& t, time_point now) noexcept;
+  void tell_early(pool_task& t) noexcept;
+  void arm(alarm& a, time_point when) noexcept;
+  void disarm(alarm& a) noexcept;
+  void grace_is_over() noexcept;
+
+  // Waiters.
+  void attach(pool_waiter& w, pool_waiter*& list) noexcept;
+  void detach(pool_waiter& w) noexcept;
+  void ready(pool_waiter& w, int code) noexcept;
+  void ready_all(pool_waiter*& list) noexcept;
+  bool would_block_all(pool_waiter& w) noexcept;
+
+  // Workers.
+  void spawn(pool_worker& w);
+  void wake_one() noexcept;
+  void wake_all() noexcept;
+  void wake(pool_worker& w) noexcept;
+  void end_rest(pool_worker& w) noexcept;
+  void to_idle(pool_worker& w) noexcept;
+  void from_idle(pool_worker& w) noexcept;
+  bool must_leave(const pool_worker& w) const noexcept;
+  void leave(pool_worker& w) noexcept;
+  void gone(pool_worker& w) noexcept;
+  pool_task* take(pool_worker& w) noexcept;
+  void woken(pool_worker& w);
+  pool_task* work_off(pool_worker& w, bool is_parked, pool_task* done = nullptr);
+  void call(pool_worker& w, pool_task& t) noexcept;
+  void hold_loop() noexcept;
+  void settle(pool_worker& w) noexcept;
+  void parked(pool_worker& w, suspended& s) noexcept;
+  void rest(pool_worker& w, duration d) noexcept;
+  void arm_rest(pool_worker& w, time_point when) noexcept;
+  void disarm_rest(pool_worker& w) noexcept;
+  void rest_rang(pool_worker& w, due why) noexcept;
+  void request_cancel(pool_worker& w) noexcept;
+  void do_cancel(pool_worker& w) noexcept;
+  void examine(pool_worker& w, pool_task& t) noexcept;
+  bool finish(pool_worker& w, pool_task& t) noexcept;
+  bool try_again(pool_task& t) noexcept;
+  void restarted(pool_worker& w, const std::exception_ptr& cause) noexcept;
+  void apply_stop(stop_mode mode) noexcept;
+  void check_drained() noexcept;
+  void check_closed() noexcept;
+  std::size_t pending() const noexcept { return queue_.size() + delayed_.size() + held_.size(); }
+  std::size_t free_workers() const noexcept;
+
+  net::awaitable<void> park(pool_worker& w);
+  net::awaitable<void> main(life l);
+  net::awaitable<void> main_with_resource(life l);
+  net::awaitable<void> prepare_resource(pool_worker& w);
+  net::awaitable<void> mend_resource(pool_worker& w, std::exception_ptr cause, bool is_broken);
+  net::awaitable<void> drop_resource(pool_worker& w);
+  enum class step : std::uint8_t { leave, evict, prepare, work, rest };
+  step next_step(pool_worker& w, pool_task*& t) noexcept;
+
+  mutable mutex mutex_;
+  std::atomic<std::size_t> references_{1};
+  time_source* time_;
+  wait_queue queue_;
+  wait_queue delayed_;
+  wait_queue held_;
+  const pool_core_options options_;
+  const bool is_plain_;  // tasks without options of their own need no extras
+  std::unique_ptr<pool_resources> resources_;
+
+  // What is to be carried out after the lock.
+  pool_worker* to_wake_ = nullptr;
+  pool_worker* to_cancel_ = nullptr;
+  pool_task* ended_ = nullptr;
+  suspended_list ready_;
+  suspended_list foreign_;
+  std::uint8_t drains_out_ = 0;
+  bool context_gone_ = false;
+
+  stop_mode mode_ = stop_mode{};  // 0: not stopping
+  std::size_t target_ = 0;        // workers wanted
+  std::size_t live_ = 0;          // with a coroutine
+  std::size_t leaving_ = 0;       // of them
+  std::size_t running_ = 0;
+  std::size_t repairing_ = 0;
+  std::size_t idle_ = 0;
+  std::size_t working_ = 0;       // of the running: long ones
+  std::size_t holds_ = 0;         // what keeps the loop running: long operations, and work on resources
+  std::size_t blocked_ = 0;       // workers whose operation waits for its own pool
+  std::size_t made_ = 0;          // resources
+  std::size_t undelivered_ = 0;   // tasks that have ended and whose callers were not told yet
+  pool_worker* first_idle_ = nullptr;
+  pool_worker* last_idle_ = nullptr;
+  pool_waiter* closed_waiters_ = nullptr;
+  std::uint64_t next_id_ = 0;
+  std::uint64_t random_ = 0;
+  time_point coarse_now_{};
+  time_point grace_at_ = time_point::max();
+  stop_report counts_;
+  std::uint64_t rejected_ = 0;
+  std::uint64_t evicted_ = 0;
+  std::uint64_t retries_ = 0;
+  std::uint64_t restarts_ = 0;
+  std::uint64_t overdue_total_ = 0;
+  std::vector<time_point> restart_times_;
+  group_map groups_;
+  std::map<std::string, name_stats, std::less<>> names_;
+  std::vector<std::unique_ptr<pool_worker>> workers_;
+
+  net::any_io_executor executor_;
+  net::any_io_executor work_;
+  drain drains_[2];
+  alarm grace_;
+  alarm retry_;
+  context_service* context_;
+};
+
+/// What only some tasks have.
+struct task_extras {
+  static void* operator new(std::size_t size) { return allocate_block(size); }
+  static void operator delete(void* p, std::size_t size) noexcept { deallocate_block(p, size); }
+
+  struct alarm : deadline {
+    explicit alarm(task_extras& x) noexcept;
+    task_extras* extras;
+  };
+
+  task_extras(pool_core& c, pool_task& t) noexcept : core{&c}, task{&t}, bell{*this} {}
+
+  pool_core* core;
+  pool_task* task;
+  alarm bell;
+  time_point rings_at{};
+  time_point deadline = time_point::max();
+  time_point due_at = time_point::max();  // of the attempt that runs
+  time_point queued_at{};
+  time_point started_at{};  // of the last attempt
+  duration timeout = duration::max();
+  duration delay{};
+  duration ran{};
+  retry_policy retry;
+  name_stats* name = nullptr;
+  std::uint64_t group = 0;
+  std::map<std::uint64_t, task_group_entry>::node_type group_entry;  // until it is in the pool's
+  task_extras* previous_in_group = nullptr;
+  task_extras* next_in_group = nullptr;
+  std::atomic<std::uint32_t> attempts{0};
+  bool is_armed = false;
+  bool is_late = false;  // the attempt that runs is over its time
+};
+
+static_assert(sizeof(task_extras) <= block_size);
+
+/// Owns one reference to a pool.
+class pool_ref {
+ public:
+  explicit pool_ref(pool_core& c) noexcept : core_{&c} { core_->add_ref(); }
+  pool_ref(const pool_ref& other) noexcept : pool_ref{*other.core_} {}
+  pool_ref& operator=(const pool_ref&) = delete;
+  ~pool_ref() { core_->release_ref(); }
+  pool_core& operator*() const noexcept { return *core_; }
+
+ private:
+  pool_core* core_;
+};
+
+/// Waits, as a coroutine of its own.
+net::awaitable<void> wait_for_run(pool_core& core, pool_task& t);
+net::awaitable<void> wait_for_task(pool_core& core, pool_task& t);
+net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group);
+net::awaitable<void> wait_for_close(pool_core& core);
+net::awaitable<void> group_ended(pool_ref pool, std::uint64_t group);
+net::awaitable<stop_report> stopped(pool_ref pool);
+/// Throws the cause if the pool gave up.
+net::awaitable<stop_report> closed(pool_ref pool);
+
+}  // namespace canigo::detail

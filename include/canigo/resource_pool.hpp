@@ -1,0 +1,109 @@
+#pragma once
+
+#include "canigo/detail/async_function.hpp"
+#include "canigo/detail/pool_handle.hpp"
+#include "canigo/detail/pool_resources.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/pool_observer.hpp"
+#include "canigo/request.hpp"
+#include "canigo/restart_policy.hpp"
+#include "canigo/retry_policy.hpp"
+#include "canigo/task.hpp"
+#include "canigo/task_context.hpp"
+#include "canigo/task_options.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace canigo {
+
+/// The functions may be coroutines or plain callables; they run on the strand of the worker whose resource it is.
+template <class R>
+struct resource_pool_options {
+  std::size_t concurrency;  ///< workers, each with at most one resource; 1 to 100'000
+  int priorities = 1;
+  std::size_t queue_limit = 10'000;
+  overflow on_overflow = overflow::reject_new;
+  duration timeout = duration::max();
+  retry_policy retry = {};
+  restart_policy restart = {};
+  pool_observer* observer = nullptr;
+
+  detail::async_function<R()> make = {};        ///< required; called when a worker without a resource has work to do
+  detail::async_function<void(R&)> reset = {};  ///< after an operation failed; throws if the resource is past help
+  detail::async_function<bool(R&)> check = {};  ///< before each use but the first: is it still good?
+  detail::async_function<void(R&)> destroy = {};  ///< takes leave of it; the destructor follows in any case
+  duration idle_timeout = duration::max();        ///< a resource unused for so long is destroyed
+  std::size_t min_idle = 0;                       ///< but as many are kept
+};
+
+/// A strand_pool whose workers each own a resource, such as a connection.
+///
+///     canigo::resource_pool<connection> pool{io, {.concurrency = 8, .make = connect}};
+///     auto rows = co_await pool.run([](connection& c, canigo::task_context&) -> net::awaitable<result> { … });
+///
+/// Operations are sent to the resource; resources are not lent out. So an operation has exactly one, none can be forgotten,
+/// and nobody can hold one while waiting for a second.
+///
+/// A resource breaks when `check` says so, when `reset` throws, or when an operation fails with an error that is fatal
+/// (restart_policy). Its worker then destroys it and makes a new one; a failed `make` counts the same. Past the restart limit
+/// the pool stops, with the error as the cause that closed() throws.
+template <class R>
+class resource_pool : public detail::pool_handle<R> {
+ public:
+  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  resource_pool(const net::any_io_executor& executor, const resource_pool_options<R>& o)
+      : detail::pool_handle<R>{executor,
+                               {.concurrency = o.concurrency,
+                                .priorities = o.priorities,
+                                .queue_limit = o.queue_limit,
+                                .on_overflow = o.on_overflow,
+                                .timeout = o.timeout,
+                                .retry = o.retry,
+                                .restart = o.restart,
+                                .observer = o.observer},
+                               std::make_unique<resources>(o)} {}
+  template <class ExecutionContext>
+    requires requires(ExecutionContext& c) { c.get_executor(); }
+  resource_pool(ExecutionContext& context, const resource_pool_options<R>& o)
+      : resource_pool{net::any_io_executor{context.get_executor()}, o} {}
+  ~resource_pool() = default;
+
+ private:
+  class resources final : public detail::pool_resources {
+   public:
+    explicit resources(const resource_pool_options<R>& o) : options_(o) {
+      if (!o.make) detail::throw_invalid("resource_pool_options.make", "empty", "a function");
+      if (o.idle_timeout <= duration::zero()) {
+        detail::throw_invalid("resource_pool_options.idle_timeout", o.idle_timeout, "more than 0");
+      }
+      has_check = static_cast<bool>(o.check);
+      has_reset = static_cast<bool>(o.reset);
+      idle_timeout = o.idle_timeout;
+      min_idle = o.min_idle;
+    }
+
+    net::awaitable<void*> make(std::size_t) override {
+      R made = co_await options_.make();
+      co_return new R(std::move(made));
+    }
+    net::awaitable<bool> check(void* r) override { return options_.check(*static_cast<R*>(r)); }
+    net::awaitable<void> reset(void* r) override { return options_.reset(*static_cast<R*>(r)); }
+    net::awaitable<void> destroy(void* r) override {
+      const std::unique_ptr<R> owned{static_cast<R*>(r)};
+      if (options_.destroy) co_await options_.destroy(*owned);
+    }
+    void discard(void* r) noexcept override { delete static_cast<R*>(r); }
+
+   private:
+    resource_pool_options<R> options_;
+  };
+};
+
+}  // namespace canigo

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "canigo/detail/pool_handle.hpp"
+#include "canigo/net.hpp"
+#include "canigo/pool_observer.hpp"
+#include "canigo/pool_stats.hpp"
+#include "canigo/request.hpp"
+#include "canigo/restart_policy.hpp"
+#include "canigo/retry_policy.hpp"
+#include "canigo/stop_mode.hpp"
+#include "canigo/task.hpp"
+#include "canigo/task_context.hpp"
+#include "canigo/task_options.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <cstddef>
+
+namespace canigo {
+
+struct strand_pool_options {
+  std::size_t concurrency;           ///< workers, each on its own strand; 1 to 100'000
+  int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 1024
+  std::size_t queue_limit = 10'000;  ///< most tasks that wait: queued beyond the free workers, or delayed; 1 or more
+  overflow on_overflow = overflow::reject_new;
+  duration timeout = duration::max();  ///< of each attempt, unless the task has its own
+  retry_policy retry = {};             ///< unless the task has its own
+  restart_policy restart = {};
+  pool_observer* observer = nullptr;  ///< must outlive the pool and its last task
+};
+
+/// Runs at most `concurrency` operations at once, the important ones first.
+///
+///     canigo::strand_pool pool{io, {.concurrency = 8, .priorities = 3}};
+///     int n = co_await pool.run([] { return 42; });
+///     auto r = co_await pool.run([&](canigo::task_context& t) -> net::awaitable<reply> { … }, {.timeout = 2s});
+///     canigo::task<int> t = pool.submit(work, {.priority = 1, .name = "resize"});
+///     bool queued = pool.try_post([] { … });
+///     canigo::stop_report report = co_await pool.stop(canigo::stop_mode::finish_running, 30s);
+///
+/// Never does a worker stand idle beside available work. A slot is free again only when its operation has really ended. An
+/// exception is a failed task, never a lost worker; one that is fatal (restart_policy) restarts the worker, and past the
+/// limit the pool stops with it as the cause. An idle pool keeps no loop running.
+class strand_pool : public detail::pool_handle<void> {
+ public:
+  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  strand_pool(const net::any_io_executor& executor, const strand_pool_options& options);
+  template <class ExecutionContext>
+    requires requires(ExecutionContext& c) { c.get_executor(); }
+  strand_pool(ExecutionContext& context, const strand_pool_options& options)
+      : strand_pool{net::any_io_executor{context.get_executor()}, options} {}
+  ~strand_pool() = default;
+};
+
+}  // namespace canigo

@@ -1,0 +1,143 @@
+#include "canigo/detail/block_cache.hpp"
+
+#include "canigo/detail/mutex.hpp"
+
+#include <mutex>
+
+namespace canigo::detail {
+
+namespace {
+
+// Under AddressSanitizer a block that is used again would hide a use after free.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool enabled = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool enabled = false;
+#else
+constexpr bool enabled = true;
+#endif
+#else
+constexpr bool enabled = true;
+#endif
+
+constexpr unsigned batch = 32;
+constexpr unsigned most_batches = 64;
+
+struct block {
+  block* next;
+  block* next_batch;
+};
+
+void free_all(block* b) noexcept {
+  while (b != nullptr) {
+    block* next = b->next;
+    ::operator delete(b);
+    b = next;
+  }
+}
+
+/// What all threads share. Never destroyed: threads may end after it would be.
+struct depot {
+  mutex lock;
+  block* batches = nullptr;
+  unsigned count = 0;
+
+  bool give(block* first) noexcept {
+    const std::lock_guard guard{lock};
+    if (count == most_batches) return false;
+    first->next_batch = batches;
+    batches = first;
+    ++count;
+    return true;
+  }
+
+  block* take() noexcept {
+    const std::lock_guard guard{lock};
+    block* first = batches;
+    if (first != nullptr) {
+      batches = first->next_batch;
+      --count;
+    }
+    return first;
+  }
+};
+
+constinit depot shared;
+
+/// What a thread keeps. Trivial, so that it can be used as long as the thread runs.
+struct store {
+  block* first;
+  unsigned count;
+  bool cleared_at_exit;
+  bool is_over;
+};
+
+constinit thread_local store mine{};
+
+struct clear_at_exit {
+  clear_at_exit() noexcept { mine.cleared_at_exit = true; }
+  ~clear_at_exit() {
+    mine.is_over = true;
+    free_all(mine.first);
+    mine.first = nullptr;
+    mine.count = 0;
+  }
+};
+
+void register_thread() noexcept {
+  thread_local const clear_at_exit at_exit;
+  (void)at_exit;
+}
+
+bool refill() noexcept {
+  block* first = shared.take();
+  if (first == nullptr) return false;
+  if (!mine.cleared_at_exit) register_thread();
+  mine.first = first;
+  mine.count = batch;
+  return true;
+}
+
+void hand_over_a_batch() noexcept {
+  block* first = mine.first;
+  block* last = first;
+  for (unsigned i = 1; i < batch; ++i) last = last->next;
+  mine.first = last->next;
+  mine.count -= batch;
+  last->next = nullptr;
+  if (!shared.give(first)) free_all(first);
+}
+
+}  // namespace
+
+void* allocate_block(std::size_t size) {
+  if (!enabled || size > block_size) return ::operator new(size);
+  if (mine.is_over) return ::operator new(block_size);  // another thread may free it
+  if (mine.first == nullptr && !refill()) return ::operator new(block_size);
+  block* b = mine.first;
+  mine.first = b->next;
+  --mine.count;
+  return b;
+}
+
+void deallocate_block(void* p, std::size_t size) noexcept {
+  if (!enabled || size > block_size || mine.is_over) {
+    ::operator delete(p);
+    return;
+  }
+  if (!mine.cleared_at_exit) register_thread();
+  if (mine.count == 2 * batch) hand_over_a_batch();
+  mine.first = ::new (p) block{mine.first, nullptr};
+  ++mine.count;
+}
+
+void reserve_blocks(std::size_t n) {
+  if (!enabled || mine.is_over) return;
+  while (mine.count < n) {
+    void* p = ::operator new(block_size);
+    deallocate_block(p, block_size);
+  }
+}
+
+}  // namespace canigo::detail

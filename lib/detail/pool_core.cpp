@@ -1,0 +1,575 @@
+#include "canigo/detail/pool_core.hpp"
+
+#include "canigo/error.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+
+namespace {
+
+constexpr int resumptions_per_turn = 128;
+constexpr duration retry_after = std::chrono::milliseconds{1};
+constexpr std::size_t most_workers = 100'000;
+
+const pool_core_options& checked(const pool_core_options& o) {
+  if (o.concurrency < 1 || o.concurrency > most_workers) throw_invalid("concurrency", o.concurrency, "1 to 100000");
+  if (o.priorities < 1 || o.priorities > wait_queue::max_priorities) throw_invalid("priorities", o.priorities, "1 to 1024");
+  if (o.queue_limit < 1) throw_invalid("queue_limit", o.queue_limit, "1 or more");
+  if (o.timeout <= duration::zero()) throw_invalid("timeout", o.timeout, "more than 0");
+  if (o.restart.limit > 10'000) throw_invalid("restart.limit", o.restart.limit, "0 to 10000");
+  if (o.restart.within <= duration::zero()) throw_invalid("restart.within", o.restart.within, "more than 0");
+  return o;
+}
+
+}  // namespace
+
+// ---- life ------------------------------------------------------------------------------------------------------------
+
+pool_core* pool_core::open(const net::any_io_executor& executor, const pool_core_options& options,
+                           std::unique_ptr<pool_resources> resources) {
+  auto* core = new pool_core{executor, checked(options), std::move(resources)};
+  try {
+    core->resize(options.concurrency);
+  } catch (...) {
+    core->close();
+    throw;
+  }
+  return core;
+}
+
+pool_core::pool_core(const net::any_io_executor& executor, const pool_core_options& options,
+                     std::unique_ptr<pool_resources> resources)
+    : time_{&time_source::of(executor)},
+      queue_{options.priorities},
+      delayed_{options.priorities},
+      held_{options.priorities},
+      options_{options},
+      is_plain_{options.timeout == duration::max() && options.retry.attempts <= 1 && options.observer == nullptr},
+      resources_{std::move(resources)},
+      random_{static_cast<std::uint64_t>(time_->now().time_since_epoch().count())},
+      executor_{executor},
+      drains_{drain{*this, 1}, drain{*this, 2}},
+      grace_{*this, &pool_core::grace_is_over},
+      retry_{*this, &pool_core::post_again},
+      context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
+  restart_times_.reserve(options.restart.limit + std::size_t{1});
+  context_->add(*this);
+}
+
+pool_core::~pool_core() = default;
+
+void pool_core::close() noexcept {
+  request_stop(stop_mode::cancel_all, duration::max());
+  release_ref();
+}
+
+void pool_core::destroy() noexcept {
+  if (!context_gone_) context_->remove(*this);
+  delete this;
+}
+
+void pool_core::context_shutdown() noexcept {
+  add_ref();
+  suspended_list waiters;
+  suspended_list workers;
+  {
+    const std::lock_guard lock{mutex_};
+    context_gone_ = true;
+    mode_ = stop_mode::cancel_all;
+    const auto take_over = [&](pool_waiter*& list) {
+      while (pool_waiter* w = list) {
+        detach(*w);
+        w->state_ = pool_waiter::state::fresh;
+        waiters.push(*w);
+      }
+    };
+    for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);
+    for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
+    for (const auto& w : workers_) {
+      disarm_rest(*w);
+      if (w->current_ != nullptr) take_over(w->current_->waiters_);
+      if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
+    }
+    for (auto& [id, entry] : groups_) take_over(entry.waiters);
+    take_over(closed_waiters_);
+    waiters.append(std::move(ready_));
+    waiters.append(std::move(foreign_));
+    disarm(grace_);
+    disarm(retry_);
+  }
+  // Their frames may hold other tasks, handles, and the handle of this.
+  while (suspended* s = waiters.pop()) s->destroy();
+  while (suspended* s = workers.pop()) s->destroy();
+  mutex_.lock();
+  unlock_and_carry_out();
+  work_ = {};
+  executor_ = {};  // a strand's would reach for its context when this goes, and so would the workers'
+  for (const auto& w : workers_) w->strand_.reset();
+  release_ref();
+}
+
+// ---- what is decided under the lock is carried out after it ----------------------------------------------------------
+
+void pool_core::unlock_and_carry_out() noexcept {
+  const bool drain_now = !ready_.empty() && (drains_out_ & drains_[0].bit) == 0;
+  const bool rest_now = holds_ == 0 && !context_gone_ && static_cast<bool>(work_);
+  if (!drain_now && to_wake_ == nullptr && to_cancel_ == nullptr && ended_ == nullptr && foreign_.empty() && !rest_now) {
+    mutex_.unlock();
+    return;
+  }
+  if (context_gone_) return unlock_without_context();
+  if (drain_now) {
+    drains_out_ |= drains_[0].bit;
+    add_ref();
+  }
+  pool_worker* wakes = std::exchange(to_wake_, nullptr);
+  pool_worker* cancels = std::exchange(to_cancel_, nullptr);
+  pool_task* ended = std::exchange(ended_, nullptr);
+  suspended_list foreign{std::move(foreign_)};
+  net::any_io_executor work;
+  if (rest_now) work = std::exchange(work_, {});
+  mutex_.unlock();
+
+  while (pool_worker* w = wakes) {
+    wakes = w->next_wake_;
+    try {
+      w->wake_.post();
+    } catch (...) {
+      const std::lock_guard lock{mutex_};
+      w->next_wake_ = to_wake_;
+      to_wake_ = w;
+      retry_soon();
+    }
+  }
+  while (pool_worker* w = cancels) {
+    cancels = w->next_cancel_;
+    try {
+      w->cancel_.post();
+    } catch (...) {
+      const std::lock_guard lock{mutex_};
+      w->next_cancel_ = to_cancel_;
+      to_cancel_ = w;
+      retry_soon();
+    }
+  }
+  if (drain_now) post_drain(drains_[0]);
+  while (suspended* s = foreign.pop()) {
+    pool_core& home = *static_cast<pool_waiter*>(s)->home_;
+    try {
+      s->post();
+    } catch (...) {
+      const std::lock_guard lock{home.mutex_};
+      home.foreign_.push(*s);
+      home.retry_soon();
+    }
+  }
+  if (ended != nullptr) carry_out_ended(ended);
+  // `work` kept the loop running until the posts do.
+}
+
+/// Nothing is posted any more; what was to be called is told so, as if the executor had dropped it.
+void pool_core::unlock_without_context() noexcept {
+  pool_worker* wakes = std::exchange(to_wake_, nullptr);
+  pool_worker* cancels = std::exchange(to_cancel_, nullptr);
+  pool_task* ended = std::exchange(ended_, nullptr);
+  suspended_list lost{std::move(ready_)};
+  lost.append(std::move(foreign_));
+  mutex_.unlock();
+  while (suspended* s = lost.pop()) s->destroy();
+  for (pool_worker* w = wakes; w != nullptr; w = w->next_wake_) w->wake_.destroy();
+  for (pool_worker* w = cancels; w != nullptr; w = w->next_cancel_) w->cancel_.destroy();
+  carry_out_ended(ended);
+}
+
+/// Destroys what the tasks held, and only then tells those that wait for them: they may own what it refers to.
+void pool_core::carry_out_ended(pool_task* ended) noexcept {
+  if (ended == nullptr) return;
+  for (pool_task* t = ended; t != nullptr; t = t->next_ended_) {
+    if (!t->is_told_ && !std::exchange(t->is_dropped_, true)) t->drop_callable();
+    if (options_.observer != nullptr && t->id_ != 0) options_.observer->task_ended(event_of(*t));
+  }
+  mutex_.lock();
+  for (pool_task* t = ended; t != nullptr; t = t->next_ended_) {
+    deliver(*t);
+    --undelivered_;
+  }
+  check_closed();
+  unlock_and_carry_out();
+  while (pool_task* t = ended) {
+    ended = t->next_ended_;
+    t->release_ref();
+  }
+}
+
+void pool_core::post_drain(drain& d) noexcept {
+  try {
+    d.post();
+  } catch (...) {
+    {
+      const std::lock_guard lock{mutex_};
+      drains_out_ &= static_cast<std::uint8_t>(~d.bit);
+      if (!ready_.empty()) retry_soon();
+    }
+    release_ref();
+  }
+}
+
+void pool_core::retry_soon() noexcept {
+  if (!retry_.armed) arm(retry_, time_->now() + retry_after);
+}
+
+void pool_core::post_again() noexcept {}  // what was left undone is carried out at the end of every change
+
+void pool_core::drain::post() { post_resumption(core->executor_, *this, fixed_allocator<void, 160>{memory}); }
+
+void pool_core::drain::resume() { core->run_drain(*this); }
+
+void pool_core::drain::destroy() noexcept {
+  // The executor dropped what was posted to it, so nobody will be resumed there.
+  suspended_list lost;
+  {
+    const std::lock_guard lock{core->mutex_};
+    lost.append(std::move(core->ready_));
+  }
+  while (suspended* s = lost.pop()) s->destroy();
+  core->end_drain(*this);
+}
+
+void pool_core::run_drain(drain& d) {
+  struct turn {
+    drain& d;
+    ~turn() { d.core->end_drain(d); }
+  };
+  const turn until_the_end_or_a_throw{d};
+  for (int i = 0; i < resumptions_per_turn; ++i) {
+    suspended* s = nullptr;
+    bool call_helper = false;
+    {
+      const std::lock_guard lock{mutex_};
+      s = ready_.pop();
+      // Several are ready: where other threads run the loop, one of them shall help, as a handler may take its time.
+      if (i == 0 && !ready_.empty() && (drains_out_ & drains_[1].bit) == 0) {
+        call_helper = true;
+        drains_out_ |= drains_[1].bit;
+        add_ref();
+      }
+    }
+    if (s == nullptr) return;
+    if (call_helper) post_drain(drains_[1]);
+    s->resume();
+  }
+}
+
+void pool_core::end_drain(drain& d) noexcept {
+  {
+    const change c{*this};
+    drains_out_ &= static_cast<std::uint8_t>(~d.bit);
+  }
+  release_ref();
+}
+
+// ---- waiters ---------------------------------------------------------------------------------------------------------
+
+void pool_waiter::request_cancel() noexcept { home_->cancel_wait(*this); }
+
+const net::any_io_executor& pool_waiter::home_executor() const noexcept { return home_->executor(); }
+
+int pool_waiter::take_code() noexcept {
+  if (!at_home_ && state_ == state::ending) home_->release_ref();
+  state_ = state::fresh;
+  return code_;
+}
+
+void pool_waiter::abandon() noexcept { take_code(); }
+
+std::error_code pool_waiter::take_error() noexcept {
+  const int code = take_code();
+  return code == pool_task::no_code ? std::error_code{} : pool_task::to_error_code(code);
+}
+
+parked_waiter::results parked_waiter::take_results() noexcept { return {take_error()}; }
+
+std::exception_ptr task_waiter::take_failure() noexcept {
+  if (const std::error_code e = take_error()) return std::make_exception_ptr(std::system_error{e});
+  return wanted_->failure();
+}
+
+void pool_core::attach(pool_waiter& w, pool_waiter*& list) noexcept {
+  w.state_ = pool_waiter::state::waiting;
+  w.list_ = &list;
+  w.previous_ = nullptr;
+  w.next_ = list;
+  if (list != nullptr) list->previous_ = &w;
+  list = &w;
+}
+
+void pool_core::detach(pool_waiter& w) noexcept {
+  (w.previous_ != nullptr ? w.previous_->next_ : *w.list_) = w.next_;
+  if (w.next_ != nullptr) w.next_->previous_ = w.previous_;
+  w.list_ = nullptr;
+}
+
+void pool_core::ready(pool_waiter& w, int code) noexcept {
+  if (w.list_ != nullptr) detach(w);
+  if (w.inside_ != nullptr) {
+    if (--w.inside_->nested_waits_ == 0) --blocked_;
+    w.inside_ = nullptr;
+  }
+  w.state_ = pool_waiter::state::ending;
+  w.code_ = code;
+  if (w.at_home_) {
+    ready_.push(w);
+  } else {
+    add_ref();
+    foreign_.push(w);
+  }
+}
+
+void pool_core::ready_all(pool_waiter*& list) noexcept {
+  while (list != nullptr) ready(*list, pool_task::no_code);
+}
+
+/// Whether with `w` every worker would wait for this pool, from inside. Notes that its worker does, if not.
+bool pool_core::would_block_all(pool_waiter& w) noexcept {
+  if (w.inside_ == nullptr) return false;
+  pool_worker& worker = *w.inside_;
+  if (worker.nested_waits_ == 0 && blocked_ + 1 >= std::min(target_, live_ - leaving_)) {
+    w.inside_ = nullptr;
+    return true;
+  }
+  if (worker.nested_waits_++ == 0) ++blocked_;
+  return false;
+}
+
+void pool_core::fail(pool_waiter& w, int code) noexcept {
+  const change c{*this};
+  w.inside_ = nullptr;
+  ready(w, code);
+}
+
+void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
+  const change c{*this};
+  w.task_ = &t;
+  if (t.is_delivered_) {
+    w.inside_ = nullptr;
+    ready(w, pool_task::no_code);
+  } else if (!has_ended(t.state()) && would_block_all(w)) {
+    ready(w, pool_task::deadlock);
+  } else {
+    attach(w, t.waiters_);
+  }
+}
+
+void pool_core::wait_group(std::uint64_t group, pool_waiter& w) noexcept {
+  const change c{*this};
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) {
+    w.inside_ = nullptr;
+    ready(w, pool_task::no_code);
+  } else if (would_block_all(w)) {
+    ready(w, pool_task::deadlock);
+  } else {
+    attach(w, found->second.waiters);
+  }
+}
+
+void pool_core::wait_closed(pool_waiter& w) noexcept {
+  const change c{*this};
+  if (w.inside_ != nullptr) {  // it can't end before the operation does that waits for it
+    w.inside_ = nullptr;
+    ready(w, pool_task::deadlock);
+  } else if (live_ == 0 && undelivered_ == 0 && mode_ != stop_mode{}) {
+    ready(w, pool_task::no_code);
+  } else {
+    attach(w, closed_waiters_);
+  }
+}
+
+void pool_core::cancel_wait(pool_waiter& w) noexcept {
+  const change c{*this};
+  if (w.state_ != pool_waiter::state::waiting) return;
+  if (w.purpose_ == pool_waiter::purpose::run) {
+    cancel_locked(*w.task_);
+  } else {
+    ready(w, pool_task::aborted);
+  }
+}
+
+// ---- stop ------------------------------------------------------------------------------------------------------------
+
+void pool_core::request_stop(stop_mode mode, duration grace) noexcept {
+  const change c{*this};
+  if (context_gone_) return;
+  if (mode > mode_) apply_stop(mode);
+  if (mode == stop_mode::finish_running && mode_ == mode && grace != duration::max()) {
+    const time_point at = saturating_add(time_->now(), std::max(grace, duration::zero()));
+    if (at < grace_at_) arm(grace_, grace_at_ = at);
+  }
+  check_closed();
+}
+
+void pool_core::apply_stop(stop_mode mode) noexcept {
+  mode_ = mode;
+  if (mode == stop_mode::drain) {
+    end_all(held_);
+  } else {
+    for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);
+  }
+  if (mode == stop_mode::cancel_all) {
+    disarm(grace_);
+    for (const auto& w : workers_) {
+      if (w->current_ != nullptr && !w->current_->is_told_) w->current_->end_requested_.store(true, std::memory_order_release);
+      if (w->state_ == pool_worker::state::running || w->state_ == pool_worker::state::repairing) request_cancel(*w);
+    }
+  }
+  if (mode != stop_mode::drain) {
+    wake_all();
+  } else {
+    check_drained();
+  }
+}
+
+void pool_core::end_all(wait_queue& q) noexcept {
+  while (wait_node* n = q.oldest()) {
+    auto& t = static_cast<pool_task&>(*n);
+    unlink(t);
+    end(t, task_state::stopped, static_cast<int>(errc::stopped), nullptr);
+  }
+}
+
+void pool_core::grace_is_over() noexcept {
+  if (mode_ != stop_mode::finish_running) return;
+  counts_.escalated = running_;
+  apply_stop(stop_mode::cancel_all);
+}
+
+void pool_core::check_drained() noexcept {
+  if (mode_ == stop_mode::drain && pending() == 0 && running_ == 0) wake_all();
+}
+
+void pool_core::check_closed() noexcept {
+  if (live_ == 0 && undelivered_ == 0 && mode_ != stop_mode{}) ready_all(closed_waiters_);
+}
+
+bool pool_core::is_closed() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return live_ == 0 && undelivered_ == 0 && mode_ != stop_mode{};
+}
+
+stop_report pool_core::report() const {
+  const std::lock_guard lock{mutex_};
+  return counts_;
+}
+
+pool_stats pool_core::stats() const {
+  pool_stats s;
+  s.queued_by_class.resize(static_cast<std::size_t>(options_.priorities));
+  s.names.reserve(names_most);
+  const std::lock_guard lock{mutex_};
+  s.working = running_;
+  s.sleeping = idle_;
+  s.repairing = repairing_;
+  s.queued = queue_.size();
+  s.delayed = delayed_.size();
+  s.held_back = held_.size();
+  s.resources = made_;
+  for (std::size_t i = 0; i < s.queued_by_class.size(); ++i) s.queued_by_class[i] = queue_.size(static_cast<int>(i));
+  s.submitted = counts_.submitted;
+  s.succeeded = counts_.succeeded;
+  s.failed = counts_.failed;
+  s.cancelled = counts_.cancelled;
+  s.timed_out = counts_.timed_out;
+  s.stopped = counts_.stopped;
+  s.rejected = rejected_;
+  s.evicted = evicted_;
+  s.retries = retries_;
+  s.restarts = restarts_;
+  s.overdue_total = overdue_total_;
+  for (const auto& [name, counted] : names_) s.names.push_back(counted);
+  if (context_gone_) return s;
+  const time_point now = time_->now();
+  if (const wait_node* n = queue_.oldest()) s.oldest_wait = std::max(now - n->since(), duration::zero());
+  for (const auto& w : workers_) {
+    const pool_task* t = w->current_;
+    if (t == nullptr || t->extras_ == nullptr || !t->extras_->is_late) continue;
+    const task_extras& x = *t->extras_;
+    s.overdue.push_back({t->id_, x.name != nullptr ? x.name->name : std::string{}, now - x.started_at, w->index_});
+  }
+  return s;
+}
+
+// ---- awaiting --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+using room = frame_room<320>;
+
+pool_worker* worker_of(const net::any_io_executor& executor) noexcept {
+  return static_cast<pool_worker*>(const_cast<void*>(worker_strand::owner_of(executor)));
+}
+
+/// Parks the calling coroutine as a waiter, and lets `start` have it.
+template <class Start>
+auto park_waiter(pool_core& core, const net::any_io_executor& executor, room& r, pool_waiter::purpose p, Start start) {
+  return park<std::error_code>([&core, &executor, &r, p, start](auto&& handler) noexcept {
+    std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
+    auto* w = make_suspended_in<parked_waiter>(r, h, core, p, same_executor(core.executor(), executor));
+    w->comes_from(worker_of(executor));
+    try {
+      w->allow_cancel();
+    } catch (...) {
+      core.fail(*w, static_cast<int>(errc::not_enough_memory));
+      return;
+    }
+    start(*w);
+  });
+}
+
+}  // namespace
+
+net::awaitable<void> wait_for_run(pool_core& core, pool_task& t) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  room r;
+  co_await park_waiter(core, executor, r, pool_waiter::purpose::run, [&core, &t](pool_waiter& w) { core.run(t, w); });
+}
+
+net::awaitable<void> wait_for_task(pool_core& core, pool_task& t) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  room r;
+  co_await park_waiter(core, executor, r, pool_waiter::purpose::result, [&core, &t](pool_waiter& w) { core.wait_for(t, w); });
+}
+
+net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  room r;
+  co_await park_waiter(core, executor, r, pool_waiter::purpose::group,
+                       [&core, group](pool_waiter& w) { core.wait_group(group, w); });
+}
+
+net::awaitable<void> wait_for_close(pool_core& core) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  room r;
+  co_await park_waiter(core, executor, r, pool_waiter::purpose::closed, [&core](pool_waiter& w) { core.wait_closed(w); });
+}
+
+net::awaitable<void> group_ended(pool_ref pool, std::uint64_t group) { co_await wait_for_group(*pool, group); }
+
+net::awaitable<stop_report> stopped(pool_ref pool) {
+  co_await wait_for_close(*pool);
+  co_return (*pool).report();
+}
+
+net::awaitable<stop_report> closed(pool_ref pool) {
+  co_await wait_for_close(*pool);
+  stop_report report = (*pool).report();
+  if (report.cause) std::rethrow_exception(report.cause);
+  co_return report;
+}
+
+void pool_waiter::comes_from(pool_worker* w) noexcept { inside_ = w != nullptr && w->home_ == home_ ? w : nullptr; }
+
+}  // namespace canigo::detail

@@ -1,0 +1,159 @@
+// Workers that own a resource.
+
+#include "canigo/detail/pool_core.hpp"
+
+#include <asio/this_coro.hpp>
+
+#include <mutex>
+#include <utility>
+
+namespace canigo::detail {
+
+pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
+  const change c{*this};
+  coarse_now_ = time_->now();
+  if (must_leave(w)) {
+    if (!w.is_retired_) leave(w);
+    return step::leave;
+  }
+  if (w.evict_) {
+    w.state_ = pool_worker::state::repairing;
+    ++repairing_;
+    hold_loop();
+    return step::evict;
+  }
+  if (w.state_ == pool_worker::state::repairing || queue_.empty()) return step::rest;
+  if (w.resource_ == nullptr || (resources_->has_check && !w.resource_is_proven_)) {
+    w.state_ = pool_worker::state::repairing;
+    ++repairing_;
+    ++w.serial_;
+    hold_loop();
+    return step::prepare;
+  }
+  t = take(w);
+  return step::work;
+}
+
+net::awaitable<void> pool_core::main_with_resource(life l) {
+  pool_worker& w = l.worker();
+  for (;;) {
+    pool_task* t = nullptr;
+    switch (next_step(w, t)) {
+      case step::leave:
+        if (w.resource_ != nullptr) {
+          {
+            const change c{*this};
+            hold_loop();
+          }
+          co_await drop_resource(w);
+          const change c{*this};
+          --holds_;
+        }
+        co_return;
+      case step::evict:
+        co_await drop_resource(w);
+        {
+          const change c{*this};
+          w.evict_ = false;
+          w.state_ = pool_worker::state::awake;
+          --repairing_;
+          --holds_;
+        }
+        break;
+      case step::prepare: co_await prepare_resource(w); break;
+      case step::rest: co_await park(w); break;
+      case step::work:
+        if (t->is_long()) {
+          if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));
+          try {
+            co_await t->start(w.context_);
+          } catch (...) {
+            w.error_ = std::current_exception();
+          }
+          co_await net::this_coro::reset_cancellation_state();
+          co_await net::this_coro::throw_if_cancelled(true);
+        } else {
+          call(w, *t);
+        }
+        w.resource_is_proven_ = false;
+        const std::exception_ptr cause = w.error_;
+        examine(w, *t);
+        const bool is_broken = w.is_fatal_;
+        bool release = false;
+        {
+          const change c{*this};
+          release = finish(w, *t);
+          if (cause && (is_broken || resources_->has_reset)) {
+            w.state_ = pool_worker::state::repairing;
+            ++repairing_;
+            ++w.serial_;
+            hold_loop();
+          }
+        }
+        if (release) t->release_ref();
+        if (cause && (is_broken || resources_->has_reset)) co_await mend_resource(w, cause, is_broken);
+        break;
+    }
+  }
+}
+
+net::awaitable<void> pool_core::prepare_resource(pool_worker& w) {
+  std::exception_ptr e;
+  bool is_new = false;
+  try {
+    if (w.resource_ == nullptr) {
+      w.resource_ = co_await resources_->make(w.index_);
+      is_new = true;
+    } else if (!co_await resources_->check(w.resource_)) {
+      e = std::make_exception_ptr(fatal_error{"the check of a resource failed"});
+    }
+  } catch (...) {
+    e = std::current_exception();
+  }
+  co_await net::this_coro::reset_cancellation_state();
+  co_await net::this_coro::throw_if_cancelled(true);
+  if (e && w.resource_ != nullptr) co_await drop_resource(w);
+  const change c{*this};
+  w.state_ = pool_worker::state::awake;
+  --repairing_;
+  --holds_;
+  if (is_new) ++made_;
+  w.resource_is_proven_ = !e;
+  if (e && mode_ <= stop_mode::drain) restarted(w, e);
+}
+
+/// After an operation failed.
+net::awaitable<void> pool_core::mend_resource(pool_worker& w, std::exception_ptr cause, bool is_broken) {
+  if (!is_broken) {
+    try {
+      co_await resources_->reset(w.resource_);
+    } catch (...) {
+      cause = std::current_exception();
+      is_broken = true;
+    }
+    co_await net::this_coro::reset_cancellation_state();
+    co_await net::this_coro::throw_if_cancelled(true);
+  }
+  if (is_broken) co_await drop_resource(w);
+  const change c{*this};
+  w.state_ = pool_worker::state::awake;
+  --repairing_;
+  --holds_;
+  if (is_broken && mode_ <= stop_mode::drain) restarted(w, cause);
+}
+
+net::awaitable<void> pool_core::drop_resource(pool_worker& w) {
+  {
+    const change c{*this};
+    if (!w.evict_) --made_;
+  }
+  void* r = std::exchange(w.resource_, nullptr);
+  try {
+    co_await resources_->destroy(r);
+  } catch (...) {  // it is gone in any case
+  }
+  co_await net::this_coro::reset_cancellation_state();
+  co_await net::this_coro::throw_if_cancelled(true);
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,505 @@
+// The workers of a pool: how they sleep, wake, run operations, and end.
+
+#include "canigo/detail/pool_core.hpp"
+
+#include "canigo/error.hpp"
+
+#include <asio/this_coro.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+namespace canigo::detail {
+
+namespace {
+
+constexpr int tasks_per_turn = 64;
+/// How many turns of its strand an operation has to end in after its cancellation, before its caller is told without it.
+constexpr std::uint32_t turns_to_end = 32;
+
+/// A worker's coroutine that is parked. It heeds no cancellation: the worker is woken instead.
+class parked_worker : public suspended {
+ public:
+  explicit parked_worker(const net::any_io_executor& executor) noexcept : executor_{executor} {}
+  using results = std::tuple<>;
+  results take_results() noexcept { return {}; }
+  void abandon() noexcept {}
+  void request_cancel() noexcept {}
+  const net::any_io_executor& home_executor() const noexcept { return executor_; }
+
+ protected:
+  ~parked_worker() = default;
+
+ private:
+  const net::any_io_executor& executor_;
+};
+
+}  // namespace
+
+pool_worker::pool_worker(pool_core& home, std::size_t index)
+    : home_{&home},
+      index_{index},
+      strand_{worker_strand::make(home.executor(), this)},
+      context_{*this},
+      wake_{*this},
+      cancel_{*this},
+      rest_{*this} {}
+
+// ---- sleeping and waking ---------------------------------------------------------------------------------------------
+
+// A posted call holds a reference to the pool.
+void pool_worker::wake_call::post() { worker->strand_->post(*this); }
+
+void pool_worker::wake_call::resume() {
+  struct release {
+    pool_core* core;
+    ~release() { core->release_ref(); }
+  };
+  const release at_the_end{worker->home_};
+  worker->home_->woken(*worker);
+}
+
+void pool_worker::wake_call::destroy() noexcept { worker->home_->release_ref(); }
+
+void pool_core::wake(pool_worker& w) noexcept {
+  w.next_wake_ = to_wake_;
+  to_wake_ = &w;
+  add_ref();
+}
+
+void pool_core::to_idle(pool_worker& w) noexcept {
+  // The one that worked last goes first, as its memory is warm and the others may lose their resources; but one that would
+  // have to make a resource goes last.
+  const bool goes_last = resources_ && w.resource_ == nullptr;
+  w.state_ = pool_worker::state::idle;
+  w.previous_idle_ = goes_last ? last_idle_ : nullptr;
+  w.next_idle_ = goes_last ? nullptr : first_idle_;
+  (w.previous_idle_ != nullptr ? w.previous_idle_->next_idle_ : first_idle_) = &w;
+  (w.next_idle_ != nullptr ? w.next_idle_->previous_idle_ : last_idle_) = &w;
+  ++idle_;
+  if (w.resource_ != nullptr && resources_->idle_timeout != duration::max()) {
+    w.idle_since_ = time_->now();
+    if (!w.rest_.armed) arm_rest(w, saturating_add(w.idle_since_, resources_->idle_timeout));
+  }
+}
+
+void pool_core::from_idle(pool_worker& w) noexcept {
+  (w.previous_idle_ != nullptr ? w.previous_idle_->next_idle_ : first_idle_) = w.next_idle_;
+  (w.next_idle_ != nullptr ? w.next_idle_->previous_idle_ : last_idle_) = w.previous_idle_;
+  --idle_;
+  w.state_ = pool_worker::state::awake;
+}
+
+/// One signal per event: the worker leaves the list now, so that the next event wakes another one.
+void pool_core::wake_one() noexcept {
+  if (pool_worker* w = first_idle_) {
+    from_idle(*w);
+    wake(*w);
+  }
+}
+
+void pool_core::wake_all() noexcept {
+  while (first_idle_ != nullptr) {
+    disarm_rest(*first_idle_);
+    wake_one();
+  }
+  for (const auto& w : workers_) {
+    if (w->is_resting_) end_rest(*w);
+  }
+}
+
+/// Puts a parked worker to sleep, unless there is a reason not to, noted under the same lock under which work comes in.
+void pool_core::settle(pool_worker& w) noexcept {
+  if (must_leave(w)) {
+    leave(w);
+  } else if (w.state_ == pool_worker::state::repairing) {
+    return;
+  } else if (!queue_.empty() || w.evict_) {
+    wake(w);
+  } else {
+    to_idle(w);
+  }
+}
+
+void pool_core::parked(pool_worker& w, suspended& s) noexcept {
+  {
+    const change c{*this};
+    if (!context_gone_) {
+      w.parked_ = &s;
+      settle(w);
+      if (w.is_retired_) wake(w);
+      return;
+    }
+  }
+  s.destroy();
+}
+
+net::awaitable<void> pool_core::park(pool_worker& w) {
+  frame_room<256> room;
+  co_await detail::park<>([this, &w, &room](auto&& handler) noexcept {
+    std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
+    parked(w, *make_suspended_in<parked_worker>(room, h, executor_));
+  });
+}
+
+/// On the worker's strand, while its coroutine is parked.
+void pool_core::woken(pool_worker& w) {
+  if (!resources_ && !w.is_retired_) {
+    work_off(w, true);
+    if (w.handed_ == nullptr && !w.is_retired_) return;
+  }
+  suspended* s = nullptr;
+  {
+    const std::lock_guard lock{mutex_};
+    s = std::exchange(w.parked_, nullptr);
+  }
+  if (s != nullptr) s->resume();
+}
+
+// ---- coming and going ------------------------------------------------------------------------------------------------
+
+void pool_core::resize(std::size_t concurrency) {
+  if (concurrency < 1 || concurrency > 100'000) throw_invalid("concurrency", concurrency, "1 to 100000");
+  std::vector<std::unique_ptr<pool_worker>> made;
+  std::size_t first = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    first = workers_.size();
+  }
+  for (std::size_t i = first; i < concurrency; ++i) made.push_back(std::make_unique<pool_worker>(*this, i));
+
+  std::vector<pool_worker*> to_spawn;
+  to_spawn.reserve(concurrency);
+  {
+    const change c{*this};
+    if (mode_ != stop_mode{}) return;
+    workers_.reserve(concurrency);
+    for (auto& w : made) {
+      if (w->index_ == workers_.size()) workers_.push_back(std::move(w));
+    }
+    target_ = concurrency;
+    for (std::size_t wanted = live_ - leaving_; wanted > target_ && first_idle_ != nullptr; --wanted) wake_one();
+    for (const auto& w : workers_) {
+      if (live_ - leaving_ >= target_) break;
+      if (w->state_ != pool_worker::state::gone) continue;
+      w->state_ = pool_worker::state::awake;
+      w->is_retired_ = false;
+      ++live_;
+      to_spawn.push_back(w.get());
+    }
+    admit_held();
+  }
+  for (std::size_t i = 0; i < to_spawn.size(); ++i) {
+    add_ref();
+    try {
+      spawn(*to_spawn[i]);
+    } catch (...) {
+      while (++i < to_spawn.size()) {
+        add_ref();
+        gone(*to_spawn[i]);
+      }
+      throw;
+    }
+  }
+}
+
+void pool_core::spawn(pool_worker& w) {
+  life l{*this, w};
+  w.strand_->spawn(resources_ ? main_with_resource(std::move(l)) : main(std::move(l)), w.signal_.slot());
+}
+
+bool pool_core::must_leave(const pool_worker&) const noexcept {
+  return live_ - leaving_ > target_ || mode_ >= stop_mode::finish_running ||
+         (mode_ == stop_mode::drain && pending() == 0 && running_ == 0);
+}
+
+void pool_core::leave(pool_worker& w) noexcept {
+  if (std::exchange(w.is_resting_, false)) --repairing_;
+  disarm_rest(w);
+  w.is_retired_ = true;
+  w.state_ = pool_worker::state::leaving;
+  ++leaving_;
+}
+
+/// The coroutine of a worker has ended, or its frame was destroyed.
+void pool_core::gone(pool_worker& w) noexcept {
+  pool_task* cut_off = nullptr;
+  {
+    const change c{*this};
+    switch (w.state_) {
+      case pool_worker::state::idle: from_idle(w); break;
+      case pool_worker::state::leaving: --leaving_; break;
+      case pool_worker::state::running:
+        cut_off = w.current_;
+        w.error_ = nullptr;
+        --running_;
+        if (cut_off->is_long()) {
+          --working_;
+          --holds_;
+        }
+        break;
+      case pool_worker::state::repairing: --repairing_; break;
+      default: break;
+    }
+    disarm_rest(w);
+    w.is_resting_ = false;
+    w.current_ = nullptr;
+    w.parked_ = nullptr;
+    w.state_ = pool_worker::state::gone;
+    --live_;
+    if (cut_off != nullptr && !cut_off->is_told_) {
+      cut_off->add_ref();
+      end(*cut_off, task_state::stopped, static_cast<int>(errc::stopped), nullptr);
+    }
+    check_closed();
+  }
+  if (cut_off != nullptr) cut_off->release_ref();
+  if (w.resource_ != nullptr) resources_->discard(std::exchange(w.resource_, nullptr));
+  release_ref();
+}
+
+// ---- running operations ----------------------------------------------------------------------------------------------
+
+pool_task* pool_core::take(pool_worker& w) noexcept {
+  wait_node* n = queue_.front(coarse_now_);
+  if (n == nullptr) return nullptr;
+  queue_.remove(*n);
+  auto& t = static_cast<pool_task&>(*n);
+  t.state_.store(task_state::running, std::memory_order_release);
+  t.worker_ = &w;
+  w.current_ = &t;
+  w.state_ = pool_worker::state::running;
+  ++w.serial_;
+  ++running_;
+  if (t.is_long()) {
+    ++working_;
+    hold_loop();
+  }
+  if (task_extras* x = t.extras_) {
+    x->started_at = time_->now();
+    x->attempts.fetch_add(1, std::memory_order_relaxed);
+    if (x->name != nullptr) {
+      ++x->name->attempts;
+      x->name->waited.record(x->started_at - x->queued_at);
+    }
+    x->due_at = std::min(saturating_add(x->started_at, x->timeout), x->deadline);
+    if (x->due_at != time_point::max()) {
+      arm(*x, x->due_at);
+    } else if (x->is_armed) {
+      disarm(*x);
+    }
+  }
+  if (!held_.empty()) admit_held();
+  return &t;
+}
+
+/// Keeps the loop running until holds_ is back to 0, as what is awaited may lie outside of it.
+void pool_core::hold_loop() noexcept {
+  if (holds_++ != 0 || work_) return;
+  try {
+    work_ = net::prefer(context_executor(executor_), net::execution::outstanding_work.tracked);
+  } catch (...) {  // only an executor too large for any_io_executor's own room comes here, and then without memory
+  }
+}
+
+void pool_core::call(pool_worker& w, pool_task& t) noexcept {
+  if (options_.observer != nullptr) options_.observer->attempt_started(event_of(t));
+  try {
+    t.call(w.context_);
+  } catch (...) {
+    w.error_ = std::current_exception();
+  }
+}
+
+/// Ends `done`, then runs short operations until there are no more, a long one comes, or the loop is due for a turn.
+/// Returns the long one; where the worker is parked, leaves it in handed_ or puts the worker to sleep.
+pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
+  if (done != nullptr) examine(w, *done);
+  const time_point now = time_->now();
+  mutex_.lock();
+  coarse_now_ = std::max(coarse_now_, now);
+  if (done != nullptr && !finish(w, *done)) done = nullptr;
+  for (int left = tasks_per_turn;; --left) {
+    pool_task* t = nullptr;
+    if (left > 0 && w.state_ != pool_worker::state::repairing && !must_leave(w)) t = take(w);
+    if (is_parked) {
+      if (t == nullptr) {
+        settle(w);
+      } else if (t->is_long()) {
+        w.handed_ = t;
+      }
+    }
+    unlock_and_carry_out();
+    if (done != nullptr) done->release_ref();
+    if (t == nullptr || t->is_long()) return t;
+    call(w, *t);
+    examine(w, *t);
+    mutex_.lock();
+    done = finish(w, *t) ? t : nullptr;
+  }
+}
+
+net::awaitable<void> pool_core::main(life l) {
+  pool_worker& w = l.worker();
+  pool_task* done = nullptr;
+  while (!w.is_retired_) {
+    pool_task* t = std::exchange(w.handed_, nullptr);
+    if (t == nullptr) t = work_off(w, false, std::exchange(done, nullptr));
+    if (t == nullptr) {
+      co_await park(w);
+      continue;
+    }
+    if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));
+    try {
+      co_await t->start(w.context_);
+    } catch (...) {
+      w.error_ = std::current_exception();
+    }
+    // Nothing of this operation is to reach the next one.
+    co_await net::this_coro::reset_cancellation_state();
+    co_await net::this_coro::throw_if_cancelled(true);
+    done = t;
+  }
+}
+
+// ---- cancelling what runs --------------------------------------------------------------------------------------------
+
+void pool_worker::cancel_call::post() { worker->strand_->post(*this); }
+
+void pool_worker::cancel_call::resume() {
+  pool_core& core = *worker->home_;
+  core.do_cancel(*worker);
+  core.release_ref();
+}
+
+void pool_worker::cancel_call::destroy() noexcept { worker->home_->release_ref(); }
+
+void pool_core::request_cancel(pool_worker& w) noexcept {
+  w.cancel_serial_ = w.serial_;
+  if (std::exchange(w.cancel_is_out_, true)) return;
+  w.next_cancel_ = to_cancel_;
+  to_cancel_ = &w;
+  add_ref();
+}
+
+/// On the worker's strand, where no operation can end and none can start meanwhile.
+void pool_core::do_cancel(pool_worker& w) noexcept {
+  const auto is_meant = [&] {
+    return w.cancel_serial_ == w.serial_ && !w.is_resting_ &&
+           (w.state_ == pool_worker::state::running || w.state_ == pool_worker::state::repairing);
+  };
+  bool emit = false;
+  {
+    const std::lock_guard lock{mutex_};
+    emit = is_meant() && w.cancelled_serial_ != w.serial_;
+    if (emit) {
+      w.cancelled_serial_ = w.serial_;
+      w.turns_ = 0;
+    }
+  }
+  if (emit) {
+    try {
+      w.signal_.emit(net::cancellation_type::terminal);
+    } catch (...) {
+      const std::lock_guard lock{mutex_};
+      w.cancelled_serial_ = 0;
+    }
+  }
+  const change c{*this};
+  w.cancel_is_out_ = false;
+  if (!is_meant()) return;
+  if (w.cancelled_serial_ != w.serial_) return request_cancel(w);
+  pool_task* t = w.current_;
+  if (t == nullptr || t->is_told_ || t->extras_ == nullptr || !t->extras_->is_late) return;
+  const task_extras& x = *t->extras_;
+  if (x.attempts.load(std::memory_order_relaxed) < x.retry.attempts && time_->now() < x.deadline) return;
+  if (++w.turns_ > turns_to_end) {
+    tell_early(*t);
+  } else {
+    request_cancel(w);
+  }
+}
+
+// ---- supervision -----------------------------------------------------------------------------------------------------
+
+void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexcept {
+  ++restarts_;
+  ++w.failures_;
+  const time_point now = time_->now();
+  const time_point since = saturating_add(now, -options_.restart.within);
+  std::erase_if(restart_times_, [since](time_point t) { return t <= since; });
+  if (restart_times_.size() >= options_.restart.limit) {
+    if (!counts_.cause && mode_ < stop_mode::cancel_all) counts_.cause = cause;
+    if (mode_ < stop_mode::cancel_all) apply_stop(stop_mode::cancel_all);
+    return;
+  }
+  restart_times_.push_back(now);
+  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+  rest(w, options_.restart.backoff.delay(w.failures_, random_));
+}
+
+void pool_core::rest(pool_worker& w, duration d) noexcept {
+  if (d <= duration::zero()) return;
+  w.state_ = pool_worker::state::repairing;
+  w.is_resting_ = true;
+  ++repairing_;
+  arm_rest(w, saturating_add(time_->now(), d));
+}
+
+void pool_core::end_rest(pool_worker& w) noexcept {
+  disarm_rest(w);
+  w.is_resting_ = false;
+  --repairing_;
+  w.state_ = pool_worker::state::awake;
+  if (w.parked_ != nullptr) wake(w);
+}
+
+pool_worker::rest_alarm::rest_alarm(pool_worker& w) noexcept
+    : deadline{[](canigo::deadline& d, due why) noexcept {
+        pool_worker& rung = *static_cast<rest_alarm&>(d).worker;
+        rung.home_->rest_rang(rung, why);
+      }},
+      worker{&w} {}
+
+void pool_core::arm_rest(pool_worker& w, time_point when) noexcept {
+  disarm_rest(w);
+  w.rest_.when = when;
+  if (!time_->arm(w.rest_, when)) return;
+  w.rest_.armed = true;
+  add_ref();
+}
+
+void pool_core::disarm_rest(pool_worker& w) noexcept {
+  if (!std::exchange(w.rest_.armed, false)) return;
+  if (time_->cancel(w.rest_)) release_ref();
+}
+
+void pool_core::rest_rang(pool_worker& w, due why) noexcept {
+  {
+    const change c{*this};
+    const time_point now = time_->now();
+    if (why == due::shutdown) {
+      w.rest_.armed = false;
+    } else if (w.rest_.armed && now >= w.rest_.when) {
+      w.rest_.armed = false;
+      if (w.is_resting_) {
+        end_rest(w);
+      } else if (w.state_ == pool_worker::state::idle && w.resource_ != nullptr) {
+        const time_point at = saturating_add(w.idle_since_, resources_->idle_timeout);
+        if (now < at) {
+          arm_rest(w, at);
+        } else if (made_ > resources_->min_idle) {
+          --made_;
+          w.evict_ = true;
+          from_idle(w);
+          wake(w);
+        }
+      }
+    }
+  }
+  release_ref();
+}
+
+}  // namespace canigo::detail

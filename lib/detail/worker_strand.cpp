@@ -1,0 +1,103 @@
+#include "canigo/detail/worker_strand.hpp"
+
+#include "canigo/detail/block_cache.hpp"
+#include "canigo/detail/post.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/dispatch.hpp>
+#include <asio/execution_context.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/strand.hpp>
+
+#include <utility>
+
+namespace canigo::detail {
+
+namespace {
+
+/// A strand without the property that counts outstanding work.
+template <class Strand>
+class worker_executor {
+ public:
+  worker_executor(Strand strand, const void* owner, bool never_blocks) noexcept
+      : strand_(std::move(strand)), owner_{owner}, never_blocks_{never_blocks} {}
+
+  net::execution_context& query(net::execution::context_t) const noexcept {
+    return net::query(strand_.get_inner_executor(), net::execution::context);
+  }
+  worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, owner_, true}; }
+  worker_executor require(net::execution::blocking_t::possibly_t) const noexcept { return {strand_, owner_, false}; }
+
+  template <class Function>
+  void execute(Function&& f) const {
+    if (never_blocks_) {
+      net::post(strand_, std::forward<Function>(f));
+    } else {
+      net::dispatch(strand_, std::forward<Function>(f));
+    }
+  }
+
+  bool operator==(const worker_executor& other) const noexcept {
+    return strand_ == other.strand_ && never_blocks_ == other.never_blocks_;
+  }
+  bool operator!=(const worker_executor& other) const noexcept { return !(*this == other); }
+
+  const void* owner() const noexcept { return owner_; }
+
+ private:
+  Strand strand_;
+  const void* owner_;
+  bool never_blocks_;
+};
+
+template <class Inner>
+class strand_on final : public worker_strand {
+ public:
+  strand_on(const Inner& inner, const void* owner)
+      : strand_{inner}, worker_executor_{strand_, owner, false}, executor_{worker_executor_} {}
+
+  const net::any_io_executor& executor() const noexcept override { return executor_; }
+
+  void post(suspended& s) const override {
+    // A strand takes the function in before it asks for memory to get itself scheduled; a failure there would stall it.
+    reserve_blocks(4);
+    post_resumption(strand_, s, block_allocator<void>{});
+  }
+
+  void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const override {
+    net::co_spawn(worker_executor_, std::move(coroutine), net::bind_cancellation_slot(slot, net::detached));
+  }
+
+ private:
+  net::strand<Inner> strand_;
+  worker_executor<net::strand<Inner>> worker_executor_;
+  net::any_io_executor executor_;
+};
+
+using io_strand = net::strand<net::io_context::executor_type>;
+using any_strand = net::strand<net::any_io_executor>;
+
+}  // namespace
+
+std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& base, const void* owner) {
+  const net::any_io_executor inner = context_executor(base);
+  if (const auto* io = inner.target<net::io_context::executor_type>()) {
+    return std::make_unique<strand_on<net::io_context::executor_type>>(*io, owner);
+  }
+  return std::make_unique<strand_on<net::any_io_executor>>(inner, owner);
+}
+
+const void* worker_strand::owner_of(const net::any_io_executor& executor) noexcept {
+  if (const auto* w = executor.target<worker_executor<io_strand>>()) return w->owner();
+  if (const auto* w = executor.target<worker_executor<any_strand>>()) return w->owner();
+  if (const auto* s = executor.target<any_strand>()) {
+    const net::any_io_executor inner = s->get_inner_executor();
+    return owner_of(inner);
+  }
+  return nullptr;
+}
+
+}  // namespace canigo::detail

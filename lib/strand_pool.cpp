@@ -1,0 +1,23 @@
+#include "canigo/strand_pool.hpp"
+
+namespace canigo {
+
+namespace detail {
+
+bool cancel_task(pool_task& t) noexcept { return t.home().cancel(t); }
+
+}  // namespace detail
+
+strand_pool::strand_pool(const net::any_io_executor& executor, const strand_pool_options& o)
+    : pool_handle{executor,
+                  {.concurrency = o.concurrency,
+                   .priorities = o.priorities,
+                   .queue_limit = o.queue_limit,
+                   .on_overflow = o.on_overflow,
+                   .timeout = o.timeout,
+                   .retry = o.retry,
+                   .restart = o.restart,
+                   .observer = o.observer},
+                  nullptr} {}
+
+}  // namespace canigo

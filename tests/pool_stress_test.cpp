@@ -1,0 +1,193 @@
+#include "canigo/resource_pool.hpp"
+#include "canigo/strand_pool.hpp"
+#include "canigo/timeout.hpp"
+
+#include "catch.hpp"
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/use_future.hpp>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+using namespace std::chrono_literals;
+using namespace canigo;
+
+namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int operations = 40'000;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+constexpr int operations = 40'000;
+#else
+constexpr int operations = 1'000'000;
+#endif
+#elif defined(NDEBUG)
+constexpr int operations = 1'000'000;
+#else
+constexpr int operations = 200'000;
+#endif
+
+struct threads {
+  threads(net::io_context& io, int n) : guard{io.get_executor()} {
+    for (int i = 0; i < n; ++i) running.emplace_back([&io] { io.run(); });
+  }
+  void join() {
+    guard.reset();
+    running.clear();
+  }
+  net::executor_work_guard<net::io_context::executor_type> guard;
+  std::vector<std::jthread> running;
+};
+
+}  // namespace
+
+TEST_CASE("eight threads post, run and cancel a million operations; none is lost, none runs beside too many") {
+  net::io_context io;
+  threads loop{io, 4};
+  strand_pool pool{io, {.concurrency = 5, .priorities = 4, .queue_limit = 10'000'000}};
+  std::atomic<int> inside{0}, peak{0}, ran{0};
+  std::atomic<std::uint64_t> accepted{0}, cancelled{0};
+  {
+    std::vector<std::jthread> producers;
+    for (int p = 0; p < 4; ++p) {
+      producers.emplace_back([&, p] {
+        std::minstd_rand random{static_cast<unsigned>(p + 1)};
+        for (int i = 0; i < operations / 4; ++i) {
+          const auto op = [&] {
+            const int now = ++inside;
+            int seen = peak.load(std::memory_order_relaxed);
+            while (now > seen && !peak.compare_exchange_weak(seen, now)) {
+            }
+            ++ran;
+            --inside;
+          };
+          const task_options o{.priority = static_cast<int>(random() % 4)};
+          switch (random() % 16) {
+            case 0: {
+              auto t = pool.submit(op, o);
+              if (t.cancel() && t.state() == task_state::cancelled) ++cancelled;
+              break;
+            }
+            case 1: (void)pool.submit(op, {.priority = o.priority, .timeout = 1h, .group = 1 + random() % 5, .name = "grouped"}); break;
+            case 2:
+              pool.try_post([op](task_context&) -> net::awaitable<void> {
+                op();
+                co_await sleep_for(0s);
+              }, o);
+              break;
+            case 3: net::co_spawn(io, pool.run(op, o), net::detached); break;
+            default: REQUIRE(pool.try_post(op, o)); break;
+          }
+          ++accepted;
+          if (i % 1000 == 0) {
+            pool.resize(1 + random() % 5);
+            (void)pool.stats();
+          }
+        }
+      });
+    }
+  }
+  auto report = net::co_spawn(io, [&]() -> net::awaitable<stop_report> {
+    for (std::uint64_t g = 1; g <= 5; ++g) co_await pool.wait_group(g);
+    // What run() submits comes in when its coroutine starts.
+    while (pool.stats().submitted < accepted) co_await sleep_for(1ms);
+    co_return co_await pool.stop(stop_mode::drain);
+  }, net::use_future).get();
+  loop.join();
+  CHECK(report.submitted == accepted);
+  CHECK(report.succeeded + report.cancelled == report.submitted);
+  CHECK(static_cast<std::uint64_t>(ran) == report.succeeded);
+  CHECK(peak <= 5);
+}
+
+TEST_CASE("a stop at random, in every mode, ends every task exactly once") {
+  std::minstd_rand random{7};
+  for (int round = 0; round < 60; ++round) {
+    net::io_context io;
+    threads loop{io, 4};
+    std::atomic<int> told{0};
+    int asked = 0;
+    {
+      strand_pool pool{io, {.concurrency = 3, .priorities = 2, .queue_limit = 50, .on_overflow = overflow::wait}};
+      const unsigned stop_at = static_cast<unsigned>(random() % 200);
+      for (unsigned i = 0; i < 200; ++i) {
+        ++asked;
+        auto done = [&told](auto&&...) { ++told; };
+        if (i % 3 == 0) {
+          pool.async_run([] {}, {.priority = static_cast<int>(i % 2)}, done);
+        } else {
+          pool.async_run([](task_context&) -> net::awaitable<int> {
+            co_await sleep_for(100us);
+            co_return 1;
+          }, {.timeout = i % 5 == 0 ? duration{50us} : duration{1h}}, done);
+        }
+        if (i == stop_at) pool.request_stop(static_cast<stop_mode>(1 + round % 3), round % 2 ? duration{100us} : duration::max());
+      }
+      const auto report = net::co_spawn(io, pool.stop(stop_mode::drain), net::use_future).get();
+      CHECK(report.submitted == report.succeeded + report.failed + report.cancelled + report.timed_out + report.stopped);
+    }
+    loop.join();
+    CHECK(told == asked);
+  }
+}
+
+TEST_CASE("pools are destroyed while eight threads use their context") {
+  net::io_context io;
+  threads loop{io, 8};
+  for (int round = 0; round < 200; ++round) {
+    auto pool = std::make_unique<strand_pool>(io, strand_pool_options{.concurrency = 4});
+    task<int> kept;
+    for (int i = 0; i < 20; ++i) {
+      kept = pool->submit([](task_context&) -> net::awaitable<int> {
+        co_await sleep_for(1h);
+        co_return 1;
+      }, {.timeout = i % 2 ? duration{10us} : duration{1h}, .delay = i % 3 ? duration{0} : duration{20us}});
+      pool->try_post([] {});
+    }
+    if (round % 2) std::this_thread::yield();
+    pool.reset();
+    CHECK_NOTHROW(kept.cancel());
+  }
+  loop.join();
+}
+
+TEST_CASE("workers with resources that break, on eight threads") {
+  net::io_context io;
+  threads loop{io, 8};
+  std::atomic<int> alive{0};
+  struct thing {
+    explicit thing(std::atomic<int>& a) : count{&a} { ++a; }
+    thing(thing&& other) noexcept : count{std::exchange(other.count, nullptr)} {}
+    ~thing() {
+      if (count != nullptr) --*count;
+    }
+    std::atomic<int>* count;
+  };
+  {
+    resource_pool<thing> pool{io, {.concurrency = 4,
+                                   .queue_limit = 100'000,
+                                   .restart = {.limit = 10'000, .backoff = backoff::constant(0s)},
+                                   .make = [&]() -> net::awaitable<thing> {
+                                     co_await sleep_for(1us);
+                                     co_return thing{alive};
+                                   }}};
+    for (int i = 0; i < 2000; ++i) {
+      pool.try_post([i](thing&, task_context&) -> net::awaitable<void> {
+        if (i % 7 == 0) throw fatal_error{"broken"};
+        co_return;
+      });
+    }
+    const auto report = net::co_spawn(io, pool.stop(), net::use_future).get();
+    CHECK(report.succeeded + report.failed == 2000);
+    CHECK(alive == 0);
+  }
+  loop.join();
+}

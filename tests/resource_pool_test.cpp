@@ -1,0 +1,216 @@
+#include "canigo/resource_pool.hpp"
+
+#include "canigo/testing/virtual_time.hpp"
+#include "canigo/timeout.hpp"
+
+#include "catch.hpp"
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using namespace canigo;
+
+namespace {
+
+struct world {
+  net::io_context io;
+  testing::virtual_time time{io};
+  int made = 0, destroyed = 0, alive = 0, checks = 0, resets = 0;
+  bool good = true, can_make = true, can_reset = true;
+
+  auto ms() const { return std::chrono::duration_cast<std::chrono::milliseconds>(time.elapsed()).count(); }
+};
+
+/// Counts itself.
+struct connection {
+  explicit connection(world& w) : owner{&w}, number{++w.made} { ++w.alive; }
+  connection(connection&& other) noexcept : owner{std::exchange(other.owner, nullptr)}, number{other.number} {}
+  ~connection() {
+    if (owner != nullptr) --owner->alive;
+  }
+  world* owner;
+  int number;
+};
+
+resource_pool_options<connection> options(world& w, std::size_t n) {
+  return {.concurrency = n,
+          .restart = {.limit = 3, .within = 1min, .backoff = backoff::constant(100ms)},
+          .make = [&w]() -> net::awaitable<connection> {
+            co_await sleep_for(10ms);
+            if (!w.can_make) throw std::runtime_error{"nobody there"};
+            co_return connection{w};
+          },
+          .destroy = [&w](connection&) -> net::awaitable<void> {
+            co_await sleep_for(5ms);
+            ++w.destroyed;
+          }};
+}
+
+}  // namespace
+
+TEST_CASE("resources are made when there is work, one for each worker, and destroyed by a stop") {
+  world w;
+  resource_pool<connection> pool{w.io, options(w, 2)};
+  w.time.run();
+  CHECK(w.made == 0);
+  std::vector<long> ends;
+  for (int i = 0; i < 6; ++i) {
+    pool.try_post([&](connection& c, task_context&) -> net::awaitable<void> {
+      CHECK(c.owner == &w);
+      co_await sleep_for(100ms);
+      ends.push_back(w.ms());
+    });
+  }
+  auto short_one = pool.submit([](connection& c) { return c.number; });
+  w.time.run();
+  CHECK(w.made == 2);
+  CHECK(ends == std::vector<long>{110, 110, 210, 210, 310, 310});
+  CHECK(short_one.state() == task_state::succeeded);
+  CHECK(pool.stats().resources == 2);
+  long closed = 0;
+  net::co_spawn(w.io, [&]() -> net::awaitable<void> {
+    co_await pool.stop();
+    closed = w.ms();
+  }, [](std::exception_ptr) {});
+  w.time.run();
+  CHECK(closed == 315);
+  CHECK(w.destroyed == 2);
+  CHECK(w.alive == 0);
+}
+
+TEST_CASE("P19 a worker whose resource breaks gets a new one, and past the limit the pool stops with the cause") {
+  world w;
+  resource_pool<connection> pool{w.io, options(w, 1)};
+  auto breaks = [](connection&, task_context&) -> net::awaitable<int> { throw fatal_error{"connection lost"}; co_return 0; };
+  auto works = [](connection& c, task_context&) -> net::awaitable<int> { co_return c.number; };
+  auto first = pool.submit(breaks);
+  auto second = pool.submit(works);
+  w.time.run();
+  CHECK(first.state() == task_state::failed);
+  CHECK(second.state() == task_state::succeeded);
+  CHECK(w.made == 2);
+  CHECK(w.alive == 1);
+  CHECK(pool.stats().restarts == 1);
+  CHECK(pool.stats().sleeping == 1);
+  CHECK(w.ms() == 10 + 5 + 100 + 10);
+  for (int i = 0; i < 4; ++i) pool.try_post(breaks);
+  std::string cause;
+  net::co_spawn(w.io, [&]() -> net::awaitable<void> {
+    try {
+      co_await pool.closed();
+    } catch (const fatal_error& e) {
+      cause = e.what();
+    }
+  }, [](std::exception_ptr) {});
+  w.time.run();
+  CHECK(cause == "connection lost");
+  CHECK(w.alive == 0);
+  CHECK(pool.stats().restarts == 4);
+  CHECK(pool.stats().stopped == 1);
+}
+
+TEST_CASE("a pool that can't make its resources gives up after its limit, and what waited is stopped") {
+  world w;
+  w.can_make = false;
+  resource_pool<connection> pool{w.io, options(w, 1)};
+  auto t = pool.submit([](connection&) {});
+  w.time.run();
+  CHECK(t.state() == task_state::stopped);
+  CHECK(pool.is_closed());
+  CHECK(w.ms() == 4 * 10 + 3 * 100);
+}
+
+TEST_CASE("a failed operation resets its resource, which is replaced where that fails") {
+  world w;
+  auto o = options(w, 1);
+  o.reset = [&w](connection&) {
+    ++w.resets;
+    if (!w.can_reset) throw std::runtime_error{"past help"};
+  };
+  resource_pool<connection> pool{w.io, o};
+  auto fails = [](connection&) { throw std::runtime_error{"bad query"}; };
+  pool.try_post(fails);
+  w.time.run();
+  CHECK(w.resets == 1);
+  CHECK(w.made == 1);
+  w.can_reset = false;
+  pool.try_post(fails);
+  auto t = pool.submit([](connection& c) { return c.number; });
+  w.time.run();
+  CHECK(w.made == 2);
+  CHECK(w.alive == 1);
+  CHECK(pool.stats().restarts == 1);
+  CHECK(t.state() == task_state::succeeded);
+}
+
+TEST_CASE("a resource is checked between uses and replaced when it is bad") {
+  world w;
+  auto o = options(w, 1);
+  o.check = [&w](connection&) -> net::awaitable<bool> {
+    ++w.checks;
+    co_return w.good;
+  };
+  resource_pool<connection> pool{w.io, o};
+  auto op = [](connection& c) { return c.number; };
+  pool.try_post(op);
+  w.time.run();
+  CHECK(w.checks == 0);
+  pool.try_post(op);
+  w.time.run();
+  CHECK(w.checks == 1);
+  w.good = false;
+  auto t = pool.submit(op);
+  w.time.run();
+  CHECK(w.made == 2);
+  CHECK(t.state() == task_state::succeeded);
+  CHECK(pool.stats().restarts == 1);
+}
+
+TEST_CASE("resources that idle are destroyed down to the minimum") {
+  world w;
+  auto o = options(w, 4);
+  o.idle_timeout = 1s;
+  o.min_idle = 1;
+  resource_pool<connection> pool{w.io, o};
+  for (int i = 0; i < 4; ++i) {
+    pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
+  }
+  w.time.run_for(500ms);
+  CHECK(pool.stats().resources == 4);
+  w.time.run_for(2s);
+  CHECK(pool.stats().resources == 1);
+  CHECK(w.alive == 1);
+  pool.try_post([](connection&) {});
+  w.time.run();
+  CHECK(w.made == 4);
+}
+
+TEST_CASE("a resource that is being made does not outlive a hard stop, nor its context") {
+  for (const bool stop : {true, false}) {
+    world w;
+    {
+      resource_pool<connection> pool{w.io, options(w, 2)};
+      for (int i = 0; i < 3; ++i) pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(1h); });
+      w.time.run_for(stop ? 5ms : 50ms);
+      if (stop) {
+        pool.request_stop(stop_mode::cancel_all);
+        w.time.run();
+        CHECK(pool.is_closed());
+        CHECK(w.ms() == 5);
+      }
+    }
+    w.time.run();
+    CHECK(w.alive == 0);
+  }
+}
+
+TEST_CASE("a resource pool without a way to make resources is refused") {
+  net::io_context io;
+  CHECK_THROWS_AS(resource_pool<int>(io, {.concurrency = 1}), std::system_error);
+}
