@@ -65,14 +65,14 @@ variant_compiler() {
 
 # variant_args VARIANT: the meson arguments of a variant, one a line.
 variant_args() {
-  # The compilers write a precompiled header's time into what is compiled with it; ccache needs them not to.
-  local gxx_pch=-fpch-preprocess clang_pch="'-Xclang','-fno-pch-timestamp'"
+  # clang writes a precompiled header's time into it, and what uses it would never be in the cache.
+  local clang_pch="'-Xclang','-fno-pch-timestamp'"
   local frames="'-fno-omit-frame-pointer','-D_GLIBCXX_ASSERTIONS'"
   case $1 in
     release*)
       printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false ;;
     gxx*)
-      printf '%s\n' -Dwerror=true "-Dcpp_args=['$gxx_pch']" "--prefix=$root/build/${1}-prefix" ;;
+      printf '%s\n' -Dwerror=true "--prefix=$root/build/${1}-prefix" ;;
     clang*)
       printf '%s\n' -Dwerror=true "-Dcpp_args=[$clang_pch]" ;;
     asan*)
