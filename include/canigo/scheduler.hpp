@@ -41,6 +41,10 @@ struct scheduler_stats : queue_stats {
 /// to a waiter at the instant it is released: who arrives later but matters more goes first. Every acquire ends
 /// exactly once.
 ///
+/// In real time a wake-up is late by what the machine needs. The schedule does not slip by it: up to 20 ms of lateness is
+/// made up for at once, so a window in real time may hold the tokens of that much more. What is later is lost, beyond the
+/// burst.
+///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
 /// errc::deadline_unreachable at once if even estimate() lies past the deadline, errc::timed_out when it passes;
 /// errc::invalid_priority, errc::invalid_argument, errc::too_large at once. Nothing is consumed by one that fails.

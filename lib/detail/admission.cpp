@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint8_t grants_in_a_row = 128;
 constexpr int resumptions_per_turn = 128;
 constexpr duration retry_after = std::chrono::milliseconds{1};
+constexpr duration catch_up = std::chrono::milliseconds{20};
 
 net::any_io_executor keep_running(const net::any_io_executor& executor) noexcept {
   try {
@@ -444,16 +445,23 @@ void admission::pump(time_point now) noexcept {
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
+    // A wake-up is always a little late. What was due meanwhile is taken as of when it was due, or a bucket that brims would
+    // lose that time at every grant; but a process that was held up for long must not make up for it in one go.
+    time_point as_of = std::min(now, std::max(wake_time_, now - catch_up));
     while (wait_node* n = queue_.front(now)) {
       if (n->tokens > supplies_.largest_request()) {  // the limit shrank since it came
         finish(static_cast<waiter&>(*n), to_outcome(errc::too_large));
         continue;
       }
-      if (!supplies_.try_take(now, n->tokens)) {
-        next = supplies_.ready_at(now, n->tokens);
-        // One that rises above it may be lighter.
-        if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));
-        break;
+      if (!supplies_.try_take(as_of, n->tokens)) {
+        const time_point ready = supplies_.ready_at(as_of, n->tokens);
+        if (ready > now || !supplies_.try_take(ready, n->tokens)) {
+          next = ready;
+          // One that rises above it may be lighter.
+          if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));
+          break;
+        }
+        as_of = ready;
       }
       count_grant(n->priority, now - n->since());
       finish(static_cast<waiter&>(*n), outcome::granted);

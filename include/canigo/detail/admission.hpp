@@ -156,6 +156,7 @@ class admission final : private context_member {
     const change c{*this};
     if (context_gone_) return;
     const time_point now = time_->now();
+    if (!queue_.empty()) pump(now);  // what was due before
     f(supplies_, now);
     pump(now);
   }

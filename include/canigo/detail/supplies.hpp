@@ -24,11 +24,13 @@ class supplies {
   bool try_take(time_point now, std::uint64_t tokens) noexcept {
     const std::uint64_t places = places_for(tokens);
     if (!has_room_for(places)) return false;
-    for (auto& rate : rates_) {
-      if (!rate.try_take(now, tokens)) {
-        for (auto* taken = rates_.data(); taken != &rate; ++taken) taken->refund(now, tokens);
-        return false;
+    if (rates_.size() == 1) {
+      if (!rates_.front().try_take(now, tokens)) return false;
+    } else {
+      for (const auto& rate : rates_) {
+        if (!rate.can_take(now, tokens)) return false;
       }
+      for (auto& rate : rates_) rate.try_take(now, tokens);
     }
     occupied_ += places;
     return true;
