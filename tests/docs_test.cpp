@@ -2,7 +2,9 @@
 // the examples or in a header.
 #include <canigo/cancel.hpp>
 #include <canigo/cancel_after.hpp>
+#include <canigo/limiter.hpp>
 #include <canigo/scheduler.hpp>
+#include <canigo/semaphore.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
 
@@ -103,6 +105,13 @@ std::string summary(const canigo::scheduler& quota) {
   return text;
 }
 
+net::awaitable<reply> get_limited(canigo::limiter& api, std::string url, int priority) {
+  canigo::permit p = co_await api.acquire({.priority = priority, .tokens = 500});
+  reply r = co_await send(url);
+  p.settle(r.used);  // of 500 tokens; charged or given back
+  co_return r;       // and the permit lets the next one in
+}
+
 // ---- contract.md --------------------------------------------------------------------------------
 
 net::awaitable<void> all_of_scheduler(net::io_context& io) {
@@ -130,6 +139,40 @@ net::awaitable<void> all_of_scheduler(net::io_context& io) {
   CHECK_FALSE(went);
   CHECK(wait > 0s);
   CHECK(stats.granted == 3);
+}
+
+net::awaitable<void> all_of_semaphore(net::io_context& io) {
+  auto& clock = canigo::time_source::of(io.get_executor());
+  // [contract]
+  canigo::semaphore db{io, {.permits = 8, .priorities = 2}};
+  canigo::permit p = co_await db.acquire(1);  // [[nodiscard]], move-only, given back when dropped
+  canigo::permit three = co_await db.acquire({.priority = 0, .tokens = 3, .deadline = clock.now() + 1s});
+  std::optional<canigo::permit> maybe = db.try_acquire();
+  canigo::permit one = three.split(1);
+  bool whole = three.held() == 2;
+  three.release();
+  db.resize(4);  // never revokes; nobody is let in until fewer than 4 are out
+  // [contract]
+  CHECK(whole);
+  CHECK(maybe);
+  CHECK(db.stats().held == 3);
+}
+
+net::awaitable<void> all_of_limiter(net::io_context& io) {
+  using canigo::rate;
+  // [contract]
+  canigo::limiter api{io,
+                      {.rates = {{rate::per_second(10), 1000, 1000}, {rate::per_minute(300), 3000, 1000}},
+                       .concurrency = 16,
+                       .priorities = 3}};
+  canigo::permit p = co_await api.acquire({.priority = 0, .tokens = 800});
+  p.settle(1'130);                                 // what was really used: the difference is charged, or given back
+  canigo::wait_reason reason = api.why_waiting();  // the limit that binds, and when it lets the first go
+  api.set_rate(1, rate::per_minute(600));
+  api.set_concurrency(32);
+  // [contract]
+  CHECK(reason.binds == canigo::wait_reason::limit::none);
+  CHECK(api.stats().tokens.front() == -130);
 }
 
 net::awaitable<void> all_of_time(net::ip::tcp::socket socket, canigo::time_point t) {
@@ -190,6 +233,17 @@ TEST_CASE("docs: what was really used is settled") {
   CHECK(quota.stats().tokens == 310);
 }
 
+TEST_CASE("docs: several limits are one") {
+  start_over();
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::limiter api{io, {.rates = {{canigo::rate::per_minute(60'000), 1000, 1000}}, .concurrency = 1}};
+  for (int i = 0; i < 2; ++i) net::co_spawn(io, get_limited(api, "/a", 0), net::detached);
+  time.run();
+  // 500 at 0 ms; 700 settled at 10 ms, which leaves 310; the second has its 500 at 200 ms, and ends at 210.
+  CHECK(time.elapsed() == 210ms);
+}
+
 TEST_CASE("docs: workers end when the scheduler stops") {
   start_over();
   net::io_context io;
@@ -221,16 +275,19 @@ TEST_CASE("docs: the contract's examples") {
   net::io_context io;
   canigo::testing::virtual_time time{io};
   std::exception_ptr error;
-  net::co_spawn(io, all_of_scheduler(io), [&](std::exception_ptr e) { error = e; });
+  const auto keep = [&](std::exception_ptr e) {
+    if (e) error = e;
+  };
+  net::co_spawn(io, all_of_scheduler(io), keep);
+  net::co_spawn(io, all_of_semaphore(io), keep);
+  net::co_spawn(io, all_of_limiter(io), keep);
   net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
   net::ip::tcp::socket near{io};
   near.connect(acceptor.local_endpoint());
   net::ip::tcp::socket far = acceptor.accept();
   net::write(far, net::buffer("ok", 2));
   time.run_for(0s);
-  net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), [&](std::exception_ptr e) {
-    if (e) error = e;
-  });
+  net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
 }
