@@ -63,6 +63,17 @@ canigo::net::awaitable<std::error_code> outcome_of(canigo::net::awaitable<T> ope
   co_return std::error_code{};
 }
 
+/// What an operation said when it failed.
+template <class T>
+canigo::net::awaitable<std::string> outcome_of_any(canigo::net::awaitable<T> operation) {
+  try {
+    (void)co_await std::move(operation);
+  } catch (const std::exception& e) {
+    co_return std::string{e.what()};
+  }
+  co_return std::string{};
+}
+
 /// What an invalid call says.
 template <class Function>
 std::string refusal_of(Function f) {

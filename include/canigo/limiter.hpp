@@ -32,7 +32,7 @@ struct rate_limit {
 inline constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 struct limiter_options {
-  std::vector<rate_limit> rates;            ///< all must admit; up to 16, or none if there is a cap on concurrency
+  std::vector<rate_limit> rates = {};       ///< all must admit; up to 16, or none if there is a cap on concurrency
   std::uint64_t concurrency = unlimited;    ///< most permits out at once, whatever they weigh; 1 or more
   int priorities = 1;                       ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;        ///< most waiters, of all classes together; 1 or more

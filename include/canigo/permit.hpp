@@ -52,7 +52,6 @@ class [[nodiscard]] permit {
 
  private:
   friend class detail::permit_waiter;
-  friend class gate;
   permit(detail::admission& home, std::uint64_t places, std::uint64_t tokens) noexcept
       : home_{&home}, places_{places}, tokens_{tokens} {}
   void give_back() noexcept;

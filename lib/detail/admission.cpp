@@ -84,6 +84,10 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
   context_->add(*this);
 }
 
+admission* open_idle(const net::any_io_executor& executor) {
+  return admission::open(executor, supplies{{}, 0, supplies::occupancy::idle}, {});
+}
+
 void admission::close() noexcept {
   stop();
   {
@@ -504,6 +508,11 @@ void admission::woken() noexcept {
 bool admission::occupy(std::uint64_t places) noexcept {
   const std::lock_guard lock{mutex_};
   return supplies_.try_occupy(places);
+}
+
+std::uint64_t admission::occupied() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return supplies_.occupied();
 }
 
 void admission::release(std::uint64_t places) noexcept {

@@ -162,6 +162,7 @@ class admission final : private context_member {
   }
   /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
   bool occupy(std::uint64_t places) noexcept;
+  std::uint64_t occupied() const noexcept;
   /// Frees places, on any thread, also after close() and when the context is gone.
   void release(std::uint64_t places) noexcept;
 
@@ -278,5 +279,8 @@ class admission final : private context_member {
   drain drain_;
   context_service* context_;
 };
+
+/// An engine that lets everybody go while no place in it is occupied: what a gate waits with.
+admission* open_idle(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

@@ -23,12 +23,20 @@ class permit_waiter : public waiter {
   }
   static permit granted(admission& home, const request& r) noexcept { return granted(home, r.tokens); }
 
+  static permit granted_place(admission& home) noexcept { return permit{home, 1, 1}; }
+
   results take_results() noexcept {
     const outcome o = take_outcome();
     return {to_error_code(o), o == outcome::granted ? granted(*home_, tokens) : permit{}};
   }
   static results failed(errc code) noexcept { return {make_error_code(code), permit{}}; }
 };
+
+/// A permit for a place that nobody waited for; empty once the supplies are closed.
+inline std::optional<permit> occupy_place(admission& home) noexcept {
+  if (!home.occupy(1)) return std::nullopt;
+  return permit_waiter::granted_place(home);
+}
 
 /// The permit for `r` if it can go now; throws what is wrong with `r`.
 std::optional<permit> try_permit(admission& home, const request& r);

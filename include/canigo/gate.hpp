@@ -1,0 +1,64 @@
+#pragma once
+
+#include "canigo/detail/awaited.hpp"
+#include "canigo/net.hpp"
+#include "canigo/permit.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/awaitable.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <system_error>
+
+namespace canigo {
+
+/// Counts work in flight, and closes: who is inside may finish, nobody else comes in, and the closer learns when all have left.
+///
+///     canigo::permit inside = gate.enter();   // in each operation
+///     co_await gate.close();                  // at the end
+///
+/// Threads: any, all members, at once.
+/// Lifetime: destroying it ends everybody who waits in close() with errc::stopped; permits that are out stay good. The
+/// execution context may be destroyed first.
+class gate {
+ public:
+  explicit gate(const net::any_io_executor& executor);
+  template <class ExecutionContext>
+    requires requires(ExecutionContext& c) { c.get_executor(); }
+  explicit gate(ExecutionContext& context) : gate{net::any_io_executor{context.get_executor()}} {}
+  ~gate();
+  gate(const gate&) = delete;
+  gate& operator=(const gate&) = delete;
+
+  /// Comes in, for as long as the permit is held. Throws std::system_error, errc::stopped, once the gate is closing.
+  permit enter();
+  /// The same without an exception: empty once the gate is closing.
+  std::optional<permit> try_enter() noexcept;
+
+  /// Lets nobody in from the call on; the awaitable waits until all have left. Can be called again, and from several places.
+  ///
+  /// Errors: errc::stopped if the gate is destroyed meanwhile.
+  /// Cancellation: terminal, partial, total. Ends the wait; the gate stays closed.
+  /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
+  net::awaitable<void> close();
+
+  /// The same for any completion token; signature void(std::error_code). Always completes by a post.
+  template <net::completion_token_for<void(std::error_code)> Token>
+  auto async_close(Token&& token) {
+    shut();
+    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_}, token,
+                                                             request{});
+  }
+
+  /// How many are inside.
+  std::uint64_t count() const;
+
+ private:
+  void shut();
+
+  detail::admission* admission_;
+};
+
+}  // namespace canigo

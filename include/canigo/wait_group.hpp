@@ -1,0 +1,51 @@
+#pragma once
+
+#include "canigo/detail/awaited.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/awaitable.hpp>
+
+#include <cstdint>
+#include <system_error>
+
+namespace canigo {
+
+/// Go's sync.WaitGroup: a count that can be waited for to be zero. Where the work is a scope, gate and task_group are safer.
+///
+/// Threads: any, all members, at once.
+/// Lifetime: destroying it ends everybody who waits with errc::stopped. The execution context may be destroyed first.
+class wait_group {
+ public:
+  explicit wait_group(const net::any_io_executor& executor);
+  template <class ExecutionContext>
+    requires requires(ExecutionContext& c) { c.get_executor(); }
+  explicit wait_group(ExecutionContext& context) : wait_group{net::any_io_executor{context.get_executor()}} {}
+  ~wait_group();
+  wait_group(const wait_group&) = delete;
+  wait_group& operator=(const wait_group&) = delete;
+
+  void add(std::uint64_t n = 1) noexcept;
+  /// One less. Not more often than add() has counted.
+  void done() noexcept;
+  std::uint64_t count() const;
+
+  /// Waits until the count is zero; all who wait then go, even if it rises again at once.
+  ///
+  /// Errors: errc::stopped if the group is destroyed meanwhile. Cancellation: terminal, partial, total; ends the wait.
+  /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
+  net::awaitable<void> wait();
+
+  /// The same for any completion token; signature void(std::error_code). Always completes by a post.
+  template <net::completion_token_for<void(std::error_code)> Token>
+  auto async_wait(Token&& token) {
+    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_}, token,
+                                                             request{});
+  }
+
+ private:
+  detail::admission* admission_;
+};
+
+}  // namespace canigo
