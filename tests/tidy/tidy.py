@@ -273,8 +273,11 @@ def listed(tree):
 
 @rule
 def pairs(tree):
+    """A source has the name of its header; the second source of a large one has the name and a word more."""
     for path in tree.under("lib/", suffix=(".cpp",)):
-        if not any(f"{folder}/{concept(path)}.hpp" in tree.files for folder in ("include/canigo", "lib")):
+        words = concept(path).split("_")
+        names = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
+        if not any(f"{folder}/{name}.hpp" in tree.files for folder in ("include/canigo", "lib") for name in names):
             yield path, 1, f"has no header of its name: include/canigo/{concept(path)}.hpp"
 
 
