@@ -5,80 +5,20 @@
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
+#include "pool_run.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
-#include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
 
-#include <future>
 #include <memory>
-#include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 using namespace std::chrono_literals;
 using namespace canigo;
-
-namespace {
-
-struct bench_top {
-  net::io_context io;
-  testing::virtual_time time{io};
-
-  auto ms() const { return std::chrono::duration_cast<std::chrono::milliseconds>(time.elapsed()).count(); }
-  template <class F>
-  void spawn(F f) {
-    net::co_spawn(io, std::move(f), [](std::exception_ptr e) {
-      if (e) std::rethrow_exception(e);
-    });
-  }
-};
-
-std::error_code code_of(const std::exception_ptr& e) {
-  try {
-    if (e) std::rethrow_exception(e);
-  } catch (const std::system_error& s) {
-    return s.code();
-  } catch (...) {
-    return std::make_error_code(std::errc::protocol_error);
-  }
-  return {};
-}
-
-template <class T>
-net::awaitable<std::error_code> outcome_of(net::awaitable<T> op) {
-  std::exception_ptr e;
-  try {
-    co_await std::move(op);
-  } catch (...) {
-    e = std::current_exception();
-  }
-  co_return code_of(e);
-}
-
-void adds_up(const pool_stats& s) {
-  CHECK(s.submitted == s.succeeded + s.failed + s.cancelled + s.timed_out + s.stopped + s.queued + s.delayed + s.held_back + s.working);
-}
-
-void adds_up(const stop_report& r) { CHECK(r.submitted == r.succeeded + r.failed + r.cancelled + r.timed_out + r.stopped); }
-
-/// Sleeps without heeding a cancellation.
-net::awaitable<void> stubborn(duration d) {
-  co_await net::this_coro::throw_if_cancelled(false);
-  const auto until = time_source::of(co_await net::this_coro::executor).now() + d;
-  while (time_source::of(co_await net::this_coro::executor).now() < until) {
-    try {
-      co_await sleep_until(until);
-    } catch (const std::system_error&) {
-    }
-    co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
-  }
-}
-
-}  // namespace
+using namespace pool_run;
 
 TEST_CASE("P1 a hundred operations of 20 ms, ten at once, take 200 ms") {
   bench_top b;
@@ -598,7 +538,7 @@ TEST_CASE("any completion token may wait") {
   auto f = pool.async_run([] { return 5; }, {}, net::use_future);
   auto g = pool.async_run([]() -> net::awaitable<void> { co_await sleep_for(1ms); }, {}, net::use_future);
   auto t = pool.submit([]() -> int { throw std::runtime_error{"no"}; });
-  auto h = t(net::use_future);
+  auto h = t.async_wait(net::use_future);
   int called = 0;
   pool.async_run([] { return 1; }, {}, [&](std::exception_ptr e, int n) { called += !e && n == 1; });
   io.run();
@@ -665,66 +605,6 @@ TEST_CASE("resize changes the number of workers while they work") {
   b.time.run();
   CHECK(started == 40);
   CHECK(pool.stats().sleeping == 1);
-}
-
-TEST_CASE("the deadline of a task covers waiting and attempts") {
-  bench_top b;
-  strand_pool pool{b.io, {.concurrency = 1}};
-  auto busy = pool.submit([](task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
-  auto late = pool.submit([] {}, {.deadline = b.time.now() + 50ms});
-  auto cut = pool.submit(
-      [&](task_context& t) -> net::awaitable<void> {
-        CHECK(t.deadline() == b.time.now() + 30ms);
-        CHECK(t.request(0).deadline == t.deadline());
-        co_await sleep_for(1h);
-      },
-      {.timeout = 1h, .deadline = b.time.now() + 130ms});
-  auto tried = pool.submit([]() { throw std::runtime_error{"no"}; },
-                           {.retry = {.attempts = 100, .backoff = backoff::constant(40ms)}, .deadline = b.time.now() + 300ms});
-  b.time.run_for(60ms);
-  CHECK(late.state() == task_state::timed_out);
-  b.time.run();
-  CHECK(cut.state() == task_state::timed_out);
-  CHECK(tried.state() == task_state::failed);
-  CHECK(b.ms() < 300);
-}
-
-TEST_CASE("a timed out attempt is followed by another one only when it has ended") {
-  bench_top b;
-  strand_pool pool{b.io, {.concurrency = 2}};
-  std::vector<long> starts;
-  int inside = 0;
-  auto t = pool.submit(
-      [&](task_context&) -> net::awaitable<void> {
-        CHECK(++inside == 1);
-        starts.push_back(b.ms());
-        co_await stubborn(70ms);
-        --inside;
-        throw std::runtime_error{"late"};
-      },
-      {.timeout = 50ms, .retry = {.attempts = 3, .backoff = backoff::constant(10ms)}});
-  b.time.run();
-  CHECK(starts == std::vector<long>{0, 80, 160});
-  CHECK(t.state() == task_state::timed_out);
-  CHECK(b.ms() == 230);
-}
-
-TEST_CASE("retries are refused by the predicate and by the budget") {
-  bench_top b;
-  strand_pool pool{b.io, {.concurrency = 1}};
-  int tries = 0;
-  pool.try_post([&] { ++tries; throw std::runtime_error{"no"}; },
-                {.retry = {.attempts = 5, .retry_if = [](const std::exception_ptr&) { return false; }}});
-  b.time.run();
-  CHECK(tries == 1);
-  retry_budget budget{{.percent = 50, .reserve = 2, .most = 10}};
-  tries = 0;
-  for (int i = 0; i < 10; ++i) {
-    pool.try_post([&] { ++tries; throw std::runtime_error{"no"}; },
-                  {.retry = {.attempts = 5, .backoff = backoff::constant(1ms), .budget = &budget}});
-  }
-  b.time.run();
-  CHECK(tries == 10 + 7);  // two in reserve, and half of ten
 }
 
 TEST_CASE("a pool whose operations break their workers too often stops and says why") {

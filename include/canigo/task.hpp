@@ -8,7 +8,6 @@
 
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
-#include <asio/version.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -48,17 +47,16 @@ class [[nodiscard]] task {
   /// Waits for the end; the result, a copy where T can be copied. The same as `co_await t`, as an awaitable.
   net::awaitable<T> result() const { return detail::await_task<T>(task_); }
 
-#if ASIO_VERSION < 102300
-  // Below 1.23 co_await takes nothing but awaitables, and functions like this one, which is never called: see operator
-  // co_await below.
-  net::detail::awaitable_thread<net::any_io_executor>* operator()(
-      net::detail::awaitable_frame_base<net::any_io_executor>*) const noexcept;
-#endif
-  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr).
+  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have a
+  /// default constructor.
   template <net::completion_token_for<detail::result_signature<T>> Token>
-  auto operator()(Token&& token) const {
+  auto async_wait(Token&& token) const {
     return detail::async_result_of<T>(task_, std::forward<Token>(token));
   }
+
+  /// Never called: what co_await takes besides awaitables are functions like this one. See operator co_await below.
+  net::detail::awaitable_thread<net::any_io_executor>* operator()(
+      net::detail::awaitable_frame_base<net::any_io_executor>*) const noexcept;
 
  private:
   template <class R>
@@ -70,10 +68,11 @@ class [[nodiscard]] task {
 
 }  // namespace canigo
 
-#if ASIO_VERSION < 102300
 namespace asio::detail {
 
-/// What await_transform of Asio below 1.23 makes of a task becomes the awaitable of its result.
+/// What Asio's await_transform makes of a task becomes the awaitable of its result.
+///
+/// From 1.23 on there is a documented way as well, but that one takes temporaries only.
 template <class Transformed>
   requires requires(Transformed& t) {
     { t.function_ } -> std::same_as<canigo::task<typename decltype(t.function_)::value_type>&>;
@@ -83,4 +82,3 @@ auto operator co_await(Transformed&& t) {
 }
 
 }  // namespace asio::detail
-#endif

@@ -115,6 +115,7 @@ void pool_core::context_shutdown() noexcept {
 // ---- what is decided under the lock is carried out after it ----------------------------------------------------------
 
 void pool_core::unlock_and_carry_out() noexcept {
+  has_something_to_carry_out_ = false;
   const bool drain_now = !ready_.empty() && (drains_out_ & drains_[0].bit) == 0;
   const bool rest_now = holds_ == 0 && !context_gone_ && static_cast<bool>(work_);
   if (!drain_now && to_wake_ == nullptr && to_cancel_ == nullptr && ended_ == nullptr && foreign_.empty() && !rest_now) {
@@ -198,7 +199,7 @@ void pool_core::carry_out_ended(pool_task* ended) noexcept {
     --undelivered_;
   }
   check_closed();
-  unlock_and_carry_out();
+  unlock();
   while (pool_task* t = ended) {
     ended = t->next_ended_;
     t->release_ref();
@@ -222,7 +223,7 @@ void pool_core::retry_soon() noexcept {
   if (!retry_.armed) arm(retry_, time_->now() + retry_after);
 }
 
-void pool_core::post_again() noexcept {}  // what was left undone is carried out at the end of every change
+void pool_core::post_again() noexcept { has_something_to_carry_out_ = true; }
 
 void pool_core::drain::post() { post_resumption(core->executor_, *this, fixed_allocator<void, 160>{memory}); }
 
@@ -268,6 +269,7 @@ void pool_core::end_drain(drain& d) noexcept {
   {
     const change c{*this};
     drains_out_ &= static_cast<std::uint8_t>(~d.bit);
+    has_something_to_carry_out_ = has_something_to_carry_out_ || !ready_.empty();
   }
   release_ref();
 }
@@ -321,6 +323,7 @@ void pool_core::ready(pool_waiter& w, int code) noexcept {
   }
   w.state_ = pool_waiter::state::ending;
   w.code_ = code;
+  has_something_to_carry_out_ = true;
   if (w.at_home_) {
     ready_.push(w);
   } else {

@@ -47,7 +47,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           }
           co_await drop_resource(w);
           const change c{*this};
-          --holds_;
+          let_go_of_loop();
         }
         co_return;
       case step::evict:
@@ -57,7 +57,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           w.evict_ = false;
           w.state_ = pool_worker::state::awake;
           --repairing_;
-          --holds_;
+          let_go_of_loop();
         }
         break;
       case step::prepare: co_await prepare_resource(w); break;
@@ -116,7 +116,7 @@ net::awaitable<void> pool_core::prepare_resource(pool_worker& w) {
   const change c{*this};
   w.state_ = pool_worker::state::awake;
   --repairing_;
-  --holds_;
+  let_go_of_loop();
   if (is_new) ++made_;
   w.resource_is_proven_ = !e;
   if (e && mode_ <= stop_mode::drain) restarted(w, e);
@@ -138,7 +138,7 @@ net::awaitable<void> pool_core::mend_resource(pool_worker& w, std::exception_ptr
   const change c{*this};
   w.state_ = pool_worker::state::awake;
   --repairing_;
-  --holds_;
+  let_go_of_loop();
   if (is_broken && mode_ <= stop_mode::drain) restarted(w, cause);
 }
 

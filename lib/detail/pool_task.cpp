@@ -10,7 +10,7 @@ namespace {
 constexpr const char* explanation = "every worker of the pool would wait for the pool itself";
 }
 
-pool_task::~pool_task() {
+void pool_task::let_go() noexcept {
   delete extras_;
   if (home_ != nullptr) home_->release_ref();
 }

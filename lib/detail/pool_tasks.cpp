@@ -245,6 +245,7 @@ void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) 
   t.next_ended_ = ended_;
   ended_ = &t;
   ++undelivered_;
+  has_something_to_carry_out_ = true;
 }
 
 void pool_core::deliver(pool_task& t) noexcept {
@@ -450,7 +451,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   --running_;
   if (t.is_long()) {
     --working_;
-    --holds_;
+    let_go_of_loop();
   }
   w.current_ = nullptr;
   t.worker_ = nullptr;

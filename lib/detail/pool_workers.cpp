@@ -66,6 +66,7 @@ void pool_worker::wake_call::destroy() noexcept { worker->home_->release_ref(); 
 void pool_core::wake(pool_worker& w) noexcept {
   w.next_wake_ = to_wake_;
   to_wake_ = &w;
+  has_something_to_carry_out_ = true;
   add_ref();
 }
 
@@ -237,7 +238,7 @@ void pool_core::gone(pool_worker& w) noexcept {
         --running_;
         if (cut_off->is_long()) {
           --working_;
-          --holds_;
+          let_go_of_loop();
         }
         break;
       case pool_worker::state::repairing: --repairing_; break;
@@ -304,6 +305,10 @@ void pool_core::hold_loop() noexcept {
   }
 }
 
+void pool_core::let_go_of_loop() noexcept {
+  if (--holds_ == 0) has_something_to_carry_out_ = true;
+}
+
 void pool_core::call(pool_worker& w, pool_task& t) noexcept {
   if (options_.observer != nullptr) options_.observer->attempt_started(event_of(t));
   try {
@@ -331,14 +336,41 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
         w.handed_ = t;
       }
     }
-    unlock_and_carry_out();
+    unlock();
     if (done != nullptr) done->release_ref();
     if (t == nullptr || t->is_long()) return t;
     call(w, *t);
-    examine(w, *t);
-    mutex_.lock();
-    done = finish(w, *t) ? t : nullptr;
+    if (is_simple(w, *t)) [[likely]] {
+      t->is_dropped_ = true;
+      t->drop_callable();
+      mutex_.lock();
+      finish_simple(w, *t);
+      done = t;
+    } else {
+      examine(w, *t);
+      mutex_.lock();
+      done = finish(w, *t) ? t : nullptr;
+    }
   }
+}
+
+/// Whether nothing has to be weighed at the end of a short operation.
+bool pool_core::is_simple(const pool_worker& w, const pool_task& t) const noexcept {
+  return !w.error_ && t.extras_ == nullptr && options_.observer == nullptr;
+}
+
+/// What finish() comes down to then.
+void pool_core::finish_simple(pool_worker& w, pool_task& t) noexcept {
+  --running_;
+  w.current_ = nullptr;
+  w.state_ = pool_worker::state::awake;
+  w.failures_ = 0;
+  ++counts_.succeeded;
+  t.is_delivered_ = true;
+  t.state_.store(task_state::succeeded, std::memory_order_release);
+  if (t.waiters_ != nullptr) ready_all(t.waiters_);
+  if (!held_.empty()) admit_held();
+  if (mode_ != stop_mode{}) check_drained();
 }
 
 net::awaitable<void> pool_core::main(life l) {
@@ -381,6 +413,7 @@ void pool_core::request_cancel(pool_worker& w) noexcept {
   if (std::exchange(w.cancel_is_out_, true)) return;
   w.next_cancel_ = to_cancel_;
   to_cancel_ = &w;
+  has_something_to_carry_out_ = true;
   add_ref();
 }
 

@@ -128,7 +128,7 @@ class pool_core final : private context_member {
     explicit change(pool_core& c) noexcept : core_{c} { c.mutex_.lock(); }
     change(const change&) = delete;
     change& operator=(const change&) = delete;
-    ~change() { core_.unlock_and_carry_out(); }
+    ~change() { core_.unlock(); }
 
    private:
     pool_core& core_;
@@ -159,6 +159,10 @@ class pool_core final : private context_member {
   void context_shutdown() noexcept override;
 
   // What is decided under the lock.
+  void unlock() noexcept {
+    if (has_something_to_carry_out_) [[unlikely]] return unlock_and_carry_out();
+    mutex_.unlock();
+  }
   void unlock_and_carry_out() noexcept;
   void unlock_without_context() noexcept;
   void post_drain(drain& d) noexcept;
@@ -220,6 +224,7 @@ class pool_core final : private context_member {
   pool_task* work_off(pool_worker& w, bool is_parked, pool_task* done = nullptr);
   void call(pool_worker& w, pool_task& t) noexcept;
   void hold_loop() noexcept;
+  void let_go_of_loop() noexcept;
   void settle(pool_worker& w) noexcept;
   void parked(pool_worker& w, suspended& s) noexcept;
   void rest(pool_worker& w, duration d) noexcept;
@@ -228,6 +233,8 @@ class pool_core final : private context_member {
   void rest_rang(pool_worker& w, due why) noexcept;
   void request_cancel(pool_worker& w) noexcept;
   void do_cancel(pool_worker& w) noexcept;
+  bool is_simple(const pool_worker& w, const pool_task& t) const noexcept;
+  void finish_simple(pool_worker& w, pool_task& t) noexcept;
   void examine(pool_worker& w, pool_task& t) noexcept;
   bool finish(pool_worker& w, pool_task& t) noexcept;
   bool try_again(pool_task& t) noexcept;
@@ -257,7 +264,8 @@ class pool_core final : private context_member {
   const bool is_plain_;  // tasks without options of their own need no extras
   std::unique_ptr<pool_resources> resources_;
 
-  // What is to be carried out after the lock.
+  // What is to be carried out after the lock, and whether there may be any of it.
+  bool has_something_to_carry_out_ = false;
   pool_worker* to_wake_ = nullptr;
   pool_worker* to_cancel_ = nullptr;
   pool_task* ended_ = nullptr;

@@ -52,7 +52,9 @@ class pool_task : public wait_node {
   std::exception_ptr failure() const noexcept;
 
  protected:
-  virtual ~pool_task();
+  virtual ~pool_task() {
+    if (extras_ != nullptr || home_ != nullptr) [[unlikely]] let_go();
+  }
 
  private:
   friend class pool_core;
@@ -70,6 +72,7 @@ class pool_task : public wait_node {
   virtual net::awaitable<void> start(task_context& context) = 0;
   virtual void drop_callable() noexcept = 0;
 
+  void let_go() noexcept;
   [[noreturn]] void throw_failure() const;
   static std::error_code to_error_code(int code) noexcept;
 

@@ -1,0 +1,81 @@
+#pragma once
+
+// What the tests of pools share.
+
+#include "canigo/pool_stats.hpp"
+#include "canigo/stop_mode.hpp"
+#include "canigo/testing/virtual_time.hpp"
+#include "canigo/timeout.hpp"
+
+#include "catch.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/this_coro.hpp>
+
+#include <chrono>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+namespace pool_run {
+
+using namespace canigo;
+
+/// An io_context in virtual time.
+struct bench_top {
+  net::io_context io;
+  testing::virtual_time time{io};
+
+  auto ms() const { return std::chrono::duration_cast<std::chrono::milliseconds>(time.elapsed()).count(); }
+  template <class F>
+  void spawn(F f) {
+    net::co_spawn(io, std::move(f), [](std::exception_ptr e) {
+      if (e) std::rethrow_exception(e);
+    });
+  }
+};
+
+inline std::error_code code_of(const std::exception_ptr& e) {
+  try {
+    if (e) std::rethrow_exception(e);
+  } catch (const std::system_error& s) {
+    return s.code();
+  } catch (...) {
+    return std::make_error_code(std::errc::protocol_error);
+  }
+  return {};
+}
+
+template <class T>
+net::awaitable<std::error_code> outcome_of(net::awaitable<T> op) {
+  std::exception_ptr e;
+  try {
+    co_await std::move(op);
+  } catch (...) {
+    e = std::current_exception();
+  }
+  co_return code_of(e);
+}
+
+inline void adds_up(const pool_stats& s) {
+  CHECK(s.submitted == s.succeeded + s.failed + s.cancelled + s.timed_out + s.stopped + s.queued + s.delayed + s.held_back + s.working);
+}
+
+inline void adds_up(const stop_report& r) { CHECK(r.submitted == r.succeeded + r.failed + r.cancelled + r.timed_out + r.stopped); }
+
+/// Sleeps without heeding a cancellation.
+inline net::awaitable<void> stubborn(duration d) {
+  co_await net::this_coro::throw_if_cancelled(false);
+  const auto until = time_source::of(co_await net::this_coro::executor).now() + d;
+  while (time_source::of(co_await net::this_coro::executor).now() < until) {
+    try {
+      co_await sleep_until(until);
+    } catch (const std::system_error&) {
+    }
+    co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
+  }
+}
+
+}  // namespace pool_run
