@@ -1,0 +1,46 @@
+// The tickler: a hundred jobs of 20 ms, ten at a time, and a queue that is bounded. Virtual time (see 02_priorities.cpp).
+#include <canigo/strand_pool.hpp>
+#include <canigo/testing/virtual_time.hpp>
+#include <canigo/timeout.hpp>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <fmt/core.h>
+
+#include <algorithm>
+
+using namespace std::chrono_literals;
+
+asio::io_context io;
+canigo::testing::virtual_time now{io};
+
+asio::awaitable<void> story() {
+  // At most ten run; twenty more may wait. A producer that would be the next is held back until there is room.
+  canigo::strand_pool pool{io, {.concurrency = 10, .queue_limit = 20, .on_overflow = canigo::overflow::wait}};
+  int running = 0, most = 0, done = 0;
+
+  const auto job = [&](canigo::task_context&) -> asio::awaitable<void> {
+    most = std::max(most, ++running);
+    co_await canigo::sleep_for(20ms);
+    --running;
+    ++done;
+  };
+  for (int i = 0; i < 100; ++i) asio::co_spawn(io, pool.run(job), asio::detached);
+
+  co_await canigo::sleep_for(10ms);
+  const auto stats = pool.stats();
+  fmt::print("{:3} ms: {} run, {} wait, {} producers are held back\n", now.elapsed() / 1ms, stats.working, stats.queued, stats.held_back);
+
+  while (done < 100) co_await canigo::sleep_for(5ms);
+  fmt::print("{:3} ms: {} done, at most {} at once\n", now.elapsed() / 1ms, done, most);
+
+  // Short operations are plain callables; they are just called, on a worker's strand.
+  const int sum = co_await pool.run([] { return 40 + 2; });
+  fmt::print("{:3} ms: {}\n", now.elapsed() / 1ms, sum);
+}
+
+int main() {
+  asio::co_spawn(io, story(), asio::detached);
+  now.run();
+}

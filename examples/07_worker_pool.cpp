@@ -1,0 +1,72 @@
+// A worker pool as a service needs it: classes, groups, timeouts, retries, and ways to stop. Virtual time.
+#include <canigo/strand_pool.hpp>
+#include <canigo/testing/virtual_time.hpp>
+#include <canigo/timeout.hpp>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <fmt/core.h>
+
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+using namespace std::chrono_literals;
+
+asio::io_context io;
+canigo::testing::virtual_time now{io};
+
+template <class... Args>
+void say(fmt::format_string<Args...> text, Args&&... args) {
+  fmt::print("{:5} ms  {}\n", now.elapsed() / 1ms, fmt::format(text, std::forward<Args>(args)...));
+}
+
+asio::awaitable<int> resize_image(int size) {
+  co_await canigo::sleep_for(100ms);
+  co_return size;
+}
+
+asio::awaitable<void> story() {
+  canigo::strand_pool pool{io, {.concurrency = 2, .priorities = 3}};
+
+  // A task is a handle: look at it, cancel it, await its result as often as you like.
+  canigo::task<int> task = pool.submit([] { return resize_image(640); }, {.priority = 1, .name = "resize"});
+  say("submitted: {}", to_string(task.state()));
+  const int size = co_await task;
+  say("{}: {}", to_string(task.state()), size);
+
+  // Captures that need a destructor: under g++ 12 such an operation is named before it is awaited. docs/pool.md says why.
+  auto name = std::make_unique<std::string>("thumbnail");
+  asio::awaitable<std::size_t> named = pool.run([name = std::move(name)] { return name->size(); });
+  say("{}", co_await std::move(named));
+
+  // A group is cancelled, and waited for, together.
+  for (int i = 0; i < 5; ++i) pool.try_post([] { return canigo::sleep_for(1s); }, {.group = 7});
+  co_await canigo::sleep_for(10ms);
+  say("{} tasks of group 7 cancelled", pool.cancel_group(7));
+  co_await pool.wait_group(7);
+
+  // A timeout is for each attempt; the next one starts when the one before it has really ended.
+  const auto flaky = [](canigo::task_context& t) -> asio::awaitable<void> {
+    say("attempt {}", t.attempt());
+    if (t.attempt() == 1) co_await canigo::sleep_for(1h);
+    if (t.attempt() == 2) throw std::runtime_error{"not yet"};
+  };
+  co_await pool.run(flaky, {.timeout = 50ms, .retry = {.attempts = 3, .backoff = canigo::backoff::constant(200ms)}});
+  say("the third attempt succeeded");
+
+  // Stop: what runs may finish within the grace, what is queued ends with `stopped`.
+  for (int i = 0; i < 5; ++i) pool.try_post([] { return canigo::sleep_for(3s); });
+  co_await canigo::sleep_for(1s);
+  const canigo::stop_report report = co_await pool.stop(canigo::stop_mode::finish_running, 500ms);
+  say("stopped: {} submitted = {} succeeded + {} cancelled + {} stopped; {} were over the grace", report.submitted, report.succeeded,
+      report.cancelled, report.stopped, report.escalated);
+}
+
+int main() {
+  asio::co_spawn(io, story(), asio::detached);
+  now.run();
+}
