@@ -129,13 +129,21 @@ class resumption {
 };
 
 /// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
+///
+/// A strand that fails to allocate may throw although it has taken the function, and then never runs anything again. The
+/// caller stays with it: it goes when the context does.
 template <class Executor, class Allocator>
 void post_resumption(const Executor& executor, suspended& s, const Allocator& allocator) {
   const posting p{s};
-  if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
-    detail::post(executor, resumption<Allocator>{s, allocator});
-  } else {
-    net::post(executor, resumption<Allocator>{s, allocator});
+  try {
+    if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
+      detail::post(executor, resumption<Allocator>{s, allocator});
+    } else {
+      net::post(executor, resumption<Allocator>{s, allocator});
+    }
+  } catch (...) {
+    if (p.was_dropped()) throw;
+    return;
   }
   if (p.was_dropped()) s.destroy();
 }

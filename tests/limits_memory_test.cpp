@@ -1,0 +1,256 @@
+// What semaphore, limiter and gate need of the heap: nothing in steady state, and no allocation whose failure loses a permit or
+// a caller. Replaces operator new and aligned_alloc, so it is a program of its own.
+
+#include "canigo/gate.hpp"
+#include "canigo/limiter.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/task_group.hpp"
+
+#include "catch.hpp"
+#include "limits_run.hpp"
+
+#include <asio/use_future.hpp>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+using namespace canigo;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::atomic<std::int64_t> allocations{0};
+std::atomic<std::int64_t> fails_at{-1};
+
+/// Counts one, and says whether it is to fail.
+bool fails() noexcept { return allocations.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed); }
+
+/// The allocations from here on.
+class counted {
+ public:
+  std::int64_t so_far() const { return allocations - start_; }
+
+ private:
+  std::int64_t start_ = allocations;
+};
+
+/// Fails the k-th allocation in its scope.
+class failing {
+ public:
+  explicit failing(std::int64_t k) { fails_at = allocations + k; }
+  ~failing() { fails_at = -1; }
+  failing(const failing&) = delete;
+  failing& operator=(const failing&) = delete;
+  bool has_failed() const { return allocations > fails_at; }
+};
+
+/// Runs `scenario(k)` with the k-th allocation failing, for every k, until it needs no more than k.
+template <class Scenario>
+std::int64_t for_every_allocation(Scenario scenario) {
+  std::int64_t k = 0;
+  while (scenario(k)) ++k;
+  return k;
+}
+
+struct at_end {
+  int& n;
+  ~at_end() { ++n; }
+};
+
+/// What throws here is Asio's own, and may.
+template <class Function>
+void attempt(Function f) {
+  try {
+    f();
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+}  // namespace
+
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  void* p = nullptr;
+  if (fails() || ::posix_memalign(&p, alignment, size) != 0) return nullptr;
+  return p;
+}
+void* operator new(std::size_t size) {
+  if (!fails()) {
+    if (void* p = std::malloc(size)) return p;
+  }
+  throw std::bad_alloc{};
+}
+void* operator new[](std::size_t size) { return operator new(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return fails() ? nullptr : std::malloc(size); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+
+TEST_CASE("a free semaphore allocates nothing", "[memory]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2, .priorities = 3}};
+  std::int64_t awaited = -1;
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 300; ++i) const permit p = co_await s.acquire(i % 3);
+    const counted c;
+    for (int i = 0; i < 1000; ++i) const permit p = co_await s.acquire(i % 3);
+    awaited = c.so_far();
+  });
+  run.time.run();
+  CHECK(awaited == 0);
+
+  const counted c;
+  for (int i = 0; i < 1000; ++i) {
+    auto p = s.try_acquire();
+    permit q = p->split(1);
+  }
+  CHECK(c.so_far() == 0);
+}
+
+TEST_CASE("a contended semaphore and a limiter allocate nothing in steady state", "[memory]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2, .priorities = 2}};
+  limiter l{run.io, {.rates = {{rate::per_second(1000), 1}, {rate::per_second(2000), 1}}, .concurrency = 3}};
+  bool stop = false;
+  for (int i = 0; i < 16; ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      while (!stop) {
+        permit p = co_await s.acquire({.priority = i % 2, .deadline = run.time.now() + 10s});
+        permit q = co_await l.acquire();
+        q.settle(2);
+      }
+    });
+  }
+  run.time.run_for(1s);
+  const counted c;
+  run.time.run_for(1s);
+  CHECK(c.so_far() == 0);
+  stop = true;
+  run.time.run();
+}
+
+TEST_CASE("a callback that waits allocates nothing once the allocator is warm", "[memory]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1}};
+  struct again {
+    semaphore* s;
+    int* left;
+    void operator()(std::error_code, permit) const {
+      if (--*left > 0) s->async_acquire({}, *this);
+    }
+  };
+  int left = 100;
+  s.async_acquire({}, again{&s, &left});
+  run.time.run();
+  left = 1000;
+  s.async_acquire({}, again{&s, &left});
+  const counted c;
+  run.time.run();
+  CHECK(c.so_far() == 0);
+}
+
+TEST_CASE("no allocation whose failure loses a permit: callbacks", "[memory]") {
+  const auto tried = for_every_allocation([](std::int64_t k) {
+    limits_run run;
+    semaphore s{run.io, {.permits = 3, .priorities = 2}};
+    permit out = s.try_acquire({.tokens = 3}).value();
+    int called = 0;
+    int started = 0;
+    bool has_failed = false;
+    {
+      const failing f{k};
+      for (int i = 0; i < 4; ++i) {
+        try {
+          s.async_acquire({.priority = i % 2, .deadline = i == 3 ? run.time.now() + 1ms : time_point::max()},
+                          [&](std::error_code ec, permit p) {
+                            CHECK((ec || p.held() == 1));
+                            ++called;
+                          });
+          ++started;
+        } catch (const std::bad_alloc&) {
+        }
+      }
+      try {
+        run.time.run_for(2ms);
+        out.release();
+        run.time.poll();
+        s.resize(1);
+        s.pause();
+        s.resume();
+      } catch (const std::bad_alloc&) {
+      }
+      has_failed = f.has_failed();
+    }
+    run.time.run();
+    CAPTURE(k);
+    CHECK(called == started);
+    CHECK(s.stats().held == 0);
+    CHECK(s.stats().waiting == 0);
+    return has_failed;
+  });
+  CHECK(tried > 0);
+}
+
+TEST_CASE("no allocation whose failure loses a permit: coroutines, cancelled and stopped", "[memory]") {
+  // A strand of Asio's that fails to allocate may keep what it was handed for ever. Nothing must be lost when the context goes.
+  const bool on_strands = GENERATE(false, true);
+  for_every_allocation([&](std::int64_t k) {
+    auto context = std::make_unique<limits_run>();
+    limits_run& run = *context;
+    semaphore s{run.io, {.permits = 2}};
+    limiter l{run.io, {.rates = {{rate::per_second(1000), 2, 2}}, .concurrency = 1}};
+    permit out = s.try_acquire({.tokens = 2}).value();
+    net::cancellation_signal signal;
+    std::error_code ended;
+    int ends = 0;
+    const auto visitor = [&]() -> net::awaitable<void> {
+      const at_end e{ends};  // also where Asio has no memory for the exception, and destroys the coroutine instead
+      try {
+        const permit p = co_await s.acquire();
+        const permit q = co_await l.acquire({.deadline = run.time.now() + 1s});
+        co_await sleep_for(1ms);
+      } catch (const std::exception&) {
+      }
+    };
+    for (int i = 0; i < 2; ++i) {
+      net::co_spawn(on_strands ? net::any_io_executor{net::make_strand(run.io)} : run.io.get_executor(), visitor, net::detached);
+    }
+    run.go(visitor, signal, ended);
+    run.time.poll();
+    bool has_failed = false;
+    {
+      const failing f{k};
+      attempt([&] { signal.emit(net::cancellation_type::terminal); });
+      out.release();
+      attempt([&] { run.time.run_for(5ms); });
+      s.stop();
+      attempt([&] { run.time.run_for(5ms); });
+      has_failed = f.has_failed();
+    }
+    run.time.run();
+    CAPTURE(k);
+    if (!on_strands) CHECK(ends == 3);
+    if (on_strands) context.reset();
+    CHECK(s.stats().held == 0);
+    CHECK(l.stats().held == 0);
+    return has_failed;
+  });
+}
+
+TEST_CASE("making any of them fails as a whole, for want of memory", "[memory]") {
+  limits_run run;
+  for_every_allocation([&](std::int64_t k) {
+    const failing f{k};
+    try {
+      const semaphore s{run.io, {.permits = 2, .priorities = 8}};
+      const limiter l{run.io, {.rates = {{rate::per_second(1)}}}};
+      const gate g{run.io};
+      const task_group t{run.io};
+    } catch (const std::bad_alloc&) {
+    }
+    return f.has_failed();
+  });
+}
