@@ -1,5 +1,6 @@
-// What an operation costs in a pool: short ones handed over and done (B7), awaited one at a time (B8), from other threads (B9),
-// long ones with a timeout (B10), and starting up (B13). Beside each, what bare Asio or the least machinery need for it.
+// What an operation costs in a pool: short ones handed over and done (B7), awaited one at a time (B8), from other
+// threads (B9), long ones with a timeout (B10), and starting up (B13). Beside each, what bare Asio or the least
+// machinery need for it.
 
 #include "canigo/strand_pool.hpp"
 
@@ -14,6 +15,7 @@
 #include <asio/strand.hpp>
 #include <asio/thread_pool.hpp>
 #include <asio/use_awaitable.hpp>
+
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -108,9 +110,12 @@ void short_operations() {
 
 template <class Step>
 bench::sample in_coroutine(net::io_context& io, std::int64_t n, Step step) {
-  net::co_spawn(io, [n, step]() mutable -> net::awaitable<void> {
-    for (auto i = n; i > 0; --i) co_await step();
-  }, net::detached);
+  net::co_spawn(
+      io,
+      [n, step]() mutable -> net::awaitable<void> {
+        for (auto i = n; i > 0; --i) co_await step();
+      },
+      net::detached);
   return bench::measure(n, [&] {
     io.restart();
     io.run();
@@ -124,13 +129,16 @@ void awaited() {
   bench::match{"B8", "co_await run(short), one at a time"}
       .add("strand_pool.run", [&] { return in_coroutine(io, many, [&] { return pool.run(operation); }); })
       .add("bare: co_spawn on a strand, awaited",
-           [&] { return in_coroutine(io, many, [&] { return net::co_spawn(strand, coroutine(), net::use_awaitable); }); })
-      .add("floor: two posts", [&] {
-        return in_coroutine(io, many, [&]() -> net::awaitable<void> {
-          co_await net::post(strand, net::use_awaitable);
-          operation();
-        });
-      })
+           [&] {
+             return in_coroutine(io, many, [&] { return net::co_spawn(strand, coroutine(), net::use_awaitable); });
+           })
+      .add("floor: two posts",
+           [&] {
+             return in_coroutine(io, many, [&]() -> net::awaitable<void> {
+               co_await net::post(strand, net::use_awaitable);
+               operation();
+             });
+           })
       .run(repetitions);
 }
 
@@ -145,7 +153,8 @@ void from_outside() {
              std::thread a{[&] { io.run(); }}, b{[&] { io.run(); }};
              std::atomic<std::int64_t> done{0};
              const auto s = bench::measure(n, [&] {
-               for (std::int64_t i = 0; i < n; ++i) pool.try_post([&done] { done.fetch_add(1, std::memory_order_relaxed); });
+               for (std::int64_t i = 0; i < n; ++i)
+                 pool.try_post([&done] { done.fetch_add(1, std::memory_order_relaxed); });
                while (done.load(std::memory_order_relaxed) < n) std::this_thread::yield();
              });
              guard.reset();
@@ -158,7 +167,8 @@ void from_outside() {
              net::thread_pool pool{2};
              std::atomic<std::int64_t> done{0};
              const auto s = bench::measure(n, [&] {
-               for (std::int64_t i = 0; i < n; ++i) net::post(pool, [&done] { done.fetch_add(1, std::memory_order_relaxed); });
+               for (std::int64_t i = 0; i < n; ++i)
+                 net::post(pool, [&done] { done.fetch_add(1, std::memory_order_relaxed); });
                while (done.load(std::memory_order_relaxed) < n) std::this_thread::yield();
              });
              pool.join();
@@ -171,20 +181,27 @@ void long_operations() {
   net::io_context io{1};
   canigo::strand_pool pool{io, {.concurrency = 8}};
   const auto op = [] { return coroutine(); };
-  const auto suspends = []() -> net::awaitable<void> { co_await net::post(co_await net::this_coro::executor, net::use_awaitable); };
+  const auto suspends = []() -> net::awaitable<void> {
+    co_await net::post(co_await net::this_coro::executor, net::use_awaitable);
+  };
   bench::match{"B10", "a coroutine operation, 64 at a time"}
       .add("try_post, does not suspend, timeout", [&] { return fed(io, [&] { pool.try_post(op, {.timeout = 1s}); }); })
       .add("try_post, does not suspend", [&] { return fed(io, [&] { pool.try_post(op); }); })
-      .add("try_post, suspends once, timeout", [&] { return fed(io, [&] { pool.try_post(suspends, {.timeout = 1s}); }); })
-      .add("bare: co_spawn, does not suspend", [&] { return fed(io, [&] { net::co_spawn(io, coroutine(), net::detached); }); })
+      .add("try_post, suspends once, timeout",
+           [&] { return fed(io, [&] { pool.try_post(suspends, {.timeout = 1s}); }); })
+      .add("bare: co_spawn, does not suspend",
+           [&] { return fed(io, [&] { net::co_spawn(io, coroutine(), net::detached); }); })
       .add("bare: co_spawn, suspends, and a steady_timer",
            [&] {
              return fed(io, [&] {
-               net::co_spawn(io, [&]() -> net::awaitable<void> {
-                 net::steady_timer timer{io, 1s};
-                 timer.async_wait([](std::error_code) {});
-                 co_await suspends();
-               }, net::detached);
+               net::co_spawn(
+                   io,
+                   [&]() -> net::awaitable<void> {
+                     net::steady_timer timer{io, 1s};
+                     timer.async_wait([](std::error_code) {});
+                     co_await suspends();
+                   },
+                   net::detached);
              });
            })
       .run(repetitions);
@@ -201,7 +218,12 @@ void start_up() {
                }
              });
            })
-      .add("bare: an io_context", [] { return bench::measure(1000, [] { for (int i = 0; i < 1000; ++i) net::io_context io{1}; }); })
+      .add("bare: an io_context",
+           [] {
+             return bench::measure(1000, [] {
+               for (int i = 0; i < 1000; ++i) net::io_context io{1};
+             });
+           })
       .run(repetitions);
 }
 

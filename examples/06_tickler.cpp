@@ -1,4 +1,5 @@
-// The tickler: a hundred jobs of 20 ms, ten at a time, and a queue that is bounded. Virtual time (see 02_priorities.cpp).
+// The tickler: a hundred jobs of 20 ms, ten at a time, and a queue that is bounded. Virtual time (see
+// 02_priorities.cpp).
 #include <canigo/strand_pool.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
@@ -30,7 +31,8 @@ asio::awaitable<void> story() {
 
   co_await canigo::sleep_for(10ms);
   const auto stats = pool.stats();
-  fmt::print("{:3} ms: {} run, {} wait, {} producers are held back\n", now.elapsed() / 1ms, stats.working, stats.queued, stats.held_back);
+  fmt::print("{:3} ms: {} run, {} wait, {} producers are held back\n", now.elapsed() / 1ms, stats.working, stats.queued,
+             stats.held_back);
 
   while (done < 100) co_await canigo::sleep_for(5ms);
   fmt::print("{:3} ms: {} done, at most {} at once\n", now.elapsed() / 1ms, done, most);

@@ -38,7 +38,8 @@ asio::awaitable<void> story() {
   const int size = co_await task;
   say("{}: {}", to_string(task.state()), size);
 
-  // Captures that need a destructor: under g++ 12 such an operation is named before it is awaited. docs/pool.md says why.
+  // Captures that need a destructor: under g++ 12 such an operation is named before it is awaited. docs/pool.md says
+  // why.
   auto name = std::make_unique<std::string>("thumbnail");
   asio::awaitable<std::size_t> named = pool.run([name = std::move(name)] { return name->size(); });
   say("{}", co_await std::move(named));
@@ -62,8 +63,8 @@ asio::awaitable<void> story() {
   for (int i = 0; i < 5; ++i) pool.try_post([] { return canigo::sleep_for(3s); });
   co_await canigo::sleep_for(1s);
   const canigo::stop_report report = co_await pool.stop(canigo::stop_mode::finish_running, 500ms);
-  say("stopped: {} submitted = {} succeeded + {} cancelled + {} stopped; {} were over the grace", report.submitted, report.succeeded,
-      report.cancelled, report.stopped, report.escalated);
+  say("stopped: {} submitted = {} succeeded + {} cancelled + {} stopped; {} were over the grace", report.submitted,
+      report.succeeded, report.cancelled, report.stopped, report.escalated);
 }
 
 int main() {

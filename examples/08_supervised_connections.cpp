@@ -1,4 +1,5 @@
-// Workers that own a connection each: made when needed, replaced when they break, given up on when they break too often.
+// Workers that own a connection each: made when needed, replaced when they break, given up on when they break too
+// often.
 #include <canigo/resource_pool.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
@@ -38,11 +39,12 @@ asio::awaitable<connection> open_connection() {
 }
 
 asio::awaitable<void> story() {
-  canigo::resource_pool<connection> pool{io, {.concurrency = 1,
-                                              .restart = {.limit = 2, .backoff = canigo::backoff::constant(500ms)},
-                                              .make = open_connection,
-                                              .destroy = [](connection& c) { say("closed: {}", c.number); },
-                                              .idle_timeout = 10s}};
+  canigo::resource_pool<connection> pool{io,
+                                         {.concurrency = 1,
+                                          .restart = {.limit = 2, .backoff = canigo::backoff::constant(500ms)},
+                                          .make = open_connection,
+                                          .destroy = [](connection& c) { say("closed: {}", c.number); },
+                                          .idle_timeout = 10s}};
   const auto ask = [&pool](std::string text) -> asio::awaitable<void> {
     // The operation is sent to a connection; no connection is lent out that somebody could forget to give back.
     const auto query = [&text](connection& c, canigo::task_context&) { return c.query(text); };
@@ -54,7 +56,7 @@ asio::awaitable<void> story() {
   };
   co_await ask("select 1");
   co_await ask("select 2");
-  co_await ask("crash");     // its caller is told; the worker gets a new connection
+  co_await ask("crash");  // its caller is told; the worker gets a new connection
   co_await ask("select 3");
   co_await canigo::sleep_for(15s);  // nobody needs it for so long
 

@@ -10,7 +10,8 @@ namespace {
 
 const retry_budget::options& checked(const retry_budget::options& o) {
   if (o.percent > 1000) detail::throw_invalid("retry_budget.percent", o.percent, "0 to 1000");
-  if (o.most < 1 || o.most < o.reserve) detail::throw_invalid("retry_budget.most", o.most, "1 or more, and at least `reserve`");
+  if (o.most < 1 || o.most < o.reserve)
+    detail::throw_invalid("retry_budget.most", o.most, "1 or more, and at least `reserve`");
   return o;
 }
 

@@ -49,7 +49,8 @@ stop_on_signals::stop_on_signals(const net::any_io_executor& executor, std::func
                                  net::awaitable<stop_report> closed, const signal_options& o)
     : watch_{std::make_shared<watch>(executor, std::move(stop), o.grace)} {
   net::post(watch_->strand(), [w = watch_] { w->wait(); });
-  net::co_spawn(watch_->strand(), std::move(closed), [w = watch_](std::exception_ptr, const stop_report&) { w->end(); });
+  net::co_spawn(watch_->strand(), std::move(closed),
+                [w = watch_](std::exception_ptr, const stop_report&) { w->end(); });
 }
 
 stop_on_signals::~stop_on_signals() {

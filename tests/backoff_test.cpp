@@ -34,7 +34,8 @@ TEST_CASE("jitter covers its range and nothing else") {
 }
 
 TEST_CASE("no delay leaves [min, cap], whatever the fields") {
-  rc::check([](std::int64_t first, std::uint32_t factor, std::int64_t cap, std::int64_t min, std::uint32_t failures, std::uint64_t random) {
+  rc::check([](std::int64_t first, std::uint32_t factor, std::int64_t cap, std::int64_t min, std::uint32_t failures,
+               std::uint64_t random) {
     for (const jitter j : {jitter::none, jitter::full, jitter::equal}) {
       const backoff b{duration{first}, factor, duration{cap}, duration{min}, j};
       const duration d = b.delay(failures, random);

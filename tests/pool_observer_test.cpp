@@ -21,7 +21,8 @@ struct recorder final : pool_observer {
   void task_ended(const task_event& e) noexcept override { note("end", e); }
   void note(const char* what, const task_event& e) {
     seen.push_back(std::string{what} + ' ' + std::string{e.name} + ' ' + std::to_string(e.attempt) + ' ' +
-                   std::string{to_string(e.state)} + ' ' + std::to_string(e.waited / 1ms) + ' ' + std::to_string(e.ran / 1ms));
+                   std::string{to_string(e.state)} + ' ' + std::to_string(e.waited / 1ms) + ' ' +
+                   std::to_string(e.ran / 1ms));
   }
 };
 
@@ -33,15 +34,16 @@ TEST_CASE("an observer sees every attempt and every end, with names and times") 
   {
     strand_pool pool{b.io, {.concurrency = 1, .observer = &r}};
     pool.try_post([] { return sleep_for(20ms); }, {.name = "long"});
-    pool.try_post([] { throw std::runtime_error{"no"}; }, {.name = "bad", .retry = {.attempts = 2, .backoff = backoff::constant(5ms)}});
+    pool.try_post([] { throw std::runtime_error{"no"}; },
+                  {.name = "bad", .retry = {.attempts = 2, .backoff = backoff::constant(5ms)}});
     auto t = pool.submit([] {}, {.delay = 1h, .name = "late"});
     b.time.run_for(100ms);
     t.cancel();
     pool.try_post([] {});
     b.time.run();
   }
-  CHECK(r.seen == std::vector<std::string>{
-                      "start long 1 running 0 0", "end long 1 succeeded 0 20", "start bad 1 running 20 0",
-                      "start bad 2 running 0 0", "end bad 2 failed 0 0", "end late 0 cancelled 0 0",
-                      "start  1 running 0 0", "end  1 succeeded 0 0"});
+  CHECK(r.seen == std::vector<std::string>{"start long 1 running 0 0", "end long 1 succeeded 0 20",
+                                           "start bad 1 running 20 0", "start bad 2 running 0 0",
+                                           "end bad 2 failed 0 0", "end late 0 cancelled 0 0", "start  1 running 0 0",
+                                           "end  1 succeeded 0 0"});
 }

@@ -21,12 +21,12 @@
 
 namespace pool_run {
 
-using namespace canigo;
+namespace net = canigo::net;
 
 /// An io_context in virtual time.
 struct bench_top {
   net::io_context io;
-  testing::virtual_time time{io};
+  canigo::testing::virtual_time time{io};
 
   auto ms() const { return std::chrono::duration_cast<std::chrono::milliseconds>(time.elapsed()).count(); }
   template <class F>
@@ -59,19 +59,22 @@ net::awaitable<std::error_code> outcome_of(net::awaitable<T> op) {
   co_return code_of(e);
 }
 
-inline void adds_up(const pool_stats& s) {
-  CHECK(s.submitted == s.succeeded + s.failed + s.cancelled + s.timed_out + s.stopped + s.queued + s.delayed + s.held_back + s.working);
+inline void adds_up(const canigo::pool_stats& s) {
+  CHECK(s.submitted == s.succeeded + s.failed + s.cancelled + s.timed_out + s.stopped + s.queued + s.delayed +
+                           s.held_back + s.working);
 }
 
-inline void adds_up(const stop_report& r) { CHECK(r.submitted == r.succeeded + r.failed + r.cancelled + r.timed_out + r.stopped); }
+inline void adds_up(const canigo::stop_report& r) {
+  CHECK(r.submitted == r.succeeded + r.failed + r.cancelled + r.timed_out + r.stopped);
+}
 
 /// Sleeps without heeding a cancellation.
-inline net::awaitable<void> stubborn(duration d) {
+inline net::awaitable<void> stubborn(canigo::duration d) {
   co_await net::this_coro::throw_if_cancelled(false);
-  const auto until = time_source::of(co_await net::this_coro::executor).now() + d;
-  while (time_source::of(co_await net::this_coro::executor).now() < until) {
+  const auto until = canigo::time_source::of(co_await net::this_coro::executor).now() + d;
+  while (canigo::time_source::of(co_await net::this_coro::executor).now() < until) {
     try {
-      co_await sleep_until(until);
+      co_await canigo::sleep_until(until);
     } catch (const std::system_error&) {
     }
     co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());

@@ -76,15 +76,24 @@ TEST_CASE("eight threads post, run and cancel a million operations; none is lost
               if (t.cancel() && t.state() == task_state::cancelled) ++cancelled;
               break;
             }
-            case 1: (void)pool.submit(op, {.priority = o.priority, .timeout = 1h, .group = 1 + random() % 5, .name = "grouped"}); break;
-            case 2:
-              pool.try_post([op](task_context&) -> net::awaitable<void> {
-                op();
-                co_await sleep_for(0s);
-              }, o);
+            case 1:
+              (void)pool.submit(op,
+                                {.priority = o.priority, .timeout = 1h, .group = 1 + random() % 5, .name = "grouped"});
               break;
-            case 3: net::co_spawn(io, pool.run(op, o), net::detached); break;
-            default: refused += pool.try_post(op, o) ? 0 : 1; break;
+            case 2:
+              pool.try_post(
+                  [op](task_context&) -> net::awaitable<void> {
+                    op();
+                    co_await sleep_for(0s);
+                  },
+                  o);
+              break;
+            case 3:
+              net::co_spawn(io, pool.run(op, o), net::detached);
+              break;
+            default:
+              refused += pool.try_post(op, o) ? 0 : 1;
+              break;
           }
           ++accepted;
           if (i % 1000 == 0) {
@@ -95,12 +104,16 @@ TEST_CASE("eight threads post, run and cancel a million operations; none is lost
       });
     }
   }
-  auto report = net::co_spawn(io, [&]() -> net::awaitable<stop_report> {
-    for (std::uint64_t g = 1; g <= 5; ++g) co_await pool.wait_group(g);
-    // What run() submits comes in when its coroutine starts.
-    while (pool.stats().submitted < accepted) co_await sleep_for(1ms);
-    co_return co_await pool.stop(stop_mode::drain);
-  }, net::use_future).get();
+  auto report = net::co_spawn(
+                    io,
+                    [&]() -> net::awaitable<stop_report> {
+                      for (std::uint64_t g = 1; g <= 5; ++g) co_await pool.wait_group(g);
+                      // What run() submits comes in when its coroutine starts.
+                      while (pool.stats().submitted < accepted) co_await sleep_for(1ms);
+                      co_return co_await pool.stop(stop_mode::drain);
+                    },
+                    net::use_future)
+                    .get();
   loop.join();
   CHECK(refused == 0);
   CHECK(report.submitted == accepted);
@@ -125,15 +138,19 @@ TEST_CASE("a stop at random, in every mode, ends every task exactly once") {
         if (i % 3 == 0) {
           pool.async_run([] {}, {.priority = static_cast<int>(i % 2)}, done);
         } else {
-          pool.async_run([](task_context&) -> net::awaitable<int> {
-            co_await sleep_for(100us);
-            co_return 1;
-          }, {.timeout = i % 5 == 0 ? duration{50us} : duration{1h}}, done);
+          pool.async_run(
+              [](task_context&) -> net::awaitable<int> {
+                co_await sleep_for(100us);
+                co_return 1;
+              },
+              {.timeout = i % 5 == 0 ? duration{50us} : duration{1h}}, done);
         }
-        if (i == stop_at) pool.request_stop(static_cast<stop_mode>(1 + round % 3), round % 2 ? duration{100us} : duration::max());
+        if (i == stop_at)
+          pool.request_stop(static_cast<stop_mode>(1 + round % 3), round % 2 ? duration{100us} : duration::max());
       }
       const auto report = net::co_spawn(io, pool.stop(stop_mode::drain), net::use_future).get();
-      CHECK(report.submitted == report.succeeded + report.failed + report.cancelled + report.timed_out + report.stopped);
+      CHECK(report.submitted ==
+            report.succeeded + report.failed + report.cancelled + report.timed_out + report.stopped);
     }
     loop.join();
     CHECK(told == asked);
@@ -147,10 +164,12 @@ TEST_CASE("pools are destroyed while eight threads use their context") {
     auto pool = std::make_unique<strand_pool>(io, strand_pool_options{.concurrency = 4});
     task<int> kept;
     for (int i = 0; i < 20; ++i) {
-      kept = pool->submit([](task_context&) -> net::awaitable<int> {
-        co_await sleep_for(1h);
-        co_return 1;
-      }, {.timeout = i % 2 ? duration{10us} : duration{1h}, .delay = i % 3 ? duration{0} : duration{20us}});
+      kept = pool->submit(
+          [](task_context&) -> net::awaitable<int> {
+            co_await sleep_for(1h);
+            co_return 1;
+          },
+          {.timeout = i % 2 ? duration{10us} : duration{1h}, .delay = i % 3 ? duration{0} : duration{20us}});
       pool->try_post([] {});
     }
     if (round % 2) std::this_thread::yield();
@@ -173,13 +192,14 @@ TEST_CASE("workers with resources that break, on eight threads") {
     std::atomic<int>* count;
   };
   {
-    resource_pool<thing> pool{io, {.concurrency = 4,
-                                   .queue_limit = 100'000,
-                                   .restart = {.limit = 10'000, .backoff = backoff::constant(0s)},
-                                   .make = [&]() -> net::awaitable<thing> {
-                                     co_await sleep_for(1us);
-                                     co_return thing{alive};
-                                   }}};
+    resource_pool<thing> pool{io,
+                              {.concurrency = 4,
+                               .queue_limit = 100'000,
+                               .restart = {.limit = 10'000, .backoff = backoff::constant(0s)},
+                               .make = [&]() -> net::awaitable<thing> {
+                                 co_await sleep_for(1us);
+                                 co_return thing{alive};
+                               }}};
     for (int i = 0; i < 2000; ++i) {
       pool.try_post([i](thing&, task_context&) -> net::awaitable<void> {
         if (i % 7 == 0) throw fatal_error{"broken"};

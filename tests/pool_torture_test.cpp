@@ -1,4 +1,5 @@
-// A process of its own, as it stands in for operator new: no allocation per short operation, and the k-th allocation fails.
+// A process of its own, as it stands in for operator new: no allocation per short operation, and the k-th allocation
+// fails.
 
 #include "canigo/strand_pool.hpp"
 #include "canigo/testing/virtual_time.hpp"
@@ -19,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,14 @@ void* counted(std::size_t size) {
   return p;
 }
 
+void* counted_or_null(std::size_t size) noexcept {
+  try {
+    return counted(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 void counted_free(void* p) noexcept {
   if (p != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
   std::free(p);
@@ -49,7 +59,10 @@ void counted_free(void* p) noexcept {
 
 void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
+// Catch sorts with this one.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
 void operator delete(void* p) noexcept { counted_free(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { counted_free(p); }
 void operator delete[](void* p) noexcept { counted_free(p); }
 void operator delete(void* p, std::size_t) noexcept { counted_free(p); }
 void operator delete[](void* p, std::size_t) noexcept { counted_free(p); }
@@ -94,7 +107,8 @@ TEST_CASE("in steady state short operations allocate nothing") {
   int ran = 0;
   CHECK(allocated_in_steady_state(io, 200, [&] { pool.try_post([&ran] { ++ran; }, {.priority = 1}); }) == 0);
   CHECK(allocated_in_steady_state(io, 200, [&] { (void)pool.submit([&ran] { return ++ran; }); }) == 0);
-  CHECK(allocated_in_steady_state(io, 200, [&] { pool.try_post([&ran] { ++ran; }, {.timeout = 1s, .name = "named"}); }) == 0);
+  CHECK(allocated_in_steady_state(io, 200,
+                                  [&] { pool.try_post([&ran] { ++ran; }, {.timeout = 1s, .name = "named"}); }) == 0);
   CHECK(ran == 3 * 200 * 32);
 }
 
@@ -103,19 +117,32 @@ TEST_CASE("in steady state an awaited short operation allocates nothing") {
   net::io_context io{1};
   strand_pool pool{io, {.concurrency = 3}};
   std::uint64_t during = 1;
-  net::co_spawn(io, [&]() -> net::awaitable<void> {
-    std::uint64_t before = 0;
-    for (int i = 0; i < 1000; ++i) {
-      if (i == 500) before = allocations;
-      co_await pool.run([] { return 1; });
-    }
-    during = allocations - before;
-  }, net::detached);
+  net::co_spawn(
+      io,
+      [&]() -> net::awaitable<void> {
+        std::uint64_t before = 0;
+        for (int i = 0; i < 1000; ++i) {
+          if (i == 500) before = allocations;
+          co_await pool.run([] { return 1; });
+        }
+        during = allocations - before;
+      },
+      net::detached);
   io.run();
   CHECK(during == 0);
 }
 
 namespace {
+
+std::string figures(const pool_stats& s) {
+  std::string text;
+  for (const auto n :
+       {s.submitted, s.succeeded, s.failed, s.cancelled, s.timed_out, s.stopped, std::uint64_t{s.working},
+        std::uint64_t{s.sleeping}, std::uint64_t{s.queued}, std::uint64_t{s.delayed}, std::uint64_t{s.held_back}}) {
+    text += std::to_string(n) + ' ';
+  }
+  return text;
+}
 
 /// All that a pool does, on one io_context; counts how often anybody was told anything.
 struct scenario {
@@ -126,7 +153,11 @@ struct scenario {
     net::io_context io{1};
     testing::virtual_time time{io};
     {
-      strand_pool pool{io, {.concurrency = 2, .priorities = 2, .queue_limit = 4, .on_overflow = kind == 1 ? overflow::wait : overflow::reject_new}};
+      strand_pool pool{io,
+                       {.concurrency = 2,
+                        .priorities = 2,
+                        .queue_limit = 4,
+                        .on_overflow = kind == 1 ? overflow::wait : overflow::reject_new}};
       time.poll();
       fail_at = k;
       const auto tell = [this](auto&&...) { ++told; };
@@ -136,12 +167,25 @@ struct scenario {
       };
       for (int i = 0; i < 6; ++i) {
         switch ((kind + i) % 6) {
-          case 0: pool.async_run([] { return 1; }, {}, tell); break;
-          case 1: pool.async_run(slow, {.timeout = 5ms}, tell); break;
-          case 2: pool.async_run(slow, {.priority = 1, .name = "slow"}, tell); break;
-          case 3: pool.async_run([]() -> int { throw 1; }, {.retry = {.attempts = 2, .backoff = backoff::constant(1ms)}}, tell); break;
-          case 4: pool.async_run([] { return std::string(100, 'x'); }, {.delay = 3ms, .group = 3}, tell); break;
-          default: pool.async_run(slow, {.group = 3}, tell); break;
+          case 0:
+            pool.async_run([] { return 1; }, {}, tell);
+            break;
+          case 1:
+            pool.async_run(slow, {.timeout = 5ms}, tell);
+            break;
+          case 2:
+            pool.async_run(slow, {.priority = 1, .name = "slow"}, tell);
+            break;
+          case 3:
+            pool.async_run([]() -> int { throw 1; }, {.retry = {.attempts = 2, .backoff = backoff::constant(1ms)}},
+                           tell);
+            break;
+          case 4:
+            pool.async_run([] { return std::string(100, 'x'); }, {.delay = 3ms, .group = 3}, tell);
+            break;
+          default:
+            pool.async_run(slow, {.group = 3}, tell);
+            break;
         }
         ++asked;
       }
@@ -152,8 +196,9 @@ struct scenario {
       if (kind >= 3) pool.request_stop(static_cast<stop_mode>(kind - 2), 2ms);
       time.run();
       const pool_stats s = pool.stats();
-      if (s.submitted != s.succeeded + s.failed + s.cancelled + s.timed_out + s.stopped) throw std::logic_error{"does not add up"};
-      if (s.working + s.queued + s.delayed + s.held_back != 0) throw std::logic_error{"not at rest"};
+      if (s.submitted != s.succeeded + s.failed + s.cancelled + s.timed_out + s.stopped)
+        throw std::logic_error{"does not add up: " + figures(s)};
+      if (s.working + s.queued + s.delayed + s.held_back != 0) throw std::logic_error{"not at rest: " + figures(s)};
     }
     time.run();
   }
@@ -162,7 +207,9 @@ struct scenario {
 }  // namespace
 
 TEST_CASE("whichever allocation fails, nobody waits for ever and nothing leaks") {
-  { scenario{}.run(0); }
+  {
+    scenario{}.run(0);
+  }
   for (int kind = 0; kind < 6; ++kind) {
     std::int64_t k = 0;
     for (bool failed = true; failed; ++k) {
@@ -174,10 +221,14 @@ TEST_CASE("whichever allocation fails, nobody waits for ever and nothing leaks")
           s.run(kind, k);
         } catch (const std::bad_alloc&) {
           threw = true;
+        } catch (const std::logic_error& e) {
+          fail_at = -1;
+          FAIL("kind " << kind << ", allocation " << k << ": " << e.what());
         }
         failed = fail_at < 0;
         fail_at = -1;
-        if (!threw && s.told != s.asked) FAIL("kind " << kind << ", allocation " << k << ": " << s.told << " of " << s.asked << " were told");
+        if (!threw && s.told != s.asked)
+          FAIL("kind " << kind << ", allocation " << k << ": " << s.told << " of " << s.asked << " were told");
       }
       // Caches of threads may have grown by what was freed.
       if (live > before + 70) FAIL("kind " << kind << ", allocation " << k << " leaks " << live - before);
@@ -200,14 +251,19 @@ TEST_CASE("cancelled or stopped at every step, in every way, each is told exactl
           std::vector<std::unique_ptr<net::cancellation_signal>> signals;
           for (int i = 0; i < 5; ++i) {
             signals.push_back(std::make_unique<net::cancellation_signal>());
-            const task_options o{.timeout = kind == 1 ? duration{3ms} : duration{}, .delay = kind == 2 ? duration{2ms} : duration{},
+            const task_options o{.timeout = kind == 1 ? duration{3ms} : duration{},
+                                 .delay = kind == 2 ? duration{2ms} : duration{},
                                  .retry = {.attempts = kind == 3 ? 2u : 1u, .backoff = backoff::constant(1ms)}};
-            net::co_spawn(io, pool.run([kind](task_context&) -> net::awaitable<void> {
-              if (kind == 4) co_return;
-              co_await sleep_for(1ms);
-              co_await sleep_for(kind == 1 ? 5ms : 1ms);
-              if (kind == 3) throw 1;
-            }, o), net::bind_cancellation_slot(signals.back()->slot(), [&](std::exception_ptr) { ++told; }));
+            net::co_spawn(io,
+                          pool.run(
+                              [kind](task_context&) -> net::awaitable<void> {
+                                if (kind == 4) co_return;
+                                co_await sleep_for(1ms);
+                                co_await sleep_for(kind == 1 ? 5ms : 1ms);
+                                if (kind == 3) throw 1;
+                              },
+                              o),
+                          net::bind_cancellation_slot(signals.back()->slot(), [&](std::exception_ptr) { ++told; }));
             ++asked;
           }
           for (int i = 0; i < step && !finished; ++i) {

@@ -74,10 +74,13 @@ TEST_CASE("resources are made when there is work, one for each worker, and destr
   CHECK(short_one.state() == task_state::succeeded);
   CHECK(pool.stats().resources == 2);
   long closed = 0;
-  net::co_spawn(w.io, [&]() -> net::awaitable<void> {
-    co_await pool.stop();
-    closed = w.ms();
-  }, [](std::exception_ptr) {});
+  net::co_spawn(
+      w.io,
+      [&]() -> net::awaitable<void> {
+        co_await pool.stop();
+        closed = w.ms();
+      },
+      [](std::exception_ptr) {});
   w.time.run();
   CHECK(closed == 315);
   CHECK(w.destroyed == 2);
@@ -87,7 +90,10 @@ TEST_CASE("resources are made when there is work, one for each worker, and destr
 TEST_CASE("P19 a worker whose resource breaks gets a new one, and past the limit the pool stops with the cause") {
   world w;
   resource_pool<connection> pool{w.io, options(w, 1)};
-  auto breaks = [](connection&, task_context&) -> net::awaitable<int> { throw fatal_error{"connection lost"}; co_return 0; };
+  auto breaks = [](connection&, task_context&) -> net::awaitable<int> {
+    throw fatal_error{"connection lost"};
+    co_return 0;
+  };
   auto works = [](connection& c, task_context&) -> net::awaitable<int> { co_return c.number; };
   auto first = pool.submit(breaks);
   auto second = pool.submit(works);
@@ -101,13 +107,16 @@ TEST_CASE("P19 a worker whose resource breaks gets a new one, and past the limit
   CHECK(w.ms() == 10 + 5 + 100 + 10);
   for (int i = 0; i < 4; ++i) pool.try_post(breaks);
   std::string cause;
-  net::co_spawn(w.io, [&]() -> net::awaitable<void> {
-    try {
-      co_await pool.closed();
-    } catch (const fatal_error& e) {
-      cause = e.what();
-    }
-  }, [](std::exception_ptr) {});
+  net::co_spawn(
+      w.io,
+      [&]() -> net::awaitable<void> {
+        try {
+          co_await pool.closed();
+        } catch (const fatal_error& e) {
+          cause = e.what();
+        }
+      },
+      [](std::exception_ptr) {});
   w.time.run();
   CHECK(cause == "connection lost");
   CHECK(w.alive == 0);
@@ -196,7 +205,8 @@ TEST_CASE("a resource that is being made does not outlive a hard stop, nor its c
     world w;
     {
       resource_pool<connection> pool{w.io, options(w, 2)};
-      for (int i = 0; i < 3; ++i) pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(1h); });
+      for (int i = 0; i < 3; ++i)
+        pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(1h); });
       w.time.run_for(stop ? 5ms : 50ms);
       if (stop) {
         pool.request_stop(stop_mode::cancel_all);

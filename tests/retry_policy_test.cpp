@@ -36,15 +36,23 @@ TEST_CASE("retries are refused by the predicate and by the budget") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
   int tries = 0;
-  pool.try_post([&] { ++tries; throw std::runtime_error{"no"}; },
-                {.retry = {.attempts = 5, .retry_if = [](const std::exception_ptr&) { return false; }}});
+  pool.try_post(
+      [&] {
+        ++tries;
+        throw std::runtime_error{"no"};
+      },
+      {.retry = {.attempts = 5, .retry_if = [](const std::exception_ptr&) { return false; }}});
   b.time.run();
   CHECK(tries == 1);
   retry_budget budget{{.percent = 50, .reserve = 2, .most = 10}};
   tries = 0;
   for (int i = 0; i < 10; ++i) {
-    pool.try_post([&] { ++tries; throw std::runtime_error{"no"}; },
-                  {.retry = {.attempts = 5, .backoff = backoff::constant(1ms), .budget = &budget}});
+    pool.try_post(
+        [&] {
+          ++tries;
+          throw std::runtime_error{"no"};
+        },
+        {.retry = {.attempts = 5, .backoff = backoff::constant(1ms), .budget = &budget}});
   }
   b.time.run();
   CHECK(tries == 10 + 7);  // two in reserve, and half of ten

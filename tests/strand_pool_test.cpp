@@ -131,7 +131,8 @@ TEST_CASE("P4 a full queue refuses, or holds the producer back") {
     adds_up(pool.stats());
   }
   SECTION("evict_least_important") {
-    strand_pool pool{b.io, {.concurrency = 1, .priorities = 2, .queue_limit = 1, .on_overflow = overflow::evict_least_important}};
+    strand_pool pool{
+        b.io, {.concurrency = 1, .priorities = 2, .queue_limit = 1, .on_overflow = overflow::evict_least_important}};
     pool.try_post(slow);
     b.time.poll();
     auto low = pool.submit([] {}, {.priority = 1});
@@ -286,7 +287,8 @@ struct five_of_100ms : bench_top {
   long done = -1;
 
   five_of_100ms() {
-    for (int i = 0; i < 5; ++i) tasks.push_back(pool.submit([](task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); }));
+    for (int i = 0; i < 5; ++i)
+      tasks.push_back(pool.submit([](task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); }));
     time.run_for(20ms);
   }
   void stop(stop_mode mode, duration grace = duration::max()) {
@@ -319,8 +321,8 @@ TEST_CASE("P11 drain runs all that is queued") {
 TEST_CASE("P12 finish_running ends what is queued at once") {
   five_of_100ms f;
   f.stop(stop_mode::finish_running);
-  CHECK(f.states() == std::vector<task_state>{task_state::running, task_state::stopped, task_state::stopped, task_state::stopped,
-                                              task_state::stopped});
+  CHECK(f.states() == std::vector<task_state>{task_state::running, task_state::stopped, task_state::stopped,
+                                              task_state::stopped, task_state::stopped});
   f.time.run();
   CHECK(f.done == 100);
   CHECK(f.report.succeeded == 1);
@@ -351,8 +353,8 @@ TEST_CASE("P14 cancel_all ends all at once") {
   five_of_100ms f;
   f.stop(stop_mode::cancel_all);
   CHECK(f.done == 20);
-  CHECK(f.states() == std::vector<task_state>{task_state::cancelled, task_state::stopped, task_state::stopped, task_state::stopped,
-                                              task_state::stopped});
+  CHECK(f.states() == std::vector<task_state>{task_state::cancelled, task_state::stopped, task_state::stopped,
+                                              task_state::stopped, task_state::stopped});
   adds_up(f.report);
 }
 
@@ -435,7 +437,11 @@ TEST_CASE("P20 after all, the figures are back to nothing and add up") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 2, .priorities = 2}};
   for (int i = 0; i < 20; ++i) {
-    pool.try_post([i] { if (i % 5 == 0) throw std::runtime_error{"no"}; }, {.priority = i % 2, .name = "short"});
+    pool.try_post(
+        [i] {
+          if (i % 5 == 0) throw std::runtime_error{"no"};
+        },
+        {.priority = i % 2, .name = "short"});
     pool.try_post([](task_context&) -> net::awaitable<void> { co_await sleep_for(5ms); }, {.name = "long"});
   }
   b.time.run();
@@ -456,7 +462,8 @@ TEST_CASE("classes go first, and arrival counts inside one") {
   strand_pool pool{b.io, {.concurrency = 1, .priorities = 3}};
   std::string order;
   for (int i = 0; i < 3; ++i) {
-    for (int p = 2; p >= 0; --p) pool.try_post([&order, p, i] { order += std::to_string(p) + std::to_string(i) + ' '; }, {.priority = p});
+    for (int p = 2; p >= 0; --p)
+      pool.try_post([&order, p, i] { order += std::to_string(p) + std::to_string(i) + ' '; }, {.priority = p});
   }
   b.time.run();
   CHECK(order == "00 01 02 10 11 12 20 21 22 ");
@@ -609,7 +616,8 @@ TEST_CASE("resize changes the number of workers while they work") {
 
 TEST_CASE("a pool whose operations break their workers too often stops and says why") {
   bench_top b;
-  strand_pool pool{b.io, {.concurrency = 1, .restart = {.limit = 3, .within = 1min, .backoff = backoff::constant(100ms)}}};
+  strand_pool pool{b.io,
+                   {.concurrency = 1, .restart = {.limit = 3, .within = 1min, .backoff = backoff::constant(100ms)}}};
   std::vector<long> starts;
   for (int i = 0; i < 6; ++i) {
     pool.try_post([&] {
@@ -640,7 +648,8 @@ TEST_CASE("the last worker to wait for its own pool is refused instead of all wa
   for (int i = 0; i < 2; ++i) {
     pool.try_post([&](task_context&) -> net::awaitable<void> {
       co_await sleep_for(1ms);
-      ends.push_back(co_await outcome_of(pool.run([](task_context&) -> net::awaitable<void> { co_await sleep_for(1ms); })));
+      ends.push_back(
+          co_await outcome_of(pool.run([](task_context&) -> net::awaitable<void> { co_await sleep_for(1ms); })));
     });
   }
   b.time.run();
@@ -654,14 +663,19 @@ TEST_CASE("a pool may be destroyed with work of all kinds, before and after its 
     for (int polls = 0; polls < 4; ++polls) {
       auto io = std::make_unique<net::io_context>();
       auto time = std::make_unique<testing::virtual_time>(*io);
-      auto pool = std::make_unique<strand_pool>(*io, strand_pool_options{.concurrency = 2, .queue_limit = 3, .on_overflow = overflow::wait});
+      auto pool = std::make_unique<strand_pool>(
+          *io, strand_pool_options{.concurrency = 2, .queue_limit = 3, .on_overflow = overflow::wait});
       auto held = std::make_shared<int>(1);
-      task<void> kept = pool->submit([held](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); }, {.group = 1, .name = "x"});
+      task<void> kept = pool->submit([held](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); },
+                                     {.group = 1, .name = "x"});
       for (int i = 0; i < 8; ++i) {
-        net::co_spawn(*io, [&p = *pool, held]() -> net::awaitable<void> {
-          auto op = p.submit([held](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); });
-          co_await p.run([](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); }, {.timeout = 5s});
-        }, net::detached);
+        net::co_spawn(
+            *io,
+            [&p = *pool, held]() -> net::awaitable<void> {
+              auto op = p.submit([held](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); });
+              co_await p.run([](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); }, {.timeout = 5s});
+            },
+            net::detached);
       }
       pool->async_run([held] { return 1; }, {}, [held](std::exception_ptr, int) {});
       pool->try_post([held] {}, {.delay = 1s});

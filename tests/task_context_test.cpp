@@ -27,8 +27,9 @@ TEST_CASE("the deadline of a task covers waiting and attempts") {
         co_await sleep_for(1h);
       },
       {.timeout = 1h, .deadline = b.time.now() + 130ms});
-  auto tried = pool.submit([]() { throw std::runtime_error{"no"}; },
-                           {.retry = {.attempts = 100, .backoff = backoff::constant(40ms)}, .deadline = b.time.now() + 300ms});
+  auto tried =
+      pool.submit([]() { throw std::runtime_error{"no"}; },
+                  {.retry = {.attempts = 100, .backoff = backoff::constant(40ms)}, .deadline = b.time.now() + 300ms});
   b.time.run_for(60ms);
   CHECK(late.state() == task_state::timed_out);
   b.time.run();

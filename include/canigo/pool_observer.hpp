@@ -11,7 +11,7 @@ namespace canigo {
 /// One task of a pool, at the moment of a call.
 struct task_event {
   std::uint64_t id = 0;
-  std::string_view name;    ///< valid during the call
+  std::string_view name;  ///< valid during the call
   int priority = 0;
   std::uint64_t group = 0;
   std::uint32_t attempt = 0;  ///< 1 is the first; 0 if it never ran

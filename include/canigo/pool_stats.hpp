@@ -54,7 +54,7 @@ struct pool_stats {
   std::uint64_t evicted = 0;   ///< of the failed
   std::uint64_t retries = 0;   ///< attempts after the first
   std::uint64_t restarts = 0;
-  std::uint64_t overdue_total = 0;   ///< tasks whose caller was told before the operation had ended
+  std::uint64_t overdue_total = 0;    ///< tasks whose caller was told before the operation had ended
   std::vector<overdue_task> overdue;  ///< now
   std::vector<name_stats> names;
 };

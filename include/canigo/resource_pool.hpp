@@ -35,9 +35,9 @@ struct resource_pool_options {
   restart_policy restart = {};
   pool_observer* observer = nullptr;
 
-  detail::async_function<R()> make = {};        ///< required; called when a worker without a resource has work to do
-  detail::async_function<void(R&)> reset = {};  ///< after an operation failed; throws if the resource is past help
-  detail::async_function<bool(R&)> check = {};  ///< before each use but the first: is it still good?
+  detail::async_function<R()> make = {};          ///< required; called when a worker without a resource has work to do
+  detail::async_function<void(R&)> reset = {};    ///< after an operation failed; throws if the resource is past help
+  detail::async_function<bool(R&)> check = {};    ///< before each use but the first: is it still good?
   detail::async_function<void(R&)> destroy = {};  ///< takes leave of it; the destructor follows in any case
   duration idle_timeout = duration::max();        ///< a resource unused for so long is destroyed
   std::size_t min_idle = 0;                       ///< but as many are kept
@@ -48,12 +48,12 @@ struct resource_pool_options {
 ///     canigo::resource_pool<connection> pool{io, {.concurrency = 8, .make = connect}};
 ///     auto rows = co_await pool.run([](connection& c, canigo::task_context&) -> net::awaitable<result> { … });
 ///
-/// Operations are sent to the resource; resources are not lent out. So an operation has exactly one, none can be forgotten,
-/// and nobody can hold one while waiting for a second.
+/// Operations are sent to the resource; resources are not lent out. So an operation has exactly one, none can be
+/// forgotten, and nobody can hold one while waiting for a second.
 ///
 /// A resource breaks when `check` says so, when `reset` throws, or when an operation fails with an error that is fatal
-/// (restart_policy). Its worker then destroys it and makes a new one; a failed `make` counts the same. Past the restart limit
-/// the pool stops, with the error as the cause that closed() throws.
+/// (restart_policy). Its worker then destroys it and makes a new one; a failed `make` counts the same. Past the restart
+/// limit the pool stops, with the error as the cause that closed() throws.
 template <class R>
 class resource_pool : public detail::pool_handle<R> {
  public:

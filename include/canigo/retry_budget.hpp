@@ -15,9 +15,9 @@ namespace canigo {
 class retry_budget {
  public:
   struct options {
-    std::uint32_t percent = 20;   ///< of a retry that each first attempt pays in; 0 to 1000
-    std::uint32_t reserve = 10;   ///< retries that are there at the start
-    std::uint32_t most = 100;     ///< retries that can be saved up; at least `reserve`, at least 1
+    std::uint32_t percent = 20;  ///< of a retry that each first attempt pays in; 0 to 1000
+    std::uint32_t reserve = 10;  ///< retries that are there at the start
+    std::uint32_t most = 100;    ///< retries that can be saved up; at least `reserve`, at least 1
   };
 
   retry_budget() : retry_budget{options{}} {}
@@ -30,7 +30,9 @@ class retry_budget {
   /// Takes one retry out, if there is one.
   bool try_take() noexcept;
   /// Whole retries that are left.
-  std::uint32_t left() const noexcept { return static_cast<std::uint32_t>(balance_.load(std::memory_order_relaxed) / 100); }
+  std::uint32_t left() const noexcept {
+    return static_cast<std::uint32_t>(balance_.load(std::memory_order_relaxed) / 100);
+  }
 
  private:
   std::atomic<std::uint64_t> balance_;  // in hundredths

@@ -15,24 +15,26 @@
 namespace canigo {
 
 struct signal_options {
-  /// What runs may take so long after the first signal. Below what the supervisor of the process waits before it kills: 30 s
-  /// under Kubernetes, 90 s under systemd.
+  /// What runs may take so long after the first signal. Below what the supervisor of the process waits before it kills:
+  /// 30 s under Kubernetes, 90 s under systemd.
   duration grace = std::chrono::seconds{10};
 };
 
-/// Stops pools when the process is told to end: at the first SIGINT or SIGTERM softly, with a grace; at the second at once.
+/// Stops pools when the process is told to end: at the first SIGINT or SIGTERM softly, with a grace; at the second at
+/// once.
 ///
 ///     canigo::stop_on_signals signals{io, pool, {.grace = 20s}};
 ///
-/// Waiting for signals keeps io_context::run() from returning, so it ends when the pool has stopped, for whatever reason;
-/// then the signals do what they did before.
+/// Waiting for signals keeps io_context::run() from returning, so it ends when the pool has stopped, for whatever
+/// reason; then the signals do what they did before.
 /// Threads: any, where each thread that runs the context may receive signals.
 class stop_on_signals {
  public:
   template <class R>
   stop_on_signals(const net::any_io_executor& executor, detail::pool_handle<R>& pool, const signal_options& o = {})
-      : stop_on_signals{executor, [p = detail::pool_ref{pool.core()}](stop_mode m, duration grace) { (*p).request_stop(m, grace); },
-                        detail::closed(detail::pool_ref{pool.core()}), o} {}
+      : stop_on_signals{
+            executor, [p = detail::pool_ref{pool.core()}](stop_mode m, duration grace) { (*p).request_stop(m, grace); },
+            detail::closed(detail::pool_ref{pool.core()}), o} {}
   template <class ExecutionContext, class R>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   stop_on_signals(ExecutionContext& context, detail::pool_handle<R>& pool, const signal_options& o = {})

@@ -25,8 +25,9 @@ class pool_handle;
 /// A handle on an operation that a pool was given: `int v = co_await t`.
 ///
 /// Copies share it. Dropping the last one does not cancel. May outlive the pool.
-/// Errors, of waiting: what the operation threw; operation_aborted if it was cancelled; errc::timed_out, stopped, evicted,
-/// queue_full. std::errc::resource_deadlock_would_occur if every worker of the pool would wait for the pool itself.
+/// Errors, of waiting: what the operation threw; operation_aborted if it was cancelled; errc::timed_out, stopped,
+/// evicted, queue_full. std::errc::resource_deadlock_would_occur if every worker of the pool would wait for the pool
+/// itself.
 /// Cancellation, of waiting: terminal, partial, total; ends the wait, not the task.
 /// Threads: any, all members, at once.
 template <class T>
@@ -40,15 +41,15 @@ class [[nodiscard]] task {
   /// Unlike that of any other task of this pool; 0 if the pool refused it.
   std::uint64_t id() const noexcept { return task_->id(); }
   task_state state() const noexcept { return task_->state(); }
-  /// Ends it with operation_aborted: at once while it is queued; when its operation has ended, while that runs. False if it
-  /// had ended already. A short operation runs on, and can ask task_context::stop_requested().
+  /// Ends it with operation_aborted: at once while it is queued; when its operation has ended, while that runs. False
+  /// if it had ended already. A short operation runs on, and can ask task_context::stop_requested().
   bool cancel() { return detail::cancel_task(*task_); }
 
   /// Waits for the end; the result, a copy where T can be copied. The same as `co_await t`, as an awaitable.
   net::awaitable<T> result() const { return detail::await_task<T>(task_); }
 
-  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have a
-  /// default constructor.
+  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have
+  /// a default constructor.
   template <net::completion_token_for<detail::result_signature<T>> Token>
   auto async_wait(Token&& token) const {
     return detail::async_result_of<T>(task_, std::forward<Token>(token));

@@ -8,7 +8,7 @@ namespace canigo::detail {
 
 namespace {
 
-// Under AddressSanitizer a block that is used again would hide a use after free.
+// Under AddressSanitizer a block that is used again would hide a use after free: there only what is reserved is kept.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool enabled = false;
 #elif defined(__has_feature)
@@ -109,12 +109,19 @@ void hand_over_a_batch() noexcept {
   if (!shared.give(first)) free_all(first);
 }
 
+void keep(void* p) noexcept {
+  if (!mine.cleared_at_exit) register_thread();
+  if (mine.count == 2 * batch) hand_over_a_batch();
+  mine.first = ::new (p) block{mine.first, nullptr};
+  ++mine.count;
+}
+
 }  // namespace
 
 void* allocate_block(std::size_t size) {
-  if (!enabled || size > block_size) return ::operator new(size);
+  if (size > block_size) return ::operator new(size);
   if (mine.is_over) return ::operator new(block_size);  // another thread may free it
-  if (mine.first == nullptr && !refill()) return ::operator new(block_size);
+  if (mine.first == nullptr && (!enabled || !refill())) return ::operator new(enabled ? block_size : size);
   block* b = mine.first;
   mine.first = b->next;
   --mine.count;
@@ -124,20 +131,13 @@ void* allocate_block(std::size_t size) {
 void deallocate_block(void* p, std::size_t size) noexcept {
   if (!enabled || size > block_size || mine.is_over) {
     ::operator delete(p);
-    return;
+  } else {
+    keep(p);
   }
-  if (!mine.cleared_at_exit) register_thread();
-  if (mine.count == 2 * batch) hand_over_a_batch();
-  mine.first = ::new (p) block{mine.first, nullptr};
-  ++mine.count;
 }
 
 void reserve_blocks(std::size_t n) {
-  if (!enabled || mine.is_over) return;
-  while (mine.count < n) {
-    void* p = ::operator new(block_size);
-    deallocate_block(p, block_size);
-  }
+  while (mine.count < n && !mine.is_over) keep(::operator new(block_size));
 }
 
 }  // namespace canigo::detail

@@ -17,7 +17,8 @@ constexpr std::size_t most_workers = 100'000;
 
 const pool_core_options& checked(const pool_core_options& o) {
   if (o.concurrency < 1 || o.concurrency > most_workers) throw_invalid("concurrency", o.concurrency, "1 to 100000");
-  if (o.priorities < 1 || o.priorities > wait_queue::max_priorities) throw_invalid("priorities", o.priorities, "1 to 1024");
+  if (o.priorities < 1 || o.priorities > wait_queue::max_priorities)
+    throw_invalid("priorities", o.priorities, "1 to 1024");
   if (o.queue_limit < 1) throw_invalid("queue_limit", o.queue_limit, "1 or more");
   if (o.timeout <= duration::zero()) throw_invalid("timeout", o.timeout, "more than 0");
   if (o.restart.limit > 10'000) throw_invalid("restart.limit", o.restart.limit, "0 to 10000");
@@ -27,7 +28,7 @@ const pool_core_options& checked(const pool_core_options& o) {
 
 }  // namespace
 
-// ---- life ------------------------------------------------------------------------------------------------------------
+// ---- life -----------------------------------------------------------------------------------------------------------
 
 pool_core* pool_core::open(const net::any_io_executor& executor, const pool_core_options& options,
                            std::unique_ptr<pool_resources> resources) {
@@ -112,13 +113,14 @@ void pool_core::context_shutdown() noexcept {
   release_ref();
 }
 
-// ---- what is decided under the lock is carried out after it ----------------------------------------------------------
+// ---- what is decided under the lock is carried out after it ---------------------------------------------------------
 
 void pool_core::unlock_and_carry_out() noexcept {
   has_something_to_carry_out_ = false;
   const bool drain_now = !ready_.empty() && (drains_out_ & drains_[0].bit) == 0;
   const bool rest_now = holds_ == 0 && !context_gone_ && static_cast<bool>(work_);
-  if (!drain_now && to_wake_ == nullptr && to_cancel_ == nullptr && ended_ == nullptr && foreign_.empty() && !rest_now) {
+  if (!drain_now && to_wake_ == nullptr && to_cancel_ == nullptr && ended_ == nullptr && foreign_.empty() &&
+      !rest_now) {
     mutex_.unlock();
     return;
   }
@@ -274,7 +276,7 @@ void pool_core::end_drain(drain& d) noexcept {
   release_ref();
 }
 
-// ---- waiters ---------------------------------------------------------------------------------------------------------
+// ---- waiters --------------------------------------------------------------------------------------------------------
 
 void pool_waiter::request_cancel() noexcept { home_->cancel_wait(*this); }
 
@@ -402,7 +404,7 @@ void pool_core::cancel_wait(pool_waiter& w) noexcept {
   }
 }
 
-// ---- stop ------------------------------------------------------------------------------------------------------------
+// ---- stop -----------------------------------------------------------------------------------------------------------
 
 void pool_core::request_stop(stop_mode mode, duration grace) noexcept {
   const change c{*this};
@@ -425,7 +427,8 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
   if (mode == stop_mode::cancel_all) {
     disarm(grace_);
     for (const auto& w : workers_) {
-      if (w->current_ != nullptr && !w->current_->is_told_) w->current_->end_requested_.store(true, std::memory_order_release);
+      if (w->current_ != nullptr && !w->current_->is_told_)
+        w->current_->end_requested_.store(true, std::memory_order_release);
       if (w->state_ == pool_worker::state::running || w->state_ == pool_worker::state::repairing) request_cancel(*w);
     }
   }
@@ -505,7 +508,7 @@ pool_stats pool_core::stats() const {
   return s;
 }
 
-// ---- awaiting --------------------------------------------------------------------------------------------------------
+// ---- awaiting -------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -543,7 +546,8 @@ net::awaitable<void> wait_for_run(pool_core& core, pool_task& t) {
 net::awaitable<void> wait_for_task(pool_core& core, pool_task& t) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   room r;
-  co_await park_waiter(core, executor, r, pool_waiter::purpose::result, [&core, &t](pool_waiter& w) { core.wait_for(t, w); });
+  co_await park_waiter(core, executor, r, pool_waiter::purpose::result,
+                       [&core, &t](pool_waiter& w) { core.wait_for(t, w); });
 }
 
 net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group) {
@@ -556,7 +560,8 @@ net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group) {
 net::awaitable<void> wait_for_close(pool_core& core) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   room r;
-  co_await park_waiter(core, executor, r, pool_waiter::purpose::closed, [&core](pool_waiter& w) { core.wait_closed(w); });
+  co_await park_waiter(core, executor, r, pool_waiter::purpose::closed,
+                       [&core](pool_waiter& w) { core.wait_closed(w); });
 }
 
 net::awaitable<void> group_ended(pool_ref pool, std::uint64_t group) { co_await wait_for_group(*pool, group); }

@@ -60,8 +60,12 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           let_go_of_loop();
         }
         break;
-      case step::prepare: co_await prepare_resource(w); break;
-      case step::rest: co_await park(w); break;
+      case step::prepare:
+        co_await prepare_resource(w);
+        break;
+      case step::rest:
+        co_await park(w);
+        break;
       case step::work:
         if (t->is_long()) {
           if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));

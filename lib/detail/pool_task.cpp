@@ -1,14 +1,30 @@
 #include "canigo/detail/pool_task.hpp"
 
 #include "canigo/detail/pool_core.hpp"
+#include "canigo/error.hpp"
 
 #include <asio/error.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
 
 namespace canigo::detail {
 
 namespace {
+
 constexpr const char* explanation = "every worker of the pool would wait for the pool itself";
+
+/// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+std::uint64_t next_random(std::uint64_t& state) noexcept {
+  std::uint64_t z = state += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
 }
+
+}  // namespace
 
 void pool_task::let_go() noexcept {
   delete extras_;
@@ -34,6 +50,526 @@ std::exception_ptr pool_task::failure() const noexcept {
   } catch (...) {
     return std::current_exception();
   }
+}
+
+// What a pool does with its tasks: how they come in, wait, and end.
+
+// ---- options --------------------------------------------------------------------------------------------------------
+
+void pool_core::check(const task_options& o) const {
+  if (o.priority < 0 || o.priority >= options_.priorities) {
+    throw_invalid("task_options.priority", o.priority, "0 to " + std::to_string(options_.priorities - 1),
+                  errc::invalid_priority);
+  }
+  if (o.timeout < duration::zero()) throw_invalid("task_options.timeout", o.timeout, "0 or more");
+  if (o.delay < duration::zero()) throw_invalid("task_options.delay", o.delay, "0 or more");
+}
+
+bool pool_core::needs_extras(const task_options& o) const noexcept {
+  return !is_plain_ || o.timeout != duration::zero() || o.delay != duration::zero() || o.group != 0 ||
+         !o.name.empty() || o.retry.attempts > 1 || o.deadline != time_point::max();
+}
+
+void pool_core::prepare(pool_task& t, const task_options& o) {
+  const bool is_plain = !needs_extras(o);
+  if (!is_plain || o.priority < 0 || o.priority >= options_.priorities) check(o);
+  t.priority = static_cast<std::uint16_t>(o.priority);
+  if (is_plain) return;
+  t.extras_ = new task_extras{*this, t};
+  task_extras& x = *t.extras_;
+  x.timeout = o.timeout == duration::zero() ? options_.timeout : o.timeout;
+  x.deadline = o.deadline;
+  x.delay = o.delay;
+  x.retry = o.retry.attempts == 0 ? options_.retry : o.retry;
+  x.group = o.group;
+  if (o.group != 0) {
+    std::map<std::uint64_t, task_group_entry> one;
+    one.try_emplace(o.group);
+    x.group_entry = one.extract(one.begin());
+  }
+  if (o.name.empty()) return;
+  const std::lock_guard lock{mutex_};
+  auto found = names_.find(o.name);
+  if (found == names_.end()) {
+    const std::string_view name = names_.size() < names_most - 1 ? o.name : std::string_view{"(other)"};
+    found = names_.try_emplace(std::string{name}).first;
+    if (found->second.name.empty()) found->second.name = name;
+  }
+  x.name = &found->second;
+}
+
+void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
+  prepare(t, o);
+  add_ref();
+  t.home_ = this;
+}
+
+// ---- in -------------------------------------------------------------------------------------------------------------
+
+bool pool_core::post(pool_task& t) noexcept {
+  const change c{*this};
+  if (refusal(t) != pool_task::no_code) {
+    ++rejected_;
+    return false;
+  }
+  accept(t);
+  return true;
+}
+
+void pool_core::submit(pool_task& t) noexcept {
+  t.add_ref();
+  const change c{*this};
+  if (const int code = refusal(t); code != pool_task::no_code) {
+    refuse(t, code);
+  } else {
+    accept(t);
+  }
+}
+
+void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
+  t.add_ref();
+  const change c{*this};
+  w.task_ = &t;
+  const bool blocks_all = would_block_all(w);
+  attach(w, t.waiters_);
+  if (blocks_all) {
+    refuse(t, pool_task::deadlock);
+  } else if (const int code = refusal(t); code == pool_task::no_code) {
+    accept(t);
+  } else if (code == static_cast<int>(errc::queue_full) && options_.on_overflow == overflow::wait) {
+    t.is_held_ = true;
+    accept(t);
+  } else {
+    refuse(t, code);
+  }
+}
+
+/// Makes room if the options say so and it can be made.
+int pool_core::refusal(const pool_task& t) noexcept {
+  if (mode_ != stop_mode{}) return static_cast<int>(errc::stopped);
+  if (queue_.size() + delayed_.size() < options_.queue_limit) return pool_task::no_code;
+  if (has_room() || make_room(t.priority)) return pool_task::no_code;
+  return static_cast<int>(errc::queue_full);
+}
+
+std::size_t pool_core::free_workers() const noexcept {
+  const std::size_t able = std::min(live_ - leaving_, target_);
+  const std::size_t busy = running_ + repairing_;
+  return able > busy ? able - busy : 0;
+}
+
+/// What a free worker is about to take does not count: the limit is on what has to wait.
+bool pool_core::has_room() const noexcept {
+  const std::size_t queued = queue_.size() + 1;
+  const std::size_t taken = free_workers();
+  return (queued > taken ? queued - taken : 0) + delayed_.size() <= options_.queue_limit;
+}
+
+bool pool_core::make_room(int priority) noexcept {
+  wait_node* victim = nullptr;
+  if (options_.on_overflow == overflow::evict_oldest) victim = queue_.oldest();
+  if (options_.on_overflow == overflow::evict_least_important) {
+    victim = queue_.youngest_of_least_important();
+    if (victim != nullptr && victim->priority <= priority) victim = nullptr;
+  }
+  if (victim == nullptr) return false;
+  auto& t = static_cast<pool_task&>(*victim);
+  unlink(t);
+  ++evicted_;
+  end(t, task_state::failed, static_cast<int>(errc::evicted), nullptr);
+  return true;
+}
+
+void pool_core::accept(pool_task& t) noexcept {
+  t.id_ = ++next_id_;
+  ++counts_.submitted;
+  task_extras* x = t.extras_;
+  if (x == nullptr && !t.is_held_) {  // queued it is from the start
+    queue_.push(t, fresh_now());
+    if (first_idle_ != nullptr) wake_one();
+    return;
+  }
+  if (x != nullptr) {
+    if (x->retry.budget != nullptr) x->retry.budget->pay_in();
+    if (x->group != 0) {
+      const auto entry = groups_.insert(std::move(x->group_entry)).position;
+      x->next_in_group = entry->second.first;
+      if (x->next_in_group != nullptr) x->next_in_group->previous_in_group = x;
+      entry->second.first = x;
+    }
+    if (x->delay > duration::zero() && !t.is_held_) {
+      const time_point now = time_->now();
+      t.state_.store(task_state::delayed, std::memory_order_release);
+      delayed_.push(t, now);
+      arm(*x, std::min(saturating_add(now, x->delay), x->deadline));
+      return;
+    }
+    if (x->deadline != time_point::max()) arm(*x, x->deadline);
+  }
+  if (t.is_held_) {
+    held_.push(t, time_->now());
+  } else {
+    queue(t);
+  }
+}
+
+void pool_core::refuse(pool_task& t, int code) noexcept {
+  ++rejected_;
+  end(t, code == static_cast<int>(errc::stopped) ? task_state::stopped : task_state::failed, code, nullptr);
+}
+
+/// The time, read only where nobody has done so a moment ago: workers read it once per turn.
+time_point pool_core::fresh_now() noexcept {
+  if (live_ - leaving_ <= idle_ + working_ + repairing_) coarse_now_ = time_->now();
+  return coarse_now_;
+}
+
+void pool_core::queue(pool_task& t) noexcept {
+  t.state_.store(task_state::queued, std::memory_order_release);
+  if (t.extras_ != nullptr) t.extras_->queued_at = coarse_now_ = time_->now();
+  queue_.push(t, fresh_now());
+  wake_one();
+}
+
+void pool_core::admit_held() noexcept {
+  while (!held_.empty() && mode_ == stop_mode{} && has_room()) {
+    auto& t = static_cast<pool_task&>(*held_.front(coarse_now_));
+    held_.remove(t);
+    t.is_held_ = false;
+    if (task_extras* x = t.extras_; x != nullptr && x->delay > duration::zero()) {
+      const time_point now = time_->now();
+      t.state_.store(task_state::delayed, std::memory_order_release);
+      delayed_.push(t, now);
+      arm(*x, std::min(saturating_add(now, x->delay), x->deadline));
+    } else {
+      queue(t);
+    }
+  }
+}
+
+void pool_core::unlink(pool_task& t) noexcept {
+  if (t.is_held_) {
+    held_.remove(t);
+  } else if (t.state() == task_state::delayed) {
+    delayed_.remove(t);
+  } else {
+    queue_.remove(t);
+  }
+}
+
+// ---- out ------------------------------------------------------------------------------------------------------------
+
+void pool_core::note_end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
+  t.error_ = std::move(e);
+  t.code_ = code;
+  if (t.id_ != 0) {
+    switch (s) {
+      case task_state::succeeded:
+        ++counts_.succeeded;
+        break;
+      case task_state::failed:
+        ++counts_.failed;
+        break;
+      case task_state::cancelled:
+        ++counts_.cancelled;
+        break;
+      case task_state::timed_out:
+        ++counts_.timed_out;
+        break;
+      default:
+        ++counts_.stopped;
+        break;
+    }
+    if (task_extras* x = t.extras_) {
+      if (x->is_armed) disarm(*x);
+      if (x->name != nullptr) ++(s == task_state::succeeded ? x->name->succeeded : x->name->failed);
+    }
+  }
+  t.state_.store(s, std::memory_order_release);
+}
+
+/// Ends a task whose callable may still be there. Takes over a reference.
+void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
+  note_end(t, s, code, std::move(e));
+  t.next_ended_ = ended_;
+  ended_ = &t;
+  ++undelivered_;
+  has_something_to_carry_out_ = true;
+}
+
+void pool_core::deliver(pool_task& t) noexcept {
+  t.is_delivered_ = true;
+  if (t.waiters_ != nullptr) ready_all(t.waiters_);
+  task_extras* x = t.extras_;
+  if (x == nullptr || x->group == 0 || t.id_ == 0) return;
+  const auto entry = groups_.find(x->group);
+  if (x->next_in_group != nullptr) x->next_in_group->previous_in_group = x->previous_in_group;
+  (x->previous_in_group != nullptr ? x->previous_in_group->next_in_group : entry->second.first) = x->next_in_group;
+  if (entry->second.first == nullptr) {
+    ready_all(entry->second.waiters);
+    groups_.erase(entry);
+  }
+}
+
+bool pool_core::cancel(pool_task& t) noexcept {
+  const change c{*this};
+  return cancel_locked(t);
+}
+
+bool pool_core::cancel_locked(pool_task& t) noexcept {
+  if (has_ended(t.state()) || t.id_ == 0) return false;
+  if (t.state() == task_state::running) {
+    t.cancel_requested_ = true;
+    t.end_requested_.store(true, std::memory_order_release);
+    if (t.is_long()) request_cancel(*t.worker_);
+    return true;
+  }
+  unlink(t);
+  end(t, task_state::cancelled, pool_task::aborted, nullptr);
+  admit_held();
+  check_drained();
+  return true;
+}
+
+std::size_t pool_core::cancel_group(std::uint64_t group) noexcept {
+  const change c{*this};
+  const auto entry = groups_.find(group);
+  if (entry == groups_.end()) return 0;
+  std::size_t n = 0;
+  for (task_extras* x = entry->second.first; x != nullptr; x = x->next_in_group) n += cancel_locked(*x->task) ? 1 : 0;
+  return n;
+}
+
+task_event pool_core::event_of(const pool_task& t) const noexcept {
+  task_event e;
+  e.id = t.id_;
+  e.priority = t.priority;
+  e.state = t.state();
+  if (const task_extras* x = t.extras_) {
+    if (x->name != nullptr) e.name = x->name->name;
+    e.group = x->group;
+    e.attempt = x->attempts.load(std::memory_order_relaxed);
+    if (e.attempt > 0) e.waited = x->started_at - x->queued_at;
+    e.ran = x->ran;
+  }
+  return e;
+}
+
+// ---- time -----------------------------------------------------------------------------------------------------------
+
+task_extras::alarm::alarm(task_extras& x) noexcept
+    : deadline{[](canigo::deadline& d, due why) noexcept {
+        task_extras& rung = *static_cast<alarm&>(d).extras;
+        rung.core->bell_rang(rung, why);
+      }},
+      extras{&x} {}
+
+/// An armed alarm holds a reference to its task and one to the pool, which its call releases.
+void pool_core::arm(task_extras& x, time_point when) noexcept {
+  if (x.is_armed) disarm(x);
+  x.rings_at = when;
+  if (!time_->arm(x.bell, when)) return;
+  x.is_armed = true;
+  x.task->add_ref();
+  add_ref();
+}
+
+void pool_core::disarm(task_extras& x) noexcept {
+  x.is_armed = false;
+  if (!time_->cancel(x.bell)) return;
+  x.task->release_ref();  // not the last: the pool has one
+  release_ref();
+}
+
+void pool_core::bell_rang(task_extras& x, due why) noexcept {
+  pool_task& t = *x.task;
+  bool rings_no_more = false;
+  {
+    const change c{*this};
+    if (why == due::shutdown) {
+      x.is_armed = false;
+    } else if (const time_point now = time_->now(); x.is_armed && now >= x.rings_at) {
+      // The call of an alarm that was set anew meanwhile may have come first.
+      x.is_armed = false;
+      rings_no_more = time_->cancel(x.bell);
+      time_is_up(t, now);
+    }
+  }
+  if (rings_no_more) {
+    t.release_ref();
+    release_ref();
+  }
+  t.release_ref();
+  release_ref();
+}
+
+void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
+  task_extras& x = *t.extras_;
+  if (t.state() == task_state::running) {
+    x.is_late = true;
+    t.end_requested_.store(true, std::memory_order_release);
+    if (t.is_long()) {
+      request_cancel(*t.worker_);
+    } else if (x.attempts.load(std::memory_order_relaxed) >= x.retry.attempts || now >= x.deadline) {
+      tell_early(t);
+    }
+    return;
+  }
+  unlink(t);
+  if (now >= x.deadline) {
+    end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
+    admit_held();
+    check_drained();
+    return;
+  }
+  if (x.deadline != time_point::max()) arm(x, x.deadline);
+  queue(t);
+}
+
+/// Ends a task for its owner while its operation goes on regardless.
+void pool_core::tell_early(pool_task& t) noexcept {
+  ++overdue_total_;
+  t.is_told_ = true;
+  t.add_ref();
+  end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
+}
+
+pool_core::alarm::alarm(pool_core& c, void (pool_core::*f)() noexcept) noexcept
+    : deadline{[](canigo::deadline& d, due why) noexcept {
+        auto& a = static_cast<alarm&>(d);
+        pool_core& rung = *a.core;
+        {
+          const change held{rung};
+          if (a.armed && (why == due::shutdown || rung.time_->now() >= a.when)) {
+            a.armed = false;
+            if (why == due::expired) (rung.*a.function)();
+          }
+        }
+        rung.release_ref();
+      }},
+      core{&c},
+      function{f} {}
+
+void pool_core::arm(alarm& a, time_point when) noexcept {
+  disarm(a);
+  a.when = when;
+  if (!time_->arm(a, when)) return;
+  a.armed = true;
+  add_ref();
+}
+
+void pool_core::disarm(alarm& a) noexcept {
+  if (!std::exchange(a.armed, false)) return;
+  if (time_->cancel(a)) release_ref();
+}
+
+// ---- one task and its worker ----------------------------------------------------------------------------------------
+
+/// Looks at how an operation ended, with no lock held, as that may take user code.
+void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
+  w.retry_ = w.was_aborted_ = w.is_fatal_ = false;
+  if (w.error_) [[unlikely]] {
+    try {
+      std::rethrow_exception(w.error_);
+    } catch (const std::system_error& e) {
+      w.was_aborted_ = e.code() == net::error::operation_aborted;
+    } catch (const fatal_error&) {
+      w.is_fatal_ = options_.restart.is_fatal == nullptr;
+    } catch (...) {
+    }
+    try {
+      if (options_.restart.is_fatal != nullptr) w.is_fatal_ = options_.restart.is_fatal(w.error_);
+      const task_extras* x = t.extras_;
+      if (x != nullptr && x->attempts.load(std::memory_order_relaxed) < x->retry.attempts) {
+        const auto e =
+            w.was_aborted_ ? std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)}) : w.error_;
+        w.retry_ = x->retry.retry_if == nullptr || x->retry.retry_if(e);
+      }
+    } catch (...) {  // a predicate that fails has not said yes
+    }
+  }
+  if (!w.retry_) {
+    t.is_dropped_ = true;
+    t.drop_callable();
+  }
+}
+
+/// The operation of `t` has ended. True if the worker is to release the task.
+bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
+  std::exception_ptr e = std::move(w.error_);
+  w.error_ = nullptr;
+  --running_;
+  if (t.is_long()) {
+    --working_;
+    let_go_of_loop();
+  }
+  w.current_ = nullptr;
+  t.worker_ = nullptr;
+  w.state_ = pool_worker::state::awake;
+  task_extras* x = t.extras_;
+  if (x != nullptr) {
+    if (x->is_armed) disarm(*x);
+    x->ran = time_->now() - x->started_at;
+    if (x->name != nullptr) x->name->ran.record(x->ran);
+  }
+  const bool is_late = x != nullptr && x->is_late;
+  if (!e) {
+    w.failures_ = 0;
+  } else if (w.is_fatal_ && !resources_) {
+    restarted(w, e);
+  }
+  if (t.is_told_) {
+    check_drained();
+    return true;
+  }
+  if (w.retry_ && try_again(t)) return false;
+
+  task_state s = task_state::succeeded;
+  int code = pool_task::no_code;
+  if (e) {
+    s = task_state::failed;
+    if (w.was_aborted_ && is_late) {
+      s = task_state::timed_out;
+      code = static_cast<int>(errc::timed_out);
+      e = nullptr;
+    } else if (w.was_aborted_ && (t.cancel_requested_ || mode_ == stop_mode::cancel_all)) {
+      s = task_state::cancelled;
+      code = pool_task::aborted;
+      e = nullptr;
+    }
+  }
+  if (t.is_dropped_ && options_.observer == nullptr && (x == nullptr || x->group == 0)) {
+    note_end(t, s, code, std::move(e));
+    deliver(t);
+  } else {
+    t.add_ref();
+    end(t, s, code, std::move(e));
+  }
+  if (!held_.empty()) admit_held();
+  if (mode_ != stop_mode{}) check_drained();
+  return true;
+}
+
+bool pool_core::try_again(pool_task& t) noexcept {
+  task_extras& x = *t.extras_;
+  if (t.cancel_requested_ || mode_ > stop_mode::drain) return false;
+  const std::uint32_t failures = x.attempts.load(std::memory_order_relaxed);
+  const time_point now = time_->now();
+  const time_point at = saturating_add(now, x.retry.backoff.delay(failures, next_random(random_)));
+  if (at >= x.deadline) return false;
+  if (x.retry.budget != nullptr && !x.retry.budget->try_take()) return false;
+  ++retries_;
+  x.is_late = false;
+  t.end_requested_.store(false, std::memory_order_release);
+  if (at <= now) {
+    if (x.deadline != time_point::max()) arm(x, x.deadline);
+    queue(t);
+  } else {
+    t.state_.store(task_state::delayed, std::memory_order_release);
+    delayed_.push(t, now);
+    arm(x, at);
+  }
+  return true;
 }
 
 }  // namespace canigo::detail

@@ -12,11 +12,26 @@
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
 
+#include <cstddef>
+#include <type_traits>
 #include <utility>
 
 namespace canigo::detail {
 
 namespace {
+
+/// A function whose memory in the queues of executors comes from the block cache.
+template <class Function>
+struct in_blocks {
+  using allocator_type = block_allocator<void>;
+  allocator_type get_allocator() const noexcept { return {}; }
+  void operator()() { std::move(function)(); }
+  Function function;
+};
+
+/// A strand takes a function in before it asks for memory to get itself scheduled. A failure there would stall it for
+/// ever, so the memory for both is there first.
+constexpr std::size_t blocks_per_post = 4;
 
 /// A strand without the property that counts outstanding work.
 template <class Strand>
@@ -33,10 +48,12 @@ class worker_executor {
 
   template <class Function>
   void execute(Function&& f) const {
+    reserve_blocks(blocks_per_post);
+    in_blocks<std::decay_t<Function>> function{std::forward<Function>(f)};
     if (never_blocks_) {
-      net::post(strand_, std::forward<Function>(f));
+      net::post(strand_, std::move(function));
     } else {
-      net::dispatch(strand_, std::forward<Function>(f));
+      net::dispatch(strand_, std::move(function));
     }
   }
 
@@ -62,8 +79,7 @@ class strand_on final : public worker_strand {
   const net::any_io_executor& executor() const noexcept override { return executor_; }
 
   void post(suspended& s) const override {
-    // A strand takes the function in before it asks for memory to get itself scheduled; a failure there would stall it.
-    reserve_blocks(4);
+    reserve_blocks(blocks_per_post);
     post_resumption(strand_, s, block_allocator<void>{});
   }
 

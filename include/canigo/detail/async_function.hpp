@@ -35,7 +35,9 @@ class async_function<T(Args...)> {
       return std::forward<F>(f);
     } else {
       // The coroutine is a function of its own, so that it does not refer to a lambda that may have moved.
-      return [g = std::forward<F>(f)](Args... args) mutable { return call<std::decay_t<F>>(g, std::forward<Args>(args)...); };
+      return [g = std::forward<F>(f)](Args... args) mutable {
+        return call<std::decay_t<F>>(g, std::forward<Args>(args)...);
+      };
     }
   }
   template <class F>

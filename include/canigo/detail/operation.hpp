@@ -49,7 +49,8 @@ struct operation_value<net::awaitable<T>> {
 };
 
 template <class R, class F>
-using operation_traits = operation_value<decltype(invoke_operation<R>(std::declval<F&>(), std::declval<task_context&>()))>;
+using operation_traits =
+    operation_value<decltype(invoke_operation<R>(std::declval<F&>(), std::declval<task_context&>()))>;
 
 template <class R, class F>
 using operation_result = typename operation_traits<R, std::decay_t<F>>::type;

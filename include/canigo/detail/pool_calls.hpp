@@ -89,13 +89,14 @@ struct start_task_wait {
 
 template <class T, class Token>
 auto async_result_of(task_ref<result_task<T>> t, Token&& token) {
-  return net::async_initiate<Token, result_signature<T>>(start_task_wait<T>{pool_waiter::purpose::result}, token, std::move(t));
+  return net::async_initiate<Token, result_signature<T>>(start_task_wait<T>{pool_waiter::purpose::result}, token,
+                                                         std::move(t));
 }
 
 /// What `run` returns under g++ 12 for a callable with captures that need a destructor.
 ///
-/// That compiler destroys the captures of a lambda twice when it is written inside a co_await expression (GCC bug 100611 and
-/// its kin, fixed in 13). So this can't be awaited directly, only once it is a net::awaitable with a name:
+/// That compiler destroys the captures of a lambda twice when it is written inside a co_await expression (GCC bug
+/// 100611 and its kin, fixed in 13). So this can't be awaited directly, only once it is a net::awaitable with a name:
 ///
 ///     net::awaitable<int> op = pool.run([p = std::move(p)] { return *p; });
 ///     int n = co_await std::move(op);
@@ -113,8 +114,9 @@ class [[nodiscard]] give_this_a_name_before_co_await {
 
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 template <class F, class T>
-using run_result = std::conditional_t<std::is_trivially_destructible_v<std::remove_cvref_t<F>> || std::is_lvalue_reference_v<F>,
-                                      net::awaitable<T>, give_this_a_name_before_co_await<T>>;
+using run_result =
+    std::conditional_t<std::is_trivially_destructible_v<std::remove_cvref_t<F>> || std::is_lvalue_reference_v<F>,
+                       net::awaitable<T>, give_this_a_name_before_co_await<T>>;
 #else
 template <class F, class T>
 using run_result = net::awaitable<T>;

@@ -53,9 +53,10 @@ struct pool_core_options {
 
 /// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
 ///
-/// One lock guards all of it and is never held while anything outside runs. A task is bound to a worker at the instant that
-/// worker is free, one task at a time, so that what matters more never stands behind what was taken earlier. What is decided
-/// under the lock is carried out after it: workers are woken, cancellations posted, callables destroyed, callers told.
+/// One lock guards all of it and is never held while anything outside runs. A task is bound to a worker at the instant
+/// that worker is free, one task at a time, so that what matters more never stands behind what was taken earlier. What
+/// is decided under the lock is carried out after it: workers are woken, cancellations posted, callables destroyed,
+/// callers told.
 ///
 /// Lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
 inline constexpr std::size_t names_most = 256;
@@ -160,7 +161,8 @@ class pool_core final : private context_member {
 
   // What is decided under the lock.
   void unlock() noexcept {
-    if (has_something_to_carry_out_) [[unlikely]] return unlock_and_carry_out();
+    if (has_something_to_carry_out_) [[unlikely]]
+      return unlock_and_carry_out();
     mutex_.unlock();
   }
   void unlock_and_carry_out() noexcept;
@@ -281,11 +283,11 @@ class pool_core final : private context_member {
   std::size_t running_ = 0;
   std::size_t repairing_ = 0;
   std::size_t idle_ = 0;
-  std::size_t working_ = 0;       // of the running: long ones
-  std::size_t holds_ = 0;         // what keeps the loop running: long operations, and work on resources
-  std::size_t blocked_ = 0;       // workers whose operation waits for its own pool
-  std::size_t made_ = 0;          // resources
-  std::size_t undelivered_ = 0;   // tasks that have ended and whose callers were not told yet
+  std::size_t working_ = 0;      // of the running: long ones
+  std::size_t holds_ = 0;        // what keeps the loop running: long operations, and work on resources
+  std::size_t blocked_ = 0;      // workers whose operation waits for its own pool
+  std::size_t made_ = 0;         // resources
+  std::size_t undelivered_ = 0;  // tasks that have ended and whose callers were not told yet
   pool_worker* first_idle_ = nullptr;
   pool_worker* last_idle_ = nullptr;
   pool_waiter* closed_waiters_ = nullptr;

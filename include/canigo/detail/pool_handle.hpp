@@ -23,17 +23,17 @@ namespace canigo::detail {
 
 /// What strand_pool and resource_pool have in common. R is what a worker owns, or void.
 ///
-/// An operation is a callable that takes what it wants of (R&, task_context&). If it returns net::awaitable<T> it is long: it
-/// runs as a coroutine on its worker's strand and can be cancelled. Otherwise it is short: it is just called.
+/// An operation is a callable that takes what it wants of (R&, task_context&). If it returns net::awaitable<T> it is
+/// long: it runs as a coroutine on its worker's strand and can be cancelled. Otherwise it is short: it is just called.
 ///
-/// Errors, of run, async_run and tasks: what the operation threw, after its last attempt; errc::timed_out; errc::stopped;
-/// errc::queue_full and errc::evicted by the overflow policy; operation_aborted if it was cancelled;
+/// Errors, of run, async_run and tasks: what the operation threw, after its last attempt; errc::timed_out;
+/// errc::stopped; errc::queue_full and errc::evicted by the overflow policy; operation_aborted if it was cancelled;
 /// std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself. All but try_post throw
 /// errc::invalid_priority and errc::invalid_argument at once, and std::bad_alloc.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it cancels all that runs, without waiting; everything that waits ends with errc::stopped. The
-/// execution context may be destroyed first. An operation that is told to have timed out and goes on regardless outlives its
-/// caller: it must own what it uses.
+/// execution context may be destroyed first. An operation that is told to have timed out and goes on regardless
+/// outlives its caller: it must own what it uses.
 template <class R>
 class pool_handle {
  public:
@@ -43,8 +43,8 @@ class pool_handle {
   /// Runs an operation and waits for its result. Nothing happens before it is awaited.
   ///
   /// Where the queue is full and the overflow policy is `wait`, it waits for room first, by priority and arrival.
-  /// Cancellation: terminal, partial, total. Cancels the operation: a queued one ends at once, a running one when it has
-  /// really ended. Completes on the awaiting coroutine's executor.
+  /// Cancellation: terminal, partial, total. Cancels the operation: a queued one ends at once, a running one when it
+  /// has really ended. Completes on the awaiting coroutine's executor.
   /// Allocates: nothing in steady state but its coroutine frames, which Asio recycles.
   template <class F>
     requires operation<std::decay_t<F>, R>
@@ -52,8 +52,8 @@ class pool_handle {
     return run_result<F, operation_result<R, F>>(await_run<operation_result<R, F>>(make_task(std::forward<F>(f), o)));
   }
 
-  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have a
-  /// default constructor.
+  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have
+  /// a default constructor.
   template <class F, net::completion_token_for<result_signature<operation_result<R, F>>> Token>
     requires operation<std::decay_t<F>, R>
   auto async_run(F&& f, const task_options& o, Token&& token) {
@@ -71,7 +71,8 @@ class pool_handle {
     return task<operation_result<R, F>>{std::move(t)};
   }
 
-  /// Hands an operation over and forgets about it; false if the pool refused it. Never blocks. What it throws is counted.
+  /// Hands an operation over and forgets about it; false if the pool refused it. Never blocks. What it throws is
+  /// counted.
   ///
   /// Allocates: nothing in steady state for a callable of up to 100 bytes without options but a priority.
   template <class F>
@@ -103,7 +104,8 @@ class pool_handle {
   }
   /// The same without waiting.
   void request_stop(stop_mode mode, duration grace = duration::max()) noexcept { core_->request_stop(mode, grace); }
-  /// Waits until the pool has stopped, for whatever reason. Throws the cause where it gave up because of its restart policy.
+  /// Waits until the pool has stopped, for whatever reason. Throws the cause where it gave up because of its restart
+  /// policy.
   net::awaitable<stop_report> closed() { return detail::closed(pool_ref{*core_}); }
   bool is_closed() const noexcept { return core_->is_closed(); }
 

@@ -35,7 +35,8 @@ class pool_task : public wait_node {
 
   void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release_ref() noexcept {
-    if (references_.load(std::memory_order_acquire) == 1 || references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (references_.load(std::memory_order_acquire) == 1 || references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete this;
   }
 
   bool is_long() const noexcept { return is_long_; }
@@ -46,14 +47,16 @@ class pool_task : public wait_node {
 
   /// Throws what it ended with, unless that is a result. Only once it has ended.
   void throw_if_failed() const {
-    if (error_ || code_ != no_code) [[unlikely]] throw_failure();
+    if (error_ || code_ != no_code) [[unlikely]]
+      throw_failure();
   }
   /// The same as a value; null for a result.
   std::exception_ptr failure() const noexcept;
 
  protected:
   virtual ~pool_task() {
-    if (extras_ != nullptr || home_ != nullptr) [[unlikely]] let_go();
+    if (extras_ != nullptr || home_ != nullptr) [[unlikely]]
+      let_go();
   }
 
  private:

@@ -42,8 +42,8 @@ class pool_waiter : public suspended {
   enum class state : std::uint8_t { fresh, waiting, ending };
 
   pool_core* home_;
-  pool_task* task_ = nullptr;      // of purposes run and result
-  pool_waiter** list_ = nullptr;   // what it is on while waiting
+  pool_task* task_ = nullptr;     // of purposes run and result
+  pool_waiter** list_ = nullptr;  // what it is on while waiting
   pool_waiter* previous_ = nullptr;
   pool_waiter* next_ = nullptr;
   pool_worker* inside_ = nullptr;  // the worker whose operation waits here for its own pool

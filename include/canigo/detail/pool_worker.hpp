@@ -21,8 +21,8 @@ class pool_task;
 
 /// One worker of a pool: a coroutine on a strand of its own that lives as long as the pool.
 ///
-/// Asleep, it is parked. Woken, it runs short operations one after another without leaving the handler that woke it, and
-/// its coroutine is resumed only for a long one. All members are the pool's, under its lock, unless said otherwise.
+/// Asleep, it is parked. Woken, it runs short operations one after another without leaving the handler that woke it,
+/// and its coroutine is resumed only for a long one. All members are the pool's, under its lock, unless said otherwise.
 class pool_worker {
  public:
   pool_worker(pool_core& home, std::size_t index);
@@ -70,12 +70,12 @@ class pool_worker {
   pool_core* home_;
   const std::size_t index_;
   std::unique_ptr<worker_strand> strand_;
-  net::cancellation_signal signal_;   // on the strand only
+  net::cancellation_signal signal_;  // on the strand only
   suspended* parked_ = nullptr;
   pool_task* current_ = nullptr;
-  pool_task* handed_ = nullptr;       // a long one, for the coroutine to run; on the strand only
-  std::exception_ptr error_;          // of the operation that has just ended; on the strand only
-  void* resource_ = nullptr;          // on the strand only
+  pool_task* handed_ = nullptr;  // a long one, for the coroutine to run; on the strand only
+  std::exception_ptr error_;     // of the operation that has just ended; on the strand only
+  void* resource_ = nullptr;     // on the strand only
   task_context context_;
   wake_call wake_;
   cancel_call cancel_;
@@ -84,22 +84,22 @@ class pool_worker {
   pool_worker* next_cancel_ = nullptr;
   pool_worker* previous_idle_ = nullptr;
   pool_worker* next_idle_ = nullptr;
-  std::uint64_t serial_ = 0;          // of the operation that it runs or ran last
-  std::uint64_t cancel_serial_ = 0;   // what is to be cancelled
+  std::uint64_t serial_ = 0;         // of the operation that it runs or ran last
+  std::uint64_t cancel_serial_ = 0;  // what is to be cancelled
   std::uint64_t cancelled_serial_ = 0;
-  std::uint32_t failures_ = 0;        // of its own, in a row
-  std::uint32_t turns_ = 0;           // of the loop since the cancellation
-  std::uint32_t nested_waits_ = 0;    // of its operation for its own pool
+  std::uint32_t failures_ = 0;      // of its own, in a row
+  std::uint32_t turns_ = 0;         // of the loop since the cancellation
+  std::uint32_t nested_waits_ = 0;  // of its operation for its own pool
   time_point idle_since_{};
   state state_ = state::gone;
   bool cancel_is_out_ = false;
-  bool is_resting_ = false;           // waits to start again
-  bool was_aborted_ = false;          // this and the next two on the strand only: what error_ is
+  bool is_resting_ = false;   // waits to start again
+  bool was_aborted_ = false;  // this and the next two on the strand only: what error_ is
   bool is_fatal_ = false;
-  bool retry_ = false;                // worth another attempt
-  bool resource_is_proven_ = false;   // made or checked, and not used since
-  bool evict_ = false;                // its resource has been idle for long
-  bool is_retired_ = false;           // on the strand only
+  bool retry_ = false;               // worth another attempt
+  bool resource_is_proven_ = false;  // made or checked, and not used since
+  bool evict_ = false;               // its resource has been idle for long
+  bool is_retired_ = false;          // on the strand only
 };
 
 }  // namespace canigo::detail

@@ -13,8 +13,8 @@ namespace canigo::detail {
 
 /// A strand for one worker of a pool.
 ///
-/// Its executor keeps no loop running: co_spawn would otherwise keep io_context::run() from returning as long as the worker
-/// lives, which is as long as the pool does.
+/// Its executor keeps no loop running: co_spawn would otherwise keep io_context::run() from returning as long as the
+/// worker lives, which is as long as the pool does.
 class worker_strand {
  public:
   /// On the context of `base`. `owner` marks all executors of one pool; see owner_of.

@@ -1,7 +1,6 @@
-// The workers of a pool: how they sleep, wake, run operations, and end.
+#include "canigo/detail/pool_worker.hpp"
 
 #include "canigo/detail/pool_core.hpp"
-
 #include "canigo/error.hpp"
 
 #include <asio/this_coro.hpp>
@@ -16,7 +15,8 @@ namespace canigo::detail {
 namespace {
 
 constexpr int tasks_per_turn = 64;
-/// How many turns of its strand an operation has to end in after its cancellation, before its caller is told without it.
+/// How many turns of its strand an operation has to end in after its cancellation, before its caller is told without
+/// it.
 constexpr std::uint32_t turns_to_end = 32;
 
 /// A worker's coroutine that is parked. It heeds no cancellation: the worker is woken instead.
@@ -47,7 +47,7 @@ pool_worker::pool_worker(pool_core& home, std::size_t index)
       cancel_{*this},
       rest_{*this} {}
 
-// ---- sleeping and waking ---------------------------------------------------------------------------------------------
+// ---- sleeping and waking --------------------------------------------------------------------------------------------
 
 // A posted call holds a reference to the pool.
 void pool_worker::wake_call::post() { worker->strand_->post(*this); }
@@ -71,8 +71,8 @@ void pool_core::wake(pool_worker& w) noexcept {
 }
 
 void pool_core::to_idle(pool_worker& w) noexcept {
-  // The one that worked last goes first, as its memory is warm and the others may lose their resources; but one that would
-  // have to make a resource goes last.
+  // The one that worked last goes first, as its memory is warm and the others may lose their resources; but one that
+  // would have to make a resource goes last.
   const bool goes_last = resources_ && w.resource_ == nullptr;
   w.state_ = pool_worker::state::idle;
   w.previous_idle_ = goes_last ? last_idle_ : nullptr;
@@ -159,7 +159,7 @@ void pool_core::woken(pool_worker& w) {
   if (s != nullptr) s->resume();
 }
 
-// ---- coming and going ------------------------------------------------------------------------------------------------
+// ---- coming and going -----------------------------------------------------------------------------------------------
 
 void pool_core::resize(std::size_t concurrency) {
   if (concurrency < 1 || concurrency > 100'000) throw_invalid("concurrency", concurrency, "1 to 100000");
@@ -230,8 +230,12 @@ void pool_core::gone(pool_worker& w) noexcept {
   {
     const change c{*this};
     switch (w.state_) {
-      case pool_worker::state::idle: from_idle(w); break;
-      case pool_worker::state::leaving: --leaving_; break;
+      case pool_worker::state::idle:
+        from_idle(w);
+        break;
+      case pool_worker::state::leaving:
+        --leaving_;
+        break;
       case pool_worker::state::running:
         cut_off = w.current_;
         w.error_ = nullptr;
@@ -241,8 +245,11 @@ void pool_core::gone(pool_worker& w) noexcept {
           let_go_of_loop();
         }
         break;
-      case pool_worker::state::repairing: --repairing_; break;
-      default: break;
+      case pool_worker::state::repairing:
+        --repairing_;
+        break;
+      default:
+        break;
     }
     disarm_rest(w);
     w.is_resting_ = false;
@@ -261,7 +268,7 @@ void pool_core::gone(pool_worker& w) noexcept {
   release_ref();
 }
 
-// ---- running operations ----------------------------------------------------------------------------------------------
+// ---- running operations ---------------------------------------------------------------------------------------------
 
 pool_task* pool_core::take(pool_worker& w) noexcept {
   wait_node* n = queue_.front(coarse_now_);
@@ -396,7 +403,7 @@ net::awaitable<void> pool_core::main(life l) {
   }
 }
 
-// ---- cancelling what runs --------------------------------------------------------------------------------------------
+// ---- cancelling what runs -------------------------------------------------------------------------------------------
 
 void pool_worker::cancel_call::post() { worker->strand_->post(*this); }
 
@@ -455,7 +462,7 @@ void pool_core::do_cancel(pool_worker& w) noexcept {
   }
 }
 
-// ---- supervision -----------------------------------------------------------------------------------------------------
+// ---- supervision ----------------------------------------------------------------------------------------------------
 
 void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexcept {
   ++restarts_;
