@@ -1,6 +1,8 @@
 #include "canigo/histogram.hpp"
 
 #include <cmath>
+#include <cstddef>
+#include <numeric>
 
 namespace canigo {
 
@@ -9,6 +11,12 @@ void wait_histogram::merge(const wait_histogram& other) noexcept {
   sum_ += other.sum_;
   count_ += other.count_;
   max_ = std::max(max_, other.max_);
+}
+
+std::uint64_t wait_histogram::count_below(duration limit) const noexcept {
+  if (limit <= duration::zero()) return 0;
+  return std::accumulate(counts_.begin(), counts_.begin() + static_cast<std::ptrdiff_t>(bucket_of(limit)),
+                         std::uint64_t{0});
 }
 
 duration wait_histogram::quantile(double p) const noexcept {

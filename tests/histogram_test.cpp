@@ -116,3 +116,19 @@ TEST_CASE("a quantile is at most 25 % above the true one and never below", "[his
     RC_ASSERT(h.quantile(1) == values.back());
   }));
 }
+
+TEST_CASE("what took less than an edge is counted exactly", "[histogram]") {
+  wait_histogram h;
+  h.record(0ns);
+  h.record_at_once(2);
+  h.record(1023ns);
+  h.record(1024ns);
+  h.record(1h);
+  h.record(1000h);
+  CHECK(h.count_below(-1ns) == 0);
+  CHECK(h.count_below(0ns) == 0);
+  CHECK(h.count_below(512ns) == 3);
+  CHECK(h.count_below(1024ns) == 4);
+  CHECK(h.count_below(2048ns) == 5);
+  CHECK(h.count_below(256ns * (std::int64_t{1} << 36)) == 6);
+}

@@ -51,6 +51,10 @@ class wait_histogram {
   /// no more than max(). Zero if nothing was counted. `p` outside 0 … 1 counts as the nearer end, NaN as 0.
   duration quantile(double p) const noexcept;
 
+  /// How many took less than `limit`: exact where that is 256 ns times a power of two, 512 ns or more; in between it is
+  /// rounded down to a bucket's edge.
+  std::uint64_t count_below(duration limit) const noexcept;
+
  private:
   // Times are counted in units of 256 ns. Four buckets of one unit, then four for each power of two.
   static constexpr unsigned unit_bits = 8;

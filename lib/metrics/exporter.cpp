@@ -1,0 +1,221 @@
+#include "canigo/metrics/exporter.hpp"
+
+#include "canigo/error.hpp"
+
+#include "families.hpp"
+
+#include <prometheus/collectable.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+
+namespace canigo::metrics {
+
+namespace {
+
+constexpr std::size_t most_objects = 1024;
+constexpr std::size_t most_classes = 16;
+constexpr std::size_t most_task_names = 64;
+
+using labels = families::labels;
+
+double number(std::uint64_t n) { return static_cast<double>(n); }
+double seconds(duration d) { return std::chrono::duration<double>(d).count(); }
+
+void show_ends(families& f, const char* name, const char* help, const std::string& object,
+               std::initializer_list<std::pair<const char*, std::uint64_t>> ends) {
+  for (const auto& [outcome, count] : ends)
+    f.counter(name, help, {{"name", object}, {"outcome", outcome}}, number(count));
+}
+
+void show_class(families& f, const std::string& object, const std::string& label, const class_stats& c) {
+  const labels l{{"name", object}, {"class", label}};
+  f.gauge("canigo_waiting", "Requests that wait.", l, number(c.waiting));
+  f.counter("canigo_granted_total", "Requests that were granted.", l, number(c.granted));
+  f.histogram("canigo_wait_seconds", "How long the granted requests waited.", l, c.wait);
+}
+
+void show_queue(families& f, const std::string& object, const queue_stats& s) {
+  show_ends(f, "canigo_requests_total", "Requests by how they ended.", object,
+            {{"granted", s.granted},
+             {"cancelled", s.cancelled},
+             {"timed_out", s.timed_out},
+             {"evicted", s.evicted},
+             {"rejected", s.rejected},
+             {"stopped", s.stopped}});
+  class_stats others;
+  for (std::size_t i = 0; i < s.classes.size(); ++i) {
+    const class_stats& c = s.classes[i];
+    if (i < most_classes - 1 || s.classes.size() <= most_classes) {
+      show_class(f, object, std::to_string(i), c);
+    } else {
+      others.waiting += c.waiting;
+      others.granted += c.granted;
+      others.wait.merge(c.wait);
+    }
+  }
+  if (s.classes.size() > most_classes) show_class(f, object, "other", others);
+}
+
+void show_tokens(families& f, const std::string& object, std::size_t rate, std::int64_t tokens) {
+  f.gauge("canigo_tokens", "Tokens to be had now; below 0: charged beyond what was there.",
+          {{"name", object}, {"rate", std::to_string(rate)}}, static_cast<double>(tokens));
+}
+
+void show_places(families& f, const std::string& object, std::uint64_t held, std::uint64_t capacity) {
+  f.gauge("canigo_permits_held", "Permits that are out.", {{"name", object}}, number(held));
+  if (capacity != unlimited) {
+    f.gauge("canigo_permits_capacity", "Permits that there are.", {{"name", object}}, number(capacity));
+  }
+}
+
+void show_task_name(families& f, const std::string& pool, const name_stats& n) {
+  const labels l{{"name", pool}, {"task", n.name}};
+  for (const auto& [outcome, count] : {std::pair{"succeeded", n.succeeded}, std::pair{"failed", n.failed}}) {
+    f.counter("canigo_pool_attempts_total", "Attempts by the task's name and how they ended.",
+              {{"name", pool}, {"task", n.name}, {"outcome", outcome}}, number(count));
+  }
+  f.histogram("canigo_pool_wait_seconds", "How long attempts waited in the queue, by the task's name.", l, n.waited);
+  f.histogram("canigo_pool_run_seconds", "How long attempts ran, by the task's name.", l, n.ran);
+}
+
+void show_task_names(families& f, const std::string& pool, const std::vector<name_stats>& names) {
+  const std::size_t shown = std::min(names.size(), most_task_names);
+  for (std::size_t i = 0; i < shown; ++i) show_task_name(f, pool, names[i]);
+  if (shown == names.size()) return;
+  name_stats others;
+  others.name = "other";
+  for (std::size_t i = shown; i < names.size(); ++i) {
+    others.succeeded += names[i].succeeded;
+    others.failed += names[i].failed;
+    others.waited.merge(names[i].waited);
+    others.ran.merge(names[i].ran);
+  }
+  show_task_name(f, pool, others);
+}
+
+void show_pool(families& f, const std::string& pool, const pool_stats& s) {
+  for (const auto& [state, count] :
+       {std::pair{"working", s.working}, std::pair{"sleeping", s.sleeping}, std::pair{"repairing", s.repairing}}) {
+    f.gauge("canigo_pool_workers", "Workers by what they do.", {{"name", pool}, {"state", state}}, number(count));
+  }
+  for (const auto& [state, count] :
+       {std::pair{"queued", s.queued}, std::pair{"delayed", s.delayed}, std::pair{"held_back", s.held_back}}) {
+    f.gauge("canigo_pool_tasks", "Tasks that do not run yet.", {{"name", pool}, {"state", state}}, number(count));
+  }
+  const labels l{{"name", pool}};
+  f.gauge("canigo_pool_oldest_wait_seconds", "How long the task that is queued longest has been.", l,
+          seconds(s.oldest_wait));
+  f.gauge("canigo_pool_resources", "Resources that workers own.", l, number(s.resources));
+  f.gauge("canigo_pool_overdue", "Operations that still run although their time is up.", l, number(s.overdue.size()));
+  f.counter("canigo_pool_submitted_total", "Tasks taken on.", l, number(s.submitted));
+  f.counter("canigo_pool_rejected_total", "Tasks refused: the queue was full, or the pool stopped.", l,
+            number(s.rejected));
+  f.counter("canigo_pool_evicted_total", "Failed tasks that made room for others.", l, number(s.evicted));
+  f.counter("canigo_pool_retries_total", "Attempts after the first.", l, number(s.retries));
+  f.counter("canigo_pool_restarts_total", "Workers that were given another resource.", l, number(s.restarts));
+  f.counter("canigo_pool_overdue_total", "Tasks whose caller was told before the operation had ended.", l,
+            number(s.overdue_total));
+  show_ends(f, "canigo_pool_processed_total", "Tasks by how they ended.", pool,
+            {{"succeeded", s.succeeded},
+             {"failed", s.failed},
+             {"cancelled", s.cancelled},
+             {"timed_out", s.timed_out},
+             {"stopped", s.stopped}});
+  show_task_names(f, pool, s.names);
+}
+
+}  // namespace
+
+/// What is shown. Its lock is held while stats are read, so that an object can't go meanwhile; that takes far longer
+/// than detail::mutex is made for.
+class exporter::objects : public prometheus::Collectable {
+ public:
+  using reader = std::function<void(families&, const std::string&)>;
+
+  void add(const std::string& name, reader read) {
+    if (name.empty()) detail::throw_invalid("exporter.add: name", "empty", "a name of its own");
+    const std::lock_guard lock{mutex_};
+    if (readers_.size() >= most_objects) {
+      detail::throw_invalid("exporter.add: objects", readers_.size() + 1, "up to 1024");
+    }
+    if (!readers_.emplace(name, std::move(read)).second) {
+      detail::throw_invalid("exporter.add: name", name, "a name that is not taken");
+    }
+  }
+
+  void remove(const std::string& name) noexcept {
+    const std::lock_guard lock{mutex_};
+    readers_.erase(name);
+  }
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    families f;
+    const std::lock_guard lock{mutex_};
+    for (const auto& [name, read] : readers_) read(f, name);
+    return f.take();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, reader> readers_;
+};
+
+struct exporter::registration::state {
+  state(std::shared_ptr<objects> o, const std::string& n, objects::reader read) : shown_in{std::move(o)}, name{n} {
+    shown_in->add(name, std::move(read));
+  }
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+  ~state() { shown_in->remove(name); }
+
+  std::shared_ptr<objects> shown_in;
+  std::string name;
+};
+
+exporter::registration::registration(std::unique_ptr<state> s) noexcept : state_{std::move(s)} {}
+exporter::registration::registration(registration&&) noexcept = default;
+exporter::registration::~registration() = default;
+exporter::registration& exporter::registration::operator=(registration&&) noexcept = default;
+
+exporter::exporter() : objects_{std::make_shared<objects>()} {}
+exporter::~exporter() = default;
+
+exporter::registration exporter::add(const std::string& name, const scheduler& object) {
+  return registration{std::make_unique<registration::state>(objects_, name, [&](families& f, const std::string& n) {
+    const scheduler_stats s = object.stats();
+    show_queue(f, n, s);
+    show_tokens(f, n, 0, s.tokens);
+  })};
+}
+
+exporter::registration exporter::add(const std::string& name, const semaphore& object) {
+  return registration{std::make_unique<registration::state>(objects_, name, [&](families& f, const std::string& n) {
+    const semaphore_stats s = object.stats();
+    show_queue(f, n, s);
+    show_places(f, n, s.held, s.capacity);
+  })};
+}
+
+exporter::registration exporter::add(const std::string& name, const limiter& object) {
+  return registration{std::make_unique<registration::state>(objects_, name, [&](families& f, const std::string& n) {
+    const limiter_stats s = object.stats();
+    show_queue(f, n, s);
+    for (std::size_t i = 0; i < s.tokens.size(); ++i) show_tokens(f, n, i, s.tokens[i]);
+    show_places(f, n, s.held, s.concurrency);
+  })};
+}
+
+exporter::registration exporter::add_pool(const std::string& name, std::function<pool_stats()> read) {
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [r = std::move(read)](families& f, const std::string& n) { show_pool(f, n, r()); })};
+}
+
+std::string exporter::text() const { return prometheus::TextSerializer{}.Serialize(objects_->Collect()); }
+
+std::shared_ptr<prometheus::Collectable> exporter::collectable() const { return objects_; }
+
+}  // namespace canigo::metrics

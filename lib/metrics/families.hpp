@@ -1,0 +1,34 @@
+#pragma once
+
+#include "canigo/histogram.hpp"
+
+#include <prometheus/metric_family.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace canigo::metrics {
+
+/// Metric families in the making: one entry per series, gathered by name.
+class families {
+ public:
+  using labels = std::vector<prometheus::ClientMetric::Label>;
+
+  /// `name` and `help` are literals: one family each.
+  void counter(const char* name, const char* help, labels l, double value);
+  void gauge(const char* name, const char* help, labels l, double value);
+  void histogram(const char* name, const char* help, labels l, const wait_histogram& h);
+
+  std::vector<prometheus::MetricFamily> take();
+
+ private:
+  prometheus::ClientMetric& series(const char* name, const char* help, prometheus::MetricType type, labels l);
+
+  std::map<std::string, prometheus::MetricFamily> families_;
+};
+
+}  // namespace canigo::metrics
