@@ -1,5 +1,5 @@
-// What a permit costs: free (B5), handed from one coroutine to the next (B6), and with two threads (B6b). Beside each, what
-// bare Asio or the machine need for the least part of it.
+// What a permit costs: free (B5), handed from one coroutine to the next (B6), and with two threads (B6b). Beside each,
+// what bare Asio or the machine need for the least part of it.
 
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
@@ -12,6 +12,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
+
 #include <atomic>
 #include <thread>
 
@@ -92,13 +93,33 @@ void free_permits() {
       .run(repetitions);
 
   bench::match{"B5t", "try_acquire and release, free"}
-      .add("semaphore.try_acquire", [&] { return bench::measure(many, [&] { for (auto i = many; i > 0; --i) s.try_acquire(); }); })
-      .add("floor: two atomic steps", [&] { return bench::measure(many, [&] { for (auto i = many; i > 0; --i) take_and_give(count); }); })
+      .add("semaphore.try_acquire",
+           [&] {
+             return bench::measure(many, [&] {
+               for (auto i = many; i > 0; --i) s.try_acquire();
+             });
+           })
+      .add("floor: two atomic steps",
+           [&] {
+             return bench::measure(many, [&] {
+               for (auto i = many; i > 0; --i) take_and_give(count);
+             });
+           })
       .run(repetitions);
 
   bench::match{"B5u", "try_acquire and release by two threads"}
-      .add("semaphore.try_acquire", [&] { return in_two_threads(many, [&] { for (auto i = many; i > 0; --i) s.try_acquire(); }); })
-      .add("floor: two atomic steps", [&] { return in_two_threads(many, [&] { for (auto i = many; i > 0; --i) take_and_give(count); }); })
+      .add("semaphore.try_acquire",
+           [&] {
+             return in_two_threads(many, [&] {
+               for (auto i = many; i > 0; --i) s.try_acquire();
+             });
+           })
+      .add("floor: two atomic steps",
+           [&] {
+             return in_two_threads(many, [&] {
+               for (auto i = many; i > 0; --i) take_and_give(count);
+             });
+           })
       .run(repetitions);
 }
 
@@ -107,14 +128,15 @@ bench::sample contended(std::uint64_t permits, int threads) {
   net::io_context io{threads};
   semaphore s{io, {.permits = permits}};
   for (int c = 0; c < contenders; ++c) {
-    net::co_spawn(io,
-                  [&]() -> net::awaitable<void> {
-                    for (auto i = rounds; i > 0; --i) {
-                      const permit p = co_await s.acquire();
-                      co_await net::post(net::use_awaitable);
-                    }
-                  },
-                  net::detached);
+    net::co_spawn(
+        io,
+        [&]() -> net::awaitable<void> {
+          for (auto i = rounds; i > 0; --i) {
+            const permit p = co_await s.acquire();
+            co_await net::post(net::use_awaitable);
+          }
+        },
+        net::detached);
   }
   return bench::measure(contenders * rounds, [&] {
     std::thread other{[&] {
@@ -131,12 +153,13 @@ bench::sample posting(int coroutines, int posts, int threads) {
   const net::steady_timer the_loop_has_a_reactor{io};
   const std::int64_t each = contenders * rounds / coroutines;
   for (int c = 0; c < coroutines; ++c) {
-    net::co_spawn(io,
-                  [=]() -> net::awaitable<void> {
-                    const auto executor = co_await net::this_coro::executor;
-                    for (auto i = each * posts; i > 0; --i) co_await net::post(executor, net::use_awaitable);
-                  },
-                  net::detached);
+    net::co_spawn(
+        io,
+        [=]() -> net::awaitable<void> {
+          const auto executor = co_await net::this_coro::executor;
+          for (auto i = each * posts; i > 0; --i) co_await net::post(executor, net::use_awaitable);
+        },
+        net::detached);
   }
   return bench::measure(each * coroutines, [&] {
     std::thread other{[&] {

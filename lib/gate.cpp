@@ -16,9 +16,7 @@ permit gate::enter() {
   throw std::system_error{make_error_code(errc::stopped)};
 }
 
-std::optional<permit> gate::try_enter() noexcept {
-  return detail::occupy_place(*admission_);
-}
+std::optional<permit> gate::try_enter() noexcept { return detail::occupy_place(*admission_); }
 
 net::awaitable<void> gate::close() {
   shut();

@@ -67,9 +67,8 @@ net::awaitable<permit> limiter::acquire(request r) { return detail::wait_for<det
 std::optional<permit> limiter::try_acquire(request r) { return detail::try_permit(*admission_, r); }
 
 void limiter::set_rate(std::size_t index, const canigo::rate& r) {
-  admission_->change_supplies([&](detail::supplies& s, time_point now) {
-    bucket_at(s, index, "limiter.set_rate: index").set_rate(now, r);
-  });
+  admission_->change_supplies(
+      [&](detail::supplies& s, time_point now) { bucket_at(s, index, "limiter.set_rate: index").set_rate(now, r); });
 }
 
 void limiter::set_burst(std::size_t index, std::uint64_t burst) {
@@ -88,11 +87,12 @@ void limiter::pause_until(time_point t) { admission_->pause_until(t); }
 void limiter::resume() { admission_->resume(); }
 
 wait_reason limiter::why_waiting() const {
-  return admission_->look([](const detail::supplies& s, const detail::wait_node* head, time_point paused, time_point now) {
-    if (head == nullptr) return wait_reason{};
-    if (now < paused) return wait_reason{.binds = wait_reason::limit::paused, .until = paused};
-    return reason(s, head->tokens, now);
-  });
+  return admission_->look(
+      [](const detail::supplies& s, const detail::wait_node* head, time_point paused, time_point now) {
+        if (head == nullptr) return wait_reason{};
+        if (now < paused) return wait_reason{.binds = wait_reason::limit::paused, .until = paused};
+        return reason(s, head->tokens, now);
+      });
 }
 
 duration limiter::estimate(request r) const { return admission_->estimate(r); }

@@ -4,6 +4,7 @@
 #include "limits_run.hpp"
 
 #include <asio/post.hpp>
+
 #include <atomic>
 #include <memory>
 #include <thread>

@@ -6,6 +6,7 @@
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
 #include <asio/use_future.hpp>
+
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -34,15 +35,17 @@ TEST_CASE("limiter options out of range are named with value and range", "[limit
   net::io_context io;
   const auto making = [&](const limiter_options& o) { return refusal_of([&] { limiter{io, o}; }); };
   CHECK(making({}).find("limiter_options.rates.size() is 0; allowed: 1 to 16, or 0 with a concurrency") == 0);
-  CHECK(making({.rates = std::vector<rate_limit>(17, rate_limit{rate::per_second(1)})}).find("limiter_options.rates.size() is 17") ==
-        0);
+  CHECK(making({.rates = std::vector<rate_limit>(17, rate_limit{rate::per_second(1)})})
+            .find("limiter_options.rates.size() is 17") == 0);
   CHECK(making({.concurrency = 0}).find("limiter_options.concurrency is 0; allowed: 1 or more") == 0);
   CHECK_FALSE(making({.rates = {{rate::per_second(1), 0}}}).empty());
   CHECK_FALSE(making({.rates = {{rate::per_second(1), 1, 2}}}).empty());
   CHECK(making({.rates = {{rate::per_second(1)}}, .priorities = 0}).find("limiter_options.priorities is 0") == 0);
   CHECK(making({.concurrency = 1}).empty());
   limiter l{io, {.rates = {{rate::per_second(1)}}}};
-  CHECK(refusal_of([&] { l.set_rate(1, rate::per_second(2)); }).find("limiter.set_rate: index is 1; allowed: less than 1") == 0);
+  CHECK(refusal_of([&] {
+          l.set_rate(1, rate::per_second(2));
+        }).find("limiter.set_rate: index is 1; allowed: less than 1") == 0);
   CHECK(refusal_of([&] { l.set_burst(2, 1); }).find("limiter.set_burst: index is 2") == 0);
   CHECK_FALSE(refusal_of([&] { l.set_burst(0, 0); }).empty());
   CHECK(refusal_of([&] { l.set_concurrency(0); }).find("limiter.set_concurrency: concurrency is 0") == 0);
@@ -181,7 +184,8 @@ TEST_CASE("each limit can be changed for those who wait, at once", "[limiter]") 
   run.time.run_for(1ms);
   l.set_rate(0, rate::per_second(100));
   run.time.run_for(10ms);
-  CHECK(run.log == log_lines{"a@10"});  // a hundredth of a second less what an hour's rate brought in one ms: nothing it had
+  CHECK(run.log ==
+        log_lines{"a@10"});  // a hundredth of a second less what an hour's rate brought in one ms: nothing it had
   l.set_concurrency(unlimited);
   run.time.run_for(20ms);
   CHECK(run.log.size() == 3);
@@ -272,7 +276,8 @@ TEST_CASE("a permit may outlive its limiter, and still be settled", "[limiter]")
 
 TEST_CASE("a long saturation keeps every limit, with the rates of three apis", "[limiter]") {
   limits_run run;
-  limiter l{run.io, {.rates = {{rate::per_second(10), 10}, {rate::per_minute(300), 30}}, .concurrency = 16, .priorities = 3}};
+  limiter l{run.io,
+            {.rates = {{rate::per_second(10), 10}, {rate::per_minute(300), 30}}, .concurrency = 16, .priorities = 3}};
   std::vector<duration> granted;
   int inside = 0;
   for (int i = 0; i < 40; ++i) {

@@ -1,5 +1,5 @@
-// What semaphore, limiter and gate need of the heap: nothing in steady state, and no allocation whose failure loses a permit or
-// a caller. Replaces operator new and aligned_alloc, so it is a program of its own.
+// What semaphore, limiter and gate need of the heap: nothing in steady state, and no allocation whose failure loses a
+// permit or a caller. Replaces operator new and aligned_alloc, so it is a program of its own.
 
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
@@ -10,6 +10,7 @@
 #include "limits_run.hpp"
 
 #include <asio/use_future.hpp>
+
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +26,9 @@ std::atomic<std::int64_t> allocations{0};
 std::atomic<std::int64_t> fails_at{-1};
 
 /// Counts one, and says whether it is to fail.
-bool fails() noexcept { return allocations.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed); }
+bool fails() noexcept {
+  return allocations.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed);
+}
 
 /// The allocations from here on.
 class counted {
@@ -195,7 +198,8 @@ TEST_CASE("no allocation whose failure loses a permit: callbacks", "[memory]") {
 }
 
 TEST_CASE("no allocation whose failure loses a permit: coroutines, cancelled and stopped", "[memory]") {
-  // A strand of Asio's that fails to allocate may keep what it was handed for ever. Nothing must be lost when the context goes.
+  // A strand of Asio's that fails to allocate may keep what it was handed for ever. Nothing must be lost when the
+  // context goes.
   const bool on_strands = GENERATE(false, true);
   for_every_allocation([&](std::int64_t k) {
     auto context = std::make_unique<limits_run>();
@@ -216,7 +220,8 @@ TEST_CASE("no allocation whose failure loses a permit: coroutines, cancelled and
       }
     };
     for (int i = 0; i < 2; ++i) {
-      net::co_spawn(on_strands ? net::any_io_executor{net::make_strand(run.io)} : run.io.get_executor(), visitor, net::detached);
+      net::co_spawn(on_strands ? net::any_io_executor{net::make_strand(run.io)} : run.io.get_executor(), visitor,
+                    net::detached);
     }
     run.go(visitor, signal, ended);
     run.time.poll();

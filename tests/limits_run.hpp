@@ -12,6 +12,7 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
+
 #include <exception>
 #include <string>
 #include <system_error>
@@ -34,9 +35,9 @@ struct limits_run {
   /// Starts a coroutine that can be cancelled, and notes in `ended` how it ended.
   template <class Main>
   void go(Main main, canigo::net::cancellation_signal& signal, std::error_code& ended) {
-    canigo::net::co_spawn(io, std::move(main), canigo::net::bind_cancellation_slot(signal.slot(), [&ended](std::exception_ptr e) {
-                            ended = code_of(e);
-                          }));
+    canigo::net::co_spawn(
+        io, std::move(main),
+        canigo::net::bind_cancellation_slot(signal.slot(), [&ended](std::exception_ptr e) { ended = code_of(e); }));
   }
 
   long ms() const { return static_cast<long>(time.elapsed() / std::chrono::milliseconds{1}); }

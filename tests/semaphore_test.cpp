@@ -9,6 +9,7 @@
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
 #include <asio/use_future.hpp>
+
 #include <atomic>
 #include <functional>
 #include <list>
@@ -160,7 +161,8 @@ TEST_CASE("a cancelled waiter takes no permit, and who waits behind goes in the 
   permit three = s.try_acquire({.tokens = 3}).value();
   net::cancellation_signal signal;
   std::error_code ended;
-  const auto type = GENERATE(net::cancellation_type::terminal, net::cancellation_type::partial, net::cancellation_type::total);
+  const auto type =
+      GENERATE(net::cancellation_type::terminal, net::cancellation_type::partial, net::cancellation_type::total);
   run.go(
       [&]() -> net::awaitable<void> {
         co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
@@ -259,8 +261,8 @@ TEST_CASE("one that has become too heavy learns that when it is first", "[semaph
 TEST_CASE("a full queue refuses, or makes room as it was told", "[semaphore]") {
   limits_run run;
   const auto full = [&](overflow o) {
-    auto s = std::make_unique<semaphore>(run.io,
-                                         semaphore_options{.permits = 1, .priorities = 3, .queue_limit = 2, .on_overflow = o});
+    auto s = std::make_unique<semaphore>(
+        run.io, semaphore_options{.permits = 1, .priorities = 3, .queue_limit = 2, .on_overflow = o});
     auto p = std::make_shared<permit>(s->try_acquire().value());
     run.go(visitor(run, *s, "old", {.priority = 1}, 0s));
     run.go(visitor(run, *s, "young", {.priority = 2}, 0s));
@@ -472,8 +474,8 @@ TEST_CASE("a permit that is in delivery when all goes is given back", "[semaphor
   auto run = std::make_unique<limits_run>();
   auto s = std::make_unique<semaphore>(run->io, semaphore_options{.permits = 1});
   permit p = s->try_acquire().value();
-  s->async_acquire(
-      {}, net::bind_executor(net::make_strand(run->io), [](std::error_code, permit) { FAIL("called after its context"); }));
+  s->async_acquire({}, net::bind_executor(net::make_strand(run->io),
+                                          [](std::error_code, permit) { FAIL("called after its context"); }));
   s->async_acquire({}, [](std::error_code, permit) { FAIL("called after its context"); });
   run->time.poll();
   p.release();
@@ -492,11 +494,11 @@ TEST_CASE("handlers are called on their own executor, and never from inside", "[
   net::strand<net::io_context::executor_type> strand{run.io.get_executor()};
   bool called = false;
   s.async_acquire({}, net::bind_executor(strand, [&](std::error_code ec, permit p) {
-    CHECK_FALSE(ec);
-    CHECK(p.held() == 1);
-    CHECK(strand.running_in_this_thread());
-    called = true;
-  }));
+                    CHECK_FALSE(ec);
+                    CHECK(p.held() == 1);
+                    CHECK(strand.running_in_this_thread());
+                    called = true;
+                  }));
   CHECK_FALSE(called);
   run.time.poll();
   CHECK(called);
@@ -606,9 +608,10 @@ TEST_CASE("the counts add up at every step of a random life", "[semaphore]") {
   std::size_t started = 0;
   for (int step = 0; step < steps; ++step) {
     if (any(4) != 0) {
-      const request r{.priority = static_cast<int>(any(3)),
-                      .tokens = 1 + any(4),
-                      .deadline = any(3) == 0 ? run.time.now() + std::chrono::milliseconds{any(30)} : time_point::max()};
+      const request r{
+          .priority = static_cast<int>(any(3)),
+          .tokens = 1 + any(4),
+          .deadline = any(3) == 0 ? run.time.now() + std::chrono::milliseconds{any(30)} : time_point::max()};
       const duration hold = std::chrono::milliseconds{any(20)};
       run.go(
           [&, r, hold]() -> net::awaitable<void> {

@@ -8,6 +8,7 @@
 
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
+
 #include <atomic>
 #include <memory>
 #include <random>
@@ -241,7 +242,8 @@ TEST_CASE("P18: a batch of 5 whose parent is cancelled after 1 is an error, with
               throw;
             }
           };
-          // The group takes the coroutine, the coroutine does not take the lambda: it is called from a frame that stays.
+          // The group takes the coroutine, the coroutine does not take the lambda: it is called from a frame that
+          // stays.
           group.spawn([](auto f) -> net::awaitable<void> { co_await f(); }(job));
         }
         if (collect) {

@@ -14,7 +14,8 @@
 
 namespace canigo {
 
-/// Counts work in flight, and closes: who is inside may finish, nobody else comes in, and the closer learns when all have left.
+/// Counts work in flight, and closes: who is inside may finish, nobody else comes in, and the closer learns when all
+/// have left.
 ///
 ///     canigo::permit inside = gate.enter();   // in each operation
 ///     co_await gate.close();                  // at the end
@@ -37,7 +38,8 @@ class gate {
   /// The same without an exception: empty once the gate is closing.
   std::optional<permit> try_enter() noexcept;
 
-  /// Lets nobody in from the call on; the awaitable waits until all have left. Can be called again, and from several places.
+  /// Lets nobody in from the call on; the awaitable waits until all have left. Can be called again, and from several
+  /// places.
   ///
   /// Errors: errc::stopped if the gate is destroyed meanwhile.
   /// Cancellation: terminal, partial, total. Ends the wait; the gate stays closed.
@@ -48,8 +50,8 @@ class gate {
   template <net::completion_token_for<void(std::error_code)> Token>
   auto async_close(Token&& token) {
     shut();
-    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_}, token,
-                                                             request{});
+    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_},
+                                                             token, request{});
   }
 
   /// How many are inside.

@@ -32,12 +32,12 @@ struct rate_limit {
 inline constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 struct limiter_options {
-  std::vector<rate_limit> rates = {};       ///< all must admit; up to 16, or none if there is a cap on concurrency
-  std::uint64_t concurrency = unlimited;    ///< most permits out at once, whatever they weigh; 1 or more
-  int priorities = 1;                       ///< classes 0 (first) … priorities-1; 1 to 1024
-  std::size_t queue_limit = 100'000;        ///< most waiters, of all classes together; 1 or more
+  std::vector<rate_limit> rates = {};     ///< all must admit; up to 16, or none if there is a cap on concurrency
+  std::uint64_t concurrency = unlimited;  ///< most permits out at once, whatever they weigh; 1 or more
+  int priorities = 1;                     ///< classes 0 (first) … priorities-1; 1 to 1024
+  std::size_t queue_limit = 100'000;      ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;
-  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; max: never
+  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
 };
 
 struct limiter_stats : queue_stats {
@@ -91,8 +91,8 @@ class limiter {
   /// handler's associated allocator; without memory the handler gets errc::not_enough_memory.
   template <net::completion_token_for<void(std::error_code, permit)> Token>
   auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code, permit)>(detail::start_waiting<detail::permit_waiter>{admission_},
-                                                                     token, r);
+    return net::async_initiate<Token, void(std::error_code, permit)>(
+        detail::start_waiting<detail::permit_waiter>{admission_}, token, r);
   }
 
   /// Goes if all limits allow it and nobody waits; never waits.
@@ -103,7 +103,8 @@ class limiter {
 
   /// Changes a limit for everybody who waits, at once. The level of a rate stays, up to the new burst.
   ///
-  /// Errors: errc::invalid_argument for an index that is not one, and for a value out of range; nothing has changed then.
+  /// Errors: errc::invalid_argument for an index that is not one, and for a value out of range; nothing has changed
+  /// then.
   void set_rate(std::size_t index, const canigo::rate& r);
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
@@ -116,7 +117,8 @@ class limiter {
   /// Which limit binds, and when it lets the first in the queue go.
   wait_reason why_waiting() const;
 
-  /// A lower bound on the wait of `r` if it came now: what the rates and a pause say; permits may come back at any moment.
+  /// A lower bound on the wait of `r` if it came now: what the rates and a pause say; permits may come back at any
+  /// moment.
   duration estimate(request r) const;
 
   /// Allocates.

@@ -12,8 +12,8 @@ class permit_waiter;
 
 /// Leave to go on, for as long as it is held: what semaphore, limiter and gate hand out. Dropping it gives it back.
 ///
-/// May outlive the object it is from and the execution context, and may be dropped on any thread, except while the context
-/// is being destroyed on another one and somebody waits for the permit.
+/// May outlive the object it is from and the execution context, and may be dropped on any thread, except while the
+/// context is being destroyed on another one and somebody waits for the permit.
 ///
 /// Threads: one at a time. Allocates: never.
 class [[nodiscard]] permit {
@@ -40,12 +40,14 @@ class [[nodiscard]] permit {
   /// Errors: errc::invalid_argument unless 1 <= places <= held().
   permit split(std::uint64_t places);
 
-  /// How many places it stands for: the weight of a semaphore's permit, 1 for others; 0 once released, split or moved away.
+  /// How many places it stands for: the weight of a semaphore's permit, 1 for others; 0 once released, split or moved
+  /// away.
   std::uint64_t held() const noexcept { return places_; }
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
-  /// Says how many tokens were really used, in place of those asked for or settled for last: the limiter's rates are charged
-  /// the difference, a debt if need be, or get it back, up to their bursts. In a semaphore or gate nothing changes.
+  /// Says how many tokens were really used, in place of those asked for or settled for last: the limiter's rates are
+  /// charged the difference, a debt if need be, or get it back, up to their bursts. In a semaphore or gate nothing
+  /// changes.
   ///
   /// Only while held.
   void settle(std::uint64_t used) noexcept;

@@ -20,11 +20,11 @@
 namespace canigo {
 
 struct semaphore_options {
-  std::uint64_t permits = 1;                ///< most that are out at once, 1 to 2^62
-  int priorities = 1;                       ///< classes 0 (first) … priorities-1; 1 to 1024
-  std::size_t queue_limit = 100'000;        ///< most waiters, of all classes together; 1 or more
+  std::uint64_t permits = 1;          ///< most that are out at once, 1 to 2^62
+  int priorities = 1;                 ///< classes 0 (first) … priorities-1; 1 to 1024
+  std::size_t queue_limit = 100'000;  ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;
-  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; max: never
+  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
 };
 
 struct semaphore_stats : queue_stats {
@@ -34,19 +34,19 @@ struct semaphore_stats : queue_stats {
 
 /// Lets so many in at once, the important ones first: `permit p = co_await semaphore.acquire(priority)`.
 ///
-/// `request.tokens` is the weight, the number of permits wanted as one. At no instant are more permits out than there are.
-/// Between classes priority is strict, inside a class the order is that of arrival, and a heavy request is not overtaken by
-/// a lighter one of its class. A permit that is dropped goes to who is first then, in the same instant.
+/// `request.tokens` is the weight, the number of permits wanted as one. At no instant are more permits out than there
+/// are. Between classes priority is strict, inside a class the order is that of arrival, and a heavy request is not
+/// overtaken by a lighter one of its class. A permit that is dropped goes to who is first then, in the same instant.
 ///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
-/// errc::timed_out when the deadline passes, errc::deadline_unreachable at once if it has passed, or if a pause lasts longer;
-/// errc::too_large at once if it weighs more than there are permits (where resize() is the reason, when it is first in the
-/// queue); errc::invalid_priority, errc::invalid_argument at once. Nothing is consumed by one that fails.
-/// Cancellation: terminal, partial, total. The place in the queue is lost; no permit is taken, and who waited behind goes
-/// in the same instant if it can.
+/// errc::timed_out when the deadline passes, errc::deadline_unreachable at once if it has passed, or if a pause lasts
+/// longer; errc::too_large at once if it weighs more than there are permits (where resize() is the reason, when it is
+/// first in the queue); errc::invalid_priority, errc::invalid_argument at once. Nothing is consumed by one that fails.
+/// Cancellation: terminal, partial, total. The place in the queue is lost; no permit is taken, and who waited behind
+/// goes in the same instant if it can.
 /// Threads: any, all members, at once.
-/// Lifetime: destroying it ends every waiter with errc::stopped; permits that are out stay good, and whole. The execution
-/// context may be destroyed first.
+/// Lifetime: destroying it ends every waiter with errc::stopped; permits that are out stay good, and whole. The
+/// execution context may be destroyed first.
 class semaphore {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
@@ -72,8 +72,8 @@ class semaphore {
   /// handler's associated allocator; without memory the handler gets errc::not_enough_memory.
   template <net::completion_token_for<void(std::error_code, permit)> Token>
   auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code, permit)>(detail::start_waiting<detail::permit_waiter>{admission_},
-                                                                     token, r);
+    return net::async_initiate<Token, void(std::error_code, permit)>(
+        detail::start_waiting<detail::permit_waiter>{admission_}, token, r);
   }
 
   /// Takes the permits if they are there and nobody waits; never waits.

@@ -24,7 +24,8 @@ class task_result {
   /// Whether it has ended, however.
   bool ready() const noexcept { return child_->has_ended(); }
 
-  /// The value, or the exception that it ended with. Throws std::system_error, errc::invalid_argument, if it has not ended.
+  /// The value, or the exception that it ended with. Throws std::system_error, errc::invalid_argument, if it has not
+  /// ended.
   ///
   /// After join() or wait_all() of its group; before, where ready() says so.
   std::add_lvalue_reference_t<T> get() const {
@@ -46,14 +47,15 @@ class task_result {
 ///     co_await group.join();
 ///     use(a.get());
 ///
-/// Each child runs on a strand of its own (on the group's executor, if that is a strand), so cancelling is safe where several
-/// threads run the context. Nothing is cancelled because a child failed until somebody is in join().
+/// Each child runs on a strand of its own (on the group's executor, if that is a strand), so cancelling is safe where
+/// several threads run the context. Nothing is cancelled because a child failed until somebody is in join().
 ///
 /// Threads: any, all members; one coroutine at a time waits in join() or wait_all().
-/// Lifetime: destroying it cancels the children and waits for none of them: they go on until they have heeded that, so they
-/// must own, or outlive, what they use. Who is in join() then gets errc::stopped. So join. Where the parent itself is cancelled
-/// while it awaits something other than the group, its next co_await throws before a join could begin; catch that, call
-/// co_await net::this_coro::reset_cancellation_state(), and join. The execution context may be destroyed first.
+/// Lifetime: destroying it cancels the children and waits for none of them: they go on until they have heeded that, so
+/// they must own, or outlive, what they use. Who is in join() then gets errc::stopped. So join. Where the parent itself
+/// is cancelled while it awaits something other than the group, its next co_await throws before a join could begin;
+/// catch that, call co_await net::this_coro::reset_cancellation_state(), and join. The execution context may be
+/// destroyed first.
 class task_group {
  public:
   explicit task_group(const net::any_io_executor& executor);
@@ -83,12 +85,14 @@ class task_group {
   /// Cancellation: terminal, partial, total. Cancels the children, and still waits for all of them.
   net::awaitable<void> join() { return detail::task_group_core::join(core_); }
 
-  /// Waits until all have ended, whether they fail or not. The failures, in the order in which they happened; empty if none.
+  /// Waits until all have ended, whether they fail or not. The failures, in the order in which they happened; empty if
+  /// none.
   ///
   /// Errors: errc::stopped if the group is destroyed. Cancellation and afterwards: as join().
   net::awaitable<std::vector<std::exception_ptr>> wait_all() { return detail::task_group_core::wait_all(core_); }
 
-  /// Asks all children to end (terminal), and those still to be spawned before the next join() or wait_all() is through.
+  /// Asks all children to end (terminal), and those still to be spawned before the next join() or wait_all() is
+  /// through.
   void cancel() noexcept { core_->cancel(); }
 
   /// How many children run.

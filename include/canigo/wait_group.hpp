@@ -12,7 +12,8 @@
 
 namespace canigo {
 
-/// Go's sync.WaitGroup: a count that can be waited for to be zero. Where the work is a scope, gate and task_group are safer.
+/// Go's sync.WaitGroup: a count that can be waited for to be zero. Where the work is a scope, gate and task_group are
+/// safer.
 ///
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends everybody who waits with errc::stopped. The execution context may be destroyed first.
@@ -40,8 +41,8 @@ class wait_group {
   /// The same for any completion token; signature void(std::error_code). Always completes by a post.
   template <net::completion_token_for<void(std::error_code)> Token>
   auto async_wait(Token&& token) {
-    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_}, token,
-                                                             request{});
+    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_},
+                                                             token, request{});
   }
 
  private:

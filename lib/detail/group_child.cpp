@@ -25,7 +25,7 @@ void group_child::rethrow() const {
   if (error_) std::rethrow_exception(error_);
 }
 
-// ---- a child that runs -----------------------------------------------------------------------------------------------
+// ---- a child that runs ----------------------------------------------------------------------------------------------
 
 task_group_core::running::running(std::shared_ptr<task_group_core> core, std::shared_ptr<group_child> c)
     : core_{std::move(core)}, child_{std::move(c)}, inside_{occupy_place(*core_->idle_).value()} {
@@ -38,12 +38,13 @@ task_group_core::running::~running() {
 
 void task_group_core::running::operator()(const std::exception_ptr& error) noexcept {
   core_->ended(child_, error);
-  // The last one lets the joiner go, and with it everything that the children may use: nothing of ours comes after that.
+  // The last one lets the joiner go, and with it everything that the children may use: nothing of ours comes after
+  // that.
   child_.reset();
   inside_.release();
 }
 
-// ---- the group -------------------------------------------------------------------------------------------------------
+// ---- the group ------------------------------------------------------------------------------------------------------
 
 task_group_core::task_group_core(const net::any_io_executor& executor)
     : deadline{[](deadline& d, due why) noexcept {
@@ -135,12 +136,13 @@ void task_group_core::detach() noexcept {
   idle_->stop();
 }
 
-// ---- waiting for all -------------------------------------------------------------------------------------------------
+// ---- waiting for all ------------------------------------------------------------------------------------------------
 
 /// Waits for the children. A cancellation does not end the wait: it is passed on to the children, which do.
 class task_group_core::joiner : public plain_waiter {
  public:
-  explicit joiner(task_group_core& core, bool at_home) noexcept : plain_waiter{*core.idle_, at_home, false}, core_{&core} {}
+  explicit joiner(task_group_core& core, bool at_home) noexcept
+      : plain_waiter{*core.idle_, at_home, false}, core_{&core} {}
   void request_cancel() noexcept { core_->cancel(); }
 
  private:
@@ -158,7 +160,8 @@ net::awaitable<void> task_group_core::wait_until_idle() {
 }
 
 /// Waits even where the calling coroutine is cancelled already. What the wait itself ended with.
-net::awaitable<std::exception_ptr> task_group_core::wait_uncancelled(std::shared_ptr<task_group_core> self, bool first_ends_all) {
+net::awaitable<std::exception_ptr> task_group_core::wait_uncancelled(std::shared_ptr<task_group_core> self,
+                                                                     bool first_ends_all) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
   const bool throws = co_await net::this_coro::throw_if_cancelled();
   co_await net::this_coro::throw_if_cancelled(false);

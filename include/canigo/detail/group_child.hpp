@@ -91,7 +91,8 @@ class task_group_core : public std::enable_shared_from_this<task_group_core>, pr
  private:
   class joiner;
   net::awaitable<void> wait_until_idle();
-  static net::awaitable<std::exception_ptr> wait_uncancelled(std::shared_ptr<task_group_core> self, bool first_ends_all);
+  static net::awaitable<std::exception_ptr> wait_uncancelled(std::shared_ptr<task_group_core> self,
+                                                             bool first_ends_all);
 
   void add(group_child& c);
   void remove(group_child& c) noexcept;
@@ -108,7 +109,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core>, pr
   std::shared_ptr<group_child> first_failed_;
   group_child* last_failed_ = nullptr;
   bool is_cancelled_ = false;
-  bool first_ends_all_ = false;                    // somebody is in join()
+  bool first_ends_all_ = false;            // somebody is in join()
   std::shared_ptr<task_group_core> self_;  // while a second try to cancel is armed
 };
 
