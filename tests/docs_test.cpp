@@ -2,11 +2,14 @@
 // the examples or in a header.
 #include <canigo/cancel.hpp>
 #include <canigo/cancel_after.hpp>
+#include <canigo/gate.hpp>
 #include <canigo/limiter.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/semaphore.hpp>
+#include <canigo/task_group.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
+#include <canigo/wait_group.hpp>
 
 #include "catch.hpp"
 
@@ -175,6 +178,29 @@ net::awaitable<void> all_of_limiter(net::io_context& io) {
   CHECK(api.stats().tokens.front() == -130);
 }
 
+net::awaitable<void> all_of_groups(net::io_context& io) {
+  auto work = [](int n) -> net::awaitable<int> { co_return n; };
+  // [contract]
+  canigo::task_group group{io};
+  canigo::task_result<int> one = group.spawn(work(1));
+  group.spawn(work(2));
+  co_await group.join();  // the first error cancels the rest, waits for them, and is thrown; wait_all() collects
+  int result = one.get();
+
+  canigo::gate gate{io};
+  canigo::permit inside = gate.enter();  // in each operation, for as long as it lasts
+  inside.release();
+  co_await gate.close();  // nobody comes in any more; waits until all have left
+
+  canigo::wait_group count{io};
+  count.add(2);
+  count.done();
+  count.done();
+  co_await count.wait();
+  // [contract]
+  CHECK(result == 1);
+}
+
 net::awaitable<void> all_of_time(net::ip::tcp::socket socket, canigo::time_point t) {
   auto op = []() -> net::awaitable<int> { co_return 7; };
   std::array<char, 16> bytes{};
@@ -281,6 +307,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_scheduler(io), keep);
   net::co_spawn(io, all_of_semaphore(io), keep);
   net::co_spawn(io, all_of_limiter(io), keep);
+  net::co_spawn(io, all_of_groups(io), keep);
   net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
   net::ip::tcp::socket near{io};
   near.connect(acceptor.local_endpoint());
