@@ -100,16 +100,16 @@ using any_strand = net::strand<net::any_io_executor>;
 
 std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& base, const void* owner) {
   const net::any_io_executor inner = context_executor(base);
-  if (const auto* io = inner.target<net::io_context::executor_type>()) {
+  if (const auto* io = target_of<net::io_context::executor_type>(inner)) {
     return std::make_unique<strand_on<net::io_context::executor_type>>(*io, owner);
   }
   return std::make_unique<strand_on<net::any_io_executor>>(inner, owner);
 }
 
 const void* worker_strand::owner_of(const net::any_io_executor& executor) noexcept {
-  if (const auto* w = executor.target<worker_executor<io_strand>>()) return w->owner();
-  if (const auto* w = executor.target<worker_executor<any_strand>>()) return w->owner();
-  if (const auto* s = executor.target<any_strand>()) {
+  if (const auto* w = target_of<worker_executor<io_strand>>(executor)) return w->owner();
+  if (const auto* w = target_of<worker_executor<any_strand>>(executor)) return w->owner();
+  if (const auto* s = target_of<any_strand>(executor)) {
     const net::any_io_executor inner = s->get_inner_executor();
     return owner_of(inner);
   }
