@@ -1,9 +1,10 @@
 #include "harness.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <fmt/core.h>
 #include <time.h>
 
 namespace {
@@ -55,11 +56,13 @@ void match::run(int repetitions) const {
   double ours = 0;
   for (std::size_t c = 0; c < contestants_.size(); ++c) {
     auto& r = results[c];
-    std::sort(r.begin(), r.end(), [](const sample& a, const sample& b) { return a.ns_per_operation < b.ns_per_operation; });
+    std::sort(r.begin(), r.end(),
+              [](const sample& a, const sample& b) { return a.ns_per_operation < b.ns_per_operation; });
     const sample& median = r[r.size() / 2];
     if (c == 0) ours = median.ns_per_operation;
-    fmt::print("  {:<44} {:>9.1f} ns  ({:.1f} … {:.1f})  {:>6.2f} allocations", contestants_[c].name, median.ns_per_operation,
-               r.front().ns_per_operation, r.back().ns_per_operation, median.allocations_per_operation);
+    fmt::print("  {:<44} {:>9.1f} ns  ({:.1f} … {:.1f})  {:>6.2f} allocations", contestants_[c].name,
+               median.ns_per_operation, r.front().ns_per_operation, r.back().ns_per_operation,
+               median.allocations_per_operation);
     if (c > 0) fmt::print("   ours / this: {:.2f}", ours / median.ns_per_operation);
     fmt::print("\n");
   }

@@ -1,4 +1,5 @@
-// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue, and at what rate tokens can be
+// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue, and at what rate
+// tokens can be
 // handed out (B4). Beside each, what bare Asio or the machine need for the least part of it.
 
 #include "canigo/scheduler.hpp"
@@ -11,8 +12,9 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
-#include <atomic>
 #include <fmt/core.h>
+
+#include <atomic>
 #include <memory>
 #include <thread>
 
@@ -59,9 +61,18 @@ void granted_at_once() {
   std::atomic<std::int64_t> slot{0};
 
   bench::match{"B1", "try_acquire, granted"}
-      .add("scheduler.try_acquire", [&] { return bench::measure(many, [&] { for (auto i = many; i > 0; --i) scheduler.try_acquire(); }); })
+      .add("scheduler.try_acquire",
+           [&] {
+             return bench::measure(many, [&] {
+               for (auto i = many; i > 0; --i) scheduler.try_acquire();
+             });
+           })
       .add("floor: steady_clock and a compare-exchange",
-           [&] { return bench::measure(many, [&] { for (auto i = many; i > 0; --i) take_slot(slot); }); })
+           [&] {
+             return bench::measure(many, [&] {
+               for (auto i = many; i > 0; --i) take_slot(slot);
+             });
+           })
       .run(repetitions);
 
   bench::match{"B2", "co_await acquire, granted"}
@@ -91,9 +102,18 @@ void granted_at_once() {
       .run(repetitions);
 
   bench::match{"B3", "try_acquire by two threads, granted"}
-      .add("scheduler.try_acquire", [&] { return in_two_threads(many, [&] { for (auto i = many; i > 0; --i) scheduler.try_acquire(); }); })
+      .add("scheduler.try_acquire",
+           [&] {
+             return in_two_threads(many, [&] {
+               for (auto i = many; i > 0; --i) scheduler.try_acquire();
+             });
+           })
       .add("floor: steady_clock and a compare-exchange",
-           [&] { return in_two_threads(many, [&] { for (auto i = many; i > 0; --i) take_slot(slot); }); })
+           [&] {
+             return in_two_threads(many, [&] {
+               for (auto i = many; i > 0; --i) take_slot(slot);
+             });
+           })
       .run(repetitions);
 }
 
@@ -147,7 +167,8 @@ reached saturate(std::int64_t per_second, Start start) {
   io.run_for(1s);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   const std::chrono::duration<double> busy = bench::cpu_time() - cpu;
-  return {static_cast<double>(granted) / (static_cast<double>(per_second) * spent.count()), busy.count() / spent.count()};
+  return {static_cast<double>(granted) / (static_cast<double>(per_second) * spent.count()),
+          busy.count() / spent.count()};
 }
 
 void saturated() {
@@ -156,31 +177,34 @@ void saturated() {
     const auto ours = saturate(per_second, [&](net::io_context& io, std::int64_t& granted) {
       // A hundredth of a second of burst: what a late wake-up can catch up with.
       auto s = std::make_unique<canigo::scheduler>(
-          io, canigo::scheduler_options{.rate = rate::per_second(per_second), .burst = static_cast<std::uint64_t>(per_second / 100)});
+          io, canigo::scheduler_options{.rate = rate::per_second(per_second),
+                                        .burst = static_cast<std::uint64_t>(per_second / 100)});
       for (int c = 0; c < 64; ++c) {
-        net::co_spawn(io,
-                      [&granted, s = s.get()]() -> net::awaitable<void> {
-                        for (;; ++granted) co_await s->acquire();
-                      },
-                      net::detached);
+        net::co_spawn(
+            io,
+            [&granted, s = s.get()]() -> net::awaitable<void> {
+              for (;; ++granted) co_await s->acquire();
+            },
+            net::detached);
       }
       return s;
     });
     const auto bare = saturate(per_second, [&](net::io_context& io, std::int64_t& granted) {
-      net::co_spawn(io,
-                    [&granted, per_second]() -> net::awaitable<void> {
-                      net::steady_timer timer{co_await net::this_coro::executor};
-                      const auto begin = std::chrono::steady_clock::now();
-                      for (;; ++granted) {
-                        timer.expires_at(begin + std::chrono::nanoseconds{1'000'000'000 / per_second * (granted + 1)});
-                        co_await timer.async_wait(net::use_awaitable);
-                      }
-                    },
-                    net::detached);
+      net::co_spawn(
+          io,
+          [&granted, per_second]() -> net::awaitable<void> {
+            net::steady_timer timer{co_await net::this_coro::executor};
+            const auto begin = std::chrono::steady_clock::now();
+            for (;; ++granted) {
+              timer.expires_at(begin + std::chrono::nanoseconds{1'000'000'000 / per_second * (granted + 1)});
+              co_await timer.async_wait(net::use_awaitable);
+            }
+          },
+          net::detached);
       return 0;
     });
-    fmt::print("  {:>9}/s  scheduler {:7.3f} % at {:5.1f} % CPU   bare steady_timer {:7.3f} % at {:5.1f} % CPU\n", per_second,
-               100 * ours.share, 100 * ours.cpu, 100 * bare.share, 100 * bare.cpu);
+    fmt::print("  {:>9}/s  scheduler {:7.3f} % at {:5.1f} % CPU   bare steady_timer {:7.3f} % at {:5.1f} % CPU\n",
+               per_second, 100 * ours.share, 100 * ours.cpu, 100 * bare.share, 100 * bare.cpu);
   }
 }
 

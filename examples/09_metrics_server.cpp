@@ -1,4 +1,5 @@
-// An existing RESTinio server gets limits, a page for Prometheus and a health check: the lines marked with (*) are new.
+// An existing RESTinio server gets limits, a page for Prometheus and a health check: the lines marked with (*) are
+// new.
 // The client below makes it run by itself, on the loopback; with a port as its argument it serves until Ctrl-C.
 #include <canigo/limiter.hpp>
 #include <canigo/metrics/exporter.hpp>

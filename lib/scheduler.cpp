@@ -23,9 +23,7 @@ scheduler::scheduler(const net::any_io_executor& executor, const scheduler_optio
 
 scheduler::~scheduler() { admission_->close(); }
 
-net::awaitable<void> scheduler::acquire(request r) {
-  return detail::wait_for<detail::plain_waiter>(admission_, r);
-}
+net::awaitable<void> scheduler::acquire(request r) { return detail::wait_for<detail::plain_waiter>(admission_, r); }
 
 bool scheduler::try_acquire(request r) {
   const auto o = admission_->try_enter(r);
@@ -57,9 +55,8 @@ duration scheduler::estimate(request r) const { return admission_->estimate(r); 
 
 scheduler_stats scheduler::stats() const {
   scheduler_stats s;
-  admission_->stats(s, [&](const detail::supplies& supplies, time_point now) {
-    s.tokens = supplies.rates().front().available(now);
-  });
+  admission_->stats(
+      s, [&](const detail::supplies& supplies, time_point now) { s.tokens = supplies.rates().front().available(now); });
   return s;
 }
 

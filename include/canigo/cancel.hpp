@@ -16,8 +16,10 @@ namespace canigo {
 
 /// Cancels work from any thread: `co_await stop.wrap(op())` here, `stop.cancel()` there.
 ///
-/// Asio's cancellation signals may be used from the executor of the operation only; this one brings the cancellation there.
-/// Threads: any, all members, at once. Lifetime: may be destroyed while what it wrapped still runs; that then runs on.
+/// Asio's cancellation signals may be used from the executor of the operation only; this one brings the
+/// cancellation there.
+/// Threads: any, all members, at once. Lifetime: may be destroyed while what it wrapped still runs; that then runs
+/// on.
 class cancel_source {
  public:
   cancel_source();
@@ -27,7 +29,8 @@ class cancel_source {
 
   /// Runs `op`, and cancels it (terminal) when this source is cancelled.
   ///
-  /// The result is that of `op`; one that heeds the cancellation ends with operation_aborted. Once the source is cancelled,
+  /// The result is that of `op`; one that heeds the cancellation ends with operation_aborted. Once the source is
+  /// cancelled,
   /// `op` is not started at all. `op` runs on a strand, as in with_timeout.
   /// Cancellation: passed on to `op`. Allocates: the strand, and what co_spawn does.
   template <class T>

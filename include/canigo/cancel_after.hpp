@@ -27,12 +27,16 @@ struct cancel_after_t {
   canigo::duration limit;
 };
 
-/// `co_await socket.async_read_some(buffer, cancel_after(2s))`: the operation is cancelled (terminal) when `limit` is over.
+/// `co_await socket.async_read_some(buffer, cancel_after(2s))`: the operation is cancelled (terminal) when `limit`
+/// is over.
 ///
-/// One that ends with operation_aborted because of this ends with errc::timed_out instead. Works with any operation whose
-/// handler takes a std::error_code first and that heeds its cancellation slot, and with any other token: cancel_after(2s, token).
+/// One that ends with operation_aborted because of this ends with errc::timed_out instead. Works with any
+/// operation whose
+/// handler takes a std::error_code first and that heeds its cancellation slot, and with any other token:
+/// cancel_after(2s, token).
 /// Cancellation: that of the adapted token is passed on to the operation.
-/// Threads: as the operation; its cancellation is emitted on the handler's associated executor, which is to be a strand where
+/// Threads: as the operation; its cancellation is emitted on the handler's associated executor, which is to be a
+/// strand where
 /// several threads run the context.
 /// Allocates: one block with the handler's associated allocator.
 inline cancel_after_t<net::use_awaitable_t<>> cancel_after(duration limit) { return {net::use_awaitable, limit}; }
@@ -106,7 +110,8 @@ struct start_limited {
       slot.assign([l](net::cancellation_type type) { l->cancel(type); });
     }
     l->start(limit);
-    std::move(initiation)(limited_handler<handler_type>(std::forward<Handler>(handler), l), std::forward<Args>(args)...);
+    std::move(initiation)(limited_handler<handler_type>(std::forward<Handler>(handler), l),
+                          std::forward<Args>(args)...);
   }
 };
 
@@ -119,8 +124,8 @@ class asio::async_result<canigo::cancel_after_t<Token>, Result(std::error_code, 
   template <class Initiation, class... InitArgs>
   static auto initiate(Initiation&& initiation, canigo::cancel_after_t<Token> token, InitArgs&&... args) {
     return asio::async_initiate<Token, Result(std::error_code, Args...)>(
-        canigo::detail::start_limited<std::decay_t<Initiation>>{std::forward<Initiation>(initiation)}, token.token, token.limit,
-        std::forward<InitArgs>(args)...);
+        canigo::detail::start_limited<std::decay_t<Initiation>>{std::forward<Initiation>(initiation)}, token.token,
+        token.limit, std::forward<InitArgs>(args)...);
   }
 };
 

@@ -20,13 +20,13 @@
 namespace canigo {
 
 struct scheduler_options {
-  canigo::rate rate;                        ///< tokens released per period
-  std::uint64_t burst = 1;                  ///< most tokens kept while nobody asks, and most for one request; 1 to 2^62
-  std::uint64_t initial_tokens = 0;         ///< 0 to burst; empty means that the first grant is one period/tokens away
-  int priorities = 1;                       ///< classes 0 (first) … priorities-1; 1 to 1024
-  std::size_t queue_limit = 100'000;        ///< most waiters, of all classes together; 1 or more
+  canigo::rate rate;                  ///< tokens released per period
+  std::uint64_t burst = 1;            ///< most tokens kept while nobody asks, and most for one request; 1 to 2^62
+  std::uint64_t initial_tokens = 0;   ///< 0 to burst; empty means that the first grant is one period/tokens away
+  int priorities = 1;                 ///< classes 0 (first) … priorities-1; 1 to 1024
+  std::size_t queue_limit = 100'000;  ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;
-  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; max: never
+  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
 };
 
 struct scheduler_stats : queue_stats {
@@ -36,13 +36,16 @@ struct scheduler_stats : queue_stats {
 /// Lets callers through at a rate, the important ones first: `co_await scheduler.acquire(priority)`.
 ///
 /// Any closed window of length t holds at most burst + floor(t · rate) tokens granted; saturated, it holds at least
-/// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a class
+/// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a
+/// class
 /// the order is that of arrival, and a heavy request is not overtaken by a lighter one of its class. A token is bound
 /// to a waiter at the instant it is released: who arrives later but matters more goes first. Every acquire ends
 /// exactly once.
 ///
-/// In real time a wake-up is late by what the machine needs. The schedule does not slip by it: up to 20 ms of lateness is
-/// made up for at once, so a window in real time may hold the tokens of that much more. What is later is lost, beyond the
+/// In real time a wake-up is late by what the machine needs. The schedule does not slip by it: up to 20 ms of
+/// lateness is
+/// made up for at once, so a window in real time may hold the tokens of that much more. What is later is lost,
+/// beyond the
 /// burst.
 ///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;

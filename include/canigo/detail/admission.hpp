@@ -80,8 +80,8 @@ class waiter : public suspended, public wait_node {
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
   bool passes_loop_ = false;  // was granted, but is to give other handlers a turn
-  const bool at_home_;     // completes on the executor of the admission
-  const bool holds_work_;  // the admission keeps the loop running for it
+  const bool at_home_;        // completes on the executor of the admission
+  const bool holds_work_;     // the admission keeps the loop running for it
 };
 
 /// A waiter whose handler takes an error code.
@@ -120,13 +120,16 @@ admission_options checked(std::string_view type, const admission_options& o);
 
 /// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
 ///
-/// One lock guards all of it and is never held while anything outside runs. A request is bound to a grant at the instant
+/// One lock guards all of it and is never held while anything outside runs. A request is bound to a grant at the
+/// instant
 /// that makes it possible, and then only delivered: through a drain of all that are ready, posted to the object's own
 /// executor, or through a post to the waiter's executor where it has another. A drain that finds several calls for
 /// another one before it begins, so all threads that run the loop take part, and a slow handler holds up nobody.
 ///
-/// Lives as long as anything refers to it: its handle, deliveries under way, and places that are occupied. The latter are
-/// not counted one by one, which would cost each permit two atomic steps: the last one to be freed after close() gives
+/// Lives as long as anything refers to it: its handle, deliveries under way, and places that are occupied. The
+/// latter are
+/// not counted one by one, which would cost each permit two atomic steps: the last one to be freed after close()
+/// gives
 /// up the reference that the handle had.
 class admission final : private context_member {
  public:
@@ -256,11 +259,11 @@ class admission final : private context_member {
   bool context_gone_ = false;
   bool kept_by_places_ = false;  // the handle is gone, and its reference stands for what is occupied
   bool orphan_ = false;          // unreferenced when the context was about to shut it down: deleted by that
-  bool dying_ = false;         // deleted by the wake-up that is being called just now
-  bool wake_armed_ = false;    // exactly one call of wake_up_ is to come
-  bool retrying_ = false;      // a post failed; a reference is held for the wake-up that tries again
-  bool drain_posted_ = false;  // and has not begun; true whenever somebody is ready and the lock is free
-  std::uint8_t in_a_row_ = 0;  // grants to coroutines since one last passed through the event loop
+  bool dying_ = false;           // deleted by the wake-up that is being called just now
+  bool wake_armed_ = false;      // exactly one call of wake_up_ is to come
+  bool retrying_ = false;        // a post failed; a reference is held for the wake-up that tries again
+  bool drain_posted_ = false;    // and has not begun; true whenever somebody is ready and the lock is free
+  std::uint8_t in_a_row_ = 0;    // grants to coroutines since one last passed through the event loop
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
 

@@ -78,8 +78,7 @@ struct start_parked {
   void operator()(Handler&& handler) const noexcept {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
     // What passes through the loop for the sake of others must not be resumed by a drain that happens to run.
-    const bool at_home =
-        !granted && same_executor(home->executor(), net::get_associated_executor(h, home->executor()));
+    const bool at_home = !granted && same_executor(home->executor(), net::get_associated_executor(h, home->executor()));
     auto* op = make_suspended_in<limited_waiter<Waiter>>(*frame, h, *home, at_home, false);
     if (granted) {
       home->deliver(*op, wanted, outcome::granted);

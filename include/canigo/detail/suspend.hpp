@@ -82,7 +82,8 @@ class suspended_list {
 
 /// A post of a suspended caller that is under way on this thread.
 ///
-/// When an executor fails to allocate, the function it was handed is destroyed before the exception arrives here. It must
+/// When an executor fails to allocate, the function it was handed is destroyed before the exception arrives here.
+/// It must
 /// not take the caller with it then: the caller stays where it was. When an executor drops the function without an
 /// exception, it must.
 class posting {
@@ -130,7 +131,8 @@ class resumption {
 
 /// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
 ///
-/// A strand that fails to allocate may throw although it has taken the function, and then never runs anything again. The
+/// A strand that fails to allocate may throw although it has taken the function, and then never runs anything
+/// again. The
 /// caller stays with it: it goes when the context does.
 template <class Executor, class Allocator>
 void post_resumption(const Executor& executor, suspended& s, const Allocator& allocator) {
@@ -187,11 +189,13 @@ template <class Handler, bool = has_own_executor<Handler>>
 class pending_work {
  public:
   pending_work(const Handler& handler, const net::any_io_executor& fallback)
-      : executor_{net::prefer(net::get_associated_executor(handler, fallback), net::execution::outstanding_work.tracked)} {}
+      : executor_{
+            net::prefer(net::get_associated_executor(handler, fallback), net::execution::outstanding_work.tracked)} {}
 
  private:
   using executor_type = typename net::associated_executor<Handler, net::any_io_executor>::type;
-  std::decay_t<decltype(net::prefer(std::declval<executor_type>(), net::execution::outstanding_work.tracked))> executor_;
+  std::decay_t<decltype(net::prefer(std::declval<executor_type>(), net::execution::outstanding_work.tracked))>
+      executor_;
 };
 
 /// A handler without an executor of its own: the object that it waits for keeps its loop running.
@@ -214,7 +218,10 @@ class suspended_op final : public Base {
  public:
   template <class... BaseArgs>
   suspended_op(Handler&& handler, const Allocator& allocator, Work&& work, BaseArgs&&... args)
-      : Base(std::forward<BaseArgs>(args)...), handler_(std::move(handler)), work_(std::move(work)), allocator_(allocator) {}
+      : Base(std::forward<BaseArgs>(args)...),
+        handler_(std::move(handler)),
+        work_(std::move(work)),
+        allocator_(allocator) {}
 
   /// Lets the handler's cancellation slot, if it has one, cancel this. Before the object is told of this.
   void allow_cancel() {
@@ -292,7 +299,8 @@ auto* make_suspended(Handler& handler, const net::any_io_executor& fallback, Bas
   pending_work<Handler> work{handler, fallback};
   op* p = allocator.allocate(1);
   try {
-    return ::new (static_cast<void*>(p)) op(std::move(handler), allocator_type(allocator), std::move(work), std::forward<BaseArgs>(args)...);
+    return ::new (static_cast<void*>(p))
+        op(std::move(handler), allocator_type(allocator), std::move(work), std::forward<BaseArgs>(args)...);
   } catch (...) {
     allocator.deallocate(p, 1);
     throw;
@@ -304,14 +312,17 @@ template <class Base, class Handler, std::size_t Size, class... BaseArgs>
 auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... args) {
   using op = suspended_op<Base, Handler, frame_allocator<void>, no_work>;
   static_assert(sizeof(op) <= Size && alignof(op) <= alignof(std::max_align_t));
-  return ::new (room.storage()) op(std::move(handler), frame_allocator<void>{}, no_work{}, std::forward<BaseArgs>(args)...);
+  return ::new (room.storage())
+      op(std::move(handler), frame_allocator<void>{}, no_work{}, std::forward<BaseArgs>(args)...);
 }
 
-/// Suspends the calling coroutine: `co_await park<Signature>(start)` as the last thing that it does. `start` is called
+/// Suspends the calling coroutine: `co_await park<Signature>(start)` as the last thing that it does. `start` is
+/// called
 /// with the completion handler once the coroutine is suspended, and must not throw.
 #if ASIO_VERSION < 102300
 // Below 1.23 use_awaitable puts a coroutine of its own between us and the operation: a frame more than Asio recycles.
-// This is what that coroutine does, done by ours; the handler ends our frame, so nothing after the co_await is run, and
+// This is what that coroutine does, done by ours; the handler ends our frame, so nothing after the co_await is
+// run, and
 // what the handler is given is what our coroutine returns.
 inline constexpr bool park_returns = false;
 template <class... Args, class Start>
