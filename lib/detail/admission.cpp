@@ -455,7 +455,7 @@ void admission::pump(time_point now) noexcept {
     // A wake-up is always a little late. What was due meanwhile is taken as of when it was due, or a bucket that
     // brims would
     // lose that time at every grant; but a process that was held up for long must not make up for it in one go.
-    time_point as_of = std::min(now, std::max(wake_time_, now - catch_up));
+    time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     while (wait_node* n = queue_.front(now)) {
       if (n->tokens > supplies_.largest_request()) {  // the limit shrank since it came
         finish(static_cast<waiter&>(*n), to_outcome(errc::too_large));
@@ -571,7 +571,9 @@ duration admission::estimate(const request& r) const {
   check(r);
   const time_point now = clock();
   const std::lock_guard lock{mutex_};
-  return earliest(r, now) - now;
+  const auto at = static_cast<std::uint64_t>(earliest(r, now).time_since_epoch().count());
+  const std::uint64_t wait = at - static_cast<std::uint64_t>(now.time_since_epoch().count());
+  return duration{static_cast<duration::rep>(std::min<std::uint64_t>(wait, duration::max().count()))};
 }
 
 // ---- counts
