@@ -838,6 +838,20 @@ TEST_CASE("estimates saturate at the end of time", "[scheduler]") {
   CHECK(t.take_log() == events{"c unreachable 0s"});
 }
 
+TEST_CASE("a clock that begins at the beginning of time", "[scheduler]") {
+  net::io_context io;
+  testing::virtual_time time{io, time_point::min()};
+  scheduler s{io, {.rate = rate{1, duration::max()}, .burst = 2}};
+  CHECK(s.estimate({}) == duration::max());
+  CHECK(s.estimate({.tokens = 2}) == duration::max());
+  s.set_rate(rate::per_second(1));
+  bool granted = false;
+  s.async_acquire({}, [&](std::error_code ec) { granted = !ec; });
+  time.run();
+  CHECK(granted);
+  CHECK(time.elapsed() == 1s);
+}
+
 // ---- stop ----
 
 TEST_CASE("stop ends all who wait and all who come later, once", "[scheduler]") {  // S12
