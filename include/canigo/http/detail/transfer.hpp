@@ -1,0 +1,111 @@
+#pragma once
+
+#include "canigo/detail/suspend.hpp"
+#include "canigo/error.hpp"
+#include "canigo/http/detail/linked_list.hpp"
+#include "canigo/http/request.hpp"
+#include "canigo/http/response.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/post.hpp>
+
+#include <memory>
+#include <new>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::http::detail {
+
+class engine;
+class easy_handle;
+struct host;
+
+/// A caller that waits for a response, with its request.
+class transfer : public canigo::detail::suspended,
+                 public list_node<transfer, struct in_engine>,
+                 public list_node<transfer, struct in_mail>,
+                 public list_node<transfer, struct in_queue> {
+ public:
+  using results = std::tuple<std::error_code, response>;
+
+  transfer(std::shared_ptr<engine> e, request&& r) noexcept;
+
+  results take_results() noexcept { return {error_, std::move(response_)}; }
+  void abandon() noexcept {}
+  void request_cancel() noexcept;
+  const net::any_io_executor& home_executor() const noexcept;
+  /// Ends it before the engine has heard of it.
+  void fail(errc code) noexcept { error_ = code; }
+
+ protected:
+  ~transfer();
+
+ private:
+  friend class easy_handle;
+  friend class engine;
+  friend class host_queue;
+  friend void start(transfer& t) noexcept;
+
+  struct limit : deadline {
+    explicit limit(transfer& t) noexcept;
+    transfer* owner;
+  };
+
+  std::shared_ptr<engine> engine_;
+  request request_;
+  response response_;
+  std::error_code error_;
+  std::size_t header_bytes_ = 0;
+
+  time_point sent_at_{};
+  time_point connect_by_ = time_point::max();
+  time_point done_by_ = time_point::max();
+  limit limit_;
+  easy_handle* easy_ = nullptr;  // while curl works on it
+  host* host_ = nullptr;         // while it waits for a place, or holds one
+  bool connected_ = false;
+  bool limit_armed_ = false;  // from arming until its call has been heard of, or taken back
+
+  // Written with the engine's lock held.
+  bool is_new_ = true;
+  bool cancel_wanted_ = false;
+  bool limit_called_ = false;
+  bool ended_ = false;
+};
+
+void start(transfer& t) noexcept;
+const net::any_io_executor& executor_of(const engine& e) noexcept;
+
+/// Initiates a transfer for a caller that came with a completion token.
+struct start_transfer {
+  std::shared_ptr<engine> home;
+
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const noexcept { return executor_of(*home); }
+
+  template <class Handler>
+  void operator()(Handler&& handler, request&& r) const {
+    std::decay_t<Handler> h(std::forward<Handler>(handler));
+    try {
+      auto* op = canigo::detail::make_suspended<transfer>(h, executor_of(*home), home, std::move(r));
+      try {
+        op->allow_cancel();
+      } catch (...) {
+        op->fail(errc::not_enough_memory);
+      }
+      start(*op);
+    } catch (const std::bad_alloc&) {
+      // Under co_await a throw from here would be std::terminate.
+      net::post(net::get_associated_executor(h, executor_of(*home)),
+                [h = std::move(h)]() mutable { std::move(h)(make_error_code(errc::not_enough_memory), response{}); });
+    }
+  }
+};
+
+}  // namespace canigo::http::detail

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <system_error>
+#include <type_traits>
+
+namespace canigo::http {
+
+/// The codes of libcurl that a caller may want to tell apart, by name. The values are CURLcode's, and the category
+/// can carry any other of them too.
+///
+/// What the library decides itself has its own codes: errc::timed_out for every timeout, errc::too_large for a
+/// response beyond a bound, errc::stopped, and Asio's operation_aborted for cancellation.
+enum class error {
+  unsupported_protocol = 1,  ///< neither http nor https, here or in a redirect
+  malformed_url = 3,
+  could_not_resolve_proxy = 5,
+  could_not_resolve_host = 6,
+  could_not_connect = 7,    ///< refused, unreachable, or no route
+  weird_server_reply = 8,   ///< what came back is not HTTP
+  http2_failed = 16,        ///< the HTTP/2 framing layer failed
+  partial_response = 18,    ///< the server closed in the middle of the body
+  tls_connect_failed = 35,  ///< the TLS handshake failed
+  too_many_redirects = 47,
+  no_response = 52,  ///< the server closed without a word
+  send_failed = 55,
+  receive_failed = 56,
+  certificate_rejected = 60,  ///< the server's certificate does not verify
+  bad_content_encoding = 61,
+  ca_file_unusable = 77,  ///< the file with the trusted certificates can't be read
+  http2_stream_failed = 92,
+};
+
+/// The category "curl": values are CURLcode, texts are curl's.
+///
+/// Out of memory compares equal to std::errc::not_enough_memory.
+const std::error_category& error_category() noexcept;
+
+/// The code as `std::error_code`, so that `ec == http::error::could_not_connect` works.
+std::error_code make_error_code(error code) noexcept;
+
+}  // namespace canigo::http
+
+template <>
+struct std::is_error_code_enum<canigo::http::error> : std::true_type {};

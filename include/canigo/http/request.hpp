@@ -1,0 +1,51 @@
+#pragma once
+
+#include "canigo/http/headers.hpp"
+#include "canigo/time.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace canigo::http {
+
+/// What to ask of a server.
+///
+/// It has constructors and is built up by calls, so that it can be written inside a co_await expression: g++ 12
+/// destroys the temporaries of an aggregate there twice.
+///
+///     co_await client.send(http::request{"POST", url}.with_header("Accept", "text/plain").with_body(text));
+struct request {
+  std::string method = "GET";
+  std::string url;                  ///< http:// or https://, absolute
+  http::headers headers;            ///< beside those that HTTP itself needs
+  std::string body;                 ///< sent as it is, with any method but GET and HEAD
+  std::optional<duration> timeout;  ///< in place of the client's, from send() to the last byte
+
+  request() = default;
+  request(std::string url_) : url(std::move(url_)) {}
+  request(const char* url_) : url(url_) {}
+  request(std::string method_, std::string url_) : method(std::move(method_)), url(std::move(url_)) {}
+
+  request& with_header(std::string_view name, std::string_view value) & {
+    headers.add(name, value);
+    return *this;
+  }
+  request& with_body(std::string text) & {
+    body = std::move(text);
+    return *this;
+  }
+  request& with_timeout(duration t) & {
+    timeout = t;
+    return *this;
+  }
+
+  request&& with_header(std::string_view name, std::string_view value) && {
+    return std::move(with_header(name, value));
+  }
+  request&& with_body(std::string text) && { return std::move(with_body(std::move(text))); }
+  request&& with_timeout(duration t) && { return std::move(with_timeout(t)); }
+};
+
+}  // namespace canigo::http

@@ -1,0 +1,404 @@
+#include "engine.hpp"
+
+#include "canigo/error.hpp"
+
+#include <asio/error.hpp>
+#include <asio/prefer.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace canigo::http::detail {
+namespace {
+
+// One turn of work is bounded, so that the other handlers of the loop get theirs.
+constexpr int rounds_per_turn = 4;
+constexpr int mail_per_round = 64;
+constexpr duration delivery_retry = std::chrono::milliseconds{1};
+
+time_point add(time_point t, duration d) noexcept { return d >= time_point::max() - t ? time_point::max() : t + d; }
+
+void check(const client_options& o) {
+  using canigo::detail::throw_invalid;
+  constexpr std::size_t most_connections = 65536;
+  if (o.connections < 1 || o.connections > most_connections) throw_invalid("connections", o.connections, "1 to 65536");
+  if (o.connections_per_host > most_connections)
+    throw_invalid("connections_per_host", o.connections_per_host, "0 to 65536");
+  if (o.connect_timeout <= duration::zero()) throw_invalid("connect_timeout", o.connect_timeout, "more than 0");
+  if (o.timeout <= duration::zero()) throw_invalid("timeout", o.timeout, "more than 0");
+  if (o.max_redirects < 0 || o.max_redirects > 100) throw_invalid("max_redirects", o.max_redirects, "0 to 100");
+}
+
+}  // namespace
+
+std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, const client_options& options) {
+  check(options);
+  return std::shared_ptr<engine>{new engine{executor, options}};
+}
+
+engine::engine(const net::any_io_executor& executor, const client_options& options)
+    : options_{options},
+      time_{&time_source::of(executor)},
+      context_{&net::use_service<canigo::detail::context_service>(net::query(executor, net::execution::context))},
+      executor_{executor},
+      loop_executor_{canigo::detail::context_executor(executor)},
+      multi_{options, loop_executor_, *time_, *this},
+      queue_{options.connections, options.connections_per_host},
+      alarm_{*this} {
+  context_->add(*this);
+}
+
+engine::~engine() {
+  if (!context_gone_) context_->remove(*this);
+}
+
+engine::alarm::alarm(engine& e) noexcept
+    : deadline{[](deadline& d, due why) noexcept {
+        if (why == due::expired) static_cast<alarm&>(d).owner->alarm_called();
+      }},
+      owner{&e} {}
+
+void engine::context_shutdown() noexcept {
+  const auto keep = shared_from_this();
+  linked_list<transfer, in_engine> transfers;
+  {
+    const std::lock_guard lock{mutex_};
+    context_gone_ = closing_ = true;
+    while (transfer_mail_.pop() != nullptr) {
+    }
+    while (socket_mail_.pop() != nullptr) {
+    }
+    while (undelivered_.pop() != nullptr) {
+    }
+    while (transfer* t = transfers_.pop()) transfers.push(*t);
+  }
+  linked_list<transfer, in_engine> doomed;
+  while (transfer* t = transfers.pop()) {
+    time_->cancel(t->limit_);
+    if (t->easy_ != nullptr) multi_.remove(*t, CURLE_OK);
+    queue_.remove(*t);
+    doomed.push(*t);
+  }
+  multi_.shutdown();
+  time_->cancel(alarm_);
+  work_guard_ = {};
+  loop_executor_ = {};
+  executor_ = {};  // a strand's would reach for its context when this goes
+  self_.reset();
+  // Their frames may hold anything, this client too.
+  while (transfer* t = doomed.pop()) t->destroy();
+}
+
+void engine::close() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    if (closing_) return;
+    closing_ = true;
+    if (!claim_work()) return;
+  }
+  work();
+}
+
+void engine::close_curl() noexcept {
+  if (!multi_.is_open()) return;
+  linked_list<transfer, in_engine> pending;
+  {
+    const std::lock_guard lock{mutex_};
+    while (transfer* t = transfers_.pop()) pending.push(*t);
+  }
+  while (transfer* t = pending.pop()) {
+    {
+      const std::lock_guard lock{mutex_};
+      transfers_.push(*t);
+    }
+    if (!t->ended_) finish(*t, errc::stopped);
+  }
+  multi_.close();
+}
+
+client_stats engine::stats() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return stats_;
+}
+
+void engine::start(transfer& t) noexcept {
+  const auto keep = t.engine_;
+  bool claimed = false;
+  bool gone = false;
+  {
+    const std::lock_guard lock{mutex_};
+    gone = context_gone_;
+    if (!gone) {
+      t.sent_at_ = time_->now();
+      transfers_.push(t);
+      transfer_mail_.push(t);
+      claimed = claim_work();
+    }
+  }
+  if (gone) t.destroy();
+  if (claimed) post_work();
+}
+
+void engine::cancel(transfer& t) noexcept {
+  const auto keep = t.engine_;
+  bool claimed = false;
+  {
+    const std::lock_guard lock{mutex_};
+    if (t.ended_) return;
+    t.cancel_wanted_ = true;
+    put_in_mail(t);
+    claimed = claim_work();
+  }
+  if (claimed) post_work();
+}
+
+void engine::limit_called(transfer& t) noexcept {
+  const auto keep = t.engine_;
+  bool claimed = false;
+  {
+    const std::lock_guard lock{mutex_};
+    t.limit_called_ = true;
+    put_in_mail(t);
+    claimed = claim_work();
+  }
+  if (claimed) post_work();
+}
+
+void engine::alarm_called() noexcept {
+  const auto keep = shared_from_this();
+  bool claimed = false;
+  {
+    const std::lock_guard lock{mutex_};
+    alarm_called_ = true;
+    claimed = claim_work();
+  }
+  if (claimed) post_work();
+}
+
+void engine::socket_fired(socket_watch& w, int what, std::error_code ec) noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    w.fired |= what;
+    if (ec) (ec == net::error::operation_aborted ? w.aborted : w.failed) |= what;
+    if (!socket_mail_.contains(w)) socket_mail_.push(w);
+    if (!claim_work()) return;
+  }
+  work();
+}
+
+void engine::put_in_mail(transfer& t) noexcept {
+  if (!transfer_mail_.contains(t)) transfer_mail_.push(t);
+}
+
+bool engine::claim_work() noexcept { return !std::exchange(busy_, true); }
+
+struct engine::on_work {
+  using allocator_type = canigo::detail::fixed_allocator<void, 128>;
+  allocator_type get_allocator() const noexcept { return allocator_type{owner->work_memory_}; }
+  void operator()() const noexcept { owner->work(); }
+  std::shared_ptr<engine> owner;
+};
+
+void engine::post_work() noexcept {
+  try {
+    canigo::detail::post(loop_executor_, on_work{shared_from_this()});
+  } catch (...) {
+    work();  // calls nothing of the user's, so it may be done here
+  }
+}
+
+void engine::work() noexcept {
+  for (int round = 0; round < rounds_per_turn; ++round) {
+    for (int i = 0; i < mail_per_round && read_one(); ++i) {
+    }
+    multi_.run();
+    read_results();
+    retry_undelivered();
+    start_waiting_ones();
+    set_alarm();
+    if (nothing_left()) return;
+  }
+  post_work();
+}
+
+bool engine::read_one() noexcept {
+  transfer* t = nullptr;
+  socket_watch* w = nullptr;
+  bool is_new = false, cancelled = false, limit = false, is_alarm = false, must_close = false;
+  int fired = 0, aborted = 0, failed = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    if (closing_ && multi_.is_open()) {
+      must_close = true;
+    } else if ((t = transfer_mail_.pop()) != nullptr) {
+      is_new = std::exchange(t->is_new_, false);
+      limit = std::exchange(t->limit_called_, false);
+      cancelled = t->cancel_wanted_;
+    } else if ((w = socket_mail_.pop()) != nullptr) {
+      fired = std::exchange(w->fired, 0);
+      aborted = std::exchange(w->aborted, 0);
+      failed = std::exchange(w->failed, 0);
+    } else {
+      is_alarm = std::exchange(alarm_called_, false);
+    }
+  }
+  if (must_close) {
+    close_curl();
+  } else if (w != nullptr) {
+    multi_.socket_news(*w, fired, aborted, failed);
+  } else if (is_alarm) {
+    alarm_armed_ = false;
+    multi_.alarm_rang();
+  } else if (t != nullptr) {
+    if (limit) t->limit_armed_ = false;
+    if (t->ended_) {
+      hand_over(*t);
+    } else if (cancelled) {
+      finish(*t, net::error::operation_aborted);
+    } else if (is_new) {
+      begin(*t);
+    } else if (limit) {
+      limit_passed(*t);
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool engine::nothing_left() noexcept {
+  net::any_io_executor guard;
+  const std::lock_guard lock{mutex_};
+  note_stats();
+  const bool has_mail = !transfer_mail_.empty() || !socket_mail_.empty() || alarm_called_;
+  if (has_mail || multi_.is_due() || (closing_ && multi_.is_open())) return false;
+  if (transfers_.empty()) {
+    guard = std::exchange(work_guard_, {});
+  } else if (!work_guard_) {
+    try {
+      work_guard_ = net::prefer(loop_executor_, net::execution::outstanding_work.tracked);
+    } catch (...) {
+      // An executor too large for any_io_executor's own room, and no memory. The waits keep the loop running, too.
+    }
+  }
+  busy_ = false;
+  return true;
+}
+
+void engine::note_stats() noexcept {
+  stats_.waiting = queue_.waiting();
+  stats_.running = queue_.running();
+}
+
+void engine::begin(transfer& t) noexcept {
+  if (t.error_) return finish(t, t.error_);
+  if (!multi_.is_open()) return finish(t, errc::stopped);
+  const duration timeout = t.request_.timeout.value_or(options_.timeout);
+  t.done_by_ = add(t.sent_at_, timeout);
+  arm_limit(t);
+  try {
+    queue_.push(t);
+  } catch (...) {
+    finish(t, errc::not_enough_memory);
+  }
+}
+
+void engine::start_waiting_ones() noexcept {
+  while (transfer* t = queue_.next()) {
+    std::error_code ec;
+    try {
+      ec = hand_to_curl(*t);
+    } catch (const std::system_error& e) {
+      ec = e.code();
+    } catch (...) {
+      ec = errc::not_enough_memory;
+    }
+    if (ec) finish(*t, ec);
+  }
+}
+
+std::error_code engine::hand_to_curl(transfer& t) {
+  if (const auto ec = multi_.add(t)) return ec;
+  const time_point now = time_->now();
+  t.response_.timing.queued = now - t.sent_at_;
+  t.connect_by_ = add(now, options_.connect_timeout);
+  arm_limit(t);
+  return {};
+}
+
+void engine::arm_limit(transfer& t) noexcept {
+  const time_point when = t.connected_ ? t.done_by_ : std::min(t.connect_by_, t.done_by_);
+  if (t.limit_armed_ && !time_->cancel(t.limit_)) return;  // it is being called just now, and leads back here
+  t.limit_armed_ = when != time_point::max() && time_->arm(t.limit_, when);
+}
+
+void engine::limit_passed(transfer& t) noexcept {
+  const time_point now = time_->now();
+  if (now >= t.done_by_ || (!t.connected_ && now >= t.connect_by_)) {
+    finish(t, errc::timed_out);
+  } else {
+    arm_limit(t);
+  }
+}
+
+void engine::read_results() noexcept {
+  while (const auto o = multi_.next_outcome()) {
+    const auto ec = multi_.remove(*o->ended, o->result);
+    finish(*o->ended, o->error ? o->error : ec);
+  }
+}
+
+void engine::finish(transfer& t, std::error_code ec) noexcept {
+  if (t.easy_ != nullptr) multi_.remove(t, CURLE_OK);
+  queue_.remove(t);
+  {
+    const std::lock_guard lock{mutex_};
+    ++stats_.finished;
+    note_stats();
+    t.ended_ = true;
+    t.error_ = ec;
+  }
+  hand_over(t);
+}
+
+void engine::hand_over(transfer& t) noexcept {
+  // If it is being called just now, its mail leads back here.
+  if (t.limit_armed_ && !time_->cancel(t.limit_)) return;
+  t.limit_armed_ = false;
+  {
+    const std::lock_guard lock{mutex_};
+    if (transfer_mail_.contains(t)) transfer_mail_.remove(t);
+    transfers_.remove(t);
+  }
+  try {
+    t.post();
+  } catch (...) {
+    const std::lock_guard lock{mutex_};
+    transfers_.push(t);
+    undelivered_.push(t);
+  }
+}
+
+void engine::retry_undelivered() noexcept {
+  linked_list<transfer, in_queue> list{std::move(undelivered_)};
+  while (transfer* t = list.pop()) hand_over(*t);
+}
+
+void engine::set_alarm() noexcept {
+  time_point when = multi_.alarm_at();
+  if (!undelivered_.empty()) when = std::min(when, add(time_->now(), delivery_retry));
+  if (alarm_armed_) {
+    if (when == alarm_set_) return;
+    if (!time_->cancel(alarm_)) return;  // it is being called just now, and its mail leads back here
+    alarm_armed_ = false;
+  }
+  if (when != time_point::max()) {
+    alarm_armed_ = time_->arm(alarm_, when);
+    alarm_set_ = when;
+  }
+  if (alarm_armed_ != (self_ != nullptr)) self_ = alarm_armed_ ? shared_from_this() : nullptr;
+}
+
+}  // namespace canigo::http::detail

@@ -1,0 +1,107 @@
+#pragma once
+
+#include "canigo/detail/context_service.hpp"
+#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/post.hpp"
+#include "canigo/http/client.hpp"
+#include "canigo/time_source.hpp"
+
+#include "host_queue.hpp"
+#include "multi.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <memory>
+#include <system_error>
+
+namespace canigo::http::detail {
+
+/// curl's multi interface, run by whoever has news for it.
+///
+/// Everything that happens (a new request, a cancellation, a socket that is ready, a time that has come) is put into
+/// the mail under a short lock. One thread at a time reads the mail and works on curl, with no lock held; whoever
+/// brings mail while nobody works does the work himself if he comes from the event loop, and posts it otherwise. So
+/// curl is never entered twice, nobody waits for it, and one thread pays for no strand.
+class engine final : public std::enable_shared_from_this<engine>,
+                     private socket_listener,
+                     private canigo::detail::context_member {
+ public:
+  static std::shared_ptr<engine> open(const net::any_io_executor& executor, const client_options& options);
+  ~engine();
+
+  void start(transfer& t) noexcept;
+  void cancel(transfer& t) noexcept;
+  /// Called for the deadline of a transfer, whose time has come.
+  void limit_called(transfer& t) noexcept;
+  void close() noexcept;
+
+  client_stats stats() const noexcept;
+  const net::any_io_executor& executor() const noexcept { return executor_; }
+
+ private:
+  struct on_work;
+  struct alarm : deadline {
+    explicit alarm(engine& e) noexcept;
+    engine* owner;
+  };
+  engine(const net::any_io_executor& executor, const client_options& options);
+  void context_shutdown() noexcept override;
+
+  // From any thread.
+  void alarm_called() noexcept;
+  void socket_fired(socket_watch& w, int what, std::error_code ec) noexcept override;
+  std::shared_ptr<socket_listener> share() noexcept override { return {shared_from_this(), this}; }
+  void put_in_mail(transfer& t) noexcept;
+  bool claim_work() noexcept;
+  void post_work() noexcept;
+
+  // From here on: by the one who works.
+  void work() noexcept;
+  bool read_one() noexcept;
+  bool nothing_left() noexcept;
+  void note_stats() noexcept;
+  void read_results() noexcept;
+  void close_curl() noexcept;
+
+  // A transfer's way through.
+  void begin(transfer& t) noexcept;
+  void start_waiting_ones() noexcept;
+  std::error_code hand_to_curl(transfer& t);
+  void arm_limit(transfer& t) noexcept;
+  void limit_passed(transfer& t) noexcept;
+  void finish(transfer& t, std::error_code ec) noexcept;
+  void hand_over(transfer& t) noexcept;
+  void retry_undelivered() noexcept;
+
+  void set_alarm() noexcept;
+
+  const client_options options_;
+  time_source* time_;
+  canigo::detail::context_service* context_;
+  net::any_io_executor executor_;
+  net::any_io_executor loop_executor_;  // without a strand around it: the work needs none
+  canigo::detail::fixed_memory<128> work_memory_;
+
+  // Guarded by mutex_.
+  mutable canigo::detail::mutex mutex_;
+  linked_list<transfer, in_engine> transfers_;  // all that have not been handed over
+  linked_list<transfer, in_mail> transfer_mail_;
+  linked_list<socket_watch, in_mail> socket_mail_;
+  bool alarm_called_ = false;
+  bool closing_ = false;
+  bool context_gone_ = false;
+  bool busy_ = false;  // somebody works, or work is posted
+  client_stats stats_;
+
+  // Only for the one who works.
+  multi multi_;
+  host_queue queue_;
+  linked_list<transfer, in_queue> undelivered_;  // there was no memory to hand them over with
+  net::any_io_executor work_guard_;              // while any transfer is pending
+  alarm alarm_;
+  time_point alarm_set_ = time_point::max();  // what alarm_ is armed for
+  bool alarm_armed_ = false;                  // until its call has been heard of, or taken back
+  std::shared_ptr<engine> self_;              // meanwhile
+};
+
+}  // namespace canigo::http::detail

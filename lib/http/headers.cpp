@@ -1,0 +1,87 @@
+#include "canigo/http/headers.hpp"
+
+#include "canigo/error.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace canigo::http {
+namespace {
+
+// Not std::tolower: header names are ASCII whatever the locale says.
+constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_name(std::string_view a, std::string_view b) noexcept { return std::ranges::equal(a, b, {}, lower, lower); }
+
+constexpr std::size_t most_text = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+void headers::add(std::string_view name, std::string_view value) {
+  const std::size_t at = text_.size();
+  if (name.size() > most_text || value.size() > most_text - name.size() ||
+      at > most_text - name.size() - value.size()) {
+    canigo::detail::throw_invalid("headers", name, "4 GiB of text in all");
+  }
+  if (fields_.size() == fields_.capacity()) fields_.reserve(std::max<std::size_t>(8, fields_.size() * 2));
+  const std::size_t wanted = at + name.size() + value.size();
+  if (wanted <= text_.capacity()) {
+    text_.append(name).append(value);
+  } else {
+    // The views may point into the text that is about to move.
+    std::string grown;
+    grown.reserve(std::max<std::size_t>(wanted, text_.capacity() * 2));
+    grown.append(text_).append(name).append(value);
+    text_.swap(grown);
+  }
+  fields_.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(name.size()),
+                     static_cast<std::uint32_t>(at + name.size()), static_cast<std::uint32_t>(value.size())});
+}
+
+void headers::set(std::string_view name, std::string_view value) {
+  // The views may point into this very list.
+  const std::string own_name{name};
+  const std::string own_value{value};
+  remove(own_name);
+  add(own_name, own_value);
+}
+
+void headers::remove(std::string_view name) {
+  std::erase_if(fields_, [&](const field& f) { return same_name(name, {text_.data() + f.name_at, f.name_size}); });
+}
+
+void headers::append_to_last(std::string_view text) {
+  if (fields_.empty()) return;
+  if (text.size() > most_text - text_.size()) canigo::detail::throw_invalid("headers", text, "4 GiB of text in all");
+  field& last = fields_.back();
+  if (last.value_at + last.value_size != text_.size()) return;
+  text_.append(text);
+  last.value_size += static_cast<std::uint32_t>(text.size());
+}
+
+void headers::clear() noexcept {
+  text_.clear();
+  fields_.clear();
+}
+
+std::optional<std::string_view> headers::find(std::string_view name) const noexcept {
+  for (const auto h : *this) {
+    if (same_name(name, h.name)) return h.value;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string_view> headers::find_all(std::string_view name) const {
+  std::vector<std::string_view> values;
+  for (const auto h : *this) {
+    if (same_name(name, h.name)) values.push_back(h.value);
+  }
+  return values;
+}
+
+header headers::operator[](std::size_t index) const noexcept {
+  const field& f = fields_[index];
+  return {{text_.data() + f.name_at, f.name_size}, {text_.data() + f.value_at, f.value_size}};
+}
+
+}  // namespace canigo::http

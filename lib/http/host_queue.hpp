@@ -1,0 +1,53 @@
+#pragma once
+
+#include "canigo/http/detail/linked_list.hpp"
+#include "canigo/http/detail/transfer.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace canigo::http::detail {
+
+/// One scheme, host and port: who waits for it, and how many places it takes up.
+struct host : list_node<host, struct with_room> {
+  std::string_view key;
+  std::size_t running = 0;
+  linked_list<transfer, in_queue> waiting;
+};
+
+/// Who may go next, with so many places in all and so many for each host.
+///
+/// In arrival order for one host; hosts that have both a place and somebody waiting take turns.
+class host_queue {
+ public:
+  /// `per_host` 0: hosts are not told apart.
+  host_queue(std::size_t places, std::size_t per_host) noexcept : places_{places}, per_host_{per_host} {}
+
+  /// Throws std::bad_alloc, with nothing changed.
+  void push(transfer& t);
+  /// The next one that has a place, which it holds from now on; null if nobody has.
+  transfer* next() noexcept;
+  /// Takes out one that waits or holds a place; nothing happens to one that does neither.
+  void remove(transfer& t) noexcept;
+
+  std::size_t waiting() const noexcept { return waiting_; }
+  std::size_t running() const noexcept { return running_; }
+
+  /// What tells hosts apart: scheme, host and port in lower case, without the default port.
+  static std::string key_of(std::string_view url);
+
+ private:
+  void update(host& h) noexcept;
+
+  std::size_t places_;
+  std::size_t per_host_;
+  std::size_t waiting_ = 0;
+  std::size_t running_ = 0;
+  std::map<std::string, host, std::less<>> hosts_;
+  linked_list<host, with_room> turn_;
+};
+
+}  // namespace canigo::http::detail

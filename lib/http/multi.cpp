@@ -1,0 +1,202 @@
+#include "multi.hpp"
+
+#include "canigo/error.hpp"
+
+#include <chrono>
+#include <new>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+namespace canigo::http::detail {
+namespace {
+
+// One turn of work is bounded, so that the other handlers of the loop get theirs.
+constexpr int calls_per_run = 16;
+
+void initialise_curl() {
+  static const CURLcode result = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (result != CURLE_OK) throw std::system_error{static_cast<int>(result), error_category(), "curl_global_init"};
+}
+
+CURLM* make_multi() {
+  initialise_curl();
+  CURLM* m = curl_multi_init();
+  if (m == nullptr) throw std::bad_alloc{};
+  return m;
+}
+
+}  // namespace
+
+multi::multi(const client_options& options, const net::any_io_executor& executor, const time_source& time,
+             socket_listener& listener)
+    : options_{options}, time_{&time}, sockets_{executor, listener}, multi_{make_multi()} {
+  CURLM* m = multi_.get();
+  curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, &on_socket);
+  curl_multi_setopt(m, CURLMOPT_SOCKETDATA, this);
+  curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, &on_timer);
+  curl_multi_setopt(m, CURLMOPT_TIMERDATA, this);
+  // The queue sees to the number under way; these see to what is kept, and to what redirects open.
+  const auto connections = static_cast<long>(options.connections);
+  curl_multi_setopt(m, CURLMOPT_MAXCONNECTS, connections);
+  curl_multi_setopt(m, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
+  curl_multi_setopt(m, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(options.connections_per_host));
+  // A setting that can't be used is refused here, not by every request.
+  idle_handle();
+}
+
+void multi::close() noexcept {
+  idle_handles_.clear();
+  handles_.clear();
+  multi_.reset();
+  sockets_.unwatch_all();
+  is_due_ = false;
+  alarm_at_ = time_point::max();
+}
+
+void multi::shutdown() noexcept {
+  close();
+  sockets_.shutdown();
+}
+
+std::error_code multi::add(transfer& t) {
+  easy_handle& h = idle_handle();
+  if (const auto ec = h.begin(t)) return ec;
+  if (const auto code = curl_multi_add_handle(multi_.get(), h.get()); code != CURLM_OK) {
+    h.end(CURLE_OK);
+    if (code == CURLM_OUT_OF_MEMORY) return errc::not_enough_memory;
+    return {CURLE_FAILED_INIT, error_category()};
+  }
+  idle_handles_.pop_back();
+  return {};
+}
+
+std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
+  easy_handle& h = easy_handle::of(t);
+  curl_multi_remove_handle(multi_.get(), h.get());
+  if (unwatched_.contains(h)) unwatched_.remove(h);
+  idle_handles_.push_back(&h);
+  return h.end(result);
+}
+
+easy_handle& multi::idle_handle() {
+  if (idle_handles_.empty()) {
+    // So that giving it back needs no memory.
+    idle_handles_.reserve(handles_.size() + 1);
+    handles_.push_back(std::make_unique<easy_handle>(options_, &on_open, &on_close, this));
+    idle_handles_.push_back(handles_.back().get());
+  }
+  return *idle_handles_.back();
+}
+
+std::optional<multi::outcome> multi::next_outcome() noexcept {
+  if (easy_handle* h = unwatched_.pop()) return outcome{h->current(), CURLE_OK, h->unwatched};
+  int more = 0;
+  while (multi_) {
+    const CURLMsg* message = curl_multi_info_read(multi_.get(), &more);
+    if (message == nullptr) break;
+    if (message->msg != CURLMSG_DONE) continue;
+    return outcome{easy_handle::of(message->easy_handle)->current(), message->data.result, {}};
+  }
+  return std::nullopt;
+}
+
+void multi::socket_news(socket_watch& w, int fired, int aborted, int failed) noexcept {
+  if (!sockets_.heard(w, fired) || !w.descriptor) return;
+  const int fd = w.fd;
+  if (const int ready = fired & ~aborted & w.wanted; ready != 0) {
+    const int events = ((ready & CURL_POLL_IN) != 0 ? CURL_CSELECT_IN : 0) |
+                       ((ready & CURL_POLL_OUT) != 0 ? CURL_CSELECT_OUT : 0) |
+                       ((ready & failed) != 0 ? CURL_CSELECT_ERR : 0);
+    int running = 0;
+    curl_multi_socket_action(multi_.get(), fd, events, &running);
+  }
+  // curl may have closed it, and opened another with the same number.
+  if (socket_watch* still = sockets_.find(fd)) sockets_.wait(*still);
+}
+
+void multi::run() noexcept {
+  for (int i = 0; i < calls_per_run && is_due_; ++i) {
+    is_due_ = false;
+    alarm_at_ = time_point::max();
+    int running = 0;
+    curl_multi_socket_action(multi_.get(), CURL_SOCKET_TIMEOUT, 0, &running);
+  }
+}
+
+int multi::on_timer(CURLM*, long milliseconds, void* self) noexcept {
+  auto& m = *static_cast<multi*>(self);
+  m.is_due_ = milliseconds == 0;
+  m.alarm_at_ = milliseconds > 0 ? m.time_->now() + std::chrono::milliseconds{milliseconds} : time_point::max();
+  return 0;
+}
+
+curl_socket_t multi::on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept {
+#ifdef SOCK_CLOEXEC
+  const int fd = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+#else
+  const int fd = ::socket(address->family, address->socktype, address->protocol);
+#endif
+  if (fd < 0) return CURL_SOCKET_BAD;
+  auto& sockets = static_cast<multi*>(self)->sockets_;
+  if (const socket_watch* closed = sockets.find(fd)) {
+    // A first address has failed and this is the next one's. curl goes by the number, and sees no change to tell of.
+    const int wanted = closed->wanted;
+    if (sockets.watch(fd, false)) {
+      ::close(fd);
+      return CURL_SOCKET_BAD;
+    }
+    sockets.find(fd)->wanted = wanted;
+    sockets.wait(*sockets.find(fd));
+  }
+  return fd;
+}
+
+int multi::on_close(void* self, curl_socket_t fd) noexcept {
+  static_cast<multi*>(self)->sockets_.unwatch(fd);
+  return ::close(fd);
+}
+
+int multi::on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) noexcept {
+  auto& m = *static_cast<multi*>(self);
+  if (what != CURL_POLL_REMOVE) {
+    m.want(easy, fd, what & CURL_POLL_INOUT);
+  } else if (socket_watch* w = m.sockets_.find(fd)) {
+    m.stop_wanting(easy, *w);
+  }
+  return 0;  // anything else, and curl gives up every transfer
+}
+
+void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {
+  socket_watch* w = sockets_.find(fd);
+  if (w == nullptr) {
+    if (const auto ec = sockets_.watch(fd, false)) {
+      easy_handle* h = easy_handle::of(easy);
+      if (h == nullptr || h->current() == nullptr || unwatched_.contains(*h)) return;
+      h->unwatched = ec;
+      unwatched_.push(*h);
+      return;
+    }
+    w = sockets_.find(fd);
+  }
+  w->wanted = what;
+  sockets_.wait(*w);
+}
+
+void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
+  w.wanted = 0;
+  if (w.is_connection) {
+    // A wait on an idle connection would keep the loop running.
+    socket_table::stop_waiting(w);
+    return;
+  }
+  const curl_socket_t fd = w.fd;
+  sockets_.unwatch(fd);
+  // The socket of a transfer that is done is a connection, which will be of use again.
+  curl_socket_t connection = CURL_SOCKET_BAD;
+  if (curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &connection) == CURLE_OK && connection == fd) {
+    sockets_.watch(fd, true);
+  }
+}
+
+}  // namespace canigo::http::detail

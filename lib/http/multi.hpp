@@ -1,0 +1,81 @@
+#pragma once
+
+#include "canigo/http/client.hpp"
+#include "canigo/time_source.hpp"
+
+#include "easy_handle.hpp"
+#include "socket_table.hpp"
+
+#include <curl/curl.h>
+
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+namespace canigo::http::detail {
+
+/// curl's multi interface: transfers go in, results come out, and it says what it wants to be told of: sockets by
+/// their listener, a time by alarm_at(). By one thread at a time; calls nothing but the listener.
+class multi {
+ public:
+  /// Throws std::bad_alloc, and errc::… for an option that curl can't use.
+  multi(const client_options& options, const net::any_io_executor& executor, const time_source& time,
+        socket_listener& listener);
+
+  bool is_open() const noexcept { return multi_ != nullptr; }
+  /// Gives up every transfer and closes every connection.
+  void close() noexcept;
+  /// The execution context goes.
+  void shutdown() noexcept;
+
+  /// Starts a transfer. Throws std::bad_alloc; with an error nothing was started.
+  std::error_code add(transfer& t);
+  /// Ends a transfer that was started, whatever state it is in.
+  std::error_code remove(transfer& t, CURLcode result) noexcept;
+
+  struct outcome {
+    transfer* ended;
+    CURLcode result;
+    std::error_code error;  // what kept it from being watched, in place of a result
+  };
+  /// The next transfer that has ended by itself, still to be removed.
+  std::optional<outcome> next_outcome() noexcept;
+
+  /// Tells curl of waits of `w` that have come back.
+  void socket_news(socket_watch& w, int fired, int aborted, int failed) noexcept;
+  /// Tells curl that the time it asked for has come.
+  void alarm_rang() noexcept { is_due_ = alarm_at_ != time_point::max(); }
+  /// Whether curl wants to be called at once, which run() does: a timer that has expired already costs a turn of the
+  /// reactor.
+  bool is_due() const noexcept { return is_due_; }
+  void run() noexcept;
+  /// When curl wants to be called; time_point::max(): not at all.
+  time_point alarm_at() const noexcept { return alarm_at_; }
+
+ private:
+  struct cleanup {
+    void operator()(CURLM* m) const noexcept { curl_multi_cleanup(m); }
+  };
+
+  easy_handle& idle_handle();
+
+  static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept;
+  static int on_close(void* self, curl_socket_t fd) noexcept;
+  static int on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) noexcept;
+  static int on_timer(CURLM*, long milliseconds, void* self) noexcept;
+  void want(CURL* easy, curl_socket_t fd, int what) noexcept;
+  void stop_wanting(CURL* easy, socket_watch& w) noexcept;
+
+  const client_options options_;
+  const time_source* time_;
+  socket_table sockets_;
+  std::unique_ptr<CURLM, cleanup> multi_;  // null: closed
+  std::vector<std::unique_ptr<easy_handle>> handles_;
+  std::vector<easy_handle*> idle_handles_;
+  linked_list<easy_handle, in_unwatched> unwatched_;  // a socket of theirs could not be watched
+  bool is_due_ = false;
+  time_point alarm_at_ = time_point::max();
+};
+
+}  // namespace canigo::http::detail

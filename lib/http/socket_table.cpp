@@ -1,0 +1,94 @@
+#include "socket_table.hpp"
+
+#include "canigo/error.hpp"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace canigo::http::detail {
+namespace {
+
+/// The handler of a wait.
+struct on_ready {
+  using allocator_type = canigo::detail::fixed_allocator<void, socket_watch::wait_size>;
+  allocator_type get_allocator() const noexcept {
+    return allocator_type{what == CURL_POLL_IN ? watch->read_memory : watch->write_memory};
+  }
+  void operator()(std::error_code ec) const noexcept { listener->socket_fired(*watch, what, ec); }
+
+  std::shared_ptr<socket_listener> listener;  // and with it the table, and the watch
+  socket_watch* watch;
+  int what;
+};
+
+}  // namespace
+
+socket_table::~socket_table() {
+  while (socket_watch* w = let_go_of_.pop()) delete w;
+}
+
+socket_watch* socket_table::find(int fd) const noexcept {
+  const auto index = static_cast<std::size_t>(fd);
+  return index < watches_.size() ? watches_[index].get() : nullptr;
+}
+
+std::error_code socket_table::watch(int fd, bool is_connection) noexcept {
+  try {
+    const auto index = static_cast<std::size_t>(fd);
+    if (index >= watches_.size()) watches_.resize(std::max(index + 1, watches_.size() * 2));
+    unwatch(fd);
+    watches_[index] = std::make_unique<socket_watch>(executor_, fd, is_connection);
+    return {};
+  } catch (const std::system_error& e) {
+    return e.code();
+  } catch (...) {
+    return errc::not_enough_memory;
+  }
+}
+
+void socket_table::wait(socket_watch& w) noexcept {
+  using descriptor = net::posix::stream_descriptor;
+  for (const int what : {CURL_POLL_IN, CURL_POLL_OUT}) {
+    if ((w.wanted & ~w.waiting & what) == 0) continue;
+    w.waiting |= what;
+    const auto event = what == CURL_POLL_IN ? descriptor::wait_read : descriptor::wait_write;
+    try {
+      w.descriptor->async_wait(event, on_ready{listener_->share(), &w, what});
+    } catch (...) {
+      w.waiting &= ~what;  // its room holds one wait, so this does not happen
+    }
+  }
+}
+
+void socket_table::stop_waiting(socket_watch& w) noexcept {
+  std::error_code ignored;
+  if (w.waiting != 0) w.descriptor->cancel(ignored);
+}
+
+void socket_table::unwatch(int fd) noexcept {
+  if (find(fd) == nullptr) return;
+  auto w = std::move(watches_[static_cast<std::size_t>(fd)]);
+  w->let_go();
+  if (w->waiting != 0) let_go_of_.push(*w.release());
+}
+
+void socket_table::unwatch_all() noexcept {
+  for (std::size_t fd = 0; fd < watches_.size(); ++fd) unwatch(static_cast<int>(fd));
+}
+
+bool socket_table::heard(socket_watch& w, int fired) noexcept {
+  w.waiting &= ~fired;
+  if (w.descriptor || w.waiting != 0) return true;
+  let_go_of_.remove(w);
+  delete &w;
+  return false;
+}
+
+void socket_table::shutdown() noexcept {
+  unwatch_all();
+  executor_ = {};
+}
+
+}  // namespace canigo::http::detail

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "canigo/http/detail/linked_list.hpp"
+#include "canigo/net.hpp"
+
+#include "socket_watch.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <memory>
+#include <system_error>
+#include <vector>
+
+namespace canigo::http::detail {
+
+/// Who hears of sockets that are ready. Kept alive by the waits that are out.
+class socket_listener {
+ public:
+  /// From any thread: a wait for `what`, CURL_POLL_IN or CURL_POLL_OUT, has come back.
+  virtual void socket_fired(socket_watch& w, int what, std::error_code ec) noexcept = 0;
+  virtual std::shared_ptr<socket_listener> share() noexcept = 0;
+
+ protected:
+  ~socket_listener() = default;
+};
+
+/// The sockets that curl waits on, by number. By one thread at a time.
+class socket_table {
+ public:
+  socket_table(const net::any_io_executor& executor, socket_listener& listener)
+      : executor_{executor}, listener_{&listener} {}
+  ~socket_table();
+  socket_table(const socket_table&) = delete;
+  socket_table& operator=(const socket_table&) = delete;
+
+  socket_watch* find(int fd) const noexcept;
+  /// Watches a socket; whatever went by this number before is let go of.
+  std::error_code watch(int fd, bool is_connection) noexcept;
+  /// Waits for what is wanted of `w` and not waited for yet.
+  void wait(socket_watch& w) noexcept;
+  /// Takes waits back; each is still to be heard of.
+  static void stop_waiting(socket_watch& w) noexcept;
+  /// Lets go of a socket, which stays open; it goes when its waits have been heard of.
+  void unwatch(int fd) noexcept;
+  void unwatch_all() noexcept;
+  /// Notes that waits have come back. False: that was the last of a socket that was let go of, and `w` is gone.
+  bool heard(socket_watch& w, int fired) noexcept;
+  /// The execution context goes: no wait that is out will be heard of.
+  void shutdown() noexcept;
+
+ private:
+  net::any_io_executor executor_;
+  socket_listener* listener_;
+  std::vector<std::unique_ptr<socket_watch>> watches_;  // by number
+  linked_list<socket_watch, in_limbo> let_go_of_;
+};
+
+}  // namespace canigo::http::detail

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "canigo/detail/post.hpp"
+#include "canigo/http/detail/linked_list.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include <cstddef>
+#include <optional>
+
+namespace canigo::http::detail {
+
+/// A socket of curl's, and what curl waits for on it.
+///
+/// curl closes sockets that never connected without a word (7.88 to 8.4), and the number may belong to another
+/// thread's socket a moment later. So until a socket is known to be a connection, a duplicate of it is what the
+/// reactor gets. A connection is watched itself, and stays with the reactor between requests, which saves two system
+/// calls for each.
+struct socket_watch : list_node<socket_watch, struct in_mail>, list_node<socket_watch, struct in_limbo> {
+  /// Room for one wait, so that starting it needs no allocation and can't fail.
+  static constexpr std::size_t wait_size = 256;
+  using wait_memory = canigo::detail::fixed_memory<wait_size>;
+
+  /// Throws std::system_error, with nothing held.
+  socket_watch(const net::any_io_executor& executor, int socket, bool connection);
+  /// Leaves the reactor.
+  void let_go() noexcept;
+
+  std::optional<net::posix::stream_descriptor> descriptor;  // empty: let go of, but a wait is still to be heard of
+  const int fd;
+  const bool is_connection;  // it is closed by curl's closing callback, and by nothing else
+  int wanted = 0;            // CURL_POLL_IN, CURL_POLL_OUT
+  int waiting = 0;           // what an async_wait is out for
+  wait_memory read_memory;
+  wait_memory write_memory;
+
+  // Written with the engine's lock held.
+  int fired = 0;    // waits that have come back
+  int aborted = 0;  // of those, the ones that were taken back
+  int failed = 0;   // of those, the ones that came back with an error
+};
+
+}  // namespace canigo::http::detail

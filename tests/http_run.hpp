@@ -1,0 +1,40 @@
+#pragma once
+
+#include <asio/awaitable.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+
+#include <exception>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace http_test {
+
+/// Runs a coroutine and then the loop until nothing is left in it; returns or throws what the coroutine does.
+template <class T>
+T run(asio::io_context& io, asio::awaitable<T> work) {
+  std::optional<T> value;
+  std::exception_ptr failure;
+  asio::co_spawn(io, std::move(work), [&](std::exception_ptr e, T v) {
+    failure = e;
+    value.emplace(std::move(v));
+  });
+  io.restart();
+  io.run();
+  if (failure) std::rethrow_exception(failure);
+  return std::move(value).value();
+}
+
+/// The error that a coroutine ends with; none if it returns.
+template <class T>
+std::error_code error_of(asio::io_context& io, asio::awaitable<T> work) {
+  try {
+    run(io, std::move(work));
+    return {};
+  } catch (const std::system_error& e) {
+    return e.code();
+  }
+}
+
+}  // namespace http_test

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <asio/awaitable.hpp>
+#include <asio/buffer.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/read_until.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace http_test {
+
+/// One connection to a scripted_server, from the server's side.
+class peer {
+ public:
+  peer(asio::ip::tcp::socket s, unsigned n) : socket{std::move(s)}, number{n} {}
+
+  asio::ip::tcp::socket socket;
+  const unsigned number;  ///< 1 for the first connection
+
+  /// The next request, head and body. Throws asio::error::eof when there is none.
+  asio::awaitable<std::string> request() {
+    const std::size_t head =
+        co_await asio::async_read_until(socket, asio::dynamic_buffer(buffer_), "\r\n\r\n", asio::use_awaitable);
+    const std::size_t whole = head + body_size(std::string_view{buffer_}.substr(0, head));
+    while (buffer_.size() < whole) {
+      char part[4096];
+      const std::size_t n = co_await socket.async_read_some(asio::buffer(part), asio::use_awaitable);
+      buffer_.append(part, n);
+    }
+    std::string text = buffer_.substr(0, whole);
+    buffer_.erase(0, whole);
+    co_return text;
+  }
+
+  asio::awaitable<void> send(std::string_view text) {
+    co_await asio::async_write(socket, asio::buffer(text.data(), text.size()), asio::use_awaitable);
+  }
+
+  /// Until the client closes.
+  asio::awaitable<void> linger() {
+    char part[256];
+    for (;;) co_await socket.async_read_some(asio::buffer(part), asio::use_awaitable);
+  }
+
+ private:
+  static std::size_t body_size(std::string_view head) {
+    constexpr std::string_view name = "Content-Length: ";
+    const auto at = head.find(name);
+    return at == std::string_view::npos ? 0 : std::stoul(std::string{head.substr(at + name.size(), 20)});
+  }
+
+  std::string buffer_;
+};
+
+/// A server on the loopback that does what a test says, on a thread of its own.
+class scripted_server {
+ public:
+  using script = std::function<asio::awaitable<void>(peer&)>;
+
+  explicit scripted_server(script s)
+      : script_{std::move(s)},
+        acceptor_{io_, {asio::ip::make_address("127.0.0.1"), 0}},
+        port_{acceptor_.local_endpoint().port()} {
+    acceptor_.listen(4096);
+    asio::co_spawn(io_, accept(), asio::detached);
+    thread_ = std::thread{[this] { io_.run(); }};
+  }
+  ~scripted_server() {
+    io_.stop();
+    thread_.join();
+  }
+
+  std::string url(std::string_view path = "/") const {
+    return "http://127.0.0.1:" + std::to_string(port_).append(path);
+  }
+  unsigned short port() const { return port_; }
+  unsigned connections() const { return connections_; }
+  /// Most that were open at the same time.
+  unsigned peak() const { return peak_; }
+  unsigned open() const { return open_; }
+
+ private:
+  asio::awaitable<void> accept() {
+    for (;;) {
+      auto socket = co_await acceptor_.async_accept(asio::use_awaitable);
+      asio::co_spawn(io_, serve(std::move(socket), ++connections_), asio::detached);
+    }
+  }
+
+  asio::awaitable<void> serve(asio::ip::tcp::socket socket, unsigned number) {
+    peer p{std::move(socket), number};
+    if (++open_ > peak_) peak_ = open_.load();
+    try {
+      co_await script_(p);
+    } catch (const std::system_error&) {
+      // The client has gone, which is how most tests end.
+    }
+    --open_;
+  }
+
+  script script_;
+  asio::io_context io_{1};
+  asio::ip::tcp::acceptor acceptor_;
+  const unsigned short port_;
+  std::atomic<unsigned> connections_{0};
+  std::atomic<unsigned> open_{0};
+  std::atomic<unsigned> peak_{0};
+  std::thread thread_;
+};
+
+/// Answers every request with the same text.
+inline scripted_server::script answer(std::string text) {
+  return [text = std::move(text)](peer& p) -> asio::awaitable<void> {
+    for (;;) {
+      co_await p.request();
+      co_await p.send(text);
+    }
+  };
+}
+
+/// A response with a body and its length.
+inline std::string ok(std::string_view body, std::string_view more_headers = "") {
+  std::string text{"HTTP/1.1 200 OK\r\nContent-Length: "};
+  text.append(std::to_string(body.size())).append("\r\n").append(more_headers).append("\r\n").append(body);
+  return text;
+}
+
+/// Reads a request and never answers.
+inline scripted_server::script silence() {
+  return [](peer& p) -> asio::awaitable<void> {
+    co_await p.request();
+    co_await p.linger();
+  };
+}
+
+}  // namespace http_test
