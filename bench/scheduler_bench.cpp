@@ -1,6 +1,5 @@
-// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue, and at what rate
-// tokens can be
-// handed out (B4). Beside each, what bare Asio or the machine need for the least part of it.
+// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue, and at what rate tokens can
+// be handed out (B4). Beside each, what bare Asio or the machine need for the least part of it.
 
 #include "canigo/scheduler.hpp"
 

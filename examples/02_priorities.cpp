@@ -1,7 +1,6 @@
 // Who goes first when the quota is short: the three tables of TPControl's README.
 //
-// Time is virtual: it stands still while handlers run, then jumps to whatever is due next. So the seconds below
-// take no
+// Time is virtual: it stands still while handlers run, then jumps to whatever is due next. So the seconds below take no
 // time, and the figures are exact and the same on every machine. Without virtual_time, and with io.run() instead of
 // time.run(), the same coroutines wait in real time.
 #include <canigo/scheduler.hpp>
@@ -45,8 +44,7 @@ int main() {
   // One class: in the order of arrival. The bucket starts empty, so the first token is one fifth of a second away.
   run("5 per second, one class, 5 batches", {.rate = rate::per_second(5)}, 5);
 
-  // Three classes ask at once: all of class 0, then all of class 1, then class 2. In each the order is that of
-  // arrival.
+  // Three classes ask at once: all of class 0, then all of class 1, then class 2. In each the order is that of arrival.
   run("\n5 per second, three classes, 3 batches", {.rate = rate::per_second(5), .priorities = 3}, 3);
 
   // Five tokens were saved up, so the first five go at once, whatever their class: nobody waits yet when they ask.

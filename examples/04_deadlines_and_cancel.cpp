@@ -1,5 +1,4 @@
-// Every way in which waiting ends other than with a turn. One token a second; time is virtual (see
-// 02_priorities.cpp).
+// Every way in which waiting ends other than with a turn. One token a second; time is virtual (see 02_priorities.cpp).
 #include <canigo/cancel.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/testing/virtual_time.hpp>

@@ -1,5 +1,4 @@
-// An existing RESTinio server gets limits, a page for Prometheus and a health check: the lines marked with (*) are
-// new.
+// An existing RESTinio server gets limits, a page for Prometheus and a health check: the lines marked with (*) are new.
 // The client below makes it run by itself, on the loopback; with a port as its argument it serves until Ctrl-C.
 #include <canigo/limiter.hpp>
 #include <canigo/metrics/exporter.hpp>
@@ -98,12 +97,10 @@ int main(int arguments, char** values) {
 
   asio::signal_set signals{io, SIGINT, SIGTERM};
   signals.async_wait([&](std::error_code, int) { io.stop(); });
-  if (arguments == 1) {
-    const auto then_stop = [&](const std::exception_ptr& e) {
-      if (e) std::rethrow_exception(e);
-      io.stop();
-    };
-    asio::post(io, [&] { asio::co_spawn(io, visit(port), then_stop); });
-  }
+  const auto then_stop = [&](const std::exception_ptr& e) {
+    if (e) std::rethrow_exception(e);
+    io.stop();
+  };
+  if (arguments == 1) asio::post(io, [&] { asio::co_spawn(io, visit(port), then_stop); });
   io.run();
 }

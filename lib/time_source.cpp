@@ -52,8 +52,7 @@ bool time_source::cancel(deadline& d) noexcept {
   const std::lock_guard lock{mutex_};
   if (!d.linked()) return false;
   wheel_.remove(d);
-  // A timer left armed would keep run() from returning; one cancelled at once would cost 1 µs in a loop that arms
-  // again
+  // A timer left armed would keep run() from returning; one cancelled at once would cost 1 µs in a loop that arms again
   // straight away. So the loop gets one more turn to do so.
   if (wheel_.empty() && waiting_ && !retiming_ && !quieting_) {
     quieting_ = true;

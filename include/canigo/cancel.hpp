@@ -16,10 +16,9 @@ namespace canigo {
 
 /// Cancels work from any thread: `co_await stop.wrap(op())` here, `stop.cancel()` there.
 ///
-/// Asio's cancellation signals may be used from the executor of the operation only; this one brings the
-/// cancellation there.
-/// Threads: any, all members, at once. Lifetime: may be destroyed while what it wrapped still runs; that then runs
-/// on.
+/// Asio's cancellation signals may be used from the executor of the operation only; this one brings the cancellation
+/// there.
+/// Threads: any, all members, at once. Lifetime: may be destroyed while what it wrapped still runs; that then runs on.
 class cancel_source {
  public:
   cancel_source();

@@ -27,17 +27,15 @@ struct cancel_after_t {
   canigo::duration limit;
 };
 
-/// `co_await socket.async_read_some(buffer, cancel_after(2s))`: the operation is cancelled (terminal) when `limit`
-/// is over.
+/// `co_await socket.async_read_some(buffer, cancel_after(2s))`: the operation is cancelled (terminal) when `limit` is
+/// over.
 ///
-/// One that ends with operation_aborted because of this ends with errc::timed_out instead. Works with any
-/// operation whose
-/// handler takes a std::error_code first and that heeds its cancellation slot, and with any other token:
+/// One that ends with operation_aborted because of this ends with errc::timed_out instead. Works with any operation
+/// whose handler takes a std::error_code first and that heeds its cancellation slot, and with any other token:
 /// cancel_after(2s, token).
 /// Cancellation: that of the adapted token is passed on to the operation.
-/// Threads: as the operation; its cancellation is emitted on the handler's associated executor, which is to be a
-/// strand where
-/// several threads run the context.
+/// Threads: as the operation; its cancellation is emitted on the handler's associated executor, which is to be a strand
+/// where several threads run the context.
 /// Allocates: one block with the handler's associated allocator.
 inline cancel_after_t<net::use_awaitable_t<>> cancel_after(duration limit) { return {net::use_awaitable, limit}; }
 

@@ -21,8 +21,7 @@ namespace canigo {
 ///     co_await gate.close();                  // at the end
 ///
 /// Threads: any, all members, at once.
-/// Lifetime: destroying it ends everybody who waits in close() with errc::stopped; permits that are out stay good.
-/// The
+/// Lifetime: destroying it ends everybody who waits in close() with errc::stopped; permits that are out stay good. The
 /// execution context may be destroyed first.
 class gate {
  public:

@@ -51,8 +51,7 @@ class wait_histogram {
   /// no more than max(). Zero if nothing was counted. `p` outside 0 … 1 counts as the nearer end, NaN as 0.
   duration quantile(double p) const noexcept;
 
-  /// How many took less than `limit`: exact where that is 256 ns times a power of two, 512 ns or more; in between
-  /// it is
+  /// How many took less than `limit`: exact where that is 256 ns times a power of two, 512 ns or more; in between it is
   /// rounded down to a bucket's edge.
   std::uint64_t count_below(duration limit) const noexcept;
 

@@ -59,11 +59,9 @@ struct wait_reason {
   time_point until = time_point::max();  ///< max where it ends with a resume(), or with a permit that is given back
 };
 
-/// Several limits as one: a request is admitted by all rates and by the cap on concurrency in one step, or not at
-/// all.
+/// Several limits as one: a request is admitted by all rates and by the cap on concurrency in one step, or not at all.
 ///
-/// Nothing is held while waiting for another limit. Each rate keeps the promises of canigo::scheduler, the cap
-/// those of
+/// Nothing is held while waiting for another limit. Each rate keeps the promises of canigo::scheduler, the cap those of
 /// canigo::semaphore, and so does the queue. Every rate is asked for `request.tokens`; the cap for one place. What is
 /// known only afterwards is settled with the permit: `p.settle(used)`.
 ///

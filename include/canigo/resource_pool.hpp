@@ -51,10 +51,8 @@ struct resource_pool_options {
 /// Operations are sent to the resource; resources are not lent out. So an operation has exactly one, none can be
 /// forgotten, and nobody can hold one while waiting for a second.
 ///
-/// A resource breaks when `check` says so, when `reset` throws, or when an operation fails with an error that is
-/// fatal
-/// (restart_policy). Its worker then destroys it and makes a new one; a failed `make` counts the same. Past the
-/// restart
+/// A resource breaks when `check` says so, when `reset` throws, or when an operation fails with an error that is fatal
+/// (restart_policy). Its worker then destroys it and makes a new one; a failed `make` counts the same. Past the restart
 /// limit the pool stops, with the error as the cause that closed() throws.
 template <class R>
 class resource_pool : public detail::pool_handle<R> {

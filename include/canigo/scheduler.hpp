@@ -36,17 +36,14 @@ struct scheduler_stats : queue_stats {
 /// Lets callers through at a rate, the important ones first: `co_await scheduler.acquire(priority)`.
 ///
 /// Any closed window of length t holds at most burst + floor(t · rate) tokens granted; saturated, it holds at least
-/// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a
-/// class
+/// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a class
 /// the order is that of arrival, and a heavy request is not overtaken by a lighter one of its class. A token is bound
 /// to a waiter at the instant it is released: who arrives later but matters more goes first. Every acquire ends
 /// exactly once.
 ///
-/// In real time a wake-up is late by what the machine needs. The schedule does not slip by it: up to 20 ms of
-/// lateness is
-/// made up for at once, so a window in real time may hold the tokens of that much more. What is later is lost,
-/// beyond the
-/// burst.
+/// In real time a wake-up is late by what the machine needs. The schedule does not slip by it: up to 20 ms of lateness
+/// is made up for at once, so a window in real time may hold the tokens of that much more. What is later is lost,
+/// beyond the burst.
 ///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
 /// errc::deadline_unreachable at once if even estimate() lies past the deadline, errc::timed_out when it passes;

@@ -41,8 +41,7 @@ struct semaphore_stats : queue_stats {
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
 /// errc::timed_out when the deadline passes, errc::deadline_unreachable at once if it has passed, or if a pause lasts
 /// longer; errc::too_large at once if it weighs more than there are permits (where resize() is the reason, when it is
-/// first in the queue); errc::invalid_priority, errc::invalid_argument at once. Nothing is consumed by one that
-/// fails.
+/// first in the queue); errc::invalid_priority, errc::invalid_argument at once. Nothing is consumed by one that fails.
 /// Cancellation: terminal, partial, total. The place in the queue is lost; no permit is taken, and who waited behind
 /// goes in the same instant if it can.
 /// Threads: any, all members, at once.
@@ -83,8 +82,7 @@ class semaphore {
   std::optional<permit> try_acquire(request r);
   std::optional<permit> try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
 
-  /// Changes how many there are, 1 to 2^62. Revokes none: after less, nobody is let in until enough have been
-  /// dropped.
+  /// Changes how many there are, 1 to 2^62. Revokes none: after less, nobody is let in until enough have been dropped.
   void resize(std::uint64_t permits);
 
   /// Lets nobody in until `t`, or until resume().

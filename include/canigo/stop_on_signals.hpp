@@ -15,8 +15,7 @@
 namespace canigo {
 
 struct signal_options {
-  /// What runs may take so long after the first signal. Below what the supervisor of the process waits before it
-  /// kills:
+  /// What runs may take so long after the first signal. Below what the supervisor of the process waits before it kills:
   /// 30 s under Kubernetes, 90 s under systemd.
   duration grace = std::chrono::seconds{10};
 };

@@ -39,10 +39,8 @@ struct strand_pool_options {
 ///     bool queued = pool.try_post([] { … });
 ///     canigo::stop_report report = co_await pool.stop(canigo::stop_mode::finish_running, 30s);
 ///
-/// Never does a worker stand idle beside available work. A slot is free again only when its operation has really
-/// ended.
-/// An exception is a failed task, never a lost worker; one that is fatal (restart_policy) restarts the worker, and
-/// past
+/// Never does a worker stand idle beside available work. A slot is free again only when its operation has really ended.
+/// An exception is a failed task, never a lost worker; one that is fatal (restart_policy) restarts the worker, and past
 /// the limit the pool stops with it as the cause. An idle pool keeps no loop running.
 class strand_pool : public detail::pool_handle<void> {
  public:

@@ -48,8 +48,7 @@ class [[nodiscard]] task {
   /// Waits for the end; the result, a copy where T can be copied. The same as `co_await t`, as an awaitable.
   net::awaitable<T> result() const { return detail::await_task<T>(task_); }
 
-  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must
-  /// have
+  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have
   /// a default constructor.
   template <net::completion_token_for<detail::result_signature<T>> Token>
   auto async_wait(Token&& token) const {

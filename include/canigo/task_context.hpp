@@ -34,8 +34,7 @@ class task_context {
   /// Which worker, 0 …
   std::size_t worker() const noexcept;
 
-  /// A request that ends when this attempt does: `co_await scheduler.acquire(t.request(1))` does not even start to
-  /// wait
+  /// A request that ends when this attempt does: `co_await scheduler.acquire(t.request(1))` does not even start to wait
   /// for what would come too late.
   canigo::request request(int priority = 0, std::uint64_t tokens = 1) const noexcept {
     return {.priority = priority, .tokens = tokens, .deadline = deadline()};

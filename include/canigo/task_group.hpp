@@ -51,10 +51,8 @@ class task_result {
 /// several threads run the context. Nothing is cancelled because a child failed until somebody is in join().
 ///
 /// Threads: any, all members; one coroutine at a time waits in join() or wait_all().
-/// Lifetime: destroying it cancels the children and waits for none of them: they go on until they have heeded
-/// that, so
-/// they must own, or outlive, what they use. Who is in join() then gets errc::stopped. So join. Where the parent
-/// itself
+/// Lifetime: destroying it cancels the children and waits for none of them: they go on until they have heeded that, so
+/// they must own, or outlive, what they use. Who is in join() then gets errc::stopped. So join. Where the parent itself
 /// is cancelled while it awaits something other than the group, its next co_await throws before a join could begin;
 /// catch that, call co_await net::this_coro::reset_cancellation_state(), and join. The execution context may be
 /// destroyed first.
@@ -87,8 +85,7 @@ class task_group {
   /// Cancellation: terminal, partial, total. Cancels the children, and still waits for all of them.
   net::awaitable<void> join() { return detail::task_group_core::join(core_); }
 
-  /// Waits until all have ended, whether they fail or not. The failures, in the order in which they happened;
-  /// empty if
+  /// Waits until all have ended, whether they fail or not. The failures, in the order in which they happened; empty if
   /// none.
   ///
   /// Errors: errc::stopped if the group is destroyed. Cancellation and afterwards: as join().

@@ -25,12 +25,10 @@ net::awaitable<void> sleep_for(duration d);
 
 /// Runs `op` until `t` at the latest: then it is cancelled (terminal), and awaited until it has really ended.
 ///
-/// The result is that of `op`, also where it finishes late with one: a value that exists is not thrown away. An
-/// `op` that
-/// ends with operation_aborted because of this ends with errc::timed_out instead. `op` runs on a strand of the
-/// calling
-/// coroutine's executor (on that executor itself if it is a strand), which makes the cancellation safe where several
-/// threads run the context.
+/// The result is that of `op`, also where it finishes late with one: a value that exists is not thrown away. An `op`
+/// that ends with operation_aborted because of this ends with errc::timed_out instead. `op` runs on a strand of the
+/// calling coroutine's executor (on that executor itself if it is a strand), which makes the cancellation safe where
+/// several threads run the context.
 /// Errors: errc::timed_out; all of `op`. Cancellation: passed on to `op`.
 /// Allocates: the strand, and what co_spawn does.
 template <class T>

@@ -11,8 +11,7 @@ namespace canigo {
 
 /// A token bucket in integers, exact to the nanosecond for centuries: the decision without the waiting.
 ///
-/// The bucket holds at most `burst` tokens and gains N per P nanoseconds until it is full. Any window [s, t) gives
-/// out
+/// The bucket holds at most `burst` tokens and gains N per P nanoseconds until it is full. Any window [s, t) gives out
 /// at most burst + floor((t − s) · N/P) tokens, and at least floor((t − s) · N/P) if every token is taken at the
 /// instant that ready_at names. If P/N is a whole number of nanoseconds the upper bound holds for closed windows too;
 /// if not, tokens fall due between two nanoseconds, are given at the later one, and keep their place in the schedule.

@@ -34,8 +34,7 @@ class wait_group {
 
   /// Waits until the count is zero; all who wait then go, even if it rises again at once.
   ///
-  /// Errors: errc::stopped if the group is destroyed meanwhile. Cancellation: terminal, partial, total; ends the
-  /// wait.
+  /// Errors: errc::stopped if the group is destroyed meanwhile. Cancellation: terminal, partial, total; ends the wait.
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
   net::awaitable<void> wait();
 

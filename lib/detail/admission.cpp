@@ -37,8 +37,7 @@ admission_options checked(std::string_view type, const admission_options& o) {
   return o;
 }
 
-// ---- waiter
-// ----------------------------------------------------------------------------------------------------------
+// ---- waiter ---------------------------------------------------------------------------------------------------------
 
 waiter::limit::limit(waiter& w) noexcept
     : deadline{[](deadline& d, due why) noexcept {
@@ -63,8 +62,7 @@ void waiter::abandon() noexcept {
   take_outcome();
 }
 
-// ---- life
-// ------------------------------------------------------------------------------------------------------------
+// ---- life -----------------------------------------------------------------------------------------------------------
 
 admission* admission::open(const net::any_io_executor& executor, supplies s, const admission_options& options) {
   return new admission{executor, std::move(s), options};
@@ -167,8 +165,7 @@ void admission::context_shutdown() noexcept {
   release_ref();
 }
 
-// ---- what is decided under the lock is carried out after it
-// ----------------------------------------------------------
+// ---- what is decided under the lock is carried out after it ---------------------------------------------------------
 
 void admission::unlock_and_hand_over() noexcept {
   if (ready_.empty() && foreign_.empty() && (works_ != 0 || !work_)) {
@@ -275,8 +272,7 @@ void admission::run_drain() {
   const change whoever_is_left{*this};
 }
 
-// ---- requests
-// --------------------------------------------------------------------------------------------------------
+// ---- requests -------------------------------------------------------------------------------------------------------
 
 void admission::check(const request& r) const {
   if (r.priority < 0 || r.priority >= priorities_) {
@@ -443,8 +439,7 @@ void admission::limit_passed(waiter& w) noexcept {
   if (release) release_ref();
 }
 
-// ---- supply meets demand
-// ---------------------------------------------------------------------------------------------
+// ---- supply meets demand --------------------------------------------------------------------------------------------
 
 void admission::pump(time_point now) noexcept {
   if (context_gone_) return;
@@ -452,9 +447,8 @@ void admission::pump(time_point now) noexcept {
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    // A wake-up is always a little late. What was due meanwhile is taken as of when it was due, or a bucket that
-    // brims would
-    // lose that time at every grant; but a process that was held up for long must not make up for it in one go.
+    // A wake-up is always a little late. What was due meanwhile is taken as of when it was due, or a bucket that brims
+    // would lose that time at every grant; but a process that was held up for long must not make up for it in one go.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     while (wait_node* n = queue_.front(now)) {
       if (n->tokens > supplies_.largest_request()) {  // the limit shrank since it came
@@ -576,8 +570,7 @@ duration admission::estimate(const request& r) const {
   return duration{static_cast<duration::rep>(std::min<std::uint64_t>(wait, duration::max().count()))};
 }
 
-// ---- counts
-// ----------------------------------------------------------------------------------------------------------
+// ---- counts ---------------------------------------------------------------------------------------------------------
 
 void admission::count_grant(int priority, duration waited) noexcept {
   auto& c = counts_.classes[static_cast<std::size_t>(priority)];

@@ -25,8 +25,7 @@ void group_child::rethrow() const {
   if (error_) std::rethrow_exception(error_);
 }
 
-// ---- a child that runs
-// ----------------------------------------------------------------------------------------------
+// ---- a child that runs ----------------------------------------------------------------------------------------------
 
 task_group_core::running::running(std::shared_ptr<task_group_core> core, std::shared_ptr<group_child> c)
     : core_{std::move(core)}, child_{std::move(c)}, inside_{occupy_place(*core_->idle_).value()} {
@@ -45,8 +44,7 @@ void task_group_core::running::operator()(const std::exception_ptr& error) noexc
   inside_.release();
 }
 
-// ---- the group
-// ------------------------------------------------------------------------------------------------------
+// ---- the group ------------------------------------------------------------------------------------------------------
 
 task_group_core::task_group_core(const net::any_io_executor& executor)
     : deadline{[](deadline& d, due why) noexcept {
@@ -138,8 +136,7 @@ void task_group_core::detach() noexcept {
   idle_->stop();
 }
 
-// ---- waiting for all
-// ------------------------------------------------------------------------------------------------
+// ---- waiting for all ------------------------------------------------------------------------------------------------
 
 /// Waits for the children. A cancellation does not end the wait: it is passed on to the children, which do.
 class task_group_core::joiner : public plain_waiter {

@@ -28,8 +28,7 @@ const pool_core_options& checked(const pool_core_options& o) {
 
 }  // namespace
 
-// ---- life
-// -----------------------------------------------------------------------------------------------------------
+// ---- life -----------------------------------------------------------------------------------------------------------
 
 pool_core* pool_core::open(const net::any_io_executor& executor, const pool_core_options& options,
                            std::unique_ptr<pool_resources> resources) {
@@ -114,8 +113,7 @@ void pool_core::context_shutdown() noexcept {
   release_ref();
 }
 
-// ---- what is decided under the lock is carried out after it
-// ---------------------------------------------------------
+// ---- what is decided under the lock is carried out after it ---------------------------------------------------------
 
 void pool_core::unlock_and_carry_out() noexcept {
   has_something_to_carry_out_ = false;
@@ -278,8 +276,7 @@ void pool_core::end_drain(drain& d) noexcept {
   release_ref();
 }
 
-// ---- waiters
-// --------------------------------------------------------------------------------------------------------
+// ---- waiters --------------------------------------------------------------------------------------------------------
 
 void pool_waiter::request_cancel() noexcept { home_->cancel_wait(*this); }
 
@@ -407,8 +404,7 @@ void pool_core::cancel_wait(pool_waiter& w) noexcept {
   }
 }
 
-// ---- stop
-// -----------------------------------------------------------------------------------------------------------
+// ---- stop -----------------------------------------------------------------------------------------------------------
 
 void pool_core::request_stop(stop_mode mode, duration grace) noexcept {
   const change c{*this};
@@ -512,8 +508,7 @@ pool_stats pool_core::stats() const {
   return s;
 }
 
-// ---- awaiting
-// -------------------------------------------------------------------------------------------------------
+// ---- awaiting -------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -54,8 +54,7 @@ std::exception_ptr pool_task::failure() const noexcept {
 
 // What a pool does with its tasks: how they come in, wait, and end.
 
-// ---- options
-// --------------------------------------------------------------------------------------------------------
+// ---- options --------------------------------------------------------------------------------------------------------
 
 void pool_core::check(const task_options& o) const {
   if (o.priority < 0 || o.priority >= options_.priorities) {
@@ -105,8 +104,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
   t.home_ = this;
 }
 
-// ---- in
-// -------------------------------------------------------------------------------------------------------------
+// ---- in -------------------------------------------------------------------------------------------------------------
 
 bool pool_core::post(pool_task& t) noexcept {
   const change c{*this};
@@ -259,8 +257,7 @@ void pool_core::unlink(pool_task& t) noexcept {
   }
 }
 
-// ---- out
-// ------------------------------------------------------------------------------------------------------------
+// ---- out ------------------------------------------------------------------------------------------------------------
 
 void pool_core::note_end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
   t.error_ = std::move(e);
@@ -358,8 +355,7 @@ task_event pool_core::event_of(const pool_task& t) const noexcept {
   return e;
 }
 
-// ---- time
-// -----------------------------------------------------------------------------------------------------------
+// ---- time -----------------------------------------------------------------------------------------------------------
 
 task_extras::alarm::alarm(task_extras& x) noexcept
     : deadline{[](canigo::deadline& d, due why) noexcept {
@@ -467,8 +463,7 @@ void pool_core::disarm(alarm& a) noexcept {
   if (time_->cancel(a)) release_ref();
 }
 
-// ---- one task and its worker
-// ----------------------------------------------------------------------------------------
+// ---- one task and its worker ----------------------------------------------------------------------------------------
 
 /// Looks at how an operation ended, with no lock held, as that may take user code.
 void pool_core::examine(pool_worker& w, pool_task& t) noexcept {

@@ -47,8 +47,7 @@ pool_worker::pool_worker(pool_core& home, std::size_t index)
       cancel_{*this},
       rest_{*this} {}
 
-// ---- sleeping and waking
-// --------------------------------------------------------------------------------------------
+// ---- sleeping and waking --------------------------------------------------------------------------------------------
 
 // A posted call holds a reference to the pool.
 void pool_worker::wake_call::post() { worker->strand_->post(*this); }
@@ -112,8 +111,7 @@ void pool_core::wake_all() noexcept {
   }
 }
 
-/// Puts a parked worker to sleep, unless there is a reason not to, noted under the same lock under which work
-/// comes in.
+/// Puts a parked worker to sleep, unless there is a reason not to, noted under the same lock under which work comes in.
 void pool_core::settle(pool_worker& w) noexcept {
   if (must_leave(w)) {
     leave(w);
@@ -161,8 +159,7 @@ void pool_core::woken(pool_worker& w) {
   if (s != nullptr) s->resume();
 }
 
-// ---- coming and going
-// -----------------------------------------------------------------------------------------------
+// ---- coming and going -----------------------------------------------------------------------------------------------
 
 void pool_core::resize(std::size_t concurrency) {
   if (concurrency < 1 || concurrency > 100'000) throw_invalid("concurrency", concurrency, "1 to 100000");
@@ -271,8 +268,7 @@ void pool_core::gone(pool_worker& w) noexcept {
   release_ref();
 }
 
-// ---- running operations
-// ---------------------------------------------------------------------------------------------
+// ---- running operations ---------------------------------------------------------------------------------------------
 
 pool_task* pool_core::take(pool_worker& w) noexcept {
   wait_node* n = queue_.front(coarse_now_);
@@ -407,8 +403,7 @@ net::awaitable<void> pool_core::main(life l) {
   }
 }
 
-// ---- cancelling what runs
-// -------------------------------------------------------------------------------------------
+// ---- cancelling what runs -------------------------------------------------------------------------------------------
 
 void pool_worker::cancel_call::post() { worker->strand_->post(*this); }
 
@@ -467,8 +462,7 @@ void pool_core::do_cancel(pool_worker& w) noexcept {
   }
 }
 
-// ---- supervision
-// ----------------------------------------------------------------------------------------------------
+// ---- supervision ----------------------------------------------------------------------------------------------------
 
 void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexcept {
   ++restarts_;

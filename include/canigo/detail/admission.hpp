@@ -121,16 +121,14 @@ admission_options checked(std::string_view type, const admission_options& o);
 /// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
 ///
 /// One lock guards all of it and is never held while anything outside runs. A request is bound to a grant at the
-/// instant
-/// that makes it possible, and then only delivered: through a drain of all that are ready, posted to the object's own
-/// executor, or through a post to the waiter's executor where it has another. A drain that finds several calls for
-/// another one before it begins, so all threads that run the loop take part, and a slow handler holds up nobody.
+/// instant that makes it possible, and then only delivered: through a drain of all that are ready, posted to the
+/// object's own executor, or through a post to the waiter's executor where it has another. A drain that finds several
+/// calls for another one before it begins, so all threads that run the loop take part, and a slow handler holds up
+/// nobody.
 ///
-/// Lives as long as anything refers to it: its handle, deliveries under way, and places that are occupied. The
-/// latter are
-/// not counted one by one, which would cost each permit two atomic steps: the last one to be freed after close()
-/// gives
-/// up the reference that the handle had.
+/// Lives as long as anything refers to it: its handle, deliveries under way, and places that are occupied. The latter
+/// are not counted one by one, which would cost each permit two atomic steps: the last one to be freed after close()
+/// gives up the reference that the handle had.
 class admission final : private context_member {
  public:
   /// The handle's reference is the caller's to release with close().

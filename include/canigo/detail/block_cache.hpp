@@ -7,8 +7,7 @@ namespace canigo::detail {
 
 /// Blocks of one size, kept by the thread that freed them: what is made and freed all the time costs no malloc.
 ///
-/// A thread keeps up to 64; what it has too many goes in batches to a store that all threads share, up to 2048
-/// blocks,
+/// A thread keeps up to 64; what it has too many goes in batches to a store that all threads share, up to 2048 blocks,
 /// where a thread that has none gets a batch. So it stays cheap where one thread makes what another frees.
 inline constexpr std::size_t block_size = 256;
 

@@ -28,8 +28,8 @@ class child : public std::enable_shared_from_this<child> {
   child(const child&) = delete;
   child& operator=(const child&) = delete;
 
-  /// Asks it to end, by a post to its strand. Before it has started it then never does; once it has ended this
-  /// does nothing.
+  /// Asks it to end, by a post to its strand. Before it has started it then never does; once it has ended this does
+  /// nothing.
   void cancel(net::cancellation_type type);
 
   /// Called by the child itself, first of all.
@@ -45,8 +45,7 @@ class child : public std::enable_shared_from_this<child> {
   bool is_cancelled_ = false;  // before it started
 };
 
-/// The first frame of a child: heeds all kinds of cancellation, as its parent has chosen already which ones come
-/// here.
+/// The first frame of a child: heeds all kinds of cancellation, as its parent has chosen already which ones come here.
 template <class T>
 net::awaitable<T> child_main(std::shared_ptr<child> c, net::awaitable<T> op) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());

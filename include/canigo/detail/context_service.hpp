@@ -27,9 +27,8 @@ class context_member {
   bool is_known_ = false;
 };
 
-/// Knows every canigo object of a context, so that an object may outlive its context, and may sit in a coroutine
-/// that the
-/// context destroys.
+/// Knows every canigo object of a context, so that an object may outlive its context, and may sit in a coroutine that
+/// the context destroys.
 class context_service : public net::execution_context::service {
  public:
   using key_type = context_service;
@@ -38,8 +37,8 @@ class context_service : public net::execution_context::service {
   explicit context_service(net::execution_context& context) : service{context} {}
 
   void add(context_member& member) noexcept;
-  /// False if the context is shutting down and has turned to `member` already: its context_shutdown() is called,
-  /// or was.
+  /// False if the context is shutting down and has turned to `member` already: its context_shutdown() is called, or
+  /// was.
   bool remove(context_member& member) noexcept;
 
  private:

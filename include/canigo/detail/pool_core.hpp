@@ -53,10 +53,8 @@ struct pool_core_options {
 
 /// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
 ///
-/// One lock guards all of it and is never held while anything outside runs. A task is bound to a worker at the
-/// instant
-/// that worker is free, one task at a time, so that what matters more never stands behind what was taken earlier.
-/// What
+/// One lock guards all of it and is never held while anything outside runs. A task is bound to a worker at the instant
+/// that worker is free, one task at a time, so that what matters more never stands behind what was taken earlier. What
 /// is decided under the lock is carried out after it: workers are woken, cancellations posted, callables destroyed,
 /// callers told.
 ///

@@ -24,8 +24,7 @@ namespace canigo::detail {
 /// What strand_pool and resource_pool have in common. R is what a worker owns, or void.
 ///
 /// An operation is a callable that takes what it wants of (R&, task_context&). If it returns net::awaitable<T> it is
-/// long: it runs as a coroutine on its worker's strand and can be cancelled. Otherwise it is short: it is just
-/// called.
+/// long: it runs as a coroutine on its worker's strand and can be cancelled. Otherwise it is short: it is just called.
 ///
 /// Errors, of run, async_run and tasks: what the operation threw, after its last attempt; errc::timed_out;
 /// errc::stopped; errc::queue_full and errc::evicted by the overflow policy; operation_aborted if it was cancelled;
@@ -53,8 +52,7 @@ class pool_handle {
     return run_result<F, operation_result<R, F>>(await_run<operation_result<R, F>>(make_task(std::forward<F>(f), o)));
   }
 
-  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must
-  /// have
+  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have
   /// a default constructor.
   template <class F, net::completion_token_for<result_signature<operation_result<R, F>>> Token>
     requires operation<std::decay_t<F>, R>
@@ -97,8 +95,7 @@ class pool_handle {
 
   /// Begins to stop, at the call; see stop_mode for what that means. The awaitable waits until it is done.
   ///
-  /// Monotone: a harder mode may follow a softer one, never the other way round. With `finish_running`, what still
-  /// runs
+  /// Monotone: a harder mode may follow a softer one, never the other way round. With `finish_running`, what still runs
   /// after `grace` is cancelled. All callers get the same report.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<stop_report> stop(stop_mode mode = stop_mode::drain, duration grace = duration::max()) {

@@ -9,8 +9,7 @@
 
 namespace canigo::detail {
 
-/// How the workers of a pool come by their resources. An object of the pool's; called by one worker or several at
-/// once.
+/// How the workers of a pool come by their resources. An object of the pool's; called by one worker or several at once.
 class pool_resources {
  public:
   virtual ~pool_resources() = default;

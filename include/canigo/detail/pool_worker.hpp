@@ -22,8 +22,7 @@ class pool_task;
 /// One worker of a pool: a coroutine on a strand of its own that lives as long as the pool.
 ///
 /// Asleep, it is parked. Woken, it runs short operations one after another without leaving the handler that woke it,
-/// and its coroutine is resumed only for a long one. All members are the pool's, under its lock, unless said
-/// otherwise.
+/// and its coroutine is resumed only for a long one. All members are the pool's, under its lock, unless said otherwise.
 class pool_worker {
  public:
   pool_worker(pool_core& home, std::size_t index);

@@ -13,8 +13,8 @@ namespace canigo::detail {
 /// Pure values: a request is admitted by all of them in one step, or takes nothing from any.
 class supplies {
  public:
-  /// What a request occupies under the cap: one place, or as many as it asks for tokens. `idle`: none, but all
-  /// must be free.
+  /// What a request occupies under the cap: one place, or as many as it asks for tokens. `idle`: none, but all must be
+  /// free.
   enum class occupancy { none, one, tokens, idle };
 
   explicit supplies(std::vector<token_bucket> rates) : rates_{std::move(rates)} {}

@@ -82,9 +82,8 @@ class suspended_list {
 
 /// A post of a suspended caller that is under way on this thread.
 ///
-/// When an executor fails to allocate, the function it was handed is destroyed before the exception arrives here.
-/// It must
-/// not take the caller with it then: the caller stays where it was. When an executor drops the function without an
+/// When an executor fails to allocate, the function it was handed is destroyed before the exception arrives here. It
+/// must not take the caller with it then: the caller stays where it was. When an executor drops the function without an
 /// exception, it must.
 class posting {
  public:
@@ -131,9 +130,8 @@ class resumption {
 
 /// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
 ///
-/// A strand that fails to allocate may throw although it has taken the function, and then never runs anything
-/// again. The
-/// caller stays with it: it goes when the context does.
+/// A strand that fails to allocate may throw although it has taken the function, and then never runs anything again.
+/// The caller stays with it: it goes when the context does.
 template <class Executor, class Allocator>
 void post_resumption(const Executor& executor, suspended& s, const Allocator& allocator) {
   const posting p{s};
@@ -316,13 +314,11 @@ auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... 
       op(std::move(handler), frame_allocator<void>{}, no_work{}, std::forward<BaseArgs>(args)...);
 }
 
-/// Suspends the calling coroutine: `co_await park<Signature>(start)` as the last thing that it does. `start` is
-/// called
+/// Suspends the calling coroutine: `co_await park<Signature>(start)` as the last thing that it does. `start` is called
 /// with the completion handler once the coroutine is suspended, and must not throw.
 #if ASIO_VERSION < 102300
 // Below 1.23 use_awaitable puts a coroutine of its own between us and the operation: a frame more than Asio recycles.
-// This is what that coroutine does, done by ours; the handler ends our frame, so nothing after the co_await is
-// run, and
+// This is what that coroutine does, done by ours; the handler ends our frame, so nothing after the co_await is run, and
 // what the handler is given is what our coroutine returns.
 inline constexpr bool park_returns = false;
 template <class... Args, class Start>

@@ -19,14 +19,12 @@ namespace canigo::metrics {
 
 /// Shows schedulers, semaphores, limiters and pools to Prometheus.
 ///
-/// Nothing is counted twice and nothing runs on the hot path: their stats() are read when Prometheus asks. Serve
-/// text()
+/// Nothing is counted twice and nothing runs on the hot path: their stats() are read when Prometheus asks. Serve text()
 /// from the server that the program has, or hand collectable() to a prometheus::Exposer.
 ///
 /// The labels of a series are the object's `name`, and where it makes sense class, rate, outcome, state, or a task's
 /// name. Their number is bounded: classes from the 16th on are counted together as "other", and so are the names of
-/// tasks beyond the first 64 of a pool. Durations are histograms in seconds, with an edge at every second power of
-/// two
+/// tasks beyond the first 64 of a pool. Durations are histograms in seconds, with an edge at every second power of two
 /// from 1 µs to 275 s.
 ///
 ///     metrics::exporter exporter;
