@@ -22,7 +22,7 @@ constexpr description descriptions[] = {
     {errc::stopped, "stopped", std::errc{}},
     {errc::invalid_priority, "invalid priority", std::errc::invalid_argument},
     {errc::invalid_argument, "invalid argument", std::errc::invalid_argument},
-    {errc::too_large, "more than could ever be available at once", std::errc::value_too_large},
+    {errc::too_large, "larger than the limit allows", std::errc::value_too_large},
     {errc::lease_lost, "the lease was lost", std::errc{}},
     {errc::store_unavailable, "the store is unavailable", std::errc{}},
     {errc::circuit_open, "the circuit breaker is open", std::errc::resource_unavailable_try_again},

@@ -30,7 +30,8 @@ enum class errc {
   /// An argument outside its range; the text names the field, the value and the range. Equals
   /// std::errc::invalid_argument.
   invalid_argument,
-  /// More tokens or permits than could ever be there at once. Equals std::errc::value_too_large.
+  /// More tokens or permits than could ever be there at once, or a response beyond its bound. Equals
+  /// std::errc::value_too_large.
   too_large,
   /// A lease ran out while its holder was still at work.
   lease_lost,

@@ -1,0 +1,42 @@
+#include "call.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace fetch {
+
+namespace {
+
+std::string_view trimmed(std::string_view s) {
+  constexpr std::string_view blank = " \t\r";
+  const auto first = s.find_first_not_of(blank);
+  if (first == std::string_view::npos) return {};
+  return s.substr(first, s.find_last_not_of(blank) - first + 1);
+}
+
+}  // namespace
+
+parsed_line parse_line(std::string_view line, int priorities) {
+  line = trimmed(line);
+  if (line.empty() || line.front() == '#') return {};
+  const auto gap = line.find_first_of(" \t");
+  if (gap == std::string_view::npos) return {{}, "expected PRIORITY URL"};
+  const std::string_view number = line.substr(0, gap);
+  int priority = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), priority);
+  if (error != std::errc{} || end != number.data() + number.size() || priority < 0 || priority >= priorities) {
+    return {{}, fmt::format("priority is {}; allowed: 0 to {}", number.substr(0, 40), priorities - 1)};
+  }
+  const std::string_view url = trimmed(line.substr(gap));
+  if (!url.starts_with("http://") && !url.starts_with("https://")) {
+    return {{}, fmt::format("URL is {}; allowed: http:// or https://", url.substr(0, 80))};
+  }
+  if (url.find_first_of(" \t") != std::string_view::npos) return {{}, "more than PRIORITY URL"};
+  call c;
+  c.priority = priority;
+  c.url = url;
+  return {std::move(c), {}};
+}
+
+}  // namespace fetch

@@ -1,0 +1,79 @@
+#include "input.hpp"
+
+#include <asio/post.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace fetch {
+
+line_reader::line_reader(const asio::any_io_executor& executor, const std::string& path) : descriptor_{executor} {
+  file_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) throw std::system_error{errno, std::system_category(), path};
+  flags_ = ::fcntl(file_, F_GETFL);
+  asio::error_code can_not_be_polled;
+  descriptor_.assign(file_, can_not_be_polled);
+  can_wait_ = !can_not_be_polled;
+}
+
+line_reader::~line_reader() {
+  if (descriptor_.is_open()) descriptor_.release();
+  ::fcntl(file_, F_SETFL, flags_);  // a terminal left without blocking upsets the shell
+  ::close(file_);
+}
+
+asio::awaitable<std::optional<std::string>> line_reader::next() {
+  for (;;) {
+    const auto end = buffer_.find('\n', read_);
+    if (end != std::string::npos) {
+      std::string line = buffer_.substr(read_, std::min(end - read_, longest_line));
+      read_ = end + 1;
+      co_return line;
+    }
+    // What is too long to be a line is dropped as it comes, but for its beginning.
+    if (buffer_.size() - read_ > longest_line) buffer_.resize(read_ + longest_line);
+    if (!co_await read_more()) {
+      if (read_ == buffer_.size()) co_return std::nullopt;
+      std::string line = buffer_.substr(read_);
+      read_ = buffer_.size();
+      co_return line;
+    }
+  }
+}
+
+asio::awaitable<bool> line_reader::read_more() {
+  if (at_end_) co_return false;
+  if (can_wait_) {
+    asio::error_code error;
+    co_await descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
+                                    asio::redirect_error(asio::use_awaitable, error));
+  } else {
+    co_await asio::post(descriptor_.get_executor(),
+                        asio::use_awaitable);  // calls go on between two pieces of a long file
+  }
+  if (at_end_) co_return false;
+  buffer_.erase(0, read_);
+  read_ = 0;
+  std::array<char, 16384> piece;
+  const ssize_t n = ::read(file_, piece.data(), piece.size());
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) co_return true;
+  if (n <= 0) at_end_ = true;
+  if (n > 0) buffer_.append(piece.data(), static_cast<std::size_t>(n));
+  co_return n > 0;
+}
+
+void line_reader::stop() {
+  at_end_ = true;
+  buffer_.clear();
+  read_ = 0;
+  if (can_wait_) descriptor_.cancel();
+}
+
+}  // namespace fetch

@@ -1,0 +1,93 @@
+#include "options.hpp"
+
+#include <canigo/version.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <map>
+#include <system_error>
+
+namespace fetch {
+
+namespace {
+
+constexpr const char* about = R"(Makes HTTP calls at a rate that is never exceeded, the important ones first.
+
+Reads lines "PRIORITY URL" while it runs: a pipe may stay open, and a call that comes later but matters more
+goes first. Priority 0 is the most important. Empty lines and lines that start with # are skipped.
+
+  printf '0 http://localhost:8080/a\n2 http://localhost:8080/b\n' | canigo-fetch --rate 10/3s)";
+
+constexpr const char* notes =
+    R"(A response 429 or 503 with Retry-After holds all calls back for that long, and its call is queued again.
+Ctrl-C stops taking new calls and lets those that run finish; again, or after the grace time, it cancels them.
+
+Exit codes: 0 all calls were fine; 1 some failed; 2 bad usage; 3 all were fine, but some lines were not understood;
+130 interrupted.)";
+
+template <class Number>
+void count_option(CLI::App& app, const std::string& name, Number& target, Number most, const std::string& text) {
+  app.add_option(name, target, text)
+      ->check(CLI::Range(Number{1}, most).description(""))
+      ->type_name(fmt::format("1..{}", most))
+      ->capture_default_str();
+}
+
+void time_option(CLI::App& app, const std::string& name, canigo::duration& target, const std::string& text) {
+  const std::map<std::string, double> units{{"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+  const auto set = [&target](double ns) { target = canigo::duration{static_cast<std::int64_t>(ns)}; };
+  app.add_option_function<double>(name, set, text)
+      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME").description(""))
+      ->check([](const std::string& ns) {
+        return CLI::Range(1.0, 1e18)(std::string{ns}).empty() ? "" : "allowed: more than 0";
+      })
+      ->default_str(canigo::to_string(target))
+      ->type_name("TIME");
+}
+
+}  // namespace
+
+options parse(int argc, char** argv) {
+  options o;
+  CLI::App app{about, "canigo-fetch"};
+  app.footer(notes);
+  app.set_version_flag("--version", std::string{canigo::version()});
+  app.add_option("input", o.input, "File to read from; - is the standard input")->capture_default_str();
+  app.add_option_function<std::string>(
+         "-r,--rate",
+         [&o](const std::string& text) {
+           try {
+             o.rate = canigo::rate::parse(text);
+           } catch (const std::system_error& e) {
+             throw CLI::ValidationError{"--rate", e.what()};
+           }
+         },
+         "Calls per period: 5/s, 10/3s, 1000/h")
+      ->default_str(canigo::to_string(o.rate))
+      ->type_name("N/PERIOD");
+  count_option<std::uint64_t>(app, "-b,--burst", o.burst, 1'000'000, "Most calls made at once after a quiet time");
+  count_option<int>(app, "-p,--priorities", o.priorities, 1024, "Classes: 0 (first) to this less one");
+  count_option<std::size_t>(app, "-c,--connections", o.connections, 65536, "Most calls under way at a time");
+  time_option(app, "-t,--timeout", o.timeout, "For one call, from sending to the last byte: 500ms, 10s, 1m");
+  count_option<std::size_t>(app, "-q,--queue-limit", o.queue_limit, 10'000'000,
+                            "Most calls read ahead; reading waits while there are so many");
+  count_option<int>(app, "-a,--attempts", o.attempts, 1000, "Most tries of a call that is told to come back later");
+  time_option(app, "-g,--grace", o.grace, "For running calls to finish after Ctrl-C");
+  const std::map<std::string, output> formats{{"text", output::text}, {"json", output::json}, {"none", output::none}};
+  app.add_option_function<std::string>(
+         "-o,--output", [&](const std::string& name) { o.format = formats.at(name); },
+         "A line per call and a summary; or, with none, the summary alone")
+      ->check(CLI::IsMember({"text", "json", "none"}).description(""))
+      ->default_str("text")
+      ->type_name("text|json|none");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::exit(app.exit(e) == 0 ? all_ok : bad_usage);
+  }
+  return o;
+}
+
+}  // namespace fetch

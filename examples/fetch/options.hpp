@@ -1,0 +1,39 @@
+#pragma once
+
+#include <canigo/rate.hpp>
+#include <canigo/time.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace fetch {
+
+/// How the process ends, as its user sees it.
+enum exit_code : int {
+  all_ok = 0,
+  some_failed = 1,  ///< a call had no response, or one with a status of 400 or more
+  bad_usage = 2,
+  bad_input = 3,  ///< every call was fine, but some lines were not understood
+  interrupted = 130
+};
+
+enum class output { text, json, none };
+
+struct options {
+  std::string input = "-";
+  canigo::rate rate = canigo::rate::per_second(5);
+  std::uint64_t burst = 1;
+  int priorities = 3;
+  std::size_t connections = 16;
+  canigo::duration timeout = std::chrono::seconds{10};
+  std::size_t queue_limit = 1000;
+  int attempts = 5;
+  canigo::duration grace = std::chrono::seconds{5};
+  output format = output::text;
+};
+
+/// What the command line asks for. Prints help, version or what is wrong, and ends the process, if it asks for that.
+options parse(int argc, char** argv);
+
+}  // namespace fetch
