@@ -23,6 +23,14 @@ namespace pool_run {
 
 namespace net = canigo::net;
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool is_sanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool is_sanitized = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
+#else
+inline constexpr bool is_sanitized = false;
+#endif
+
 /// An io_context in virtual time.
 struct bench_top {
   net::io_context io;

@@ -3,6 +3,7 @@
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
+#include "pool_run.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -11,8 +12,11 @@
 #include <asio/use_future.hpp>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -21,19 +25,7 @@ using namespace canigo;
 
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int operations = 40'000;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-constexpr int operations = 40'000;
-#else
-constexpr int operations = 1'000'000;
-#endif
-#elif defined(NDEBUG)
-constexpr int operations = 1'000'000;
-#else
-constexpr int operations = 200'000;
-#endif
+constexpr int operations = pool_run::is_sanitized ? 100'000 : 1'000'000;
 
 struct threads {
   threads(net::io_context& io, int n) : guard{io.get_executor()} {
@@ -49,7 +41,8 @@ struct threads {
 
 }  // namespace
 
-TEST_CASE("eight threads post, run and cancel a million operations; none is lost, none runs beside too many") {
+TEST_CASE("eight threads post, run and cancel a million operations; none is lost, none runs beside too many",
+          "[stress]") {
   net::io_context io;
   threads loop{io, 4};
   strand_pool pool{io, {.concurrency = 5, .priorities = 4, .queue_limit = 10'000'000}};
@@ -120,6 +113,116 @@ TEST_CASE("eight threads post, run and cancel a million operations; none is lost
   CHECK(report.succeeded + report.cancelled == report.submitted);
   CHECK(static_cast<std::uint64_t>(ran) == report.succeeded);
   CHECK(peak <= 5);
+}
+
+TEST_CASE("eight threads, a million operations, and a stop at a random moment, in every mode", "[stress]") {
+  std::minstd_rand seeds{11};
+  constexpr int rounds = 8;
+  constexpr int each = operations / rounds / 4;
+  for (int round = 0; round < rounds; ++round) {
+    net::io_context io;
+    threads loop{io, 4};
+    const auto stop_at = static_cast<std::int64_t>(seeds() % (each * 4));
+    const auto mode = static_cast<stop_mode>(1 + round % 3);
+    const duration grace = round % 2 == 0 ? duration{200us} : duration::max();
+    std::atomic<std::int64_t> asked{0}, waits{0}, told{0}, entered{0}, inside{0}, peak{0};
+    stop_report report, again;
+    pool_stats last;
+    {
+      strand_pool pool{io,
+                       {.concurrency = 5,
+                        .priorities = 4,
+                        .queue_limit = 500,
+                        .on_overflow = round < 4 ? overflow::wait : overflow::evict_least_important}};
+      struct presence {
+        std::atomic<std::int64_t>&n, &peak;
+        explicit presence(std::atomic<std::int64_t>& a, std::atomic<std::int64_t>& p) : n{a}, peak{p} {
+          const auto now = ++n;
+          auto seen = peak.load(std::memory_order_relaxed);
+          while (now > seen && !peak.compare_exchange_weak(seen, now)) {
+          }
+        }
+        ~presence() { --n; }
+      };
+      const auto brief = [&] {
+        const presence here{inside, peak};
+        ++entered;
+      };
+      const auto lasting = [&](task_context& t) -> net::awaitable<void> {
+        const presence here{inside, peak};
+        ++entered;
+        co_await sleep_for(t.attempt() * 20us);
+        if (t.attempt() == 1 && t.id() % 2 == 0) throw std::runtime_error{"try again"};
+      };
+      const auto tell = [&told](auto&&...) { ++told; };
+      std::vector<std::vector<task<void>>> kept(4);
+      std::vector<std::jthread> producers;
+      for (std::size_t p = 0; p < 4; ++p) {
+        const auto seed = static_cast<unsigned>(seeds());
+        producers.emplace_back([&, p, seed] {
+          std::minstd_rand random{seed};
+          for (int i = 0; i < each; ++i) {
+            if (asked++ == stop_at) pool.request_stop(mode, grace);
+            const int priority = static_cast<int>(random() % 4);
+            switch (random() % 32) {
+              case 0:
+                kept[p].push_back(pool.submit(lasting, {.priority = priority,
+                                                        .timeout = random() % 4 == 0 ? duration{10us} : duration{1h},
+                                                        .group = 1 + random() % 3,
+                                                        .name = "lasting",
+                                                        .retry = {.attempts = 2, .backoff = backoff::constant(5us)}}));
+                break;
+              case 1:
+                kept[p].push_back(pool.submit(brief, {.priority = priority, .delay = 10us}));
+                if (random() % 2 == 0) kept[p].back().cancel();
+                break;
+              case 2:
+                ++waits;
+                pool.async_run(
+                    lasting, {.priority = priority, .deadline = time_source::of(io.get_executor()).now() + 1ms}, tell);
+                break;
+              case 3:
+                ++waits;
+                pool.async_run(brief, {.priority = priority}, tell);
+                break;
+              case 4:
+                ++waits;
+                net::co_spawn(io, pool.run(brief, {.priority = priority}), tell);
+                break;
+              case 5:
+                if (random() % 64 == 0) pool.cancel_group(1 + random() % 3);
+                if (random() % 64 == 0) pool.resize(1 + random() % 5);
+                if (random() % 64 == 0) (void)pool.stats();
+                break;
+              default:
+                pool.try_post(brief, {.priority = priority});
+            }
+          }
+        });
+      }
+      producers.clear();
+      auto first = net::co_spawn(io, pool.stop(stop_mode::drain), net::use_future);
+      auto second = net::co_spawn(io, pool.closed(), net::use_future);
+      report = first.get();
+      again = second.get();
+      for (const auto& tasks : kept) {
+        for (const auto& t : tasks) CHECK(has_ended(t.state()));
+      }
+      last = pool.stats();
+    }
+    loop.join();
+    CAPTURE(round, stop_at);
+    CHECK(told == waits);
+    CHECK(inside == 0);
+    CHECK(peak <= 5);
+    CHECK(report.submitted == report.succeeded + report.failed + report.cancelled + report.timed_out + report.stopped);
+    CHECK(again.submitted == report.submitted);
+    CHECK(again.succeeded == report.succeeded);
+    CHECK(again.stopped == report.stopped);
+    CHECK(last.submitted == report.submitted);
+    CHECK(last.working + last.queued + last.delayed + last.held_back == 0);
+    CHECK(static_cast<std::uint64_t>(entered) >= report.succeeded);
+  }
 }
 
 TEST_CASE("a stop at random, in every mode, ends every task exactly once") {

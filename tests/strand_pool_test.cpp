@@ -12,6 +12,7 @@
 #include <asio/io_context.hpp>
 #include <asio/use_future.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,22 +40,29 @@ TEST_CASE("P1 a hundred operations of 20 ms, ten at once, take 200 ms") {
 }
 
 TEST_CASE("P1 the same in real time", "[realtime]") {
-  net::io_context io;
-  strand_pool pool{io, {.concurrency = 10}};
-  int now = 0, peak = 0;
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 100; ++i) {
-    pool.try_post([&](task_context&) -> net::awaitable<void> {
-      peak = std::max(peak, ++now);
-      co_await sleep_for(20ms);
-      --now;
-    });
+  // Never early by more than 1 ms. Late by 20 ms at most, 50 ms with a sanitizer, unless the machine is busy elsewhere:
+  // one of three runs has to keep to that.
+  constexpr auto late = is_sanitized ? 50ms : 20ms;
+  bool in_time = false;
+  for (int attempt = 0; attempt < 3 && !in_time; ++attempt) {
+    net::io_context io;
+    strand_pool pool{io, {.concurrency = 10}};
+    int now = 0, peak = 0;
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i) {
+      pool.try_post([&](task_context&) -> net::awaitable<void> {
+        peak = std::max(peak, ++now);
+        co_await sleep_for(20ms);
+        --now;
+      });
+    }
+    io.run();  // returns although the pool is still there
+    const auto took = std::chrono::steady_clock::now() - start;
+    CHECK(peak == 10);
+    CHECK(took >= 199ms);
+    in_time = took <= 200ms + late;
   }
-  io.run();  // returns although the pool is still there
-  const auto took = std::chrono::steady_clock::now() - start;
-  CHECK(peak == 10);
-  CHECK(took >= 199ms);
-  CHECK(took <= 300ms);
+  CHECK(in_time);
 }
 
 TEST_CASE("P2 a post never blocks and none is lost") {
@@ -128,6 +136,23 @@ TEST_CASE("P4 a full queue refuses, or holds the producer back") {
     CHECK(!held);
     CHECK(done == 200);
     CHECK(pool.stats().cancelled == 1);
+    adds_up(pool.stats());
+  }
+  SECTION("evict_oldest") {
+    strand_pool pool{b.io,
+                     {.concurrency = 1, .priorities = 2, .queue_limit = 2, .on_overflow = overflow::evict_oldest}};
+    pool.try_post(slow);
+    b.time.poll();
+    auto oldest = pool.submit([] {}, {.priority = 0});
+    auto next = pool.submit([] {}, {.priority = 1});
+    CHECK(pool.try_post([] {}, {.priority = 1}));
+    CHECK(oldest.state() == task_state::failed);
+    CHECK(next.state() == task_state::queued);
+    std::error_code ec;
+    b.spawn([&]() -> net::awaitable<void> { ec = co_await outcome_of(oldest.result()); });
+    b.time.run();
+    CHECK(ec == errc::evicted);
+    CHECK(pool.stats().evicted == 1);
     adds_up(pool.stats());
   }
   SECTION("evict_least_important") {
