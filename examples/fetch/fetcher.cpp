@@ -51,7 +51,8 @@ asio::awaitable<void> fetcher::run() {
       if (e) std::rethrow_exception(e);  // nobody reads what we print
     });
   }
-  co_await room_.acquire({.tokens = options_.queue_limit});  // all places are free when all calls have ended
+  // All places are free when all calls have ended.
+  const canigo::permit all = co_await room_.acquire({.tokens = options_.queue_limit});
   over_.cancel();
 }
 
