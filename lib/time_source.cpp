@@ -36,7 +36,7 @@ time_source& time_source::of(const net::any_io_executor& executor) {
 
 void time_source::attach(const net::any_io_executor& executor) {
   const std::lock_guard lock{mutex_};
-  if (!timer_ && !is_shut_down_) timer_.emplace(detail::context_executor(executor));
+  if (!executor_ && !is_shut_down_) executor_ = detail::context_executor(executor);
 }
 
 bool time_source::arm(deadline& d, time_point when) noexcept {
@@ -57,11 +57,10 @@ bool time_source::cancel(deadline& d) noexcept {
   if (wheel_.empty() && waiting_ && !retiming_ && !quieting_) {
     quieting_ = true;
     try {
-      detail::post(timer_->get_executor(), on_quiet{this});
+      detail::post(executor_, on_quiet{this});
     } catch (...) {
       quieting_ = false;
-      retiming_ = true;
-      timer_->cancel();
+      stop_waiting();
     }
   }
   return true;
@@ -74,27 +73,41 @@ bool time_source::idle() const noexcept {
 
 void time_source::wake_by_next() noexcept {
   const time_point next = wheel_.next();
-  if (!waiting_) {
-    waiting_ = true;
-    wake_at_ = next;
-    if (next <= now() && wake_by_post()) return;
-    timer_->expires_at(next);
-    timer_->async_wait(on_timer{this});
-  } else if (next < wake_at_ && !retiming_) {
+  if (waiting_) {
     // One wait is out at any time, so its memory can be fixed: the cancelled one starts the next.
-    retiming_ = true;
-    timer_->cancel();
+    if (next < wake_at_) stop_waiting();
+    return;
   }
+  wake_at_ = next;
+  // An expired timer takes a turn through the reactor: 4 µs where a post takes 25 ns. And where there is no memory for
+  // a timer the loop looks at the clock until there is.
+  waiting_ = (next <= now() && wake_by_post()) || wake_by_timer() || wake_by_post();
 }
 
-bool time_source::wake_by_post() noexcept {
-  // An expired timer takes a turn through the reactor: 4 µs where a post takes 25 ns.
+bool time_source::wake_by_timer() noexcept {
   try {
-    detail::post(timer_->get_executor(), on_timer{this});
+    if (!timer_) timer_.emplace(executor_);
+    timer_->expires_at(wake_at_);
+    timer_->async_wait(on_timer{this});
     return true;
   } catch (...) {
     return false;
   }
+}
+
+bool time_source::wake_by_post() noexcept {
+  try {
+    detail::post(executor_, on_timer{this});
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+void time_source::stop_waiting() noexcept {
+  if (retiming_) return;
+  retiming_ = true;
+  if (timer_) timer_->cancel();
 }
 
 void time_source::timer_fired() noexcept {
@@ -112,10 +125,7 @@ void time_source::timer_fired() noexcept {
 void time_source::let_go_when_quiet() noexcept {
   const std::lock_guard lock{mutex_};
   quieting_ = false;
-  if (wheel_.empty() && waiting_ && !retiming_) {
-    retiming_ = true;
-    timer_->cancel();
-  }
+  if (wheel_.empty() && waiting_) stop_waiting();
 }
 
 void time_source::fire(time_point now) noexcept {
@@ -145,11 +155,12 @@ void time_source::shutdown() {
     d->function_(*d, due::shutdown);
   }
   timer_.reset();
+  executor_ = {};
 }
 
 time_source_control::time_source_control(net::execution_context& context, time_point start)
     : source_{net::use_service<time_source>(context)} {
-  if (source_.timer_ || source_.is_virtual_) {
+  if (source_.executor_ || source_.is_virtual_) {
     detail::throw_invalid("context", "in use by a canigo object", "one without, so that all see the same time");
   }
   source_.is_virtual_ = true;
