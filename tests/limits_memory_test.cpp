@@ -1,96 +1,34 @@
 // What semaphore, limiter and gate need of the heap: nothing in steady state, and no allocation whose failure loses a
-// permit or a caller. Replaces operator new and aligned_alloc, so it is a program of its own.
+// permit or a caller. A program of its own, as it replaces the heap.
 
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/task_group.hpp"
 
+#include "allocations.hpp"
 #include "catch.hpp"
 #include "limits_run.hpp"
 
 #include <asio/use_future.hpp>
 
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <new>
 
 using namespace canigo;
 using namespace std::chrono_literals;
 
+using namespace allocations;
+
 namespace {
-
-std::atomic<std::int64_t> allocations{0};
-std::atomic<std::int64_t> fails_at{-1};
-
-/// Counts one, and says whether it is to fail.
-bool fails() noexcept {
-  return allocations.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed);
-}
-
-/// The allocations from here on.
-class counted {
- public:
-  std::int64_t so_far() const { return allocations - start_; }
-
- private:
-  std::int64_t start_ = allocations;
-};
-
-/// Fails the k-th allocation in its scope.
-class failing {
- public:
-  explicit failing(std::int64_t k) { fails_at = allocations + k; }
-  ~failing() { fails_at = -1; }
-  failing(const failing&) = delete;
-  failing& operator=(const failing&) = delete;
-  bool has_failed() const { return allocations > fails_at; }
-};
-
-/// Runs `scenario(k)` with the k-th allocation failing, for every k, until it needs no more than k.
-template <class Scenario>
-std::int64_t for_every_allocation(Scenario scenario) {
-  std::int64_t k = 0;
-  while (scenario(k)) ++k;
-  return k;
-}
 
 struct at_end {
   int& n;
   ~at_end() { ++n; }
 };
 
-/// What throws here is Asio's own, and may.
-template <class Function>
-void attempt(Function f) {
-  try {
-    f();
-  } catch (const std::bad_alloc&) {
-  }
-}
-
 }  // namespace
-
-extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  void* p = nullptr;
-  if (fails() || ::posix_memalign(&p, alignment, size) != 0) return nullptr;
-  return p;
-}
-void* operator new(std::size_t size) {
-  if (!fails()) {
-    if (void* p = std::malloc(size)) return p;
-  }
-  throw std::bad_alloc{};
-}
-void* operator new[](std::size_t size) { return operator new(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return fails() ? nullptr : std::malloc(size); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 
 TEST_CASE("a free semaphore allocates nothing", "[memory]") {
   limits_run run;

@@ -1,10 +1,11 @@
-// A process of its own, as it stands in for operator new: no allocation per short operation, and the k-th allocation
+// A process of its own, as it replaces the heap: no allocation per short operation, and the k-th allocation
 // fails.
 
 #include "canigo/strand_pool.hpp"
 #include "canigo/testing/virtual_time.hpp"
 #include "canigo/timeout.hpp"
 
+#include "allocations.hpp"
 #include "catch.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -14,12 +15,11 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,67 +27,21 @@
 using namespace std::chrono_literals;
 using namespace canigo;
 
-namespace {
-
-std::atomic<std::uint64_t> allocations{0};
-std::atomic<std::int64_t> live{0};
-std::int64_t fail_at = -1;  // counts down; -1: never
-
-void* counted(std::size_t size) {
-  if (fail_at >= 0 && fail_at-- == 0) throw std::bad_alloc{};
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  live.fetch_add(1, std::memory_order_relaxed);
-  void* p = std::malloc(size != 0 ? size : 1);
-  if (p == nullptr) throw std::bad_alloc{};
-  return p;
-}
-
-void* counted_or_null(std::size_t size) noexcept {
-  try {
-    return counted(size);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
-void counted_free(void* p) noexcept {
-  if (p != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
-  std::free(p);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return counted(size); }
-void* operator new[](std::size_t size) { return counted(size); }
-// Catch sorts with this one.
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
-void operator delete(void* p) noexcept { counted_free(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { counted_free(p); }
-void operator delete[](void* p) noexcept { counted_free(p); }
-void operator delete(void* p, std::size_t) noexcept { counted_free(p); }
-void operator delete[](void* p, std::size_t) noexcept { counted_free(p); }
+using namespace allocations;
 
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool blocks_are_cached = false;
-#elif defined(__has_feature)
-constexpr bool blocks_are_cached = !__has_feature(address_sanitizer);
-#else
-constexpr bool blocks_are_cached = true;
-#endif
 
 /// Allocations by the second half of `rounds` turns, each of which calls `step` so many times.
 template <class Step>
-std::uint64_t allocated_in_steady_state(net::io_context& io, int rounds, Step step) {
-  std::uint64_t before = 0;
+std::int64_t allocated_in_steady_state(net::io_context& io, int rounds, Step step) {
+  std::int64_t before = 0;
   struct turn {
     net::io_context& io;
     Step& step;
-    std::uint64_t& before;
+    std::int64_t& before;
     int left, half;
     void operator()() {
-      if (left == half) before = allocations;
+      if (left == half) before = made;
       for (int i = 0; i < 32; ++i) step();
       if (--left > 0) net::post(io, std::ref(*this));
     }
@@ -95,7 +49,7 @@ std::uint64_t allocated_in_steady_state(net::io_context& io, int rounds, Step st
   net::post(io, std::ref(t));
   io.restart();
   io.run();
-  return allocations - before;
+  return made - before;
 }
 
 }  // namespace
@@ -116,16 +70,16 @@ TEST_CASE("in steady state an awaited short operation allocates nothing") {
   if (!blocks_are_cached) return;
   net::io_context io{1};
   strand_pool pool{io, {.concurrency = 3}};
-  std::uint64_t during = 1;
+  std::int64_t during = 1;
   net::co_spawn(
       io,
       [&]() -> net::awaitable<void> {
-        std::uint64_t before = 0;
+        std::int64_t before = 0;
         for (int i = 0; i < 1000; ++i) {
-          if (i == 500) before = allocations;
+          if (i == 500) before = made;
           co_await pool.run([] { return 1; });
         }
-        during = allocations - before;
+        during = made - before;
       },
       net::detached);
   io.run();
@@ -148,10 +102,11 @@ std::string figures(const pool_stats& s) {
 struct scenario {
   int asked = 0, told = 0;
 
-  // From the pool on: Asio 1.22 does not survive a failure inside the making of a strand.
-  void run(int kind, std::int64_t k = -1) {
+  // From the pool on: Asio 1.22 does not survive a failure inside the making of a strand. Returns whether the k-th allocation was reached.
+  bool run(int kind, std::int64_t k = -1) {
     net::io_context io{1};
     testing::virtual_time time{io};
+    std::optional<failing> f;
     {
       strand_pool pool{io,
                        {.concurrency = 2,
@@ -159,7 +114,7 @@ struct scenario {
                         .queue_limit = 4,
                         .on_overflow = kind == 1 ? overflow::wait : overflow::reject_new}};
       time.poll();
-      fail_at = k;
+      f.emplace(k, true);
       const auto tell = [this](auto&&...) { ++told; };
       const auto slow = [](task_context&) -> net::awaitable<int> {
         co_await sleep_for(10ms);
@@ -201,6 +156,7 @@ struct scenario {
       if (s.working + s.queued + s.delayed + s.held_back != 0) throw std::logic_error{"not at rest: " + figures(s)};
     }
     time.run();
+    return f->has_failed();
   }
 };
 
@@ -215,18 +171,16 @@ TEST_CASE("whichever allocation fails, nobody waits for ever and nothing leaks")
     for (bool failed = true; failed; ++k) {
       const std::int64_t before = live;
       bool threw = false;
+      failed = true;
       {
         scenario s;
         try {
-          s.run(kind, k);
+          failed = s.run(kind, k);
         } catch (const std::bad_alloc&) {
           threw = true;
         } catch (const std::logic_error& e) {
-          fail_at = -1;
           FAIL("kind " << kind << ", allocation " << k << ": " << e.what());
         }
-        failed = fail_at < 0;
-        fail_at = -1;
         if (!threw && s.told != s.asked)
           FAIL("kind " << kind << ", allocation " << k << ": " << s.told << " of " << s.asked << " were told");
       }

@@ -1,0 +1,178 @@
+#pragma once
+
+// Counts what a program takes from the heap, and lets one allocation of it fail. For one source of a program of its own:
+// this replaces operator new and, with glibc and without a sanitizer, malloc and its kin.
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CANIGO_TESTS_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CANIGO_TESTS_SANITIZED
+#endif
+#endif
+
+#if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
+extern "C" {
+void* __libc_malloc(std::size_t) noexcept;
+void* __libc_calloc(std::size_t, std::size_t) noexcept;
+void* __libc_realloc(void*, std::size_t) noexcept;
+void* __libc_memalign(std::size_t, std::size_t) noexcept;
+void __libc_free(void*) noexcept;
+}
+#endif
+
+namespace allocations {
+
+#ifdef CANIGO_TESTS_SANITIZED
+/// The library keeps no freed blocks where the sanitizer is to see every one of them.
+inline constexpr bool blocks_are_cached = false;
+#else
+inline constexpr bool blocks_are_cached = true;
+#endif
+
+inline std::atomic<std::int64_t> made{0};
+inline std::atomic<std::int64_t> live{0};
+inline std::atomic<std::int64_t> turn{0};  // of the allocations that may fail
+inline std::atomic<std::int64_t> fails_at{-1};
+inline std::atomic<bool> spares_aligned{false};
+
+/// Counts one, and says whether it is to fail.
+inline bool fails(bool is_aligned = false) noexcept {
+  made.fetch_add(1, std::memory_order_relaxed);
+  if (is_aligned && spares_aligned) return false;
+  return turn.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed);
+}
+
+inline void* note(void* p) noexcept {
+  if (p != nullptr) live.fetch_add(1, std::memory_order_relaxed);
+  return p;
+}
+
+inline void* take(std::size_t size) noexcept {
+  if (fails()) return nullptr;
+#if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
+  return note(__libc_malloc(size));
+#else
+  return note(std::malloc(size));
+#endif
+}
+
+inline void* take_aligned(std::size_t alignment, std::size_t size) noexcept {
+  if (fails(true)) return nullptr;
+#if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
+  return note(__libc_memalign(alignment, size));
+#else
+  void* p = nullptr;
+  return ::posix_memalign(&p, alignment < sizeof(void*) ? sizeof(void*) : alignment, size) == 0 ? note(p) : nullptr;
+#endif
+}
+
+inline void give_back(void* p) noexcept {
+  if (p != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
+#if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
+  __libc_free(p);
+#else
+  std::free(p);
+#endif
+}
+
+inline void* or_throw(void* p) {
+  if (p == nullptr) throw std::bad_alloc{};
+  return p;
+}
+
+/// The allocations from here on.
+class counted {
+ public:
+  std::int64_t so_far() const { return made - start_; }
+
+ private:
+  std::int64_t start_ = made;
+};
+
+/// Fails the k-th allocation in its scope.
+class failing {
+ public:
+  /// With `spare_aligned` none of those that Asio recycles: a strand of its does not survive that.
+  explicit failing(std::int64_t k, bool spare_aligned = false) {
+    spares_aligned = spare_aligned;
+    turn = 0;
+    fails_at = k;
+  }
+  ~failing() { fails_at = -1; }
+  failing(const failing&) = delete;
+  failing& operator=(const failing&) = delete;
+  bool has_failed() const { return turn > fails_at; }
+};
+
+/// Runs `scenario(k)`, in which the k-th allocation fails, for every k until it says that it needs no more than k.
+template <class Scenario>
+std::int64_t for_every_allocation(Scenario scenario) {
+  std::int64_t k = 0;
+  while (scenario(k)) ++k;
+  return k;
+}
+
+/// What throws here is Asio's own, and may.
+template <class Function>
+void attempt(Function f) {
+  try {
+    f();
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+}  // namespace allocations
+
+#if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
+extern "C" {
+void* malloc(std::size_t size) noexcept { return allocations::take(size); }
+void* calloc(std::size_t n, std::size_t size) noexcept {
+  return allocations::fails() ? nullptr : allocations::note(__libc_calloc(n, size));
+}
+void* realloc(void* p, std::size_t size) noexcept {
+  if (allocations::fails()) return nullptr;
+  void* q = __libc_realloc(p, size);
+  return p == nullptr ? allocations::note(q) : q;
+}
+void* memalign(std::size_t alignment, std::size_t size) noexcept { return allocations::take_aligned(alignment, size); }
+void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  return allocations::take_aligned(alignment, size);
+}
+int posix_memalign(void** p, std::size_t alignment, std::size_t size) noexcept {
+  void* q = allocations::take_aligned(alignment, size);
+  if (q == nullptr) return ENOMEM;
+  *p = q;
+  return 0;
+}
+void free(void* p) noexcept { allocations::give_back(p); }
+}
+#else
+// Asio's, whose way back is free(): not among the live ones, as nothing says when they go.
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  void* p = allocations::take_aligned(alignment, size);
+  if (p != nullptr) allocations::live.fetch_sub(1, std::memory_order_relaxed);
+  return p;
+}
+#endif
+
+void* operator new(std::size_t size) { return allocations::or_throw(allocations::take(size)); }
+void* operator new[](std::size_t size) { return allocations::or_throw(allocations::take(size)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocations::or_throw(allocations::take_aligned(static_cast<std::size_t>(alignment), size));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocations::take(size); }
+void operator delete(void* p) noexcept { allocations::give_back(p); }
+void operator delete(void* p, std::size_t) noexcept { allocations::give_back(p); }
+void operator delete(void* p, std::align_val_t) noexcept { allocations::give_back(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { allocations::give_back(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { allocations::give_back(p); }
+void operator delete[](void* p) noexcept { allocations::give_back(p); }
+void operator delete[](void* p, std::size_t) noexcept { allocations::give_back(p); }
