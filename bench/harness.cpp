@@ -4,36 +4,47 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <malloc.h>
 #include <time.h>
 
 namespace {
+
 std::atomic<std::uint64_t> allocated{0};
+std::atomic<std::int64_t> in_use{0};
+
+void* note(void* p) noexcept {
+  allocated.fetch_add(1, std::memory_order_relaxed);
+  in_use.fetch_add(static_cast<std::int64_t>(malloc_usable_size(p)), std::memory_order_relaxed);
+  return p;
 }
+
+const char* setting(const char* name) { return std::getenv(name); }
+
+}  // namespace
 
 // glibc's own entry points: operator new ends in malloc, Asio's allocations in aligned_alloc.
 extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
+void __libc_free(void*);
 
-void* malloc(std::size_t size) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
-  return __libc_malloc(size);
-}
-void* calloc(std::size_t count, std::size_t size) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
-  return __libc_calloc(count, size);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  allocated.fetch_add(1, std::memory_order_relaxed);
-  return __libc_memalign(alignment, size);
+void* malloc(std::size_t size) { return note(__libc_malloc(size)); }
+void* calloc(std::size_t count, std::size_t size) { return note(__libc_calloc(count, size)); }
+void* aligned_alloc(std::size_t alignment, std::size_t size) { return note(__libc_memalign(alignment, size)); }
+void free(void* p) {
+  in_use.fetch_sub(static_cast<std::int64_t>(malloc_usable_size(p)), std::memory_order_relaxed);
+  __libc_free(p);
 }
 }
 
 namespace bench {
 
 std::uint64_t allocations() noexcept { return allocated.load(std::memory_order_relaxed); }
+
+std::int64_t bytes_in_use() noexcept { return in_use.load(std::memory_order_relaxed); }
 
 std::chrono::nanoseconds cpu_time() noexcept {
   timespec t{};
@@ -46,12 +57,40 @@ match& match::add(std::string name, std::function<sample()> repetition) {
   return *this;
 }
 
+bool match::wanted() const {
+  const char* only = setting("BENCH_ONLY");
+  return (only == nullptr || id_ == only) && setting("BENCH_LIST") == nullptr;
+}
+
 void match::run(int repetitions) const {
+  if (setting("BENCH_LIST") != nullptr) {
+    for (const auto& c : contestants_) fmt::print("{} {}\n", id_, c.name);
+  }
+  if (!wanted()) return;
+  if (warm_up_) {
+    for (const auto& c : contestants_) c.repetition();
+  }
+  if (setting("BENCH_JSON") != nullptr) {
+    for (const auto& c : contestants_) print_line(c, c.repetition());
+    return;
+  }
   std::vector<std::vector<sample>> results(contestants_.size());
-  for (const auto& c : contestants_) c.repetition();
   for (int i = 0; i < repetitions; ++i) {
     for (std::size_t c = 0; c < contestants_.size(); ++c) results[c].push_back(contestants_[c].repetition());
   }
+  print_table(results);
+}
+
+void match::print_line(const contestant& c, const sample& s) const {
+  fmt::print(R"({{"id":"{}","name":"{}","ns":{},"allocs":{})", id_, c.name, s.ns_per_operation,
+             s.allocations_per_operation);
+  if (s.bytes_per_operation != 0) fmt::print(R"(,"bytes":{})", s.bytes_per_operation);
+  if (s.share_of_rate != 0) fmt::print(R"(,"reached":{},"cpu":{})", s.share_of_rate, s.cpu);
+  fmt::print("}}\n");
+  std::fflush(stdout);
+}
+
+void match::print_table(std::vector<std::vector<sample>>& results) const {
   fmt::print("{} {}\n", id_, work_);
   double ours = 0;
   for (std::size_t c = 0; c < contestants_.size(); ++c) {
@@ -63,6 +102,10 @@ void match::run(int repetitions) const {
     fmt::print("  {:<44} {:>9.1f} ns  ({:.1f} … {:.1f})  {:>6.2f} allocations", contestants_[c].name,
                median.ns_per_operation, r.front().ns_per_operation, r.back().ns_per_operation,
                median.allocations_per_operation);
+    if (median.bytes_per_operation != 0) fmt::print("  {:.0f} bytes", median.bytes_per_operation);
+    if (median.share_of_rate != 0) {
+      fmt::print("  {:.3f} % of the rate at {:.1f} % CPU", 100 * median.share_of_rate, 100 * median.cpu);
+    }
     if (c > 0) fmt::print("   ours / this: {:.2f}", ours / median.ns_per_operation);
     fmt::print("\n");
   }

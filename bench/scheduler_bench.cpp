@@ -1,5 +1,6 @@
-// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue, and at what rate tokens can
-// be handed out (B4). Beside each, what bare Asio or the machine need for the least part of it.
+// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue (Q1), at what rate tokens can
+// be handed out (B4), with a million waiters (B12), and how that grows with waiters, classes and schedulers (S1 to S3).
+// Beside each, what bare Asio or the machine need for the least part of it.
 
 #include "canigo/scheduler.hpp"
 
@@ -14,6 +15,7 @@
 #include <fmt/core.h>
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <thread>
 
@@ -151,59 +153,137 @@ void queued() {
       .run(repetitions);
 }
 
-struct reached {
-  double share;
-  double cpu;
-};
-
+/// What is counted in a second in which `start` lets as many grants happen as it can.
 template <class Start>
-reached saturate(std::int64_t per_second, Start start) {
+bench::sample saturate(std::int64_t per_second, Start start) {
   net::io_context io{1};
   std::int64_t granted = 0;
   [[maybe_unused]] const auto keep = start(io, granted);
+  const auto allocated = bench::allocations();
   const auto cpu = bench::cpu_time();
   const auto begin = std::chrono::steady_clock::now();
   io.run_for(1s);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   const std::chrono::duration<double> busy = bench::cpu_time() - cpu;
-  return {static_cast<double>(granted) / (static_cast<double>(per_second) * spent.count()),
-          busy.count() / spent.count()};
+  const auto n = static_cast<double>(granted);
+  return {.ns_per_operation = spent.count() * 1e9 / n,
+          .allocations_per_operation = static_cast<double>(bench::allocations() - allocated) / n,
+          .share_of_rate = n / (static_cast<double>(per_second) * spent.count()),
+          .cpu = busy.count() / spent.count()};
+}
+
+bench::sample saturated_by_64(std::int64_t per_second) {
+  return saturate(per_second, [&](net::io_context& io, std::int64_t& granted) {
+    // A hundredth of a second of burst: what a late wake-up can catch up with.
+    auto s = std::make_unique<canigo::scheduler>(
+        io, canigo::scheduler_options{.rate = rate::per_second(per_second),
+                                      .burst = static_cast<std::uint64_t>(per_second / 100)});
+    for (int c = 0; c < 64; ++c) {
+      net::co_spawn(
+          io,
+          [&granted, s = s.get()]() -> net::awaitable<void> {
+            for (;; ++granted) co_await s->acquire();
+          },
+          net::detached);
+    }
+    return s;
+  });
+}
+
+bench::sample saturated_timer(std::int64_t per_second) {
+  return saturate(per_second, [&](net::io_context& io, std::int64_t& granted) {
+    net::co_spawn(
+        io,
+        [&granted, per_second]() -> net::awaitable<void> {
+          net::steady_timer timer{co_await net::this_coro::executor};
+          const auto begin = std::chrono::steady_clock::now();
+          for (;; ++granted) {
+            timer.expires_at(begin + std::chrono::nanoseconds{1'000'000'000 / per_second * (granted + 1)});
+            co_await timer.async_wait(net::use_awaitable);
+          }
+        },
+        net::detached);
+    return 0;
+  });
 }
 
 void saturated() {
-  fmt::print("B4 64 coroutines at a rate, for a second: what is reached, and the CPU it takes\n");
   for (const std::int64_t per_second : {10'000, 100'000, 1'000'000}) {
-    const auto ours = saturate(per_second, [&](net::io_context& io, std::int64_t& granted) {
-      // A hundredth of a second of burst: what a late wake-up can catch up with.
-      auto s = std::make_unique<canigo::scheduler>(
-          io, canigo::scheduler_options{.rate = rate::per_second(per_second),
-                                        .burst = static_cast<std::uint64_t>(per_second / 100)});
-      for (int c = 0; c < 64; ++c) {
-        net::co_spawn(
-            io,
-            [&granted, s = s.get()]() -> net::awaitable<void> {
-              for (;; ++granted) co_await s->acquire();
-            },
-            net::detached);
-      }
-      return s;
-    });
-    const auto bare = saturate(per_second, [&](net::io_context& io, std::int64_t& granted) {
-      net::co_spawn(
-          io,
-          [&granted, per_second]() -> net::awaitable<void> {
-            net::steady_timer timer{co_await net::this_coro::executor};
-            const auto begin = std::chrono::steady_clock::now();
-            for (;; ++granted) {
-              timer.expires_at(begin + std::chrono::nanoseconds{1'000'000'000 / per_second * (granted + 1)});
-              co_await timer.async_wait(net::use_awaitable);
+    bench::match{fmt::format("B4-{}", per_second), fmt::format("64 coroutines at {} a second", per_second)}
+        .add("scheduler.acquire", [=] { return saturated_by_64(per_second); })
+        .add("bare Asio: a steady_timer", [=] { return saturated_timer(per_second); })
+        .without_warm_up()
+        .run(1);
+  }
+}
+
+/// Callbacks, queued in turn over the classes, then let go one by one.
+bench::sample queue_and_wake(int waiters, int classes, bool wake) {
+  net::io_context io{1};
+  canigo::scheduler s{io,
+                      {.rate = rate{1, 24h},
+                       .burst = static_cast<std::uint64_t>(waiters),
+                       .priorities = classes,
+                       .queue_limit = static_cast<std::size_t>(waiters)}};
+  std::int64_t granted = 0;
+  const auto before = bench::bytes_in_use();
+  bench::sample r = bench::measure(waiters, [&] {
+    for (int i = 0; i < waiters; ++i) {
+      s.async_acquire({.priority = i % classes}, [&](std::error_code) { ++granted; });
+    }
+  });
+  r.bytes_per_operation = static_cast<double>(bench::bytes_in_use() - before) / waiters;
+  if (!wake) return r;
+  const double bytes = r.bytes_per_operation;
+  r = bench::measure(waiters, [&] {
+    s.refund(static_cast<std::uint64_t>(waiters));
+    io.run();
+  });
+  r.bytes_per_operation = bytes;
+  return r;
+}
+
+void many_waiters() {
+  constexpr int million = 1'000'000;
+  bench::match{"B12", "a million queued async_acquire in 1024 classes: to queue one"}
+      .add("scheduler.async_acquire", [] { return queue_and_wake(million, 1024, false); })
+      .without_warm_up()
+      .run(repetitions);
+  bench::match{"B12w", "a million queued async_acquire in 1024 classes: to wake one"}
+      .add("scheduler.async_acquire", [] { return queue_and_wake(million, 1024, true); })
+      .without_warm_up()
+      .run(repetitions);
+
+  for (const int waiters : {1'000, 10'000, 100'000, million}) {
+    bench::match{fmt::format("S1-{}", waiters), fmt::format("{} waiters, 16 classes", waiters)}
+        .add("queue", [=] { return queue_and_wake(waiters, 16, false); })
+        .add("wake", [=] { return queue_and_wake(waiters, 16, true); })
+        .run(repetitions);
+  }
+  for (const int classes : {1, 8, 64, 1'024}) {
+    bench::match{fmt::format("S2-{}", classes), fmt::format("100000 waiters, {} classes", classes)}
+        .add("queue", [=] { return queue_and_wake(100'000, classes, false); })
+        .add("wake", [=] { return queue_and_wake(100'000, classes, true); })
+        .run(repetitions);
+  }
+}
+
+void many_schedulers() {
+  for (const int count : {1, 10, 100, 1'000, 10'000}) {
+    net::io_context io{1};
+    std::deque<canigo::scheduler> all;
+    const bench::match m = bench::match{fmt::format("S3-{}", count), fmt::format("{} schedulers in turn", count)}.add(
+        "try_acquire, granted", [&] {
+          return bench::measure(many, [&] {
+            for (std::int64_t i = 0; i < many;) {
+              for (auto s = all.begin(); s != all.end() && i < many; ++s, ++i) s->try_acquire();
             }
-          },
-          net::detached);
-      return 0;
-    });
-    fmt::print("  {:>9}/s  scheduler {:7.3f} % at {:5.1f} % CPU   bare steady_timer {:7.3f} % at {:5.1f} % CPU\n",
-               per_second, 100 * ours.share, 100 * ours.cpu, 100 * bare.share, 100 * bare.cpu);
+          });
+        });
+    if (m.wanted()) {
+      for (int i = 0; i < count; ++i) all.emplace_back(io, plenty);
+    }
+    m.run(repetitions);
   }
 }
 
@@ -216,6 +296,8 @@ int main() {
   granted_at_once();
   queued();
   saturated();
+  many_waiters();
+  many_schedulers();
   done = true;
   done.notify_one();
   second.join();

@@ -10,7 +10,6 @@
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
-#include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <atomic>
@@ -147,10 +146,9 @@ bench::sample contended(std::uint64_t permits, int threads) {
   });
 }
 
-/// `posts` in a row by as many coroutines as run at a time; the rest of the loop's work is what every program has.
+/// `posts` in a row by as many coroutines as run at a time.
 bench::sample posting(int coroutines, int posts, int threads) {
   net::io_context io{threads};
-  const net::steady_timer the_loop_has_a_reactor{io};
   const std::int64_t each = contenders * rounds / coroutines;
   for (int c = 0; c < coroutines; ++c) {
     net::co_spawn(

@@ -1,0 +1,50 @@
+// The work of canigo's benchmarks as it is done in Node: prints one JSON line per contestant and call.
+import Bottleneck from 'bottleneck';
+import PQueue from 'p-queue';
+
+let work = 0;
+const operation = async () => { ++work; };
+
+/** Hands over n operations, 64 at a time, and waits for them. */
+async function inBursts(n, add) {
+  const start = process.hrtime.bigint();
+  for (let left = n; left > 0; left -= 64) {
+    const burst = [];
+    for (let i = 0; i < 64; ++i) burst.push(add());
+    await Promise.all(burst);
+  }
+  return Number(process.hrtime.bigint() - start) / n;
+}
+
+const contestants = [
+  ['B7', 'p-queue, concurrency 8', async () => {
+    const queue = new PQueue({ concurrency: 8 });
+    return inBursts(32_000, () => queue.add(operation));
+  }],
+  ['B7', 'bottleneck, maxConcurrent 8', async () => {
+    const limiter = new Bottleneck({ maxConcurrent: 8 });
+    return inBursts(128, () => limiter.schedule(operation));
+  }],
+  ['B10', 'p-queue, concurrency 8, timeout', async () => {
+    const queue = new PQueue({ concurrency: 8, timeout: 1000 });
+    return inBursts(16_000, () => queue.add(operation));
+  }],
+  // Its jobs go through a timer each, so the time of one is that of many at once.
+  ['B2', 'bottleneck, reservoir', async () => {
+    const limiter = new Bottleneck({ reservoir: 1e9 });
+    return inBursts(128, () => limiter.schedule(operation));
+  }],
+];
+
+const args = process.argv.slice(2);
+const at = args.indexOf('--only');
+const only = at < 0 ? null : args[at + 1].split(',');
+for (const [id, name, run] of contestants) {
+  if (only && !only.includes(id)) continue;
+  if (args.includes('--list')) {
+    console.log(id, name);
+    continue;
+  }
+  await run();
+  console.log(JSON.stringify({ id, name: `Node: ${name}`, ns: await run() }));
+}

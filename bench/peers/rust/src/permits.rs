@@ -1,0 +1,83 @@
+use crate::{bytes_in_use, contestant, measure, one_thread, two_threads, Contestant, Sample, MANY};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+
+/// 64 tasks take a permit in turn, and yield while they hold it.
+fn contended(runtime: Runtime, permits: usize) -> Sample {
+    const CONTENDERS: usize = 64;
+    const ROUNDS: usize = 3_000;
+    let s = Arc::new(Semaphore::new(permits));
+    measure(CONTENDERS * ROUNDS, || {
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..CONTENDERS)
+                .map(|_| {
+                    let s = s.clone();
+                    tokio::spawn(async move {
+                        for _ in 0..ROUNDS {
+                            let _permit = s.acquire().await.unwrap();
+                            yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            for t in tasks {
+                t.await.unwrap();
+            }
+        })
+    })
+}
+
+/// Queues `n` tasks for a semaphore, then lets all of them go.
+fn waiters(n: usize) -> Sample {
+    let s = Arc::new(Semaphore::new(0));
+    let runtime = one_thread();
+    let before = bytes_in_use();
+    runtime.block_on(async {
+        let start = Instant::now();
+        let tasks: Vec<_> = (0..n)
+            .map(|_| {
+                let s = s.clone();
+                tokio::spawn(async move { s.acquire().await.unwrap().forget() })
+            })
+            .collect();
+        // The runtime turns to this task again after 61 others at most, so as many turns let all of them queue.
+        for _ in 0..n / 16 {
+            yield_now().await;
+        }
+        let queued = start.elapsed();
+        let bytes = bytes_in_use() - before;
+        s.add_permits(n);
+        for t in tasks {
+            t.await.unwrap();
+        }
+        Sample {
+            ns: queued.as_nanos() as f64 / n as f64,
+            bytes: Some(bytes as f64 / n as f64),
+            ..Sample::default()
+        }
+    })
+}
+
+pub fn contestants() -> Vec<Contestant> {
+    let mut million = contestant("B12", "tokio Semaphore, a task each", || waiters(1_000_000));
+    million.warm_up = false;
+    vec![
+        contestant("B5", "tokio Semaphore", || {
+            let s = Semaphore::new(8);
+            let runtime = one_thread();
+            measure(MANY, || {
+                runtime.block_on(async {
+                    for _ in 0..MANY {
+                        let _permit = s.acquire().await.unwrap();
+                    }
+                })
+            })
+        }),
+        contestant("B6", "tokio Semaphore", || contended(one_thread(), 1)),
+        contestant("B6b", "tokio Semaphore", || contended(two_threads(), 8)),
+        million,
+    ]
+}
