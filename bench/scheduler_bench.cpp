@@ -1,6 +1,6 @@
-// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue (Q1), at what rate tokens can
-// be handed out (B4), with a million waiters (B12), and how that grows with waiters, classes and schedulers (S1 to S3).
-// Beside each, what bare Asio or the machine need for the least part of it.
+// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue (Q1), at what rate tokens
+// can be handed out (B4), with a million waiters (B12), and how that grows with waiters, classes and schedulers (S1 to
+// S3). Beside each, what bare Asio or the machine need for the least part of it.
 
 #include "canigo/scheduler.hpp"
 
