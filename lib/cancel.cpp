@@ -9,9 +9,7 @@ class cancel_source::registry {
   void add(registration& r) {
     const std::lock_guard lock{mutex_};
     if (cancelled_) throw std::system_error{net::error::operation_aborted};
-    r.next_ = first_;
-    if (first_ != nullptr) first_->previous_ = &r;
-    first_ = &r;
+    link(r, untold_);
   }
 
   void remove(registration& r) noexcept {
@@ -25,11 +23,18 @@ class cancel_source::registry {
       {
         const std::lock_guard lock{mutex_};
         cancelled_ = true;
-        if (first_ == nullptr) return;
-        c = first_->child_;
-        unlink(*first_);
+        if (untold_ == nullptr) return;
+        registration& r = *untold_;
+        c = r.child_;
+        unlink(r);
+        link(r, told_);
       }
-      c->cancel(net::cancellation_type::terminal);
+      try {
+        c->cancel(net::cancellation_type::terminal);
+      } catch (...) {
+        untell(*c);
+        throw;
+      }
     }
   }
 
@@ -39,16 +44,35 @@ class cancel_source::registry {
   }
 
  private:
+  static void link(registration& r, registration*& first) noexcept {
+    r.next_ = first;
+    if (first != nullptr) first->previous_ = &r;
+    first = &r;
+  }
+
   void unlink(registration& r) noexcept {
     if (r.next_ != nullptr) r.next_->previous_ = r.previous_;
     if (r.previous_ != nullptr) r.previous_->next_ = r.next_;
-    if (first_ == &r) first_ = r.next_;
+    if (untold_ == &r) untold_ = r.next_;
+    if (told_ == &r) told_ = r.next_;
     r.previous_ = r.next_ = nullptr;
+  }
+
+  /// For the next call of cancel(); unless `c` has ended meanwhile.
+  void untell(const detail::child& c) noexcept {
+    const std::lock_guard lock{mutex_};
+    for (registration* r = told_; r != nullptr; r = r->next_) {
+      if (r->child_.get() != &c) continue;
+      unlink(*r);
+      link(*r, untold_);
+      return;
+    }
   }
 
   mutable detail::mutex mutex_;
   bool cancelled_ = false;
-  registration* first_ = nullptr;
+  registration* untold_ = nullptr;
+  registration* told_ = nullptr;
 };
 
 cancel_source::registration::registration(std::shared_ptr<registry> r, std::shared_ptr<detail::child> c)

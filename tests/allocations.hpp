@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts what a program takes from the heap, and lets one allocation of it fail. For one source of a program of its own:
-// this replaces operator new and, with glibc and without a sanitizer, malloc and its kin.
+// Counts what a program takes from the heap, and lets one allocation of it fail. For one source of a program of its
+// own: this replaces operator new and, with glibc and without a sanitizer, malloc and its kin.
 
 #include <atomic>
 #include <cerrno>
@@ -120,12 +120,14 @@ std::int64_t for_every_allocation(Scenario scenario) {
   return k;
 }
 
-/// What throws here is Asio's own, and may.
+/// What throws here is Asio's own, and may. Whether nothing did.
 template <class Function>
-void attempt(Function f) {
+bool attempt(Function f) {
   try {
     f();
+    return true;
   } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 

@@ -102,7 +102,8 @@ std::string figures(const pool_stats& s) {
 struct scenario {
   int asked = 0, told = 0;
 
-  // From the pool on: Asio 1.22 does not survive a failure inside the making of a strand. Returns whether the k-th allocation was reached.
+  // Fails the k-th allocation from the pool on, as Asio 1.22 does not survive a failure inside the making of a strand.
+  // Returns whether it was reached.
   bool run(int kind, std::int64_t k = -1) {
     net::io_context io{1};
     testing::virtual_time time{io};

@@ -29,15 +29,14 @@ class cancel_source {
   /// Runs `op`, and cancels it (terminal) when this source is cancelled.
   ///
   /// The result is that of `op`; one that heeds the cancellation ends with operation_aborted. Once the source is
-  /// cancelled,
-  /// `op` is not started at all. `op` runs on a strand, as in with_timeout.
+  /// cancelled, `op` is not started at all. `op` runs on a strand, as in with_timeout.
   /// Cancellation: passed on to `op`. Allocates: the strand, and what co_spawn does.
   template <class T>
   net::awaitable<T> wrap(net::awaitable<T> op) {
     return run(registry_, std::move(op));
   }
 
-  /// Cancels what is wrapped now, and what will be. Idempotent.
+  /// Cancels what is wrapped now, and what will be. Idempotent. Where it throws std::bad_alloc, call it again.
   void cancel();
   bool cancelled() const noexcept;
 
