@@ -46,7 +46,7 @@ class [[nodiscard]] task {
   bool cancel() { return detail::cancel_task(*task_); }
 
   /// Waits for the end; the result, a copy where T can be copied. The same as `co_await t`, as an awaitable.
-  net::awaitable<T> result() const { return detail::await_task<T>(task_); }
+  net::awaitable<T> result() const { return detail::await_task<T>(detail::pool_waiter::purpose::result, task_); }
 
   /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have
   /// a default constructor.

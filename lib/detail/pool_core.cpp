@@ -2,6 +2,8 @@
 
 #include "canigo/error.hpp"
 
+#include <asio/io_context.hpp>
+
 #include <algorithm>
 #include <mutex>
 #include <string>
@@ -53,7 +55,8 @@ pool_core::pool_core(const net::any_io_executor& executor, const pool_core_optio
       resources_{std::move(resources)},
       random_{static_cast<std::uint64_t>(time_->now().time_since_epoch().count())},
       executor_{executor},
-      drains_{drain{*this, 1}, drain{*this, 2}},
+      hands_over_{target_of<net::io_context::executor_type>(executor) != nullptr},
+      drain_{*this},
       grace_{*this, &pool_core::grace_is_over},
       retry_{*this, &pool_core::post_again},
       context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
@@ -117,7 +120,7 @@ void pool_core::context_shutdown() noexcept {
 
 void pool_core::unlock_and_carry_out() noexcept {
   has_something_to_carry_out_ = false;
-  const bool drain_now = !ready_.empty() && (drains_out_ & drains_[0].bit) == 0;
+  const bool drain_now = !ready_.empty() && !drain_posted_;
   const bool rest_now = holds_ == 0 && !context_gone_ && static_cast<bool>(work_);
   if (!drain_now && to_wake_ == nullptr && to_cancel_ == nullptr && ended_ == nullptr && foreign_.empty() &&
       !rest_now) {
@@ -126,7 +129,7 @@ void pool_core::unlock_and_carry_out() noexcept {
   }
   if (context_gone_) return unlock_without_context();
   if (drain_now) {
-    drains_out_ |= drains_[0].bit;
+    drain_posted_ = true;
     add_ref();
   }
   pool_worker* wakes = std::exchange(to_wake_, nullptr);
@@ -159,7 +162,7 @@ void pool_core::unlock_and_carry_out() noexcept {
       retry_soon();
     }
   }
-  if (drain_now) post_drain(drains_[0]);
+  if (drain_now) post_drain();
   while (suspended* s = foreign.pop()) {
     pool_core& home = *static_cast<pool_waiter*>(s)->home_;
     try {
@@ -208,13 +211,13 @@ void pool_core::carry_out_ended(pool_task* ended) noexcept {
   }
 }
 
-void pool_core::post_drain(drain& d) noexcept {
+void pool_core::post_drain() noexcept {
   try {
-    d.post();
+    drain_.post();
   } catch (...) {
     {
       const std::lock_guard lock{mutex_};
-      drains_out_ &= static_cast<std::uint8_t>(~d.bit);
+      drain_posted_ = false;
       if (!ready_.empty()) retry_soon();
     }
     release_ref();
@@ -229,48 +232,55 @@ void pool_core::post_again() noexcept { has_something_to_carry_out_ = true; }
 
 void pool_core::drain::post() { post_resumption(core->executor_, *this, fixed_allocator<void, 160>{memory}); }
 
-void pool_core::drain::resume() { core->run_drain(*this); }
+void pool_core::drain::resume() { core->run_drain(); }
 
 void pool_core::drain::destroy() noexcept {
   // The executor dropped what was posted to it, so nobody will be resumed there.
   suspended_list lost;
   {
     const std::lock_guard lock{core->mutex_};
+    core->drain_posted_ = false;
     lost.append(std::move(core->ready_));
   }
   while (suspended* s = lost.pop()) s->destroy();
-  core->end_drain(*this);
+  core->release_ref();
 }
 
-void pool_core::run_drain(drain& d) {
-  struct turn {
-    drain& d;
-    ~turn() { d.core->end_drain(d); }
+/// One turn of the loop: callers are resumed, and workers called, on this thread.
+///
+/// Where several are there, or come in meanwhile, another drain is posted before the next one is called: where other
+/// threads run the loop they shall help, as a handler or an operation may take its time.
+void pool_core::run_drain() {
+  struct end {
+    pool_core& core;
+    ~end() { core.end_drain(); }
   };
-  const turn until_the_end_or_a_throw{d};
-  for (int i = 0; i < resumptions_per_turn; ++i) {
+  const end at_the_end_or_a_throw{*this};
+  turn_of_loop turn;
+  // An executor that calls at once what it is to call later has no other threads that could help.
+  const bool may_have_help = !posting::is_under_way(drain_);
+  for (int i = 0; i < resumptions_per_turn && turn.tasks_left > 0; ++i) {
     suspended* s = nullptr;
     bool call_helper = false;
     {
       const std::lock_guard lock{mutex_};
+      if (i == 0) drain_posted_ = false;
       s = ready_.pop();
-      // Several are ready: where other threads run the loop, one of them shall help, as a handler may take its time.
-      if (i == 0 && !ready_.empty() && (drains_out_ & drains_[1].bit) == 0) {
+      if (!ready_.empty() && !drain_posted_ && may_have_help) {
         call_helper = true;
-        drains_out_ |= drains_[1].bit;
+        drain_posted_ = true;
         add_ref();
       }
     }
     if (s == nullptr) return;
-    if (call_helper) post_drain(drains_[1]);
+    if (call_helper) post_drain();
     s->resume();
   }
 }
 
-void pool_core::end_drain(drain& d) noexcept {
+void pool_core::end_drain() noexcept {
   {
     const change c{*this};
-    drains_out_ &= static_cast<std::uint8_t>(~d.bit);
     has_something_to_carry_out_ = has_something_to_carry_out_ || !ready_.empty();
   }
   release_ref();
@@ -514,17 +524,13 @@ namespace {
 
 using room = frame_room<320>;
 
-pool_worker* worker_of(const net::any_io_executor& executor) noexcept {
-  return static_cast<pool_worker*>(const_cast<void*>(worker_strand::owner_of(executor)));
-}
-
 /// Parks the calling coroutine as a waiter, and lets `start` have it.
 template <class Start>
 auto park_waiter(pool_core& core, const net::any_io_executor& executor, room& r, pool_waiter::purpose p, Start start) {
   return park<std::error_code>([&core, &executor, &r, p, start](auto&& handler) noexcept {
     std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
     auto* w = make_suspended_in<parked_waiter>(r, h, core, p, same_executor(core.executor(), executor));
-    w->comes_from(worker_of(executor));
+    w->comes_from(executor);
     try {
       w->allow_cancel();
     } catch (...) {
@@ -537,17 +543,16 @@ auto park_waiter(pool_core& core, const net::any_io_executor& executor, room& r,
 
 }  // namespace
 
-net::awaitable<void> wait_for_run(pool_core& core, pool_task& t) {
+net::awaitable<void> wait_for_task(pool_core& core, pool_waiter::purpose purpose, pool_task& t) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   room r;
-  co_await park_waiter(core, executor, r, pool_waiter::purpose::run, [&core, &t](pool_waiter& w) { core.run(t, w); });
-}
-
-net::awaitable<void> wait_for_task(pool_core& core, pool_task& t) {
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  room r;
-  co_await park_waiter(core, executor, r, pool_waiter::purpose::result,
-                       [&core, &t](pool_waiter& w) { core.wait_for(t, w); });
+  co_await park_waiter(core, executor, r, purpose, [&core, &t, purpose](pool_waiter& w) {
+    if (purpose == pool_waiter::purpose::run) {
+      core.run(t, w);
+    } else {
+      core.wait_for(t, w);
+    }
+  });
 }
 
 net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group) {
@@ -578,6 +583,10 @@ net::awaitable<stop_report> closed(pool_ref pool) {
   co_return report;
 }
 
-void pool_waiter::comes_from(pool_worker* w) noexcept { inside_ = w != nullptr && w->home_ == home_ ? w : nullptr; }
+void pool_waiter::comes_from(const net::any_io_executor& executor) noexcept {
+  if (at_home_) return;  // a worker's strand is never what its pool was given
+  auto* w = static_cast<pool_worker*>(const_cast<void*>(worker_strand::owner_of(executor)));
+  if (w != nullptr && w->home_ == home_) inside_ = w;
+}
 
 }  // namespace canigo::detail

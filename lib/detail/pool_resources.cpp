@@ -86,6 +86,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
         bool release = false;
         {
           const change c{*this};
+          coarse_now_ = time_->now();
           release = finish(w, *t);
           if (cause && (is_broken || resources_->has_reset)) {
             w.state_ = pool_worker::state::repairing;

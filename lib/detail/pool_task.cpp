@@ -65,16 +65,11 @@ void pool_core::check(const task_options& o) const {
   if (o.delay < duration::zero()) throw_invalid("task_options.delay", o.delay, "0 or more");
 }
 
-bool pool_core::needs_extras(const task_options& o) const noexcept {
-  return !is_plain_ || o.timeout != duration::zero() || o.delay != duration::zero() || o.group != 0 ||
-         !o.name.empty() || o.retry.attempts > 1 || o.deadline != time_point::max();
-}
-
-void pool_core::prepare(pool_task& t, const task_options& o) {
-  const bool is_plain = !needs_extras(o);
-  if (!is_plain || o.priority < 0 || o.priority >= options_.priorities) check(o);
+void pool_core::prepare_with(pool_task& t, const task_options& o) {
+  const bool needs_nothing_else = is_plain_ && is_plain(o);
+  if (!needs_nothing_else || o.priority < 0 || o.priority >= options_.priorities) check(o);
   t.priority = static_cast<std::uint16_t>(o.priority);
-  if (is_plain) return;
+  if (needs_nothing_else) return;
   t.extras_ = new task_extras{*this, t};
   task_extras& x = *t.extras_;
   x.timeout = o.timeout == duration::zero() ? options_.timeout : o.timeout;
@@ -226,8 +221,12 @@ time_point pool_core::fresh_now() noexcept {
 
 void pool_core::queue(pool_task& t) noexcept {
   t.state_.store(task_state::queued, std::memory_order_release);
-  if (t.extras_ != nullptr) t.extras_->queued_at = coarse_now_ = time_->now();
-  queue_.push(t, fresh_now());
+  task_extras* x = t.extras_;
+  const bool is_measured = x != nullptr && (x->name != nullptr || options_.observer != nullptr);
+  if (is_measured) coarse_now_ = time_->now();
+  const time_point now = is_measured ? coarse_now_ : fresh_now();
+  if (x != nullptr) x->queued_at = now;
+  queue_.push(t, now);
   wake_one();
 }
 
@@ -494,7 +493,7 @@ void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
   }
 }
 
-/// The operation of `t` has ended. True if the worker is to release the task.
+/// The operation of `t` has ended, at coarse_now_ if it has extras. True if the worker is to release the task.
 bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   std::exception_ptr e = std::move(w.error_);
   w.error_ = nullptr;
@@ -509,7 +508,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   task_extras* x = t.extras_;
   if (x != nullptr) {
     if (x->is_armed) disarm(*x);
-    x->ran = time_->now() - x->started_at;
+    x->ran = coarse_now_ - x->started_at;
     if (x->name != nullptr) x->name->ran.record(x->ran);
   }
   const bool is_late = x != nullptr && x->is_late;

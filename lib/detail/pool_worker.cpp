@@ -15,6 +15,7 @@ namespace canigo::detail {
 namespace {
 
 constexpr int tasks_per_turn = 64;
+constinit thread_local turn_of_loop* turn_here = nullptr;
 /// How many turns of its strand an operation has to end in after its cancellation, before its caller is told without
 /// it.
 constexpr std::uint32_t turns_to_end = 32;
@@ -38,12 +39,19 @@ class parked_worker : public suspended {
 
 }  // namespace
 
+turn_of_loop::turn_of_loop() noexcept : tasks_left{tasks_per_turn}, outer{std::exchange(turn_here, this)} {}
+
+turn_of_loop::~turn_of_loop() { turn_here = outer; }
+
+turn_of_loop* turn_of_loop::here() noexcept { return turn_here; }
+
 pool_worker::pool_worker(pool_core& home, std::size_t index)
     : home_{&home},
       index_{index},
       strand_{worker_strand::make(home.executor(), this)},
       context_{*this},
       wake_{*this},
+      hand_over_{*this},
       cancel_{*this},
       rest_{*this} {}
 
@@ -63,11 +71,35 @@ void pool_worker::wake_call::resume() {
 
 void pool_worker::wake_call::destroy() noexcept { worker->home_->release_ref(); }
 
+void pool_worker::hand_over_call::resume() {
+  try {
+    worker->strand_->dispatch(worker->wake_);
+  } catch (...) {
+    worker->home_->wake_later(*worker);
+  }
+}
+
+void pool_worker::hand_over_call::post() { worker->wake_.post(); }
+
+void pool_worker::hand_over_call::destroy() noexcept { worker->wake_.destroy(); }
+
 void pool_core::wake(pool_worker& w) noexcept {
-  w.next_wake_ = to_wake_;
-  to_wake_ = &w;
   has_something_to_carry_out_ = true;
   add_ref();
+  if (hands_over_) {
+    ready_.push(w.hand_over_);
+  } else {
+    w.next_wake_ = to_wake_;
+    to_wake_ = &w;
+  }
+}
+
+/// There was no memory to do so now.
+void pool_core::wake_later(pool_worker& w) noexcept {
+  const std::lock_guard lock{mutex_};
+  w.next_wake_ = to_wake_;
+  to_wake_ = &w;
+  retry_soon();
 }
 
 void pool_core::to_idle(pool_worker& w) noexcept {
@@ -147,16 +179,24 @@ net::awaitable<void> pool_core::park(pool_worker& w) {
 
 /// On the worker's strand, while its coroutine is parked.
 void pool_core::woken(pool_worker& w) {
+  turn_of_loop* turn = turn_of_loop::here();
+  const int most = turn != nullptr ? turn->tasks_left : tasks_per_turn;
+  w.tasks_left_ = most;
+  bool is_done = false;
   if (!resources_ && !w.is_retired_) {
     work_off(w, true);
-    if (w.handed_ == nullptr && !w.is_retired_) return;
+    is_done = w.handed_ == nullptr && !w.is_retired_;
   }
-  suspended* s = nullptr;
-  {
-    const std::lock_guard lock{mutex_};
-    s = std::exchange(w.parked_, nullptr);
+  if (!is_done) {
+    suspended* s = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      s = std::exchange(w.parked_, nullptr);
+    }
+    if (s != nullptr) s->resume();
   }
-  if (s != nullptr) s->resume();
+  // A long operation that has not suspended counts like a short one.
+  if (turn != nullptr) turn->tasks_left -= std::max(1, most - w.tasks_left_);
 }
 
 // ---- coming and going -----------------------------------------------------------------------------------------------
@@ -270,7 +310,7 @@ void pool_core::gone(pool_worker& w) noexcept {
 
 // ---- running operations ---------------------------------------------------------------------------------------------
 
-pool_task* pool_core::take(pool_worker& w) noexcept {
+pool_task* pool_core::take(pool_worker& w, bool clock_is_right) noexcept {
   wait_node* n = queue_.front(coarse_now_);
   if (n == nullptr) return nullptr;
   queue_.remove(*n);
@@ -286,7 +326,8 @@ pool_task* pool_core::take(pool_worker& w) noexcept {
     hold_loop();
   }
   if (task_extras* x = t.extras_) {
-    x->started_at = time_->now();
+    if (!clock_is_right) coarse_now_ = time_->now();
+    x->started_at = coarse_now_;
     x->attempts.fetch_add(1, std::memory_order_relaxed);
     if (x->name != nullptr) {
       ++x->name->attempts;
@@ -333,9 +374,9 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
   mutex_.lock();
   coarse_now_ = std::max(coarse_now_, now);
   if (done != nullptr && !finish(w, *done)) done = nullptr;
-  for (int left = tasks_per_turn;; --left) {
+  for (bool clock_is_right = true;;) {
     pool_task* t = nullptr;
-    if (left > 0 && w.state_ != pool_worker::state::repairing && !must_leave(w)) t = take(w);
+    if (w.tasks_left_ > 0 && w.state_ != pool_worker::state::repairing && !must_leave(w)) t = take(w, clock_is_right);
     if (is_parked) {
       if (t == nullptr) {
         settle(w);
@@ -345,6 +386,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
     }
     unlock();
     if (done != nullptr) done->release_ref();
+    if (t != nullptr) --w.tasks_left_;
     if (t == nullptr || t->is_long()) return t;
     call(w, *t);
     if (is_simple(w, *t)) [[likely]] {
@@ -352,10 +394,14 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
       t->drop_callable();
       mutex_.lock();
       finish_simple(w, *t);
+      clock_is_right = false;
       done = t;
     } else {
       examine(w, *t);
+      const time_point ended = time_->now();
       mutex_.lock();
+      coarse_now_ = std::max(coarse_now_, ended);
+      clock_is_right = true;
       done = finish(w, *t) ? t : nullptr;
     }
   }

@@ -83,6 +83,18 @@ class strand_on final : public worker_strand {
     post_resumption(strand_, s, block_allocator<void>{});
   }
 
+  void dispatch(suspended& s) const override {
+    reserve_blocks(blocks_per_post);
+    const posting p{s};
+    try {
+      net::dispatch(strand_, resumption<block_allocator<void>>{s, {}});
+    } catch (...) {
+      if (p.was_dropped()) throw;
+      return;
+    }
+    if (p.was_dropped()) s.destroy();
+  }
+
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const override {
     net::co_spawn(worker_executor_, std::move(coroutine), net::bind_cancellation_slot(slot, net::detached));
   }

@@ -13,7 +13,9 @@
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/post.hpp>
+#include <asio/this_coro.hpp>
 
+#include <cstddef>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -36,16 +38,64 @@ using result_signature = typename result_signature_of<T>::type;
 
 bool cancel_task(pool_task& t) noexcept;
 
+/// Whether a result can come back as the argument of a handler: in the place of an error there is one, too.
 template <class T>
-net::awaitable<T> await_task(task_ref<result_task<T>> t) {
-  co_await wait_for_task(t->home(), *t);
-  co_return t->share();
-}
+inline constexpr bool is_easily_passed =
+    std::is_void_v<T> || (std::is_nothrow_default_constructible_v<T> && std::is_nothrow_move_constructible_v<T>);
 
+/// Waits for a task for a coroutine, in the room that its frame has for that; with purpose run, hands it over first.
 template <class T>
-net::awaitable<T> await_run(task_ref<result_task<T>> t) {
-  co_await wait_for_run(t->home(), *t);
-  co_return t->take();
+struct start_parked_task {
+  static constexpr std::size_t room_size = 352;
+  using room = frame_room<room_size>;
+
+  pool_waiter::purpose purpose;
+  task_ref<result_task<T>>* wanted;
+  const net::any_io_executor* executor;
+  room* frame;
+
+  template <class Handler>
+  void operator()(Handler&& handler) const noexcept {
+    std::decay_t<Handler> h(std::forward<Handler>(handler));
+    pool_task& t = **wanted;
+    pool_core& core = t.home();
+    auto* w = make_suspended_in<value_waiter<T>>(*frame, h, core, purpose, same_executor(core.executor(), *executor),
+                                                 task_ref<>{wanted->release()});
+    w->comes_from(*executor);
+    try {
+      w->allow_cancel();
+    } catch (...) {
+      core.fail(*w, static_cast<int>(errc::not_enough_memory));
+      return;
+    }
+    if (purpose == pool_waiter::purpose::run) {
+      core.run(t, *w);
+    } else {
+      core.wait_for(t, *w);
+    }
+  }
+};
+
+/// One coroutine where it can be; Asio recycles the memory of no more than two that wait for each other.
+template <class T>
+net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<T>> t) {
+  if constexpr (is_easily_passed<T>) {
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    using start = start_parked_task<T>;
+    typename start::room room;
+    if constexpr (std::is_void_v<T>) {
+      co_await park<std::exception_ptr>(start{purpose, &t, &executor, &room});
+    } else if constexpr (park_returns) {
+      co_return co_await park<std::exception_ptr, T>(start{purpose, &t, &executor, &room});
+    } else {
+      co_await park<std::exception_ptr, T>(start{purpose, &t, &executor, &room});
+      std::terminate();
+    }
+  } else {
+    co_await wait_for_task(t->home(), purpose, *t);
+    if (purpose == pool_waiter::purpose::run) co_return t->take();
+    co_return t->share();
+  }
 }
 
 /// Waits for a task on behalf of a handler.

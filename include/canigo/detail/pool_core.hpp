@@ -40,6 +40,12 @@ struct task_group_entry {
   pool_waiter* waiters = nullptr;
 };
 
+/// Whether the task needs no task_extras for its own sake.
+constexpr bool is_plain(const task_options& o) noexcept {
+  return o.timeout == duration::zero() && o.delay == duration::zero() && o.group == 0 && o.name.empty() &&
+         o.retry.attempts <= 1 && o.deadline == time_point::max();
+}
+
 struct pool_core_options {
   std::size_t concurrency = 1;
   int priorities = 1;
@@ -75,7 +81,9 @@ class pool_core final : private context_member {
   }
 
   /// Notes what is asked for. Throws for what can't be, and for want of memory.
-  void prepare(pool_task& t, const task_options& o);
+  void prepare(pool_task& t, const task_options& o) {
+    if (!is_plain_ || o.priority != 0 || !is_plain(o)) prepare_with(t, o);
+  }
   /// The same, and lets the task keep this alive, as its handle may outlive the pool's.
   void prepare_for_handle(pool_task& t, const task_options& o);
   /// Takes a prepared task, with one reference; false: it was refused, and the reference is still the caller's.
@@ -135,12 +143,11 @@ class pool_core final : private context_member {
     pool_core& core_;
   };
   struct drain final : suspended {
-    drain(pool_core& c, std::uint8_t b) noexcept : core{&c}, bit{b} {}
+    explicit drain(pool_core& c) noexcept : core{&c} {}
     void resume() override;
     void post() override;
     void destroy() noexcept override;
     pool_core* core;
-    const std::uint8_t bit;  // of drains_out_
     fixed_memory<160> memory;
   };
   // A deadline of the pool's own; holds a reference while armed.
@@ -167,16 +174,16 @@ class pool_core final : private context_member {
   }
   void unlock_and_carry_out() noexcept;
   void unlock_without_context() noexcept;
-  void post_drain(drain& d) noexcept;
-  void run_drain(drain& d);
-  void end_drain(drain& d) noexcept;
+  void post_drain() noexcept;
+  void run_drain();
+  void end_drain() noexcept;
   void carry_out_ended(pool_task* ended) noexcept;
   void retry_soon() noexcept;
   void post_again() noexcept;
 
   // Tasks.
+  void prepare_with(pool_task& t, const task_options& o);
   void check(const task_options& o) const;
-  bool needs_extras(const task_options& o) const noexcept;
   bool has_room() const noexcept;
   bool make_room(int priority) noexcept;
   int refusal(const pool_task& t) noexcept;
@@ -215,13 +222,14 @@ class pool_core final : private context_member {
   void wake_one() noexcept;
   void wake_all() noexcept;
   void wake(pool_worker& w) noexcept;
+  void wake_later(pool_worker& w) noexcept;
   void end_rest(pool_worker& w) noexcept;
   void to_idle(pool_worker& w) noexcept;
   void from_idle(pool_worker& w) noexcept;
   bool must_leave(const pool_worker& w) const noexcept;
   void leave(pool_worker& w) noexcept;
   void gone(pool_worker& w) noexcept;
-  pool_task* take(pool_worker& w) noexcept;
+  pool_task* take(pool_worker& w, bool clock_is_right = true) noexcept;
   void woken(pool_worker& w);
   pool_task* work_off(pool_worker& w, bool is_parked, pool_task* done = nullptr);
   void call(pool_worker& w, pool_task& t) noexcept;
@@ -271,9 +279,9 @@ class pool_core final : private context_member {
   pool_worker* to_wake_ = nullptr;
   pool_worker* to_cancel_ = nullptr;
   pool_task* ended_ = nullptr;
-  suspended_list ready_;
-  suspended_list foreign_;
-  std::uint8_t drains_out_ = 0;
+  suspended_list ready_;       // for the drain: waiters, and workers that it hands over to
+  suspended_list foreign_;     // waiters with an executor of their own
+  bool drain_posted_ = false;  // and has not begun
   bool context_gone_ = false;
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
@@ -308,7 +316,8 @@ class pool_core final : private context_member {
 
   net::any_io_executor executor_;
   net::any_io_executor work_;
-  drain drains_[2];
+  const bool hands_over_;  // the drain runs workers itself
+  drain drain_;
   alarm grace_;
   alarm retry_;
   context_service* context_;
@@ -364,8 +373,7 @@ class pool_ref {
 };
 
 /// Waits, as a coroutine of its own.
-net::awaitable<void> wait_for_run(pool_core& core, pool_task& t);
-net::awaitable<void> wait_for_task(pool_core& core, pool_task& t);
+net::awaitable<void> wait_for_task(pool_core& core, pool_waiter::purpose purpose, pool_task& t);
 net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group);
 net::awaitable<void> wait_for_close(pool_core& core);
 net::awaitable<void> group_ended(pool_ref pool, std::uint64_t group);

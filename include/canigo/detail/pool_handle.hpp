@@ -49,7 +49,8 @@ class pool_handle {
   template <class F>
     requires operation<std::decay_t<F>, R>
   auto run(F&& f, const task_options& o = {}) -> run_result<F, operation_result<R, F>> {
-    return run_result<F, operation_result<R, F>>(await_run<operation_result<R, F>>(make_task(std::forward<F>(f), o)));
+    return run_result<F, operation_result<R, F>>(
+        await_task<operation_result<R, F>>(pool_waiter::purpose::run, make_task(std::forward<F>(f), o)));
   }
 
   /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have

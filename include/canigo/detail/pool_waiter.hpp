@@ -28,8 +28,8 @@ class pool_waiter : public suspended {
   void request_cancel() noexcept;
   void abandon() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Notes whose operation waits here, if it is one of the same pool.
-  void comes_from(pool_worker* w) noexcept;
+  /// Notes whose operation waits here, if it is one of the same pool, by the executor of the coroutine.
+  void comes_from(const net::any_io_executor& executor) noexcept;
 
  protected:
   ~pool_waiter() = default;
@@ -88,8 +88,14 @@ class value_waiter : public task_waiter {
   using results = std::tuple<std::exception_ptr, T>;
   results take_results() noexcept {
     std::exception_ptr e = this->take_failure();
-    if (e) return {std::move(e), T()};
-    return {nullptr, this->template take_value<T>()};
+    if (!e) {
+      try {
+        return {nullptr, this->template take_value<T>()};
+      } catch (...) {
+        e = std::current_exception();
+      }
+    }
+    return {std::move(e), T()};
   }
 };
 

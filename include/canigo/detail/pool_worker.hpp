@@ -19,6 +19,19 @@ namespace canigo::detail {
 class pool_core;
 class pool_task;
 
+/// What runs on this thread in one turn of the loop.
+struct turn_of_loop {
+  turn_of_loop() noexcept;
+  ~turn_of_loop();
+  turn_of_loop(const turn_of_loop&) = delete;
+  turn_of_loop& operator=(const turn_of_loop&) = delete;
+
+  static turn_of_loop* here() noexcept;
+
+  int tasks_left;  // that workers may begin
+  turn_of_loop* outer;
+};
+
 /// One worker of a pool: a coroutine on a strand of its own that lives as long as the pool.
 ///
 /// Asleep, it is parked. Woken, it runs short operations one after another without leaving the handler that woke it,
@@ -52,6 +65,14 @@ class pool_worker {
     void destroy() noexcept override;
     pool_worker* worker;
   };
+  // Calls the worker on its strand, at once if nothing runs there: for the drain of its pool.
+  struct hand_over_call final : suspended {
+    explicit hand_over_call(pool_worker& w) noexcept : worker{&w} {}
+    void resume() override;
+    void post() override;
+    void destroy() noexcept override;
+    pool_worker* worker;
+  };
   // Cancels what the worker runs: posted to its strand.
   struct cancel_call final : suspended {
     explicit cancel_call(pool_worker& w) noexcept : worker{&w} {}
@@ -78,6 +99,7 @@ class pool_worker {
   void* resource_ = nullptr;     // on the strand only
   task_context context_;
   wake_call wake_;
+  hand_over_call hand_over_;
   cancel_call cancel_;
   rest_alarm rest_;
   pool_worker* next_wake_ = nullptr;
@@ -87,6 +109,7 @@ class pool_worker {
   std::uint64_t serial_ = 0;         // of the operation that it runs or ran last
   std::uint64_t cancel_serial_ = 0;  // what is to be cancelled
   std::uint64_t cancelled_serial_ = 0;
+  int tasks_left_ = 0;              // that it may begin before the loop is due for a turn; on the strand only
   std::uint32_t failures_ = 0;      // of its own, in a row
   std::uint32_t turns_ = 0;         // of the loop since the cancellation
   std::uint32_t nested_waits_ = 0;  // of its operation for its own pool

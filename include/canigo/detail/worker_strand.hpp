@@ -24,6 +24,8 @@ class worker_strand {
   virtual const net::any_io_executor& executor() const noexcept = 0;
   /// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
   virtual void post(suspended& s) const = 0;
+  /// The same, but at once if nothing runs on the strand and the caller runs in its context.
+  virtual void dispatch(suspended& s) const = 0;
   virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const = 0;
 
   /// The owner of the worker's strand that `executor` is, or is a strand on; null if it is no such thing.

@@ -1,0 +1,281 @@
+// What resource pools, tasks, groups and task groups need of the heap: nothing in steady state, and no allocation whose
+// failure loses a caller, a worker or a resource. Replaces the heap, so it is a program of its own.
+
+#include "canigo/resource_pool.hpp"
+#include "canigo/strand_pool.hpp"
+#include "canigo/task_group.hpp"
+#include "canigo/testing/virtual_time.hpp"
+#include "canigo/timeout.hpp"
+
+#include "allocations.hpp"
+#include "catch.hpp"
+#include "pool_run.hpp"
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/strand.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+using namespace std::chrono_literals;
+using namespace canigo;
+using namespace allocations;
+using pool_run::adds_up;
+using pool_run::bench_top;
+
+namespace {
+
+/// What the second half of a thousand rounds of `step`, a coroutine, allocates.
+template <class Step>
+std::int64_t allocated_in_steady_state(net::io_context& io, Step step) {
+  std::int64_t during = -1;
+  net::co_spawn(
+      io,
+      [&]() -> net::awaitable<void> {
+        for (int i = 0; i < 500; ++i) co_await step();
+        const counted c;
+        for (int i = 0; i < 500; ++i) co_await step();
+        during = c.so_far();
+      },
+      net::detached);
+  io.restart();
+  io.run();
+  return during;
+}
+
+}  // namespace
+
+TEST_CASE("in steady state tasks with results, groups, timeouts and retries allocate nothing") {
+  if (!blocks_are_cached) return;
+  net::io_context io{1};
+  strand_pool pool{io, {.concurrency = 2}};
+  CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> { co_await pool.run([] { return 1; }); }) == 0);
+  CHECK(allocated_in_steady_state(
+            io, [&]() -> net::awaitable<void> { co_await pool.run([] {}, {.timeout = 1s, .name = "timed"}); }) == 0);
+  CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> {
+          const task<int> t = pool.submit([] { return 1; });
+          co_await t.result();
+        }) == 0);
+  CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> {
+          pool.try_post([](task_context&) -> net::awaitable<void> { co_return; }, {.timeout = 1s});
+          co_await pool.run([] {});
+        }) == 0);
+  int tries = 0;
+  CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> {
+          pool.try_post([&tries](task_context& t) { tries += t.attempt() == 1 ? 1 : 0; }, {.retry = {.attempts = 3}});
+          co_await pool.run([] {});
+        }) == 0);
+  CHECK(tries == 1000);
+}
+
+TEST_CASE("in steady state an operation on a resource allocates nothing") {
+  if (!blocks_are_cached) return;
+  net::io_context io{1};
+  resource_pool<int> pool{io, {.concurrency = 2, .make = [] { return 5; }}};
+  int sum = 0;
+  CHECK(allocated_in_steady_state(
+            io, [&]() -> net::awaitable<void> { sum += co_await pool.run([](int& n) { return n; }); }) == 0);
+  CHECK(sum == 5000);
+}
+
+namespace {
+
+/// Counts itself.
+struct thing {
+  explicit thing(int& n) : alive{&n} { ++n; }
+  thing(thing&& other) noexcept : alive{std::exchange(other.alive, nullptr)} {}
+  ~thing() {
+    if (alive != nullptr) --*alive;
+  }
+  int* alive;
+};
+
+}  // namespace
+
+TEST_CASE("no allocation whose failure loses a worker, a resource or a caller") {
+  for (const bool stops : {false, true}) {
+    const auto tried = for_every_allocation([&](std::int64_t k) {
+      int alive = 0, asked = 0, told = 0;
+      bool has_failed = false;
+      {
+        bench_top b;
+        auto pool = std::make_unique<resource_pool<thing>>(
+            b.io, resource_pool_options<thing>{.concurrency = 2,
+                                               .queue_limit = 4,
+                                               .restart = {.limit = 1000, .backoff = backoff::constant(1ms)},
+                                               .make = [&alive]() -> net::awaitable<thing> {
+                                                 co_await sleep_for(1ms);
+                                                 co_return thing{alive};
+                                               },
+                                               .reset = [](thing&) { return sleep_for(1ms); },
+                                               .check = [](thing&) -> net::awaitable<bool> {
+                                                 co_await sleep_for(1ms);
+                                                 co_return true;
+                                               },
+                                               .destroy = [](thing&) { return sleep_for(1ms); },
+                                               .idle_timeout = 20ms});
+        b.time.poll();
+        const auto tell = [&told](auto&&...) { ++told; };
+        {
+          const failing f{k, true};
+          for (int i = 0; i < 6; ++i) {
+            attempt([&] {
+              if (i % 3 == 0) {
+                pool->async_run([](thing&) { return std::string(100, 'x'); }, {}, tell);
+              } else if (i % 3 == 1) {
+                pool->async_run(
+                    [](thing&, task_context&) -> net::awaitable<void> {
+                      co_await sleep_for(2ms);
+                      throw std::runtime_error{"reset it"};
+                    },
+                    {.timeout = 1h}, tell);
+              } else {
+                pool->async_run(
+                    [](thing&, task_context&) -> net::awaitable<int> {
+                      co_await sleep_for(2ms);
+                      throw fatal_error{"broken"};
+                      co_return 1;
+                    },
+                    {}, tell);
+              }
+              ++asked;
+            });
+            attempt([&] { b.time.run_for(1ms); });
+          }
+          if (stops) pool->request_stop(stop_mode::finish_running, 1ms);
+          attempt([&] { b.time.run_for(100ms); });
+          has_failed = f.has_failed();
+        }
+        b.time.run();
+        CAPTURE(k, stops);
+        CHECK(told == asked);
+        const pool_stats s = pool->stats();
+        adds_up(s);
+        CHECK(s.working + s.queued + s.delayed + s.held_back + s.repairing == 0);
+        CHECK(pool->is_closed() == stops);
+        if (!stops) {  // both workers are there, and work
+          int ran = 0;
+          for (int i = 0; i < 4; ++i)
+            pool->try_post([&ran](thing&, task_context&) -> net::awaitable<void> {
+              co_await sleep_for(10ms);
+              ++ran;
+            });
+          b.time.run();
+          CHECK(ran == 4);
+          CHECK(pool->stats().sleeping == 2);
+        }
+        pool.reset();
+        b.time.run();
+      }
+      CHECK(alive == 0);
+      return has_failed;
+    });
+    CHECK(tried > 10);
+  }
+}
+
+TEST_CASE("no allocation whose failure loses who waits for a task, a group or the end of a pool") {
+  const auto tried = for_every_allocation([](std::int64_t k) {
+    bench_top b;
+    auto pool = std::make_unique<strand_pool>(b.io, strand_pool_options{.concurrency = 1});
+    b.time.poll();
+    int started = 0, ended = 0;
+    struct at_end {
+      int& n;
+      ~at_end() { ++n; }
+    };
+    const auto visitor = [&](int kind) -> net::awaitable<void> {
+      ++started;
+      const at_end e{ended};  // also where Asio has no memory for the exception, and destroys the coroutine instead
+      try {
+        const auto slow = [](task_context&) -> net::awaitable<std::string> {
+          co_await sleep_for(1ms);
+          co_return std::string(100, 'x');
+        };
+        if (kind == 0) {
+          const task<std::string> t = pool->submit(slow, {.group = 1});
+          co_await t.result();
+        } else if (kind == 1) {
+          co_await pool->wait_group(1);
+        } else if (kind == 2) {
+          co_await pool->run(slow, {.timeout = 1h, .delay = 1ms});
+        } else {
+          co_await pool->closed();
+        }
+      } catch (const std::exception&) {
+      }
+    };
+    bool has_failed = false;
+    {
+      const failing f{k, true};
+      for (int i = 0; i < 4; ++i) attempt([&] { net::co_spawn(b.io, visitor(i), net::detached); });
+      attempt([&] { b.time.run_for(10ms); });
+      pool->request_stop(stop_mode::drain);
+      attempt([&] { b.time.run_for(10ms); });
+      has_failed = f.has_failed();
+    }
+    b.time.run();
+    CAPTURE(k);
+    CHECK(ended == started);
+    CHECK(pool->is_closed());
+    adds_up(pool->stats());
+    return has_failed;
+  });
+  CHECK(tried > 3);
+}
+
+TEST_CASE("no allocation whose failure leaves a task group waiting") {
+  const auto tried = for_every_allocation([](std::int64_t k) {
+    bench_top b;
+    // On a strand, as Asio 1.22 does not survive a failure inside the making of one.
+    auto group = std::make_unique<task_group>(net::make_strand(b.io));
+    int begun = 0, ended = 0;
+    bool started = false, joined = false, has_failed = false;
+    struct at_end {
+      int& n;
+      ~at_end() { ++n; }
+    };
+    const auto child = [&](int i) -> net::awaitable<void> {
+      ++begun;
+      const at_end e{ended};
+      co_await sleep_for(1ms * i);
+      if (i == 2) throw std::runtime_error{"no"};
+      co_await sleep_for(10ms);
+    };
+    {
+      const failing f{k, true};
+      for (int i = 1; i < 4; ++i) attempt([&] { group->spawn(child(i)); });
+      attempt([&] {
+        net::co_spawn(
+            b.io,
+            [&]() -> net::awaitable<void> {
+              started = true;
+              struct note {
+                bool& b;
+                ~note() { b = true; }
+              } n{joined};
+              try {
+                co_await group->join();
+              } catch (const std::exception&) {
+              }
+            },
+            net::detached);
+      });
+      attempt([&] { b.time.run_for(50ms); });
+      has_failed = f.has_failed();
+    }
+    b.time.run();
+    CAPTURE(k);
+    CHECK(begun == ended);
+    CHECK(started == joined);
+    CHECK(group->running() == 0);
+    return has_failed;
+  });
+  CHECK(tried > 3);
+}
