@@ -1,0 +1,54 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <concepts>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace canigo::redis {
+
+/// A command and its arguments: `command{"SET", key, 5}`. Arguments are text of any bytes, or whole numbers.
+///
+/// Not an aggregate on purpose: a temporary one is safe inside a co_await expression.
+class command {
+ public:
+  template <class Name, class... Args>
+    requires std::convertible_to<const Name&, std::string_view>
+  explicit command(const Name& name, const Args&... args) {
+    arguments_.reserve(1 + sizeof...(args));
+    add(name);
+    (add(args), ...);
+  }
+
+  command& add(std::string_view argument) {
+    arguments_.emplace_back(argument);
+    return *this;
+  }
+  template <std::integral Number>
+  command& add(Number n) {
+    arguments_.push_back(std::to_string(n));
+    return *this;
+  }
+
+  /// How long this one may take, in place of client_options.timeout; max: for ever.
+  command with_timeout(duration d) && {
+    timeout_ = d;
+    return std::move(*this);
+  }
+  std::optional<duration> timeout() const noexcept { return timeout_; }
+
+  const std::vector<std::string>& arguments() const noexcept { return arguments_; }
+
+  /// As it goes over the wire.
+  std::string encoded() const;
+
+ private:
+  std::vector<std::string> arguments_;
+  std::optional<duration> timeout_;
+};
+
+}  // namespace canigo::redis

@@ -1,0 +1,118 @@
+#pragma once
+
+#include "canigo/detail/suspend.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/redis/command.hpp"
+#include "canigo/redis/reply.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/post.hpp>
+
+#include <list>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::redis::detail {
+
+class engine;
+
+/// A caller that waits for the answer to a command.
+class call : public canigo::detail::suspended {
+ public:
+  using results = std::tuple<std::error_code, reply>;
+
+  call(std::shared_ptr<engine> e, const command& c);
+
+  results take_results() noexcept { return {error_, std::move(reply_)}; }
+  static results failed(errc code) noexcept { return {make_error_code(code), {}}; }
+  void abandon() noexcept {}
+  void request_cancel() noexcept;
+  const net::any_io_executor& home_executor() const noexcept;
+  /// Ends it before the engine has heard of it.
+  void fail(errc code) noexcept { error_ = code; }
+
+ protected:
+  ~call();
+
+ private:
+  friend class engine;
+  friend void start(call& c) noexcept;
+
+  struct limit : deadline {
+    explicit limit(call& c) noexcept;
+    call* owner;
+  };
+
+  std::shared_ptr<engine> engine_;
+  const std::string bytes_;
+  const std::optional<duration> timeout_;
+  reply reply_;
+  std::error_code error_;
+  limit limit_;
+
+  // With the engine's lock held.
+  std::list<call*>::iterator place_;  // in one of its lists, unless `ended_`
+  time_point sent_at_ = time_point::max();
+  bool limit_armed_ = false;  // until its call has come, or was taken back
+  bool ended_ = false;
+};
+
+/// What a call ends with, as one value: an error that is not thrown before its text is known.
+struct answer {
+  std::error_code error;
+  reply what;
+};
+
+class answered_call : public call {
+ public:
+  using call::call;
+  using results = std::tuple<answer>;
+
+  results take_results() noexcept {
+    auto [ec, r] = call::take_results();
+    return {answer{ec, std::move(r)}};
+  }
+  static results failed(errc code) noexcept { return {answer{make_error_code(code), {}}}; }
+};
+
+void start(call& c) noexcept;
+const net::any_io_executor& executor_of(const engine& e) noexcept;
+
+/// Initiates a call for a caller that came with a completion token.
+template <class Call>
+struct start_call {
+  std::shared_ptr<engine> home;
+
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const noexcept { return executor_of(*home); }
+
+  template <class Handler>
+  void operator()(Handler&& handler, const command& c) const {
+    std::decay_t<Handler> h(std::forward<Handler>(handler));
+    try {
+      auto* op = canigo::detail::make_suspended<Call>(h, executor_of(*home), home, c);
+      try {
+        op->allow_cancel();
+      } catch (...) {
+        op->fail(errc::not_enough_memory);
+      }
+      start(*op);
+    } catch (const std::bad_alloc&) {
+      // Under co_await a throw from here would be std::terminate.
+      net::post(net::get_associated_executor(h, executor_of(*home)),
+                [h = std::move(h)]() mutable { std::apply(std::move(h), Call::failed(errc::not_enough_memory)); });
+    }
+  }
+};
+
+}  // namespace canigo::redis::detail

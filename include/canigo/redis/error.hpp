@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+
+namespace canigo::redis {
+
+/// What can go wrong between a client and Redis.
+///
+/// What the library decides itself has its own codes: errc::timed_out for a command that was sent and not answered in
+/// time, errc::store_unavailable for one that could not be sent in time, errc::too_large for a reply beyond a bound,
+/// errc::stopped, and Asio's operation_aborted for cancellation.
+enum class error {
+  command_failed = 1,  ///< an error reply that has no code of its own here
+  no_script,           ///< NOSCRIPT: the script is not in the server's cache
+  read_only,           ///< READONLY: the server is a replica
+  loading,             ///< LOADING: the server reads its data in
+  master_down,         ///< MASTERDOWN: a replica without its master
+  cluster_down,        ///< CLUSTERDOWN
+  moved,               ///< MOVED or ASK: another node of the cluster has the key
+  busy,                ///< BUSY: a script runs for too long
+  out_of_memory,       ///< OOM: the server's memory is full
+  auth_required,       ///< NOAUTH: the server wants a password
+  wrong_password,      ///< WRONGPASS, or any other answer to AUTH
+  no_permission,       ///< NOPERM: the user may not do this
+  wrong_type,          ///< WRONGTYPE: the key holds something else
+  connection_lost,     ///< closed before the reply came; the command may have been executed, or not
+  bad_reply,           ///< what came back is not Redis' protocol, or not an answer to what was asked
+  no_master,           ///< no sentinel knows the master, or what it names is none
+};
+
+/// The category "redis".
+const std::error_category& error_category() noexcept;
+
+/// The code as `std::error_code`, so that `ec == redis::error::read_only` works.
+std::error_code make_error_code(error code) noexcept;
+
+/// The code for the text of an error reply, "NOSCRIPT No matching script"; command_failed for a word it does not know.
+error error_of(std::string_view text) noexcept;
+
+}  // namespace canigo::redis
+
+template <>
+struct std::is_error_code_enum<canigo::redis::error> : std::true_type {};

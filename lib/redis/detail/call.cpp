@@ -1,0 +1,27 @@
+#include "canigo/redis/detail/call.hpp"
+
+#include "../engine.hpp"
+
+namespace canigo::redis::detail {
+
+call::call(std::shared_ptr<engine> e, const command& c)
+    : engine_{std::move(e)}, bytes_{c.encoded()}, timeout_{c.timeout()}, limit_{*this} {}
+
+call::~call() = default;
+
+call::limit::limit(call& c) noexcept
+    : deadline{[](deadline& d, due why) noexcept {
+        call& late = *static_cast<limit&>(d).owner;
+        late.engine_->limit_called(late, why);
+      }},
+      owner{&c} {}
+
+void call::request_cancel() noexcept { engine_->cancel(*this); }
+
+const net::any_io_executor& call::home_executor() const noexcept { return engine_->executor(); }
+
+void start(call& c) noexcept { c.engine_->start(c); }
+
+const net::any_io_executor& executor_of(const engine& e) noexcept { return e.executor(); }
+
+}  // namespace canigo::redis::detail

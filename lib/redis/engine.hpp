@@ -1,0 +1,124 @@
+#pragma once
+
+#include "canigo/detail/context_service.hpp"
+#include "canigo/detail/mutex.hpp"
+#include "canigo/redis/client.hpp"
+#include "canigo/time_source.hpp"
+
+#include "link.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <list>
+#include <memory>
+#include <string>
+#include <system_error>
+
+namespace canigo::redis::detail {
+
+/// The strand on which everything of a client happens, on the context of `executor`.
+net::any_io_executor strand_on(const net::any_io_executor& executor);
+
+/// The commands of a client: which wait, which are sent, and the connection that they go by.
+///
+/// Callers put a command into the list under a short lock, and post a turn to the strand if none is posted. The turn
+/// sends all that are there. What ends a command (its reply, its deadline, its caller) takes it out of its list under
+/// the lock; the place of one that was sent stays, so that the replies behind it meet their own commands.
+class engine final : public std::enable_shared_from_this<engine>,
+                     private link_listener,
+                     private canigo::detail::context_member {
+ public:
+  static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::string_view url,
+                                      const client_options& options);
+  ~engine();
+
+  void start(call& c) noexcept;
+  void cancel(call& c) noexcept;
+  /// Called for the deadline of a call, whose time has come.
+  void limit_called(call& c, due why) noexcept;
+  void close() noexcept;
+
+  client_stats stats() const noexcept;
+  const net::any_io_executor& executor() const noexcept { return executor_; }
+  const std::shared_ptr<const link_options>& options() const noexcept { return link_options_; }
+  const backoff& reconnect() const noexcept { return reconnect_; }
+  /// The run id of the server that the last command was sent to.
+  std::string run_id() const;
+
+ private:
+  using calls = std::list<call*>;
+  struct alarm : deadline {
+    explicit alarm(engine& e) noexcept;
+    engine* owner;
+  };
+  struct delivery;
+  enum class phase { down, dialing, up };
+
+  engine(const net::any_io_executor& executor, std::string_view url, const client_options& options);
+  void context_shutdown() noexcept override;
+
+  // With the lock held.
+  void take_out(call& c) noexcept;
+  void finish(call& c, std::error_code ec) noexcept;
+  void fail_all(calls& list, std::error_code ec) noexcept;
+  void fail_sent(std::error_code first) noexcept;
+
+  void deliver_later(call& c) noexcept;
+  void post_turn() noexcept;
+  void alarm_called() noexcept;
+
+  // On the strand.
+  void turn() noexcept;
+  void act(bool rang = false) noexcept;
+  void dial_or_wait() noexcept;
+  void send_waiting() noexcept;
+  void shut_down() noexcept;
+  void drop_link() noexcept;
+  void back_off() noexcept;
+  void set_alarm(time_point when) noexcept;
+  void link_up() noexcept override;
+  bool link_reply(reply&& r) noexcept override;
+  bool link_wants_more() noexcept override;
+  void link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept override;
+
+  const std::shared_ptr<const link_options> link_options_;
+  const backoff reconnect_;
+  const duration timeout_;
+  const std::size_t queue_limit_;
+  time_source* const time_;
+  canigo::detail::context_service* const context_;
+  net::any_io_executor executor_;
+  net::any_io_executor strand_;
+
+  mutable canigo::detail::mutex mutex_;
+  calls waiting_;
+  calls sent_;                            // a null pointer for one that nobody waits for any more
+  canigo::detail::suspended_list ready_;  // ended, and to be posted
+  std::string run_id_;
+  std::string why_down_;  // what the server said when it refused us
+  std::error_code cause_;
+  client_stats stats_;
+  std::size_t abandoned_ = 0;  // of sent_: null pointers
+  time_point last_read_ = time_point::min();
+  bool turn_wanted_ = false;
+  bool turn_posted_ = false;
+  bool alarm_rang_ = false;
+  bool is_suspect_ = false;  // the server was silent for too long, or should be another one
+  bool closing_ = false;
+  bool context_gone_ = false;
+
+  // On the strand.
+  phase phase_ = phase::down;
+  std::shared_ptr<link> link_;
+  std::uint32_t failures_ = 0;  // in a row
+  time_point not_before_ = time_point::min();
+  alarm alarm_;
+  bool alarm_armed_ = false;
+  time_point alarm_at_ = time_point::max();
+  std::uint64_t random_;
+  std::shared_ptr<engine> self_;  // while the alarm is armed
+};
+
+inline engine& engine_of(const client& c) noexcept { return *c.engine_; }
+
+}  // namespace canigo::redis::detail

@@ -1,0 +1,61 @@
+#include "canigo/redis/error.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+namespace canigo::redis {
+namespace {
+
+struct description {
+  error code;
+  std::string_view word;  // what an error reply begins with
+  const char* text;
+};
+
+constexpr description descriptions[] = {
+    {error::command_failed, "ERR", "the command failed"},
+    {error::no_script, "NOSCRIPT", "the script is not known"},
+    {error::read_only, "READONLY", "the server is a replica"},
+    {error::loading, "LOADING", "the server is loading its data"},
+    {error::master_down, "MASTERDOWN", "the replica has lost its master"},
+    {error::cluster_down, "CLUSTERDOWN", "the cluster is down"},
+    {error::moved, "MOVED", "another node has the key"},
+    {error::moved, "ASK", "another node has the key"},
+    {error::busy, "BUSY", "the server is busy with a script"},
+    {error::out_of_memory, "OOM", "the server is out of memory"},
+    {error::auth_required, "NOAUTH", "the server wants a password"},
+    {error::wrong_password, "WRONGPASS", "wrong user or password"},
+    {error::no_permission, "NOPERM", "the user has no permission"},
+    {error::wrong_type, "WRONGTYPE", "the key holds another type"},
+    {error::connection_lost, {}, "the connection was lost before the reply came"},
+    {error::bad_reply, {}, "the reply is malformed"},
+    {error::no_master, {}, "no master was found"},
+};
+
+class category final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "redis"; }
+
+  std::string message(int value) const override {
+    const auto* row = std::ranges::find(descriptions, static_cast<error>(value), &description::code);
+    return row != std::end(descriptions) ? row->text : "unknown error " + std::to_string(value);
+  }
+};
+
+}  // namespace
+
+const std::error_category& error_category() noexcept {
+  static const category instance;
+  return instance;
+}
+
+std::error_code make_error_code(error code) noexcept { return {static_cast<int>(code), error_category()}; }
+
+error error_of(std::string_view text) noexcept {
+  const std::string_view word = text.substr(0, text.find(' '));
+  const auto* row = word.empty() ? std::end(descriptions) : std::ranges::find(descriptions, word, &description::word);
+  return row != std::end(descriptions) ? row->code : error::command_failed;
+}
+
+}  // namespace canigo::redis

@@ -1,0 +1,213 @@
+#include "link.hpp"
+
+#include "canigo/error.hpp"
+#include "canigo/redis/command.hpp"
+#include "canigo/timeout.hpp"
+
+#include <asio/buffer.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/error.hpp>
+
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace canigo::redis::detail {
+namespace {
+
+/// The value of a line "key:value" of INFO.
+std::string line_of(std::string_view info, std::string_view key) {
+  for (std::size_t at = 0; at < info.size();) {
+    const auto end = info.find("\r\n", at);
+    const auto line = info.substr(at, end == std::string_view::npos ? end : end - at);
+    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == ':') {
+      return std::string{line.substr(key.size() + 1)};
+    }
+    if (end == std::string_view::npos) break;
+    at = end + 2;
+  }
+  return {};
+}
+
+}  // namespace
+
+void on_read::operator()(std::error_code ec, std::size_t n) const noexcept { owner->has_read(ec, n); }
+void on_written::operator()(std::error_code ec, std::size_t) const noexcept { owner->has_written(ec); }
+
+link::link(net::any_io_executor strand, std::shared_ptr<const link_options> options,
+           std::shared_ptr<link_listener> listener)
+    : strand_{std::move(strand)},
+      options_{std::move(options)},
+      listener_{std::move(listener)},
+      reader_{options_->max_reply} {}
+
+void link::dial() {
+  const auto done = [self = shared_from_this()](std::exception_ptr failure) noexcept {
+    if (self->listener_ == nullptr) return;
+    try {
+      if (failure) std::rethrow_exception(failure);
+      self->listener_->link_up();
+    } catch (const std::system_error& e) {
+      self->fail(e.code());
+    } catch (...) {
+      self->fail(errc::not_enough_memory);
+    }
+  };
+  net::co_spawn(strand_, dialing_.wrap(with_timeout(connect(), options_->connect_timeout)), done);
+}
+
+net::awaitable<void> link::connect() {
+  const auto keep = shared_from_this();
+  endpoint::address a;
+  if (!options_->where.master.empty()) {
+    a = co_await find_master();
+  } else if (!options_->where.addresses.empty()) {
+    a = options_->where.addresses.front();
+  }
+  stream_ = co_await open_stream(options_->where, std::move(a), options_->tls);
+  co_await log_in();
+}
+
+net::awaitable<endpoint::address> link::find_master() {
+  const std::string question = command{"SENTINEL", "get-master-addr-by-name", options_->where.master}.encoded();
+  std::exception_ptr last;
+  for (const auto& sentinel : options_->where.addresses) {
+    try {
+      const auto s = co_await open_stream(options_->where, sentinel, options_->tls);
+      reply_reader reader{options_->max_reply};
+      const auto answers = co_await ask(*s, reader, question, 1);
+      const auto& answer = answers.front().elements();
+      if (answer.size() == 2) co_return endpoint::address{answer[0].text(), answer[1].text()};
+    } catch (const std::system_error& e) {
+      if (e.code() == net::error::operation_aborted) throw;
+      last = std::current_exception();
+    }
+  }
+  if (last) std::rethrow_exception(last);
+  throw std::system_error{error::no_master};
+}
+
+net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, std::string bytes, std::size_t replies) {
+  co_await s.write_all(net::buffer(bytes));
+  std::vector<reply> answers;
+  std::array<char, 4096> part;
+  while (answers.size() < replies) {
+    const std::size_t n = co_await s.read_some(net::buffer(part));
+    std::error_code ec = reader.feed({part.data(), n});
+    while (!ec && answers.size() < replies) {
+      auto r = reader.next(ec);
+      if (!r) break;
+      answers.push_back(std::move(*r));
+    }
+    if (ec) throw std::system_error{ec};
+  }
+  co_return answers;
+}
+
+net::awaitable<void> link::log_in() {
+  const auto& where = options_->where;
+  enum class step { auth, select, name, info, role };
+  std::vector<step> steps;
+  std::string bytes;
+  const auto say = [&](step s, const command& c) {
+    steps.push_back(s);
+    bytes += c.encoded();
+  };
+  if (!where.user.empty()) {
+    say(step::auth, command{"AUTH", where.user, where.password});
+  } else if (!where.password.empty()) {
+    say(step::auth, command{"AUTH", where.password});
+  }
+  if (where.database != 0) say(step::select, command{"SELECT", where.database});
+  if (!options_->name.empty()) say(step::name, command{"CLIENT", "SETNAME", options_->name});
+  say(step::info, command{"INFO", "server"});
+  if (!where.master.empty()) say(step::role, command{"ROLE"});
+
+  const auto answers = co_await ask(*stream_, reader_, std::move(bytes), steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const reply& r = answers[i];
+    if (r.is_error()) {
+      const error what = steps[i] == step::auth ? error::wrong_password : error_of(r.text());
+      // A user who may not ask for these can still work.
+      if (what == error::no_permission && steps[i] != step::select) continue;
+      if (what == error::command_failed && steps[i] == step::name) continue;
+      refusal_ = r.text();
+      throw std::system_error{what};
+    }
+    if (steps[i] == step::info) run_id_ = line_of(r.text(), "run_id");
+    // A sentinel may be behind the times.
+    if (steps[i] == step::role && (r.elements().empty() || r.elements().front().text() != "master")) {
+      throw std::system_error{error::no_master};
+    }
+  }
+}
+
+void link::send(std::string_view bytes) {
+  out_ += bytes;
+  if (!is_writing_) flush();
+}
+
+void link::flush() {
+  if (out_.empty() || stream_ == nullptr) return;
+  writing_.clear();
+  writing_.swap(out_);
+  is_writing_ = true;
+  try {
+    stream_->write_all(net::buffer(writing_), on_written{shared_from_this()});
+  } catch (...) {
+    is_writing_ = false;
+    fail(errc::not_enough_memory);
+  }
+}
+
+void link::has_written(std::error_code ec) noexcept {
+  is_writing_ = false;
+  if (listener_ == nullptr) return;
+  if (ec) return fail(error::connection_lost, ec);
+  flush();
+}
+
+void link::read() {
+  if (is_reading_ || stream_ == nullptr) return;
+  is_reading_ = true;
+  try {
+    stream_->read_some(net::buffer(in_), on_read{shared_from_this()});
+  } catch (...) {
+    is_reading_ = false;
+    fail(errc::not_enough_memory);
+  }
+}
+
+void link::has_read(std::error_code ec, std::size_t n) noexcept {
+  is_reading_ = false;
+  if (listener_ == nullptr) return;
+  if (ec) return fail(error::connection_lost, ec);
+  ec = reader_.feed({in_.data(), n});
+  while (!ec && listener_ != nullptr) {
+    auto r = reader_.next(ec);
+    if (!r) break;
+    if (!listener_->link_reply(std::move(*r))) ec = error::bad_reply;
+  }
+  if (listener_ == nullptr) return;
+  if (ec) return fail(ec);
+  if (listener_->link_wants_more()) read();
+}
+
+void link::fail(std::error_code ec, std::error_code cause) noexcept {
+  if (listener_ == nullptr) return;
+  const auto keep = shared_from_this();
+  const auto listener = listener_;
+  close();
+  listener->link_down(ec, cause, refusal_);
+}
+
+void link::close() noexcept {
+  listener_.reset();
+  if (stream_ != nullptr) {
+    stream_->close();
+  } else {
+    dialing_.cancel();
+  }
+}
+
+}  // namespace canigo::redis::detail

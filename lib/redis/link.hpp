@@ -1,0 +1,103 @@
+#pragma once
+
+#include "canigo/cancel.hpp"
+#include "canigo/net.hpp"
+#include "canigo/redis/detail/reply_reader.hpp"
+#include "canigo/redis/endpoint.hpp"
+#include "canigo/redis/error.hpp"
+#include "canigo/redis/reply.hpp"
+#include "canigo/time.hpp"
+
+#include "stream.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace canigo::redis::detail {
+
+struct link_options {
+  endpoint where;
+  tls_settings tls;
+  std::string name;
+  duration connect_timeout;
+  std::size_t max_reply;
+};
+
+/// Hears of what becomes of a link. On the link's strand.
+class link_listener {
+ public:
+  link_listener(const link_listener&) = delete;
+  link_listener& operator=(const link_listener&) = delete;
+
+  virtual void link_up() noexcept = 0;
+  /// False: it answers nothing, and the link is of no use any more.
+  virtual bool link_reply(reply&& r) noexcept = 0;
+  /// Whether anything is to come, after all replies that are there were given to link_reply.
+  virtual bool link_wants_more() noexcept = 0;
+  /// `cause` is what the system said, `text` what the server did; either may be empty.
+  virtual void link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept = 0;
+
+ protected:
+  link_listener() = default;
+  ~link_listener() = default;
+};
+
+/// One connection to one server, from its making to its end. All of it on one strand.
+///
+/// While nothing is to be read nothing is: an idle link keeps no loop running.
+class link : public std::enable_shared_from_this<link> {
+ public:
+  link(net::any_io_executor strand, std::shared_ptr<const link_options> options,
+       std::shared_ptr<link_listener> listener);
+
+  /// Connects and logs in; ends in link_up or link_down.
+  void dial();
+  /// Sends the bytes after all that were given before.
+  void send(std::string_view bytes);
+  /// Reads until the listener wants no more.
+  void read();
+  /// Whether it can be used again after a while without reads.
+  bool is_open() noexcept { return stream_ != nullptr && stream_->is_open(); }
+  /// The end; the listener hears no more of it.
+  void close() noexcept;
+
+  /// The run id of the server, "" if it does not tell.
+  const std::string& run_id() const noexcept { return run_id_; }
+
+ private:
+  friend struct on_read;
+  friend struct on_written;
+
+  net::awaitable<void> connect();
+  net::awaitable<endpoint::address> find_master();
+  net::awaitable<void> log_in();
+  net::awaitable<std::vector<reply>> ask(stream& s, reply_reader& reader, std::string bytes, std::size_t replies);
+  void flush();
+  void has_read(std::error_code ec, std::size_t n) noexcept;
+  void has_written(std::error_code ec) noexcept;
+  void fail(std::error_code ec, std::error_code cause = {}) noexcept;
+
+  const net::any_io_executor strand_;
+  const std::shared_ptr<const link_options> options_;
+  std::shared_ptr<link_listener> listener_;  // until the end
+  cancel_source dialing_;
+  std::unique_ptr<stream> stream_;
+  reply_reader reader_;
+  std::string run_id_;
+  std::string refusal_;  // what the server said to a command of log_in
+  std::string out_;      // to be written next
+  std::string writing_;
+  bool is_writing_ = false;
+  bool is_reading_ = false;
+  std::array<char, 16384> in_;
+};
+
+}  // namespace canigo::redis::detail

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/redis/endpoint.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/buffer.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <system_error>
+
+namespace canigo::redis::detail {
+
+class link;
+
+/// What a link does when bytes have come, or have gone.
+struct on_read {
+  std::shared_ptr<link> owner;
+  void operator()(std::error_code ec, std::size_t n) const noexcept;
+};
+struct on_written {
+  std::shared_ptr<link> owner;
+  void operator()(std::error_code ec, std::size_t n) const noexcept;
+};
+
+/// A connected socket of any kind. With coroutines while a connection is made, with functions later, as a coroutine
+/// for each read of an idle connection would be one for each command.
+class stream {
+ public:
+  stream() = default;
+  virtual ~stream() = default;
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+
+  virtual net::awaitable<std::size_t> read_some(net::mutable_buffer b) = 0;
+  virtual net::awaitable<std::size_t> write_all(net::const_buffer b) = 0;
+  virtual void read_some(net::mutable_buffer b, on_read f) = 0;
+  virtual void write_all(net::const_buffer b, on_written f) = 0;
+  virtual void close() noexcept = 0;
+  /// Whether the peer has not closed; asks the kernel, and costs a system call.
+  virtual bool is_open() noexcept = 0;
+
+ protected:
+  /// The same for a socket.
+  static bool is_open(int socket, bool may_have_data) noexcept;
+};
+
+struct tls_settings {
+  bool verify = true;
+  std::string ca_file;
+};
+
+/// Connects to a host, or to the endpoint's socket where there is one. Throws std::system_error.
+net::awaitable<std::unique_ptr<stream>> open_stream(const endpoint& e, endpoint::address a, const tls_settings& tls);
+
+/// Does the TLS handshake; an object of its own in the library, which needs OpenSSL.
+net::awaitable<std::unique_ptr<stream>> open_tls(net::ip::tcp::socket socket, std::string host,
+                                                 const tls_settings& tls);
+
+}  // namespace canigo::redis::detail

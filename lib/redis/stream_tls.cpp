@@ -1,0 +1,73 @@
+#include "stream.hpp"
+
+#include <asio/ip/address.hpp>
+#include <asio/ssl/context.hpp>
+#include <asio/ssl/host_name_verification.hpp>
+#include <asio/ssl/stream.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+
+#include <utility>
+
+namespace canigo::redis::detail {
+namespace {
+
+net::ssl::context make_context(const tls_settings& tls) {
+  net::ssl::context context{net::ssl::context::tls_client};
+  context.set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
+                      net::ssl::context::no_tlsv1_1);
+  if (!tls.ca_file.empty()) {
+    context.load_verify_file(tls.ca_file);
+  } else {
+    context.set_default_verify_paths();
+  }
+  return context;
+}
+
+class tls_stream final : public stream {
+ public:
+  tls_stream(net::ip::tcp::socket s, const std::string& host, const tls_settings& tls)
+      : context_{make_context(tls)}, stream_{std::move(s), context_} {
+    std::error_code not_an_address;
+    net::ip::make_address(host, not_an_address);
+    if (not_an_address) SSL_set_tlsext_host_name(stream_.native_handle(), host.c_str());
+    if (tls.verify) {
+      stream_.set_verify_mode(net::ssl::verify_peer);
+      stream_.set_verify_callback(net::ssl::host_name_verification{host});
+    }
+  }
+
+  net::awaitable<void> handshake() {
+    return stream_.async_handshake(net::ssl::stream_base::client, net::use_awaitable);
+  }
+  net::awaitable<std::size_t> read_some(net::mutable_buffer b) override {
+    return stream_.async_read_some(b, net::use_awaitable);
+  }
+  net::awaitable<std::size_t> write_all(net::const_buffer b) override {
+    return net::async_write(stream_, b, net::use_awaitable);
+  }
+  void read_some(net::mutable_buffer b, on_read f) override { stream_.async_read_some(b, std::move(f)); }
+  void write_all(net::const_buffer b, on_written f) override { net::async_write(stream_, b, std::move(f)); }
+  // Without the shutdown handshake: the replies carry their own lengths, so nothing can be cut off unnoticed.
+  void close() noexcept override {
+    std::error_code ignored;
+    stream_.lowest_layer().close(ignored);
+  }
+  // The server may have sent tickets for later sessions.
+  bool is_open() noexcept override { return stream::is_open(stream_.lowest_layer().native_handle(), true); }
+
+ private:
+  net::ssl::context context_;
+  net::ssl::stream<net::ip::tcp::socket> stream_;
+};
+
+}  // namespace
+
+net::awaitable<std::unique_ptr<stream>> open_tls(net::ip::tcp::socket socket, std::string host,
+                                                 const tls_settings& tls) {
+  auto s = std::make_unique<tls_stream>(std::move(socket), host, tls);
+  co_await s->handshake();
+  co_return s;
+}
+
+}  // namespace canigo::redis::detail
