@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/atomic.hpp"
 #include "canigo/detail/context_service.hpp"
 #include "canigo/detail/mutex.hpp"
 #include "canigo/detail/supplies.hpp"
@@ -14,7 +15,6 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/error.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -249,7 +249,7 @@ class admission final : private context_member {
   void retry_soon() noexcept;
 
   mutable mutex mutex_;
-  std::atomic<std::size_t> references_{1};
+  atomic<std::size_t> references_{1};
   time_source* time_;
   supplies supplies_;
   wait_queue queue_;

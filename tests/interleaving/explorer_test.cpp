@@ -1,0 +1,102 @@
+// The explorer finds what it is for: toys with a defect, each of which goes well under most schedules.
+
+#include "canigo/detail/atomic.hpp"
+#include "canigo/detail/mutex.hpp"
+
+#include "interleaving_test.hpp"
+#include "world.hpp"
+
+#include <mutex>
+
+using canigo::detail::atomic;
+using interleaving::explorer;
+using interleaving::verdict;
+using interleaving::world;
+
+TEST_CASE("two threads that read and then write lose a count", "[interleaving]") {
+  const auto toy = [](world& w) {
+    atomic<int> count{0};
+    const auto increment = [&] { count.store(count.load() + 1); };
+    w.thread("a", increment);
+    w.thread("b", increment);
+    w.run();
+    w.expect(count.load() == 2, "a count was lost");
+  };
+  CHECK(explorer::explore({.preemptions = 0}, toy).ok());
+  const verdict v = explorer::explore({.preemptions = 1}, toy);
+  CHECK(v.failure == "a count was lost");
+  CHECK(v.schedule.find("a: load") != std::string::npos);
+  CHECK_FALSE(explorer::explore({.random_runs = 1000}, toy).ok());
+}
+
+TEST_CASE("two locks taken in different orders wait for ever", "[interleaving]") {
+  const auto toy = [](world& w) {
+    canigo::detail::mutex first;
+    canigo::detail::mutex second;
+    const auto take = [](auto& one, auto& other) {
+      one.lock();
+      other.lock();
+      other.unlock();
+      one.unlock();
+    };
+    w.thread("a", [&] { take(first, second); });
+    w.thread("b", [&] { take(second, first); });
+    w.run();
+  };
+  CHECK(explorer::explore({.preemptions = 0}, toy).ok());
+  CHECK(explorer::explore({.preemptions = 1}, toy).failure == "a waits for ever");
+}
+
+TEST_CASE("a defect that needs two preemptions is found with two and not with one", "[interleaving]") {
+  const auto toy = [](world& w) {
+    atomic<int> turn{0};
+    bool met = false;
+    w.thread("a", [&] {
+      turn.store(1);
+      if (turn.load() == 2) met = true;
+      turn.store(3);
+    });
+    w.thread("b", [&] {
+      if (turn.load() != 1) return;
+      turn.store(2);
+      if (turn.load() == 3 && met) w.expect(false, "met");
+    });
+    w.run();
+  };
+  CHECK(explorer::explore({.preemptions = 1}, toy).ok());
+  CHECK(explorer::explore({.preemptions = 2}, toy).failure == "met");
+}
+
+TEST_CASE("every schedule is tried, and none twice", "[interleaving]") {
+  // Two threads of n steps each have (2n)! / (n! n!) orders.
+  const auto toy = [](world& w) {
+    atomic<int> x{0};
+    const auto steps = [&] {
+      for (int i = 0; i < 3; ++i) x.load();
+    };
+    w.thread("a", steps);
+    w.thread("b", steps);
+    w.run();
+  };
+  // A thread's first step comes after its start, so there is one more place to change than there are steps.
+  CHECK(explorer::explore({.preemptions = 100}, toy).runs == 70);
+  CHECK(explorer::explore({.preemptions = 0}, toy).runs == 2);
+}
+
+TEST_CASE("a sound counter passes", "[interleaving]") {
+  explore(3, [](world& w) {
+    atomic<int> count{0};
+    canigo::detail::mutex m;
+    int guarded = 0;
+    const auto body = [&] {
+      count.fetch_add(1);
+      const std::lock_guard lock{m};
+      ++guarded;
+    };
+    w.thread("a", body);
+    w.thread("b", body);
+    w.thread("c", body);
+    w.run();
+    w.expect(count.load() == 3 && guarded == 3, "a count was lost");
+  });
+}

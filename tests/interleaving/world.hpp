@@ -1,0 +1,160 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/permit.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include "explorer.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/bind_executor.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/execution.hpp>
+#include <asio/execution_context.hpp>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace interleaving {
+
+namespace net = canigo::net;
+
+/// What somebody called later; it need not be copyable.
+class work {
+ public:
+  template <class F>
+  explicit work(F f) : held_{std::make_unique<model<F>>(std::move(f))} {}
+  void operator()() { held_->call(); }
+
+ private:
+  struct concept_of {
+    virtual ~concept_of() = default;
+    virtual void call() = 0;
+  };
+  template <class F>
+  struct model final : concept_of {
+    explicit model(F f_) : f{std::move(f_)} {}
+    void call() override { std::move(f)(); }
+    F f;
+  };
+  std::unique_ptr<concept_of> held_;
+};
+
+/// An event loop of a model, run by one thread of its or more.
+struct loop {
+  net::execution_context* context;
+  std::deque<work> queue;
+  bool closing = false;
+};
+
+/// What Asio wants an executor to be: posts to a loop.
+class loop_executor {
+ public:
+  explicit loop_executor(loop& l) noexcept : loop_{&l} {}
+
+  template <class F>
+  void execute(F&& f) const {
+    loop_->queue.emplace_back(std::decay_t<F>(std::forward<F>(f)));
+  }
+  bool operator==(const loop_executor&) const noexcept = default;
+  net::execution_context& query(net::execution::context_t) const noexcept { return *loop_->context; }
+  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
+    return net::execution::blocking.never;
+  }
+  loop_executor require(net::execution::blocking_t::never_t) const noexcept { return *this; }
+
+ private:
+  loop* loop_;
+};
+
+/// Somebody who asks for a permit or a token, and what became of it.
+struct caller {
+  explicit caller(loop_executor where) : executor{where} {}
+
+  struct answer {
+    caller* to;
+    void operator()(std::error_code e) const {
+      ++to->calls;
+      to->error = e;
+    }
+    void operator()(std::error_code e, canigo::permit p) const {
+      (*this)(e);
+      to->held = std::move(p);
+    }
+  };
+
+  auto handler() { return net::bind_executor(executor, net::bind_cancellation_slot(signal.slot(), answer{this})); }
+  /// Asks on the thread that calls this; hears of it on its own loop.
+  template <class Object>
+  void acquire(Object& from, const canigo::request& r = {}) {
+    asked = true;
+    from.async_acquire(r, handler());
+  }
+  /// Cancels from its own loop, as Asio wants it.
+  void cancel() {
+    executor.execute([this] { signal.emit(net::cancellation_type::terminal); });
+  }
+  bool was_let_in() const { return calls == 1 && !error; }
+
+  loop_executor executor;
+  net::cancellation_signal signal;
+  bool asked = false;
+  int calls = 0;
+  std::error_code error;
+  canigo::permit held;
+};
+
+/// One run of a model: an execution context of its own, whose time is virtual, and the threads that use it.
+class world {
+ public:
+  explicit world(explorer& e);
+  ~world();
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
+
+  /// A loop that so many threads run.
+  loop_executor make_loop(const std::string& name, int threads = 1);
+  void thread(std::string name, std::function<void()> body);
+  caller& make_caller(loop_executor where) { return callers_.emplace_back(where); }
+
+  canigo::time_point now() const { return clock_->now(); }
+  canigo::time_point after(canigo::duration d) const { return start + d; }
+  /// Lets time pass, and calls what is due, on the thread that calls this.
+  void pass_to(canigo::duration d) { clock_->advance(after(d)); }
+  /// Runs the threads until nothing moves any more, with time going on as far as it is waited for.
+  void run();
+  /// After run(): what is to be true then, whatever the schedule.
+  void expect(bool truth, const char* what) {
+    if (!truth) explorer_.fail(what);
+  }
+
+  static constexpr canigo::time_point start{std::chrono::hours{1}};
+
+ private:
+  class context : public net::execution_context {
+   public:
+    context() = default;
+    ~context() {
+      shutdown();
+      destroy();
+    }
+  };
+
+  bool pass_to_next();
+
+  explorer& explorer_;
+  std::deque<caller> callers_;
+  std::deque<loop> loops_;
+  std::unique_ptr<context> context_;
+  std::optional<canigo::time_source_control> clock_;
+};
+
+}  // namespace interleaving
