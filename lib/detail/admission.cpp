@@ -286,7 +286,7 @@ void admission::check(const request& r) const {
 }
 
 /// The clock costs half of what a free semaphore does, and that needs it only for a request with a deadline.
-time_point admission::now_for(const request& r) const noexcept {
+inline time_point admission::now_for(const request& r) const noexcept {
   return supplies_.has_rates() || r.deadline != time_point::max() ? clock() : time_point::min();
 }
 
@@ -298,7 +298,18 @@ bool admission::is_paused(time_point now) noexcept {
   return false;
 }
 
-outcome admission::try_enter_locked(const request& r, time_point now) noexcept {
+/// Inline, and what mostly happens first: it is half of what a free acquire costs.
+[[gnu::always_inline]] inline outcome admission::try_enter_locked(const request& r, time_point now) noexcept {
+  const bool can_be = static_cast<unsigned>(r.priority) < static_cast<unsigned>(priorities_) && r.tokens != 0;
+  if (can_be && !stopped_ && r.deadline >= now && queue_.empty() &&
+      (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, r.tokens)) [[likely]] {
+    ++granted_at_once_[static_cast<std::size_t>(r.priority)];
+    return outcome::granted;
+  }
+  return why_not(r, now);
+}
+
+outcome admission::why_not(const request& r, time_point now) noexcept {
   outcome o = outcome::must_wait;
   if (r.priority < 0 || r.priority >= priorities_) {
     o = to_outcome(errc::invalid_priority);
@@ -306,13 +317,10 @@ outcome admission::try_enter_locked(const request& r, time_point now) noexcept {
     o = to_outcome(errc::stopped);
   } else if (r.tokens == 0) {
     o = to_outcome(errc::invalid_argument);
-  } else if (r.deadline < now) {
-    o = to_outcome(r.tokens > supplies_.largest_request() ? errc::too_large : errc::deadline_unreachable);
-  } else if (queue_.empty() && !is_paused(now) && supplies_.try_take(now, r.tokens)) {
-    ++granted_at_once_[static_cast<std::size_t>(r.priority)];
-    return outcome::granted;
   } else if (r.tokens > supplies_.largest_request()) {
     o = to_outcome(errc::too_large);
+  } else if (r.deadline < now) {
+    o = to_outcome(errc::deadline_unreachable);
   }
   if (o != outcome::must_wait) count_end(o);
   return o;
@@ -514,13 +522,15 @@ std::uint64_t admission::occupied() const noexcept {
 }
 
 void admission::release(std::uint64_t places) noexcept {
-  bool last = false;
-  {
-    const change c{*this};
-    supplies_.release(places);
-    if (!queue_.empty()) pump(time_->now());
-    last = gave_up_last_place();
+  mutex_.lock();
+  supplies_.release(places);
+  if (queue_.empty() && !kept_by_places_) [[likely]] {
+    mutex_.unlock();
+    return;
   }
+  if (!queue_.empty()) pump(time_->now());
+  const bool last = gave_up_last_place();
+  unlock_and_hand_over();
   if (last) release_ref();
 }
 

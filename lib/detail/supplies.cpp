@@ -5,6 +5,14 @@
 
 namespace canigo::detail {
 
+bool supplies::try_take_all(time_point now, std::uint64_t tokens) noexcept {
+  for (const auto& rate : rates_) {
+    if (!rate.can_take(now, tokens)) return false;
+  }
+  for (auto& rate : rates_) rate.try_take(now, tokens);
+  return true;
+}
+
 time_point supplies::ready_at(time_point now, std::uint64_t tokens) const noexcept {
   if (!has_room_for(places_for(tokens))) return time_point::max();
   return rates_ready_at(now, tokens);

@@ -230,6 +230,7 @@ class admission final : private context_member {
   bool gave_up_last_place() noexcept;
   bool begin_shutdown() noexcept;
   outcome try_enter_locked(const request& r, time_point now) noexcept;
+  outcome why_not(const request& r, time_point now) noexcept;
   bool make_room(int priority) noexcept;
   void finish(waiter& w, outcome o) noexcept;
   void ready(waiter& w) noexcept;

@@ -22,16 +22,13 @@ class supplies {
       : rates_{std::move(rates)}, capacity_{capacity}, occupancy_{o} {}
 
   /// Takes what a request for `tokens` needs from all, or nothing from any.
-  bool try_take(time_point now, std::uint64_t tokens) noexcept {
+  [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
     const std::uint64_t places = places_for(tokens);
-    if (!has_room_for(places)) return false;
+    if (occupancy_ != occupancy::none && !has_room_for(places)) return false;
     if (rates_.size() == 1) {
       if (!rates_.front().try_take(now, tokens)) return false;
-    } else {
-      for (const auto& rate : rates_) {
-        if (!rate.can_take(now, tokens)) return false;
-      }
-      for (auto& rate : rates_) rate.try_take(now, tokens);
+    } else if (!rates_.empty() && !try_take_all(now, tokens)) {
+      return false;
     }
     occupied_ += places;
     return true;
@@ -76,6 +73,8 @@ class supplies {
   std::uint64_t largest_request() const noexcept;
 
  private:
+  bool try_take_all(time_point now, std::uint64_t tokens) noexcept;
+
   std::vector<token_bucket> rates_;
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
