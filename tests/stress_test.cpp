@@ -1,5 +1,5 @@
-// Many threads on one scheduler, semaphore and limiter, which are changed, paused and stopped meanwhile: every call ends
-// exactly once, and tokens and permits are conserved. Nothing here looks at how long anything takes.
+// Many threads on one scheduler, semaphore and limiter, which are changed, paused and stopped meanwhile: every call
+// ends exactly once, and tokens and permits are conserved. Nothing here looks at how long anything takes.
 
 #include "canigo/cancel.hpp"
 #include "canigo/gate.hpp"
