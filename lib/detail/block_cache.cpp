@@ -68,20 +68,25 @@ constinit depot shared;
 /// What a thread keeps. Trivial, so that it can be used as long as the thread runs.
 struct store {
   block* first;
-  unsigned count;
+  unsigned room;  // for so many more; 0 also before the first one and after the end
   bool cleared_at_exit;
   bool is_over;
 };
 
 constinit thread_local store mine{};
 
+unsigned count() noexcept { return mine.cleared_at_exit ? 2 * batch - mine.room : 0; }
+
 struct clear_at_exit {
-  clear_at_exit() noexcept { mine.cleared_at_exit = true; }
+  clear_at_exit() noexcept {
+    mine.cleared_at_exit = true;
+    mine.room = 2 * batch;
+  }
   ~clear_at_exit() {
     mine.is_over = true;
     free_all(mine.first);
     mine.first = nullptr;
-    mine.count = 0;
+    mine.room = 0;
   }
 };
 
@@ -95,7 +100,7 @@ bool refill() noexcept {
   if (first == nullptr) return false;
   if (!mine.cleared_at_exit) register_thread();
   mine.first = first;
-  mine.count = batch;
+  mine.room -= batch;
   return true;
 }
 
@@ -104,40 +109,59 @@ void hand_over_a_batch() noexcept {
   block* last = first;
   for (unsigned i = 1; i < batch; ++i) last = last->next;
   mine.first = last->next;
-  mine.count -= batch;
+  mine.room += batch;
   last->next = nullptr;
   if (!shared.give(first)) free_all(first);
 }
 
 void keep(void* p) noexcept {
-  if (!mine.cleared_at_exit) register_thread();
-  if (mine.count == 2 * batch) hand_over_a_batch();
   mine.first = ::new (p) block{mine.first, nullptr};
-  ++mine.count;
+  --mine.room;
+}
+
+/// Where the thread has no room: yet, any more, or just now.
+void keep_or_free(void* p) noexcept {
+  if (mine.is_over) return ::operator delete(p);
+  if (!mine.cleared_at_exit) register_thread();
+  if (mine.room == 0) hand_over_a_batch();
+  keep(p);
+}
+
+void* allocate_without_cache(std::size_t size) {
+  if (size > block_size) return ::operator new(size);
+  // Of a block's size in any case where another thread may keep it.
+  if (!enabled || mine.is_over || !refill()) return ::operator new(enabled ? block_size : size);
+  return allocate_block(size);
 }
 
 }  // namespace
 
 void* allocate_block(std::size_t size) {
-  if (size > block_size) return ::operator new(size);
-  if (mine.is_over) return ::operator new(block_size);  // another thread may free it
-  if (mine.first == nullptr && (!enabled || !refill())) return ::operator new(enabled ? block_size : size);
   block* b = mine.first;
+  if (size > block_size || b == nullptr) [[unlikely]]
+    return allocate_without_cache(size);
   mine.first = b->next;
-  --mine.count;
+  ++mine.room;
   return b;
 }
 
 void deallocate_block(void* p, std::size_t size) noexcept {
-  if (!enabled || size > block_size || mine.is_over) {
-    ::operator delete(p);
-  } else {
-    keep(p);
-  }
+  if (!enabled || size > block_size) [[unlikely]]
+    return ::operator delete(p);
+  if (mine.room == 0) [[unlikely]]
+    return keep_or_free(p);
+  keep(p);
 }
 
 void reserve_blocks(std::size_t n) {
-  while (mine.count < n && !mine.is_over) keep(::operator new(block_size));
+  while (count() < n && !mine.is_over) {
+    void* p = ::operator new(block_size);
+    if (mine.room == 0) {
+      keep_or_free(p);
+    } else {
+      keep(p);
+    }
+  }
 }
 
 }  // namespace canigo::detail
