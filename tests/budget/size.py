@@ -1,0 +1,20 @@
+#!/usr/bin/env python3
+"""size.py LIBRARY: fails if it is larger than a megabyte, stripped."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MOST = 1 << 20
+
+if not shutil.which("strip"):
+    print("skipped: strip is not installed")
+    sys.exit(77)
+with tempfile.TemporaryDirectory() as folder:
+    stripped = pathlib.Path(folder) / "library"
+    subprocess.run(["strip", "-o", stripped, sys.argv[1]], check=True)
+    size = stripped.stat().st_size
+print(f"{size} bytes stripped, {MOST} are allowed")
+sys.exit(1 if size > MOST else 0)
