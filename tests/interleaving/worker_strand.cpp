@@ -1,0 +1,100 @@
+// Strands for the workers of pools, in place of the library's: those are Asio's, which keeps notes about the calling
+// thread that a fiber would take along.
+
+#include "canigo/detail/worker_strand.hpp"
+
+#include "canigo/detail/post.hpp"
+
+#include "world.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/post.hpp>
+
+#include <deque>
+#include <memory>
+#include <utility>
+
+namespace interleaving {
+
+namespace {
+
+/// What waits for its turn; at most one of it runs at a time, on whichever thread runs the loop below.
+struct strand {
+  explicit strand(net::any_io_executor b) : base{std::move(b)} {}
+  net::any_io_executor base;
+  std::deque<work> queue;
+  bool scheduled = false;
+};
+
+void schedule(const std::shared_ptr<strand>& s) {
+  s->scheduled = true;
+  net::post(s->base, [s] {
+    work next{std::move(s->queue.front())};
+    s->queue.pop_front();
+    next();
+    s->scheduled = false;
+    if (!s->queue.empty()) schedule(s);
+  });
+}
+
+class strand_executor {
+ public:
+  strand_executor(std::shared_ptr<strand> s, const void* owner) : strand_{std::move(s)}, owner_{owner} {}
+
+  template <class F>
+  void execute(F&& f) const {
+    strand_->queue.emplace_back(std::decay_t<F>(std::forward<F>(f)));
+    if (!strand_->scheduled) schedule(strand_);
+  }
+  bool operator==(const strand_executor& other) const noexcept { return strand_ == other.strand_; }
+  net::execution_context& query(net::execution::context_t) const noexcept {
+    return net::query(strand_->base, net::execution::context);
+  }
+  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
+    return net::execution::blocking.never;
+  }
+  strand_executor require(net::execution::blocking_t::never_t) const noexcept { return *this; }
+  const void* owner() const noexcept { return owner_; }
+
+ private:
+  std::shared_ptr<strand> strand_;
+  const void* owner_;
+};
+
+class model_strand final : public canigo::detail::worker_strand {
+ public:
+  model_strand(const net::any_io_executor& base, const void* owner)
+      : typed_{std::make_shared<strand>(base), owner}, executor_{typed_} {}
+
+  const net::any_io_executor& executor() const noexcept override { return executor_; }
+  void post(canigo::detail::suspended& s) const override {
+    typed_.execute(canigo::detail::resumption<std::allocator<void>>{s, {}});
+  }
+  void dispatch(canigo::detail::suspended& s) const override { post(s); }
+  void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const override {
+    net::co_spawn(executor_, std::move(coroutine), net::bind_cancellation_slot(slot, net::detached));
+  }
+
+ private:
+  strand_executor typed_;
+  net::any_io_executor executor_;
+};
+
+}  // namespace
+
+}  // namespace interleaving
+
+namespace canigo::detail {
+
+std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& base, const void* owner) {
+  return std::make_unique<interleaving::model_strand>(base, owner);
+}
+
+const void* worker_strand::owner_of(const net::any_io_executor& executor) noexcept {
+  const auto* s = target_of<interleaving::strand_executor>(executor);
+  return s != nullptr ? s->owner() : nullptr;
+}
+
+}  // namespace canigo::detail
