@@ -2,6 +2,7 @@
 // threads (B9), long ones with a timeout (B10), and starting up (B13). Beside each, what bare Asio or the least
 // machinery need for it.
 
+#include "canigo/scheduler.hpp"
 #include "canigo/strand_pool.hpp"
 
 #include "harness.hpp"
@@ -208,7 +209,17 @@ void long_operations() {
 }
 
 void start_up() {
-  bench::match{"B13", "an io_context with a pool of 8, made and destroyed"}
+  bench::match{"B13", "an io_context with a scheduler and a pool of 8, made and destroyed"}
+      .add("scheduler, strand_pool(8)",
+           [] {
+             return bench::measure(1000, [] {
+               for (int i = 0; i < 1000; ++i) {
+                 net::io_context io{1};
+                 canigo::scheduler scheduler{io, {.rate = canigo::rate::per_second(5)}};
+                 canigo::strand_pool pool{io, {.concurrency = 8}};
+               }
+             });
+           })
       .add("strand_pool(8)",
            [] {
              return bench::measure(1000, [] {

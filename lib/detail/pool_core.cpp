@@ -256,7 +256,7 @@ void pool_core::run_drain() {
     ~end() { core.end_drain(); }
   };
   const end at_the_end_or_a_throw{*this};
-  turn_of_loop turn;
+  turn_of_loop turn{*this};
   // An executor that calls at once what it is to call later has no other threads that could help.
   const bool may_have_help = !posting::is_under_way(drain_);
   for (int i = 0; i < resumptions_per_turn && turn.tasks_left > 0; ++i) {
@@ -481,11 +481,34 @@ stop_report pool_core::report() const {
   return counts_;
 }
 
+/// What can take its time (memory, texts) is done before and after the lock.
 pool_stats pool_core::stats() const {
   pool_stats s;
   s.queued_by_class.resize(static_cast<std::size_t>(options_.priorities));
-  s.names.reserve(names_most);
+  std::vector<const std::string*> texts;
+  std::size_t names = 0;
+  std::size_t workers = 0;
+  do {
+    {
+      const std::lock_guard lock{mutex_};
+      names = names_.size();
+      workers = workers_.size();
+    }
+    s.names.resize(names);
+    s.overdue.reserve(workers);
+    texts.reserve(names + workers);
+  } while (!look(s, texts));
+  for (std::size_t i = 0; i < names; ++i) s.names[i].name = *texts[i];
+  for (std::size_t i = names; i < texts.size(); ++i) {
+    if (texts[i] != nullptr) s.overdue[i - names].name = *texts[i];
+  }
+  return s;
+}
+
+/// Fills in all but the texts, which never change; false if there is not room for all of it.
+bool pool_core::look(pool_stats& s, std::vector<const std::string*>& texts) const noexcept {
   const std::lock_guard lock{mutex_};
+  if (names_.size() != s.names.size() || workers_.size() > s.overdue.capacity()) return false;
   s.working = running_;
   s.sleeping = idle_;
   s.repairing = repairing_;
@@ -505,88 +528,27 @@ pool_stats pool_core::stats() const {
   s.retries = retries_;
   s.restarts = restarts_;
   s.overdue_total = overdue_total_;
-  for (const auto& [name, counted] : names_) s.names.push_back(counted);
-  if (context_gone_) return s;
+  auto next = s.names.begin();
+  for (const auto& [name, counted] : names_) {
+    next->attempts = counted.attempts;
+    next->succeeded = counted.succeeded;
+    next->failed = counted.failed;
+    next->waited = counted.waited;
+    next->ran = counted.ran;
+    texts.push_back(&counted.name);
+    ++next;
+  }
+  if (context_gone_) return true;
   const time_point now = time_->now();
   if (const wait_node* n = queue_.oldest()) s.oldest_wait = std::max(now - n->since(), duration::zero());
   for (const auto& w : workers_) {
     const pool_task* t = w->current_;
     if (t == nullptr || t->extras_ == nullptr || !t->extras_->is_late) continue;
     const task_extras& x = *t->extras_;
-    s.overdue.push_back({t->id_, x.name != nullptr ? x.name->name : std::string{}, now - x.started_at, w->index_});
+    s.overdue.push_back({t->id_, {}, now - x.started_at, w->index_});
+    texts.push_back(x.name != nullptr ? &x.name->name : nullptr);
   }
-  return s;
-}
-
-// ---- awaiting -------------------------------------------------------------------------------------------------------
-
-namespace {
-
-using room = frame_room<320>;
-
-/// Parks the calling coroutine as a waiter, and lets `start` have it.
-template <class Start>
-auto park_waiter(pool_core& core, const net::any_io_executor& executor, room& r, pool_waiter::purpose p, Start start) {
-  return park<std::error_code>([&core, &executor, &r, p, start](auto&& handler) noexcept {
-    std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
-    auto* w = make_suspended_in<parked_waiter>(r, h, core, p, same_executor(core.executor(), executor));
-    w->comes_from(executor);
-    try {
-      w->allow_cancel();
-    } catch (...) {
-      core.fail(*w, static_cast<int>(errc::not_enough_memory));
-      return;
-    }
-    start(*w);
-  });
-}
-
-}  // namespace
-
-net::awaitable<void> wait_for_task(pool_core& core, pool_waiter::purpose purpose, pool_task& t) {
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  room r;
-  co_await park_waiter(core, executor, r, purpose, [&core, &t, purpose](pool_waiter& w) {
-    if (purpose == pool_waiter::purpose::run) {
-      core.run(t, w);
-    } else {
-      core.wait_for(t, w);
-    }
-  });
-}
-
-net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group) {
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  room r;
-  co_await park_waiter(core, executor, r, pool_waiter::purpose::group,
-                       [&core, group](pool_waiter& w) { core.wait_group(group, w); });
-}
-
-net::awaitable<void> wait_for_close(pool_core& core) {
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  room r;
-  co_await park_waiter(core, executor, r, pool_waiter::purpose::closed,
-                       [&core](pool_waiter& w) { core.wait_closed(w); });
-}
-
-net::awaitable<void> group_ended(pool_ref pool, std::uint64_t group) { co_await wait_for_group(*pool, group); }
-
-net::awaitable<stop_report> stopped(pool_ref pool) {
-  co_await wait_for_close(*pool);
-  co_return (*pool).report();
-}
-
-net::awaitable<stop_report> closed(pool_ref pool) {
-  co_await wait_for_close(*pool);
-  stop_report report = (*pool).report();
-  if (report.cause) std::rethrow_exception(report.cause);
-  co_return report;
-}
-
-void pool_waiter::comes_from(const net::any_io_executor& executor) noexcept {
-  if (at_home_) return;  // a worker's strand is never what its pool was given
-  auto* w = static_cast<pool_worker*>(const_cast<void*>(worker_strand::owner_of(executor)));
-  if (w != nullptr && w->home_ == home_) inside_ = w;
+  return true;
 }
 
 }  // namespace canigo::detail

@@ -215,7 +215,7 @@ void pool_core::refuse(pool_task& t, int code) noexcept {
 
 /// The time, read only where nobody has done so a moment ago: workers read it once per turn.
 time_point pool_core::fresh_now() noexcept {
-  if (live_ - leaving_ <= idle_ + working_ + repairing_) coarse_now_ = time_->now();
+  if (live_ - leaving_ <= idle_ + working_ + repairing_ && turn_of_loop::needs_time(*this)) coarse_now_ = time_->now();
   return coarse_now_;
 }
 

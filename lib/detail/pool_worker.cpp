@@ -39,11 +39,17 @@ class parked_worker : public suspended {
 
 }  // namespace
 
-turn_of_loop::turn_of_loop() noexcept : tasks_left{tasks_per_turn}, outer{std::exchange(turn_here, this)} {}
+turn_of_loop::turn_of_loop(const pool_core& c) noexcept
+    : pool{&c}, outer{std::exchange(turn_here, this)}, tasks_left{tasks_per_turn} {}
 
 turn_of_loop::~turn_of_loop() { turn_here = outer; }
 
 turn_of_loop* turn_of_loop::here() noexcept { return turn_here; }
+
+bool turn_of_loop::needs_time(const pool_core& c) noexcept {
+  turn_of_loop* t = turn_here;
+  return t == nullptr || t->pool != &c || !std::exchange(t->has_time, true);
+}
 
 pool_worker::pool_worker(pool_core& home, std::size_t index)
     : home_{&home},
@@ -370,11 +376,12 @@ void pool_core::call(pool_worker& w, pool_task& t) noexcept {
 /// Returns the long one; where the worker is parked, leaves it in handed_ or puts the worker to sleep.
 pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
   if (done != nullptr) examine(w, *done);
-  const time_point now = time_->now();
+  bool clock_is_right = turn_of_loop::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);
+  const time_point now = clock_is_right ? time_->now() : time_point::min();
   mutex_.lock();
   coarse_now_ = std::max(coarse_now_, now);
   if (done != nullptr && !finish(w, *done)) done = nullptr;
-  for (bool clock_is_right = true;;) {
+  for (;;) {
     pool_task* t = nullptr;
     if (w.tasks_left_ > 0 && w.state_ != pool_worker::state::repairing && !must_leave(w)) t = take(w, clock_is_right);
     if (is_parked) {

@@ -3,6 +3,7 @@
 #include "canigo/detail/operation.hpp"
 #include "canigo/detail/pool_core.hpp"
 #include "canigo/detail/pool_waiter.hpp"
+#include "canigo/detail/pool_waits.hpp"
 #include "canigo/detail/suspend.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
@@ -157,6 +158,11 @@ class [[nodiscard]] give_this_a_name_before_co_await {
  public:
   explicit give_this_a_name_before_co_await(net::awaitable<T> a) noexcept : awaitable_{std::move(a)} {}
   operator net::awaitable<T>() && { return std::move(awaitable_); }  // NOLINT: the conversion is the point
+  net::awaitable<T> awaitable() && { return std::move(awaitable_); }
+
+  /// Never called: what co_await takes besides awaitables are functions like this one. See operator co_await below.
+  net::detail::awaitable_thread<net::any_io_executor>* operator()(
+      net::detail::awaitable_frame_base<net::any_io_executor>*) const noexcept;
 
  private:
   net::awaitable<T> awaitable_;
@@ -173,3 +179,22 @@ using run_result = net::awaitable<T>;
 #endif
 
 }  // namespace canigo::detail
+
+namespace asio::detail {
+
+/// Says what is wrong, and what to do.
+template <class Transformed>
+  requires requires(Transformed& t) {
+    []<class T>(const canigo::detail::give_this_a_name_before_co_await<T>&) {}(t.function_);
+  }
+auto operator co_await(Transformed&& t) {
+  static_assert(
+      sizeof(Transformed) == 0,
+      "This compiler destroys the captures of a lambda that is written inside a co_await expression twice. "
+      "Give the operation a name first: net::awaitable<T> op = pool.run([...] {...}); co_await std::move(op); "
+      "or the lambda: auto f = [...] {...}; co_await pool.run(f); or await a task: "
+      "auto t = pool.submit([...] {...}); co_await t;");
+  return t.this_->await_transform(std::move(t.function_).awaitable());
+}
+
+}  // namespace asio::detail

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/context_service.hpp"
 #include "canigo/detail/mutex.hpp"
+#include "canigo/detail/pool_extras.hpp"
 #include "canigo/detail/pool_resources.hpp"
 #include "canigo/detail/pool_task.hpp"
 #include "canigo/detail/pool_waiter.hpp"
@@ -14,8 +15,10 @@
 #include "canigo/pool_stats.hpp"
 #include "canigo/request.hpp"
 #include "canigo/restart_policy.hpp"
+#include "canigo/retry_policy.hpp"
 #include "canigo/stop_mode.hpp"
 #include "canigo/task_options.hpp"
+#include "canigo/time.hpp"
 #include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -34,12 +37,6 @@
 
 namespace canigo::detail {
 
-/// The tasks that can be cancelled and waited for together.
-struct task_group_entry {
-  task_extras* first = nullptr;
-  pool_waiter* waiters = nullptr;
-};
-
 /// Whether the task needs no task_extras for its own sake.
 constexpr bool is_plain(const task_options& o) noexcept {
   return o.timeout == duration::zero() && o.delay == duration::zero() && o.group == 0 && o.name.empty() &&
@@ -57,6 +54,8 @@ struct pool_core_options {
   pool_observer* observer = nullptr;
 };
 
+inline constexpr std::size_t names_most = 256;
+
 /// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
 ///
 /// One lock guards all of it and is never held while anything outside runs. A task is bound to a worker at the instant
@@ -65,8 +64,6 @@ struct pool_core_options {
 /// callers told.
 ///
 /// Lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
-inline constexpr std::size_t names_most = 256;
-
 class pool_core final : private context_member {
  public:
   /// The handle's reference is the caller's to release with close(). Throws errc::invalid_argument.
@@ -252,6 +249,7 @@ class pool_core final : private context_member {
   void apply_stop(stop_mode mode) noexcept;
   void check_drained() noexcept;
   void check_closed() noexcept;
+  bool look(pool_stats& s, std::vector<const std::string*>& texts) const noexcept;
   std::size_t pending() const noexcept { return queue_.size() + delayed_.size() + held_.size(); }
   std::size_t free_workers() const noexcept;
 
@@ -322,63 +320,5 @@ class pool_core final : private context_member {
   alarm retry_;
   context_service* context_;
 };
-
-/// What only some tasks have.
-struct task_extras {
-  static void* operator new(std::size_t size) { return allocate_block(size); }
-  static void operator delete(void* p, std::size_t size) noexcept { deallocate_block(p, size); }
-
-  struct alarm : deadline {
-    explicit alarm(task_extras& x) noexcept;
-    task_extras* extras;
-  };
-
-  task_extras(pool_core& c, pool_task& t) noexcept : core{&c}, task{&t}, bell{*this} {}
-
-  pool_core* core;
-  pool_task* task;
-  alarm bell;
-  time_point rings_at{};
-  time_point deadline = time_point::max();
-  time_point due_at = time_point::max();  // of the attempt that runs
-  time_point queued_at{};
-  time_point started_at{};  // of the last attempt
-  duration timeout = duration::max();
-  duration delay{};
-  duration ran{};
-  retry_policy retry;
-  name_stats* name = nullptr;
-  std::uint64_t group = 0;
-  std::map<std::uint64_t, task_group_entry>::node_type group_entry;  // until it is in the pool's
-  task_extras* previous_in_group = nullptr;
-  task_extras* next_in_group = nullptr;
-  std::atomic<std::uint32_t> attempts{0};
-  bool is_armed = false;
-  bool is_late = false;  // the attempt that runs is over its time
-};
-
-static_assert(sizeof(task_extras) <= block_size);
-
-/// Owns one reference to a pool.
-class pool_ref {
- public:
-  explicit pool_ref(pool_core& c) noexcept : core_{&c} { core_->add_ref(); }
-  pool_ref(const pool_ref& other) noexcept : pool_ref{*other.core_} {}
-  pool_ref& operator=(const pool_ref&) = delete;
-  ~pool_ref() { core_->release_ref(); }
-  pool_core& operator*() const noexcept { return *core_; }
-
- private:
-  pool_core* core_;
-};
-
-/// Waits, as a coroutine of its own.
-net::awaitable<void> wait_for_task(pool_core& core, pool_waiter::purpose purpose, pool_task& t);
-net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group);
-net::awaitable<void> wait_for_close(pool_core& core);
-net::awaitable<void> group_ended(pool_ref pool, std::uint64_t group);
-net::awaitable<stop_report> stopped(pool_ref pool);
-/// Throws the cause if the pool gave up.
-net::awaitable<stop_report> closed(pool_ref pool);
 
 }  // namespace canigo::detail

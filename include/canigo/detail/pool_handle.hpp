@@ -3,6 +3,7 @@
 #include "canigo/detail/operation.hpp"
 #include "canigo/detail/pool_calls.hpp"
 #include "canigo/detail/pool_core.hpp"
+#include "canigo/detail/pool_waits.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/stop_mode.hpp"

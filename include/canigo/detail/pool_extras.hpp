@@ -1,0 +1,63 @@
+#pragma once
+
+#include "canigo/detail/block_cache.hpp"
+#include "canigo/pool_stats.hpp"
+#include "canigo/retry_policy.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace canigo::detail {
+
+class pool_core;
+class pool_task;
+class pool_waiter;
+struct task_extras;
+
+/// The tasks that can be cancelled and waited for together.
+struct task_group_entry {
+  task_extras* first = nullptr;
+  pool_waiter* waiters = nullptr;
+};
+
+/// What only some tasks have.
+struct task_extras {
+  static void* operator new(std::size_t size) { return allocate_block(size); }
+  static void operator delete(void* p, std::size_t size) noexcept { deallocate_block(p, size); }
+
+  struct alarm : deadline {
+    explicit alarm(task_extras& x) noexcept;
+    task_extras* extras;
+  };
+
+  task_extras(pool_core& c, pool_task& t) noexcept : core{&c}, task{&t}, bell{*this} {}
+
+  pool_core* core;
+  pool_task* task;
+  alarm bell;
+  time_point rings_at{};
+  time_point deadline = time_point::max();
+  time_point due_at = time_point::max();  // of the attempt that runs
+  time_point queued_at{};
+  time_point started_at{};  // of the last attempt
+  duration timeout = duration::max();
+  duration delay{};
+  duration ran{};
+  retry_policy retry;
+  name_stats* name = nullptr;
+  std::uint64_t group = 0;
+  std::map<std::uint64_t, task_group_entry>::node_type group_entry;  // until it is in the pool's
+  task_extras* previous_in_group = nullptr;
+  task_extras* next_in_group = nullptr;
+  std::atomic<std::uint32_t> attempts{0};
+  bool is_armed = false;
+  bool is_late = false;  // the attempt that runs is over its time
+};
+
+static_assert(sizeof(task_extras) <= block_size);
+
+}  // namespace canigo::detail
