@@ -21,7 +21,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// An operation that never ends by itself, of the kind that Asio's sockets have: it heeds its cancellation slot, or not.
+/// An operation that never ends by itself, of the kind that Asio's sockets have: it heeds its cancellation slot, or
+/// not.
 struct endless {
   net::io_context& io;
   bool heeds = true;

@@ -7,6 +7,7 @@
 #include <canigo/scheduler.hpp>
 #include <canigo/semaphore.hpp>
 #include <canigo/task_group.hpp>
+#include <canigo/testing/simulation.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
 #include <canigo/wait_group.hpp>
@@ -17,6 +18,7 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -342,4 +344,26 @@ TEST_CASE("a night's worth of reports goes out in an hour, and none of them befo
   time.run();
   CHECK(log.size() == 101);
   CHECK(time.elapsed() == 1h + 36s);
+}
+
+TEST_CASE("who sleeps and who does not are done in the end, in ten thousand orders") {
+  int done = 0;
+  const auto code_under_test = [&]() -> net::awaitable<void> {
+    canigo::task_group group{co_await net::this_coro::executor};
+    const auto work = [](int& n, canigo::duration d) -> net::awaitable<void> {
+      co_await canigo::sleep_for(d);
+      ++n;
+    };
+    for (int i = 0; i < 3; ++i) group.spawn(work(done, i % 2 * 1ms));
+    co_await group.join();
+  };
+  const auto invariant = [&] { return std::exchange(done, 0) == 3; };
+
+  for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
+    canigo::testing::simulation world{seed};
+    net::co_spawn(world.get_executor(), code_under_test(), net::detached);
+    world.run();
+    INFO("seed " << seed);
+    CHECK(invariant());
+  }
 }

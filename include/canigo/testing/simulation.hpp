@@ -1,0 +1,112 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/execution.hpp>
+#include <asio/execution_context.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace canigo::testing {
+
+/// An execution context in virtual time that runs what is ready in an order drawn from a seed.
+///
+/// An io_context with one thread runs handlers first in, first out; with several threads in any order, but never in the
+/// same one again. Here each seed is an order, and the same one every time: a test that fails prints its seed, and the
+/// run with that seed is the one to debug. What must keep its order needs a strand, here as there.
+///
+///     for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
+///       testing::simulation world{seed};
+///       net::co_spawn(world.get_executor(), code_under_test(), net::detached);
+///       world.run();
+///       CHECK(invariant());   // with INFO(world.seed())
+///     }
+///
+/// Everything of canigo that waits on it waits in virtual time; Asio's own timers and sockets do not belong here.
+/// Threads: one.
+class simulation : public net::execution_context {
+ public:
+  class executor_type;
+
+  explicit simulation(std::uint64_t seed, time_point start = time_point{});
+  ~simulation();
+  simulation(const simulation&) = delete;
+  simulation& operator=(const simulation&) = delete;
+
+  executor_type get_executor() noexcept;
+
+  std::uint64_t seed() const noexcept { return seed_; }
+  /// How many handlers have been run.
+  std::uint64_t steps() const noexcept { return steps_; }
+  time_point now() const noexcept { return clock_.now(); }
+  duration elapsed() const noexcept { return now() - start_; }
+
+  /// A number from 0 to bound-1 from the seed, for what else the test decides by chance. `bound` is 1 or more.
+  std::uint64_t random(std::uint64_t bound) noexcept;
+
+  /// Runs one of the handlers that are ready; false if there is none. What it throws comes out here.
+  bool step();
+  /// Runs handlers; when none is ready, jumps to the next deadline; returns when nothing is left of either.
+  /// The number of handlers that were run.
+  std::size_t run();
+  /// The same up to and including `t`, where the time then stands.
+  std::size_t run_until(time_point t);
+  std::size_t run_for(duration d) { return run_until(saturating_add(now(), d)); }
+  /// Runs what is ready and what that makes ready, with the time standing still.
+  std::size_t poll();
+
+ private:
+  struct handler {
+    virtual ~handler() = default;
+    virtual void call() = 0;
+  };
+  template <class Function>
+  struct handler_of final : handler {
+    explicit handler_of(Function&& f) : function(std::move(f)) {}
+    explicit handler_of(const Function& f) : function(f) {}
+    void call() override { std::move(function)(); }
+    Function function;
+  };
+
+  void push(std::unique_ptr<handler> h);
+
+  time_source_control clock_;
+  time_point start_;
+  std::uint64_t seed_;
+  std::uint64_t state_;
+  std::uint64_t steps_ = 0;
+  bool is_down_ = false;
+  std::vector<std::unique_ptr<handler>> ready_;
+};
+
+/// Queues all that it is given; runs nothing at once.
+class simulation::executor_type {
+ public:
+  explicit executor_type(simulation& s) noexcept : simulation_{&s} {}
+
+  net::execution_context& query(net::execution::context_t) const noexcept { return *simulation_; }
+  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
+    return net::execution::blocking.never;
+  }
+  executor_type require(net::execution::blocking_t::never_t) const noexcept { return *this; }
+
+  template <class Function>
+  void execute(Function&& f) const {
+    simulation_->push(std::make_unique<handler_of<std::decay_t<Function>>>(std::forward<Function>(f)));
+  }
+
+  bool operator==(const executor_type&) const noexcept = default;
+
+ private:
+  simulation* simulation_;
+};
+
+inline simulation::executor_type simulation::get_executor() noexcept { return executor_type{*this}; }
+
+}  // namespace canigo::testing

@@ -1,0 +1,69 @@
+#include "canigo/testing/simulation.hpp"
+
+#include <algorithm>
+
+namespace canigo::testing {
+
+simulation::simulation(std::uint64_t seed, time_point start)
+    : clock_{*this, start}, start_{start}, seed_{seed}, state_{seed} {}
+
+simulation::~simulation() {
+  shutdown();
+  is_down_ = true;
+  // What is destroyed here may try to post once more.
+  while (!ready_.empty()) {
+    const auto dropped = std::move(ready_);
+    ready_.clear();
+  }
+  destroy();
+}
+
+// Source of the generator: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+// The standard library's distributions differ from one to the next, so the choice is a plain remainder.
+std::uint64_t simulation::random(std::uint64_t bound) noexcept {
+  std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return (z ^ (z >> 31)) % bound;
+}
+
+void simulation::push(std::unique_ptr<handler> h) {
+  if (!is_down_) ready_.push_back(std::move(h));
+}
+
+bool simulation::step() {
+  if (ready_.empty()) return false;
+  std::swap(ready_[random(ready_.size())], ready_.back());
+  const auto next = std::move(ready_.back());
+  ready_.pop_back();
+  ++steps_;
+  next->call();
+  return true;
+}
+
+std::size_t simulation::poll() {
+  std::size_t handlers = 0;
+  while (step()) ++handlers;
+  return handlers;
+}
+
+std::size_t simulation::run() {
+  std::size_t handlers = poll();
+  for (time_point next = clock_.next(); next != time_point::max(); next = clock_.next()) {
+    clock_.advance(next);
+    handlers += poll();
+  }
+  return handlers;
+}
+
+std::size_t simulation::run_until(time_point t) {
+  std::size_t handlers = poll();
+  for (time_point next = clock_.next(); next <= t && next != time_point::max(); next = clock_.next()) {
+    clock_.advance(next);
+    handlers += poll();
+  }
+  clock_.advance(t);
+  return handlers + poll();
+}
+
+}  // namespace canigo::testing
