@@ -130,6 +130,7 @@ void engine::context_shutdown() noexcept {
   time_->cancel(alarm_);
   const auto link = std::exchange(link_, nullptr);
   if (link != nullptr) link->close();
+  if (subscriber_ != nullptr) subscriber_->shut_down();
   strand_ = {};
   executor_ = {};  // a strand's would reach for its context when this goes
   self_.reset();
@@ -208,6 +209,14 @@ client_stats engine::stats() const noexcept {
   s.waiting = waiting_.size();
   s.in_flight = sent_.size();
   return s;
+}
+
+std::shared_ptr<subscriber> engine::subscriptions() {
+  const std::lock_guard lock{mutex_};
+  if (subscriber_ == nullptr && !closing_) {
+    subscriber_ = std::make_shared<subscriber>(strand_, link_options_, reconnect_);
+  }
+  return subscriber_;
 }
 
 std::string engine::run_id() const {
@@ -363,6 +372,12 @@ void engine::send_waiting() noexcept {
     const time_point now = time_->now();
     for (call* c : waiting_) {
       bytes += c->bytes_;
+      if (c->run_id_at_ != std::string::npos) {
+        constexpr auto length = command::run_id_placeholder.size();
+        std::string id = link_->run_id();
+        id.resize(length, '?');
+        bytes.replace(bytes.size() - c->bytes_.size() + c->run_id_at_, length, id);
+      }
       c->sent_at_ = now;
     }
     stats_.sent += waiting_.size();
@@ -382,6 +397,7 @@ void engine::send_waiting() noexcept {
 }
 
 void engine::shut_down() noexcept {
+  if (subscriber_ != nullptr) subscriber_->close();
   drop_link();
   set_alarm(time_point::max());
 }

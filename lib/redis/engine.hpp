@@ -6,6 +6,7 @@
 #include "canigo/time_source.hpp"
 
 #include "link.hpp"
+#include "subscriber.hpp"
 
 #include <asio/any_io_executor.hpp>
 
@@ -42,6 +43,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   const net::any_io_executor& executor() const noexcept { return executor_; }
   const std::shared_ptr<const link_options>& options() const noexcept { return link_options_; }
   const backoff& reconnect() const noexcept { return reconnect_; }
+  /// The connection for what is published; made at the first call.
+  std::shared_ptr<subscriber> subscriptions();
   /// The run id of the server that the last command was sent to.
   std::string run_id() const;
 
@@ -94,6 +97,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   calls waiting_;
   calls sent_;                            // a null pointer for one that nobody waits for any more
   canigo::detail::suspended_list ready_;  // ended, and to be posted
+  std::shared_ptr<subscriber> subscriber_;
   std::string run_id_;
   std::string why_down_;  // what the server said when it refused us
   std::error_code cause_;

@@ -34,6 +34,14 @@ class command {
     return *this;
   }
 
+  /// The run id of the server that it is sent to, which changes when the server restarts: 40 characters.
+  command& add_run_id() {
+    wants_run_id_ = true;
+    return add(run_id_placeholder);
+  }
+  bool wants_run_id() const noexcept { return wants_run_id_; }
+  static constexpr std::string_view run_id_placeholder = "????????????????????????????????????????";
+
   /// How long this one may take, in place of client_options.timeout; max: for ever.
   command with_timeout(duration d) && {
     timeout_ = d;
@@ -49,6 +57,7 @@ class command {
  private:
   std::vector<std::string> arguments_;
   std::optional<duration> timeout_;
+  bool wants_run_id_ = false;
 };
 
 }  // namespace canigo::redis

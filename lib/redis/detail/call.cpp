@@ -5,7 +5,11 @@
 namespace canigo::redis::detail {
 
 call::call(std::shared_ptr<engine> e, const command& c)
-    : engine_{std::move(e)}, bytes_{c.encoded()}, timeout_{c.timeout()}, limit_{*this} {}
+    : engine_{std::move(e)},
+      bytes_{c.encoded()},
+      run_id_at_{c.wants_run_id() ? bytes_.find(command::run_id_placeholder) : std::string::npos},
+      timeout_{c.timeout()},
+      limit_{*this} {}
 
 call::~call() = default;
 

@@ -12,6 +12,7 @@
 #include <asio/associated_executor.hpp>
 #include <asio/post.hpp>
 
+#include <cstddef>
 #include <list>
 #include <memory>
 #include <new>
@@ -55,6 +56,7 @@ class call : public canigo::detail::suspended {
 
   std::shared_ptr<engine> engine_;
   const std::string bytes_;
+  const std::size_t run_id_at_;  // npos: nowhere
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;

@@ -1,0 +1,118 @@
+#pragma once
+
+#include "canigo/detail/suspend.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/redis/permit.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/post.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::redis::detail {
+
+class ledger;
+
+/// A caller that waits for a grant from Redis.
+class limit_waiter : public canigo::detail::suspended {
+ public:
+  limit_waiter(std::shared_ptr<ledger> l, const request& r) noexcept;
+
+  void abandon() noexcept { granted_ = {}; }
+  void request_cancel() noexcept;
+  const net::any_io_executor& home_executor() const noexcept;
+  /// Ends it before the ledger has heard of it.
+  void fail(errc code) noexcept { error_ = code; }
+
+ protected:
+  ~limit_waiter();
+  /// The permit, unless its lease has ended on the way here.
+  permit take_permit() noexcept;
+
+  std::error_code error_;
+
+ private:
+  friend class ledger;
+  friend void start(limit_waiter& w) noexcept;
+  struct limit : deadline {
+    explicit limit(limit_waiter& w) noexcept;
+    limit_waiter* owner;
+  };
+
+  std::shared_ptr<ledger> home_;
+  const request wanted_;
+  permit granted_;
+  limit limit_;
+
+  // With the ledger's lock held.
+  std::uint64_t id_ = 0;  // in Redis; another one in another session
+  std::uint64_t arrival_ = 0;
+  time_point since_{};
+  bool is_known_ = false;     // Redis may have heard of it
+  bool limit_armed_ = false;  // until its call has come, or was taken back
+  bool ended_ = false;
+};
+
+/// A waiter whose handler takes an error code.
+class quota_waiter : public limit_waiter {
+ public:
+  using limit_waiter::limit_waiter;
+  using results = std::tuple<std::error_code>;
+  results take_results() noexcept { return {error_}; }
+  static results failed(errc code) noexcept { return {make_error_code(code)}; }
+};
+
+/// A waiter whose handler takes an error code and a permit.
+class place_waiter : public limit_waiter {
+ public:
+  using limit_waiter::limit_waiter;
+  using results = std::tuple<std::error_code, permit>;
+  results take_results() noexcept {
+    permit p = take_permit();
+    return {error_, std::move(p)};
+  }
+  static results failed(errc code) noexcept { return {make_error_code(code), permit{}}; }
+};
+
+void start(limit_waiter& w) noexcept;
+const net::any_io_executor& executor_of(const ledger& l) noexcept;
+
+/// Initiates a wait for a caller that came with a completion token.
+template <class Waiter>
+struct start_limit_wait {
+  std::shared_ptr<ledger> home;
+
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const noexcept { return executor_of(*home); }
+
+  template <class Handler>
+  void operator()(Handler&& handler, const request& r) const {
+    std::decay_t<Handler> h(std::forward<Handler>(handler));
+    try {
+      auto* op = canigo::detail::make_suspended<Waiter>(h, executor_of(*home), home, r);
+      try {
+        op->allow_cancel();
+      } catch (...) {
+        op->fail(errc::not_enough_memory);
+      }
+      start(*op);
+    } catch (const std::bad_alloc&) {
+      // Under co_await a throw from here would be std::terminate.
+      net::post(net::get_associated_executor(h, executor_of(*home)),
+                [h = std::move(h)]() mutable { std::apply(std::move(h), Waiter::failed(errc::not_enough_memory)); });
+    }
+  }
+};
+
+}  // namespace canigo::redis::detail

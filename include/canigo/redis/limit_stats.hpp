@@ -1,0 +1,24 @@
+#pragma once
+
+#include "canigo/queue_stats.hpp"
+#include "canigo/time.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace canigo::redis {
+
+/// What became of a process's requests to a limit in Redis, and what Redis said of it last.
+struct limit_stats : queue_stats {
+  std::uint64_t held = 0;             ///< weight of this process's permits
+  std::uint64_t round_trips = 0;      ///< calls of the script that were answered
+  std::uint64_t failed_calls = 0;     ///< calls that were not
+  std::uint64_t lost_leases = 0;      ///< permits whose lease ended while they were held
+  std::uint64_t granted_locally = 0;  ///< without Redis, where `on_failure` says so
+  bool available = true;              ///< the last call was answered
+  std::uint64_t held_by_all = 0;      ///< weight of all processes' permits, at the last answer
+  std::size_t waiting_of_all = 0;     ///< of all processes, at the last answer
+  duration quarantine{};              ///< nobody is let in for so long, at the last answer
+};
+
+}  // namespace canigo::redis

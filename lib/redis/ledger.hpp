@@ -1,0 +1,184 @@
+#pragma once
+
+#include "canigo/backoff.hpp"
+#include "canigo/cancel.hpp"
+#include "canigo/detail/context_service.hpp"
+#include "canigo/detail/mutex.hpp"
+#include "canigo/redis/command.hpp"
+#include "canigo/redis/detail/limit_waiter.hpp"
+#include "canigo/redis/limit_stats.hpp"
+#include "canigo/redis/reply.hpp"
+#include "canigo/redis/scheduler.hpp"
+#include "canigo/time_source.hpp"
+#include "canigo/token_bucket.hpp"
+
+#include "engine.hpp"
+#include "subscriber.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace canigo::redis::detail {
+
+struct ledger_options {
+  std::string kind;  // part of the keys: "s" or "r"
+  std::string name;
+  std::string space;
+  std::uint64_t permits = 0;         // 0: no cap
+  std::optional<canigo::rate> rate;  // none: no quota
+  std::uint64_t burst = 1;
+  duration lease{};
+  int priorities = 1;
+  std::size_t queue_limit = 10'000;
+  duration give_up = duration::max();
+  bool quarantine = true;
+  failure_mode on_failure = failure_mode::closed();
+};
+
+/// A permit's place in the ledger of its process.
+struct holding {
+  enum class state { held, released, lost };
+
+  std::shared_ptr<ledger> home;
+  std::uint64_t id = 0;
+  std::uint64_t weight = 0;
+  std::uint64_t token = 0;
+  std::atomic<state> now = state::held;  // written with the ledger's lock held
+  cancel_source ended;
+};
+
+/// What one process holds of one limit in Redis, and who waits for it there.
+///
+/// Each call of the script restates all that the process holds, so that a call that was lost repairs itself with the
+/// next one. One call is under way at a time; what happens meanwhile goes into the next. The lease counts from when a
+/// call was sent that was answered, on a clock that goes on while the machine sleeps; past it everything is lost here
+/// before it is in Redis, and the process begins anew as another session.
+class ledger final : public std::enable_shared_from_this<ledger>,
+                     public subscription,
+                     private canigo::detail::context_member {
+ public:
+  static std::shared_ptr<ledger> open(client& c, ledger_options o);
+  ~ledger();
+
+  void start(limit_waiter& w) noexcept;
+  void cancel(limit_waiter& w) noexcept;
+  void limit_called(limit_waiter& w, due why) noexcept;
+  bool release(holding& h) noexcept;
+  /// Whether what was granted may still be used.
+  bool lease_lasts() const noexcept;
+  void close() noexcept;
+
+  limit_stats stats() const;
+  const net::any_io_executor& executor() const noexcept { return executor_; }
+
+  void subscribed() noexcept override;
+  void published(std::string_view message) noexcept override;
+
+ private:
+  struct change;
+  struct alarm : deadline {
+    explicit alarm(ledger& l) noexcept;
+    ledger* owner;
+  };
+  using order = std::tuple<int, std::uint64_t>;  // class, arrival
+
+  ledger(client& c, ledger_options o);
+  void context_shutdown() noexcept override;
+
+  void alarm_called() noexcept;
+  void send(const command& c) noexcept;
+  void answered(std::error_code ec, const reply& r) noexcept;
+
+  // With the lock held.
+  void step() noexcept;
+  bool is_engaged() const noexcept { return held_ > 0 || !waiting_.empty(); }
+  bool wants_call(time_point now) const noexcept;
+  command prepare(time_point now);
+  void read_answer(const reply& r);
+  void grant(std::uint64_t id, std::uint64_t token);
+  void grant_without_redis(time_point now) noexcept;
+  void failed(time_point now) noexcept;
+  bool is_leaving() const noexcept;
+  void take_out(limit_waiter& w) noexcept;
+  void finish(limit_waiter& w, std::error_code ec) noexcept;
+  void finish_all(errc code) noexcept;
+  void begin_session() noexcept;
+  void lose_session() noexcept;
+  void listen(bool wanted) noexcept;
+  void deliver_later(limit_waiter& w) noexcept;
+  void set_alarm(time_point when) noexcept;
+  time_point next_step(time_point now) const noexcept;
+
+  const ledger_options options_;
+  const std::string prefix_;
+  const std::shared_ptr<engine> engine_;
+  time_source* const time_;
+  canigo::detail::context_service* const context_;
+  net::any_io_executor executor_;
+  std::uint64_t rate_tokens_ = 0;
+  std::uint64_t rate_period_ = 0;  // us
+
+  mutable canigo::detail::mutex mutex_;
+  std::map<order, limit_waiter*> waiting_;
+  std::map<std::uint64_t, limit_waiter*> by_id_;
+  std::map<std::uint64_t, std::weak_ptr<holding>> holdings_;
+  std::set<order> fresh_;                                         // of waiting_: Redis has not heard of them
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> cancels_;  // waiter and weight
+  std::vector<std::uint64_t> acknowledged_;
+  std::size_t cancels_under_way_ = 0;
+  std::size_t acknowledged_under_way_ = 0;
+  canigo::detail::suspended_list ready_;        // ended, and to be posted
+  std::vector<std::shared_ptr<holding>> lost_;  // to be told
+  std::optional<command> call_;                 // to be sent
+  std::uint64_t held_ = 0;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t next_arrival_ = 1;
+
+  std::string session_;
+  const std::string session_base_;
+  std::uint64_t session_number_ = 0;
+  std::uint64_t session_under_way_ = 0;
+  std::uint64_t sequence_ = 0;
+  bool under_way_ = false;
+  bool is_hinted_ = false;  // there is something for us
+  bool is_registered_ = false;
+  bool is_listening_ = false;
+  bool is_failing_ = false;
+  bool must_tell_ = false;  // something was given back
+  bool send_text_ = false;  // Redis does not know the script
+  bool leave_under_way_ = false;
+  bool closing_ = false;
+  bool context_gone_ = false;
+  std::int64_t lease_until_ = 0;  // on the clock that does not stop
+  std::int64_t sent_at_ = 0;
+  time_point renew_at_ = time_point::max();
+  time_point next_at_ = time_point::max();
+  time_point retry_at_ = time_point::min();
+  time_point failing_since_ = time_point::max();
+  std::uint32_t failures_ = 0;
+  std::uint64_t random_;
+  token_bucket local_;
+  time_point local_at_ = time_point::max();
+
+  queue_stats counts_;
+  limit_stats stats_;
+  alarm alarm_;
+  bool alarm_armed_ = false;
+  time_point alarm_at_ = time_point::max();
+  std::shared_ptr<ledger> self_;  // while the alarm is armed
+};
+
+}  // namespace canigo::redis::detail

@@ -1,0 +1,132 @@
+#include "subscriber.hpp"
+
+#include "canigo/redis/command.hpp"
+
+#include <asio/post.hpp>
+
+#include <chrono>
+#include <random>
+#include <utility>
+
+namespace canigo::redis::detail {
+namespace {
+
+constexpr duration linger = std::chrono::seconds{1};
+
+}  // namespace
+
+subscriber::subscriber(net::any_io_executor strand, std::shared_ptr<const link_options> options,
+                       const backoff& reconnect)
+    : strand_{std::move(strand)},
+      options_{std::move(options)},
+      reconnect_{reconnect},
+      timer_{strand_},
+      random_{std::random_device{}() * 0x9e3779b97f4a7c15u} {}
+
+void subscriber::add(std::string channel, std::weak_ptr<subscription> s) noexcept {
+  try {
+    net::post(strand_, [self = shared_from_this(), channel = std::move(channel), s = std::move(s)]() mutable {
+      self->channels_[channel] = std::move(s);
+      if (self->is_up_) self->ask_for(channel, "SUBSCRIBE");
+      self->act();
+    });
+  } catch (...) {
+  }
+}
+
+void subscriber::remove(std::string channel) noexcept {
+  try {
+    net::post(strand_, [self = shared_from_this(), channel = std::move(channel)] {
+      if (self->channels_.erase(channel) != 0 && self->is_up_) self->ask_for(channel, "UNSUBSCRIBE");
+      self->act();
+    });
+  } catch (...) {
+  }
+}
+
+void subscriber::close() noexcept {
+  try {
+    net::post(strand_, [self = shared_from_this()] {
+      self->channels_.clear();
+      if (const auto l = std::exchange(self->link_, nullptr)) l->close();
+      self->is_up_ = false;
+      if (self->timer_) self->timer_->cancel();
+    });
+  } catch (...) {
+  }
+}
+
+void subscriber::shut_down() noexcept {
+  channels_.clear();
+  if (const auto l = std::exchange(link_, nullptr)) l->close();
+  timer_.reset();
+  strand_ = {};
+}
+
+void subscriber::act() {
+  if (is_waiting_ && channels_.empty() == is_up_) return;
+  if (channels_.empty()) {
+    if (link_ != nullptr) wait(linger);
+  } else if (link_ == nullptr && !is_waiting_) {
+    link_ = std::make_shared<link>(strand_, options_, std::shared_ptr<link_listener>{shared_from_this(), this});
+    link_->dial();
+  }
+}
+
+void subscriber::ask_for(const std::string& channel, const char* what) {
+  link_->send(command{what, channel}.encoded());
+}
+
+void subscriber::wait(duration d) {
+  is_waiting_ = true;
+  timer_->expires_after(d);
+  timer_->async_wait([self = shared_from_this()](std::error_code) {
+    self->is_waiting_ = false;
+    if (!self->timer_) return;
+    if (self->channels_.empty()) {
+      if (const auto l = std::exchange(self->link_, nullptr)) l->close();
+      self->is_up_ = false;
+    } else {
+      self->act();
+    }
+  });
+}
+
+void subscriber::link_up() noexcept {
+  is_up_ = true;
+  failures_ = 0;
+  try {
+    for (const auto& [channel, who] : channels_) ask_for(channel, "SUBSCRIBE");
+    link_->read();
+    act();
+  } catch (...) {
+    link_down(error::connection_lost, {}, {});
+  }
+}
+
+bool subscriber::link_reply(reply&& r) noexcept {
+  const auto& parts = r.elements();
+  if (parts.size() != 3) return false;
+  const auto& what = parts[0].text();
+  const auto found = channels_.find(parts[1].text());
+  if (found == channels_.end()) return true;  // on its way when we left
+  const auto who = found->second.lock();
+  if (who == nullptr) return true;
+  if (what == "subscribe") who->subscribed();
+  if (what == "message") who->published(parts[2].text());
+  return true;
+}
+
+void subscriber::link_down(std::error_code, std::error_code, const std::string&) noexcept {
+  is_up_ = false;
+  if (const auto l = std::exchange(link_, nullptr)) l->close();
+  ++failures_;
+  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+  try {
+    if (!channels_.empty() && !is_waiting_) wait(reconnect_.delay(failures_, random_));
+  } catch (...) {
+    // The next that is added dials.
+  }
+}
+
+}  // namespace canigo::redis::detail

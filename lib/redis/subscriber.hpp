@@ -1,0 +1,69 @@
+#pragma once
+
+#include "canigo/backoff.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include "link.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::redis::detail {
+
+/// Who hears what is published to a channel. On a thread that runs the context.
+class subscription {
+ public:
+  subscription(const subscription&) = delete;
+  subscription& operator=(const subscription&) = delete;
+
+  /// From here on nothing is missed, until it is called again: the connection was lost in between.
+  virtual void subscribed() noexcept = 0;
+  virtual void published(std::string_view message) noexcept = 0;
+
+ protected:
+  subscription() = default;
+  ~subscription() = default;
+};
+
+/// The second connection of a client, for what is published. It lasts as long as somebody listens, and a second more.
+class subscriber final : public std::enable_shared_from_this<subscriber>, private link_listener {
+ public:
+  subscriber(net::any_io_executor strand, std::shared_ptr<const link_options> options, const backoff& reconnect);
+
+  // From any thread. Without memory they do nothing: a message is a hint, and who waits for one asks now and then.
+  void add(std::string channel, std::weak_ptr<subscription> s) noexcept;
+  void remove(std::string channel) noexcept;
+  void close() noexcept;
+  /// The context goes away.
+  void shut_down() noexcept;
+
+ private:
+  void act();
+  void ask_for(const std::string& channel, const char* what);
+  void wait(duration d);
+  void link_up() noexcept override;
+  bool link_reply(reply&& r) noexcept override;
+  bool link_wants_more() noexcept override { return true; }
+  void link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept override;
+
+  net::any_io_executor strand_;
+  const std::shared_ptr<const link_options> options_;
+  const backoff reconnect_;
+  std::map<std::string, std::weak_ptr<subscription>> channels_;
+  std::shared_ptr<link> link_;
+  std::optional<net::steady_timer> timer_;
+  bool is_up_ = false;
+  bool is_waiting_ = false;
+  std::uint32_t failures_ = 0;
+  std::uint64_t random_;
+};
+
+}  // namespace canigo::redis::detail

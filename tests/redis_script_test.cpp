@@ -1,0 +1,241 @@
+// The script behind redis::semaphore and redis::scheduler, by tables: what a session says, and what it is answered.
+#include "canigo/redis/client.hpp"
+
+#include "../lib/redis/script.hpp"
+#include "catch.hpp"
+#include "http_run.hpp"
+#include "redis_server.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using http_test::run;
+using namespace redis_test;
+namespace redis = canigo::redis;
+
+namespace {
+
+const std::string prefix = "{t}:";
+constexpr std::int64_t minute = 60'000'000;
+
+struct wish {
+  int id;
+  int priority = 0;
+  int weight = 1;
+};
+
+/// What a session says in one call.
+struct say {
+  std::string session;
+  int sequence;
+  int held = 0;
+  std::vector<int> acknowledged = {};
+  std::vector<std::pair<int, int>> cancelled = {};
+  std::vector<wish> wanted = {};
+  std::string run_id = "r1";
+  int cap = 2;
+  std::string flags = {};
+};
+
+class limit {
+ public:
+  /// "OK 1,2 queue=3 out=2", or the status; `next` is kept apart.
+  std::string operator()(const say& s) {
+    redis::command c{"EVAL",
+                     std::string{redis::detail::sync_script()},
+                     5,
+                     prefix + "cfg",
+                     prefix + "sess",
+                     prefix + "used",
+                     prefix + "q",
+                     prefix + "p:" + s.session};
+    c.add(s.run_id).add(s.session).add(s.sequence).add(minute).add(s.cap);
+    c.add(rate_tokens).add(rate_period).add(burst).add(s.held).add(prefix).add(s.flags);
+    c.add(s.acknowledged.size()).add(s.cancelled.size()).add(s.wanted.size());
+    for (const int id : s.acknowledged) c.add(id);
+    for (const auto& [id, weight] : s.cancelled) c.add(id).add(weight);
+    for (const auto& w : s.wanted) c.add(w.id).add(w.priority).add(w.weight);
+    const auto parts = run(io, client.run(c)).elements();
+    if (parts.at(0).text() != "OK") return parts.at(0).text();
+    next = parts.at(1).integer();
+    hold = parts.at(4).integer();
+    std::map<int, std::int64_t> granted;
+    for (std::size_t i = 5; i + 1 < parts.size(); i += 2) granted[std::stoi(parts[i].text())] = parts[i + 1].integer();
+    std::string text = "OK";
+    char separator = ' ';
+    for (const auto& [id, token] : granted) {
+      text += separator;
+      if (token == 0) text += '!';
+      text += std::to_string(id);
+      separator = ',';
+      if (token != 0 && tokens.emplace(s.session + std::to_string(id), token).second) {
+        CHECK(token > last_token);
+        last_token = token;
+      }
+    }
+    return text + " queue=" + std::to_string(parts.at(2).integer()) + " out=" + std::to_string(parts.at(3).integer());
+  }
+
+  redis::reply ask(const redis::command& c) { return run(io, client.run(c)); }
+  std::int64_t number(const char* field) {
+    return std::stoll(ask(redis::command{"HGET", prefix + "cfg", field}).text());
+  }
+  void set(const char* field, std::int64_t n) { ask(redis::command{"HSET", prefix + "cfg", field, n}); }
+  /// As if the lease had run out.
+  void expire(const std::string& session) { ask(redis::command{"ZADD", prefix + "sess", 1, session}); }
+
+  std::int64_t next = 0;
+  std::int64_t hold = 0;
+  std::int64_t last_token = 0;
+  int rate_tokens = 0;
+  std::int64_t rate_period = 0;
+  int burst = 1;
+
+ private:
+  redis_server server;
+  asio::io_context io;
+  redis::client client{io, server.url()};
+  std::map<std::string, std::int64_t> tokens;
+};
+
+}  // namespace
+
+TEST_CASE("script: grants up to the capacity, by class and arrival, and each once") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  CHECK(sync.next == -1);
+  // Not acknowledged: said again, not granted again, also if asked for again.
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .acknowledged = {1}}) == "OK queue=0 out=1");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1, 1}, {2, 1}, {3, 0}}}) == "OK 1 queue=2 out=2");
+  CHECK(sync.next > 0);
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{7, 1}}}) == "OK queue=3 out=2");
+  // A retry keeps its place.
+  CHECK(sync({.session = "b", .sequence = 2, .wanted = {{2, 1}, {3, 0}}}) == "OK 1 queue=3 out=2");
+  CHECK(sync({.session = "a", .sequence = 4, .held = 0}) == "OK queue=2 out=2");  // b's 3, of class 0
+  CHECK(sync({.session = "b", .sequence = 3, .held = 0, .acknowledged = {1, 3}}) == "OK 2 queue=0 out=2");
+  CHECK(sync({.session = "c", .sequence = 2}) == "OK 7 queue=0 out=2");
+  CHECK(sync({.session = "c", .sequence = 3, .held = 0, .acknowledged = {7}}) == "OK queue=0 out=1");
+}
+
+TEST_CASE("script: a late call changes nothing") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 5, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "a", .sequence = 5, .held = 9}) == "STALE");
+  CHECK(sync({.session = "a", .sequence = 4, .held = 9}) == "STALE");
+  CHECK(sync({.session = "a", .sequence = 6, .held = 1, .acknowledged = {1}}) == "OK queue=0 out=1");
+}
+
+TEST_CASE("script: what is cancelled is taken back, granted or not") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}, {3}}}) == "OK 1,2 queue=1 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .cancelled = {{1, 1}}}) == "OK 2,3 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2}}}) == "OK queue=2 out=2");
+  CHECK(sync({.session = "b", .sequence = 2, .cancelled = {{1, 1}, {2, 1}, {99, 1}}}) == "OK queue=0 out=2");
+}
+
+TEST_CASE("script: weights") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1, 0, 2}}, .cap = 3}) == "OK 1 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1, 0, 2}, {2, 0, 1}}, .cap = 3}) == "OK queue=2 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .acknowledged = {1}, .cap = 3}) == "OK queue=0 out=3");
+  // More than there is: refused, and nobody waits behind it.
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1, 0, 4}}, .cap = 3}) == "OK !1 queue=0 out=3");
+}
+
+TEST_CASE("script: who is dead holds nothing and waits for nothing") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}, {3}}}) == "OK 1,2 queue=1 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=2 out=2");
+  sync.expire("a");
+  CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
+  CHECK(sync.ask(redis::command{"EXISTS", prefix + "p:a"}).integer() == 0);
+  // It comes back, and says that it holds something: that is not so any more.
+  CHECK(sync({.session = "a", .sequence = 2, .held = 2}) == "NOSESS");
+  CHECK(sync({.session = "a", .sequence = 3, .held = 0}) == "OK queue=0 out=1");
+}
+
+TEST_CASE("script: another server, or one without its data, lets nobody in for one lease") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}, .flags = "q"}) == "OK queue=1 out=0");
+  CHECK(sync.hold == minute);
+  CHECK(sync.next == minute);
+  sync.set("hold", 0);
+  CHECK(sync({.session = "a", .sequence = 2, .flags = "q"}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .acknowledged = {1}, .flags = "q"}) == "OK queue=0 out=1");
+  // The same data on another server.
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
+  CHECK(sync({.session = "a", .sequence = 4, .held = 1, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
+  // No data at all: who held something says so, and is believed.
+  sync.ask(redis::command{"FLUSHALL"});
+  CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1}}, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=0");
+  CHECK(sync({.session = "a", .sequence = 5, .held = 1, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
+  sync.set("hold", 0);
+  CHECK(sync({.session = "b", .sequence = 3, .run_id = "r2", .flags = "q"}) == "OK 1 queue=0 out=2");
+  // The guard switched off: this is how it goes wrong.
+  sync.ask(redis::command{"FLUSHALL"});
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}, {2}}, .run_id = "r2"}) == "OK 1,2 queue=0 out=2");
+}
+
+TEST_CASE("script: the server's clock may jump") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  const std::int64_t before = sync.number("last");
+  // Forward by an hour, as it looks from what was stored: leases go on.
+  sync.set("last", before - 60 * minute);
+  const auto expiry = std::stoll(sync.ask(redis::command{"ZSCORE", prefix + "sess", "a"}).text());
+  sync.ask(redis::command{"ZADD", prefix + "sess", expiry - 60 * minute, "a"});
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  // Back by an hour: time goes on from where it was.
+  sync.set("last", sync.number("last") + 60 * minute);
+  for (const char* session : {"a", "b"}) {
+    sync.ask(redis::command{"ZADD", prefix + "sess", sync.number("last") + minute, session});
+  }
+  CHECK(sync({.session = "b", .sequence = 2}) == "OK queue=1 out=2");
+  const std::int64_t then = sync.number("last");
+  CHECK(sync({.session = "b", .sequence = 3}) == "OK queue=1 out=2");
+  CHECK(sync.number("last") > then);
+  CHECK(sync.number("last") < then + minute);
+}
+
+TEST_CASE("script: a rate in whole numbers") {
+  limit sync;
+  sync.rate_tokens = 7;  // one each 142857 1/7 us, of an hour
+  sync.rate_period = 3'600'000'000;
+  sync.burst = 3;
+  const auto ask = [&](int sequence, std::vector<int> got, std::vector<wish> wanted) {
+    return sync(
+        {.session = "a", .sequence = sequence, .acknowledged = std::move(got), .wanted = std::move(wanted), .cap = 0});
+  };
+  const std::int64_t period = 3'600'000'000 / 7;
+  CHECK(ask(1, {}, {{1}}) == "OK queue=1 out=0");  // starts empty
+  CHECK(sync.next == period + 1);                  // rounded up, never early
+  // Three periods later and a bit: three, exactly.
+  sync.set("zu", sync.number("last") - 3'600'000'000 * 3 / 7 - 1);
+  sync.set("zr", 0);
+  sync.set("due", sync.number("last"));
+  CHECK(ask(2, {}, {{2}, {3}, {4}}) == "OK 1,2,3 queue=1 out=0");
+  CHECK(sync.next > period - minute);
+  CHECK(sync.next <= period + 1);
+  // Idle for long: no more than the burst.
+  CHECK(sync({.session = "a", .sequence = 3, .acknowledged = {1, 2, 3}, .cancelled = {{4, 1}}, .cap = 0}) ==
+        "OK queue=0 out=0");
+  sync.set("zu", 0);
+  CHECK(ask(4, {}, {{5}, {6}, {7}, {8}}) == "OK 5,6,7 queue=1 out=0");
+  // A granted one that is cancelled before it is acknowledged gives its token to who waits.
+  CHECK(sync({.session = "a", .sequence = 5, .cancelled = {{7, 1}}, .cap = 0}) == "OK 5,6,8 queue=0 out=0");
+}
+
+TEST_CASE("script: who leaves is forgotten at once") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 0, .flags = "l"}) == "OK queue=0 out=1");
+  CHECK(sync.ask(redis::command{"ZCARD", prefix + "sess"}).integer() == 1);
+  CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
+}

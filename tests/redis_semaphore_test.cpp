@@ -1,0 +1,409 @@
+#include "canigo/error.hpp"
+#include "canigo/redis/semaphore.hpp"
+#include "canigo/timeout.hpp"
+
+#include "catch.hpp"
+#include "redis_run.hpp"
+#include "redis_server.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using canigo::errc;
+using namespace redis_test;
+using namespace std::chrono_literals;
+namespace redis = canigo::redis;
+namespace net = canigo::net;
+using steady = std::chrono::steady_clock;
+
+namespace {
+
+/// One process as far as Redis can tell: a connection and a session of its own.
+struct member {
+  member(net::io_context& io, const std::string& url, const redis::semaphore_options& o)
+      : client{io, url}, slots{client, "crm", o} {}
+  redis::client client;
+  redis::semaphore slots;
+};
+
+std::error_code error_of(net::io_context& io, net::awaitable<redis::permit> work) {
+  try {
+    const auto got = run(io, std::move(work));
+    return {};
+  } catch (const std::system_error& e) {
+    return e.code();
+  }
+}
+
+template <class Done>
+void run_until(net::io_context& io, Done done) {
+  io.restart();
+  const auto give_up = steady::now() + 20s;
+  while (!done() && steady::now() < give_up) io.run_one_for(10ms);
+  CHECK(done());
+}
+
+/// Waits in the background; `got` is filled when it ends.
+struct waiting {
+  std::optional<std::error_code> ec;
+  redis::permit p;
+  steady::time_point at;
+  net::cancellation_signal cancel;
+
+  waiting(redis::semaphore& s, canigo::request r) {
+    s.async_acquire(r, net::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, redis::permit got) {
+                      ec = e;
+                      p = std::move(got);
+                      at = steady::now();
+                    }));
+  }
+  bool ended() const { return ec.has_value(); }
+};
+
+std::int64_t evaluations(net::io_context& io, redis::client& c) {
+  const std::string info = run(io, c.run("INFO", "commandstats")).text();
+  const std::string key = "cmdstat_evalsha:calls=";
+  return std::stoll(info.substr(info.find(key) + key.size(), 20));
+}
+
+}  // namespace
+
+TEST_CASE("permits are shared, in order of class and arrival, and handed on by push [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 2, .lease = 300ms, .priorities = 3};
+  member a{io, server.url(), o};
+  member b{io, server.url(), o};
+  auto p = run(io, a.slots.acquire(0));
+  auto q = run(io, b.slots.acquire(0));
+  CHECK(p.token() < q.token());
+  CHECK(p.held() == 1);
+  waiting low{a.slots, {.priority = 2}};
+  run_until(io, [&] { return a.slots.stats().waiting_of_all == 1; });
+  waiting first{b.slots, {.priority = 1}};
+  run_until(io, [&] { return b.slots.stats().waiting_of_all == 2; });
+  waiting second{a.slots, {.priority = 1}};
+  run_until(io, [&] { return a.slots.stats().waiting_of_all == 3; });
+  const auto begin = steady::now();
+  CHECK(p.release());
+  run_until(io, [&] { return first.ended(); });
+  CHECK(steady::now() - begin < 50ms);
+  CHECK_FALSE(second.ended());
+  CHECK(first.p.release());
+  run_until(io, [&] { return second.ended(); });
+  CHECK_FALSE(low.ended());
+  q.release();
+  run_until(io, [&] { return low.ended(); });
+  CHECK_FALSE(*low.ec);
+  CHECK(low.p.token() > second.p.token());
+}
+
+TEST_CASE("an uncontended acquire is one command, and so is a release [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  member a{io, server.url(), {.permits = 3, .lease = 5s, .quarantine = false}};
+  run(io, a.slots.acquire(0)).release();
+  run(io, a.client.run("PING"));
+  const auto before = evaluations(io, a.client);
+  for (int i = 0; i < 50; ++i) run(io, a.slots.acquire(0)).release();
+  run(io, a.client.run("PING"));
+  CHECK(a.slots.stats().round_trips <= 102);
+  CHECK(evaluations(io, a.client) - before <= 101);
+}
+
+TEST_CASE("weights: a heavy one is not overtaken, and the rest fits [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 4, .lease = 200ms, .priorities = 1, .quarantine = false};
+  member a{io, server.url(), o};
+  member b{io, server.url(), o};
+  auto p = run(io, a.slots.acquire({.tokens = 3}));
+  CHECK(p.held() == 3);
+  waiting heavy{b.slots, {.tokens = 2}};
+  run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
+  waiting light{a.slots, {.tokens = 1}};
+  run_until(io, [&] { return a.slots.stats().waiting_of_all == 2; });
+  CHECK_FALSE(light.ended());
+  p.release();
+  run_until(io, [&] { return heavy.ended() && light.ended(); });
+  CHECK(heavy.p.held() == 2);
+}
+
+TEST_CASE("one release admits exactly one [D2] [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 2, .lease = 100ms, .quarantine = false};
+  member a{io, server.url(), o};
+  member b{io, server.url(), o};
+  auto p = run(io, a.slots.acquire(0));
+  auto q = run(io, a.slots.acquire(0));
+  std::vector<std::unique_ptr<waiting>> contenders;
+  for (int i = 0; i < 4; ++i)
+    contenders.push_back(std::make_unique<waiting>(i % 2 ? a.slots : b.slots, canigo::request{}));
+  const auto admitted = [&] {
+    return std::count_if(contenders.begin(), contenders.end(), [](const auto& w) { return w->ended(); });
+  };
+  run_until(io, [&] { return b.slots.stats().waiting_of_all == 4; });
+  // Several leases long: they are renewed.
+  const auto until = steady::now() + 500ms;
+  run_until(io, [&] { return steady::now() > until; });
+  CHECK(admitted() == 0);
+  CHECK(p.held() == 1);
+  p.release();
+  run_until(io, [&] { return admitted() == 1; });
+  const auto later = steady::now() + 200ms;
+  run_until(io, [&] { return steady::now() > later; });
+  CHECK(admitted() == 1);
+}
+
+TEST_CASE("a waiter that is cancelled leaves nothing behind [D8] [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 5s, .quarantine = false};
+  member a{io, server.url(), o};
+  auto p = run(io, a.slots.acquire(0));
+  waiting w{a.slots, {}};
+  run_until(io, [&] { return a.slots.stats().waiting_of_all == 1; });
+  const auto begin = steady::now();
+  w.cancel.emit(net::cancellation_type::total);
+  run_until(io, [&] { return w.ended(); });
+  CHECK(w.ec == net::error::operation_aborted);
+  CHECK(steady::now() - begin < 20ms);
+  run_until(io, [&] { return a.slots.stats().waiting_of_all == 0; });
+  CHECK(run(io, a.client.run("EXISTS", "{canigo:default:crm}:s:q")).integer() == 0);
+  p.release();
+  auto again = run(io, a.slots.acquire(0));
+  CHECK(again.held() == 1);
+}
+
+TEST_CASE("a permit that is released twice, or lost, frees nobody's place [D7] [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 60ms, .quarantine = false};
+  member a{io, server.url(), o};
+  member b{io, server.url(), o};
+  auto p = run(io, a.slots.acquire(0));
+  CHECK(p.release());
+  CHECK_FALSE(p.release());
+  CHECK(p.held() == 0);
+  p = run(io, a.slots.acquire(0));
+  // a is held up beyond its lease, as by a debugger.
+  waiting next{b.slots, {}};
+  std::this_thread::sleep_for(100ms);
+  run_until(io, [&] { return next.ended(); });
+  CHECK(p.held() == 0);
+  CHECK_FALSE(p.release());
+  CHECK(a.slots.stats().lost_leases == 1);
+  CHECK(next.p.held() == 1);
+  waiting third{a.slots, {}};
+  run_until(io, [&] { return a.slots.stats().waiting_of_all == 1; });
+  CHECK_FALSE(third.ended());
+}
+
+TEST_CASE("a holder is told and cancelled before its lease ends in Redis [D5] [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 200ms, .quarantine = false};
+  member a{io, server.url(), o};
+  auto p = run(io, a.slots.acquire(0));
+  std::optional<std::error_code> end;
+  bool told = false;
+  const auto work = [&]() -> net::awaitable<void> {
+    auto job = canigo::sleep_for(10s);
+    try {
+      co_await p.wrap(std::move(job));
+    } catch (const std::system_error& e) {
+      end = e.code();
+    }
+  };
+  const auto watch = [&]() -> net::awaitable<void> {
+    co_await p.lost();
+    told = true;
+  };
+  net::co_spawn(io, work(), net::detached);
+  net::co_spawn(io, watch(), net::detached);
+  // Three leases long all is well.
+  const auto until = steady::now() + 600ms;
+  run_until(io, [&] { return steady::now() > until; });
+  CHECK_FALSE(end);
+  CHECK_FALSE(told);
+  server.pause();
+  const auto begin = steady::now();
+  run_until(io, [&] { return end && told; });
+  CHECK(end == errc::lease_lost);
+  CHECK(steady::now() - begin < 200ms);
+  CHECK(p.held() == 0);
+  server.resume();
+}
+
+TEST_CASE("without Redis nobody is let in, and waiters end in time [D6] [realtime]", "[realtime]") {
+  net::io_context io;
+  SECTION("nothing there") {
+    member a{io, "unix:/nonexistent/redis.sock", {.permits = 1, .lease = 100ms, .give_up = 200ms}};
+    waiting w{a.slots, {}};
+    waiting soon{a.slots, {.deadline = steady::now() + 50ms}};
+    run_until(io, [&] { return soon.ended(); });
+    CHECK(soon.ec == errc::store_unavailable);
+    run_until(io, [&] { return w.ended(); });
+    CHECK(w.ec == errc::store_unavailable);
+  }
+  SECTION("it goes away, and comes back") {
+    redis_server server;
+    member a{io, server.url(), {.permits = 1, .lease = 100ms, .give_up = 10s}};
+    run(io, a.slots.acquire(0)).release();
+    server.kill();
+    waiting w{a.slots, {}};
+    const auto until = steady::now() + 300ms;
+    run_until(io, [&] { return steady::now() > until; });
+    CHECK_FALSE(w.ended());
+    CHECK_FALSE(a.slots.stats().available);
+    server.start();
+    run_until(io, [&] { return w.ended(); });
+    CHECK(w.p.held() == 1);
+  }
+}
+
+TEST_CASE("a restart without its data, or a flush, lets nobody in for one lease [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 300ms};
+  member a{io, server.url(), o};
+  member b{io, server.url(), o};
+  const auto first = steady::now();
+  auto p = run(io, a.slots.acquire(0));
+  CHECK(steady::now() - first > 250ms);  // a Redis that knows nothing may have lost its data
+  SECTION("FLUSHALL") { run(io, b.client.run("FLUSHALL")); }
+  SECTION("kill -9 and a start without a file") { server.restart(); }
+  const auto begin = steady::now();
+  waiting w{b.slots, {}};
+  const auto until = begin + 700ms;
+  run_until(io, [&] { return steady::now() > until; });
+  CHECK_FALSE(w.ended());  // the holder has said so meanwhile
+  CHECK(p.held() == 1);
+  p.release();
+  run_until(io, [&] { return w.ended(); });
+  CHECK(w.p.token() > 0);
+}
+
+TEST_CASE("SCRIPT FLUSH and CLIENT KILL go unnoticed [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 300ms, .quarantine = false};
+  member a{io, server.url(), o};
+  member b{io, server.url(), o};
+  redis::client admin{io, server.url()};
+  auto p = run(io, a.slots.acquire(0));
+  for (int i = 0; i < 10; ++i) {
+    waiting w{b.slots, {}};
+    run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
+    run(io, admin.run("SCRIPT", "FLUSH"));
+    run(io, admin.run("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"));
+    run(io, admin.run("CLIENT", "KILL", "TYPE", "pubsub"));
+    CHECK(p.release());
+    run_until(io, [&] { return w.ended(); });
+    CHECK_FALSE(*w.ec);
+    p = std::move(w.p);
+  }
+}
+
+TEST_CASE("at capacity the waiters ask now and then only [D10] [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 600ms, .quarantine = false};
+  member a{io, server.url(), o};
+  member b{io, server.url(), o};
+  auto p = run(io, a.slots.acquire(0));
+  std::vector<std::unique_ptr<waiting>> contenders;
+  for (int i = 0; i < 10; ++i) contenders.push_back(std::make_unique<waiting>(b.slots, canigo::request{}));
+  run_until(io, [&] { return b.slots.stats().waiting_of_all == 10; });
+  const auto before = a.slots.stats().round_trips + b.slots.stats().round_trips;
+  const auto until = steady::now() + 2s;
+  run_until(io, [&] { return steady::now() > until; });
+  CHECK(a.slots.stats().round_trips + b.slots.stats().round_trips - before <= 30);
+}
+
+TEST_CASE("options and requests that can't be are refused at once [D11]") {
+  net::io_context io;
+  redis::client client{io, "unix:/nonexistent/redis.sock"};
+  const auto refused = [&](const redis::semaphore_options& o, const char* name = "x") {
+    try {
+      redis::semaphore s{client, name, o};
+    } catch (const std::system_error& e) {
+      return e.code() == errc::invalid_argument;
+    }
+    return false;
+  };
+  CHECK(refused({.permits = 0}));
+  CHECK(refused({.lease = 0s}));
+  CHECK(refused({.lease = -1s}));
+  CHECK(refused({.priorities = 0}));
+  CHECK(refused({.priorities = 257}));
+  CHECK(refused({.queue_limit = 0}));
+  CHECK(refused({.give_up = 0s}));
+  CHECK(refused({}, ""));
+  redis::semaphore s{client, "x", {.permits = 2, .priorities = 2, .queue_limit = 1}};
+  const auto error = [&](canigo::request r) { return error_of(io, s.acquire(r)); };
+  CHECK(error({.tokens = 3}) == errc::too_large);
+  CHECK(error({.tokens = 0}) == errc::invalid_argument);
+  CHECK(error({.priority = 2}) == errc::invalid_priority);
+  CHECK(error({.priority = -1}) == errc::invalid_priority);
+  CHECK(error({.deadline = steady::now() - 1s}) == errc::deadline_unreachable);
+  waiting w{s, {}};
+  waiting full{s, {}};
+  io.restart();
+  while (!full.ended()) io.run_one();
+  CHECK(full.ec == errc::queue_full);
+  s.stop();
+  io.run();
+  CHECK(w.ec == errc::stopped);
+  CHECK(error_of(io, s.acquire(0)) == errc::stopped);
+  CHECK(s.stats().rejected == 6);
+}
+
+TEST_CASE("a semaphore may be destroyed with waiters and with permits out, and the context first [realtime]",
+          "[realtime]") {
+  redis_server server;
+  auto io = std::make_unique<net::io_context>();
+  const redis::semaphore_options o{.permits = 1, .lease = 100ms, .quarantine = false};
+  auto a = std::make_unique<member>(*io, server.url(), o);
+  redis::permit p = run(*io, a->slots.acquire(0));
+  std::optional<waiting> w;
+  w.emplace(a->slots, canigo::request{});
+  SECTION("the semaphore") {
+    redis::client other{*io, server.url()};
+    std::optional<redis::semaphore> s;
+    s.emplace(other, "crm", o);
+    waiting x{*s, {}};
+    run_until(*io, [&] { return s->stats().waiting_of_all == 2; });
+    s.reset();
+    run_until(*io, [&] { return x.ended(); });
+    CHECK(x.ec == errc::stopped);
+    CHECK(p.release());
+    run_until(*io, [&] { return w->ended(); });
+  }
+  SECTION("the semaphore and its client") {
+    a.reset();
+    run_until(*io, [&] { return w->ended(); });
+    CHECK(w->ec == errc::stopped);
+  }
+  SECTION("the context") {
+    run_until(*io, [&] { return a->slots.stats().waiting_of_all == 1; });
+    io.reset();
+    a->slots.stop();
+    a.reset();
+  }
+  p.release();
+}
