@@ -162,10 +162,10 @@ TEST_CASE("a simulation that goes takes with it whoever waits", "[simulation]") 
     simulation world{1};
     scheduler s{world.get_executor(), {.rate = rate::per_hour(1)}};
     const auto wait = [](scheduler& from, std::shared_ptr<int>) -> net::awaitable<void> { co_await from.acquire(); };
-    const auto sleep = [](std::shared_ptr<int>) -> net::awaitable<void> { co_await with_timeout(sleep_for(1h), 2h); };
+    const auto doze = [](std::shared_ptr<int>) -> net::awaitable<void> { co_await with_timeout(sleep_for(1h), 2h); };
     for (int i = 0; i < 3; ++i) {
       net::co_spawn(world.get_executor(), wait(s, alive), net::detached);
-      net::co_spawn(world.get_executor(), sleep(alive), net::detached);
+      net::co_spawn(world.get_executor(), doze(alive), net::detached);
       s.async_acquire({}, [alive](std::error_code) {});
     }
     world.run_for(1s);

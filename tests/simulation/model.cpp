@@ -1,0 +1,251 @@
+#include "model.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace simulated {
+
+const char* name_of(end e) noexcept {
+  constexpr const char* names[] = {"waiting",     "granted",          "cancelled",       "timed_out",
+                                   "unreachable", "queue_full",       "evicted",         "stopped",
+                                   "too_large",   "invalid_priority", "invalid_argument"};
+  return names[static_cast<std::size_t>(e)];
+}
+
+// ---- bucket ----
+
+void bucket::pass(std::int64_t ns) noexcept { missing = std::max<std::int64_t>(0, missing - ns); }
+
+bool bucket::can_take(std::uint64_t n) const noexcept { return wait_for(n) == 0; }
+
+std::int64_t bucket::wait_for(std::uint64_t n) const noexcept {
+  return std::max<std::int64_t>(0, missing - (burst - static_cast<std::int64_t>(n)) * token);
+}
+
+std::int64_t bucket::available() const noexcept { return burst - (missing + token - 1) / token; }
+
+void bucket::refund(std::uint64_t n) noexcept { pass(static_cast<std::int64_t>(n) * token); }
+
+void bucket::charge(std::uint64_t n) noexcept { missing += static_cast<std::int64_t>(n) * token; }
+
+// What is there stays, the part of a token that has come to the nanosecond.
+void bucket::set_token(std::int64_t ns) noexcept {
+  const std::int64_t whole = (missing + token - 1) / token;
+  const std::int64_t part = whole * token - missing;
+  missing = whole * ns - part * ns / token;
+  token = ns;
+}
+
+void bucket::set_burst(std::int64_t n) noexcept {
+  missing = std::max<std::int64_t>(0, missing + (n - burst) * token);
+  burst = n;
+}
+
+// ---- model ----
+
+int model::class_of(const waiter& w) const noexcept {
+  const auto risen = options_.ageing == duration::max() ? 0 : (now_ - w.since) / options_.ageing;
+  return static_cast<int>(std::max<std::int64_t>(0, w.wanted.priority - risen));
+}
+
+std::vector<model::waiter>::iterator model::first() {
+  return std::min_element(queue_.begin(), queue_.end(), [this](const waiter& a, const waiter& b) {
+    return std::pair{class_of(a), a.sequence} < std::pair{class_of(b), b.sequence};
+  });
+}
+
+std::uint64_t model::largest() const noexcept {
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  if (options_.rate) most = static_cast<std::uint64_t>(options_.rate->burst);
+  if (options_.places && options_.places_are_tokens) most = std::min(most, *options_.places);
+  return most;
+}
+
+std::uint64_t model::places_for(std::uint64_t tokens) const noexcept {
+  return !options_.places ? 0 : options_.places_are_tokens ? tokens : 1;
+}
+
+bool model::has_place_for(std::uint64_t tokens) const noexcept {
+  return !options_.places || held_ + places_for(tokens) <= *options_.places;
+}
+
+bool model::try_take(std::uint64_t tokens) noexcept {
+  if (!has_place_for(tokens)) return false;
+  if (options_.rate && !options_.rate->can_take(tokens)) return false;
+  if (options_.rate) options_.rate->charge(tokens);
+  held_ += places_for(tokens);
+  return true;
+}
+
+time_point model::earliest(const request& r) const noexcept {
+  std::uint64_t tokens = r.tokens;
+  for (const auto& w : queue_) {
+    if (w.wanted.priority <= r.priority) tokens += w.wanted.tokens;
+  }
+  const time_point ready = now_ + duration{options_.rate ? options_.rate->wait_for(tokens) : 0};
+  return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
+}
+
+void model::finish(int id, end how) {
+  fates_[id] = {how, now_};
+  ++counts_[how];
+}
+
+void model::finish(std::vector<waiter>::iterator w, end how) {
+  finish(w->id, how);
+  queue_.erase(w);
+}
+
+/// What is to be said at once, or `waiting`.
+end model::enter(const request& r) {
+  if (r.priority < 0 || r.priority >= options_.priorities) return end::invalid_priority;
+  if (stopped_) return end::stopped;
+  if (r.tokens == 0) return end::invalid_argument;
+  if (r.tokens > largest()) return end::too_large;
+  if (r.deadline < now_) return end::unreachable;
+  if (queue_.empty() && now_ >= paused_until_ && try_take(r.tokens)) return end::granted;
+  return end::waiting;
+}
+
+bool model::try_acquire(const request& r) {
+  const end how = enter(r);
+  ++counts_[how == end::waiting ? end::queue_full : how];
+  return how == end::granted;
+}
+
+void model::acquire(int id, const request& r) {
+  end how = enter(r);
+  if (how == end::waiting && r.deadline != time_point::max() && earliest(r) > r.deadline) how = end::unreachable;
+  if (how == end::waiting && queue_.size() >= options_.queue_limit) {
+    auto victim = queue_.end();
+    if (options_.on_overflow == canigo::overflow::evict_oldest) victim = queue_.begin();
+    if (options_.on_overflow == canigo::overflow::evict_least_important) {
+      for (auto w = queue_.begin(); w != queue_.end(); ++w) {
+        if (victim == queue_.end() || w->wanted.priority >= victim->wanted.priority) victim = w;
+      }
+      if (victim->wanted.priority <= r.priority) victim = queue_.end();
+    }
+    if (victim == queue_.end()) {
+      how = end::queue_full;
+    } else {
+      finish(victim, end::evicted);
+    }
+  }
+  if (how != end::waiting) {
+    finish(id, how);
+    return;
+  }
+  queue_.push_back({id, r, sequence_++, now_});
+  fates_[id] = {};
+  serve();
+}
+
+void model::cancel(int id) {
+  const auto w = std::find_if(queue_.begin(), queue_.end(), [id](const waiter& x) { return x.id == id; });
+  if (w == queue_.end()) return;
+  finish(w, end::cancelled);
+  serve();
+}
+
+void model::serve() {
+  while (!queue_.empty() && now_ >= paused_until_) {
+    const auto w = first();
+    if (w->wanted.tokens > largest()) {
+      finish(w, end::too_large);
+    } else if (try_take(w->wanted.tokens)) {
+      finish(w, end::granted);
+    } else {
+      return;
+    }
+  }
+}
+
+time_point model::next_event() {
+  time_point next = time_point::max();
+  if (queue_.empty()) return next;
+  if (paused_until_ > now_) {
+    next = paused_until_;
+  } else if (options_.rate && has_place_for(first()->wanted.tokens)) {
+    const std::int64_t wait = options_.rate->wait_for(first()->wanted.tokens);
+    if (wait > 0) next = now_ + duration{wait};
+  }
+  for (const auto& w : queue_) {
+    if (w.wanted.deadline >= now_) next = std::min(next, w.wanted.deadline);
+    if (options_.ageing != duration::max() && class_of(w) > 0) {
+      next = std::min(next, now_ + (options_.ageing - (now_ - w.since) % options_.ageing));
+    }
+  }
+  return next;
+}
+
+void model::pass_to(time_point t) {
+  for (;;) {
+    const time_point event = next_event();
+    const time_point next = std::min(t, event);
+    if (options_.rate) options_.rate->pass((next - now_).count());
+    now_ = next;
+    if (event > t) return;
+    serve();
+    // One whose deadline is now may go now; after that it may not.
+    for (bool again = true; again;) {
+      const auto late =
+          std::find_if(queue_.begin(), queue_.end(), [this](const waiter& w) { return w.wanted.deadline <= now_; });
+      again = late != queue_.end();
+      if (again) {
+        finish(late, end::timed_out);
+        serve();
+      }
+    }
+  }
+}
+
+void model::refund(std::uint64_t n) {
+  options_.rate->refund(n);
+  serve();
+}
+
+void model::charge(std::uint64_t n) { options_.rate->charge(n); }
+
+void model::set_token(std::int64_t ns) {
+  options_.rate->set_token(ns);
+  serve();
+}
+
+void model::set_burst(std::int64_t n) {
+  options_.rate->set_burst(n);
+  serve();
+}
+
+void model::set_places(std::uint64_t n) {
+  options_.places = n;
+  serve();
+}
+
+void model::release(std::uint64_t n) {
+  held_ -= n;
+  serve();
+}
+
+void model::pause_until(time_point t) {
+  paused_until_ = t;
+  serve();
+}
+
+void model::stop() {
+  stopped_ = true;
+  while (!queue_.empty()) finish(first(), end::stopped);
+}
+
+/// Who has become too large is told when first in the queue. With ageing who is first changes by itself, and that alone
+/// makes nobody look: so a model could say when it comes to light only by looking as often as the engine does.
+bool model::would_strand_by_age(std::uint64_t most) const {
+  return options_.ageing != duration::max() &&
+         std::any_of(queue_.begin(), queue_.end(), [most](const waiter& w) { return w.wanted.tokens > most; });
+}
+
+std::uint64_t model::count(end e) const {
+  const auto found = counts_.find(e);
+  return found == counts_.end() ? 0 : found->second;
+}
+
+}  // namespace simulated

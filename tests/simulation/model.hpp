@@ -1,0 +1,129 @@
+#pragma once
+
+#include "canigo/error.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace simulated {
+
+using canigo::duration;
+using canigo::request;
+using canigo::time_point;
+
+/// How an acquire ended: what the engine must say, too.
+enum class end : std::uint8_t {
+  waiting,
+  granted,
+  cancelled,
+  timed_out,
+  unreachable,
+  queue_full,
+  evicted,
+  stopped,
+  too_large,
+  invalid_priority,
+  invalid_argument,
+};
+
+const char* name_of(end e) noexcept;
+
+/// A bucket whose tokens take whole nanoseconds each. `missing` is the time until it is full.
+struct bucket {
+  std::int64_t token;  // nanoseconds
+  std::int64_t burst;
+  std::int64_t missing;
+
+  void pass(std::int64_t ns) noexcept;
+  bool can_take(std::uint64_t n) const noexcept;
+  std::int64_t wait_for(std::uint64_t n) const noexcept;
+  std::int64_t available() const noexcept;
+  void refund(std::uint64_t n) noexcept;
+  void charge(std::uint64_t n) noexcept;
+  void set_token(std::int64_t ns) noexcept;
+  void set_burst(std::int64_t n) noexcept;
+};
+
+struct options {
+  std::optional<bucket> rate;
+  std::optional<std::uint64_t> places;
+  bool places_are_tokens = false;  // a semaphore's; a limiter's request takes one place
+  int priorities = 1;
+  std::size_t queue_limit = 1;
+  canigo::overflow on_overflow = canigo::overflow::reject_new;
+  duration ageing = duration::max();
+};
+
+/// What scheduler, semaphore and limiter are to do, as plainly as it can be said: one list, looked through again and
+/// again. Slow and sequential, and sharing nothing with the engine.
+class model {
+ public:
+  struct fate {
+    end how = end::waiting;
+    time_point when{};
+  };
+
+  explicit model(const options& o) : options_{o} {}
+
+  /// Moves the time on; all that is due until then happens when it is due.
+  void pass_to(time_point t);
+
+  void acquire(int id, const request& r);
+  bool try_acquire(const request& r);
+  void cancel(int id);
+  void refund(std::uint64_t n);
+  void charge(std::uint64_t n);
+  void set_token(std::int64_t ns);
+  void set_burst(std::int64_t n);
+  void set_places(std::uint64_t n);
+  void release(std::uint64_t n);
+  void pause_until(time_point t);
+  void stop();
+
+  const std::map<int, fate>& fates() const noexcept { return fates_; }
+  std::size_t waiting() const noexcept { return queue_.size(); }
+  std::int64_t tokens() const noexcept { return options_.rate ? options_.rate->available() : 0; }
+  std::uint64_t held() const noexcept { return held_; }
+  bool would_strand_by_age(std::uint64_t most) const;
+  std::uint64_t count(end e) const;
+  /// When something may change next by the passing of time alone.
+  time_point next_event();
+
+ private:
+  struct waiter {
+    int id;
+    request wanted;
+    std::uint64_t sequence;
+    time_point since;
+  };
+
+  int class_of(const waiter& w) const noexcept;
+  std::vector<waiter>::iterator first();
+  std::uint64_t largest() const noexcept;
+  std::uint64_t places_for(std::uint64_t tokens) const noexcept;
+  bool has_place_for(std::uint64_t tokens) const noexcept;
+  bool try_take(std::uint64_t tokens) noexcept;
+  end enter(const request& r);
+  time_point earliest(const request& r) const noexcept;
+  void finish(std::vector<waiter>::iterator w, end how);
+  void finish(int id, end how);
+  void serve();
+
+  options options_;
+  time_point now_{};
+  time_point paused_until_ = time_point::min();
+  bool stopped_ = false;
+  std::uint64_t held_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::vector<waiter> queue_;  // in the order of arrival
+  std::map<int, fate> fates_;
+  std::map<end, std::uint64_t> counts_;
+};
+
+}  // namespace simulated

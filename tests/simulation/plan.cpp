@@ -1,0 +1,118 @@
+#include "plan.hpp"
+
+#include "canigo/time.hpp"
+
+#include <iterator>
+
+namespace simulated {
+
+namespace {
+
+constexpr const char* names[] = {"acquire", "acquire_own", "await",     "try_acquire", "cancel",  "refund",
+                                 "charge",  "set_rate",    "set_burst", "set_places",  "release", "settle",
+                                 "pause",   "resume",      "stop",      "destroy"};
+
+}  // namespace
+
+std::uint64_t dice::roll(std::uint64_t bound) noexcept {
+  std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return (z ^ (z >> 31)) % bound;
+}
+
+plan make_plan(std::uint64_t seed) {
+  dice d{seed};
+  plan p;
+  p.seed = seed;
+  p.about = static_cast<subject>(d.roll(3));
+  const std::int64_t token = token_times[d.roll(std::size(token_times))];
+  const auto burst = static_cast<std::int64_t>(1 + d.roll(5));
+  options& o = p.rules;
+  if (p.about != subject::semaphore) {
+    o.rate = bucket{token, burst, static_cast<std::int64_t>(d.roll(static_cast<std::uint64_t>(burst) + 1)) * token};
+  }
+  if (p.about != subject::scheduler) o.places = 1 + d.roll(4);
+  o.places_are_tokens = p.about == subject::semaphore;
+  o.priorities = static_cast<int>(1 + d.roll(4));
+  o.queue_limit = d.one_in(3) ? 1 + d.roll(4) : 1000;
+  o.on_overflow = static_cast<canigo::overflow>(d.roll(3));
+  o.ageing = d.one_in(3) ? duration{static_cast<std::int64_t>(1 + d.roll(4)) * token / 2 + 1} : duration::max();
+  p.is_abandoned = d.one_in(8);
+
+  const std::uint64_t many = 10 + d.roll(60);
+  const bool is_plain = d.one_in(4);  // nothing but acquires and cancels
+  for (std::uint64_t i = 0; i < many; ++i) {
+    step s;
+    const std::uint64_t of_hundred = d.roll(100);
+    if (is_plain || of_hundred < 50) {
+      s.what = static_cast<deed>(d.roll(is_plain ? 3 : 4));
+      if (d.one_in(5)) s.what = deed::cancel;
+    } else if (of_hundred < 97) {
+      s.what = static_cast<deed>(static_cast<std::uint64_t>(deed::cancel) + d.roll(10));
+    } else if (d.one_in(3)) {
+      s.what = d.one_in(2) ? deed::stop : deed::destroy;
+    }
+    switch (d.roll(6)) {
+      case 0:
+        s.after = 0;
+        break;
+      case 1:
+        s.after = token;
+        break;
+      case 2:
+        s.after = static_cast<std::int64_t>(d.roll(static_cast<std::uint64_t>(token) * 3 + 1));
+        break;
+      default:
+        s.handlers = d.roll(4);
+        break;
+    }
+    s.id = static_cast<int>(i);
+    s.target = static_cast<int>(d.roll(i + 1));
+    s.priority = static_cast<int>(d.roll(static_cast<std::uint64_t>(o.priorities)));
+    if (d.one_in(50)) s.priority = d.one_in(2) ? -1 : o.priorities;
+    s.tokens = d.one_in(2) ? 1 : d.roll(d.one_in(20) ? 9 : static_cast<std::uint64_t>(burst) + 1);
+    if (d.one_in(3)) s.deadline = static_cast<std::int64_t>(d.roll(6)) * token + static_cast<std::int64_t>(d.roll(3));
+    s.value = static_cast<std::int64_t>(d.roll(6));
+    constexpr deed replies[] = {deed::acquire, deed::acquire, deed::refund, deed::cancel, deed::release};
+    s.then = replies[d.roll(std::size(replies))];
+    p.steps.push_back(s);
+  }
+  return p;
+}
+
+std::string describe(const plan& p) {
+  const options& o = p.rules;
+  std::string text = p.about == subject::scheduler   ? "scheduler"
+                     : p.about == subject::semaphore ? "semaphore"
+                                                     : "limiter";
+  if (o.rate) {
+    text += ": a token per " + canigo::to_string(duration{o.rate->token}) + ", burst " + std::to_string(o.rate->burst) +
+            ", " + std::to_string(o.rate->available()) + " at first";
+  }
+  if (o.places) text += ", " + std::to_string(*o.places) + " places";
+  text += ", " + std::to_string(o.priorities) + " classes, queue of " + std::to_string(o.queue_limit) + ", overflow " +
+          std::to_string(static_cast<int>(o.on_overflow));
+  if (o.ageing != duration::max()) text += ", ageing " + canigo::to_string(o.ageing);
+  return text + (p.is_abandoned ? ", abandoned" : "");
+}
+
+std::string describe(const step& s) {
+  std::string text = "#" + std::to_string(s.id) + " ";
+  if (s.after >= 0) {
+    text += "after " + canigo::to_string(duration{s.after});
+  } else {
+    text += "after " + std::to_string(s.handlers) + " handlers";
+  }
+  text += std::string{": "} + names[static_cast<std::size_t>(s.what)];
+  if (s.what <= deed::try_acquire) {
+    text += " priority " + std::to_string(s.priority) + " tokens " + std::to_string(s.tokens);
+    if (s.deadline >= 0) text += " within " + canigo::to_string(duration{s.deadline});
+    if (s.then != deed::acquire) text += std::string{", then "} + names[static_cast<std::size_t>(s.then)];
+  } else {
+    text += " target " + std::to_string(s.target) + " value " + std::to_string(s.value);
+  }
+  return text;
+}
+
+}  // namespace simulated

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "model.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simulated {
+
+/// A sequence of numbers from a seed, the same with every compiler and standard library.
+class dice {
+ public:
+  explicit dice(std::uint64_t seed) noexcept : state_{seed} {}
+  std::uint64_t roll(std::uint64_t bound) noexcept;
+  bool one_in(std::uint64_t n) noexcept { return roll(n) == 0; }
+
+ private:
+  std::uint64_t state_;
+};
+
+enum class subject { scheduler, semaphore, limiter };
+
+enum class deed : std::uint8_t {
+  acquire,      // by callback
+  acquire_own,  // by callback on an executor of its own
+  await,        // by coroutine
+  try_acquire,
+  cancel,
+  refund,
+  charge,
+  set_rate,
+  set_burst,
+  set_places,
+  release,
+  settle,
+  pause,
+  resume,
+  stop,
+  destroy,
+};
+
+/// One step of a plan: first time passes, or a few handlers run; then the deed is done.
+struct step {
+  deed what = deed::acquire;
+  std::int64_t after = -1;  // nanoseconds; -1: none, but up to `handlers` are run
+  std::uint64_t handlers = 0;
+  int id = 0;
+  int target = 0;  // an earlier id
+  int priority = 0;
+  std::uint64_t tokens = 1;
+  std::int64_t deadline = -1;  // nanoseconds from then on; -1: none
+  std::int64_t value = 0;
+  deed then = deed::acquire;  // what the one that is told does at once: refund, cancel, release, or nothing
+};
+
+struct plan {
+  std::uint64_t seed = 0;
+  subject about = subject::scheduler;
+  options rules;
+  bool is_abandoned = false;  // the context goes with all who wait
+  std::vector<step> steps;
+};
+
+plan make_plan(std::uint64_t seed);
+std::string describe(const plan& p);
+std::string describe(const step& s);
+
+/// Each token of these takes whole nanoseconds.
+inline constexpr std::int64_t token_times[] = {1'000'000'000, 200'000'000, 10'000'000, 1'000'000, 1'000, 1};
+
+}  // namespace simulated

@@ -1,0 +1,498 @@
+#include "world.hpp"
+
+#include "canigo/limiter.hpp"
+#include "canigo/permit.hpp"
+#include "canigo/scheduler.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/testing/simulation.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/bind_executor.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/strand.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace simulated {
+
+namespace net = canigo::net;
+using canigo::errc;
+using canigo::permit;
+
+namespace {
+
+canigo::rate rate_of(std::int64_t token) { return canigo::rate{1, duration{token}}; }
+
+end end_of(std::error_code ec) {
+  if (!ec) return end::granted;
+  if (ec == net::error::operation_aborted) return end::cancelled;
+  if (ec == errc::timed_out) return end::timed_out;
+  if (ec == errc::deadline_unreachable) return end::unreachable;
+  if (ec == errc::queue_full) return end::queue_full;
+  if (ec == errc::evicted) return end::evicted;
+  if (ec == errc::stopped) return end::stopped;
+  if (ec == errc::too_large) return end::too_large;
+  if (ec == errc::invalid_priority) return end::invalid_priority;
+  if (ec == errc::invalid_argument) return end::invalid_argument;
+  return end::waiting;
+}
+
+/// Scheduler, semaphore or limiter, spoken to alike.
+class engine {
+ public:
+  engine(canigo::testing::simulation& world, const plan& p) {
+    const options& o = p.rules;
+    const auto executor = world.get_executor();
+    const auto burst = o.rate ? static_cast<std::uint64_t>(o.rate->burst) : 1;
+    const auto tokens = o.rate ? static_cast<std::uint64_t>(o.rate->available()) : 0;
+    switch (p.about) {
+      case subject::scheduler:
+        scheduler_.emplace(executor, canigo::scheduler_options{.rate = rate_of(o.rate->token),
+                                                               .burst = burst,
+                                                               .initial_tokens = tokens,
+                                                               .priorities = o.priorities,
+                                                               .queue_limit = o.queue_limit,
+                                                               .on_overflow = o.on_overflow,
+                                                               .ageing = o.ageing});
+        break;
+      case subject::semaphore:
+        semaphore_.emplace(executor, canigo::semaphore_options{.permits = *o.places,
+                                                               .priorities = o.priorities,
+                                                               .queue_limit = o.queue_limit,
+                                                               .on_overflow = o.on_overflow,
+                                                               .ageing = o.ageing});
+        break;
+      case subject::limiter:
+        limiter_.emplace(executor, canigo::limiter_options{.rates = {{rate_of(o.rate->token), burst, tokens}},
+                                                           .concurrency = *o.places,
+                                                           .priorities = o.priorities,
+                                                           .queue_limit = o.queue_limit,
+                                                           .on_overflow = o.on_overflow,
+                                                           .ageing = o.ageing});
+        break;
+    }
+  }
+
+  template <class Token>
+  void acquire(const request& r, Token token) {
+    if (scheduler_) scheduler_->async_acquire(r, std::move(token));
+    if (semaphore_) semaphore_->async_acquire(r, std::move(token));
+    if (limiter_) limiter_->async_acquire(r, std::move(token));
+  }
+
+  net::awaitable<permit> acquire(request r) {
+    if (semaphore_) co_return co_await semaphore_->acquire(r);
+    if (limiter_) co_return co_await limiter_->acquire(r);
+    co_await scheduler_->acquire(r);
+    co_return permit{};
+  }
+
+  /// Whether it was granted, and with what.
+  std::pair<bool, permit> try_acquire(const request& r) {
+    try {
+      if (scheduler_) return {scheduler_->try_acquire(r), permit{}};
+      auto p = semaphore_ ? semaphore_->try_acquire(r) : limiter_->try_acquire(r);
+      if (p) return {true, std::move(*p)};
+    } catch (const std::system_error&) {
+    }
+    return {false, permit{}};
+  }
+
+  void set_token(std::int64_t ns) {
+    if (scheduler_) scheduler_->set_rate(rate_of(ns));
+    if (limiter_) limiter_->set_rate(0, rate_of(ns));
+  }
+  void set_burst(std::uint64_t n) {
+    if (scheduler_) scheduler_->set_burst(n);
+    if (limiter_) limiter_->set_burst(0, n);
+  }
+  void set_places(std::uint64_t n) {
+    if (semaphore_) semaphore_->resize(n);
+    if (limiter_) limiter_->set_concurrency(n);
+  }
+  void refund(std::uint64_t n) { scheduler_->refund(n); }
+  void charge(std::uint64_t n) { scheduler_->charge(n); }
+  template <class Function>
+  void with_any(Function f) {
+    if (scheduler_) f(*scheduler_);
+    if (semaphore_) f(*semaphore_);
+    if (limiter_) f(*limiter_);
+  }
+
+  canigo::queue_stats stats(std::int64_t& tokens, std::uint64_t& held) const {
+    if (scheduler_) {
+      auto s = scheduler_->stats();
+      tokens = s.tokens;
+      return s;
+    }
+    if (semaphore_) {
+      auto s = semaphore_->stats();
+      held = s.held;
+      return s;
+    }
+    auto s = limiter_->stats();
+    tokens = s.tokens.front();
+    held = s.held;
+    return s;
+  }
+
+ private:
+  std::optional<canigo::scheduler> scheduler_;
+  std::optional<canigo::semaphore> semaphore_;
+  std::optional<canigo::limiter> limiter_;
+};
+
+class world {
+ public:
+  explicit world(const plan& p)
+      : plan_{p}, context_{std::in_place, p.seed}, model_{p.rules}, engine_{std::in_place, *context_, p} {}
+  ~world() {
+    is_over_ = true;
+    engine_.reset();
+    context_.reset();
+  }
+
+  verdict play() {
+    for (const step& s : plan_.steps) {
+      verdict_.step = static_cast<std::size_t>(s.id);
+      pass(s);
+      act(s);
+      compare();
+      if (!verdict_.is_good) return verdict_;
+    }
+    finish();
+    verdict_.simulated = elapsed_;
+    return verdict_;
+  }
+
+ private:
+  struct caller {
+    net::cancellation_signal signal;
+    request wanted;
+    deed then = deed::acquire;
+    int target = 0;
+    bool has_begun = false;
+    bool has_ended = false;
+    permit held;
+    std::uint64_t used = 0;  // tokens of a limiter that it has settled for
+  };
+
+  void fail(const std::string& what) {
+    if (!verdict_.is_good) return;
+    verdict_.is_good = false;
+    verdict_.what = what;
+  }
+
+  void note(std::uint64_t n) {
+    verdict_.hash = (verdict_.hash ^ n) * 0x100000001b3;
+    verdict_.hash ^= verdict_.hash >> 29;
+  }
+
+  void pass(const step& s) {
+    if (s.after < 0) {
+      for (std::uint64_t i = 0; i < s.handlers; ++i) context_->step();
+      return;
+    }
+    // Handlers act at the instant at which they run, so the model is taken from instant to instant with the engine.
+    const time_point until = context_->now() + duration{s.after};
+    pass_until(until);
+  }
+
+  void pass_until(time_point t) {
+    context_->poll();
+    for (time_point next = next_of_model(); next < t && verdict_.is_good; next = next_of_model()) {
+      model_.pass_to(next);
+      context_->run_until(next);
+      compare();
+    }
+    model_.pass_to(t);
+    context_->run_until(t);
+  }
+
+  time_point next_of_model() { return model_.next_event(); }
+
+  request request_of(const step& s) const {
+    return {.priority = s.priority,
+            .tokens = s.tokens,
+            .deadline = s.deadline < 0 ? time_point::max() : context_->now() + duration{s.deadline}};
+  }
+
+  void act(const step& s) {
+    switch (s.what) {
+      case deed::acquire:
+      case deed::acquire_own:
+      case deed::await:
+        if (engine_) ask(s);
+        break;
+      case deed::try_acquire:
+        if (engine_) try_at_once(s);
+        break;
+      case deed::cancel:
+        cancel(s.target);
+        break;
+      case deed::refund:
+      case deed::charge:
+        if (engine_ && plan_.about == subject::scheduler) settle_all(s);
+        break;
+      case deed::set_rate:
+        if (engine_ && plan_.rules.rate) {
+          const std::int64_t ns = token_times[static_cast<std::size_t>(s.value)];
+          model_.set_token(ns);
+          engine_->set_token(ns);
+        }
+        break;
+      case deed::set_burst:
+        if (engine_ && plan_.rules.rate && !model_.would_strand_by_age(static_cast<std::uint64_t>(s.value + 1))) {
+          model_.set_burst(s.value + 1);
+          engine_->set_burst(static_cast<std::uint64_t>(s.value + 1));
+        }
+        break;
+      case deed::set_places:
+        if (engine_ && plan_.rules.places && !model_.would_strand_by_age(static_cast<std::uint64_t>(s.value + 1))) {
+          model_.set_places(static_cast<std::uint64_t>(s.value + 1));
+          engine_->set_places(static_cast<std::uint64_t>(s.value + 1));
+        }
+        break;
+      case deed::release:
+        release(s.target);
+        break;
+      case deed::settle:
+        if (engine_) settle(s.target, static_cast<std::uint64_t>(s.value));
+        break;
+      case deed::pause: {
+        if (!engine_) break;
+        const time_point t = s.value == 0 ? time_point::max()
+                                          : context_->now() + duration{s.value * plan_.steps.front().value * 1'000'000};
+        model_.pause_until(t);
+        engine_->with_any([&](auto& e) { e.pause_until(t); });
+        break;
+      }
+      case deed::resume:
+        if (!engine_) break;
+        model_.pause_until(time_point::min());
+        engine_->with_any([](auto& e) { e.resume(); });
+        break;
+      case deed::stop:
+        if (!engine_) break;
+        model_.stop();
+        engine_->with_any([](auto& e) { e.stop(); });
+        break;
+      case deed::destroy:
+        model_.stop();
+        engine_.reset();
+        break;
+    }
+  }
+
+  caller& make_caller(const step& s, const request& r) {
+    auto& c = callers_[s.id];
+    c = std::make_unique<caller>();
+    c->wanted = r;
+    c->then = s.then;
+    c->target = s.target;
+    c->used = r.tokens;
+    ++verdict_.acquires;
+    return *c;
+  }
+
+  auto handler(int id) {
+    return [this, id](std::error_code ec, permit p = {}) { ended(id, ec, std::move(p)); };
+  }
+
+  void ask(const step& s) {
+    caller& c = make_caller(s, request_of(s));
+    if (s.what == deed::await) {
+      net::co_spawn(context_->get_executor(), awaiting(*this, s.id, c.wanted),
+                    net::bind_cancellation_slot(c.signal.slot(), net::detached));
+      return;
+    }
+    c.has_begun = true;
+    model_.acquire(s.id, c.wanted);
+    if (s.what == deed::acquire) {
+      engine_->acquire(c.wanted, net::bind_cancellation_slot(c.signal.slot(), handler(s.id)));
+    } else {
+      const auto own = net::make_strand(context_->get_executor());
+      engine_->acquire(c.wanted, net::bind_cancellation_slot(c.signal.slot(), net::bind_executor(own, handler(s.id))));
+    }
+  }
+
+  static net::awaitable<void> awaiting(world& w, int id, request r) {
+    co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+    if (!w.engine_) {
+      w.callers_.at(id)->has_ended = true;
+      co_return;
+    }
+    // From here to the engine nothing else runs.
+    w.callers_.at(id)->has_begun = true;
+    w.model_.acquire(id, r);
+    std::error_code ec;
+    permit p;
+    try {
+      p = co_await w.engine_->acquire(r);
+    } catch (const std::system_error& e) {
+      ec = e.code();
+    }
+    w.ended(id, ec, std::move(p));
+  }
+
+  void try_at_once(const step& s) {
+    caller& c = make_caller(s, request_of(s));
+    c.has_begun = c.has_ended = true;
+    const bool expected = model_.try_acquire(c.wanted);
+    auto [granted, p] = engine_->try_acquire(c.wanted);
+    if (granted != expected) fail("try_acquire says " + std::to_string(granted));
+    c.held = std::move(p);
+    note(granted ? 1 : 2);
+  }
+
+  void cancel(int id) {
+    const auto found = callers_.find(id);
+    if (found == callers_.end() || !found->second->has_begun || found->second->has_ended) return;
+    model_.cancel(id);
+    found->second->signal.emit(net::cancellation_type::total);
+  }
+
+  void settle_all(const step& s) {
+    const auto n = static_cast<std::uint64_t>(s.value);
+    if (s.what == deed::refund) {
+      model_.refund(n);
+      engine_->refund(n);
+    } else {
+      model_.charge(n);
+      engine_->charge(n);
+    }
+  }
+
+  void settle(int id, std::uint64_t used) {
+    const auto found = callers_.find(id);
+    if (found == callers_.end() || !found->second->held || plan_.about != subject::limiter) return;
+    caller& c = *found->second;
+    if (used > c.used) model_.charge(used - c.used);
+    if (used < c.used) model_.refund(c.used - used);
+    c.used = used;
+    c.held.settle(used);
+  }
+
+  void release(int id) {
+    const auto found = callers_.find(id);
+    if (found == callers_.end() || !found->second->held) return;
+    permit p = std::move(found->second->held);
+    model_.release(p.held());
+    p.release();
+  }
+
+  void ended(int id, std::error_code ec, permit p) {
+    if (is_over_) return;
+    caller& c = *callers_.at(id);
+    const end how = end_of(ec);
+    const auto& expected = model_.fates().at(id);
+    note(static_cast<std::uint64_t>(id) << 8 | static_cast<std::uint64_t>(how));
+    note(static_cast<std::uint64_t>(context_->elapsed().count()));
+    const std::string who = "#" + std::to_string(id) + " ";
+    if (c.has_ended) fail(who + "ends twice");
+    if (how != expected.how) {
+      fail(who + "ends as " + name_of(how) + " at " + canigo::to_string(context_->elapsed()) + ", not as " +
+           name_of(expected.how));
+    } else if (context_->now() != expected.when) {
+      fail(who + name_of(how) + " at " + canigo::to_string(context_->elapsed()) + ", not at " +
+           canigo::to_string(expected.when.time_since_epoch()));
+    }
+    c.has_ended = true;
+    c.held = std::move(p);
+    if (how == end::granted) grants_.emplace_back(context_->now(), c.wanted.tokens);
+    if (c.then == deed::refund && how == end::granted && engine_ && plan_.about == subject::scheduler) {
+      model_.refund(1);
+      engine_->refund(1);
+    } else if (c.then == deed::cancel) {
+      cancel(c.target);
+    } else if (c.then == deed::release) {
+      release(id);
+    }
+  }
+
+  void compare() {
+    if (!verdict_.is_good) return;
+    const auto is = [this](std::uint64_t here, std::uint64_t expected, const char* what) {
+      if (here != expected) {
+        fail(std::string{what} + ": " + std::to_string(here) + ", not " + std::to_string(expected) + ", at " +
+             canigo::to_string(context_->elapsed()));
+      }
+    };
+    if (!engine_) return;
+    std::int64_t tokens = model_.tokens();
+    std::uint64_t held = model_.held();
+    const auto s = engine_->stats(tokens, held);
+    is(s.waiting, model_.waiting(), "waiting");
+    is(s.granted, model_.count(end::granted), "granted");
+    is(s.cancelled, model_.count(end::cancelled), "cancelled");
+    is(s.timed_out, model_.count(end::timed_out), "timed out");
+    is(s.evicted, model_.count(end::evicted), "evicted");
+    is(s.stopped, model_.count(end::stopped), "stopped");
+    is(held, model_.held(), "held");
+    is(static_cast<std::uint64_t>(tokens), static_cast<std::uint64_t>(model_.tokens()), "tokens");
+    is(s.requested, s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped,
+       "requested");
+  }
+
+  void finish() {
+    pass_until(context_->now() + duration{plan_.rules.rate ? plan_.rules.rate->token * 20 : 1'000'000});
+    compare();
+    check_windows();
+    if (plan_.is_abandoned) {
+      elapsed_ = context_->elapsed();
+      return;
+    }
+    model_.stop();
+    if (engine_) engine_->with_any([](auto& e) { e.stop(); });
+    context_->run();
+    compare();
+    for (auto& [id, c] : callers_) {
+      if (c->has_begun && !c->has_ended) fail("#" + std::to_string(id) + " never ends");
+      release(id);
+    }
+    compare();
+    if (model_.held() != 0) fail("the model still holds permits");
+    if (!canigo::time_source::of(context_->get_executor()).idle()) fail("something is left armed");
+    elapsed_ = context_->elapsed();
+  }
+
+  /// R1, without the model: where nothing but acquires happened, no window holds more than the burst and its tokens.
+  void check_windows() {
+    for (const step& s : plan_.steps) {
+      if (s.what > deed::cancel || s.what == deed::try_acquire || s.then == deed::refund) return;
+    }
+    if (!plan_.rules.rate) return;
+    for (std::size_t from = 0; from < grants_.size(); ++from) {
+      std::uint64_t sum = 0;
+      for (std::size_t to = from; to < grants_.size(); ++to) {
+        sum += grants_[to].second;
+        const std::int64_t came = (grants_[to].first - grants_[from].first).count() / plan_.rules.rate->token;
+        if (sum > static_cast<std::uint64_t>(plan_.rules.rate->burst + came)) fail("a window holds too much");
+      }
+    }
+  }
+
+  const plan& plan_;
+  verdict verdict_;
+  duration elapsed_{};
+  bool is_over_ = false;
+  std::map<int, std::unique_ptr<caller>> callers_;
+  std::vector<std::pair<time_point, std::uint64_t>> grants_;
+  std::optional<canigo::testing::simulation> context_;
+  model model_;
+  std::optional<engine> engine_;
+};
+
+}  // namespace
+
+verdict play(const plan& p) { return world{p}.play(); }
+
+}  // namespace simulated

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace simulated {
+
+struct verdict {
+  bool is_good = true;
+  std::size_t step = 0;  // where it went wrong
+  std::string what = {};
+  std::uint64_t hash = 0;  // of all events
+  std::uint64_t acquires = 0;
+  duration simulated{};
+};
+
+/// Plays a plan with the engine and with the model, and compares what they say after every step.
+verdict play(const plan& p);
+
+}  // namespace simulated
