@@ -100,7 +100,7 @@ class redis_server {
     path().copy(address.sun_path, sizeof address.sun_path - 1);
     char answer[16] = {};
     const bool ok = ::connect(s, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-                    ::send(s, "PING\r\n", 6, MSG_NOSIGNAL) == 6 && ::recv(s, answer, sizeof answer, 0) > 0 &&
+                    ::send(s, "PING\r\n", 6, MSG_NOSIGNAL) == 6 && ::recv(s, answer, sizeof answer - 1, 0) > 0 &&
                     (answer[0] == '+' || std::string_view{answer}.starts_with("-NOAUTH"));
     ::close(s);
     return ok;
