@@ -22,6 +22,8 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -252,6 +254,14 @@ TEST_CASE("what throws in a callable, its copy or its result leaves the pool as 
   CHECK_THROWS_AS(pool.try_post(copied), std::runtime_error);
   CHECK_THROWS_AS(pool.submit(copied), std::runtime_error);
   CHECK(pool.stats().submitted == 1);
+
+  struct keeper {
+    void operator()() const {}
+    std::unique_ptr<int> kept = std::make_unique<int>(1);
+  } kept;
+  CHECK_THROWS_AS(pool.try_post(std::move(kept), {.priority = 1}), std::system_error);
+  CHECK_THROWS_AS(pool.submit(std::move(kept), {.delay = -1s}), std::system_error);
+  CHECK(kept.kept != nullptr);
 
   bool told = false;
   b.spawn([&]() -> net::awaitable<void> {

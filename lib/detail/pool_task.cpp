@@ -56,7 +56,7 @@ std::exception_ptr pool_task::failure() const noexcept {
 
 // ---- options --------------------------------------------------------------------------------------------------------
 
-void pool_core::check(const task_options& o) const {
+void pool_core::check_with(const task_options& o) const {
   if (o.priority < 0 || o.priority >= options_.priorities) {
     throw_invalid("task_options.priority", o.priority, "0 to " + std::to_string(options_.priorities - 1),
                   errc::invalid_priority);
@@ -66,10 +66,8 @@ void pool_core::check(const task_options& o) const {
 }
 
 void pool_core::prepare_with(pool_task& t, const task_options& o) {
-  const bool needs_nothing_else = is_plain_ && is_plain(o);
-  if (!needs_nothing_else || o.priority < 0 || o.priority >= options_.priorities) check(o);
   t.priority = static_cast<std::uint16_t>(o.priority);
-  if (needs_nothing_else) return;
+  if (is_plain_ && is_plain(o)) return;
   t.extras_ = new task_extras{*this, t};
   task_extras& x = *t.extras_;
   x.timeout = o.timeout == duration::zero() ? options_.timeout : o.timeout;

@@ -77,7 +77,11 @@ class pool_core final : private context_member {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
   }
 
-  /// Notes what is asked for. Throws for what can't be, and for want of memory.
+  /// Throws for what can't be.
+  void check(const task_options& o) const {
+    if (o.priority != 0 || !is_plain(o)) check_with(o);
+  }
+  /// Notes what is asked for, once it is checked. Throws for want of memory.
   void prepare(pool_task& t, const task_options& o) {
     if (!is_plain_ || o.priority != 0 || !is_plain(o)) prepare_with(t, o);
   }
@@ -180,7 +184,7 @@ class pool_core final : private context_member {
 
   // Tasks.
   void prepare_with(pool_task& t, const task_options& o);
-  void check(const task_options& o) const;
+  void check_with(const task_options& o) const;
   bool has_room() const noexcept;
   bool make_room(int priority) noexcept;
   int refusal(const pool_task& t) noexcept;

@@ -29,8 +29,8 @@ namespace canigo::detail {
 ///
 /// Errors, of run, async_run and tasks: what the operation threw, after its last attempt; errc::timed_out;
 /// errc::stopped; errc::queue_full and errc::evicted by the overflow policy; operation_aborted if it was cancelled;
-/// std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself. All but try_post throw
-/// errc::invalid_priority and errc::invalid_argument at once, and std::bad_alloc.
+/// std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself. What takes an operation
+/// throws errc::invalid_priority and errc::invalid_argument at once, with the operation left alone, and std::bad_alloc.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it cancels all that runs, without waiting; everything that waits ends with errc::stopped. The
 /// execution context may be destroyed first. An operation that is told to have timed out and goes on regardless
@@ -80,6 +80,7 @@ class pool_handle {
   template <class F>
     requires operation<std::decay_t<F>, R>
   bool try_post(F&& f, const task_options& o = {}) {
+    core_->check(o);
     task_ref<> t{new task_of<std::decay_t<F>, R>(std::forward<F>(f))};
     core_->prepare(*t, o);
     if (!core_->post(*t)) return false;
@@ -125,6 +126,7 @@ class pool_handle {
  private:
   template <class F>
   auto make_task(F&& f, const task_options& o) -> task_ref<result_task<operation_result<R, F>>> {
+    core_->check(o);
     task_ref<result_task<operation_result<R, F>>> t{new task_of<std::decay_t<F>, R>(std::forward<F>(f))};
     core_->prepare_for_handle(*t, o);
     return t;
