@@ -1,10 +1,12 @@
-// Schedulers, semaphores and limiters under random deeds and faults, in any order of what is ready, against a model.
+// Schedulers, semaphores and limiters under random deeds and faults, in any order of what is ready, against a model;
+// and strand_pools against what they promise.
 //
 //   simulation_test [--seeds N] [--from SEED]   plays N seeds; a violation is printed, shrunk, and ends the program
 //   simulation_test --seed SEED                 plays one seed, step by step
 //   simulation_test --hash SEED                 prints the hash of its events
 
 #include "plan.hpp"
+#include "pool_world.hpp"
 #include "world.hpp"
 
 #include <asio/version.hpp>
@@ -90,9 +92,12 @@ int main(int argc, char** argv) {
     if (name == "--seed") {
       const plan p = make_plan(value);
       const verdict v = play(p);
+      const verdict of_pool = play_pool(value);
       print(p, v);
-      std::printf("%s\n", v.is_good ? "as the model says" : v.what.c_str());
-      return v.is_good ? 0 : found(p, v);
+      std::printf("%s\n%s\n", v.is_good ? "as the model says" : v.what.c_str(),
+                  of_pool.is_good ? "the pool is as promised" : of_pool.what.c_str());
+      if (!v.is_good) return found(p, v);
+      return of_pool.is_good ? 0 : 1;
     }
     if (name == "--hash") {
       std::printf("0x%016llx\n", static_cast<unsigned long long>(play(make_plan(value)).hash));
@@ -106,11 +111,16 @@ int main(int argc, char** argv) {
     const plan p = make_plan(seed);
     const verdict v = play(p);
     if (!v.is_good) return found(p, v);
-    acquires += v.acquires;
-    simulated += v.simulated;
+    const verdict of_pool = play_pool(seed);
+    if (!of_pool.is_good) {
+      std::printf("seed=%llu step=%zu %s\n", static_cast<unsigned long long>(seed), of_pool.step, of_pool.what.c_str());
+      return 1;
+    }
+    acquires += v.acquires + of_pool.acquires;
+    simulated += v.simulated + of_pool.simulated;
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  std::printf("%llu seeds, %llu acquires, %.0f s simulated in %.2f s: no violation\n",
+  std::printf("%llu seeds, %llu acquires and tasks, %.0f s simulated in %.2f s: no violation\n",
               static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(acquires),
               static_cast<double>(simulated.count()) / 1e9, took.count());
   return check_known() == 0 ? 0 : 1;
