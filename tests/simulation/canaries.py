@@ -15,6 +15,8 @@ ENGINE = "detail/admission.cpp"
 QUEUE = "detail/wait_queue.cpp"
 SUPPLIES = "detail/supplies.cpp"
 BUCKET = "token_bucket.cpp"
+POOL = "detail/pool_core.cpp"
+TASK = "detail/pool_task.cpp"
 
 # name: the source, what stands in it exactly once, and what stands there instead.
 CANARIES = {
@@ -44,6 +46,12 @@ CANARIES = {
     "burst_grows_backwards": (BUCKET, "taken_ = std::min(taken_ + (burst - burst_), most_taken);", ""),
     "new_rate_a_nanosecond_early": (BUCKET, "fraction * period / (uint128{period_} * tokens))",
                                     "fraction * period / (uint128{period_} * tokens) + 1)"),
+    "pool_wakes_nobody": (TASK, "queue_.push(t, now);\n  wake_one();", "queue_.push(t, now);"),
+    "pool_keeps_its_workers_busy": (TASK, "--running_;\n  if (t.is_long())", "if (t.is_long())"),
+    "pool_admits_nobody_held_back": (TASK, "!held_.empty() && mode_ == stop_mode{}", "false"),
+    "pool_stops_without_the_delayed": (POOL, "} else {\n    for (wait_queue* q : {&queue_, &delayed_, &held_})",
+                                       "} else {\n    for (wait_queue* q : {&queue_, &held_})"),
+    "pool_stops_without_those_held_back": (POOL, "end_all(held_);", ""),
 }
 
 

@@ -171,9 +171,10 @@ class pool_world {
     // At rest no worker is free beside work that it could do.
     context_->poll();
     s = pool_->stats();
-    if (!is_stopping_ && s.queued > 0 && s.working < capacity_) {
-      fail(std::to_string(s.queued) + " wait beside " + std::to_string(capacity_ - s.working) + " free workers");
-    }
+    if (is_stopping_ || s.working >= capacity_) return;
+    const std::string free = std::to_string(capacity_ - s.working) + " free workers";
+    if (s.queued > 0) fail(std::to_string(s.queued) + " wait beside " + free);
+    if (s.held_back > 0 && s.delayed == 0) fail(std::to_string(s.held_back) + " are held back beside " + free);
   }
 
   void finish() {
