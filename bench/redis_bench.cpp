@@ -1,4 +1,4 @@
-// redis::semaphore beside a bare script on the same kind of connection: what the queue, the leases and the waiters cost.
+// redis::semaphore beside a bare script on the same connection: what the queue, the leases and the waiters cost.
 #include <canigo/redis/semaphore.hpp>
 
 #include "harness.hpp"

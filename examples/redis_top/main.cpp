@@ -1,0 +1,92 @@
+// canigo-redis-top URL [SPACE]: the limits in a Redis, their sessions, who holds what, and the queues.
+#include <canigo/redis/client.hpp>
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <set>
+#include <string>
+
+namespace redis = canigo::redis;
+
+namespace {
+
+double number(const std::string& text) { return text.empty() ? 0 : std::strtod(text.c_str(), nullptr); }
+
+/// The value of a hash as HGETALL tells it.
+std::string field(const redis::reply& hash, const std::string& name) {
+  const auto& all = hash.elements();
+  for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
+    if (all[i].text() == name) return all[i + 1].text();
+  }
+  return {};
+}
+
+asio::awaitable<void> show(redis::client& client, std::string prefix) {
+  const redis::reply cfg = co_await client.run("HGETALL", prefix + "cfg");
+  const redis::reply used = co_await client.run("HGETALL", prefix + "used");
+  const redis::reply sessions = co_await client.run("ZRANGE", prefix + "sess", 0, -1, "WITHSCORES");
+  const redis::reply queue = co_await client.run("ZCARD", prefix + "q");
+  const redis::reply time = co_await client.run("TIME");
+  const double now =
+      number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + number(field(cfg, "off"));
+  const double quarantine = number(field(cfg, "hold")) - now;
+
+  fmt::print("{}\n", prefix.substr(0, prefix.size() - 1));
+  const std::string cap = field(cfg, "cap");
+  if (cap != "0") fmt::print("  held {} of {}", field(cfg, "total"), cap);
+  if (cap == "0") fmt::print("  rate {} (tokens/us/burst)", field(cfg, "rate"));
+  fmt::print(", {} waiting, last token {}", queue.integer(), field(cfg, "fence"));
+  fmt::print(", last call {:.1f} s ago\n", (now - number(field(cfg, "last"))) / 1e6);
+  if (quarantine > 0) fmt::print("  quarantine for {:.1f} s more\n", quarantine / 1e6);
+  const auto& list = sessions.elements();
+  for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
+    const std::string& session = list[i].text();
+    fmt::print("  {:48} holds {:6}  lease {:7.1f} s\n", session, field(used, session),
+               (number(list[i + 1].text()) - now) / 1e6);
+  }
+}
+
+asio::awaitable<void> show_all(redis::client& client, std::string space) {
+  std::set<std::string> prefixes;
+  std::string cursor = "0";
+  do {
+    const redis::reply page =
+        co_await client.run("SCAN", cursor, "MATCH", "{canigo:" + space + ":*}:?:cfg", "COUNT", 1000);
+    cursor = page.elements().at(0).text();
+    for (const auto& key : page.elements().at(1).elements()) {
+      prefixes.insert(key.text().substr(0, key.text().size() - 3));
+    }
+  } while (cursor != "0");
+  for (const auto& prefix : prefixes) co_await show(client, prefix);
+  if (prefixes.empty()) fmt::print("no limits\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 3 || argv[1][0] == '-') {
+    std::puts(
+        "Usage: canigo-redis-top URL [SPACE]\n\nShows the limits of canigo in a Redis: what is held, by which "
+        "session (host:pid:…), and who waits.\nURL: redis://host, rediss://host, unix:/path. SPACE: that of the "
+        "options; all, if there is none.");
+    return argc > 1 && std::string{argv[1]} == "--help" ? 0 : 2;
+  }
+  try {
+    asio::io_context io;
+    redis::client client{io, argv[1]};
+    std::exception_ptr failure;
+    const std::string space = argc == 3 ? argv[2] : "*";
+    asio::co_spawn(io, show_all(client, space), [&](std::exception_ptr e) { failure = e; });
+    io.run();
+    if (failure) std::rethrow_exception(failure);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "canigo-redis-top: {}\n", e.what());
+    return 1;
+  }
+}
