@@ -560,6 +560,7 @@ void ledger::answered(std::error_code ec, const reply& r) noexcept {
   if (ec == errc::stopped) {  // the client has gone
     closing_ = true;
     is_failing_ = true;
+    retry_at_ = time_point::max();
     return finish_all(errc::stopped);
   }
   if (ec || r.elements().size() < 5) {
