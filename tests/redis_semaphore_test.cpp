@@ -12,6 +12,7 @@
 #include <asio/io_context.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -406,4 +407,35 @@ TEST_CASE("a semaphore may be destroyed with waiters and with permits out, and t
     a.reset();
   }
   p.release();
+}
+
+TEST_CASE("several threads share a semaphore, and each acquire ends once [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  redis::client client{io, server.url()};
+  redis::semaphore slots{client, "crm", {.permits = 4, .lease = 20s, .quarantine = false}};
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  std::atomic<int> ended{0};
+  const auto work = [&](int i) -> net::awaitable<void> {
+    try {
+      auto p = co_await canigo::with_timeout(slots.acquire(0), i % 3 == 0 ? 5ms : 20s);
+      const int now = ++inside;
+      for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+      }
+      co_await canigo::sleep_for(100us);
+      --inside;
+    } catch (const std::system_error&) {
+      // Its time was up.
+    }
+    ++ended;
+  };
+  for (int i = 0; i < 300; ++i) net::co_spawn(io, work(i), net::detached);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back([&] { io.run(); });
+  for (auto& t : threads) t.join();
+  CHECK(ended == 300);
+  CHECK(most <= 4);
+  CHECK(slots.stats().held == 0);
+  CHECK(slots.stats().waiting == 0);
 }
