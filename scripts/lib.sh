@@ -67,12 +67,12 @@ variant_compiler() {
 variant_args() {
   # clang writes a precompiled header's time into it, and what uses it would never be in the cache.
   local clang_pch="'-Xclang','-fno-pch-timestamp'"
-  local frames="'-fno-omit-frame-pointer','-D_GLIBCXX_ASSERTIONS'"
+  local frames="'-fno-omit-frame-pointer','-D_GLIBCXX_ASSERTIONS','-g1'"
   case $1 in
     release*)
       printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false ;;
     gxx*)
-      printf '%s\n' -Dwerror=true "--prefix=$root/build/${1}-prefix" ;;
+      printf '%s\n' -Dwerror=true -Dcpp_args=-g1 "--prefix=$root/build/${1}-prefix" ;;
     clang*)
       printf '%s\n' -Dwerror=true "-Dcpp_args=[$clang_pch]" ;;
     asan*)
