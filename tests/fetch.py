@@ -433,7 +433,7 @@ class DemoServerTest(unittest.TestCase):
 if __name__ == "__main__":
     unittest.TestLoader.sortTestMethodsUsing = None
     result = unittest.main(argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2).result
-    bad = len({test.id().split(" (")[0] for test, _ in result.failures + result.errors})
+    bad = len({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
     ran = result.testsRun - len(result.skipped)
     if bad == 0:
         print(f"All tests passed ({ran} in {ran} test cases)")
