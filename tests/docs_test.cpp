@@ -11,6 +11,7 @@
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
 #include <canigo/wait_group.hpp>
+#include <canigo/with_limit.hpp>
 
 #include "catch.hpp"
 
@@ -115,6 +116,12 @@ net::awaitable<reply> get_limited(canigo::limiter& api, std::string url, int pri
   reply r = co_await send(url);
   p.settle(r.used);  // of 500 tokens; charged or given back
   co_return r;       // and the permit lets the next one in
+}
+
+canigo::time_point soon() { return canigo::time_point::max(); }
+
+net::awaitable<reply> get_when_free(auto& slots, auto& quota, std::string url) {
+  co_return co_await canigo::with_limits(send(url), {.priority = 1, .deadline = soon()}, slots, quota);
 }
 
 // ---- contract.md --------------------------------------------------------------------------------
@@ -270,6 +277,18 @@ TEST_CASE("docs: several limits are one") {
   time.run();
   // 500 at 0 ms; 700 settled at 10 ms, which leaves 310; the second has its 500 at 200 ms, and ends at 210.
   CHECK(time.elapsed() == 210ms);
+}
+
+TEST_CASE("docs: an operation and its limits") {
+  start_over();
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::semaphore slots{io, {.permits = 2, .priorities = 2}};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(10), .priorities = 2}};
+  for (const char* url : {"/a", "/b", "/c"}) net::co_spawn(io, get_when_free(slots, quota, url), net::detached);
+  time.run();
+  CHECK(sent == std::vector<std::string>{"/a", "/b", "/c"});
+  CHECK(time.elapsed() == 310ms);
 }
 
 TEST_CASE("docs: workers end when the scheduler stops") {

@@ -4,6 +4,7 @@
 #include "canigo/backoff.hpp"
 #include "canigo/cancel.hpp"
 #include "canigo/cancel_after.hpp"
+#include "canigo/concepts.hpp"
 #include "canigo/error.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/histogram.hpp"
@@ -35,3 +36,4 @@
 #include "canigo/token_bucket.hpp"
 #include "canigo/version.hpp"
 #include "canigo/wait_group.hpp"
+#include "canigo/with_limit.hpp"

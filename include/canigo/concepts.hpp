@@ -1,0 +1,86 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/queue_stats.hpp"
+#include "canigo/rate.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/detached.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace canigo {
+
+/// Leave to go on, for as long as it is held; dropping it gives it back.
+template <class P>
+concept permit_like =
+    std::default_initializable<P> && std::movable<P> && !std::copyable<P> && requires(P& p, const P& c) {
+      p.release();
+      { c.held() } noexcept -> std::same_as<std::uint64_t>;
+      static_cast<bool>(c);
+    };
+
+/// One that can be lost while it is held, like a lease: what runs in wrap() is cancelled then.
+template <class P>
+concept revocable_permit = permit_like<P> && requires(const P& c, net::awaitable<int> op) {
+  { c.wrap(std::move(op)) } -> std::same_as<net::awaitable<int>>;
+};
+
+namespace detail {
+
+template <class Awaitable>
+struct grant;
+template <class T>
+struct grant<net::awaitable<T>> {
+  using type = T;
+};
+
+}  // namespace detail
+
+/// What a limit hands out: a permit, or void where there is nothing to give back.
+template <class L>
+using grant_of = typename detail::grant<decltype(std::declval<L&>().acquire(std::declval<const request&>()))>::type;
+
+/// What one asks for leave: `co_await limit.acquire(request)`, by priority and in order of arrival.
+///
+/// Code that takes `limit auto&` works with the limit of one process and with one that all processes share: scheduler,
+/// semaphore, limiter, redis::scheduler and redis::semaphore all keep the promises of request, end every acquire
+/// exactly once, consume nothing where it fails, and may be used from any thread.
+template <class L>
+concept limit = requires(L& l, const L& c, const request& r, time_point t) {
+  typename grant_of<L>;
+  requires std::is_void_v<grant_of<L>> || permit_like<grant_of<L>>;
+  l.async_acquire(r, net::detached);
+  static_cast<bool>(l.try_acquire(r));
+  l.pause_until(t);
+  l.pause();
+  l.resume();
+  { c.stats() } -> std::derived_from<queue_stats>;
+  { l.stop() } noexcept;
+  { c.get_executor() } -> std::same_as<net::any_io_executor>;
+};
+
+/// A limit on how many there are at once: semaphore, redis::semaphore.
+template <class L>
+concept concurrency_limit =
+    limit<L> && permit_like<grant_of<L>> && requires(L& l, std::uint64_t permits) { l.resize(permits); };
+
+/// A limit on how many there are in time: scheduler, redis::scheduler.
+template <class L>
+concept throughput_limit =
+    limit<L> && std::is_void_v<grant_of<L>> &&
+    requires(L& l, const L& c, const request& r, const canigo::rate& speed, std::uint64_t tokens) {
+      l.refund(tokens);
+      l.charge(tokens);
+      l.set_rate(speed);
+      l.set_burst(tokens);
+      { c.estimate(r) } -> std::same_as<duration>;
+    };
+
+}  // namespace canigo
