@@ -68,6 +68,12 @@ void take_credentials(std::string_view& rest, endpoint& e) {
   e.password = decoded(colon != std::string_view::npos ? both.substr(colon + 1) : both, "password");
 }
 
+/// Where a password holds a plain / it seems to end there, and messages about what comes next would show its parts.
+void refuse_stray_at(std::string_view rest) {
+  if (rest.find('@') == std::string_view::npos) return;
+  refuse("password", "(not shown)", "/, ? and # in a user or password as %2F, %3F and %23");
+}
+
 endpoint::address parse_address(std::string_view text, std::string_view port) {
   std::string_view host;
   if (text.starts_with('[')) {
@@ -101,7 +107,11 @@ endpoint endpoint::parse(std::string_view url) {
     if (take_prefix(rest, "//")) take_credentials(rest, e);
     const auto query = rest.find('?');
     e.path = rest.substr(0, query);
-    if (e.path.empty() || e.path.front() != '/') refuse("path", e.path, "an absolute path");
+    if (e.path.empty() || e.path.front() != '/') {
+      refuse_stray_at(rest);
+      refuse("path", e.path, "an absolute path");
+    }
+    if (e.path.find('\0') != std::string::npos) refuse("path", "(not shown)", "no character of value 0");
     if (e.path.size() > 107) refuse("path", e.path, "at most 107 bytes");
     if (query != std::string_view::npos) {
       rest.remove_prefix(query + 1);
@@ -117,6 +127,7 @@ endpoint endpoint::parse(std::string_view url) {
     refuse("scheme", url.substr(0, std::min<std::size_t>(url.find(':'), 32)), schemes);
   }
   take_credentials(rest, e);
+  refuse_stray_at(rest);
   if (const auto query = rest.find_first_of("?#"); query != std::string_view::npos) {
     refuse("query", rest.substr(query), "nothing after the database");
   }

@@ -15,14 +15,25 @@ constexpr const char* names[] = {"acquire", "acquire_own", "await",     "try_acq
 }  // namespace
 
 std::uint64_t dice::roll(std::uint64_t bound) noexcept {
+  if (is_from_bytes_) {
+    std::uint64_t n = 0;
+    for (std::uint64_t left = bound - 1; left > 0; left >>= 8) {
+      n <<= 8;
+      if (bytes_.empty()) continue;
+      n |= bytes_.front();
+      bytes_ = bytes_.subspan(1);
+    }
+    return n % bound;
+  }
   std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return (z ^ (z >> 31)) % bound;
 }
 
-plan make_plan(std::uint64_t seed) {
-  dice d{seed};
+plan make_plan(std::uint64_t seed) { return make_plan(seed, dice{seed}); }
+
+plan make_plan(std::uint64_t seed, dice d) {
   plan p;
   p.seed = seed;
   p.about = static_cast<subject>(d.roll(3));

@@ -3,20 +3,25 @@
 #include "model.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace simulated {
 
-/// A sequence of numbers from a seed, the same with every compiler and standard library.
+/// A sequence of numbers from a seed, the same with every compiler and standard library; or from bytes, which a fuzzer
+/// chooses, and zeros when they end.
 class dice {
  public:
   explicit dice(std::uint64_t seed) noexcept : state_{seed} {}
+  explicit dice(std::span<const std::uint8_t> bytes) noexcept : bytes_{bytes}, is_from_bytes_{true} {}
   std::uint64_t roll(std::uint64_t bound) noexcept;
   bool one_in(std::uint64_t n) noexcept { return roll(n) == 0; }
 
  private:
-  std::uint64_t state_;
+  std::uint64_t state_ = 0;
+  std::span<const std::uint8_t> bytes_;
+  bool is_from_bytes_ = false;
 };
 
 enum class subject { scheduler, semaphore, limiter };
@@ -63,6 +68,8 @@ struct plan {
 };
 
 plan make_plan(std::uint64_t seed);
+/// The same out of given dice; the seed is for the order of what is ready.
+plan make_plan(std::uint64_t seed, dice d);
 std::string describe(const plan& p);
 std::string describe(const step& s);
 

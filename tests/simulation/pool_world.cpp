@@ -38,7 +38,7 @@ std::string figures(const canigo::pool_stats& s) {
 /// Tasks of every kind in a pool that is cancelled, resized and stopped, in any order of what is ready.
 class pool_world {
  public:
-  explicit pool_world(std::uint64_t seed) : dice_{seed ^ 0x706f6f6c}, context_{std::in_place, seed} {
+  pool_world(std::uint64_t seed, dice d) : dice_{d}, context_{std::in_place, seed} {
     capacity_ = most_ = 1 + dice_.roll(4);
     is_resized_ = dice_.one_in(3);
     canigo::strand_pool_options o{.concurrency = capacity_, .priorities = 2};
@@ -208,6 +208,8 @@ class pool_world {
 
 }  // namespace
 
-verdict play_pool(std::uint64_t seed) { return pool_world{seed}.play(); }
+verdict play_pool(std::uint64_t seed) { return play_pool(seed, dice{seed ^ 0x706f6f6c}); }
+
+verdict play_pool(std::uint64_t seed, dice d) { return pool_world{seed, d}.play(); }
 
 }  // namespace simulated

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+namespace fuzz {
+
+/// Aborts when a promise is broken: the fuzzer then keeps the input, and a replay fails.
+inline void require(bool holds, const char* promise) {
+  if (holds) return;
+  std::fprintf(stderr, "broken: %s\n", promise);
+  std::abort();
+}
+
+/// The bytes of an input: a few of them decide how the rest is used.
+class input {
+ public:
+  input(const std::uint8_t* data, std::size_t size) noexcept : bytes_{data, size} {}
+
+  std::uint8_t byte() noexcept {
+    if (bytes_.empty()) return 0;
+    const std::uint8_t first = bytes_.front();
+    bytes_ = bytes_.subspan(1);
+    return first;
+  }
+  std::span<const std::uint8_t> rest() const noexcept { return bytes_; }
+  std::string_view text() const noexcept { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+};
+
+}  // namespace fuzz
+
+/// What each target defines, and libFuzzer or replay.cpp calls: an input that it survives keeps all promises.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
