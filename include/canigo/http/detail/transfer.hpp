@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/initiation.hpp"
 #include "canigo/detail/suspend.hpp"
 #include "canigo/error.hpp"
 #include "canigo/http/detail/linked_list.hpp"
@@ -10,14 +11,10 @@
 #include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
-#include <asio/associated_executor.hpp>
-#include <asio/post.hpp>
 
 #include <memory>
-#include <new>
 #include <system_error>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 namespace canigo::http::detail {
@@ -37,6 +34,7 @@ class transfer : public canigo::detail::suspended,
   transfer(std::shared_ptr<engine> e, request&& r) noexcept;
 
   results take_results() noexcept { return {error_, std::move(response_)}; }
+  static results failed(errc code) noexcept { return {make_error_code(code), response{}}; }
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
@@ -83,29 +81,6 @@ void start(transfer& t) noexcept;
 const net::any_io_executor& executor_of(const engine& e) noexcept;
 
 /// Initiates a transfer for a caller that came with a completion token.
-struct start_transfer {
-  std::shared_ptr<engine> home;
-
-  using executor_type = net::any_io_executor;
-  executor_type get_executor() const noexcept { return executor_of(*home); }
-
-  template <class Handler>
-  void operator()(Handler&& handler, request&& r) const {
-    std::decay_t<Handler> h(std::forward<Handler>(handler));
-    try {
-      auto* op = canigo::detail::make_suspended<transfer>(h, executor_of(*home), home, std::move(r));
-      try {
-        op->allow_cancel();
-      } catch (...) {
-        op->fail(errc::not_enough_memory);
-      }
-      start(*op);
-    } catch (const std::bad_alloc&) {
-      // Under co_await a throw from here would be std::terminate.
-      net::post(net::get_associated_executor(h, executor_of(*home)),
-                [h = std::move(h)]() mutable { std::move(h)(make_error_code(errc::not_enough_memory), response{}); });
-    }
-  }
-};
+using start_transfer = canigo::detail::initiation<transfer, engine>;
 
 }  // namespace canigo::http::detail

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/initiation.hpp"
 #include "canigo/detail/suspend.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
@@ -9,18 +10,14 @@
 #include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
-#include <asio/associated_executor.hpp>
-#include <asio/post.hpp>
 
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 namespace canigo::redis::detail {
@@ -92,29 +89,6 @@ const net::any_io_executor& executor_of(const engine& e) noexcept;
 
 /// Initiates a call for a caller that came with a completion token.
 template <class Call>
-struct start_call {
-  std::shared_ptr<engine> home;
-
-  using executor_type = net::any_io_executor;
-  executor_type get_executor() const noexcept { return executor_of(*home); }
-
-  template <class Handler>
-  void operator()(Handler&& handler, const command& c) const {
-    std::decay_t<Handler> h(std::forward<Handler>(handler));
-    try {
-      auto* op = canigo::detail::make_suspended<Call>(h, executor_of(*home), home, c);
-      try {
-        op->allow_cancel();
-      } catch (...) {
-        op->fail(errc::not_enough_memory);
-      }
-      start(*op);
-    } catch (const std::bad_alloc&) {
-      // Under co_await a throw from here would be std::terminate.
-      net::post(net::get_associated_executor(h, executor_of(*home)),
-                [h = std::move(h)]() mutable { std::apply(std::move(h), Call::failed(errc::not_enough_memory)); });
-    }
-  }
-};
+using start_call = canigo::detail::initiation<Call, engine>;
 
 }  // namespace canigo::redis::detail

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/initiation.hpp"
 #include "canigo/detail/suspend.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
@@ -9,15 +10,11 @@
 #include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
-#include <asio/associated_executor.hpp>
-#include <asio/post.hpp>
 
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <system_error>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 namespace canigo::redis::detail {
@@ -90,29 +87,6 @@ const net::any_io_executor& executor_of(const ledger& l) noexcept;
 
 /// Initiates a wait for a caller that came with a completion token.
 template <class Waiter>
-struct start_limit_wait {
-  std::shared_ptr<ledger> home;
-
-  using executor_type = net::any_io_executor;
-  executor_type get_executor() const noexcept { return executor_of(*home); }
-
-  template <class Handler>
-  void operator()(Handler&& handler, const request& r) const {
-    std::decay_t<Handler> h(std::forward<Handler>(handler));
-    try {
-      auto* op = canigo::detail::make_suspended<Waiter>(h, executor_of(*home), home, r);
-      try {
-        op->allow_cancel();
-      } catch (...) {
-        op->fail(errc::not_enough_memory);
-      }
-      start(*op);
-    } catch (const std::bad_alloc&) {
-      // Under co_await a throw from here would be std::terminate.
-      net::post(net::get_associated_executor(h, executor_of(*home)),
-                [h = std::move(h)]() mutable { std::apply(std::move(h), Waiter::failed(errc::not_enough_memory)); });
-    }
-  }
-};
+using start_limit_wait = canigo::detail::initiation<Waiter, ledger>;
 
 }  // namespace canigo::redis::detail
