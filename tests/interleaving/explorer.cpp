@@ -12,6 +12,7 @@ namespace {
 
 explorer* current = nullptr;
 
+constexpr std::size_t most_threads = 16;
 constexpr std::size_t longest_run = 100'000;  // in steps; beyond it two threads wait for each other awake
 
 }  // namespace
@@ -28,52 +29,40 @@ verdict explorer::explore(const search& how, const model& m) {
       m(w);
     }
     e.running_ = nullptr;
-    if (!e.failure_.empty()) v.schedule = e.schedule();
+    if (!e.failure_.empty()) {
+      v.schedule = e.schedule();
+      v.replay = to_text(e.turns_);
+    }
     e.threads_.clear();
-    if (!v.schedule.empty()) break;
-  } while (e.next_schedule());
+    if (!v.replay.empty()) break;
+  } while (e.strategy_->next_run());
   current = nullptr;
   v.failure = e.failure_;
+  v.is_complete = v.ok() && e.strategy_->is_complete();
   return v;
 }
 
 void explorer::begin_run() {
-  preemptions_left_ = how_.preemptions;
-  depth_ = 0;
+  strategy_->begin_run();
   steps_.clear();
+  turns_.clear();
 }
 
-/// The last decision that has an alternative left takes it; those after it are open again.
-bool explorer::next_schedule() {
-  if (how_.random_runs > 0) return --how_.random_runs > 0;
-  while (!trail_.empty() && trail_.back().taken + 1 == trail_.back().count) trail_.pop_back();
-  if (trail_.empty()) return false;
-  ++trail_.back().taken;
-  return true;
-}
-
-std::size_t explorer::decide(std::size_t count) {
-  if (count == 1) return 0;
-  if (how_.random_runs > 0) return random_() % count;
-  if (depth_ == trail_.size()) trail_.push_back({0, count});
-  return trail_[depth_++].taken;
-}
-
-/// Who goes on: the running thread if it can, or another for the price of a preemption. nullptr if nobody can.
+/// Who goes on. nullptr if nobody can.
 explorer::thread* explorer::choose() {
-  std::array<thread*, 16> candidates;
+  std::array<std::uint8_t, most_threads> candidates;
   std::size_t count = 0;
   const bool can_go_on = running_ != nullptr && running_->can_go_on();
-  if (can_go_on) candidates[count++] = running_;
-  if (!can_go_on || preemptions_left_ > 0 || how_.random_runs > 0) {
-    for (thread& t : threads_) {
-      if (&t != running_ && t.can_go_on()) candidates[count++] = &t;
+  if (can_go_on) candidates[count++] = running_->number;
+  if (!can_go_on || strategy_->may_preempt()) {
+    for (const thread& t : threads_) {
+      if (&t != running_ && t.can_go_on()) candidates[count++] = t.number;
     }
   }
   if (count == 0) return nullptr;
-  thread* chosen = candidates[decide(count)];
-  if (can_go_on && chosen != running_) --preemptions_left_;
-  return chosen;
+  const std::uint8_t chosen = candidates[strategy_->choose({candidates.data(), count}, can_go_on)];
+  turns_.push_back(chosen);
+  return &threads_[chosen];
 }
 
 void explorer::step(const char* what) noexcept {
@@ -102,7 +91,9 @@ void explorer::wait(bool (*ready)(const void*), const void* object) noexcept {
 }
 
 void explorer::add_thread(std::string name, std::function<void()> body, bool may_wait_for_ever) {
+  if (threads_.size() == most_threads) std::abort();
   thread& t = threads_.emplace_back();
+  t.number = static_cast<std::uint8_t>(threads_.size() - 1);
   t.name = std::move(name);
   t.may_wait_for_ever = may_wait_for_ever;
   t.stack = std::make_unique<fiber>(std::move(body), [this, &t]() -> fiber& {

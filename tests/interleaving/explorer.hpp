@@ -1,13 +1,13 @@
 #pragma once
 
 #include "fiber.hpp"
+#include "strategy.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,27 +17,17 @@ namespace interleaving {
 class world;
 using model = std::function<void(world&)>;
 
-/// How schedules are chosen.
-struct search {
-  /// Most times per run that a thread which could go on is made to wait for another.
-  int preemptions = 2;
-  /// 0: every schedule within the bound, depth first. Else so many at random, without a bound.
-  std::uint64_t random_runs = 0;
-  std::uint64_t seed = 1;
-};
-
 struct verdict {
   std::uint64_t runs = 0;
-  std::string failure;   ///< empty: none; else what failed first
-  std::string schedule;  ///< of the run that failed: who did what, a line each
+  std::string failure;       ///< empty: none; else what failed first
+  std::string schedule;      ///< of the run that failed: who did what, a line each
+  std::string replay;        ///< the same, for search::replay
+  bool is_complete = false;  ///< depth first: all schedules within the bound were run
   bool ok() const noexcept { return failure.empty(); }
 };
 
 /// Runs a model under one schedule after the other. Threads of the model are fibers, and change only where the library
 /// would touch what threads share: before it takes its lock and before each atomic step.
-///
-/// Source: M. Musuvathi, S. Qadeer, "Iterative context bounding for systematic testing of multithreaded programs",
-/// PLDI 2007.
 class explorer {
  public:
   static verdict explore(const search& how, const model& m);
@@ -57,6 +47,7 @@ class explorer {
  private:
   struct thread {
     std::string name;
+    std::uint8_t number = 0;
     std::unique_ptr<fiber> stack;
     bool (*ready)(const void*) = nullptr;
     const void* object = nullptr;
@@ -65,27 +56,17 @@ class explorer {
 
     bool can_go_on() const { return !has_ended && (ready == nullptr || ready(object)); }
   };
-  struct choice {
-    std::size_t taken;
-    std::size_t count;
-  };
-
-  explicit explorer(const search& how) : how_{how}, random_{how.seed} {}
+  explicit explorer(const search& how) : strategy_{strategy::make(how)} {}
   void begin_run();
-  bool next_schedule();
   thread* choose();
-  std::size_t decide(std::size_t count);
   void note(const thread& t, const char* what);
   std::string schedule() const;
 
-  search how_;
-  std::mt19937_64 random_;
+  std::unique_ptr<strategy> strategy_;
   fiber main_;
   std::deque<thread> threads_;
   thread* running_ = nullptr;
-  int preemptions_left_ = 0;
-  std::vector<choice> trail_;
-  std::size_t depth_ = 0;
+  std::vector<std::uint8_t> turns_;
   std::vector<std::pair<const thread*, const char*>> steps_;
   std::string failure_;
 };

@@ -6,9 +6,13 @@
 #include "interleaving_test.hpp"
 #include "world.hpp"
 
+#include <cstdint>
 #include <mutex>
+#include <span>
+#include <vector>
 
 using canigo::detail::atomic;
+using interleaving::by;
 using interleaving::explorer;
 using interleaving::verdict;
 using interleaving::world;
@@ -26,7 +30,14 @@ TEST_CASE("two threads that read and then write lose a count", "[interleaving]")
   const verdict v = explorer::explore({.preemptions = 1}, toy);
   CHECK(v.failure == "a count was lost");
   CHECK(v.schedule.find("a: load") != std::string::npos);
-  CHECK_FALSE(explorer::explore({.random_runs = 1000}, toy).ok());
+  for (const by how : {by::random, by::priorities}) {
+    const verdict found = explorer::explore({.how = how, .runs = 1000}, toy);
+    CHECK(found.failure == v.failure);
+    const verdict again = explorer::explore({.replay = found.replay}, toy);
+    CHECK(again.schedule == found.schedule);
+    CHECK(again.runs == 1);
+  }
+  CHECK(explorer::explore({.replay = v.replay}, toy).schedule == v.schedule);
 }
 
 TEST_CASE("two locks taken in different orders wait for ever", "[interleaving]") {
@@ -65,6 +76,34 @@ TEST_CASE("a defect that needs two preemptions is found with two and not with on
   };
   CHECK(explorer::explore({.preemptions = 1}, toy).ok());
   CHECK(explorer::explore({.preemptions = 2}, toy).failure == "met");
+}
+
+TEST_CASE("what needs one change at the right place is found by priorities, and not by chance at each step",
+          "[interleaving]") {
+  const auto toy = [](world& w) {
+    atomic<int> x{0};
+    w.thread("a", [&] { x.store(1); });
+    w.thread("b", [&] {
+      for (int i = 0; i < 40; ++i) {
+        if (x.load() != 0) return;
+      }
+      w.expect(x.load() == 0, "it came between the last two");
+    });
+    w.run();
+  };
+  CHECK(explorer::explore({.how = by::random, .runs = 10'000}, toy).ok());
+  CHECK(explorer::explore({.how = by::priorities, .runs = 2'000, .changes = 0}, toy).ok());
+  CHECK_FALSE(explorer::explore({.how = by::priorities, .runs = 2'000, .changes = 1}, toy).ok());
+}
+
+TEST_CASE("a schedule is written down and read again", "[interleaving]") {
+  const std::vector<std::uint8_t> turns{1, 1, 1, 0, 2, 2};
+  CHECK(interleaving::to_text(turns) == "b3ac2");
+  interleaving::replayed again{"b3ac2"};
+  again.begin_run();
+  const std::uint8_t threads[] = {0, 1, 2};
+  for (const std::uint8_t t : turns) CHECK(again.choose(threads, false) == t);
+  CHECK(again.choose(threads, false) == 0);  // beyond its end, whoever runs goes on
 }
 
 TEST_CASE("every schedule is tried, and none twice", "[interleaving]") {

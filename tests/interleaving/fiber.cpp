@@ -1,6 +1,5 @@
 #include "fiber.hpp"
 
-#include <cstdint>
 #include <cxxabi.h>
 #include <utility>
 #include <vector>
@@ -40,21 +39,15 @@ fiber::fiber(std::function<void()> body, std::function<fiber&()> next)
     stack_ = std::move(unused.back());
     unused.pop_back();
   }
-  getcontext(&context_);
-  context_.uc_stack.ss_sp = stack_->bytes;
-  context_.uc_stack.ss_size = sizeof(stack);
-  context_.uc_link = nullptr;
-  const auto self = reinterpret_cast<std::uintptr_t>(this);
-  makecontext(&context_, reinterpret_cast<void (*)()>(&fiber::run), 2, static_cast<unsigned int>(self >> 32),
-              static_cast<unsigned int>(self));
+  context_.begin(stack_->bytes, sizeof(stack), &fiber::run, this);
 }
 
 fiber::~fiber() {
   if (stack_) unused_stacks().push_back(std::move(stack_));
 }
 
-void fiber::run(unsigned int high, unsigned int low) {
-  auto& self = *reinterpret_cast<fiber*>((std::uintptr_t{high} << 32) | low);
+void fiber::run(void* of) {
+  auto& self = *static_cast<fiber*>(of);
   self.arrive();
   self.body_();
   fiber& next = self.next_();
@@ -63,7 +56,7 @@ void fiber::run(unsigned int high, unsigned int low) {
   __sanitizer_start_switch_fiber(nullptr, next.stack_ ? next.stack_->bytes : next.sanitizer_bottom_,
                                  next.stack_ ? sizeof(stack) : next.sanitizer_size_);
 #endif
-  setcontext(&next.context_);
+  self.context_.switch_to(next.context_);
 }
 
 void fiber::arrive() noexcept {
@@ -86,7 +79,7 @@ void fiber::switch_to(fiber& other) noexcept {
   __sanitizer_start_switch_fiber(&fake_stack_, other.stack_ ? other.stack_->bytes : other.sanitizer_bottom_,
                                  other.stack_ ? sizeof(stack) : other.sanitizer_size_);
 #endif
-  swapcontext(&context_, &other.context_);
+  context_.switch_to(other.context_);
   arrive();
 }
 

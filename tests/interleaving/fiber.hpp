@@ -1,9 +1,10 @@
 #pragma once
 
+#include "machine_context.hpp"
+
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <ucontext.h>
 #include <vector>
 
 namespace interleaving {
@@ -33,10 +34,10 @@ class fiber {
     unsigned int uncaught = 0;
   };
   static std::vector<std::unique_ptr<stack>>& unused_stacks();
-  static void run(unsigned int high, unsigned int low);
+  static void run(void* of);
   void arrive() noexcept;
 
-  ucontext_t context_{};
+  machine_context context_;
   std::unique_ptr<stack> stack_;
   std::function<void()> body_;
   std::function<fiber&()> next_;
