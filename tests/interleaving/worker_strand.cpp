@@ -10,11 +10,13 @@
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/execution_context.hpp>
 #include <asio/post.hpp>
 
 #include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace interleaving {
 
@@ -26,7 +28,39 @@ struct strand {
   net::any_io_executor base;
   std::deque<work> queue;
   bool scheduled = false;
+  bool closed = false;
 };
+
+/// All strands of a world. When it ends, what waits in them goes: a coroutine there holds its strand, which holds it.
+class strands final : public net::execution_context::service {
+ public:
+  using key_type = strands;
+  static net::execution_context::id id;
+
+  explicit strands(net::execution_context& context) : service{context} {}
+
+  std::shared_ptr<strand> make(const net::any_io_executor& base) {
+    auto s = std::make_shared<strand>(base);
+    all_.push_back(s);
+    return s;
+  }
+
+ private:
+  void shutdown() override {
+    std::deque<work> dropped;
+    for (const auto& one : all_) {
+      const auto s = one.lock();
+      if (!s) continue;
+      s->closed = true;
+      for (work& w : s->queue) dropped.push_back(std::move(w));
+      s->queue.clear();
+    }
+  }
+
+  std::vector<std::weak_ptr<strand>> all_;
+};
+
+net::execution_context::id strands::id;
 
 void schedule(const std::shared_ptr<strand>& s) {
   s->scheduled = true;
@@ -45,6 +79,7 @@ class strand_executor {
 
   template <class F>
   void execute(F&& f) const {
+    if (strand_->closed) return;
     strand_->queue.emplace_back(std::decay_t<F>(std::forward<F>(f)));
     if (!strand_->scheduled) schedule(strand_);
   }
@@ -66,7 +101,8 @@ class strand_executor {
 class model_strand final : public canigo::detail::worker_strand {
  public:
   model_strand(const net::any_io_executor& base, const void* owner)
-      : typed_{std::make_shared<strand>(base), owner}, executor_{typed_} {}
+      : typed_{net::use_service<strands>(net::query(base, net::execution::context)).make(base), owner},
+        executor_{typed_} {}
 
   const net::any_io_executor& executor() const noexcept override { return executor_; }
   void post(canigo::detail::suspended& s) const override {
