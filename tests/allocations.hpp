@@ -41,12 +41,19 @@ inline std::atomic<std::int64_t> made{0};
 inline std::atomic<std::int64_t> live{0};
 inline std::atomic<std::int64_t> turn{0};  // of the allocations that may fail
 inline std::atomic<std::int64_t> fails_at{-1};
-inline std::atomic<bool> spares_aligned{false};
+
+/// Which of them may fail.
+enum class victims {
+  all,
+  unaligned,  ///< all but those that Asio recycles: a strand of its does not survive that
+  cplusplus,  ///< of these only those of operator new: for what a library in C does not survive
+};
+inline std::atomic<victims> may_fail{victims::all};
 
 /// Counts one, and says whether it is to fail.
-inline bool fails(bool is_aligned = false) noexcept {
+inline bool fails(victims kind = victims::unaligned) noexcept {
   made.fetch_add(1, std::memory_order_relaxed);
-  if (is_aligned && spares_aligned) return false;
+  if (kind < may_fail.load(std::memory_order_relaxed)) return false;
   return turn.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed);
 }
 
@@ -55,8 +62,8 @@ inline void* note(void* p) noexcept {
   return p;
 }
 
-inline void* take(std::size_t size) noexcept {
-  if (fails()) return nullptr;
+inline void* take(std::size_t size, victims kind = victims::unaligned) noexcept {
+  if (fails(kind)) return nullptr;
 #if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
   return note(__libc_malloc(size));
 #else
@@ -64,8 +71,10 @@ inline void* take(std::size_t size) noexcept {
 #endif
 }
 
+inline void* take_for_new(std::size_t size) noexcept { return take(size, victims::cplusplus); }
+
 inline void* take_aligned(std::size_t alignment, std::size_t size) noexcept {
-  if (fails(true)) return nullptr;
+  if (fails(victims::all)) return nullptr;
 #if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
   return note(__libc_memalign(alignment, size));
 #else
@@ -100,9 +109,8 @@ class counted {
 /// Fails the k-th allocation in its scope.
 class failing {
  public:
-  /// With `spare_aligned` none of those that Asio recycles: a strand of its does not survive that.
-  explicit failing(std::int64_t k, bool spare_aligned = false) {
-    spares_aligned = spare_aligned;
+  explicit failing(std::int64_t k, victims kind = victims::all) {
+    may_fail = kind;
     turn = 0;
     fails_at = k;
   }
@@ -165,12 +173,12 @@ extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept
 }
 #endif
 
-void* operator new(std::size_t size) { return allocations::or_throw(allocations::take(size)); }
-void* operator new[](std::size_t size) { return allocations::or_throw(allocations::take(size)); }
+void* operator new(std::size_t size) { return allocations::or_throw(allocations::take_for_new(size)); }
+void* operator new[](std::size_t size) { return allocations::or_throw(allocations::take_for_new(size)); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocations::or_throw(allocations::take_aligned(static_cast<std::size_t>(alignment), size));
 }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocations::take(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocations::take_for_new(size); }
 void operator delete(void* p) noexcept { allocations::give_back(p); }
 void operator delete(void* p, std::size_t) noexcept { allocations::give_back(p); }
 void operator delete(void* p, std::align_val_t) noexcept { allocations::give_back(p); }

@@ -7,8 +7,11 @@
 #include "http_server.hpp"
 
 #include <asio/bind_executor.hpp>
+#include <asio/detached.hpp>
 #include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
 #include <asio/strand.hpp>
+#include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 
 #include <atomic>
@@ -104,6 +107,14 @@ TEST_CASE("method, headers and body arrive as they were given") {
   CHECK(r.body.ends_with("\r\n\r\na body that does not fit into the string itself"));
   CHECK_FALSE(has(r.body, "Content-Type"));
   CHECK_FALSE(has(r.body, "Expect"));
+
+  http::client nameless{io, with([](auto& o) { o.user_agent = ""; })};
+  auto post = http::request{"POST", server.url()}.with_body("{}");
+  post.with_header("content-type", "application/json").with_header("Expect", "100-continue");
+  const auto own = run(io, nameless.send(std::move(post)));
+  CHECK(has(own.body, "\r\ncontent-type: application/json\r\n"));
+  CHECK(has(own.body, "\r\nExpect: 100-continue\r\n"));
+  CHECK_FALSE(has(own.body, "User-Agent"));
 }
 
 TEST_CASE("each method is sent as itself, and leaves nothing behind for the next on the same handle") {
@@ -118,6 +129,7 @@ TEST_CASE("each method is sent as itself, and leaves nothing behind for the next
   CHECK(method_of({"POST", server.url()}) == "POST");
   CHECK(method_of({server.url()}) == "GET");
   CHECK(method_of(http::request{"PATCH", server.url()}.with_body("x")) == "PATCH");
+  CHECK(method_of({"PATCH", server.url()}) == "PATCH");
   CHECK(method_of({"DELETE", server.url()}) == "DELETE");
   CHECK(method_of({"HEAD", server.url()}) == "HEAD");
   CHECK(method_of(http::request{"PROPFIND", server.url()}.with_header("Depth", "1")) == "PROPFIND");
@@ -134,6 +146,10 @@ TEST_CASE("what can't be sent is refused with a word about it") {
   const std::string url = "http://127.0.0.1:9/";
   CHECK(refused({"", url}) == errc::invalid_argument);
   CHECK(refused({"GET /\r\nX: y", url}) == errc::invalid_argument);
+  for (const char c : {'{', '[', '@', ':', '/', '\x80'}) {
+    CHECK(refused({std::string{"X"} + c, url}) == errc::invalid_argument);
+  }
+  CHECK(refused({"M-SEARCH9", url}) == http::error::could_not_connect);
   CHECK(refused(http::request{url}.with_header("A", "b\r\nC: d")) == errc::invalid_argument);
   CHECK(refused(http::request{url}.with_header("A\r\nB", "c")) == errc::invalid_argument);
   CHECK(refused(http::request{url}.with_header("", "c")) == errc::invalid_argument);
@@ -147,6 +163,7 @@ TEST_CASE("what can't be sent is refused with a word about it") {
   CHECK(refused(http::request{std::string{"http://127.0.0.1\0.example/", 26}}) == http::error::malformed_url);
   CHECK(refused(http::request{"file:///etc/passwd"}) == http::error::unsupported_protocol);
   CHECK(refused(http::request{"gopher://127.0.0.1/"}) == http::error::unsupported_protocol);
+  CHECK(refused(http::request{"go pher://127.0.0.1/"}) == http::error::malformed_url);
   CHECK(client.stats().waiting + client.stats().running == 0);
 }
 
@@ -167,6 +184,7 @@ TEST_CASE("options outside their range are named") {
   CHECK(has(text_of({.connect_timeout = 0s}), "connect_timeout is 0s"));
   CHECK(has(text_of({.timeout = -1s}), "timeout is -1s"));
   CHECK(has(text_of({.max_redirects = -1}), "max_redirects is -1"));
+  CHECK(has(text_of({.max_redirects = 101}), "max_redirects is 101"));
   CHECK(text_of({.timeout = canigo::duration::max()}) == "accepted");
 }
 
@@ -226,6 +244,23 @@ TEST_CASE("a folded header line is one value") {
   net::io_context io;
   http::client client{io, direct};
   CHECK(run(io, client.get(server.url())).headers.find("A") == std::string_view{"b c d"});
+}
+
+TEST_CASE("odd header lines are taken for what they can be") {
+  scripted_server server{answer(ok("x", "A: b\r\n \r\nB:\r\n"))};
+  net::io_context io;
+  http::client client{io, direct};
+  const auto r = run(io, client.get(server.url()));
+  CHECK(r.headers.find("A") == std::string_view{"b"});
+  CHECK(r.headers.find("B") == std::string_view{""});
+
+  scripted_server shapeless{answer(ok("x", "No colon\r\n"))};
+  CHECK(error_of(io, client.get(shapeless.url())) == http::error::weird_server_reply);
+
+  scripted_server bare{answer("HTTP/1.1 200 OK\nContent-Length: 1\nA: b\n\nx")};  // line ends without a \r
+  const auto b = run(io, client.get(bare.url()));
+  CHECK(b.body == "x");
+  CHECK(b.headers.find("A") == std::string_view{"b"});
 }
 
 TEST_CASE("a server that closes midway is an error, each in its way") {
@@ -422,6 +457,37 @@ TEST_CASE("one host can't take up more connections than its share") {
   CHECK(quick.peak() <= 2);
 }
 
+TEST_CASE("a host is the same whatever its spelling, the user and the path") {
+  scripted_server server{silence()};
+  net::io_context io;
+  http::client client{io, with([](auto& o) { o.connections_per_host = 1; })};
+  const std::string port = ":" + std::to_string(server.port());
+  int stopped = 0, refused = 0;
+  const auto send = [&](const std::string& url) {
+    client.async_send(http::request{url}, [&](std::error_code ec, const http::response&) {
+      stopped += ec == errc::stopped;
+      refused += ec == http::error::malformed_url || ec == http::error::unsupported_protocol;
+    });
+  };
+  for (const char* url : {"http://localhost", "http://user:secret@localhost", "HTTP://LocalHost"}) {
+    send(url + port + "/a@b");
+  }
+  send("no scheme");
+  send("a@b://c");
+  const auto look = [&]() -> net::awaitable<void> {
+    while (server.connections() == 0 || refused < 2) {
+      co_await net::post(net::use_awaitable);
+    }
+    CHECK(client.stats().running == 1);
+    CHECK(client.stats().waiting == 2);
+    client.stop();
+  };
+  net::co_spawn(io, look(), net::detached);
+  io.run();
+  CHECK(stopped == 3);
+  CHECK(refused == 2);
+}
+
 TEST_CASE("a thousand requests at once from one thread") {
   scripted_server server{answer(ok("x"))};
   net::io_context io;
@@ -492,6 +558,8 @@ TEST_CASE("a completion runs on the handler's executor, never inside the call") 
 TEST_CASE("a client works on a strand's executor too") {
   scripted_server server{answer(ok("x"))};
   net::io_context io;
-  http::client client{net::make_strand(io), direct};
+  const auto strand = net::make_strand(io);
+  http::client client{strand, direct};
   CHECK(run(io, client.get(server.url())).status == 200);
+  CHECK(client.get_executor() == strand);
 }

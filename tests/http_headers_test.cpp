@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 using canigo::http::headers;
@@ -80,4 +81,34 @@ TEST_CASE("a cleared list is empty and usable") {
   CHECK(list.size() == 0);
   list.add("C", "");
   CHECK(list.find("C") == string_view{""});
+}
+
+TEST_CASE("headers are a range") {
+  headers list;
+  list.add("A", "1");
+  list.add("B", "2");
+  auto it = list.begin();
+  CHECK((*it++).name == "A");
+  CHECK((*it).name == "B");
+  CHECK(++it == list.end());
+}
+
+TEST_CASE("more text than the list can have is refused, and what is there stays") {
+  const string_view huge{"x", std::size_t{1} << 32};  // its size is all that is looked at
+  headers list;
+  list.add("A", "1");
+  CHECK_THROWS_AS(list.add(huge, "2"), std::system_error);
+  CHECK_THROWS_AS(list.add("B", huge), std::system_error);
+  CHECK_THROWS_AS(list.append_to_last(huge), std::system_error);
+  CHECK(text_of(list) == "A=1;");
+}
+
+TEST_CASE("a value that is not the last text any more is not extended") {
+  headers list;
+  list.append_to_last("nothing to append to");
+  list.add("A", "1");
+  list.add("B", "2");
+  list.remove("B");
+  list.append_to_last("3");
+  CHECK(text_of(list) == "A=1;");
 }

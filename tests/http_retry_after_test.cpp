@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <string_view>
 
 using namespace std::chrono_literals;
@@ -67,4 +68,11 @@ TEST_CASE("what is neither seconds nor a date asks for nothing") {
     CHECK_FALSE(wait_for(text));
   }
   CHECK_FALSE(retry_after(response{}, now));
+}
+
+TEST_CASE("what is no wait is none") {
+  CHECK_FALSE(wait_for("{"));
+  CHECK_FALSE(wait_for("["));
+  CHECK_FALSE(wait_for("@"));
+  CHECK_FALSE(wait_for("Thu, 01 Jan 2026 00:00:30 GMT" + std::string(64, ' ')));
 }

@@ -123,7 +123,7 @@ TEST_CASE("no allocation whose failure loses a worker, a resource or a caller") 
         b.time.poll();
         const auto tell = [&told](auto&&...) { ++told; };
         {
-          const failing f{k, true};
+          const failing f{k, victims::unaligned};
           for (int i = 0; i < 6; ++i) {
             attempt([&] {
               if (i % 3 == 0) {
@@ -213,7 +213,7 @@ TEST_CASE("no allocation whose failure loses who waits for a task, a group or th
     };
     bool has_failed = false;
     {
-      const failing f{k, true};
+      const failing f{k, victims::unaligned};
       for (int i = 0; i < 4; ++i) attempt([&] { net::co_spawn(b.io, visitor(i), net::detached); });
       attempt([&] { b.time.run_for(10ms); });
       pool->request_stop(stop_mode::drain);
@@ -249,7 +249,7 @@ TEST_CASE("no allocation whose failure leaves a task group waiting") {
       co_await sleep_for(10ms);
     };
     {
-      const failing f{k, true};
+      const failing f{k, victims::unaligned};
       for (int i = 1; i < 4; ++i) attempt([&] { group->spawn(child(i)); });
       attempt([&] {
         net::co_spawn(

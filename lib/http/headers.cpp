@@ -13,16 +13,16 @@ constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cas
 
 bool same_name(std::string_view a, std::string_view b) noexcept { return std::ranges::equal(a, b, {}, lower, lower); }
 
-constexpr std::size_t most_text = std::numeric_limits<std::uint32_t>::max();
+void check_room(std::size_t used, std::size_t more) {
+  constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+  if (more > most - used) canigo::detail::throw_invalid("headers", more, "4 GiB of text in all");
+}
 
 }  // namespace
 
 void headers::add(std::string_view name, std::string_view value) {
   const std::size_t at = text_.size();
-  if (name.size() > most_text || value.size() > most_text - name.size() ||
-      at > most_text - name.size() - value.size()) {
-    canigo::detail::throw_invalid("headers", name, "4 GiB of text in all");
-  }
+  check_room(at, name.size() + value.size());
   if (fields_.size() == fields_.capacity()) fields_.reserve(std::max<std::size_t>(8, fields_.size() * 2));
   const std::size_t wanted = at + name.size() + value.size();
   if (wanted <= text_.capacity()) {
@@ -52,7 +52,7 @@ void headers::remove(std::string_view name) {
 
 void headers::append_to_last(std::string_view text) {
   if (fields_.empty()) return;
-  if (text.size() > most_text - text_.size()) canigo::detail::throw_invalid("headers", text, "4 GiB of text in all");
+  check_room(text_.size(), text.size());
   field& last = fields_.back();
   if (last.value_at + last.value_size != text_.size()) return;
   text_.append(text);

@@ -1,0 +1,99 @@
+#include "canigo/http/client.hpp"
+#include "canigo/net.hpp"
+
+#include "catch.hpp"
+#include "certificate.hpp"
+#include "http_run.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/buffer.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/read_until.hpp>
+#include <asio/ssl/context.hpp>
+#include <asio/ssl/stream.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+using namespace http_test;
+namespace http = canigo::http;
+namespace net = canigo::net;
+
+namespace {
+
+net::awaitable<void> serve(net::ip::tcp::socket socket, net::ssl::context& tls) {
+  net::ssl::stream<net::ip::tcp::socket> stream{std::move(socket), tls};
+  co_await stream.async_handshake(net::ssl::stream_base::server, net::use_awaitable);
+  std::string text;
+  for (;;) {
+    const std::size_t n =
+        co_await net::async_read_until(stream, net::dynamic_buffer(text), "\r\n\r\n", net::use_awaitable);
+    text.erase(0, n);
+    constexpr std::string_view reply = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret";
+    co_await net::async_write(stream, net::buffer(reply.data(), reply.size()), net::use_awaitable);
+  }
+}
+
+net::awaitable<void> accept(net::ip::tcp::acceptor& a, net::ssl::context& tls) {
+  for (;;) {
+    auto socket = co_await a.async_accept(net::use_awaitable);
+    net::co_spawn(a.get_executor(), serve(std::move(socket), tls), net::detached);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("HTTPS: the certificate and the host's name are checked, and the connection is kept") {
+  std::string folder = (std::filesystem::temp_directory_path() / "canigo-XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const std::string key = folder + "/key", certificate = folder + "/certificate";
+  make_certificate(key, certificate);
+  net::io_context io;
+  net::ssl::context tls{net::ssl::context::tls_server};
+  tls.use_private_key_file(key, net::ssl::context::pem);
+  tls.use_certificate_file(certificate, net::ssl::context::pem);
+  net::ip::tcp::acceptor acceptor{io, {net::ip::make_address("127.0.0.1"), 0}};
+  net::co_spawn(io, accept(acceptor, tls), net::detached);
+  const std::string port = ":" + std::to_string(acceptor.local_endpoint().port()) + "/";
+
+  const auto ask = [&](const std::string& host, http::client_options o) -> std::error_code {
+    o.proxy = "";
+    o.connections_per_host = 1;
+    http::client client{io, o};
+    std::error_code error;
+    const auto both = [&]() -> net::awaitable<void> {
+      for (int i = 0; i < 2; ++i) {
+        const http::response r = co_await client.get("https://" + host + port);
+        CHECK(r.body == "secret");
+        CHECK(r.reused == (i == 1));
+        if (i == 0) CHECK(r.timing.secured > r.timing.connected);
+      }
+    };
+    bool ended = false;
+    net::co_spawn(io, both(), [&](std::exception_ptr e) {
+      ended = true;
+      try {
+        if (e) std::rethrow_exception(e);
+      } catch (const std::system_error& failure) {
+        error = failure.code();
+      }
+    });
+    while (!ended) io.run_one();
+    return error;
+  };
+  CHECK_FALSE(ask("localhost", {.ca_file = certificate}));
+  // Its name is another one; nobody we trust has signed it; and the user said not to look.
+  CHECK(ask("127.0.0.1", {.ca_file = certificate}) == http::error::certificate_rejected);
+  CHECK(ask("localhost", {}) == http::error::certificate_rejected);
+  CHECK_FALSE(ask("127.0.0.1", {.verify_tls = false}));
+  std::filesystem::remove_all(folder);
+}
