@@ -64,8 +64,9 @@ class limit {
     if (parts.at(0).text() != "OK") return parts.at(0).text();
     next = parts.at(1).integer();
     hold = parts.at(4).integer();
+    epoch = parts.at(5).integer();
     std::map<int, std::int64_t> granted;
-    for (std::size_t i = 5; i + 1 < parts.size(); i += 2) granted[std::stoi(parts[i].text())] = parts[i + 1].integer();
+    for (std::size_t i = 6; i + 1 < parts.size(); i += 2) granted[std::stoi(parts[i].text())] = parts[i + 1].integer();
     std::string text = "OK";
     char separator = ' ';
     for (const auto& [id, token] : granted) {
@@ -91,6 +92,7 @@ class limit {
 
   std::int64_t next = 0;
   std::int64_t hold = 0;
+  std::int64_t epoch = 0;
   std::int64_t last_token = 0;
   int rate_tokens = 0;
   std::int64_t rate_period = 0;
@@ -125,6 +127,7 @@ TEST_CASE("script: grants up to the capacity, by class and arrival, and each onc
 
 TEST_CASE("script: a late call changes nothing") {
   limit sync;
+  CHECK(sync({.session = "a", .sequence = 1}) == "OK queue=0 out=0");
   CHECK(sync({.session = "a", .sequence = 5, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
   CHECK(sync({.session = "a", .sequence = 5, .held = 9}) == "STALE");
   CHECK(sync({.session = "a", .sequence = 4, .held = 9}) == "STALE");
@@ -157,7 +160,9 @@ TEST_CASE("script: who is dead holds nothing and waits for nothing") {
   CHECK(sync.ask(redis::command{"EXISTS", prefix + "p:a"}).integer() == 0);
   // It comes back, and says that it holds something: that is not so any more.
   CHECK(sync({.session = "a", .sequence = 2, .held = 2}) == "NOSESS");
-  CHECK(sync({.session = "a", .sequence = 3, .held = 0}) == "OK queue=0 out=1");
+  // Nor is what it waits for in the queue.
+  CHECK(sync({.session = "a", .sequence = 3, .held = 0}) == "NOSESS");
+  CHECK(sync({.session = "a2", .sequence = 1}) == "OK queue=0 out=1");
 }
 
 TEST_CASE("script: another server, or one without its data, lets nobody in for one lease") {
@@ -169,12 +174,16 @@ TEST_CASE("script: another server, or one without its data, lets nobody in for o
   CHECK(sync({.session = "a", .sequence = 2, .flags = "q"}) == "OK 1 queue=0 out=1");
   CHECK(sync({.session = "a", .sequence = 3, .held = 1, .acknowledged = {1}, .flags = "q"}) == "OK queue=0 out=1");
   // The same data on another server.
+  const auto first = sync.epoch;
   CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
   CHECK(sync({.session = "a", .sequence = 4, .held = 1, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
+  const auto second = sync.epoch;
+  CHECK(second > first);
   // No data at all: who held something says so, and is believed.
   sync.ask(redis::command{"FLUSHALL"});
   CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1}}, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=0");
   CHECK(sync({.session = "a", .sequence = 5, .held = 1, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
+  CHECK(sync.epoch > second);
   sync.set("hold", 0);
   CHECK(sync({.session = "b", .sequence = 3, .run_id = "r2", .flags = "q"}) == "OK 1 queue=0 out=2");
   // The guard switched off: this is how it goes wrong.
@@ -229,6 +238,11 @@ TEST_CASE("script: a rate in whole numbers") {
   CHECK(ask(4, {}, {{5}, {6}, {7}, {8}}) == "OK 5,6,7 queue=1 out=0");
   // A granted one that is cancelled before it is acknowledged gives its token to who waits.
   CHECK(sync({.session = "a", .sequence = 5, .cancelled = {{7, 1}}, .cap = 0}) == "OK 5,6,8 queue=0 out=0");
+  // Another server may not know what was taken last: it starts empty.
+  sync.set("zu", 0);
+  CHECK(sync({.session = "a", .sequence = 6, .acknowledged = {5, 6, 8}, .wanted = {{9}}, .run_id = "r2", .cap = 0}) ==
+        "OK queue=1 out=0");
+  CHECK(sync.next == period + 1);
 }
 
 TEST_CASE("script: who leaves is forgotten at once") {

@@ -3,10 +3,10 @@
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
+#include "redis_member.hpp"
 #include "redis_run.hpp"
 #include "redis_server.hpp"
 
-#include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
@@ -28,51 +28,8 @@ using namespace redis_test;
 using namespace std::chrono_literals;
 namespace redis = canigo::redis;
 namespace net = canigo::net;
-using steady = std::chrono::steady_clock;
 
 namespace {
-
-/// One process as far as Redis can tell: a connection and a session of its own.
-struct member {
-  member(net::io_context& io, const std::string& url, const redis::semaphore_options& o)
-      : client{io, url}, slots{client, "crm", o} {}
-  redis::client client;
-  redis::semaphore slots;
-};
-
-std::error_code error_of(net::io_context& io, net::awaitable<redis::permit> work) {
-  try {
-    const auto got = run(io, std::move(work));
-    return {};
-  } catch (const std::system_error& e) {
-    return e.code();
-  }
-}
-
-template <class Done>
-void run_until(net::io_context& io, Done done) {
-  io.restart();
-  const auto give_up = steady::now() + 20s;
-  while (!done() && steady::now() < give_up) io.run_one_for(10ms);
-  CHECK(done());
-}
-
-/// Waits in the background; `got` is filled when it ends.
-struct waiting {
-  std::optional<std::error_code> ec;
-  redis::permit p;
-  steady::time_point at;
-  net::cancellation_signal cancel;
-
-  waiting(redis::semaphore& s, canigo::request r) {
-    s.async_acquire(r, net::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, redis::permit got) {
-                      ec = e;
-                      p = std::move(got);
-                      at = steady::now();
-                    }));
-  }
-  bool ended() const { return ec.has_value(); }
-};
 
 std::int64_t evaluations(net::io_context& io, redis::client& c) {
   const std::string info = run(io, c.run("INFO", "commandstats")).text();

@@ -90,17 +90,17 @@ struct ledger::change {
     ledger& l = *owner;
     l.step();
     canigo::detail::suspended_list ready{std::move(l.ready_)};
-    std::vector<std::shared_ptr<holding>> lost;
-    lost.swap(l.lost_);
+    std::shared_ptr<holding> ended = std::move(l.ended_);
     std::optional<command> call;
     call.swap(l.call_);
     l.mutex_.unlock();
     if (call) l.send(*call);
-    for (const auto& h : lost) {
+    while (ended != nullptr) {
+      std::shared_ptr<holding> h = std::exchange(ended, std::move(ended->next_to_tell));
       try {
         h->ended.cancel();
       } catch (...) {
-        // No memory for the post; held() tells it anyhow.
+        l.tell_later(std::move(h));
       }
     }
     while (auto* s = ready.pop()) {
@@ -127,7 +127,7 @@ ledger::ledger(client& c, ledger_options o)
       context_{
           &net::use_service<canigo::detail::context_service>(net::query(c.get_executor(), net::execution::context))},
       executor_{c.get_executor()},
-      session_base_{name_of_process()},
+      session_base_{name_of_process() + ":"},
       random_{std::random_device{}() * 0x9e3779b97f4a7c15u},
       local_{options_.rate.value_or(canigo::rate::per_second(1)), 1, 0, time_->now()},
       alarm_{*this} {
@@ -148,6 +148,7 @@ ledger::ledger(client& c, ledger_options o)
     rate_tokens_ = tokens;
     rate_period_ = period;
   }
+  session_.reserve(session_base_.size() + 20);
   begin_session();
   context_->add(*this);
 }
@@ -175,6 +176,8 @@ void ledger::context_shutdown() noexcept {
     waiting_.clear();
     by_id_.clear();
     fresh_.clear();
+    asked_.clear();
+    ended_.reset();
   }
   time_->cancel(alarm_);
   self_.reset();
@@ -248,19 +251,14 @@ void ledger::limit_called(limit_waiter& w, due why) noexcept {
 }
 
 bool ledger::release(holding& h) noexcept {
-  {
-    const change c{*this};
-    if (h.now != holding::state::held) return false;
-    h.now = holding::state::released;
-    holdings_.erase(h.id);
-    held_ -= h.weight;
-    must_tell_ = true;
-  }
-  try {
-    h.ended.cancel();
-  } catch (...) {
-    // No memory; who waits in lost() waits on.
-  }
+  const change c{*this};
+  if (h.now != holding::state::held) return false;
+  h.now = holding::state::released;
+  const auto found = holdings_.find(h.id);
+  h.next_to_tell = std::exchange(ended_, found->second.lock());
+  holdings_.erase(found);
+  held_ -= h.weight;
+  must_tell_ = true;
   return true;
 }
 
@@ -291,6 +289,7 @@ void ledger::take_out(limit_waiter& w) noexcept {
   const order place{w.wanted_.priority, w.arrival_};
   waiting_.erase(place);
   fresh_.erase(place);
+  asked_.erase(place);
   by_id_.erase(w.id_);
   if (w.is_known_) cancels_.emplace_back(w.id_, w.wanted_.tokens);
 }
@@ -342,7 +341,8 @@ void ledger::deliver_later(limit_waiter& w) noexcept {
 void ledger::begin_session() noexcept {
   listen(false);
   ++session_number_;
-  session_ = session_base_ + ":" + std::to_string(session_number_);
+  char digits[20];
+  session_.assign(session_base_).append(digits, std::to_chars(digits, digits + 20, session_number_).ptr);
   sequence_ = 0;
   is_registered_ = must_tell_ = false;
   cancels_.clear();
@@ -353,21 +353,32 @@ void ledger::begin_session() noexcept {
     w->is_known_ = false;
     node.key() = w->id_;
     by_id_.insert(std::move(node));
-    fresh_.insert(place);
   }
+  ask_again();
 }
+
+/// One that Redis still knows keeps its place.
+void ledger::ask_again() noexcept { fresh_.merge(asked_); }
 
 void ledger::lose_session() noexcept {
   for (const auto& [id, weak] : holdings_) {
     if (auto h = weak.lock()) {
       h->now = holding::state::lost;
-      lost_.push_back(std::move(h));
+      h->next_to_tell = std::exchange(ended_, h);
     }
     ++stats_.lost_leases;
   }
   holdings_.clear();
   held_ = 0;
   begin_session();
+}
+
+void ledger::tell_later(std::shared_ptr<holding> h) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return;
+  h->next_to_tell = std::move(ended_);
+  ended_ = std::move(h);
+  set_alarm(saturating_add(time_->now(), delivery_retry));
 }
 
 void ledger::listen(bool wanted) noexcept {
@@ -400,10 +411,15 @@ void ledger::published(std::string_view message) noexcept {
   message.remove_prefix(2);
   const auto space = message.find(' ');
   const std::uint64_t id = number(message.substr(0, space));
+  const auto last = message.rfind(' ');
   if (what == 't') {
     next_at_ = std::min(next_at_, saturating_add(time_->now(), microseconds{static_cast<std::int64_t>(id)}));
   } else if (what == 'g' && space != std::string_view::npos) {
-    grant(id, number(message.substr(space + 1)));
+    if (number(message.substr(last + 1)) == static_cast<std::uint64_t>(epoch_)) {
+      grant(id, number(message.substr(space + 1)));
+    } else {
+      is_hinted_ = true;  // Redis has forgotten it, or we have not heard of the new epoch
+    }
   } else if (what == 'x') {
     grant(id, 0);
   }
@@ -421,7 +437,6 @@ void ledger::grant(std::uint64_t id, std::uint64_t token) {
       h->id = id;
       h->weight = w.wanted_.tokens;
       h->token = token;
-      lost_.reserve(holdings_.size() + 1);
       holdings_.emplace(id, h);
       held_ += h->weight;
       w.granted_ = permit{std::move(h)};
@@ -531,7 +546,7 @@ command ledger::prepare(time_point) {
   // Nothing fails from here on.
   for (auto p = fresh_.begin(); p != place;) {
     waiting_.at(*p)->is_known_ = true;
-    p = fresh_.erase(p);
+    asked_.insert(fresh_.extract(p++));
   }
   ++sequence_;
   session_under_way_ = session_number_;
@@ -563,12 +578,13 @@ void ledger::answered(std::error_code ec, const reply& r) noexcept {
     retry_at_ = time_point::max();
     return finish_all(errc::stopped);
   }
-  if (ec || r.elements().size() < 5) {
+  if (ec || r.elements().size() < 6) {
     ++stats_.failed_calls;
     // Unknown after a restart or SCRIPT FLUSH: once more, with the text.
     if (ec == error::no_script && !std::exchange(send_text_, true)) {
       if (session_under_way_ == session_number_) {
-        for (const auto& [place, w] : waiting_) fresh_.insert(place);
+        --sequence_;
+        ask_again();
         must_tell_ = true;
       }
       return;
@@ -604,11 +620,15 @@ void ledger::read_answer(const reply& r) {
   stats_.waiting_of_all = static_cast<std::size_t>(parts[2].integer());
   stats_.held_by_all = static_cast<std::uint64_t>(parts[3].integer());
   stats_.quarantine = microseconds{parts[4].integer()};
+  if (parts[5].integer() != epoch_) {
+    if (epoch_ != 0) ask_again();
+    epoch_ = parts[5].integer();
+  }
   acknowledged_.erase(acknowledged_.begin(),
                       acknowledged_.begin() + static_cast<std::ptrdiff_t>(acknowledged_under_way_));
   cancels_.erase(cancels_.begin(), cancels_.begin() + static_cast<std::ptrdiff_t>(cancels_under_way_));
   if (is_registered_ && awake_or_not() >= lease_until_) return lose_session();
-  for (std::size_t i = 5; i + 1 < parts.size(); i += 2) {
+  for (std::size_t i = 6; i + 1 < parts.size(); i += 2) {
     grant(number(parts[i].text()), static_cast<std::uint64_t>(parts[i + 1].integer()));
   }
 }
@@ -631,7 +651,7 @@ void ledger::failed(time_point now) noexcept {
   random_ = random_ * 6364136223846793005u + 1442695040888963407u;
   retry_at_ = saturating_add(now, after_failures.delay(failures_, random_));
   if (session_under_way_ != session_number_) return;
-  for (const auto& [place, w] : waiting_) fresh_.insert(place);
+  ask_again();
   must_tell_ = is_registered_;
 }
 

@@ -58,6 +58,7 @@ struct holding {
   std::uint64_t token = 0;
   std::atomic<state> now = state::held;  // written with the ledger's lock held
   cancel_source ended;
+  std::shared_ptr<holding> next_to_tell;  // with the ledger's lock held
 };
 
 /// What one process holds of one limit in Redis, and who waits for it there.
@@ -116,7 +117,9 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void finish(limit_waiter& w, std::error_code ec) noexcept;
   void finish_all(errc code) noexcept;
   void begin_session() noexcept;
+  void ask_again() noexcept;
   void lose_session() noexcept;
+  void tell_later(std::shared_ptr<holding> h) noexcept;
   void listen(bool wanted) noexcept;
   void deliver_later(limit_waiter& w) noexcept;
   void set_alarm(time_point when) noexcept;
@@ -136,22 +139,24 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::map<std::uint64_t, limit_waiter*> by_id_;
   std::map<std::uint64_t, std::weak_ptr<holding>> holdings_;
   std::set<order> fresh_;                                         // of waiting_: Redis has not heard of them
+  std::set<order> asked_;                                         // of waiting_: all others
   std::vector<std::pair<std::uint64_t, std::uint64_t>> cancels_;  // waiter and weight
   std::vector<std::uint64_t> acknowledged_;
   std::size_t cancels_under_way_ = 0;
   std::size_t acknowledged_under_way_ = 0;
-  canigo::detail::suspended_list ready_;        // ended, and to be posted
-  std::vector<std::shared_ptr<holding>> lost_;  // to be told
-  std::optional<command> call_;                 // to be sent
+  canigo::detail::suspended_list ready_;  // ended, and to be posted
+  std::shared_ptr<holding> ended_;        // holdings whose end is to be told: the first of a chain
+  std::optional<command> call_;           // to be sent
   std::uint64_t held_ = 0;
   std::uint64_t next_id_ = 1;
   std::uint64_t next_arrival_ = 1;
 
-  std::string session_;
   const std::string session_base_;
+  std::string session_;
   std::uint64_t session_number_ = 0;
   std::uint64_t session_under_way_ = 0;
   std::uint64_t sequence_ = 0;
+  std::int64_t epoch_ = 0;  // of Redis' memory, at the last answer
   bool under_way_ = false;
   bool is_hinted_ = false;  // there is something for us
   bool is_registered_ = false;

@@ -15,8 +15,11 @@ namespace {
 //       6, 7, 8 tokens, period (us) and burst of the rate; 0 tokens: none
 //       9 weight held  10 prefix of all keys  11 flags: q quarantine, l leave
 //       12, 13, 14 how many acknowledged waiters, cancelled (waiter, weight), wanted (waiter, class, weight) follow
-// Reply status, us to the next useful call or -1, length of the queue, weight out, us of quarantine left, then a waiter
-//       and its token for each grant that is not acknowledged, and a waiter and 0 for one that weighs too much.
+// Reply status, us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, then a
+//       waiter and its token for each grant that is not acknowledged, and a waiter and 0 for one that weighs too much.
+//
+// The epoch is another one after Redis has restarted or lost its data: it may have forgotten who waits, and what it
+// said in another epoch counts no more.
 //
 // All numbers are whole and below 2^53. Time is the server's, continued at its old value where it was set back.
 // Errors are data: Redis 7 rewrites the text of error replies of scripts.
@@ -28,7 +31,7 @@ local held, prefix = tonumber(A[9]), A[10]
 local function s(x) return string.format('%.0f', x) end
 
 local cfg = call('HMGET', KEYS[1], 'run', 'hold', 'last', 'off', 'fence', 'total', 'qseq', 'zu', 'zr', 'due', 'head',
-                 'rate', 'keep')
+                 'rate', 'keep', 'epoch')
 local t = call('TIME')
 local raw = t[1] * 1000000 + t[2]
 local last, off = tonumber(cfg[3]) or 0, tonumber(cfg[4]) or 0
@@ -39,11 +42,13 @@ if now < last then
 end
 
 local leaving = string.find(A[11], 'l', 1, true)
-local hold, recount = tonumber(cfg[2]) or 0, not cfg[6]
+local hold, epoch, recount = tonumber(cfg[2]) or 0, tonumber(cfg[14]) or 0, not cfg[6]
 if cfg[1] ~= A[1] then
   -- A server that has restarted, or lost its data: what it knows may be out of date, so nobody new is let in before
   -- everybody who holds something has had the time to say so.
   if cap > 0 and string.find(A[11], 'q', 1, true) then hold = now + ttl end
+  epoch = math.max(now, epoch + 1)
+  cfg[8] = nil
   for _, id in ipairs(call('ZRANGE', KEYS[2], 0, -1)) do call('ZADD', KEYS[2], 'GT', s(now + ttl), id) end
   recount = true
 elseif now - last > ttl / 2 then
@@ -70,14 +75,15 @@ end
 local mine = call('HMGET', KEYS[3], me, 's:' .. me)
 local known = call('ZSCORE', KEYS[2], me)
 if not known then
-  if seq > 1 and held > 0 and now >= hold then return {'NOSESS', -1, 0, 0, 0} end
+  if seq > 1 and now >= hold then return {'NOSESS', -1, 0, 0, 0, 0} end
   recount = true
 elseif mine[2] and seq <= tonumber(mine[2]) then
-  return {'STALE', -1, 0, 0, 0}
+  return {'STALE', -1, 0, 0, 0, 0}
 end
 call('ZADD', KEYS[2], s(now + ttl), me)
 
--- The rate: the bucket was empty at zu + zr/n us, which is never more than `burst` tokens ago.
+-- The rate: the bucket was empty at zu + zr/n us, which is never more than `burst` tokens ago. In a new epoch it is
+-- empty now: what was taken last may have been forgotten.
 local whole, rest, zu, zr = 0, 0, tonumber(cfg[8]), tonumber(cfg[9]) or 0
 local rate = A[6] .. '/' .. A[7] .. '/' .. A[8]
 if n > 0 then
@@ -182,7 +188,7 @@ local function grant(session, id, weight)
     if cap > 0 then own = own + weight end
   else
     if cap > 0 then call('HINCRBY', KEYS[3], session, weight) end
-    call('PUBLISH', prefix .. 'n:' .. session, 'g ' .. id .. ' ' .. s(fence))
+    call('PUBLISH', prefix .. 'n:' .. session, 'g ' .. id .. ' ' .. s(fence) .. ' ' .. s(epoch))
   end
 end
 
@@ -258,7 +264,7 @@ if now > keep then
 end
 call('HSET', KEYS[1], 'run', A[1], 'hold', s(hold), 'last', s(now), 'off', s(off), 'fence', s(fence), 'total', s(total),
      'qseq', s(qseq), 'zu', s(zu or 0), 'zr', s(zr), 'due', due and s(due) or '', 'head', head or '', 'rate', rate,
-     'keep', s(keep), 'cap', A[5], 'ttl', A[4])
+     'keep', s(keep), 'epoch', s(epoch), 'cap', A[5], 'ttl', A[4])
 if leaving then
   call('ZREM', KEYS[2], me)
   call('HDEL', KEYS[3], me, 's:' .. me)
@@ -267,7 +273,7 @@ else
   call('HSET', KEYS[3], me, s(own))
 end
 
-local answer = {'OK', next_call, length, total, math.max(0, hold - now)}
+local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch}
 for id, value in pairs(pend) do
   answer[#answer + 1] = id
   answer[#answer + 1] = tonumber(string.match(value, ':(%d+)$'))
