@@ -42,6 +42,7 @@ TEST_CASE("limiter options out of range are named with value and range", "[limit
   CHECK_FALSE(making({.rates = {{rate::per_second(1), 1, 2}}}).empty());
   CHECK(making({.rates = {{rate::per_second(1)}}, .priorities = 0}).find("limiter_options.priorities is 0") == 0);
   CHECK(making({.concurrency = 1}).empty());
+  CHECK(limiter{io, {.concurrency = 1}}.get_executor() == io.get_executor());
   limiter l{io, {.rates = {{rate::per_second(1)}}}};
   CHECK(refusal_of([&] {
           l.set_rate(1, rate::per_second(2));

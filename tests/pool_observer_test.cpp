@@ -47,3 +47,21 @@ TEST_CASE("an observer sees every attempt and every end, with names and times") 
                                            "end bad 2 failed 0 0", "end late 0 cancelled 0 0", "start  1 running 0 0",
                                            "end  1 succeeded 0 0"});
 }
+
+TEST_CASE("an observer need not look at everything") {
+  bench_top b;
+  struct ends final : pool_observer {
+    int seen = 0;
+    void task_ended(const task_event&) noexcept override { ++seen; }
+  } only_ends;
+  struct attempts final : pool_observer {
+    int seen = 0;
+    void attempt_started(const task_event&) noexcept override { ++seen; }
+  } only_attempts;
+  strand_pool one{b.io, {.concurrency = 1, .observer = &only_ends}};
+  strand_pool other{b.io, {.concurrency = 1, .observer = &only_attempts}};
+  for (strand_pool* pool : {&one, &other}) pool->try_post([] {});
+  b.time.run();
+  CHECK(only_ends.seen == 1);
+  CHECK(only_attempts.seen == 1);
+}

@@ -224,3 +224,23 @@ TEST_CASE("a resource pool without a way to make resources is refused") {
   net::io_context io;
   CHECK_THROWS_AS(resource_pool<int>(io, {.concurrency = 1}), std::system_error);
 }
+
+TEST_CASE("options of a resource pool out of range are refused by name") {
+  world w;
+  const auto text = [&](auto change) -> std::string {
+    auto o = options(w, 1);
+    change(o);
+    try {
+      resource_pool<connection> pool{w.io, o};
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == errc::invalid_argument);
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(text([](auto& o) {
+          o.idle_timeout = 0s;
+        }).find("resource_pool_options.idle_timeout is 0s; allowed: more than 0") != std::string::npos);
+  CHECK(text([](auto& o) { o.make = {}; }).find("resource_pool_options.make is empty") != std::string::npos);
+  CHECK(text([](auto& o) { o.concurrency = 0; }).find("concurrency is 0") != std::string::npos);
+}

@@ -182,13 +182,18 @@ TEST_CASE("P5 options out of range are refused by name") {
     return "";
   };
   CHECK(text({.concurrency = 0}).find("concurrency is 0") != std::string::npos);
+  CHECK(text({.concurrency = 100'001}).find("concurrency is 100001; allowed: 1 to 100000") != std::string::npos);
   CHECK(text({.concurrency = 1, .queue_limit = 0}).find("queue_limit is 0") != std::string::npos);
   CHECK(text({.concurrency = 1, .priorities = 0}).find("priorities is 0") != std::string::npos);
+  CHECK(text({.concurrency = 1, .priorities = 1025}).find("priorities is 1025") != std::string::npos);
+  CHECK(text({.concurrency = 1, .restart = {.limit = 10'001}}).find("restart.limit is 10001") != std::string::npos);
+  CHECK(text({.concurrency = 1, .restart = {.within = 0s}}).find("restart.within is 0s") != std::string::npos);
   CHECK(text({.concurrency = 1, .timeout = 0s}).find("timeout is 0s") != std::string::npos);
   strand_pool pool{io, {.concurrency = 1}};
   CHECK_THROWS_AS(pool.try_post([] {}, {.priority = 1}), std::system_error);
   CHECK_THROWS_AS(pool.submit([] {}, {.delay = -1s}), std::system_error);
   CHECK_THROWS_AS(pool.resize(0), std::system_error);
+  CHECK_THROWS_AS(pool.resize(100'001), std::system_error);
 }
 
 TEST_CASE("P6 a failed operation is tried again after the backoff, others use the worker meanwhile") {
