@@ -218,6 +218,19 @@ TEST_CASE("a context goes while its coroutines sleep and have limits of time", "
   CHECK(destroyed == 3);
 }
 
+TEST_CASE("a signal outlives the context, with the operation ended or not", "[timeout]") {
+  net::cancellation_signal ended_in_time, never_ended;
+  {
+    limits_run run;
+    std::error_code how;
+    run.go([]() -> net::awaitable<void> { co_await with_timeout(sleep_for(1s), 1h); }, ended_in_time, how);
+    run.go([]() -> net::awaitable<void> { co_await with_timeout(sleep_for(1h), 2h); }, never_ended, how);
+    run.time.run_for(2s);
+  }
+  ended_in_time.emit(net::cancellation_type::terminal);
+  never_ended.emit(net::cancellation_type::terminal);
+}
+
 TEST_CASE("limits of time on many threads: each operation ends once", "[timeout]") {
   net::io_context io;
   auto guard = net::make_work_guard(io);

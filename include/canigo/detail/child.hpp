@@ -58,7 +58,10 @@ template <class T>
 net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
   if (auto slot = state.slot(); slot.is_connected()) {
-    slot.assign([c](net::cancellation_type type) { c->cancel(type); });
+    // Not to keep it: the signal may outlive the child, and the context that its strand belongs to.
+    slot.assign([weak = std::weak_ptr<child>{c}](net::cancellation_type type) {
+      if (const auto own = weak.lock()) own->cancel(type);
+    });
   }
   auto token = net::bind_cancellation_slot(c->slot(), net::use_awaitable);
   co_return co_await net::co_spawn(c->executor(), child_main(c, std::move(op)), std::move(token));
