@@ -16,8 +16,6 @@ const char* name_of(end e) noexcept {
 
 void bucket::pass(std::int64_t ns) noexcept { missing = std::max<std::int64_t>(0, missing - ns); }
 
-bool bucket::can_take(std::uint64_t n) const noexcept { return wait_for(n) == 0; }
-
 std::int64_t bucket::wait_for(std::uint64_t n) const noexcept {
   return std::max<std::int64_t>(0, missing - (burst - static_cast<std::int64_t>(n)) * token);
 }
@@ -56,7 +54,7 @@ std::vector<model::waiter>::iterator model::first() {
 
 std::uint64_t model::largest() const noexcept {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  if (options_.rate) most = static_cast<std::uint64_t>(options_.rate->burst);
+  for (const bucket& b : options_.rates) most = std::min(most, static_cast<std::uint64_t>(b.burst));
   if (options_.places && options_.places_are_tokens) most = std::min(most, *options_.places);
   return most;
 }
@@ -69,10 +67,17 @@ bool model::has_place_for(std::uint64_t tokens) const noexcept {
   return !options_.places || held_ + places_for(tokens) <= *options_.places;
 }
 
+/// The slowest decides.
+std::int64_t model::wait_for(std::uint64_t tokens) const noexcept {
+  std::int64_t longest = 0;
+  for (const bucket& b : options_.rates) longest = std::max(longest, b.wait_for(tokens));
+  return longest;
+}
+
 bool model::try_take(std::uint64_t tokens) noexcept {
   if (!has_place_for(tokens)) return false;
-  if (options_.rate && !options_.rate->can_take(tokens)) return false;
-  if (options_.rate) options_.rate->charge(tokens);
+  if (wait_for(tokens) > 0) return false;
+  charge(tokens);
   held_ += places_for(tokens);
   return true;
 }
@@ -82,7 +87,7 @@ time_point model::earliest(const request& r) const noexcept {
   for (const auto& w : queue_) {
     if (w.wanted.priority <= r.priority) tokens += w.wanted.tokens;
   }
-  const time_point ready = now_ + duration{options_.rate ? options_.rate->wait_for(tokens) : 0};
+  const time_point ready = now_ + duration{wait_for(tokens)};
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
 
@@ -165,8 +170,8 @@ time_point model::next_event() {
   if (queue_.empty()) return next;
   if (paused_until_ > now_) {
     next = paused_until_;
-  } else if (options_.rate && has_place_for(first()->wanted.tokens)) {
-    const std::int64_t wait = options_.rate->wait_for(first()->wanted.tokens);
+  } else if (has_place_for(first()->wanted.tokens)) {
+    const std::int64_t wait = wait_for(first()->wanted.tokens);
     if (wait > 0) next = now_ + duration{wait};
   }
   for (const auto& w : queue_) {
@@ -182,7 +187,7 @@ void model::pass_to(time_point t) {
   for (;;) {
     const time_point event = next_event();
     const time_point next = std::min(t, event);
-    if (options_.rate) options_.rate->pass((next - now_).count());
+    for (bucket& b : options_.rates) b.pass((next - now_).count());
     now_ = next;
     if (event > t) return;
     serve();
@@ -200,19 +205,21 @@ void model::pass_to(time_point t) {
 }
 
 void model::refund(std::uint64_t n) {
-  options_.rate->refund(n);
+  for (bucket& b : options_.rates) b.refund(n);
   serve();
 }
 
-void model::charge(std::uint64_t n) { options_.rate->charge(n); }
+void model::charge(std::uint64_t n) {
+  for (bucket& b : options_.rates) b.charge(n);
+}
 
-void model::set_token(std::int64_t ns) {
-  options_.rate->set_token(ns);
+void model::set_token(std::size_t rate, std::int64_t ns) {
+  options_.rates[rate].set_token(ns);
   serve();
 }
 
-void model::set_burst(std::int64_t n) {
-  options_.rate->set_burst(n);
+void model::set_burst(std::size_t rate, std::int64_t n) {
+  options_.rates[rate].set_burst(n);
   serve();
 }
 
@@ -241,6 +248,12 @@ void model::stop() {
 bool model::would_strand_by_age(std::uint64_t most) const {
   return options_.ageing != duration::max() &&
          std::any_of(queue_.begin(), queue_.end(), [most](const waiter& w) { return w.wanted.tokens > most; });
+}
+
+std::vector<std::int64_t> model::tokens() const {
+  std::vector<std::int64_t> all;
+  for (const bucket& b : options_.rates) all.push_back(b.available());
+  return all;
 }
 
 std::uint64_t model::count(end e) const {

@@ -41,7 +41,6 @@ struct bucket {
   std::int64_t missing;
 
   void pass(std::int64_t ns) noexcept;
-  bool can_take(std::uint64_t n) const noexcept;
   std::int64_t wait_for(std::uint64_t n) const noexcept;
   std::int64_t available() const noexcept;
   void refund(std::uint64_t n) noexcept;
@@ -51,7 +50,7 @@ struct bucket {
 };
 
 struct options {
-  std::optional<bucket> rate;
+  std::vector<bucket> rates;
   std::optional<std::uint64_t> places;
   bool places_are_tokens = false;  // a semaphore's; a limiter's request takes one place
   int priorities = 1;
@@ -79,8 +78,8 @@ class model {
   void cancel(int id);
   void refund(std::uint64_t n);
   void charge(std::uint64_t n);
-  void set_token(std::int64_t ns);
-  void set_burst(std::int64_t n);
+  void set_token(std::size_t rate, std::int64_t ns);
+  void set_burst(std::size_t rate, std::int64_t n);
   void set_places(std::uint64_t n);
   void release(std::uint64_t n);
   void pause_until(time_point t);
@@ -88,7 +87,7 @@ class model {
 
   const std::map<int, fate>& fates() const noexcept { return fates_; }
   std::size_t waiting() const noexcept { return queue_.size(); }
-  std::int64_t tokens() const noexcept { return options_.rate ? options_.rate->available() : 0; }
+  std::vector<std::int64_t> tokens() const;
   std::uint64_t held() const noexcept { return held_; }
   bool would_strand_by_age(std::uint64_t most) const;
   std::uint64_t count(end e) const;
@@ -108,6 +107,7 @@ class model {
   std::uint64_t largest() const noexcept;
   std::uint64_t places_for(std::uint64_t tokens) const noexcept;
   bool has_place_for(std::uint64_t tokens) const noexcept;
+  std::int64_t wait_for(std::uint64_t tokens) const noexcept;
   bool try_take(std::uint64_t tokens) noexcept;
   end enter(const request& r);
   time_point earliest(const request& r) const noexcept;

@@ -1,5 +1,6 @@
 #include "plan.hpp"
 
+#include "canigo/limiter.hpp"
 #include "canigo/time.hpp"
 
 #include <iterator>
@@ -10,7 +11,7 @@ namespace {
 
 constexpr const char* names[] = {"acquire", "acquire_own", "await",     "try_acquire", "cancel",  "refund",
                                  "charge",  "set_rate",    "set_burst", "set_places",  "release", "settle",
-                                 "pause",   "resume",      "stop",      "destroy"};
+                                 "split",   "pause",       "resume",    "stop",        "destroy"};
 
 }  // namespace
 
@@ -40,10 +41,23 @@ plan make_plan(std::uint64_t seed, dice d) {
   const std::int64_t token = token_times[d.roll(std::size(token_times))];
   const auto burst = static_cast<std::int64_t>(1 + d.roll(5));
   options& o = p.rules;
-  if (p.about != subject::semaphore) {
-    o.rate = bucket{token, burst, static_cast<std::int64_t>(d.roll(static_cast<std::uint64_t>(burst) + 1)) * token};
+  const auto add_rate = [&](std::int64_t t, std::int64_t b) {
+    o.rates.push_back({t, b, static_cast<std::int64_t>(d.roll(static_cast<std::uint64_t>(b) + 1)) * t});
+  };
+  if (p.about != subject::semaphore) add_rate(token, burst);
+  if (p.about == subject::limiter) {
+    for (std::uint64_t more = d.roll(3); more > 0; --more) {
+      add_rate(token_times[d.roll(std::size(token_times))], static_cast<std::int64_t>(1 + d.roll(5)));
+    }
   }
   if (p.about != subject::scheduler) o.places = 1 + d.roll(4);
+  if (p.about == subject::limiter) {
+    if (d.one_in(8)) {
+      o.rates.clear();
+    } else if (d.one_in(4)) {
+      o.places = canigo::unlimited;
+    }
+  }
   o.places_are_tokens = p.about == subject::semaphore;
   o.priorities = static_cast<int>(1 + d.roll(4));
   o.queue_limit = d.one_in(3) ? 1 + d.roll(4) : 1000;
@@ -60,7 +74,7 @@ plan make_plan(std::uint64_t seed, dice d) {
       s.what = static_cast<deed>(d.roll(is_plain ? 3 : 4));
       if (d.one_in(5)) s.what = deed::cancel;
     } else if (of_hundred < 97) {
-      s.what = static_cast<deed>(static_cast<std::uint64_t>(deed::cancel) + d.roll(10));
+      s.what = static_cast<deed>(static_cast<std::uint64_t>(deed::cancel) + d.roll(11));
     } else if (d.one_in(3)) {
       s.what = d.one_in(2) ? deed::stop : deed::destroy;
     }
@@ -85,6 +99,7 @@ plan make_plan(std::uint64_t seed, dice d) {
     s.tokens = d.one_in(2) ? 1 : d.roll(d.one_in(20) ? 9 : static_cast<std::uint64_t>(burst) + 1);
     if (d.one_in(3)) s.deadline = static_cast<std::int64_t>(d.roll(6)) * token + static_cast<std::int64_t>(d.roll(3));
     s.value = static_cast<std::int64_t>(d.roll(6));
+    if (o.rates.size() > 1) s.rate = d.roll(o.rates.size());
     constexpr deed replies[] = {deed::acquire, deed::acquire, deed::refund, deed::cancel, deed::release};
     s.then = replies[d.roll(std::size(replies))];
     p.steps.push_back(s);
@@ -97,11 +112,11 @@ std::string describe(const plan& p) {
   std::string text = p.about == subject::scheduler   ? "scheduler"
                      : p.about == subject::semaphore ? "semaphore"
                                                      : "limiter";
-  if (o.rate) {
-    text += ": a token per " + canigo::to_string(duration{o.rate->token}) + ", burst " + std::to_string(o.rate->burst) +
-            ", " + std::to_string(o.rate->available()) + " at first";
+  for (const bucket& b : o.rates) {
+    text += ": a token per " + canigo::to_string(duration{b.token}) + ", burst " + std::to_string(b.burst) + ", " +
+            std::to_string(b.available()) + " at first";
   }
-  if (o.places) text += ", " + std::to_string(*o.places) + " places";
+  if (o.places && *o.places != canigo::unlimited) text += ", " + std::to_string(*o.places) + " places";
   text += ", " + std::to_string(o.priorities) + " classes, queue of " + std::to_string(o.queue_limit) + ", overflow " +
           std::to_string(static_cast<int>(o.on_overflow));
   if (o.ageing != duration::max()) text += ", ageing " + canigo::to_string(o.ageing);
@@ -121,7 +136,8 @@ std::string describe(const step& s) {
     if (s.deadline >= 0) text += " within " + canigo::to_string(duration{s.deadline});
     if (s.then != deed::acquire) text += std::string{", then "} + names[static_cast<std::size_t>(s.then)];
   } else {
-    text += " target " + std::to_string(s.target) + " value " + std::to_string(s.value);
+    text +=
+        " target " + std::to_string(s.target) + " value " + std::to_string(s.value) + " rate " + std::to_string(s.rate);
   }
   return text;
 }

@@ -39,6 +39,7 @@ enum class deed : std::uint8_t {
   set_places,
   release,
   settle,
+  split,  // a permit of a semaphore, or the one place of a limiter's
   pause,
   resume,
   stop,
@@ -56,6 +57,7 @@ struct step {
   std::uint64_t tokens = 1;
   std::int64_t deadline = -1;  // nanoseconds from then on; -1: none
   std::int64_t value = 0;
+  std::size_t rate = 0;       // which one of several
   deed then = deed::acquire;  // what the one that is told does at once: refund, cancel, release, or nothing
 };
 

@@ -2,19 +2,23 @@
 
 #include "canigo/backoff.hpp"
 #include "canigo/strand_pool.hpp"
+#include "canigo/task.hpp"
+#include "canigo/task_group.hpp"
 #include "canigo/testing/simulation.hpp"
 #include "canigo/timeout.hpp"
 
-#include "plan.hpp"
-
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/this_coro.hpp>
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +26,7 @@ namespace simulated {
 
 namespace net = canigo::net;
 using namespace std::chrono_literals;
+using canigo::errc;
 
 namespace {
 
@@ -35,44 +40,62 @@ std::string figures(const canigo::pool_stats& s) {
   return text;
 }
 
-/// Tasks of every kind in a pool that is cancelled, resized and stopped, in any order of what is ready.
+/// What an operation of the plan throws.
+struct failure {};
+
+/// One operation, and what is known of it.
+struct record {
+  const pool_step* wanted = nullptr;
+  net::cancellation_signal signal;
+  std::optional<canigo::task<void>> handle;
+  time_point asked_at{};
+  std::uint64_t order = 0;  // in which they were handed over; 0: not yet
+  std::uint64_t begun = 0;
+  std::uint64_t finished = 0;
+  std::uint64_t threw = 0;
+  int told = 0;
+  int to_be_told = 0;
+  bool may_be_cancelled = false;
+};
+
 class pool_world {
  public:
-  pool_world(std::uint64_t seed, dice d) : dice_{d}, context_{std::in_place, seed} {
-    capacity_ = most_ = 1 + dice_.roll(4);
-    is_resized_ = dice_.one_in(3);
+  explicit pool_world(const pool_plan& p)
+      : plan_{p}, capacity_{p.workers}, most_{p.workers}, context_{std::in_place, p.seed} {
     canigo::strand_pool_options o{.concurrency = capacity_, .priorities = 2};
-    o.queue_limit = dice_.one_in(3) ? 1 + dice_.roll(3) : 1000;
-    o.on_overflow = dice_.one_in(2) ? canigo::overflow::wait : canigo::overflow::evict_oldest;
+    o.queue_limit = p.queue_limit;
+    o.on_overflow = p.on_overflow;
     pool_.emplace(context_->get_executor(), o);
   }
   ~pool_world() {
-    pool_.reset();
+    is_over_ = true;
+    if (!plan_.context_goes_first) pool_.reset();
     context_.reset();
   }
 
   verdict play() {
-    const std::uint64_t steps = 5 + dice_.roll(40);
-    for (step_ = 0; step_ < steps && verdict_.is_good; ++step_) {
-      verdict_.step = step_;
-      act();
-      if (dice_.one_in(2)) {
-        context_->run_for(dice_.roll(4) * 1ms);
+    for (const pool_step& s : plan_.steps) {
+      verdict_.step = static_cast<std::size_t>(s.id);
+      act(s);
+      if (s.then >= 0) {
+        context_->run_for(s.then * 1ms);
       } else {
-        for (std::uint64_t i = dice_.roll(6); i > 0; --i) context_->step();
+        for (std::uint64_t i = 0; i < s.handlers; ++i) context_->step();
       }
       check();
+      if (!verdict_.is_good) return verdict_;
     }
-    finish();
+    if (!plan_.is_abandoned) finish();
     verdict_.simulated = context_->elapsed();
     return verdict_;
   }
 
  private:
+  /// An operation at work.
   struct inside {
     explicit inside(pool_world& w) : world{w} {
       ++world.running_;
-      if (world.running_ > (world.is_resized_ ? world.most_ : world.capacity_)) world.fail("too many run at once");
+      if (world.running_ > (world.plan_.is_resized ? world.most_ : world.capacity_)) world.fail("too many run at once");
     }
     ~inside() { --world.running_; }
     inside(const inside&) = delete;
@@ -85,79 +108,233 @@ class pool_world {
     verdict_.is_good = false;
     verdict_.what = "pool: " + what + ", at " + canigo::to_string(context_->elapsed());
   }
+  void fail(const record& r, const std::string& what) { fail("#" + std::to_string(r.wanted->id) + " " + what); }
 
-  static net::awaitable<void> work(pool_world& w, duration d, bool throws, bool heeds) {
+  void note(std::uint64_t n) {
+    verdict_.hash = (verdict_.hash ^ n) * 0x100000001b3;
+    verdict_.hash ^= verdict_.hash >> 29;
+  }
+
+  // ---- operations ----
+
+  void begins(record& r) {
+    const pool_step& s = *r.wanted;
+    if (++r.begun > s.attempts) fail(r, "is tried too often");
+    if (r.begun == 1 && context_->now() < r.asked_at + s.delay * 1ms) fail(r, "begins before its delay is over");
+    if (r.told > 0 && r.begun == 1) fail(r, "begins after its end was told");
+    note(static_cast<std::uint64_t>(s.id) << 8 | 0xff);
+    if (r.begun > 1 || !is_plain(s) || plan_.workers > 1 || plan_.is_resized || may_stop_) return;
+    // With one worker, those of a class begin in the order in which they came.
+    for (const auto& [id, other] : records_) {
+      if (other->order != 0 && other->order < r.order && other->begun == 0 && other->told == 0 &&
+          !other->may_be_cancelled && other->wanted->priority == s.priority && is_plain(*other->wanted)) {
+        fail(r, "overtakes #" + std::to_string(id));
+      }
+    }
+  }
+
+  bool is_plain(const pool_step& s) const {
+    return plan_.queue_limit == 1000 && s.delay == 0 && s.deadline < 0 && s.what != pool_deed::wait_group &&
+           s.what != pool_deed::await_run;
+  }
+
+  void ends(record& r) {
+    if (r.wanted->throws) {
+      ++r.threw;
+      throw failure{};
+    }
+    ++r.finished;
+  }
+
+  void work_shortly(record& r) {
+    const inside here{*this};
+    begins(r);
+    ends(r);
+  }
+
+  static net::awaitable<void> work(pool_world& w, record& r) {
     const inside here{w};
-    if (heeds) {
-      co_await canigo::sleep_for(d);
+    w.begins(r);
+    const pool_step& s = *r.wanted;
+    if (s.heeds) {
+      if (s.what == pool_deed::run_nested) co_await nested(w, s);
+      if (s.what == pool_deed::run_family) co_await family(s);
+      co_await canigo::sleep_for(s.lasts * 1ms);
     } else {
       co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
       co_await net::this_coro::throw_if_cancelled(false);
-      co_await canigo::sleep_for(d);
+      co_await canigo::sleep_for(s.lasts * 1ms);
     }
-    if (throws) throw 1;
+    w.ends(r);
   }
 
-  void submit() {
-    const std::size_t n = told_.size();
-    told_.push_back(0);
-    signals_.push_back(std::make_unique<net::cancellation_signal>());
-    canigo::task_options o{.priority = static_cast<int>(dice_.roll(2))};
-    if (dice_.one_in(4)) o.timeout = (1 + dice_.roll(3)) * 1ms;
-    if (dice_.one_in(4)) o.delay = dice_.roll(3) * 1ms;
-    if (dice_.one_in(3)) o.group = 1 + dice_.roll(2);
-    if (dice_.one_in(4)) o.retry = {.attempts = 2, .backoff = canigo::backoff::constant(1ms)};
-    const duration d = dice_.roll(5) * 1ms;
-    const bool throws = dice_.one_in(4);
-    const bool heeds = !dice_.one_in(5);
-    auto handler = net::bind_cancellation_slot(signals_.back()->slot(), [this, n](std::exception_ptr e) {
-      verdict_.hash = (verdict_.hash ^ (n << 1 | (e ? 1 : 0))) * 0x100000001b3;
-      ++verdict_.acquires;
-      if (++told_[n] > 1) fail("task " + std::to_string(n) + " is told twice");
-    });
-    if (dice_.one_in(3)) {
-      pool_->async_run(
-          [this, throws] {
-            const inside here{*this};
-            if (throws) throw 1;
-          },
-          o, std::move(handler));
-    } else {
-      pool_->async_run([this, d, throws, heeds](canigo::task_context&) { return work(*this, d, throws, heeds); }, o,
-                       std::move(handler));
+  static net::awaitable<void> nested(pool_world& w, const pool_step& s) {
+    if (!w.pool_ || w.is_over_) co_return;
+    try {
+      co_await w.pool_->run([&w] { const inside here{w}; }, {.priority = s.priority, .group = s.group});
+    } catch (const std::system_error& e) {
+      if (e.code() == net::error::operation_aborted) throw;
     }
   }
 
-  void act() {
-    switch (dice_.roll(16)) {
-      case 0:
-        if (!signals_.empty()) signals_[dice_.roll(signals_.size())]->emit(net::cancellation_type::terminal);
+  static net::awaitable<void> family(const pool_step& s) {
+    canigo::task_group children{co_await net::this_coro::executor};
+    children.spawn(canigo::sleep_for(s.lasts * 1ms));
+    children.spawn(canigo::sleep_for(s.grace * 1ms));
+    co_await children.join();
+  }
+
+  /// What is handed to the pool: short for those that are, else long.
+  auto long_one(record& r) {
+    return [this, &r](canigo::task_context&) { return work(*this, r); };
+  }
+
+  static net::awaitable<void> awaiting(pool_world& w, record& r, canigo::task_options o) {
+    co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+    if (w.is_over_ || !w.pool_) throw std::system_error{errc::stopped};
+    w.hand_over(r);
+    auto running = w.pool_->run(w.long_one(r), o);
+    co_await canigo::with_timeout(std::move(running), (1 + r.wanted->lasts) * 1ms);
+  }
+
+  void hand_over(record& r) {
+    r.order = ++orders_;
+    r.asked_at = context_->now();
+  }
+
+  // ---- what is told ----
+
+  auto handler(record& r) {
+    ++r.to_be_told;
+    return net::bind_cancellation_slot(r.signal.slot(), [this, &r](const std::exception_ptr& e) { told(r, e); });
+  }
+
+  void told(record& r, const std::exception_ptr& e) {
+    if (is_over_) return;
+    ++verdict_.acquires;
+    if (++r.told > 1) fail(r, "is told twice");
+    int code = 0;
+    try {
+      if (e) std::rethrow_exception(e);
+      if (r.finished == 0 && r.wanted->what != pool_deed::wait_group) fail(r, "succeeds without having ended");
+    } catch (const failure&) {
+      code = -1;
+      if (r.threw == 0) fail(r, "fails without having thrown");
+      if (r.begun < r.wanted->attempts && !may_end_early(r)) fail(r, "is not tried again");
+    } catch (const std::system_error& error) {
+      code = error.code().value();
+      if (!may_end_with(r, error.code())) fail(r, "ends with " + error.code().message());
+    }
+    note(static_cast<std::uint64_t>(r.wanted->id) << 32 | static_cast<std::uint32_t>(code));
+    note(static_cast<std::uint64_t>(context_->elapsed().count()));
+  }
+
+  bool may_end_early(const record& r) const {
+    return may_stop_ || r.may_be_cancelled || r.wanted->deadline >= 0 || r.wanted->what == pool_deed::await_run;
+  }
+
+  bool may_end_with(const record& r, std::error_code e) const {
+    const pool_step& s = *r.wanted;
+    if (e == net::error::operation_aborted) return r.may_be_cancelled || may_stop_;
+    if (e == errc::timed_out) return s.timeout != 0 || s.deadline >= 0 || s.what == pool_deed::await_run;
+    if (e == errc::stopped) return may_stop_;
+    if (e == errc::queue_full) return plan_.queue_limit < 1000;
+    if (e == errc::evicted) return plan_.queue_limit < 1000 && plan_.on_overflow != canigo::overflow::reject_new;
+    return false;
+  }
+
+  // ---- deeds ----
+
+  canigo::task_options options_of(const pool_step& s) const {
+    canigo::task_options o{
+        .priority = s.priority, .timeout = s.timeout * 1ms, .delay = s.delay * 1ms, .group = s.group};
+    if (s.deadline >= 0) o.deadline = context_->now() + s.deadline * 1ms;
+    if (s.attempts > 1) o.retry = {.attempts = s.attempts, .backoff = canigo::backoff::constant(1ms)};
+    return o;
+  }
+
+  record& make_record(const pool_step& s) {
+    auto& r = records_[s.id];
+    r = std::make_unique<record>();
+    r->wanted = &s;
+    return *r;
+  }
+
+  void ask(const pool_step& s) {
+    if (!pool_) return;
+    record& r = make_record(s);
+    const canigo::task_options o = options_of(s);
+    if (s.what == pool_deed::await_run) {
+      net::co_spawn(context_->get_executor(), awaiting(*this, r, o), handler(r));
+      return;
+    }
+    hand_over(r);
+    switch (s.what) {
+      case pool_deed::run_short:
+        pool_->async_run([this, &r] { work_shortly(r); }, o, handler(r));
         break;
-      case 1:
-        if (pool_) pool_->cancel_group(1 + dice_.roll(2));
+      case pool_deed::submit:
+        r.handle = pool_->submit(long_one(r), o);
+        r.handle->async_wait(handler(r));
         break;
-      case 2:
-        if (pool_ && is_resized_) {
-          capacity_ = 1 + dice_.roll(4);
-          most_ = std::max(most_, capacity_);
-          pool_->resize(capacity_);
+      case pool_deed::post:
+        if (!pool_->try_post([this, &r] { work_shortly(r); }, o) && !may_stop_ && plan_.queue_limit == 1000) {
+          fail(r, "is refused");
         }
-        break;
-      case 3:
-        if (pool_ && dice_.one_in(6)) {
-          is_stopping_ = true;
-          pool_->request_stop(static_cast<canigo::stop_mode>(1 + dice_.roll(3)),
-                              dice_.one_in(2) ? duration{2ms} : duration::max());
-        }
-        break;
-      case 4:
-        if (dice_.one_in(10)) pool_.reset();
         break;
       default:
-        if (pool_) submit();
+        pool_->async_run(long_one(r), o, handler(r));
         break;
     }
   }
+
+  void cancel(int id) {
+    const auto found = records_.find(id);
+    if (found == records_.end()) return;
+    record& r = *found->second;
+    r.may_be_cancelled = true;
+    if (r.handle && r.told == 0) r.handle->cancel();
+    r.signal.emit(net::cancellation_type::terminal);
+  }
+
+  void act(const pool_step& s) {
+    switch (s.what) {
+      case pool_deed::cancel:
+        cancel(s.target);
+        break;
+      case pool_deed::cancel_group:
+        if (!pool_ || s.group == 0) break;
+        for (const auto& [id, r] : records_) r->may_be_cancelled = r->may_be_cancelled || r->wanted->group == s.group;
+        pool_->cancel_group(s.group);
+        break;
+      case pool_deed::wait_group: {
+        if (!pool_ || s.group == 0) break;
+        record& r = make_record(s);
+        net::co_spawn(context_->get_executor(), pool_->wait_group(s.group), handler(r));
+        break;
+      }
+      case pool_deed::resize:
+        if (!pool_) break;
+        capacity_ = s.workers;
+        most_ = std::max(most_, capacity_);
+        pool_->resize(capacity_);
+        break;
+      case pool_deed::stop:
+        if (!pool_) break;
+        may_stop_ = true;
+        pool_->request_stop(s.mode, s.grace >= 0 ? duration{s.grace * 1ms} : duration::max());
+        break;
+      case pool_deed::destroy:
+        may_stop_ = true;
+        pool_.reset();
+        break;
+      default:
+        ask(s);
+        break;
+    }
+  }
+
+  // ---- judging ----
 
   void check() {
     if (!pool_ || !verdict_.is_good) return;
@@ -171,45 +348,46 @@ class pool_world {
     // At rest no worker is free beside work that it could do.
     context_->poll();
     s = pool_->stats();
-    if (is_stopping_ || s.working >= capacity_) return;
+    if (may_stop_ || s.working >= capacity_) return;
     const std::string free = std::to_string(capacity_ - s.working) + " free workers";
     if (s.queued > 0) fail(std::to_string(s.queued) + " wait beside " + free);
     if (s.held_back > 0 && s.delayed == 0) fail(std::to_string(s.held_back) + " are held back beside " + free);
   }
 
   void finish() {
-    if (pool_ && verdict_.is_good) pool_->request_stop(canigo::stop_mode::drain);
+    may_stop_ = true;
+    if (pool_) pool_->request_stop(canigo::stop_mode::drain);
     context_->run();
-    for (std::size_t n = 0; n < told_.size(); ++n) {
-      if (told_[n] != 1) fail("task " + std::to_string(n) + " is told " + std::to_string(told_[n]) + " times");
+    for (const auto& [id, r] : records_) {
+      if (r->told != r->to_be_told) fail(*r, "is told " + std::to_string(r->told) + " times");
     }
     if (running_ != 0) fail("something still runs");
     if (!canigo::time_source::of(context_->get_executor()).idle()) fail("something is left armed");
     if (!pool_) return;
     const auto s = pool_->stats();
     if (s.queued + s.delayed + s.held_back + s.working != 0) fail("it is not at rest");
-    if (s.submitted > told_.size()) fail("more was counted than submitted");
     check();
   }
 
+  const pool_plan& plan_;
   verdict verdict_;
-  dice dice_;
-  std::size_t step_ = 0;
-  std::size_t capacity_ = 1;
-  std::size_t most_ = 1;
+  std::size_t capacity_;
+  std::size_t most_;
   std::size_t running_ = 0;
-  bool is_resized_ = false;
-  bool is_stopping_ = false;
-  std::vector<int> told_;
-  std::vector<std::unique_ptr<net::cancellation_signal>> signals_;
+  std::uint64_t orders_ = 0;
+  bool may_stop_ = false;
+  bool is_over_ = false;
+  std::map<int, std::unique_ptr<record>> records_;
   std::optional<canigo::testing::simulation> context_;
   std::optional<canigo::strand_pool> pool_;
 };
 
 }  // namespace
 
-verdict play_pool(std::uint64_t seed) { return play_pool(seed, dice{seed ^ 0x706f6f6c}); }
+verdict play(const pool_plan& p) { return pool_world{p}.play(); }
 
-verdict play_pool(std::uint64_t seed, dice d) { return pool_world{seed, d}.play(); }
+pool_plan make_pool_plan(std::uint64_t seed) { return make_pool_plan(seed, dice{seed ^ 0x706f6f6c}); }
+
+verdict play_pool(std::uint64_t seed, dice d) { return play(make_pool_plan(seed, d)); }
 
 }  // namespace simulated

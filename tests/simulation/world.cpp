@@ -51,13 +51,16 @@ class engine {
   engine(canigo::testing::simulation& world, const plan& p) {
     const options& o = p.rules;
     const auto executor = world.get_executor();
-    const auto burst = o.rate ? static_cast<std::uint64_t>(o.rate->burst) : 1;
-    const auto tokens = o.rate ? static_cast<std::uint64_t>(o.rate->available()) : 0;
+    std::vector<canigo::rate_limit> rates;
+    for (const bucket& b : o.rates) {
+      rates.push_back(
+          {rate_of(b.token), static_cast<std::uint64_t>(b.burst), static_cast<std::uint64_t>(b.available())});
+    }
     switch (p.about) {
       case subject::scheduler:
-        scheduler_.emplace(executor, canigo::scheduler_options{.rate = rate_of(o.rate->token),
-                                                               .burst = burst,
-                                                               .initial_tokens = tokens,
+        scheduler_.emplace(executor, canigo::scheduler_options{.rate = rates[0].rate,
+                                                               .burst = rates[0].burst,
+                                                               .initial_tokens = rates[0].initial_tokens,
                                                                .priorities = o.priorities,
                                                                .queue_limit = o.queue_limit,
                                                                .on_overflow = o.on_overflow,
@@ -71,7 +74,7 @@ class engine {
                                                                .ageing = o.ageing});
         break;
       case subject::limiter:
-        limiter_.emplace(executor, canigo::limiter_options{.rates = {{rate_of(o.rate->token), burst, tokens}},
+        limiter_.emplace(executor, canigo::limiter_options{.rates = rates,
                                                            .concurrency = *o.places,
                                                            .priorities = o.priorities,
                                                            .queue_limit = o.queue_limit,
@@ -106,13 +109,13 @@ class engine {
     return {false, permit{}};
   }
 
-  void set_token(std::int64_t ns) {
+  void set_token(std::size_t rate, std::int64_t ns) {
     if (scheduler_) scheduler_->set_rate(rate_of(ns));
-    if (limiter_) limiter_->set_rate(0, rate_of(ns));
+    if (limiter_) limiter_->set_rate(rate, rate_of(ns));
   }
-  void set_burst(std::uint64_t n) {
+  void set_burst(std::size_t rate, std::uint64_t n) {
     if (scheduler_) scheduler_->set_burst(n);
-    if (limiter_) limiter_->set_burst(0, n);
+    if (limiter_) limiter_->set_burst(rate, n);
   }
   void set_places(std::uint64_t n) {
     if (semaphore_) semaphore_->resize(n);
@@ -127,10 +130,10 @@ class engine {
     if (limiter_) f(*limiter_);
   }
 
-  canigo::queue_stats stats(std::int64_t& tokens, std::uint64_t& held) const {
+  canigo::queue_stats stats(std::vector<std::int64_t>& tokens, std::uint64_t& held) const {
     if (scheduler_) {
       auto s = scheduler_->stats();
-      tokens = s.tokens;
+      tokens = {s.tokens};
       return s;
     }
     if (semaphore_) {
@@ -139,7 +142,7 @@ class engine {
       return s;
     }
     auto s = limiter_->stats();
-    tokens = s.tokens.front();
+    tokens = s.tokens;
     held = s.held;
     return s;
   }
@@ -182,6 +185,7 @@ class world {
     bool has_begun = false;
     bool has_ended = false;
     permit held;
+    permit part;             // split off from it
     std::uint64_t used = 0;  // tokens of a limiter that it has settled for
   };
 
@@ -243,16 +247,17 @@ class world {
         if (engine_ && plan_.about == subject::scheduler) settle_all(s);
         break;
       case deed::set_rate:
-        if (engine_ && plan_.rules.rate) {
+        if (engine_ && s.rate < plan_.rules.rates.size()) {
           const std::int64_t ns = token_times[static_cast<std::size_t>(s.value)];
-          model_.set_token(ns);
-          engine_->set_token(ns);
+          model_.set_token(s.rate, ns);
+          engine_->set_token(s.rate, ns);
         }
         break;
       case deed::set_burst:
-        if (engine_ && plan_.rules.rate && !model_.would_strand_by_age(static_cast<std::uint64_t>(s.value + 1))) {
-          model_.set_burst(s.value + 1);
-          engine_->set_burst(static_cast<std::uint64_t>(s.value + 1));
+        if (engine_ && s.rate < plan_.rules.rates.size() &&
+            !model_.would_strand_by_age(static_cast<std::uint64_t>(s.value + 1))) {
+          model_.set_burst(s.rate, s.value + 1);
+          engine_->set_burst(s.rate, static_cast<std::uint64_t>(s.value + 1));
         }
         break;
       case deed::set_places:
@@ -266,6 +271,9 @@ class world {
         break;
       case deed::settle:
         if (engine_) settle(s.target, static_cast<std::uint64_t>(s.value));
+        break;
+      case deed::split:
+        split(s.target, static_cast<std::uint64_t>(s.value));
         break;
       case deed::pause: {
         if (!engine_) break;
@@ -381,10 +389,20 @@ class world {
     c.held.settle(used);
   }
 
+  void split(int id, std::uint64_t places) {
+    const auto found = callers_.find(id);
+    if (found == callers_.end() || !found->second->held || found->second->part) return;
+    caller& c = *found->second;
+    const std::uint64_t before = c.held.held();
+    c.part = c.held.split(1 + places % before);
+    if (c.held.held() + c.part.held() != before) fail("a permit is not what its parts are");
+  }
+
   void release(int id) {
     const auto found = callers_.find(id);
-    if (found == callers_.end() || !found->second->held) return;
-    permit p = std::move(found->second->held);
+    if (found == callers_.end()) return;
+    permit p = std::move(found->second->held ? found->second->held : found->second->part);
+    if (!p) return;
     model_.release(p.held());
     p.release();
   }
@@ -427,7 +445,8 @@ class world {
       }
     };
     if (!engine_) return;
-    std::int64_t tokens = model_.tokens();
+    const std::vector<std::int64_t> expected_tokens = model_.tokens();
+    std::vector<std::int64_t> tokens = expected_tokens;
     std::uint64_t held = model_.held();
     const auto s = engine_->stats(tokens, held);
     is(s.waiting, model_.waiting(), "waiting");
@@ -437,13 +456,17 @@ class world {
     is(s.evicted, model_.count(end::evicted), "evicted");
     is(s.stopped, model_.count(end::stopped), "stopped");
     is(held, model_.held(), "held");
-    is(static_cast<std::uint64_t>(tokens), static_cast<std::uint64_t>(model_.tokens()), "tokens");
+    for (std::size_t i = 0; i < expected_tokens.size(); ++i) {
+      is(static_cast<std::uint64_t>(tokens.at(i)), static_cast<std::uint64_t>(expected_tokens[i]), "tokens");
+    }
     is(s.requested, s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped,
        "requested");
   }
 
   void finish() {
-    pass_until(context_->now() + duration{plan_.rules.rate ? plan_.rules.rate->token * 20 : 1'000'000});
+    std::int64_t slowest = 50'000;
+    for (const bucket& b : plan_.rules.rates) slowest = std::max(slowest, b.token);
+    pass_until(context_->now() + duration{slowest * 20});
     compare();
     check_windows();
     if (plan_.is_abandoned) {
@@ -457,6 +480,7 @@ class world {
     for (auto& [id, c] : callers_) {
       if (c->has_begun && !c->has_ended) fail("#" + std::to_string(id) + " never ends");
       release(id);
+      release(id);  // what was split off
     }
     compare();
     if (model_.held() != 0) fail("the model still holds permits");
@@ -469,13 +493,16 @@ class world {
     for (const step& s : plan_.steps) {
       if (s.what > deed::cancel || s.what == deed::try_acquire || s.then == deed::refund) return;
     }
-    if (!plan_.rules.rate) return;
+    for (const bucket& b : plan_.rules.rates) check_windows_of(b);
+  }
+
+  void check_windows_of(const bucket& b) {
     for (std::size_t from = 0; from < grants_.size(); ++from) {
       std::uint64_t sum = 0;
       for (std::size_t to = from; to < grants_.size(); ++to) {
         sum += grants_[to].second;
-        const std::int64_t came = (grants_[to].first - grants_[from].first).count() / plan_.rules.rate->token;
-        if (sum > static_cast<std::uint64_t>(plan_.rules.rate->burst + came)) fail("a window holds too much");
+        const std::int64_t came = (grants_[to].first - grants_[from].first).count() / b.token;
+        if (sum > static_cast<std::uint64_t>(b.burst + came)) fail("a window holds too much");
       }
     }
   }

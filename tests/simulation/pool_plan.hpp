@@ -1,0 +1,66 @@
+#pragma once
+
+#include "canigo/stop_mode.hpp"
+
+#include "plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simulated {
+
+enum class pool_deed : std::uint8_t {
+  run_short,  // by callback
+  run_long,   // by callback
+  await_run,  // by a coroutine, within a limit of time
+  submit,
+  post,
+  run_nested,  // an operation that waits for another of its pool
+  run_family,  // an operation with a task_group
+  wait_group,
+  cancel,
+  cancel_group,
+  resize,
+  stop,
+  destroy,
+};
+
+/// One step of a plan: the deed, and then time passes, or a few handlers run. All times are milliseconds.
+struct pool_step {
+  pool_deed what = pool_deed::run_short;
+  std::int64_t then = -1;  // -1: no time, but up to `handlers` are run
+  std::uint64_t handlers = 0;
+  int id = 0;
+  int target = 0;  // an earlier id
+  int priority = 0;
+  std::uint64_t group = 0;
+  std::int64_t lasts = 0;  // a long operation
+  std::int64_t timeout = 0;
+  std::int64_t delay = 0;
+  std::int64_t deadline = -1;
+  std::uint32_t attempts = 1;
+  bool throws = false;
+  bool heeds = true;  // cancellation
+  std::size_t workers = 1;
+  canigo::stop_mode mode = canigo::stop_mode::drain;
+  std::int64_t grace = -1;
+};
+
+struct pool_plan {
+  std::uint64_t seed = 0;
+  std::size_t workers = 1;
+  std::size_t queue_limit = 1000;
+  canigo::overflow on_overflow = canigo::overflow::reject_new;
+  bool is_resized = false;
+  bool is_abandoned = false;        // the context goes with all that is under way
+  bool context_goes_first = false;  // and the pool after it
+  std::vector<pool_step> steps;
+};
+
+pool_plan make_pool_plan(std::uint64_t seed, dice d);
+std::string describe(const pool_plan& p);
+std::string describe(const pool_step& s);
+
+}  // namespace simulated
