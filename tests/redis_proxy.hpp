@@ -30,44 +30,48 @@ class proxy {
     std::size_t after;  // so many bytes, on all connections together, have passed
   };
 
-  proxy(asio::io_context& io, std::string path, std::string target)
-      : io_{io}, path_{std::move(path)}, target_{std::move(target)}, acceptor_{io, endpoint{path_}} {
-    asio::co_spawn(io_, accept(), asio::detached);
+  proxy(asio::io_context& io, const std::string& path, const std::string& target)
+      : path_{path}, core_{std::make_shared<core>(io, path, target)} {
+    asio::co_spawn(io, accept(core_), asio::detached);
   }
+  ~proxy() { close(); }
   proxy(const proxy&) = delete;
   proxy& operator=(const proxy&) = delete;
 
   std::string url() const { return "unix:" + path_; }
-  std::size_t passed(way w) const { return passed_[static_cast<std::size_t>(w)]; }
-  std::size_t connections() const { return connections_; }
+  std::size_t passed(way w) const { return core_->passed[static_cast<std::size_t>(w)]; }
+  std::size_t connections() const { return core_->pairs.size(); }
   /// What clients said, connection by connection.
   std::string said() const {
     std::string all;
-    for (const auto& c : pairs_) all += c->said;
+    for (const auto& c : core_->pairs) all += c->said;
     return all;
   }
 
-  /// Nothing gets through; what is connected is cut, and what connects too.
+  /// The end: what is connected is cut, and nobody can connect.
   void close() {
-    closed_ = true;
-    for (const auto& c : pairs_) c->cut();
+    core_->closed = true;
+    std::error_code ignored;
+    core_->acceptor.close(ignored);
+    core_->cut();
   }
   /// All connections are cut once, in the middle of what goes by.
   void cut_once(cut c, std::function<void()> then = {}) {
-    cut_ = c;
-    then_ = std::move(then);
+    core_->where = c;
+    core_->then = std::move(then);
   }
-  bool has_cut() const { return has_cut_; }
+  bool has_cut() const { return core_->has_cut; }
+
   /// What is published stays here until it is let go.
-  void hold_published() { holding_ = true; }
+  void hold_published() { core_->holding = true; }
   std::size_t held_back() const {
     std::size_t n = 0;
-    for (const auto& c : pairs_) n += c->held.size();
+    for (const auto& c : core_->pairs) n += c->held.size();
     return n;
   }
   void let_go() {
-    holding_ = false;
-    for (const auto& c : pairs_) {
+    core_->holding = false;
+    for (const auto& c : core_->pairs) {
       if (!c->held.empty()) asio::write(c->client, asio::buffer(std::exchange(c->held, {})));
     }
   }
@@ -89,62 +93,70 @@ class proxy {
     std::string held;
   };
 
-  asio::awaitable<void> accept() {
+  struct core {
+    core(asio::io_context& c, const std::string& path, std::string to)
+        : io{c}, target{std::move(to)}, acceptor{c, endpoint{path}} {}
+    void cut() {
+      for (const auto& each : pairs) each->cut();
+    }
+    asio::io_context& io;
+    const std::string target;
+    protocol::acceptor acceptor;
+    std::vector<std::shared_ptr<pair>> pairs;
+    std::array<std::size_t, 2> passed{};
+    std::optional<proxy::cut> where;
+    std::function<void()> then;
+    bool has_cut = false;
+    bool closed = false;
+    bool holding = false;
+  };
+
+  static asio::awaitable<void> accept(std::shared_ptr<core> all) {
     for (;;) {
-      auto accepted = acceptor_.async_accept(asio::use_awaitable);
+      auto accepted = all->acceptor.async_accept(asio::use_awaitable);
       auto c = std::make_shared<pair>(co_await std::move(accepted));
-      ++connections_;
-      if (closed_) continue;
       std::error_code ec;
-      c->redis.connect(endpoint{target_}, ec);
-      if (ec) continue;
-      pairs_.push_back(c);
-      asio::co_spawn(io_, pump(c, way::to_redis), asio::detached);
-      asio::co_spawn(io_, pump(c, way::to_client), asio::detached);
+      c->redis.connect(endpoint{all->target}, ec);
+      if (ec || all->closed) continue;
+      all->pairs.push_back(c);
+      asio::co_spawn(all->io, pump(all, c, way::to_redis), asio::detached);
+      asio::co_spawn(all->io, pump(all, c, way::to_client), asio::detached);
     }
   }
 
-  asio::awaitable<void> pump(std::shared_ptr<pair> c, way w) {
+  static asio::awaitable<void> pump(std::shared_ptr<core> all, std::shared_ptr<pair> c, way w) {
     std::array<char, 16384> part;
     protocol::socket& from = w == way::to_redis ? c->client : c->redis;
     protocol::socket& to = w == way::to_redis ? c->redis : c->client;
     try {
       for (;;) {
         const std::size_t n = co_await from.async_read_some(asio::buffer(part), asio::use_awaitable);
+        if (all->closed) break;
         const std::string_view bytes{part.data(), n};
         if (w == way::to_redis) c->said += bytes;
-        if (holding_ && w == way::to_client && c->said.find("\r\nSUBSCRIBE\r\n") != std::string::npos) {
+        if (all->holding && w == way::to_client && c->said.find("\r\nSUBSCRIBE\r\n") != std::string::npos) {
           c->held += bytes;
           continue;
         }
-        auto& count = passed_[static_cast<std::size_t>(w)];
-        std::size_t through = n;
-        const bool cuts = !has_cut_ && cut_ && cut_->direction == w && count + n > cut_->after;
-        if (cuts) through = cut_->after - count;
+        auto& count = all->passed[static_cast<std::size_t>(w)];
+        const bool cuts = !all->has_cut && all->where && all->where->direction == w && count + n > all->where->after;
+        const std::size_t through = cuts ? all->where->after - count : n;
         count += through;
         co_await asio::async_write(to, asio::buffer(part.data(), through), asio::use_awaitable);
+        if (all->closed) break;
         if (!cuts) continue;
-        has_cut_ = true;
-        if (then_) then_();
-        for (const auto& each : pairs_) each->cut();
+        all->has_cut = true;
+        if (all->then) all->then();
+        all->cut();
       }
     } catch (const std::system_error&) {
+      // Cut here, or at the other end.
     }
     c->cut();
   }
 
-  asio::io_context& io_;
   const std::string path_;
-  const std::string target_;
-  protocol::acceptor acceptor_;
-  std::vector<std::shared_ptr<pair>> pairs_;
-  std::array<std::size_t, 2> passed_{};
-  std::size_t connections_ = 0;
-  std::optional<cut> cut_;
-  std::function<void()> then_;
-  bool has_cut_ = false;
-  bool closed_ = false;
-  bool holding_ = false;
+  const std::shared_ptr<core> core_;
 };
 
 }  // namespace redis_test

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+#include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+namespace redis_test {
+
+/// A process of its own, which ends with this one at the latest. Made while there is one thread only.
+class process {
+ public:
+  template <class Work>
+  explicit process(Work work) {
+    pid_ = ::fork();
+    if (pid_ < 0) throw std::runtime_error{"fork"};
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    try {
+      work();
+    } catch (...) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  process(process&& other) noexcept : pid_{std::exchange(other.pid_, 0)} {}
+  process& operator=(process&&) = delete;
+  ~process() { kill(); }
+
+  /// kill -9; also if it has ended.
+  void kill() {
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(std::exchange(pid_, 0), nullptr, 0);
+  }
+  bool has_ended() {
+    if (pid_ != 0 && ::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = 0;
+    return pid_ == 0;
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+}  // namespace redis_test
