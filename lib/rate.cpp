@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 
@@ -52,11 +53,13 @@ class reader {
 
  private:
   [[noreturn]] void complain(std::string_view what, std::size_t where, std::string_view allowed = syntax) const {
-    constexpr std::size_t longest = 32;
+    const std::string why =
+        " (" + std::string{what}.append(" at character ").append(std::to_string(where + 1)).append(")");
+    // Of a value 80 characters are shown, and what is wrong with it matters more than all of it.
+    constexpr std::size_t most = 80 - std::string_view{"\"...\""}.size();
+    const std::size_t longest = std::min<std::size_t>(32, most - std::min(most, why.size()));
     std::string value = '"' + std::string{text_.substr(0, longest)};
-    value.append(text_.size() > longest ? "...\" (" : "\" (").append(what);
-    value.append(" at character ").append(std::to_string(where + 1)).append(")");
-    detail::throw_invalid("rate", value, allowed);
+    detail::throw_invalid("rate", value.append(text_.size() > longest ? "...\"" : "\"").append(why), allowed);
   }
 
   std::int64_t number(std::string_view what) {

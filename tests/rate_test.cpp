@@ -127,6 +127,7 @@ TEST_CASE("text that is no rate is refused, naming the text and the place", "[ra
   CHECK(contains(read("1/106752d"), "a shorter period expected at character 3"));
   CHECK(contains(read("1000000001/s"), "fewer tokens expected at character 1); allowed: at most 1/1ns"));
   CHECK(contains(read(std::string(100'000, '9')), "99999..."));
+  CHECK(contains(read("0/" + std::string(100, 'x')), "xxx...\" (a number above zero expected at character 1)"));
   CHECK(read(std::string(100'000, '9')).size() < 250);
 }
 

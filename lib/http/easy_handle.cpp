@@ -209,6 +209,8 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   } catch (...) {
     if (!ec) ec = errc::not_enough_memory;
   }
+  // curl takes "HTTP/2 2" for a status line.
+  if (!ec && (t.response_.status < 100 || t.response_.status > 999)) ec = error::weird_server_reply;
   return ec;
 }
 
@@ -266,8 +268,8 @@ void easy_handle::take_header_line(std::string_view line) {
     return;
   }
   if (line.starts_with(' ') || line.starts_with('\t')) {
-    if (const auto more = trim(line); !more.empty()) {
-      list.append_to_last(" ");
+    if (const auto more = trim(line); !more.empty() && !list.empty()) {
+      if (!list[list.size() - 1].value.empty()) list.append_to_last(" ");
       list.append_to_last(more);
     }
     return;

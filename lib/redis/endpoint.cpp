@@ -87,7 +87,7 @@ endpoint::address parse_address(std::string_view text, std::string_view port) {
   }
   if (host.empty()) refuse("host", host, "a name or an address");
   for (const char c : host) {
-    if (c <= ' ' || c == 0x7f) refuse("host", host, "a name or an address");
+    if (c <= ' ' || c == 0x7f || c == '[' || c == ']') refuse("host", host, "a name or an address");
   }
   if (!text.empty()) {
     if (!take_prefix(text, ":")) refuse("host", text, "host:port");
@@ -153,7 +153,11 @@ endpoint endpoint::parse(std::string_view url) {
 }
 
 std::string endpoint::to_string() const {
-  if (!path.empty()) return "unix:" + path + (database != 0 ? "?db=" + std::to_string(database) : "");
+  if (!path.empty()) {
+    // What follows two slashes would be read as a user.
+    const std::string start = path.starts_with("//") ? "unix://" : "unix:";
+    return start + path + (database != 0 ? "?db=" + std::to_string(database) : "");
+  }
   std::string text = !master.empty() ? "redis+sentinel://" : tls ? "rediss://" : "redis://";
   const char* separator = "";
   for (const auto& a : addresses) {

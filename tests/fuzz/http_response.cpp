@@ -50,15 +50,17 @@ struct server {
   }
 };
 
-// A part is a packet: curl reads one at a time.
+// A part is a packet: curl reads one at a time. A socket takes so much and no more than some 270 packets.
 curl_socket_t open_socket(void* self, curlsocktype, curl_sockaddr*) noexcept {
   server& s = *static_cast<server*>(self);
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) return CURL_SOCKET_BAD;
   std::string_view bytes = s.connections[std::min(s.opened++, s.connections.size() - 1)];
+  bytes = bytes.substr(0, 64'000);
+  const std::size_t part = std::max(s.part, bytes.size() / 200 + 1);
   while (!bytes.empty()) {
-    const auto sent = send(pair[1], bytes.data(), std::min(bytes.size(), s.part), MSG_NOSIGNAL);
-    if (sent <= 0) break;  // full: the rest is never sent
+    const auto sent = send(pair[1], bytes.data(), std::min(bytes.size(), part), MSG_NOSIGNAL);
+    fuzz::require(sent > 0, "a socket takes what is sent");
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
   shutdown(pair[1], SHUT_WR);
@@ -67,8 +69,6 @@ curl_socket_t open_socket(void* self, curlsocktype, curl_sockaddr*) noexcept {
 }
 
 int close_socket(void*, curl_socket_t socket) noexcept { return close(socket); }
-
-int already_connected(void*, curl_socket_t, curlsocktype) noexcept { return CURL_SOCKOPT_ALREADY_CONNECTED; }
 
 struct exchange {
   std::error_code error;
@@ -90,7 +90,6 @@ exchange perform(const char* method, std::string_view bytes, std::size_t part) {
   options.max_redirects = max_redirects;
   options.proxy = "";
   http::detail::easy_handle easy{options, open_socket, close_socket, &s};
-  curl_easy_setopt(easy.get(), CURLOPT_SOCKOPTFUNCTION, &already_connected);
   // Wherever it is sent, it goes no further than to the pair, and asks no resolver.
   curl_slist* everywhere = curl_slist_append(nullptr, "::127.0.0.1:80");
   curl_easy_setopt(easy.get(), CURLOPT_CONNECT_TO, everywhere);
@@ -147,9 +146,19 @@ bool same(const http::response& a, const http::response& b) {
 
 }  // namespace
 
+// libcurl's: the socket that it is given is connected. CURL_SOCKOPT_ALREADY_CONNECTED says so too, but 7.88 forgets it.
+extern "C" int connect(int, const sockaddr*, socklen_t) { return 0; }
+
+// If nothing got through to the client's code, every input would be fine.
+static bool works() {
+  std::signal(SIGPIPE, SIG_IGN);
+  const exchange e = perform("GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nRetry-After: 7\r\n\r\nhello", 16'000);
+  return !e.error && e.response.status == 200 && e.response.body == "hello" && http::retry_after(e.response) == 7s;
+}
+
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const auto ignored = std::signal(SIGPIPE, SIG_IGN);
-  fuzz::require(ignored != SIG_ERR, "a signal can be ignored");
+  static const bool is_working = works();
+  fuzz::require(is_working, "a plain response comes through");
   fuzz::input bytes{data, size};
   const std::uint8_t how = bytes.byte();
   const bool is_head = how % 8 == 7;

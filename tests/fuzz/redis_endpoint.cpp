@@ -57,12 +57,15 @@ void check(const endpoint& e) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::input{data, size}.text();
+  if (text.find(secret) != text.npos) return 0;  // not as a password
   if (const auto e = parse(text)) check(*e);
   // The same with a password that has the first bytes of the rest before and after it.
   const auto slashes = text.find("//");
   if (slashes == text.npos || text.find(':') + 1 != slashes) return 0;
   const std::string_view rest = text.substr(slashes + 2);
-  for (std::size_t n = 0; n < std::min<std::size_t>(rest.size(), 8); ++n) {
+  // After an @ it may as well be a path, for whoever reads it.
+  const std::size_t most = std::min<std::size_t>(rest.find('@'), std::min<std::size_t>(rest.size(), 4));
+  for (std::size_t n = 0; n <= most; ++n) {
     const std::string url = std::string{text.substr(0, slashes + 2)}
                                 .append("joe:")
                                 .append(rest.substr(0, n))

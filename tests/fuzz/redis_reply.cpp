@@ -17,7 +17,7 @@ using canigo::redis::reply;
 
 namespace {
 
-constexpr std::size_t max_reply = 2048;
+constexpr std::size_t max_reply = 600;
 
 struct read_result {
   std::string replies;
@@ -48,18 +48,22 @@ int depth(const reply& r) {
 read_result read(std::string_view bytes, const std::vector<std::size_t>& parts) {
   canigo::redis::detail::reply_reader reader{max_reply};
   read_result result;
+  std::size_t unfinished = 0;
   for (std::size_t i = 0; !bytes.empty() && !result.error; ++i) {
     const std::size_t part = std::min(parts[i % parts.size()], bytes.size());
     result.error = reader.feed(bytes.substr(0, part));
     bytes.remove_prefix(part);
+    unfinished += part;
     while (!result.error) {
       const auto r = reader.next(result.error);
       fuzz::require(!r || !result.error, "a reply or an error, not both");
       if (!r) break;
+      unfinished = part;  // at most this much belongs to the next one
       fuzz::require(cost(*r) <= max_reply, "a reply costs no more than the bound");
       fuzz::require(depth(*r) <= 8, "a reply is not nested deeper than the reader says");
       show(*r, result.replies);
     }
+    fuzz::require(result.error || unfinished <= max_reply + part, "what does not end is not kept without end");
   }
   const auto& e = result.error;
   fuzz::require(!e || e == canigo::errc::too_large || e == canigo::redis::error::bad_reply,
