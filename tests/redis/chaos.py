@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Several processes share a semaphore in Redis while everything is done to them: is anybody let in beyond the cap?
+"""Several processes share a semaphore and a quota in Redis while everything is done to them: does anybody get too much?
 
-chaos.py WORKER [--seconds N] [--grants N] [--lease MS] [--processes N] [--permits N] [--seed N]
+chaos.py WORKER [--seconds N] [--grants N] [--lease MS] [--processes N] [--permits N] [--rate N] [--seed N]
 
-Runs three rounds. "steady": nothing breaks; as many grants as can be. "chaos": workers are killed and stopped, Redis
-is killed and started again, with and without its file, its scripts and its clients' connections are thrown away, and
-a proxy between them delays, cuts, half-closes and splits what passes. "control": the guard is switched off, and Redis
-loses its data; this round has to show violations, or the judge is blind.
+Rounds:
+  D1       40 tasks in 3 processes under a cap of 15, each inside for up to 2 s
+  steady   nothing breaks; as many grants as can be. D12: the clocks of the processes are five minutes apart
+  chaos    workers are killed and stopped, Redis is killed, stopped, flushed, and started again with its file and
+           without it, its scripts and its clients' connections are thrown away, and a proxy between them delays, cuts,
+           half-closes and splits what passes. Each of these at least once. Permits have weights, and the clocks are
+           wrong (D12). Then all is calm, and every task that is left has to be served again (D4).
+  control  the guards are switched off: the quarantine, and the quota's being closed without Redis. This round has to
+           show violations of both, or the judge is blind.
 
 The judge reads the log that the workers append to: each line is one write, the clock is the machine's. A worker that
 was killed has left when it was; one that was stopped did nothing from then on if it lost its lease meanwhile.
@@ -24,6 +29,8 @@ import sys
 import tempfile
 import threading
 import time
+
+import judge
 
 
 class Proxy(threading.Thread):
@@ -76,14 +83,16 @@ class Proxy(threading.Thread):
 
 
 class Redis:
-    def __init__(self, folder, *arguments):
+    """Writes all that it is told to a file."""
+
+    def __init__(self, folder):
         self.path = str(folder / "redis.sock")
-        self.folder, self.arguments, self.process = folder, arguments, None
+        self.folder, self.process = folder, None
 
     def start(self):
         self.process = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", str(self.folder), "--save", "",
-             "--loglevel", "warning", *self.arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "--appendonly", "yes", "--loglevel", "warning"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(600):
             if self.cli("PING").strip() == "PONG":
                 return
@@ -94,28 +103,41 @@ class Redis:
         self.process.kill()
         self.process.wait()
 
+    def forget(self):
+        """The file is lost."""
+        shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
+        for file in self.folder.glob("*.aof"):
+            file.unlink()
+
     def cli(self, *command):
         return subprocess.run(["redis-cli", "-s", self.path, *command], capture_output=True, text=True,
                               check=False).stdout
 
 
 class Workers:
-    def __init__(self, options, url, log, quarantine, seconds):
-        self.command = [options.worker, url, str(log), str(options.permits), str(options.lease), "8",
-                        str(options.hold), str(seconds), "1" if quarantine else "0"]
+    def __init__(self, options, url, log, dice, **settings):
+        self.settings = settings
+        self.command = [options.worker, url, str(log)]
+        self.dice = dice
         self.ends = {}   # pid -> when it was killed
         self.stops = {}  # pid -> [(stopped, went on)]
-        self.running = [self.spawn() for _ in range(options.processes)]
+        self.started = 0
+        self.running = [self.spawn(which) for which in range(options.processes)]
 
-    def spawn(self):
-        return subprocess.Popen(self.command)
+    def spawn(self, which):
+        # Five minutes apart, whoever is compared, and by different clocks.
+        self.started += 1
+        shifts = [300 * (self.started % 3), 300 * (self.started // 3 % 3), self.dice.choice([-300, 0, 300])]
+        settings = dict(self.settings, **dict(zip(("monotonic", "boottime", "realtime"), shifts)))
+        own = {name: value[which] if isinstance(value, list) else value for name, value in settings.items()}
+        return subprocess.Popen(self.command + [f"{name}={value}" for name, value in own.items()])
 
     def kill_one(self, which):
         victim = self.running[which]
         victim.kill()
         victim.wait()
         self.ends[victim.pid] = time.monotonic_ns()
-        self.running[which] = self.spawn()
+        self.running[which] = self.spawn(which)
 
     def stop_one(self, which, seconds):
         pid = self.running[which].pid
@@ -125,127 +147,226 @@ class Workers:
         self.stops.setdefault(pid, []).append((stopped, time.monotonic_ns()))
         os.kill(pid, signal.SIGCONT)
 
-    def finish(self, timeout):
+    def finish(self, seconds=60):
+        """Whether all ended by themselves."""
+        good = True
+        for worker in self.running:
+            worker.send_signal(signal.SIGTERM)
         for worker in self.running:
             try:
-                worker.wait(timeout)
+                good = worker.wait(seconds) == 0 and good
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()
                 self.ends[worker.pid] = time.monotonic_ns()
                 print("a worker did not end by itself", flush=True)
-                self.hung = True
-
-    hung = False
-
-
-def judge(log, workers, permits):
-    """(grants, moments at which more than `permits` were inside, most that were)."""
-    inside, events, grants = {}, [], 0
-    for line in log.read_text().splitlines():
-        what, pid, task, at, *how = line.split()
-        key, at = (int(pid), task), int(at)
-        if what == "S":
-            inside[key] = at
-            grants += 1
-            continue
-        start, end = inside.pop(key), at
-        if how[0] == "lost":
-            end = min([end] + [s for s, _ in workers.stops.get(key[0], []) if start <= s <= at])
-        events += [(start, 1), (end, -1)]
-    for (pid, _), start in inside.items():
-        events += [(start, 1), (workers.ends.get(pid, start), -1)]
-    now = most = violations = 0
-    for _, change in sorted(events):
-        now += change
-        most = max(most, now)
-        violations += change > 0 and now > permits
-    return grants, violations, most
+                good = False
+        return good
 
 
-def run_round(name, options, seconds):
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="canigo-chaos-"))
-    dice = random.Random(options.seed)
-    redis = Redis(folder)
-    log = folder / "log"
-    try:
-        redis.start()
-        url = "unix:" + redis.path
-        if name == "chaos":
-            proxy = Proxy(str(folder / "proxy.sock"), redis.path, options.seed)
-            proxy.start()
-            proxy.ready.wait()
-            url = "unix:" + proxy.path
-        workers = Workers(options, url, log, name != "control", seconds)
+class Trouble:
+    """Everything that may happen, and what has."""
+
+    def __init__(self, redis, workers, proxy, options, dice):
+        self.redis, self.workers, self.proxy, self.options, self.dice = redis, workers, proxy, options, dice
+        self.lease = options.lease / 1000
+        self.times = {name: 0 for name in self.kinds}
+
+    kinds = ("kill", "stop", "blink", "restart", "restart_without_file", "scripts", "clients", "pushes", "pause",
+             "flush")
+
+    def make(self, what):
+        self.times[what] += 1
+        which = self.dice.randrange(self.options.processes)
+        if what == "kill":
+            self.workers.kill_one(which)
+        elif what == "stop":
+            self.workers.stop_one(which, self.lease * (1.2 + self.dice.random()))
+        elif what == "blink":
+            self.workers.stop_one(which, self.lease / 4)
+        elif what in ("restart", "restart_without_file"):
+            self.redis.kill()
+            if what == "restart_without_file":
+                self.redis.forget()
+            time.sleep(self.lease * self.dice.random())
+            self.redis.start()
+        elif what == "scripts":
+            self.redis.cli("SCRIPT", "FLUSH")
+        elif what == "clients":
+            self.redis.cli("CLIENT", "KILL", "TYPE", "normal")
+        elif what == "pushes":
+            self.redis.cli("CLIENT", "KILL", "TYPE", "pubsub")
+        elif what == "pause":
+            self.redis.process.send_signal(signal.SIGSTOP)
+            time.sleep(self.lease * 1.5 * self.dice.random())
+            self.redis.process.send_signal(signal.SIGCONT)
+        elif what == "flush":
+            self.redis.cli("FLUSHALL")
+
+    def go_on_until(self, end):
+        """All of them once, in any order, and more while there is time."""
+        order = list(self.kinds)
+        self.dice.shuffle(order)
+        turn = 0
+        while order or time.monotonic() < end:
+            turn += 1
+            self.proxy.mischief = turn % 2 == 0
+            self.make(order.pop() if order else self.dice.choice(self.kinds))
+            time.sleep(self.dice.random() * self.lease / 2)
+        self.proxy.mischief = False
+
+    def told(self):
+        return ", ".join(f"{n} {what}" for what, n in self.times.items())
+
+
+def unserved(log, workers, options, since, seconds=60):
+    """The tasks of the workers that run which were not let in after `since`; waits for them."""
+    give_up = time.monotonic() + seconds
+    while True:
+        left = {(w.pid, task) for w in workers.running for task in range(options.tasks)}
+        quota = {(w.pid, task) for w in workers.running for task in range(4)}
+        for line in log.read_text().splitlines():
+            what, pid, task, at, *rest = line.split()
+            if what == "S" and int(at) > since:
+                left.discard((int(pid), int(task)))
+            if what == "G" and int(rest[0]) > since:
+                quota.discard((int(pid), int(task)))
+        if not (left or quota) or time.monotonic() > give_up:
+            return len(left) + len(quota)
+        time.sleep(0.3)
+
+
+class Round:
+    def __init__(self, name, options):
+        self.name, self.options = name, options
+        self.good = True
+        self.grants = 0
+
+    def __enter__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="canigo-chaos-"))
+        self.log = self.folder / "log"
+        self.log.touch()
+        self.dice = random.Random(f"{self.options.seed} {self.name}")
+        self.redis = Redis(self.folder)
+        self.redis.start()
+        return self
+
+    def __exit__(self, *_):
+        self.redis.process.kill()
+        self.redis.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self, proxied=False, **settings):
+        url = self.redis.path
+        if proxied:
+            self.proxy = Proxy(str(self.folder / "proxy.sock"), self.redis.path, self.options.seed)
+            self.proxy.start()
+            self.proxy.ready.wait()
+            url = self.proxy.path
+        self.settings = settings
+        self.workers = Workers(self.options, "unix:" + url, self.log, self.dice, **settings)
+
+    def expect(self, ok, what):
+        if not ok:
+            self.good = False
+            print(f"{self.name}: {what}", flush=True)
+
+    def judge(self):
+        self.expect(self.workers.finish(), "a worker hung, or failed")
+        log = judge.Log(self.log.read_text(), self.workers.ends, self.workers.stops, self.options.lease * 1_000_000)
+        self.grants = log.grants() + len(log.tokens)
+        permits = self.settings["permits"]
+        self.over_cap, most = log.over_the_cap(permits)
+        said = f"{log.grants()} permits, {self.over_cap} over the cap of {permits} (most at once {most})"
+        self.over_quota = 0
+        if rate := self.settings.get("rate", 0):
+            self.over_quota, excess = log.over_the_quota(rate, self.settings["burst"])
+            said += f"; {len(log.tokens)} times tokens, {self.over_quota} over the quota"
+            said += f" (by {excess:.0f})" if self.over_quota else ""
+        print(f"{self.name}: {said}", flush=True)
+        return log
+
+
+def d1(options):
+    with Round("D1", argparse.Namespace(**{**vars(options), "processes": 3})) as r:
+        r.start(permits=15, lease_ms=1000, tasks=[14, 13, 13], hold_us=2_000_000, once=1)
+        for worker in r.workers.running:
+            worker.wait(120)
+        log = r.judge()
+        r.expect(len(log.through) == log.grants() == 40, f"{log.grants()} of 40 tasks were let in")
+        r.expect(r.over_cap == 0, "too many were inside")
+        return r
+
+
+def steady(options, seconds):
+    with Round("steady (D12)", options) as r:
+        r.start(permits=options.permits, lease_ms=options.lease, tasks=options.tasks, hold_us=options.hold,
+                rate=options.rate, burst=options.burst)
+        time.sleep(seconds)
+        r.judge()
+        r.expect(r.over_cap == r.over_quota == 0, "too much was given")
+        return r
+
+
+def chaos(options, seconds):
+    with Round("chaos (D4, D12)", options) as r:
+        r.start(proxied=True, permits=options.permits, lease_ms=options.lease, tasks=options.tasks,
+                hold_us=options.hold, weight=3, deadline_ms=100, rate=options.rate, burst=options.burst)
         end = time.monotonic() + seconds
-        lease = options.lease / 1000
-        time.sleep(min(lease * 2, seconds / 4))
-        while time.monotonic() < end - lease and name != "steady":
-            which = dice.randrange(options.processes)
-            if name == "control":
-                redis.cli("FLUSHALL")
-                time.sleep(lease / 2)
-                continue
-            proxy.mischief = dice.random() < 0.5
-            what = dice.choice(["kill", "stop", "blink", "redis", "aof", "scripts", "clients", "pause", "flush"])
-            if what == "kill":
-                workers.kill_one(which)
-            elif what == "stop":
-                workers.stop_one(which, lease * 2 * dice.random() + 0.01)
-            elif what == "blink":
-                workers.stop_one(which, lease / 4)
-            elif what in ("redis", "aof"):
-                redis.kill()
-                redis.arguments = ("--appendonly", "yes") if what == "aof" else ()
-                time.sleep(lease * dice.random())
-                redis.start()
-            elif what == "scripts":
-                redis.cli("SCRIPT", "FLUSH")
-            elif what == "clients":
-                redis.cli("CLIENT", "KILL", "TYPE", dice.choice(["normal", "pubsub"]))
-            elif what == "pause":
-                redis.process.send_signal(signal.SIGSTOP)
-                time.sleep(lease * 1.5 * dice.random())
-                redis.process.send_signal(signal.SIGCONT)
-            elif what == "flush":
-                redis.cli("FLUSHALL")
-            time.sleep(dice.random() * lease)
-        if name == "chaos":
-            proxy.mischief = False
-        workers.finish(seconds + 30)
-        grants, violations, most = judge(log, workers, options.permits)
-        killed, stopped = len(workers.ends), sum(map(len, workers.stops.values()))
-        print(f"{name}: {grants} grants, {violations} over the cap of {options.permits} (most at once {most}), "
-              f"{killed} killed, {stopped} stopped", flush=True)
-        return grants, violations, workers.hung
-    finally:
-        if redis.process is not None:
-            redis.process.kill()
-            redis.process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(2 * options.lease / 1000)
+        trouble = Trouble(r.redis, r.workers, r.proxy, options, r.dice)
+        trouble.go_on_until(end)
+        left = unserved(r.log, r.workers, options, time.monotonic_ns())
+        r.expect(left == 0, f"{left} tasks were not served any more")
+        r.judge()
+        print("  " + trouble.told(), flush=True)
+        r.expect(r.over_cap == r.over_quota == 0, "too much was given")
+        return r
+
+
+def control(options, seconds):
+    with Round("control", options) as r:
+        # What is held across the loss of the data must be long enough to be seen twice.
+        r.start(permits=options.permits, lease_ms=options.lease, tasks=options.tasks, hold_us=options.lease * 1000,
+                quarantine=0, rate=options.rate, burst=options.burst, closed=0)
+        end = time.monotonic() + seconds
+        time.sleep(options.lease / 1000)
+        while time.monotonic() < end:
+            r.redis.cli("FLUSHALL")
+            time.sleep(options.lease / 2000)
+        r.redis.kill()
+        time.sleep(0.5)
+        r.redis.start()
+        r.judge()
+        r.expect(r.over_cap > 0, "the judge is blind: no violation of the cap without the quarantine")
+        r.expect(r.over_quota > 0, "the judge is blind: no violation of the quota that is open without Redis")
+        return r
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("worker")
-    parser.add_argument("--seconds", type=float, default=40, help="of all rounds together")
+    parser.add_argument("--seconds", type=float, default=40, help="of the steady and the chaos round, together")
     parser.add_argument("--grants", type=int, default=1, help="at least so many, or it fails")
     parser.add_argument("--lease", type=int, default=400, help="milliseconds")
-    parser.add_argument("--hold", type=int, default=500, help="microseconds that a permit is held for")
+    parser.add_argument("--hold", type=int, default=500, help="microseconds that a permit is held for, at most")
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--permits", type=int, default=15)
+    parser.add_argument("--tasks", type=int, default=8, help="of each process, that contend for permits")
+    parser.add_argument("--rate", type=int, default=500, help="tokens of the quota in a second")
+    parser.add_argument("--burst", type=int, default=20)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    steady = run_round("steady", options, options.seconds * 0.45)
-    chaos = run_round("chaos", options, options.seconds * 0.45)
-    # What is held across the loss of the data must be long enough to be seen twice.
-    options.hold = options.lease * 500
-    control = run_round("control", options, max(3.0, options.seconds * 0.1))
-    good = steady[1] == chaos[1] == 0 and control[1] > 0 and not (steady[2] or chaos[2] or control[2])
-    enough = steady[0] + chaos[0] >= options.grants
-    print("passed" if good and enough else "FAILED", flush=True)
-    return 0 if good and enough else 1
+    judge.selftest()
+    rounds = [d1(options), steady(options, options.seconds / 2), chaos(options, options.seconds / 2),
+              control(options, 2)]
+    enough = rounds[1].grants + rounds[2].grants >= options.grants
+    if not enough:
+        print(f"too few grants, {options.grants} were asked for", flush=True)
+    good = enough and all(r.good for r in rounds)
+    print("passed" if good else "FAILED", flush=True)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

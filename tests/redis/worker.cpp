@@ -1,81 +1,209 @@
-// One process of the chaos test: lets tasks into a shared semaphore, and logs when each is inside.
+// One process of the chaos test: takes part in a semaphore and in a quota that others share, and logs what it gets.
 //
-//     redis_worker URL LOG PERMITS LEASE_MS TASKS HOLD_US SECONDS QUARANTINE
+//     redis_worker URL LOG [NAME=NUMBER …]          the names are those of `settings`
 //
-// A line per event, in one write: "S|E pid task nanoseconds", and after E "ok" or "lost".
+// A line per event, in one write, with nanoseconds of the machine's clock: "S pid task at weight" when a task goes in,
+// "E pid task at ok|lost" when it goes out, "G pid task asked got tokens" for tokens of the quota, "D pid task at" for
+// a task that is through. Ends with SIGTERM, or when all are through.
+//
+// Its own clocks are wrong by so many seconds as `monotonic`, `boottime` and `realtime` say.
+#include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 #include "canigo/timeout.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fcntl.h>
+#include <map>
 #include <random>
 #include <signal.h>
 #include <string>
+#include <sys/syscall.h>
 #include <system_error>
 #include <unistd.h>
 
 namespace net = canigo::net;
-using steady = std::chrono::steady_clock;
+namespace redis = canigo::redis;
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
 
 namespace {
 
-int log_file = -1;
+long shift_of_monotonic = 0;
+long shift_of_boottime = 0;
+long shift_of_realtime = 0;
 
-void note(char what, int task, const char* how) {
+long true_time(clockid_t clock, timespec* t) noexcept { return ::syscall(SYS_clock_gettime, clock, t); }
+
+}  // namespace
+
+/// In place of the system's, for all that this program is made of.
+extern "C" int clock_gettime(clockid_t clock, timespec* t) noexcept {
+  const auto result = static_cast<int>(true_time(clock, t));
+  if (clock == CLOCK_MONOTONIC) t->tv_sec += shift_of_monotonic;
+  if (clock == CLOCK_BOOTTIME) t->tv_sec += shift_of_boottime;
+  if (clock == CLOCK_REALTIME) t->tv_sec += shift_of_realtime;
+  return result;
+}
+
+namespace {
+
+/// What can be said on the command line.
+using settings = std::map<std::string, long>;
+const settings defaults{
+    {"permits", 15},     // of the semaphore; 0: no task wants any
+    {"lease_ms", 400},   // of a permit
+    {"tasks", 8},        // that contend for permits
+    {"weight", 1},       // most that one takes
+    {"hold_us", 500},    // most that one is held for
+    {"once", 0},         // each task once only, and the process ends
+    {"for_ever", 0},     // held until the process is killed
+    {"deadline_ms", 0},  // of every fourth acquire; 0: none
+    {"quarantine", 1},   // the guard of the semaphore
+    {"rate", 0},         // of the quota, per second; 0: no task wants any
+    {"burst", 1},        // of the quota
+    {"quota_tasks", 4},  // that contend for tokens
+    {"closed", 1},       // the guard of the quota
+    {"monotonic", 0},    // seconds that the clock is wrong by
+    {"boottime", 0},     // the same
+    {"realtime", 0},     // the same
+};
+
+int log_file = -1;
+bool is_ending = false;
+
+long long now() {
   timespec t{};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  char line[96];
-  const int length = std::snprintf(line, sizeof line, "%c %d %d %lld%s\n", what, static_cast<int>(::getpid()), task,
-                                   static_cast<long long>(t.tv_sec) * 1'000'000'000 + t.tv_nsec, how);
+  true_time(CLOCK_MONOTONIC, &t);
+  return static_cast<long long>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
+
+template <class... Values>
+void note(const char* format, Values... values) {
+  char line[128];
+  const int length = std::snprintf(line, sizeof line, format, values...);
   if (::write(log_file, line, static_cast<std::size_t>(length)) != length) std::abort();
 }
 
-net::awaitable<void> contend(canigo::redis::semaphore& slots, int task, std::chrono::microseconds hold,
-                             steady::time_point until) {
-  std::minstd_rand random{static_cast<unsigned>(::getpid() * 100 + task)};
-  while (steady::now() < until) {
+/// What one process does, and with what.
+struct worker {
+  settings is;
+  redis::semaphore& slots;
+  redis::scheduler& quota;
+  const int pid = static_cast<int>(::getpid());
+
+  long operator[](const char* name) const { return is.at(name); }
+
+  net::awaitable<void> work(redis::permit& p, int task, std::minstd_rand& random) {
+    note("S %d %d %lld %d\n", pid, task, now(), static_cast<int>(p.held()));
     try {
-      auto p = co_await slots.acquire({.priority = task % 2, .deadline = until});
-      note('S', task, "");
-      try {
-        auto work = canigo::sleep_for(hold * (random() % 100) / 50);
-        co_await p.wrap(std::move(work));
-      } catch (const std::system_error&) {
-        // Told that the lease is lost; said below.
-      }
-      note('E', task, p.held() != 0 ? " ok" : " lost");
-      p.release();
+      const auto most = static_cast<unsigned long>((*this)["hold_us"]);
+      const auto how_long =
+          (*this)["for_ever"] != 0 ? canigo::duration{1h} : canigo::duration{microseconds{random() % (most + 1)}};
+      auto busy = canigo::sleep_for(how_long);
+      co_await p.wrap(std::move(busy));
     } catch (const std::system_error&) {
-      // Redis is away, or the time is up.
+      // Told that the lease is lost; said below.
+    }
+    note("E %d %d %lld %s\n", pid, task, now(), p.held() != 0 ? "ok" : "lost");
+    p.release();
+  }
+
+  net::awaitable<void> contend(int task) {
+    std::minstd_rand random{static_cast<unsigned>(pid * 100 + task)};
+    while (!is_ending) {
+      bool failed = false;
+      try {
+        canigo::request r{.priority = task % 2};
+        r.tokens = 1 + random() % static_cast<unsigned long>((*this)["weight"]);
+        if (const long ms = (*this)["deadline_ms"]; ms != 0 && random() % 4 == 0) {
+          r.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds{ms};
+        }
+        auto p = co_await slots.acquire(r);
+        co_await work(p, task, random);
+        if ((*this)["once"] != 0) break;
+      } catch (const std::system_error&) {
+        failed = true;  // Redis is away, or the time is up
+      }
+      if (failed) co_await canigo::sleep_for(1ms);
+    }
+    note("D %d %d %lld\n", pid, task, now());
+  }
+
+  net::awaitable<void> spend(int task) {
+    std::minstd_rand random{static_cast<unsigned>(pid * 100 + task)};
+    while (!is_ending) {
+      bool failed = false;
+      try {
+        const canigo::request r{.priority = task % 2, .tokens = 1 + random() % 3};
+        const auto asked = now();
+        co_await quota.acquire(r);
+        note("G %d %d %lld %lld %d\n", pid, task, asked, now(), static_cast<int>(r.tokens));
+      } catch (const std::system_error&) {
+        failed = true;
+      }
+      if (failed) co_await canigo::sleep_for(1ms);
     }
   }
-}
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 9) return 2;
+  if (argc < 3) return 2;
+  settings is = defaults;
+  for (int i = 3; i < argc; ++i) {
+    const std::string text = argv[i];
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || !is.contains(text.substr(0, equals))) return 2;
+    is[text.substr(0, equals)] = std::atol(text.c_str() + equals + 1);
+  }
+  shift_of_monotonic = is["monotonic"];
+  shift_of_boottime = is["boottime"];
+  shift_of_realtime = is["realtime"];
   ::signal(SIGPIPE, SIG_IGN);
   log_file = ::open(argv[2], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+
   net::io_context io{1};
-  canigo::redis::client client{io, argv[1]};
-  canigo::redis::semaphore slots{client,
-                                 "chaos",
-                                 {.permits = std::strtoull(argv[3], nullptr, 10),
-                                  .lease = std::chrono::milliseconds{std::atoi(argv[4])},
-                                  .priorities = 2,
-                                  .quarantine = argv[8][0] == '1'}};
-  const auto until =
-      steady::now() + std::chrono::duration_cast<steady::duration>(std::chrono::duration<double>{std::atof(argv[7])});
-  for (int task = 0; task < std::atoi(argv[5]); ++task) {
-    net::co_spawn(io, contend(slots, task, std::chrono::microseconds{std::atoi(argv[6])}, until), net::detached);
+  redis::client client{io, argv[1], {.connect_timeout = 1s, .reconnect = {.first = 50ms, .cap = 1s}}};
+  const auto at_least_1 = [&](const char* name) { return static_cast<std::uint64_t>(std::max(is[name], 1L)); };
+  redis::semaphore slots{client,
+                         "chaos",
+                         {.permits = at_least_1("permits"),
+                          .lease = std::chrono::milliseconds{is["lease_ms"]},
+                          .priorities = 2,
+                          .quarantine = is["quarantine"] != 0}};
+  redis::scheduler quota{
+      client,
+      "chaos",
+      {.rate = canigo::rate::per_second(static_cast<std::int64_t>(at_least_1("rate"))),
+       .burst = at_least_1("burst"),
+       .priorities = 2,
+       .on_failure = is["closed"] != 0 ? redis::failure_mode::closed() : redis::failure_mode::open()}};
+  worker w{is, slots, quota};
+  net::signal_set term{io, SIGTERM};
+  term.async_wait([&](std::error_code, int) {
+    is_ending = true;
+    slots.stop();
+    quota.stop();
+  });
+  int left = is["permits"] != 0 ? static_cast<int>(is["tasks"]) : 0;
+  for (int task = left; task-- > 0;) {
+    net::co_spawn(io, w.contend(task), [&](std::exception_ptr) {
+      if (--left == 0 && is["once"] != 0) term.cancel();
+    });
+  }
+  if (is["rate"] != 0) {
+    for (int task = 0; task < is["quota_tasks"]; ++task) net::co_spawn(io, w.spend(task), net::detached);
   }
   io.run();
 }
