@@ -72,12 +72,40 @@ void pool_core::close() noexcept {
 }
 
 void pool_core::destroy() noexcept {
-  if (!context_gone_) context_->remove(*this);
+  {
+    const std::lock_guard lock{mutex_};
+    orphan_ = !context_gone_ && !context_->remove(*this);
+    if (orphan_) return;
+  }
   delete this;
 }
 
+/// Takes a reference. False if there was none any more: whoever of destroy() and this comes second deletes.
+bool pool_core::begin_shutdown() noexcept {
+  std::size_t references = references_.load(std::memory_order_relaxed);
+  while (references > 0) {
+    if (references_.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return true;
+  }
+  bool is_mine = false;
+  {
+    const std::lock_guard lock{mutex_};
+    context_gone_ = true;
+    let_go_of_executors();
+    is_mine = orphan_;
+  }
+  if (is_mine) delete this;
+  return false;
+}
+
+/// A strand's would reach for its context when this goes, and so would the workers'.
+void pool_core::let_go_of_executors() noexcept {
+  work_ = {};
+  executor_ = {};
+  for (const auto& w : workers_) w->strand_.reset();
+}
+
 void pool_core::context_shutdown() noexcept {
-  add_ref();
+  if (!begin_shutdown()) return;
   suspended_list waiters;
   suspended_list workers;
   {
@@ -110,9 +138,7 @@ void pool_core::context_shutdown() noexcept {
   while (suspended* s = workers.pop()) s->destroy();
   mutex_.lock();
   unlock_and_carry_out();
-  work_ = {};
-  executor_ = {};  // a strand's would reach for its context when this goes, and so would the workers'
-  for (const auto& w : workers_) w->strand_.reset();
+  let_go_of_executors();
   release_ref();
 }
 

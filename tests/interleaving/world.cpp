@@ -36,6 +36,14 @@ loop_executor world::make_loop(const std::string& name, int threads) {
   return loop_executor{l};
 }
 
+void world::shut_down() {
+  for (loop& l : loops_) {
+    l.is_gone = true;
+    l.queue.clear();
+  }
+  context_->end();
+}
+
 void world::thread(std::string name, std::function<void()> body) {
   explorer_.add_thread(std::move(name), std::move(body), false);
 }

@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -53,6 +54,7 @@ struct loop {
   net::execution_context* context;
   std::deque<work> queue;
   bool closing = false;
+  bool is_gone = false;  // with its context
 };
 
 /// What Asio wants an executor to be: posts to a loop.
@@ -62,6 +64,7 @@ class loop_executor {
 
   template <class F>
   void execute(F&& f) const {
+    if (loop_->is_gone) throw std::logic_error{"posted to a context that is gone"};
     loop_->queue.emplace_back(std::decay_t<F>(std::forward<F>(f)));
   }
   bool operator==(const loop_executor&) const noexcept = default;
@@ -120,13 +123,15 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
-  /// A loop that so many threads run.
+  /// A loop that so many threads run; with none, what is posted to it waits for the context to go.
   loop_executor make_loop(const std::string& name, int threads = 1);
   void thread(std::string name, std::function<void()> body);
   caller& make_caller(loop_executor where) { return callers_.emplace_back(where); }
 
   canigo::time_point now() const { return clock_->now(); }
   canigo::time_point after(canigo::duration d) const { return start + d; }
+  /// The context goes, and what was posted with it, on the thread that calls this. No loop may be running.
+  void shut_down();
   /// Lets time pass, and calls what is due, on the thread that calls this.
   void pass_to(canigo::duration d) { clock_->advance(after(d)); }
   /// Runs the threads until nothing moves any more, with time going on as far as it is waited for.
@@ -143,9 +148,15 @@ class world {
    public:
     context() = default;
     ~context() {
-      shutdown();
+      end();
       destroy();
     }
+    void end() {
+      if (!std::exchange(has_ended_, true)) shutdown();
+    }
+
+   private:
+    bool has_ended_ = false;
   };
 
   bool pass_to_next();

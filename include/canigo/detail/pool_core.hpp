@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/atomic.hpp"
 #include "canigo/detail/context_service.hpp"
 #include "canigo/detail/mutex.hpp"
 #include "canigo/detail/pool_extras.hpp"
@@ -24,7 +25,6 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -165,6 +165,8 @@ class pool_core final : private context_member {
             std::unique_ptr<pool_resources> resources);
   ~pool_core();
   void destroy() noexcept;
+  bool begin_shutdown() noexcept;
+  void let_go_of_executors() noexcept;
   void context_shutdown() noexcept override;
 
   // What is decided under the lock.
@@ -267,7 +269,7 @@ class pool_core final : private context_member {
   step next_step(pool_worker& w, pool_task*& t) noexcept;
 
   mutable mutex mutex_;
-  std::atomic<std::size_t> references_{1};
+  atomic<std::size_t> references_{1};
   time_source* time_;
   wait_queue queue_;
   wait_queue delayed_;
@@ -285,6 +287,7 @@ class pool_core final : private context_member {
   suspended_list foreign_;     // waiters with an executor of their own
   bool drain_posted_ = false;  // and has not begun
   bool context_gone_ = false;
+  bool orphan_ = false;  // unreferenced when the context was about to shut it down: deleted by that
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
   std::size_t target_ = 0;        // workers wanted

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/atomic.hpp"
 #include "canigo/detail/block_cache.hpp"
 #include "canigo/detail/wait_queue.hpp"
 #include "canigo/error.hpp"
@@ -10,7 +11,6 @@
 
 #include <asio/awaitable.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -86,10 +86,10 @@ class pool_task : public wait_node {
   task_extras* extras_ = nullptr;
   pool_task* next_ended_ = nullptr;
   std::exception_ptr error_;
-  std::atomic<std::uint32_t> references_{1};
+  atomic<std::uint32_t> references_{1};
   int code_ = no_code;
-  std::atomic<task_state> state_{task_state::queued};
-  std::atomic<bool> end_requested_{false};
+  atomic<task_state> state_{task_state::queued};
+  atomic<bool> end_requested_{false};
   const bool is_long_;
   bool is_held_ = false;           // waits for room in the queue
   bool is_told_ = false;           // has ended for its owner although it still runs
