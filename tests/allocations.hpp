@@ -43,17 +43,20 @@ inline std::atomic<std::int64_t> turn{0};  // of the allocations that may fail
 inline std::atomic<std::int64_t> fails_at{-1};
 
 /// Which of them may fail.
-enum class victims {
-  all,
-  unaligned,  ///< all but those that Asio recycles: a strand of its does not survive that
-  cplusplus,  ///< of these only those of operator new: for what a library in C does not survive
+enum victims : unsigned {
+  by_new = 1,
+  by_malloc = 2,
+  aligned = 4,                     // what Asio recycles
+  unaligned = by_new | by_malloc,  // a strand of Asio's does not survive that an aligned one fails
+  cplusplus = by_new | aligned,    // for a library in C that does not survive its own
+  all = unaligned | aligned,
 };
-inline std::atomic<victims> may_fail{victims::all};
+inline std::atomic<victims> may_fail{all};
 
 /// Counts one, and says whether it is to fail.
-inline bool fails(victims kind = victims::unaligned) noexcept {
+inline bool fails(victims kind = by_malloc) noexcept {
   made.fetch_add(1, std::memory_order_relaxed);
-  if (kind < may_fail.load(std::memory_order_relaxed)) return false;
+  if ((kind & may_fail.load(std::memory_order_relaxed)) == 0) return false;
   return turn.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed);
 }
 
@@ -62,7 +65,7 @@ inline void* note(void* p) noexcept {
   return p;
 }
 
-inline void* take(std::size_t size, victims kind = victims::unaligned) noexcept {
+inline void* take(std::size_t size, victims kind = by_malloc) noexcept {
   if (fails(kind)) return nullptr;
 #if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
   return note(__libc_malloc(size));
@@ -71,10 +74,10 @@ inline void* take(std::size_t size, victims kind = victims::unaligned) noexcept 
 #endif
 }
 
-inline void* take_for_new(std::size_t size) noexcept { return take(size, victims::cplusplus); }
+inline void* take_for_new(std::size_t size) noexcept { return take(size, by_new); }
 
 inline void* take_aligned(std::size_t alignment, std::size_t size) noexcept {
-  if (fails(victims::all)) return nullptr;
+  if (fails(aligned)) return nullptr;
 #if defined(__GLIBC__) && !defined(CANIGO_TESTS_SANITIZED)
   return note(__libc_memalign(alignment, size));
 #else
@@ -109,7 +112,7 @@ class counted {
 /// Fails the k-th allocation in its scope.
 class failing {
  public:
-  explicit failing(std::int64_t k, victims kind = victims::all) {
+  explicit failing(std::int64_t k, victims kind = all) {
     may_fail = kind;
     turn = 0;
     fails_at = k;
