@@ -57,7 +57,7 @@ first_of() {
 variant_compiler() {
   local compiler
   case $1 in
-    asan* | tsan* | clang*) compiler=$(first_of clang++-19 clang++) ;;
+    asan* | tsan* | clang* | coverage*) compiler=$(first_of clang++-19 clang++) ;;
     *) compiler=$(first_of g++-12 g++) ;;
   esac || return 1
   if command -v ccache >/dev/null; then echo "ccache $compiler"; else echo "$compiler"; fi
@@ -83,6 +83,10 @@ variant_args() {
       printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
         -Db_sanitize=thread -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,$frames]" ;;
+    coverage*)
+      printf '%s\n' -Doptimization=0 -Ddefault_library=static -Dbench=false -Dexamples=false -Db_lundef=false \
+        "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping']" \
+        -Dcpp_link_args=-fprofile-instr-generate ;;
     *) say "no such variant: $1"; return 1 ;;
   esac
 }
@@ -116,7 +120,7 @@ build() {
   shift
   [ -t 1 ] && quiet=()
   # A precompiled header of clang names the files it was made of by where they lay.
-  case $variant in asan* | tsan* | clang*) here=(env -u CCACHE_NOHASHDIR) ;; esac
+  case $variant in asan* | tsan* | clang* | coverage*) here=(env -u CCACHE_NOHASHDIR) ;; esac
   if ! "${here[@]}" ninja -C "$root/build/$variant" -j "$jobs" -k 0 "${quiet[@]}" "$@" </dev/null >&2; then
     say "$variant: the build failed"
     return 1
