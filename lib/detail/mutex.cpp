@@ -14,18 +14,19 @@ inline void relax() noexcept {
 #endif
 }
 
-// A section lasts well below a microsecond: a holder that runs is gone within `spins`. One that does
-// not run needs a core, which it gets from a yield if ours will do, and from a sleep if its priority is lower.
-constexpr int spins = 100;
+// A section lasts well below a microsecond: a holder that runs is gone after some pauses. Each look at the lock takes its
+// cache line from whoever works with it, so they grow rarer. A holder that does not run needs a core, which it gets from
+// a yield if ours will do, and from a sleep if its priority is lower.
+constexpr int most_pauses = 64;
 constexpr int yields = 16;
 constexpr std::chrono::microseconds nap{50};
 
 }  // namespace
 
 void mutex::lock_slowly() noexcept {
-  for (int i = 0; i < spins; ++i) {
+  for (int pauses = 1; pauses <= most_pauses; pauses *= 2) {
+    for (int i = 0; i < pauses; ++i) relax();
     if (try_lock()) return;
-    relax();
   }
   for (int i = 0; i < yields; ++i) {
     if (try_lock()) return;
