@@ -33,27 +33,39 @@ struct in_blocks {
 /// ever, so the memory for both is there first.
 constexpr std::size_t blocks_per_post = 4;
 
+/// A worker's strand, and whose it is.
+template <class Strand>
+struct strand_of_worker {
+  Strand strand;
+  const void* owner;
+};
+
 /// A strand without the property that counts outstanding work.
+///
+/// Small enough for any_io_executor's own room: a larger one is copied to the heap by each operation that an awaiting
+/// coroutine begins, three times.
 template <class Strand>
 class worker_executor {
  public:
-  worker_executor(Strand strand, const void* owner, bool never_blocks) noexcept
-      : strand_(std::move(strand)), owner_{owner}, never_blocks_{never_blocks} {}
+  using shared_strand = std::shared_ptr<const strand_of_worker<Strand>>;
+
+  worker_executor(shared_strand strand, bool never_blocks) noexcept
+      : strand_(std::move(strand)), never_blocks_{never_blocks} {}
 
   net::execution_context& query(net::execution::context_t) const noexcept {
-    return net::query(strand_.get_inner_executor(), net::execution::context);
+    return net::query(strand_->strand.get_inner_executor(), net::execution::context);
   }
-  worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, owner_, true}; }
-  worker_executor require(net::execution::blocking_t::possibly_t) const noexcept { return {strand_, owner_, false}; }
+  worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, true}; }
+  worker_executor require(net::execution::blocking_t::possibly_t) const noexcept { return {strand_, false}; }
 
   template <class Function>
   void execute(Function&& f) const {
     reserve_blocks(blocks_per_post);
     in_blocks<std::decay_t<Function>> function{std::forward<Function>(f)};
     if (never_blocks_) {
-      net::post(strand_, std::move(function));
+      net::post(strand_->strand, std::move(function));
     } else {
-      net::dispatch(strand_, std::move(function));
+      net::dispatch(strand_->strand, std::move(function));
     }
   }
 
@@ -62,32 +74,36 @@ class worker_executor {
   }
   bool operator!=(const worker_executor& other) const noexcept { return !(*this == other); }
 
-  const void* owner() const noexcept { return owner_; }
+  const void* owner() const noexcept { return strand_->owner; }
 
  private:
-  Strand strand_;
-  const void* owner_;
+  shared_strand strand_;
   bool never_blocks_;
 };
+
+static_assert(sizeof(worker_executor<net::strand<net::any_io_executor>>) <=
+              sizeof(std::shared_ptr<void>) + sizeof(void*));
 
 template <class Inner>
 class strand_on final : public worker_strand {
  public:
   strand_on(const Inner& inner, const void* owner)
-      : strand_{inner}, worker_executor_{strand_, owner, false}, executor_{worker_executor_} {}
+      : strand_{std::make_shared<const strand_of_worker<net::strand<Inner>>>(
+            strand_of_worker<net::strand<Inner>>{net::strand<Inner>{inner}, owner})},
+        executor_{worker_executor<net::strand<Inner>>{strand_, false}} {}
 
   const net::any_io_executor& executor() const noexcept override { return executor_; }
 
   void post(suspended& s) const override {
     reserve_blocks(blocks_per_post);
-    post_resumption(strand_, s, block_allocator<void>{});
+    post_resumption(strand_->strand, s, block_allocator<void>{});
   }
 
   void dispatch(suspended& s) const override {
     reserve_blocks(blocks_per_post);
     const posting p{s};
     try {
-      net::dispatch(strand_, resumption<block_allocator<void>>{s, {}});
+      net::dispatch(strand_->strand, resumption<block_allocator<void>>{s, {}});
     } catch (...) {
       if (p.was_dropped()) throw;
       return;
@@ -96,12 +112,12 @@ class strand_on final : public worker_strand {
   }
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const override {
-    net::co_spawn(worker_executor_, std::move(coroutine), net::bind_cancellation_slot(slot, net::detached));
+    net::co_spawn(worker_executor<net::strand<Inner>>{strand_, false}, std::move(coroutine),
+                  net::bind_cancellation_slot(slot, net::detached));
   }
 
  private:
-  net::strand<Inner> strand_;
-  worker_executor<net::strand<Inner>> worker_executor_;
+  typename worker_executor<net::strand<Inner>>::shared_strand strand_;
   net::any_io_executor executor_;
 };
 
