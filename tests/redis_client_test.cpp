@@ -381,6 +381,11 @@ TEST_CASE("sentinels are asked for the master") {
   const auto address = [](const scripted_server& s) { return "127.0.0.1:" + std::to_string(s.port()); };
   redis::client client{io, "redis+sentinel://127.0.0.1:1," + address(does_not) + "," + address(knows) + "/main"};
   CHECK(run(io, client.run("GET", "go")).text() == "from the master");
+  // One that accepts and never answers does not keep the others from being asked.
+  scripted_server silent{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
+  redis::client another{
+      io, "redis+sentinel://" + address(silent) + "," + address(knows) + "/main", {.connect_timeout = 1s}};
+  CHECK(run(io, another.run("GET", "go")).text() == "from the master");
 }
 
 TEST_CASE("stopping ends every command, and every later one") {

@@ -53,6 +53,10 @@ const std::error_category& error_category() noexcept {
 std::error_code make_error_code(error code) noexcept { return {static_cast<int>(code), error_category()}; }
 
 error error_of(std::string_view text) noexcept {
+  // How Redis 6 tells what a script ran into.
+  if (const auto inner = text.find(": -"); inner != text.npos && text.starts_with("ERR Error running script")) {
+    text.remove_prefix(inner + 3);
+  }
   const std::string_view word = text.substr(0, text.find(' '));
   const auto* row = word.empty() ? std::end(descriptions) : std::ranges::find(descriptions, word, &description::word);
   return row != std::end(descriptions) ? row->code : error::command_failed;

@@ -69,22 +69,30 @@ net::awaitable<void> link::connect() {
 }
 
 net::awaitable<endpoint::address> link::find_master() {
-  const std::string question = command{"SENTINEL", "get-master-addr-by-name", options_->where.master}.encoded();
+  const auto& sentinels = options_->where.addresses;
+  // One that never answers leaves time for the others, and for the master.
+  const duration each = options_->connect_timeout / static_cast<duration::rep>(sentinels.size() + 1);
   std::exception_ptr last;
-  for (const auto& sentinel : options_->where.addresses) {
+  for (const auto& sentinel : sentinels) {
     try {
-      const auto s = co_await open_stream(options_->where, sentinel, options_->tls);
-      reply_reader reader{options_->max_reply};
-      const auto answers = co_await ask(*s, reader, question, 1);
-      const auto& answer = answers.front().elements();
-      if (answer.size() == 2) co_return endpoint::address{answer[0].text(), answer[1].text()};
+      auto answer = ask_sentinel(sentinel);
+      co_return co_await with_timeout(std::move(answer), each);
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
       last = std::current_exception();
     }
   }
-  if (last) std::rethrow_exception(last);
-  throw std::system_error{error::no_master};
+  std::rethrow_exception(last);
+}
+
+net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& sentinel) {
+  std::string question = command{"SENTINEL", "get-master-addr-by-name", options_->where.master}.encoded();
+  const auto s = co_await open_stream(options_->where, sentinel, options_->tls);
+  reply_reader reader{options_->max_reply};
+  const auto answers = co_await ask(*s, reader, std::move(question), 1);
+  const auto& answer = answers.front().elements();
+  if (answer.size() != 2) throw std::system_error{error::no_master};
+  co_return endpoint::address{answer[0].text(), answer[1].text()};
 }
 
 net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, std::string bytes, std::size_t replies) {

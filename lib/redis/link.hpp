@@ -78,6 +78,7 @@ class link : public std::enable_shared_from_this<link> {
 
   net::awaitable<void> connect();
   net::awaitable<endpoint::address> find_master();
+  net::awaitable<endpoint::address> ask_sentinel(const endpoint::address& sentinel);
   net::awaitable<void> log_in();
   net::awaitable<std::vector<reply>> ask(stream& s, reply_reader& reader, std::string bytes, std::size_t replies);
   void flush();

@@ -1,0 +1,117 @@
+// A master, its replica and a sentinel, all real: what becomes of a limit when the master dies.
+#include "canigo/redis/semaphore.hpp"
+
+#include "catch.hpp"
+#include "redis_member.hpp"
+#include "redis_process.hpp"
+#include "redis_run.hpp"
+#include "redis_server.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <fcntl.h>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+using namespace redis_test;
+using namespace std::chrono_literals;
+namespace redis = canigo::redis;
+namespace net = canigo::net;
+
+namespace {
+
+/// Ports that nobody listens on, all of them different.
+std::vector<std::string> free_ports(std::size_t n) {
+  net::io_context io;
+  std::vector<net::ip::tcp::acceptor> open;
+  std::vector<std::string> ports;
+  for (std::size_t i = 0; i < n; ++i) {
+    open.emplace_back(io, net::ip::tcp::endpoint{net::ip::make_address("127.0.0.1"), 0});
+    ports.push_back(std::to_string(open.back().local_endpoint().port()));
+  }
+  return ports;
+}
+
+struct cluster {
+  const std::vector<std::string> ports = free_ports(3);
+  redis_server master{{"--port", ports[0], "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"}};
+  redis_server replica{{"--port", ports[1], "--bind", "127.0.0.1", "--replicaof", "127.0.0.1", ports[0]}};
+  std::optional<process> sentinel;
+
+  std::string sentinel_url() const { return "redis://127.0.0.1:" + ports[2]; }
+  std::string url() const { return "redis+sentinel://127.0.0.1:" + ports[2] + "/main"; }
+
+  void start_sentinel() {
+    const std::string file = master.folder() / "sentinel.conf";
+    std::ofstream{file} << "port " << ports[2] << "\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 " << ports[0]
+                        << " 1\nsentinel down-after-milliseconds main 400\nsentinel failover-timeout main 3000\n";
+    sentinel.emplace([&] {
+      const int nowhere = ::open("/dev/null", O_RDWR);
+      for (const int fd : {0, 1, 2}) ::dup2(nowhere, fd);
+      ::execlp("redis-server", "redis-server", file.c_str(), "--sentinel", nullptr);
+    });
+  }
+};
+
+/// Asks again and again, with no answer at all being one that is not good.
+template <class Good>
+void ask_until(net::io_context& io, const std::string& url, const redis::command& c, Good good) {
+  redis::client client{io, url};
+  const auto give_up = steady::now() + 60s;
+  for (bool is_good = false; !is_good;) {
+    REQUIRE(steady::now() < give_up);
+    try {
+      is_good = good(run(io, client.run(c)));
+    } catch (const std::system_error&) {
+      // Not yet.
+    }
+    if (!is_good) run_for(io, 20ms);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("when the master dies the replica's clients wait for one lease, and the cap holds [realtime]", "[realtime]") {
+  cluster all;
+  net::io_context io;
+  ask_until(io, all.replica.url(), redis::command{"ROLE"},
+            [](const redis::reply& r) { return r.elements().size() > 3 && r.elements()[3].text() == "connected"; });
+  all.start_sentinel();
+  ask_until(io, all.sentinel_url(), redis::command{"SENTINEL", "replicas", "main"},
+            [](const redis::reply& r) { return r.elements().size() == 1; });
+
+  const redis::semaphore_options o{.permits = 2, .lease = 700ms, .give_up = 60s};
+  member a{io, all.url(), o};
+  member b{io, all.url(), o};
+  auto p = run(io, a.slots.acquire({.tokens = 2}));
+  CHECK(p.held() == 2);
+  waiting first{b.slots, {}};
+  waiting second{b.slots, {}};
+  run_until(io, [&] { return b.slots.stats().waiting_of_all == 2; });
+  CHECK(run(io, a.client.run("WAIT", 1, 10'000)).integer() == 1);  // what is written now is on the replica, too
+
+  all.master.kill();
+  std::uint64_t most = 0;
+  canigo::duration longest_quarantine{};
+  run_until(io, [&] {
+    most = std::max(most, p.held() + first.p.held() + second.p.held());
+    longest_quarantine = std::max({longest_quarantine, a.slots.stats().quarantine, b.slots.stats().quarantine});
+    // One whose lease outlives all this gives back what it has.
+    if (b.slots.stats().round_trips > 0 && longest_quarantine > 0s) p.release();
+    return first.ended() && second.ended();
+  });
+  CHECK(most == 2);
+  CHECK(longest_quarantine > 0s);
+  CHECK(longest_quarantine <= 700ms);
+  CHECK_FALSE(*first.ec);
+  CHECK_FALSE(*second.ec);
+  CHECK(first.p.token() < second.p.token());
+  CHECK(run(io, b.client.run("ROLE")).elements().front().text() == "master");
+}
