@@ -14,9 +14,9 @@ inline void relax() noexcept {
 #endif
 }
 
-// A section lasts well below a microsecond: a holder that runs is gone after some pauses. Each look at the lock takes its
-// cache line from whoever works with it, so they grow rarer. A holder that does not run needs a core, which it gets from
-// a yield if ours will do, and from a sleep if its priority is lower.
+// A section lasts well below a microsecond: a holder that runs is gone after some pauses. Each look takes the lock's
+// cache line from whoever works with it, so the looks grow rarer. A holder that does not run needs a core, which it
+// gets from a yield if ours will do, and from a sleep if its priority is lower.
 constexpr int most_pauses = 64;
 constexpr int yields = 16;
 constexpr std::chrono::microseconds nap{50};
