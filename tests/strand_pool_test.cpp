@@ -13,8 +13,10 @@
 #include <asio/use_future.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -194,6 +196,26 @@ TEST_CASE("P5 options out of range are refused by name") {
   CHECK_THROWS_AS(pool.submit([] {}, {.delay = -1s}), std::system_error);
   CHECK_THROWS_AS(pool.resize(0), std::system_error);
   CHECK_THROWS_AS(pool.resize(100'001), std::system_error);
+}
+
+TEST_CASE("P5 an operation that try_post refuses is still its owner's") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1, .queue_limit = 1}};
+  std::vector<int> ran;
+  const auto make = [&](int n) { return [&ran, owned = std::make_unique<int>(n)] { ran.push_back(*owned); }; };
+  while (pool.try_post(make(1))) {
+  }
+  auto lambda = make(2);
+  std::function<void()> function = [&, text = std::string(100, 'x')] { ran.push_back(static_cast<int>(text.size())); };
+  CHECK_FALSE(pool.try_post(std::move(lambda)));
+  CHECK_FALSE(pool.try_post(std::move(function)));
+  b.time.run();
+  ran.clear();
+  CHECK(pool.try_post(std::move(lambda)));
+  b.time.run();
+  CHECK(pool.try_post(std::move(function)));
+  b.time.run();
+  CHECK(ran == std::vector<int>{2, 100});
 }
 
 TEST_CASE("P6 a failed operation is tried again after the backoff, others use the worker meanwhile") {

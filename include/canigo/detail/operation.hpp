@@ -7,6 +7,7 @@
 #include <asio/awaitable.hpp>
 
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -106,6 +107,16 @@ class task_of final : public result_task<typename operation_traits<R, F>::type> 
  public:
   template <class G>
   explicit task_of(G&& g) : result_task<value>(traits::is_long), callable_(std::in_place, std::forward<G>(g)) {}
+
+  /// Puts the callable back to where it was moved from.
+  void give_back(F& origin) noexcept {
+    if constexpr (std::is_nothrow_move_assignable_v<F>) {
+      origin = std::move(*callable_);
+    } else if constexpr (std::is_nothrow_move_constructible_v<F>) {
+      std::destroy_at(&origin);  // a lambda can't be assigned
+      std::construct_at(&origin, std::move(*callable_));
+    }
+  }
 
  private:
   void call(task_context& c) override {

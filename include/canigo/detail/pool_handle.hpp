@@ -73,19 +73,22 @@ class pool_handle {
     return task<operation_result<R, F>>{std::move(t)};
   }
 
-  /// Hands an operation over and forgets about it; false if the pool refused it. Never blocks. What it throws is
-  /// counted.
+  /// Hands an operation over and forgets about it; false if the pool refused it, and then `f` is as it was, unless a
+  /// move of it may throw. Never blocks. What it throws is counted.
   ///
   /// Allocates: nothing in steady state for a callable of up to 100 bytes without options but a priority.
   template <class F>
     requires operation<std::decay_t<F>, R>
   bool try_post(F&& f, const task_options& o = {}) {
     core_->check(o);
-    task_ref<> t{new task_of<std::decay_t<F>, R>(std::forward<F>(f))};
+    task_ref t{new task_of<std::decay_t<F>, R>(std::forward<F>(f))};
     core_->prepare(*t, o);
-    if (!core_->post(*t)) return false;
-    t.release();
-    return true;
+    if (core_->post(*t)) {
+      t.release();
+      return true;
+    }
+    if constexpr (!std::is_reference_v<F> && !std::is_const_v<F>) t->give_back(f);
+    return false;
   }
 
   /// Cancels what is in the group now; how many that were.
