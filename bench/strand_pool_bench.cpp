@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
 namespace net = canigo::net;
 using namespace std::chrono_literals;
@@ -143,68 +144,175 @@ void awaited() {
       .run(repetitions);
 }
 
+/// How many operations may wait before the producer has to. Go's channel is fastest with 64, a pool with some more.
+constexpr std::int64_t most_waiting = 1024;
+
+/// `many` operations from a thread that runs no loop. `post` is false where there is no room.
+template <class Post>
+bench::sample fed_from_outside(Post post) {
+  // On lines of its own: the workers count what is done while the producer goes on.
+  alignas(128) std::atomic<std::int64_t> done{0};
+  alignas(128) const auto operation = [&done] { done.fetch_add(1, std::memory_order_relaxed); };
+  return bench::measure(many, [&] {
+    for (std::int64_t i = 0; i < many; ++i) {
+      while (!post(operation, i - done.load(std::memory_order_relaxed))) std::this_thread::yield();
+    }
+    while (done.load(std::memory_order_relaxed) < many) std::this_thread::yield();
+  });
+}
+
+bench::sample pool_fed_from_outside(std::size_t queue_limit) {
+  net::io_context io;
+  auto guard = net::make_work_guard(io);
+  canigo::strand_pool pool{io, {.concurrency = 2, .queue_limit = queue_limit}};
+  std::thread a{[&] { io.run(); }}, b{[&] { io.run(); }};
+  const auto s = fed_from_outside([&](const auto& f, std::int64_t) { return pool.try_post(f); });
+  guard.reset();
+  a.join();
+  b.join();
+  return s;
+}
+
+bench::sample thread_pool_fed_from_outside() {
+  net::thread_pool pool{2};
+  const auto s = fed_from_outside([&](const auto& f, std::int64_t waiting) {
+    if (waiting >= most_waiting) return false;
+    net::post(pool, f);
+    return true;
+  });
+  pool.join();
+  return s;
+}
+
+/// A word that goes to another thread and back: what handing over one thing at a time can't be below.
+bench::sample there_and_back() {
+  constexpr std::int64_t rounds = 20'000;
+  alignas(128) std::atomic<std::int64_t> word{0};
+  const auto wait_for = [&](std::int64_t value) {
+    while (word.load(std::memory_order_acquire) != value) {
+    }
+  };
+  std::thread other{[&] {
+    for (std::int64_t i = 0; i < rounds; ++i) {
+      wait_for(2 * i + 1);
+      word.store(2 * i + 2, std::memory_order_release);
+    }
+  }};
+  const auto s = bench::measure(rounds, [&] {
+    for (std::int64_t i = 0; i < rounds; ++i) {
+      word.store(2 * i + 1, std::memory_order_release);
+      wait_for(2 * i + 2);
+    }
+  });
+  other.join();
+  return s;
+}
+
+/// A post to a loop that has nothing to do and sleeps, until it has run.
+bench::sample woken_by_a_post() {
+  constexpr std::int64_t rounds = 10'000;
+  net::io_context io;
+  auto guard = net::make_work_guard(io);
+  std::thread loop{[&] { io.run(); }};
+  std::atomic<bool> done{false};
+  const auto s = bench::measure(rounds, [&] {
+    for (std::int64_t i = 0; i < rounds; ++i) {
+      done.store(false, std::memory_order_relaxed);
+      net::post(io, [&] {
+        done.store(true, std::memory_order_release);
+        done.notify_one();
+      });
+      done.wait(false);
+    }
+  });
+  guard.reset();
+  loop.join();
+  return s;
+}
+
 void from_outside() {
-  constexpr std::int64_t n = many;
-  bench::match{"B9", "a short operation from another thread, two threads run the loop"}
-      .add("strand_pool(2).try_post",
-           [] {
-             net::io_context io;
-             auto guard = net::make_work_guard(io);
-             canigo::strand_pool pool{io, {.concurrency = 2, .queue_limit = 1'000'000}};
-             std::thread a{[&] { io.run(); }}, b{[&] { io.run(); }};
-             std::atomic<std::int64_t> done{0};
-             const auto s = bench::measure(n, [&] {
-               for (std::int64_t i = 0; i < n; ++i)
-                 pool.try_post([&done] { done.fetch_add(1, std::memory_order_relaxed); });
-               while (done.load(std::memory_order_relaxed) < n) std::this_thread::yield();
-             });
-             guard.reset();
-             a.join();
-             b.join();
-             return s;
-           })
-      .add("bare: asio::thread_pool(2)",
-           [] {
-             net::thread_pool pool{2};
-             std::atomic<std::int64_t> done{0};
-             const auto s = bench::measure(n, [&] {
-               for (std::int64_t i = 0; i < n; ++i)
-                 net::post(pool, [&done] { done.fetch_add(1, std::memory_order_relaxed); });
-               while (done.load(std::memory_order_relaxed) < n) std::this_thread::yield();
-             });
-             pool.join();
-             return s;
-           })
+  bench::match{"B9", "a short operation from another thread, two threads run the loop, 1024 wait at most"}
+      .add("strand_pool(2).try_post", [] { return pool_fed_from_outside(most_waiting); })
+      .add("strand_pool(2).try_post, a million may wait", [] { return pool_fed_from_outside(1'000'000); })
+      .add("bare: asio::thread_pool(2)", thread_pool_fed_from_outside)
+      .add("bare: asio::post to a loop that sleeps, and the answer", woken_by_a_post)
+      .add("floor: a word to another thread and back", there_and_back)
       .run(repetitions);
+}
+
+/// `burst` operations at a time, until `many` are done: the next ones are handed over when all of these have ended.
+template <class Give>
+class joined {
+ public:
+  joined(net::io_context& io, Give give) : io_{io}, give_(std::move(give)) {}
+
+  bench::sample measured() {
+    return bench::measure(many, [&] {
+      net::post(io_, [this] { next(); });
+      io_.restart();
+      io_.run();
+    });
+  }
+  void ended() {
+    if (--under_way_ == 0 && (left_ -= burst) > 0) net::post(io_, [this] { next(); });
+  }
+
+ private:
+  void next() {
+    under_way_ = burst;
+    for (std::int64_t i = 0; i < burst; ++i) give_(*this);
+  }
+
+  net::io_context& io_;
+  Give give_;
+  std::int64_t left_ = many;
+  std::int64_t under_way_ = 0;
+};
+
+template <class Give>
+bench::sample joined_bursts(net::io_context& io, Give give) {
+  return joined<Give>{io, std::move(give)}.measured();
+}
+
+/// An operation that suspends once, and says when it has ended.
+template <class Joined>
+auto suspending(Joined& j) {
+  return [&j]() -> net::awaitable<void> {
+    co_await net::post(co_await net::this_coro::executor, net::use_awaitable);
+    j.ended();
+  };
 }
 
 void long_operations() {
   net::io_context io{1};
   canigo::strand_pool pool{io, {.concurrency = 8}};
   const auto op = [] { return coroutine(); };
-  const auto suspends = []() -> net::awaitable<void> {
-    co_await net::post(co_await net::this_coro::executor, net::use_awaitable);
-  };
   bench::match{"B10", "a coroutine operation, 64 at a time"}
       .add("try_post, does not suspend, timeout", [&] { return fed(io, [&] { pool.try_post(op, {.timeout = 1s}); }); })
       .add("try_post, does not suspend", [&] { return fed(io, [&] { pool.try_post(op); }); })
-      .add("try_post, suspends once, timeout",
-           [&] { return fed(io, [&] { pool.try_post(suspends, {.timeout = 1s}); }); })
       .add("bare: co_spawn, does not suspend",
            [&] { return fed(io, [&] { net::co_spawn(io, coroutine(), net::detached); }); })
-      .add("bare: co_spawn, suspends, and a steady_timer",
+      .run(repetitions);
+
+  bench::match{"B10s", "a coroutine operation that suspends once, 64 at a time"}
+      .add("try_post, timeout",
+           [&] { return joined_bursts(io, [&](auto& j) { pool.try_post(suspending(j), {.timeout = 1s}); }); })
+      .add("try_post", [&] { return joined_bursts(io, [&](auto& j) { pool.try_post(suspending(j)); }); })
+      .add("bare: co_spawn and a steady_timer",
            [&] {
-             return fed(io, [&] {
+             return joined_bursts(io, [&](auto& j) {
                net::co_spawn(
                    io,
                    [&]() -> net::awaitable<void> {
                      net::steady_timer timer{io, 1s};
                      timer.async_wait([](std::error_code) {});
-                     co_await suspends();
+                     co_await suspending(j)();
                    },
                    net::detached);
              });
            })
+      .add("bare: co_spawn",
+           [&] { return joined_bursts(io, [&](auto& j) { net::co_spawn(io, suspending(j), net::detached); }); })
       .run(repetitions);
 }
 
