@@ -57,7 +57,7 @@ first_of() {
 variant_compiler() {
   local compiler
   case $1 in
-    asan* | tsan* | clang* | coverage*) compiler=$(first_of clang++-19 clang++) ;;
+    asan* | tsan* | clang* | fuzz* | coverage*) compiler=$(first_of clang++-19 clang++) ;;
     *) compiler=$(first_of g++-12 g++) ;;
   esac || return 1
   if command -v ccache >/dev/null; then echo "ccache $compiler"; else echo "$compiler"; fi
@@ -72,7 +72,7 @@ variant_args() {
     release*)
       printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false ;;
     gxx*)
-      printf '%s\n' -Dwerror=true -Dcpp_args=-g1 "--prefix=$root/build/${1}-prefix" ;;
+      printf '%s\n' -Dwerror=true -Dcpp_args=-g1 -Dhardening=enabled "--prefix=$root/build/${1}-prefix" ;;
     clang*)
       printf '%s\n' -Dwerror=true "-Dcpp_args=[$clang_pch]" ;;
     asan*)
@@ -87,8 +87,40 @@ variant_args() {
       printf '%s\n' -Doptimization=0 -Ddefault_library=static -Dbench=false -Dexamples=false -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping']" \
         -Dcpp_link_args=-fprofile-instr-generate ;;
+    fuzz*)
+      printf '%s\n' -Dfuzz=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
+        -Db_sanitize=address,undefined -Db_lundef=false \
+        "-Dcpp_args=[$clang_pch,$frames,'-fno-sanitize=function','-fno-sanitize-recover=all']" ;;
     *) say "no such variant: $1"; return 1 ;;
   esac
+}
+
+# sanitizer_options: how programs that are built with a sanitizer are run.
+sanitizer_options() {
+  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_init_order=1
+  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  local symbolizer
+  for symbolizer in llvm-symbolizer-19 llvm-symbolizer; do
+    if command -v "$symbolizer" >/dev/null; then
+      ASAN_SYMBOLIZER_PATH=$(command -v "$symbolizer")
+      export ASAN_SYMBOLIZER_PATH
+      TSAN_OPTIONS=$TSAN_OPTIONS:external_symbolizer_path=$ASAN_SYMBOLIZER_PATH
+      break
+    fi
+  done
+}
+
+# The thread sanitizer's shadow memory has fixed addresses, which a kernel that randomizes more bits than
+# the sanitizer expects may have given away. Prints what to put before a program, if anything.
+tsan_launcher() {
+  local dir compiler
+  dir=$(mktemp -d)
+  compiler=$(first_of clang++-19 clang++) || return 1
+  echo 'int main() {}' >"$dir/empty.cpp"
+  "$compiler" -fsanitize=thread "$dir/empty.cpp" -o "$dir/empty" || return 1
+  if ! "$dir/empty" 2>/dev/null && setarch -R "$dir/empty" 2>/dev/null; then echo 'setarch -R'; fi
+  rm -rf "$dir"
 }
 
 # configure VARIANT [MESON-ARGUMENT...]: makes build/VARIANT, anew if its arguments have changed.
@@ -120,7 +152,7 @@ build() {
   shift
   [ -t 1 ] && quiet=()
   # A precompiled header of clang names the files it was made of by where they lay.
-  case $variant in asan* | tsan* | clang* | coverage*) here=(env -u CCACHE_NOHASHDIR) ;; esac
+  case $variant in asan* | tsan* | clang* | fuzz* | coverage*) here=(env -u CCACHE_NOHASHDIR) ;; esac
   if ! "${here[@]}" ninja -C "$root/build/$variant" -j "$jobs" -k 0 "${quiet[@]}" "$@" </dev/null >&2; then
     say "$variant: the build failed"
     return 1

@@ -3,7 +3,7 @@
 
 canaries.py --list                    prints TARGET/NAME=SOURCE for each
 canaries.py NAME SOURCE OUTPUT        copies SOURCE to OUTPUT with the defect NAME in it
-canaries.py --hunt CORPORA PROGRAM... fuzzes each program (fuzz_TARGET_NAME), a minute at most; fails if one is not found
+canaries.py --hunt CORPORA PROGRAM... fuzzes each fuzz_TARGET_NAME for a minute at most; fails if one finds nothing
 """
 
 import pathlib
@@ -61,7 +61,8 @@ def hunt(corpora, programs):
         target = next(t for t, *_ in CANARIES.values() if name.startswith(t + "_"))
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as scratch:
-            run = subprocess.run([program, "-max_total_time=60", "-seed=1", "-timeout=20", "-max_len=1024",
+            run = subprocess.run([program, "-max_total_time=60", "-seed=1", "-timeout=20",
+                                  "-max_len=1024", "-len_control=0",
                                   f"-artifact_prefix={scratch}/", scratch, str(pathlib.Path(corpora) / target)],
                                  capture_output=True, text=True, errors="replace")
             found = run.returncode != 0 and any(pathlib.Path(scratch).glob("crash-*"))
