@@ -420,6 +420,23 @@ TEST_CASE("a child cancelled while it waits for a permit takes none", "[task_gro
   CHECK(s.stats().held == 1);
 }
 
+TEST_CASE("results, failures and the group outlive the context", "[task_group]") {
+  std::vector<task_result<int>> results;
+  std::unique_ptr<task_group> group;
+  {
+    limits_run run;
+    group = std::make_unique<task_group>(run.io);
+    results.push_back(group->spawn(value_after(1, 1s)));
+    results.push_back(group->spawn(value_after(2, 1h)));
+    group->spawn(failure_after("broken", 1s));
+    run.time.run_for(1min);
+  }
+  CHECK(results[0].get() == 1);
+  CHECK_FALSE(results[1].ready());
+  group->cancel();
+  CHECK(group->running() == 0);
+}
+
 TEST_CASE("several threads run the children of many groups, which fail and are cancelled", "[task_group][threads]") {
   net::io_context io;
   std::atomic<int> joined{0};

@@ -73,7 +73,8 @@ class task_group {
   task_result<T> spawn(net::awaitable<T> op) {
     auto c = std::make_shared<detail::group_child_of<T>>(core_->executor());
     detail::task_group_core::running running{core_, c};
-    net::co_spawn(c->executor(), detail::group_child_main(c, std::move(op)),
+    const net::any_io_executor strand = c->executor();  // which it lets go of when it ends, maybe before this returns
+    net::co_spawn(strand, detail::group_child_main(c, std::move(op)),
                   net::bind_cancellation_slot(c->slot(), std::move(running)));
     return task_result<T>{std::move(c)};
   }

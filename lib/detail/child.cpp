@@ -6,7 +6,9 @@
 #include <asio/io_context.hpp>
 #include <asio/strand.hpp>
 
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 namespace canigo::detail {
 
@@ -26,13 +28,26 @@ net::any_io_executor serialized(const net::any_io_executor& executor) {
 child::child(const net::any_io_executor& parent) : executor_{serialized(parent)} {}
 
 void child::cancel(net::cancellation_type type) {
-  net::post(executor_, [self = shared_from_this(), type] {
+  net::any_io_executor strand;
+  {
+    const std::lock_guard lock{mutex_};
+    strand = executor_;
+  }
+  if (!strand) return;
+  net::post(strand, [self = shared_from_this(), type] {
     if (self->is_started_) {
       self->signal_.emit(type);
     } else {
       self->is_cancelled_ = true;
     }
   });
+}
+
+void child::let_go_of_strand() noexcept {
+  net::any_io_executor strand;
+  const std::lock_guard lock{mutex_};
+  strand = std::move(executor_);
+  executor_ = {};
 }
 
 void child::started() {

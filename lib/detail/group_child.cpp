@@ -33,10 +33,13 @@ task_group_core::running::running(std::shared_ptr<task_group_core> core, std::sh
 }
 
 task_group_core::running::~running() {
-  if (child_) core_->remove(*child_);
+  if (!child_) return;
+  core_->remove(*child_);
+  child_->let_go_of_strand();
 }
 
 void task_group_core::running::operator()(const std::exception_ptr& error) noexcept {
+  child_->let_go_of_strand();
   core_->ended(child_, error);
   // The last one lets the joiner go, and with it everything that the children may use: nothing of ours comes after
   // that.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/mutex.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time_source.hpp"
 
@@ -31,14 +32,18 @@ class child : public std::enable_shared_from_this<child> {
   /// Asks it to end, by a post to its strand. Before it has started it then never does; once it has ended this does
   /// nothing.
   void cancel(net::cancellation_type type);
+  /// It has ended, or has gone: what may outlive the context, such as a result, keeps no strand of it.
+  void let_go_of_strand() noexcept;
 
   /// Called by the child itself, first of all.
   void started();
 
+  /// Before it has started.
   const net::any_io_executor& executor() const noexcept { return executor_; }
   net::cancellation_slot slot() noexcept { return signal_.slot(); }
 
  private:
+  mutex mutex_;
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
   bool is_started_ = false;    // this and the next on the strand only
