@@ -1,0 +1,300 @@
+// Scheduler, semaphore, limiter, gate and wait_group.
+
+#include "canigo/gate.hpp"
+#include "canigo/limiter.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/wait_group.hpp"
+
+#include "stage.hpp"
+
+#include <optional>
+
+namespace torture {
+
+using namespace canigo;
+using namespace std::chrono_literals;
+
+namespace {
+
+const scheduler_options two_classes{.rate = rate::per_second(100), .burst = 4, .priorities = 2};
+
+template <class Limit>
+void stops(stage& t, Limit& l) {
+  t.can_stop([&l](stop_mode) { l.stop(); });
+}
+
+void waiters_are_granted_in_turn(stage& t) {
+  scheduler s{t.io(), two_classes};
+  stops(t, s);
+  for (int i = 0; i < 6; ++i) {
+    t.spawn([&s, i]() -> net::awaitable<void> {
+      co_await s.acquire({.priority = i % 2, .tokens = i == 3 ? 3u : 1u});
+      co_await s.acquire(i % 2);
+    });
+  }
+  t.play([&] { t.pass(2s); });
+  t.expect_all_ended();
+  t.expect_full(s, 4);
+}
+
+void callbacks_meet_every_fate(stage& t) {
+  scheduler s{t.io(), {.rate = rate::per_second(100), .burst = 4, .priorities = 2, .queue_limit = 4}};
+  stops(t, s);
+  const auto ask = [&](request r) { return [&t, &s, r] { s.async_acquire(r, t.handler()); }; };
+  t.play(ask({}), ask({.priority = 1}), ask({}), ask({.deadline = t.now() + 100ms}), ask({}) /* queue_full */,
+         ask({.deadline = t.now()}), ask({.priority = 7}), ask({.tokens = 5}), [&] { t.pass(200ms); });
+  t.expect_all_ended();
+  t.expect_full(s, 4);
+}
+
+void deadlines_pass(stage& t) {
+  scheduler s{t.io(), {.rate = rate::per_second(100), .burst = 8, .initial_tokens = 8, .priorities = 2}};
+  stops(t, s);
+  s.pause();
+  const time_point at = t.now() + 10ms;
+  for (int i = 0; i < 4; ++i) t.spawn([&s, at, i] { return s.acquire({.deadline = at + i % 2 * 1ms}); });
+  t.play([&] { s.async_acquire({.deadline = at}, t.handler()); }, [&] { t.pass(100ms); });
+  s.resume();
+  t.expect_all_ended();
+  t.expect_full(s, 8);
+}
+
+template <overflow Policy>
+void a_full_queue(stage& t) {
+  scheduler s{t.io(),
+              {.rate = rate::per_second(100), .burst = 2, .priorities = 2, .queue_limit = 2, .on_overflow = Policy}};
+  stops(t, s);
+  for (int i = 0; i < 3; ++i) t.spawn([&s, i] { return s.acquire(1 - i % 2); });
+  const auto ask = [&](int priority) {
+    return [&, priority] { s.async_acquire({.priority = priority}, t.handler()); };
+  };
+  t.play([&] { t.pass(1ms); }, ask(0), ask(1), ask(0), [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_full(s, 2);
+}
+
+void limits_change(stage& t) {
+  scheduler s{t.io(), two_classes};
+  stops(t, s);
+  for (int i = 0; i < 5; ++i) t.spawn([&s, i] { return s.acquire({.tokens = 1 + static_cast<std::uint64_t>(i % 4)}); });
+  t.play([&] { t.pass(2ms); }, [&] { s.set_rate(rate::per_hour(1)); }, [&] { s.refund(2); }, [&] { t.settle(); },
+         [&] { s.pause(); }, [&] { s.set_burst(3); }, [&] { s.charge(5); }, [&] { s.set_rate(rate::per_second(1000)); },
+         [&] { s.pause_until(t.now() + 5ms); }, [&] { t.pass(100ms); });
+  t.expect_all_ended();
+  t.expect_full(s, 3);
+}
+
+void waiters_rise_with_age(stage& t) {
+  scheduler s{t.io(), {.rate = rate::per_second(100), .burst = 2, .priorities = 3, .ageing = 15ms}};
+  stops(t, s);
+  for (int i = 0; i < 6; ++i)
+    t.spawn([&s, i] { return s.acquire({.priority = i % 3, .tokens = 1 + (i == 5 ? 1u : 0u)}); });
+  t.play([&] { t.pass(5ms); }, [&] { s.async_acquire({.deadline = t.now() + 1s}, t.handler()); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_full(s, 2);
+}
+
+void one_cancels_another(stage& t) {
+  scheduler s{t.io(), two_classes};
+  stops(t, s);
+  std::array<net::cancellation_signal, 3> own;
+  for (auto& signal : own) {
+    s.async_acquire({.deadline = time_point{1h}}, net::bind_cancellation_slot(signal.slot(), [](std::error_code) {}));
+  }
+  t.play([&] { t.pass(1ms); }, [&] { s.async_acquire({}, t.handler()); },
+         [&] { own[0].emit(net::cancellation_type::terminal); }, [&] { own[2].emit(net::cancellation_type::total); },
+         [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_full(s, 4);
+}
+
+void stopped_while_some_wait_and_some_are_told(stage& t) {
+  scheduler s{t.io(), two_classes};
+  stops(t, s);
+  for (int i = 0; i < 4; ++i) t.spawn([&s, i] { return s.acquire({.deadline = time_point{1h * (i + 1)}}); });
+  t.pass(1ms);
+  t.play([&] { s.async_acquire({}, t.handler()); }, [&] { s.refund(2); }, [&] { s.stop(); },
+         [&] { s.async_acquire({}, t.handler()); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_conserved(s.stats());
+}
+
+void destroyed_under_its_waiters(stage& t) {
+  std::optional<scheduler> s{std::in_place, t.io(), two_classes};
+  t.can_stop([&s](stop_mode) {
+    if (s) s->stop();
+  });
+  for (int i = 0; i < 4; ++i) t.spawn([&s] { return s->acquire({.deadline = time_point{1h}}); });
+  t.pass(1ms);
+  t.play([&] { s->async_acquire({}, t.handler()); }, [&] { s->refund(2); }, [&] { s.reset(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+}
+
+void destroyed_by_its_own_waiter(stage& t) {
+  std::optional<scheduler> s{std::in_place, t.io(), two_classes};
+  t.can_stop([&s](stop_mode) {
+    if (s) s->stop();
+  });
+  t.play([&] { s->async_acquire({}, t.handler([&s] { s.reset(); })); }, [&] { s->async_acquire({}, t.handler()); },
+         [&] { t.pass(1s); });
+  t.expect_all_ended();
+}
+
+void two_schedulers_of_one_context(stage& t) {
+  scheduler a{t.io(), two_classes};
+  scheduler b{t.io(), {.rate = rate::per_second(30)}};
+  stops(t, a);
+  stops(t, b);
+  for (int i = 0; i < 4; ++i) {
+    t.spawn([&a, &b]() -> net::awaitable<void> {
+      co_await a.acquire();
+      co_await b.acquire();
+    });
+  }
+  t.play([&] { t.pass(50ms); }, [&] { a.stop(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_conserved(a.stats());
+  t.expect_full(b, 1);
+}
+
+void permits_of_a_semaphore(stage& t) {
+  semaphore m{t.io(), {.permits = 3, .priorities = 2}};
+  stops(t, m);
+  for (int i = 0; i < 6; ++i) {
+    t.spawn([&m, i]() -> net::awaitable<void> {
+      permit p = co_await m.acquire({.priority = i % 2, .tokens = 1 + static_cast<std::uint64_t>(i % 3)});
+      co_await sleep_for(2ms);
+      permit part = p.split(1);
+      p.release();
+      co_await sleep_for(1ms);
+    });
+  }
+  t.play([&] { t.pass(3ms); }, [&] { m.async_acquire({.deadline = time_point{8ms}}, t.handler()); },
+         [&] { m.resize(2); }, [&] { t.pass(100ms); });
+  t.expect_all_ended();
+  t.expect_conserved(m.stats());
+  t.expect(m.stats().held == 0, "a permit is lost");
+}
+
+void a_semaphore_shrinks_and_grows(stage& t) {
+  semaphore m{t.io(), {.permits = 4, .queue_limit = 3, .on_overflow = overflow::evict_oldest}};
+  stops(t, m);
+  for (int i = 0; i < 6; ++i) {
+    t.spawn([&m, i]() -> net::awaitable<void> {
+      const permit p = co_await m.acquire({.tokens = 1 + static_cast<std::uint64_t>(i % 4)});
+      co_await sleep_for(3ms);
+    });
+  }
+  t.play([&] { t.pass(2ms); }, [&] { m.resize(1); }, [&] { t.pass(2ms); }, [&] { m.resize(6); },
+         [&] { m.async_acquire({.tokens = 6}, t.handler()); }, [&] { t.pass(100ms); });
+  t.expect_all_ended();
+  t.expect_conserved(m.stats());
+  t.expect(m.stats().held == 0, "a permit is lost");
+}
+
+void several_limits_at_once(stage& t) {
+  limiter l{t.io(), {.rates = {{rate::per_second(100), 4}, {rate::per_second(50), 8}}, .concurrency = 2}};
+  stops(t, l);
+  for (int i = 0; i < 5; ++i) {
+    t.spawn([&l]() -> net::awaitable<void> {
+      permit p = co_await l.acquire({.tokens = 2, .deadline = time_point{10s}});
+      p.settle(3);
+      co_await sleep_for(3ms);
+    });
+  }
+  t.play([&] { l.async_acquire({}, t.handler()); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_conserved(l.stats());
+  t.expect(l.stats().held == 0, "a permit is lost");
+  t.pass(1h);
+  t.expect(l.stats().tokens == std::vector<std::int64_t>{4, 8}, "tokens are lost");
+}
+
+void a_limiter_is_paused_and_in_debt(stage& t) {
+  limiter l{t.io(), {.rates = {{rate::per_second(100), 3, 3}}, .concurrency = 2, .priorities = 2}};
+  stops(t, l);
+  for (int i = 0; i < 4; ++i) {
+    t.spawn([&l, i]() -> net::awaitable<void> {
+      permit p = co_await l.acquire({.priority = i % 2});
+      p.settle(10);
+      p.settle(1);
+    });
+  }
+  t.play([&] { l.pause_until(t.now() + 3ms); }, [&] { t.pass(2ms); },
+         [&] { l.async_acquire({.deadline = t.now() + 20ms}, t.handler()); }, [&] { l.set_concurrency(1); },
+         [&] { l.set_rate(0, rate::per_second(500)); }, [&] { l.resume(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_conserved(l.stats());
+  t.expect(l.stats().held == 0, "a permit is lost");
+}
+
+void a_cap_without_a_rate(stage& t) {
+  limiter l{t.io(), {.concurrency = 1, .queue_limit = 2, .on_overflow = overflow::evict_least_important}};
+  stops(t, l);
+  for (int i = 0; i < 4; ++i) {
+    t.spawn([&l]() -> net::awaitable<void> {
+      const permit p = co_await l.acquire({.tokens = 100});
+      co_await sleep_for(1ms);
+    });
+  }
+  t.play([&] { t.pass(2ms); }, [&] { l.async_acquire({}, t.handler()); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_conserved(l.stats());
+  t.expect(l.stats().held == 0, "a permit is lost");
+}
+
+void a_gate_and_a_group_that_are_waited_for(stage& t) {
+  gate g{t.io()};
+  wait_group w{t.io()};
+  permit inside = g.enter();
+  w.add(2);
+  t.spawn([&] { return g.close(); });
+  t.spawn([&] { return w.wait(); });
+  t.play([&] { t.pass(1ms); }, [&] { g.async_close(t.handler()); }, [&] { w.async_wait(t.handler()); },
+         [&] { w.done(); }, [&] { inside.release(); }, [&] { w.done(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect(g.count() == 0 && w.count() == 0, "somebody is inside");
+}
+
+void a_gate_goes_while_some_are_inside(stage& t) {
+  std::optional<gate> g{std::in_place, t.io()};
+  for (int i = 0; i < 3; ++i) {
+    t.spawn([&g, i]() -> net::awaitable<void> {
+      auto inside = g ? g->try_enter() : std::nullopt;
+      co_await sleep_for((i + 1) * 1ms);
+      inside.reset();
+      if (g) co_await g->close();
+    });
+  }
+  t.play([&] { t.pass(2ms); }, [&] { g->async_close(t.handler()); }, [&] { g.reset(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+}
+
+}  // namespace
+
+std::vector<scenario> scenarios_of_limits() {
+  return {
+      {"waiters are granted in turn", waiters_are_granted_in_turn},
+      {"callbacks meet every fate", callbacks_meet_every_fate},
+      {"deadlines pass", deadlines_pass},
+      {"a full queue that rejects", a_full_queue<overflow::reject_new>},
+      {"a full queue that evicts the oldest", a_full_queue<overflow::evict_oldest>},
+      {"a full queue that evicts the least important", a_full_queue<overflow::evict_least_important>},
+      {"limits change", limits_change},
+      {"waiters rise with age", waiters_rise_with_age},
+      {"one cancels another", one_cancels_another},
+      {"stopped while some wait and some are told", stopped_while_some_wait_and_some_are_told},
+      {"destroyed under its waiters", destroyed_under_its_waiters},
+      {"destroyed by its own waiter", destroyed_by_its_own_waiter},
+      {"two schedulers of one context", two_schedulers_of_one_context},
+      {"permits of a semaphore", permits_of_a_semaphore},
+      {"a semaphore shrinks and grows", a_semaphore_shrinks_and_grows},
+      {"several limits at once", several_limits_at_once},
+      {"a limiter is paused and in debt", a_limiter_is_paused_and_in_debt},
+      {"a cap without a rate", a_cap_without_a_rate},
+      {"a gate and a group that are waited for", a_gate_and_a_group_that_are_waited_for},
+      {"a gate goes while some are inside", a_gate_goes_while_some_are_inside},
+  };
+}
+
+}  // namespace torture
