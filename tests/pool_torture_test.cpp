@@ -115,7 +115,7 @@ struct scenario {
                         .queue_limit = 4,
                         .on_overflow = kind == 1 ? overflow::wait : overflow::reject_new}};
       time.poll();
-      f.emplace(k, true);
+      f.emplace(k, allocations::unaligned);
       const auto tell = [this](auto&&...) { ++told; };
       const auto slow = [](task_context&) -> net::awaitable<int> {
         co_await sleep_for(10ms);
