@@ -8,8 +8,11 @@
 
 #include <asio/io_context.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,22 +43,22 @@ struct say {
   std::string run_id = "r1";
   int cap = 2;
   std::string flags = {};
+  int idle = 0;
+  std::pair<int, int> charged = {0, 0};  // until the last answer, and until now
+  int ahead = 0;
+  int version = 0;
+  std::int64_t pause = 0;
 };
 
 class limit {
  public:
   /// "OK 1,2 queue=3 out=2", or the status; `next` is kept apart.
   std::string operator()(const say& s) {
-    redis::command c{"EVAL",
-                     std::string{redis::detail::sync_script()},
-                     5,
-                     prefix + "cfg",
-                     prefix + "sess",
-                     prefix + "used",
-                     prefix + "q",
-                     prefix + "p:" + s.session};
-    c.add(s.run_id).add(s.session).add(s.sequence).add(minute).add(s.cap);
-    c.add(rate_tokens).add(rate_period).add(burst).add(s.held).add(prefix).add(s.flags);
+    redis::command c{"EVAL",      std::string{redis::detail::sync_script()}, 3, prefix + "state", prefix + "sess",
+                     prefix + "q"};
+    c.add(s.run_id).add(s.session).add(s.sequence).add(minute).add(prefix).add(s.flags);
+    c.add(s.held).add(s.idle).add(s.charged.first).add(s.charged.second).add(s.ahead).add(s.version);
+    c.add(s.cap).add(rate_tokens).add(rate_period).add(burst).add(s.pause);
     c.add(s.acknowledged.size()).add(s.cancelled.size()).add(s.wanted.size());
     for (const int id : s.acknowledged) c.add(id);
     for (const auto& [id, weight] : s.cancelled) c.add(id).add(weight);
@@ -65,16 +68,20 @@ class limit {
     next = parts.at(1).integer();
     hold = parts.at(4).integer();
     epoch = parts.at(5).integer();
+    empty = parts.at(6).integer();
+    ahead = parts.at(7).integer();
+    settings = parts.at(8).text();
     std::map<int, std::int64_t> granted;
-    for (std::size_t i = 6; i + 1 < parts.size(); i += 2) granted[std::stoi(parts[i].text())] = parts[i + 1].integer();
+    for (std::size_t i = 9; i + 1 < parts.size(); i += 2) granted[std::stoi(parts[i].text())] = parts[i + 1].integer();
     std::string text = "OK";
     char separator = ' ';
     for (const auto& [id, token] : granted) {
       text += separator;
       if (token == 0) text += '!';
+      if (token < 0) text += '?';
       text += std::to_string(id);
       separator = ',';
-      if (token != 0 && tokens.emplace(s.session + std::to_string(id), token).second) {
+      if (token > 0 && tokens.emplace(s.session + std::to_string(id), token).second) {
         CHECK(token > last_token);
         last_token = token;
       }
@@ -83,22 +90,46 @@ class limit {
   }
 
   redis::reply ask(const redis::command& c) { return run(io, client.run(c)); }
-  std::int64_t number(const char* field) {
-    return std::stoll(ask(redis::command{"HGET", prefix + "cfg", field}).text());
+  std::int64_t number(const std::string& field) { return std::stoll(words().at(place(field))); }
+  void set(const std::string& field, std::int64_t n) {
+    auto all = words();
+    all.at(place(field)) = std::to_string(n);
+    std::string text;
+    for (const auto& w : all) text += (text.empty() ? "" : " ") + w;
+    ask(redis::command{"HSET", prefix + "state", "*", text});
   }
-  void set(const char* field, std::int64_t n) { ask(redis::command{"HSET", prefix + "cfg", field, n}); }
   /// As if the lease had run out.
-  void expire(const std::string& session) { ask(redis::command{"ZADD", prefix + "sess", 1, session}); }
+  void expire(const std::string& session) {
+    ask(redis::command{"ZADD", prefix + "sess", 1, session});
+    set("reap", 1);
+  }
+  std::string text_of(const std::string& session) {
+    return ask(redis::command{"HGET", prefix + "state", session}).text();
+  }
 
   std::int64_t next = 0;
   std::int64_t hold = 0;
   std::int64_t epoch = 0;
+  std::int64_t empty = 0;
+  std::int64_t ahead = 0;
+  std::string settings;
   std::int64_t last_token = 0;
   int rate_tokens = 0;
   std::int64_t rate_period = 0;
   int burst = 1;
 
  private:
+  static std::size_t place(const std::string& field) {
+    static const std::vector<std::string> fields{"last", "fence",   "total", "zu",   "zr",  "run",   "epoch",
+                                                 "hold", "off",     "lying", "qseq", "due", "head",  "reap",
+                                                 "keep", "version", "cap",   "n",    "p",   "burst", "pause"};
+    return static_cast<std::size_t>(std::find(fields.begin(), fields.end(), field) - fields.begin());
+  }
+  std::vector<std::string> words() {
+    std::istringstream all{text_of("*")};
+    return {std::istream_iterator<std::string>{all}, {}};
+  }
+
   redis_server server;
   asio::io_context io;
   redis::client client{io, server.url()};
@@ -157,7 +188,7 @@ TEST_CASE("script: who is dead holds nothing and waits for nothing") {
   CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=2 out=2");
   sync.expire("a");
   CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
-  CHECK(sync.ask(redis::command{"EXISTS", prefix + "p:a"}).integer() == 0);
+  CHECK(sync.text_of("a").empty());
   // It comes back, and says that it holds something: that is not so any more.
   CHECK(sync({.session = "a", .sequence = 2, .held = 2}) == "NOSESS");
   // Nor is what it waits for in the queue.
@@ -252,4 +283,108 @@ TEST_CASE("script: who leaves is forgotten at once") {
   CHECK(sync({.session = "a", .sequence = 2, .held = 0, .flags = "l"}) == "OK queue=0 out=1");
   CHECK(sync.ask(redis::command{"ZCARD", prefix + "sess"}).integer() == 1);
   CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
+}
+
+TEST_CASE("script: who does not wait is told at once, and takes nobody's place") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1, -1}, {2, -1}, {3, -1}}}) == "OK 1,2,?3 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {1, 2}}) == "OK queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 2, .held = 0, .acknowledged = {1}, .wanted = {{2, 0, 2}, {3, -1}}}) ==
+        "OK ?3 queue=1 out=1");
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .wanted = {{4, -1}}}) == "OK ?4 queue=1 out=1");
+}
+
+TEST_CASE("script: settings that are changed are everybody's, and outlive the data") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}, {3}}}) == "OK 1,2 queue=1 out=2");
+  CHECK(sync.settings.empty());
+  // Whoever spoke last counts, until somebody changes it.
+  CHECK(sync({.session = "b", .sequence = 1, .cap = 1, .flags = "C"}) == "OK queue=1 out=2");
+  CHECK(sync.settings == "1 1 0 0 1 0");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {1, 2}}) == "OK queue=1 out=1");
+  CHECK(sync.settings == "1 1 0 0 1 0");
+  CHECK(sync({.session = "a", .sequence = 3, .cap = 1, .version = 1}) == "OK 3 queue=0 out=1");
+  CHECK(sync.settings.empty());
+  // What weighs more than there is now is refused.
+  CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1, 0, 2}}, .cap = 1, .version = 1}) == "OK !1 queue=0 out=1");
+  sync.ask(redis::command{"FLUSHALL"});
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync.number("version") == 0);
+  CHECK(sync({.session = "b2", .sequence = 1, .cap = 1, .version = 1}) == "OK queue=0 out=2");
+  CHECK(sync({.session = "c", .sequence = 2, .held = 1, .acknowledged = {1, 2}, .wanted = {{3}}}) ==
+        "OK queue=1 out=1");
+  CHECK(sync.settings == "1 1 0 0 1 0");
+}
+
+TEST_CASE("script: a pause is everybody's, until it is over or called off") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .flags = "P", .pause = minute}) == "OK queue=0 out=0");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2, -1}}}) == "OK ?2 queue=1 out=0");
+  CHECK(sync.next > minute - 10'000'000);
+  CHECK(sync.next <= minute);
+  CHECK(sync.settings.substr(0, 10) == "1 2 0 0 1 ");
+  CHECK(std::stoll(sync.settings.substr(10)) <= minute);
+  sync.set("pause", sync.number("last"));
+  CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "a", .sequence = 2, .flags = "P", .pause = -1}) == "OK queue=0 out=1");
+  CHECK(sync.settings == "2 2 0 0 1 -1");
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=1");
+  CHECK(sync.next == -1);
+  CHECK(sync({.session = "a", .sequence = 3, .flags = "P"}) == "OK queue=0 out=2");  // granted to c
+}
+
+TEST_CASE("script: tokens charged and given back count once, also where an answer was lost") {
+  limit sync;
+  sync.rate_tokens = 1;
+  sync.rate_period = minute;
+  sync.burst = 10;
+  const auto level = [&] { return -sync.empty / minute; };
+  CHECK(sync({.session = "a", .sequence = 1, .cap = 0}) == "OK queue=0 out=0");
+  sync.set("zu", sync.number("last") - 8 * minute);
+  CHECK(sync({.session = "a", .sequence = 2, .cap = 0, .charged = {0, 3}}) == "OK queue=0 out=0");
+  CHECK(level() == 5);
+  CHECK(sync({.session = "a", .sequence = 3, .cap = 0, .charged = {0, 3}}) == "OK queue=0 out=0");
+  CHECK(level() == 5);
+  CHECK(sync({.session = "a", .sequence = 4, .cap = 0, .charged = {3, 1}}) == "OK queue=0 out=0");
+  CHECK(level() == 7);
+  // A debt; one session knows nothing of the other's count.
+  CHECK(sync({.session = "b", .sequence = 1, .cap = 0, .charged = {100, 120}}) == "OK queue=0 out=0");
+  CHECK(level() == -12);
+  // All that is given back beyond the burst is lost.
+  CHECK(sync({.session = "b", .sequence = 2, .cap = 0, .charged = {120, 0}}) == "OK queue=0 out=0");
+  CHECK(sync({.session = "b", .sequence = 3, .wanted = {{1, 0, 10}, {2, -1}}, .cap = 0}) == "OK 1,?2 queue=0 out=0");
+}
+
+TEST_CASE("script: tokens are given ahead if nobody waits, and asked back when somebody does") {
+  limit sync;
+  sync.rate_tokens = 1;
+  sync.rate_period = minute;
+  sync.burst = 10;
+  CHECK(sync({.session = "a", .sequence = 1, .cap = 0}) == "OK queue=0 out=0");
+  sync.set("zu", sync.number("last") - 5 * minute);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1}}, .cap = 0, .ahead = 2}) == "OK 1 queue=0 out=0");
+  CHECK(sync.ahead == 2);
+  CHECK(sync.number("lying") == 2);
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 0, .ahead = 9}) == "OK 1 queue=0 out=0");
+  CHECK(sync.ahead == 1);
+  CHECK(sync({.session = "b", .sequence = 2, .acknowledged = {1}, .wanted = {{2}}, .cap = 0, .idle = 0, .ahead = 9}) ==
+        "OK queue=1 out=0");
+  CHECK(sync.ahead == 0);
+  CHECK(sync.number("lying") == 2);
+  CHECK(sync({.session = "a", .sequence = 3, .acknowledged = {1}, .cap = 0, .charged = {0, -2}}) == "OK queue=0 out=0");
+  CHECK(sync.number("lying") == 0);
+}
+
+TEST_CASE("script: a lease is not written anew by every call") {
+  limit sync;
+  const auto expiry = [&] { return sync.ask(redis::command{"ZSCORE", prefix + "sess", "a"}).text(); };
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  const std::string first = expiry();
+  CHECK(std::stoll(first) >= sync.number("last") + minute);
+  CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {1}}) == "OK queue=0 out=1");
+  CHECK(expiry() == first);
+  sync.set("last", sync.number("last") + minute / 20);  // later by that
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1}) == "OK queue=0 out=1");
+  CHECK(std::stoll(expiry()) >= sync.number("last") + minute);
 }

@@ -9,8 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
+#include <map>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace redis = canigo::redis;
 
@@ -18,36 +22,39 @@ namespace {
 
 double number(const std::string& text) { return text.empty() ? 0 : std::strtod(text.c_str(), nullptr); }
 
-/// The value of a hash as HGETALL tells it.
-std::string field(const redis::reply& hash, const std::string& name) {
-  const auto& all = hash.elements();
-  for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
-    if (all[i].text() == name) return all[i + 1].text();
-  }
-  return {};
+/// The parts of a text, by spaces.
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream all{text};
+  return {std::istream_iterator<std::string>{all}, {}};
 }
 
 asio::awaitable<void> show(redis::client& client, std::string prefix) {
-  const redis::reply cfg = co_await client.run("HGETALL", prefix + "cfg");
-  const redis::reply used = co_await client.run("HGETALL", prefix + "used");
+  const redis::reply state = co_await client.run("HGETALL", prefix + "state");
   const redis::reply sessions = co_await client.run("ZRANGE", prefix + "sess", 0, -1, "WITHSCORES");
   const redis::reply queue = co_await client.run("ZCARD", prefix + "q");
   const redis::reply time = co_await client.run("TIME");
-  const double now =
-      number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + number(field(cfg, "off"));
-  const double quarantine = number(field(cfg, "hold")) - now;
+  std::map<std::string, std::vector<std::string>> of;
+  for (std::size_t i = 0; i + 1 < state.elements().size(); i += 2) {
+    of[state.elements()[i].text()] = words(state.elements()[i + 1].text());
+  }
+  const auto all = of["*"];
+  if (all.size() < 21) co_return;  // gone meanwhile
+  // last fence total zu zr run epoch hold off lying qseq due head reap keep version cap n p burst pause
+  const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + number(all[8]);
+  const double quarantine = number(all[7]) - now;
+  const double pause = number(all[20]) - now;
 
   fmt::print("{}\n", prefix.substr(0, prefix.size() - 1));
-  const std::string cap = field(cfg, "cap");
-  if (cap != "0") fmt::print("  held {} of {}", field(cfg, "total"), cap);
-  if (cap == "0") fmt::print("  rate {} (tokens/us/burst)", field(cfg, "rate"));
-  fmt::print(", {} waiting, last token {}", queue.integer(), field(cfg, "fence"));
-  fmt::print(", last call {:.1f} s ago\n", (now - number(field(cfg, "last"))) / 1e6);
+  if (all[16] != "0") fmt::print("  held {} of {}", all[2], all[16]);
+  if (all[17] != "0") fmt::print("  {} tokens in {} us, burst {}", all[17], all[18], all[19]);
+  fmt::print(", {} waiting, last token {}, last call {:.1f} s ago\n", queue.integer(), all[1],
+             (now - number(all[0])) / 1e6);
   if (quarantine > 0) fmt::print("  quarantine for {:.1f} s more\n", quarantine / 1e6);
+  if (pause > 0) fmt::print("  paused for {:.1f} s more\n", pause / 1e6);
   const auto& list = sessions.elements();
   for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
     const std::string& session = list[i].text();
-    fmt::print("  {:48} holds {:6}  lease {:7.1f} s\n", session, field(used, session),
+    fmt::print("  {:48} holds {:6}  lease {:7.1f} s\n", session, of[session].empty() ? "" : of[session][0],
                (number(list[i + 1].text()) - now) / 1e6);
   }
 }
@@ -57,10 +64,10 @@ asio::awaitable<void> show_all(redis::client& client, std::string space) {
   std::string cursor = "0";
   do {
     const redis::reply page =
-        co_await client.run("SCAN", cursor, "MATCH", "{canigo:" + space + ":*}:?:cfg", "COUNT", 1000);
+        co_await client.run("SCAN", cursor, "MATCH", "{canigo:" + space + ":*}:?:state", "COUNT", 1000);
     cursor = page.elements().at(0).text();
     for (const auto& key : page.elements().at(1).elements()) {
-      prefixes.insert(key.text().substr(0, key.text().size() - 3));
+      prefixes.insert(key.text().substr(0, key.text().size() - 5));
     }
   } while (cursor != "0");
   for (const auto& prefix : prefixes) co_await show(client, prefix);

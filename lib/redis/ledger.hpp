@@ -14,6 +14,7 @@
 
 #include "engine.hpp"
 #include "subscriber.hpp"
+#include "sync.hpp"
 
 #include <asio/any_io_executor.hpp>
 
@@ -46,6 +47,7 @@ struct ledger_options {
   duration give_up = duration::max();
   bool quarantine = true;
   failure_mode on_failure = failure_mode::closed();
+  duration horizon{};  // 0: nothing is kept or taken ahead
 };
 
 /// A permit's place in the ledger of its process.
@@ -82,6 +84,16 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool lease_lasts() const noexcept;
   void close() noexcept;
 
+  /// Grants what lies idle here, and nothing else. Throws for what can't be asked for.
+  bool try_acquire(const request& r, permit* granted);
+  duration estimate(const request& r) const;
+
+  void set_permits(std::uint64_t n);
+  void set_rate(const canigo::rate& r);
+  void set_burst(std::uint64_t n);
+  void pause_until(time_point t);
+  void charge(std::int64_t tokens);
+
   limit_stats stats() const;
   const net::any_io_executor& executor() const noexcept { return executor_; }
 
@@ -95,21 +107,35 @@ class ledger final : public std::enable_shared_from_this<ledger>,
     ledger* owner;
   };
   using order = std::tuple<int, std::uint64_t>;  // class, arrival
+  using micro_rate = std::pair<std::uint64_t, std::uint64_t>;
 
   ledger(client& c, ledger_options o);
   void context_shutdown() noexcept override;
 
   void alarm_called() noexcept;
+  void post_turn() noexcept;
+  void turn() noexcept;
   void send(const command& c) noexcept;
   void answered(std::error_code ec, const reply& r) noexcept;
 
   // With the lock held.
   void step() noexcept;
-  bool is_engaged() const noexcept { return held_ > 0 || !waiting_.empty(); }
+  bool is_engaged() const noexcept { return held_ > 0 || !waiting_.empty() || idle_until_ != time_point::max(); }
+  bool has_news() const noexcept;
   bool wants_call(time_point now) const noexcept;
   command prepare(time_point now);
-  void read_answer(const reply& r);
-  void grant(std::uint64_t id, std::uint64_t token);
+  void read_answer(const sync_answer& a);
+  void grant(std::uint64_t id, std::int64_t token);
+  std::error_code why_not(const request& r, time_point now) const noexcept;
+  bool is_idle_enough(const request& r, time_point now) const noexcept;
+  permit hold(std::uint64_t id, std::uint64_t weight, std::uint64_t token);
+  void count_grant(int priority, duration waited) noexcept;
+  void put_idle(std::uint64_t n, time_point now) noexcept;
+  void give_back_idle() noexcept;
+  void adopt(const limit_settings& s, time_point now) noexcept;
+  std::uint64_t most() const noexcept { return options_.rate ? settings_.burst : settings_.permits; }
+  duration time_of(double tokens) const noexcept;
+  static micro_rate in_micros(const canigo::rate& r, std::uint64_t burst);
   void grant_without_redis(time_point now) noexcept;
   void failed(time_point now) noexcept;
   bool is_leaving() const noexcept;
@@ -131,8 +157,6 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   time_source* const time_;
   canigo::detail::context_service* const context_;
   net::any_io_executor executor_;
-  std::uint64_t rate_tokens_ = 0;
-  std::uint64_t rate_period_ = 0;  // us
 
   mutable canigo::detail::mutex mutex_;
   std::map<order, limit_waiter*> waiting_;
@@ -148,6 +172,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::shared_ptr<holding> ended_;        // holdings whose end is to be told: the first of a chain
   std::optional<command> call_;           // to be sent
   std::uint64_t held_ = 0;
+  std::uint64_t last_token_ = 0;
   std::uint64_t next_id_ = 1;
   std::uint64_t next_arrival_ = 1;
 
@@ -156,8 +181,23 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::uint64_t session_number_ = 0;
   std::uint64_t session_under_way_ = 0;
   std::uint64_t sequence_ = 0;
-  std::int64_t epoch_ = 0;  // of Redis' memory, at the last answer
+  limit_settings settings_;
+  time_point paused_until_ = time_point::min();
+  unsigned unsaid_ = 0;  // settings that were changed here
+  unsigned unsaid_under_way_ = 0;
+  std::int64_t charged_ = 0;  // tokens, in all; less what was given back
+  std::int64_t charged_under_way_ = 0;
+  std::int64_t charged_and_answered_ = 0;
+  std::uint64_t idle_ = 0;   // permits that are kept, or tokens taken ahead
+  std::uint64_t ahead_ = 1;  // so many are asked for next time
+  time_point idle_until_ = time_point::max();
+  time_point empty_at_ = time_point::min();      // the bucket, as of the last answer
+  time_point closed_until_ = time_point::min();  // quarantine, as of the last answer
+  std::int64_t epoch_ = 0;                       // of Redis' memory, at the last answer
   bool under_way_ = false;
+  bool may_send_ = false;  // what has gathered in this turn of the loop
+  bool turn_wanted_ = false;
+  bool turn_posted_ = false;
   bool is_hinted_ = false;  // there is something for us
   bool is_registered_ = false;
   bool is_listening_ = false;
@@ -169,6 +209,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool context_gone_ = false;
   std::int64_t lease_until_ = 0;  // on the clock that does not stop
   std::int64_t sent_at_ = 0;
+  time_point called_at_{};
   time_point renew_at_ = time_point::max();
   time_point next_at_ = time_point::max();
   time_point retry_at_ = time_point::min();

@@ -4,7 +4,10 @@
 
 #include "ledger.hpp"
 
+#include <asio/error.hpp>
 #include <asio/use_awaitable.hpp>
+
+#include <utility>
 
 namespace canigo::redis {
 namespace {
@@ -17,6 +20,9 @@ constexpr duration session = std::chrono::seconds{10};
 detail::ledger_options checked(std::string_view name, const scheduler_options& o) {
   constexpr std::uint64_t most = std::uint64_t{1} << 31;
   if (o.burst < 1 || o.burst > most) throw_invalid("scheduler_options.burst", o.burst, "1 to 2^31");
+  if (o.horizon < duration::zero() || o.horizon > std::chrono::minutes{1}) {
+    throw_invalid("scheduler_options.horizon", o.horizon, "0 to 1 min");
+  }
   if (o.on_failure.share() < 0 || o.on_failure.share() > 1 ||
       (o.on_failure.what() == failure_mode::kind::local && !(o.on_failure.share() > 0))) {
     throw_invalid("scheduler_options.on_failure: share", o.on_failure.share(), "more than 0, up to 1");
@@ -30,7 +36,25 @@ detail::ledger_options checked(std::string_view name, const scheduler_options& o
           .priorities = o.priorities,
           .queue_limit = o.queue_limit,
           .give_up = o.give_up,
-          .on_failure = o.on_failure};
+          .on_failure = o.on_failure,
+          .horizon = o.horizon};
+}
+
+std::int64_t chargeable(std::uint64_t tokens) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 31;
+  if (tokens > most) throw_invalid("tokens", tokens, "0 to 2^31");
+  return static_cast<std::int64_t>(tokens);
+}
+
+/// Whether it was let through; that it was not at once is no error.
+net::awaitable<bool> granted_now(net::awaitable<void> grant) {
+  try {
+    co_await std::move(grant);
+  } catch (const std::system_error& e) {
+    if (e.code() != net::error::would_block) throw;
+    co_return false;
+  }
+  co_return true;
 }
 
 }  // namespace
@@ -44,6 +68,27 @@ net::awaitable<void> scheduler::acquire(request r) {
   auto pending = async_acquire(r, net::use_awaitable);
   co_await std::move(pending);
 }
+
+net::awaitable<bool> scheduler::acquire_now(request r) {
+  return granted_now(net::async_initiate<const net::use_awaitable_t<>, void(std::error_code)>(
+      detail::start_limit_wait<detail::quota_waiter>{ledger_}, net::use_awaitable, r, false));
+}
+
+bool scheduler::try_acquire(request r) { return ledger_->try_acquire(r, nullptr); }
+
+void scheduler::refund(std::uint64_t tokens) { ledger_->charge(-chargeable(tokens)); }
+
+void scheduler::charge(std::uint64_t tokens) { ledger_->charge(chargeable(tokens)); }
+
+void scheduler::set_rate(const canigo::rate& r) { ledger_->set_rate(r); }
+
+void scheduler::set_burst(std::uint64_t burst) { ledger_->set_burst(burst); }
+
+void scheduler::pause_until(time_point t) { ledger_->pause_until(t); }
+
+void scheduler::resume() { ledger_->pause_until(time_point::min()); }
+
+duration scheduler::estimate(request r) const { return ledger_->estimate(r); }
 
 limit_stats scheduler::stats() const { return ledger_->stats(); }
 

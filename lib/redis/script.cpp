@@ -7,232 +7,319 @@ namespace {
 
 // One step for one session: it restates what it holds, and the server reaps the dead, admits, and hands out.
 //
-// KEYS  1 cfg   what is remembered of the limit     2 sess  zset: session -> when its lease ends
-//       3 used  hash: session -> weight, and s:session -> the number of its last call
-//       4 q     zset: session|waiter|weight -> class * 2^45 + arrival
-//       5 p:…   hash of the calling session: waiter -> weight:token, granted and not acknowledged yet
-// ARGV  1 run id  2 session  3 number of this call  4 lease (us)  5 capacity, 0: none
-//       6, 7, 8 tokens, period (us) and burst of the rate; 0 tokens: none
-//       9 weight held  10 prefix of all keys  11 flags: q quarantine, l leave
-//       12, 13, 14 how many acknowledged waiters, cancelled (waiter, weight), wanted (waiter, class, weight) follow
-// Reply status, us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, then a
-//       waiter and its token for each grant that is not acknowledged, and a waiter and 0 for one that weighs too much.
+// KEYS  1 state  hash: "*" -> what is remembered of the limit, session -> what is of that one
+//       2 sess   zset: session -> when its lease ends
+//       3 q      zset: session|waiter|weight -> class * 2^45 + arrival
+// ARGV  1 run id  2 session  3 number of this call  4 lease (us)  5 prefix of all keys
+//       6 flags: q quarantine, l leave; C, R, B, P: capacity, rate, burst, pause are to be changed for all
+//       7 weight held  8 what of it, or of the tokens, lies idle there
+//       9, 10 tokens charged (or given back, if negative) until the last call that was answered, and until now
+//       11 tokens wanted ahead  12 version of the settings that follow  13 capacity, 0: none
+//       14, 15, 16 tokens, period (us) and burst of the rate; 0 tokens: none  17 us that a pause lasts; -1: for ever
+//       18, 19, 20 how many acknowledged waiters, cancelled (waiter, weight), wanted (waiter, class, weight) follow;
+//       class -1: now or not at all
+// Reply status, us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, us
+//       until the bucket is empty no more, tokens granted ahead, settings if they are others than the caller's, then a
+//       waiter and its token for each grant that is not acknowledged; 0 for one that weighs too much, -1 for one that
+//       can't have it now.
 //
 // The epoch is another one after Redis has restarted or lost its data: it may have forgotten who waits, and what it
 // said in another epoch counts no more.
-//
-// All numbers are whole and below 2^53. Time is the server's, continued at its old value where it was set back.
-// Errors are data: Redis 7 rewrites the text of error replies of scripts.
+// A session's text: weight, number of its last call, tokens charged, end of its lease, idle | waiter:weight:token, …
+// granted and not acknowledged yet. One text for all, and one for each session, is a quarter of the time of a field for
+// each number. All numbers are whole and below 2^53. Time is the server's, continued at its old value where it was set
+// back. Errors are data: Redis 7 rewrites the text of error replies of scripts.
 constexpr std::string_view text = R"lua(
-local call, A = redis.call, ARGV
-local me, seq, ttl, cap = A[2], tonumber(A[3]), tonumber(A[4]), tonumber(A[5])
-local n, p, burst = tonumber(A[6]), tonumber(A[7]), tonumber(A[8])
-local held, prefix = tonumber(A[9]), A[10]
+local call, A, match, floor = redis.call, ARGV, string.match, math.floor
+local me, seq, ttl, prefix, flags = A[2], tonumber(A[3]), tonumber(A[4]), A[5], A[6]
+local held, idle = tonumber(A[7]), tonumber(A[8])
+local forever = 9000000000000000
 local function s(x) return string.format('%.0f', x) end
+local function tell(session, what) call('PUBLISH', prefix .. 'n:' .. session, what) end
+local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
 
-local cfg = call('HMGET', KEYS[1], 'run', 'hold', 'last', 'off', 'fence', 'total', 'qseq', 'zu', 'zr', 'due', 'head',
-                 'rate', 'keep', 'epoch')
+local known = call('HMGET', KEYS[1], '*', me)
+local last, fence, total, zu, zr, rest
+local run, epoch, hold, off, lying, qseq, due, head, reap, keep, version, cap, n, p, burst, pause
+if known[1] then
+  last, fence, total, zu, zr, rest = match(known[1], '^(%d+) (%d+) (%d+) (%S+) (%d+) (.*)$')
+  run, epoch, hold, off, lying, qseq, due, head, reap, keep, version, cap, n, p, burst, pause =
+    match(rest, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+end
 local t = call('TIME')
 local raw = t[1] * 1000000 + t[2]
-local last, off = tonumber(cfg[3]) or 0, tonumber(cfg[4]) or 0
+epoch, hold, last, off = tonumber(epoch or 0), tonumber(hold or 0), tonumber(last or 0), tonumber(off or 0)
+fence = tonumber(fence)
+total, lying, qseq = tonumber(total or 0), tonumber(lying or 0), tonumber(qseq or 0)
+zu, zr, due = tonumber(zu), tonumber(zr or 0), tonumber(due)
+reap, keep, version = tonumber(reap or 0), tonumber(keep or 0), tonumber(version or 0)
+if head == '-' then head = nil end
+local was_rest = {hold, off, lying, qseq, due, reap, keep, tonumber(cap), version, tonumber(pause)}
 local now = raw + off
 if now < last then
   off = last - raw
   now = last
 end
 
-local leaving = string.find(A[11], 'l', 1, true)
-local hold, epoch, recount = tonumber(cfg[2]) or 0, tonumber(cfg[14]) or 0, not cfg[6]
-if cfg[1] ~= A[1] then
+local recount = false
+if run ~= A[1] then
   -- A server that has restarted, or lost its data: what it knows may be out of date, so nobody new is let in before
   -- everybody who holds something has had the time to say so.
-  if cap > 0 and string.find(A[11], 'q', 1, true) then hold = now + ttl end
-  epoch = math.max(now, epoch + 1)
-  cfg[8] = nil
-  for _, id in ipairs(call('ZRANGE', KEYS[2], 0, -1)) do call('ZADD', KEYS[2], 'GT', s(now + ttl), id) end
+  if A[13] ~= '0' and string.find(flags, 'q', 1, true) then hold = now + ttl end
+  for _, id in ipairs(sessions()) do call('ZADD', KEYS[2], 'GT', now + ttl, id) end
   recount = true
+  epoch = math.max(now, epoch + 1)
+  zu = nil
 elseif now - last > ttl / 2 then
   -- The server stood still, or its clock jumped: nobody's lease runs out by that.
-  for _, id in ipairs(call('ZRANGE', KEYS[2], 0, -1)) do call('ZINCRBY', KEYS[2], s(now - last), id) end
+  for _, id in ipairs(sessions()) do call('ZINCRBY', KEYS[2], now - last, id) end
 end
 
-local dead = call('ZRANGEBYSCORE', KEYS[2], '-inf', s(now))
-if #dead > 0 then
-  local is_dead = {}
-  for _, id in ipairs(dead) do
-    is_dead[id] = true
-    call('ZREM', KEYS[2], id)
-    call('HDEL', KEYS[3], id, 's:' .. id)
-    call('DEL', prefix .. 'p:' .. id)
+-- No lease ends before `reap`.
+if now >= reap then
+  local dead = call('ZRANGEBYSCORE', KEYS[2], '-inf', now)
+  if #dead > 0 then
+    local is_dead = {}
+    for _, id in ipairs(dead) do
+      is_dead[id] = true
+      call('ZREM', KEYS[2], id)
+      call('HDEL', KEYS[1], id)
+    end
+    for _, entry in ipairs(call('ZRANGE', KEYS[3], 0, -1)) do
+      if is_dead[match(entry, '^[^|]*')] then call('ZREM', KEYS[3], entry) end
+    end
+    if is_dead[me] then known[2] = false end
+    recount = true
   end
-  for _, entry in ipairs(call('ZRANGE', KEYS[4], 0, -1)) do
-    if is_dead[string.match(entry, '^[^|]*')] then call('ZREM', KEYS[4], entry) end
-  end
-  recount = true
-  call('HDEL', KEYS[1], 'total')
+  reap = tonumber(call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]) or forever
 end
 
-local mine = call('HMGET', KEYS[3], me, 's:' .. me)
-local known = call('ZSCORE', KEYS[2], me)
-if not known then
-  if seq > 1 and now >= hold then return {'NOSESS', -1, 0, 0, 0, 0} end
-  recount = true
-elseif mine[2] and seq <= tonumber(mine[2]) then
-  return {'STALE', -1, 0, 0, 0, 0}
+local own, settled, expiry, pend = 0, tonumber(A[9]), 0, {}
+local was, was_lying = 0, 0
+if known[2] then
+  local number, rest
+  was, number, settled, expiry, was_lying, rest = match(known[2], '^(%d+) (%d+) (%-?%d+) (%d+) (%d+)|(.*)$')
+  if seq <= tonumber(number) then return {'STALE'} end
+  was, settled, expiry, was_lying = tonumber(was), tonumber(settled), tonumber(expiry), tonumber(was_lying)
+  if rest ~= '' then
+    for id, grant in string.gmatch(rest, '([^:,]+):(%d+:%d+),') do pend[id] = grant end
+  end
+elseif seq > 1 and now >= hold then
+  return {'NOSESS'}
 end
-call('ZADD', KEYS[2], s(now + ttl), me)
+-- A bit more than asked for, so that not every call has to write it.
+if expiry < now + ttl then
+  expiry = now + ttl + floor(ttl / 32)
+  call('ZADD', KEYS[2], expiry, me)
+  if expiry < reap then reap = expiry end
+end
+
+-- Of the settings those of the highest version count, and of version 0 those of who speaks last.
+local stated = tonumber(A[12])
+local old_n, old_p, old_burst = n, p, burst
+local set = string.find(flags, '[CRBP]')
+local mine_count = not known[1] or stated > version or (version == 0 and not set)
+local function changes(letter) return mine_count or (set and string.find(flags, letter, 1, true)) end
+if changes('C') then cap = A[13] end
+if changes('R') then n, p = A[14], A[15] end
+if changes('B') then burst = A[16] end
+if changes('P') then
+  pause = tonumber(A[17])
+  if pause > 0 then pause = now + pause elseif pause < 0 then pause = forever end
+end
+if stated > version then version = stated end
+if set then version = version + 1 end
+local rate_is_new = n ~= old_n or p ~= old_p or burst ~= old_burst
+cap, pause = tonumber(cap), tonumber(pause)
 
 -- The rate: the bucket was empty at zu + zr/n us, which is never more than `burst` tokens ago. In a new epoch it is
 -- empty now: what was taken last may have been forgotten.
-local whole, rest, zu, zr = 0, 0, tonumber(cfg[8]), tonumber(cfg[9]) or 0
-local rate = A[6] .. '/' .. A[7] .. '/' .. A[8]
-if n > 0 then
-  whole, rest = math.floor(p / n), p % n
-  if not zu then
+local take, plus, fill
+if n ~= '0' then
+  if rate_is_new and zu then
+    local level = floor((now - zu) * tonumber(old_n) / tonumber(old_p))
+    level = math.max(0, math.min(tonumber(old_burst), tonumber(burst), level))
+    zu = now - level * floor(p / n) - math.ceil(level * (p % n) / n)
+    zr = 0
+  elseif not zu then
     zu, zr = now, 0
-  elseif cfg[12] ~= rate then
-    local on, op, ob = string.match(cfg[12] or '', '^(%d+)/(%d+)/(%d+)$')
-    local level = 0
-    if on then level = math.max(0, math.min(tonumber(ob), burst, math.floor((now - zu) * on / op))) end
-    zu, zr = now - level * whole - math.ceil(level * rest / n), 0
   end
-end
-local function plus(u, r, tokens)
-  r = r + tokens * rest
-  return u + tokens * whole + math.floor(r / n), r % n
-end
-local function take(tokens, as_of)
+  n, p, burst = tonumber(n), tonumber(p), tonumber(burst)
+  local whole, rest = floor(p / n), p % n
   local full = burst * whole + math.ceil(burst * rest / n)
-  if zu < as_of - full then zu, zr = as_of - full, 0 end
-  local u, r = plus(zu, zr, tokens)
-  if u < as_of or (u == as_of and r == 0) then
-    zu, zr = u, r
-    return nil
+  plus = function(tokens)
+    local r = zr + tokens * rest
+    return zu + tokens * whole + floor(r / n), r % n
   end
-  return r > 0 and u + 1 or u
+  fill = function(as_of)
+    if zu < as_of - full then zu, zr = as_of - full, 0 end
+  end
+  -- Takes them, or says when they are there.
+  take = function(tokens, as_of)
+    fill(as_of)
+    local u, r = plus(tokens)
+    if u < as_of or (u == as_of and r == 0) then
+      zu, zr = u, r
+      return nil
+    end
+    return r > 0 and u + 1 or u
+  end
+  local charged = tonumber(A[10]) - settled
+  if charged ~= 0 then
+    fill(now)
+    zu, zr = plus(charged)
+    if zu > forever then zu = forever end
+  end
 end
 
 -- What the caller says: what it has got, what it wants no more, what it holds.
-local mine_key, pend, at = KEYS[5], {}, 15
-local flat = known and call('HGETALL', mine_key) or {}
-for i = 1, #flat, 2 do pend[flat[i]] = flat[i + 1] end
-for i = at, at + A[12] - 1 do
-  if pend[A[i]] then
-    call('HDEL', mine_key, A[i])
-    pend[A[i]] = nil
-  end
+local at, stop = 21, 21 + A[18]
+while at < stop do
+  pend[A[at]] = nil
+  at = at + 1
 end
-at = at + A[12]
-for i = at, at + 2 * A[13] - 1, 2 do
-  local id, weight = A[i], tonumber(A[i + 1])
+stop = stop + 2 * A[19]
+while at < stop do
+  local id = A[at]
   if pend[id] then
-    call('HDEL', mine_key, id)
     pend[id] = nil
-    if n > 0 then zu, zr = plus(zu, zr, -weight) end
+    if take then zu, zr = plus(-A[at + 1]) end
   else
-    call('ZREM', KEYS[4], me .. '|' .. id .. '|' .. A[i + 1])
+    call('ZREM', KEYS[3], me .. '|' .. id .. '|' .. A[at + 1])
   end
+  at = at + 2
 end
-at = at + 2 * A[13]
-local own = held
+own = held
 if cap > 0 then
-  for _, grant in pairs(pend) do own = own + tonumber(string.match(grant, '^%d+')) end
+  for _, grant in pairs(pend) do own = own + match(grant, '^%d+') end
 end
+local leaving = string.find(flags, 'l', 1, true)
 if leaving then
-  own, pend = 0, {}
+  own, idle, pend = 0, 0, {}
 end
-call('HSET', KEYS[3], me, s(own), 's:' .. me, A[3])
-local total = (tonumber(cfg[6]) or 0) + own - (tonumber(mine[1]) or 0)
+total, lying = total + own - was, lying + idle - was_lying
 if recount then
-  total = 0
-  local all = call('HGETALL', KEYS[3])
+  total, lying = own, idle
+  local all = call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) ~= 's:' then total = total + tonumber(all[i + 1]) end
+    if all[i] ~= '*' and all[i] ~= me then
+      local weight, other = match(all[i + 1], '^(%d+) %d+ %-?%d+ %d+ (%d+)')
+      total, lying = total + weight, lying + other
+    end
   end
 end
 
 -- What it wants, and whoever waits.
 -- Tokens are fewer than microseconds, so they go on rising after all was forgotten.
-local fence = tonumber(cfg[5]) or now
-local qseq, due, granted, refused = tonumber(cfg[7]) or 0, tonumber(cfg[10]), 0, {}
+fence = fence or now
+local granted, refused, others = 0, {}, {}
 local as_of = due and math.min(now, math.max(due, now - 20000)) or now
+local gate = math.max(hold, pause)
 local blocked, ready
 
 local function may_go(weight)
-  if now < hold then
-    blocked = 'hold'
+  blocked = nil
+  if now < gate then
+    blocked = 'gate'
   elseif cap > 0 and total + weight > cap then
     blocked = 'cap'
-  elseif n > 0 then
+  elseif take then
     ready = take(weight, as_of)
     if ready and ready <= now and not take(weight, ready) then
       as_of = ready
       ready = nil
     end
-    blocked = ready and 'rate' or nil
-  else
-    blocked = nil
+    if ready then blocked = 'rate' end
   end
   return not blocked
+end
+local function other(session)
+  local o = others[session]
+  if o == nil then
+    local all = call('HGET', KEYS[1], session)
+    o = false
+    if all then
+      local weight, rest = match(all, '^(%d+)(.*)$')
+      o = {tonumber(weight), rest}
+    end
+    others[session] = o
+  end
+  return o
 end
 local function grant(session, id, weight)
   fence = fence + 1
   granted = granted + 1
-  local value = s(weight) .. ':' .. s(fence)
-  local key = prefix .. 'p:' .. session
-  call('HSET', key, id, value)
-  call('PEXPIRE', key, s(math.max(86400000, ttl / 100)))
   if cap > 0 then total = total + weight end
+  local value = s(weight) .. ':' .. s(fence)
   if session == me then
     pend[id] = value
     if cap > 0 then own = own + weight end
   else
-    if cap > 0 then call('HINCRBY', KEYS[3], session, weight) end
-    call('PUBLISH', prefix .. 'n:' .. session, 'g ' .. id .. ' ' .. s(fence) .. ' ' .. s(epoch))
+    local o = other(session)
+    if cap > 0 then o[1] = o[1] + weight end
+    o[2] = o[2] .. id .. ':' .. value .. ','
+    tell(session, 'g ' .. id .. ' ' .. s(fence) .. ' ' .. s(epoch))
   end
 end
 
-local length = call('ZCARD', KEYS[4])
-if length == 0 then
+local length = call('ZCARD', KEYS[3])
+local was_empty, added = length == 0, 0
+if was_empty then
   as_of = now
   due = nil
 end
-for i = at, at + 3 * A[14] - 1, 3 do
-  local id, class, weight = A[i], tonumber(A[i + 1]), tonumber(A[i + 2])
+stop = stop + 3 * A[20]
+while at < stop do
+  local id, class, weight = A[at], tonumber(A[at + 1]), tonumber(A[at + 2])
   if not pend[id] then
     if length == 0 and (cap == 0 or weight <= cap) and may_go(weight) then
       grant(me, id, weight)
+    elseif class < 0 then
+      refused[#refused + 1] = id
+      refused[#refused + 1] = -1
     else
       qseq = qseq + 1
-      local entry = me .. '|' .. id .. '|' .. A[i + 2]
-      length = length + call('ZADD', KEYS[4], 'NX', s(class * 35184372088832 + qseq), entry)
+      local entry = me .. '|' .. id .. '|' .. A[at + 2]
+      local new = call('ZADD', KEYS[3], 'NX', class * 35184372088832 + qseq, entry)
+      added, length = added + new, length + new
     end
   end
+  at = at + 3
 end
-local head
+local old_head = head
+head = nil
 while length > 0 and granted < 1000 do
-  local entry = call('ZRANGE', KEYS[4], 0, 0)[1]
+  local entry = call('ZRANGE', KEYS[3], 0, 0)[1]
   if not entry then break end
-  local session, id, weight = string.match(entry, '^([^|]*)|([^|]*)|(%d+)$')
+  local session, id, weight = match(entry, '^([^|]*)|([^|]*)|(%d+)$')
   weight = tonumber(weight)
   head = session
-  if session ~= me and not call('ZSCORE', KEYS[2], session) then
-    call('ZREM', KEYS[4], entry)
-  elseif cap > 0 and weight > cap then
-    call('ZREM', KEYS[4], entry)
+  if session ~= me and not other(session) then
+    length = length - call('ZREM', KEYS[3], entry)
+  elseif cap > 0 and weight > cap or take and weight > burst then
+    length = length - call('ZREM', KEYS[3], entry)
     if session == me then
       refused[#refused + 1] = id
+      refused[#refused + 1] = 0
     else
-      call('PUBLISH', prefix .. 'n:' .. session, 'x ' .. id)
+      tell(session, 'x ' .. id)
     end
   elseif may_go(weight) then
-    call('ZREM', KEYS[4], entry)
+    length = length - call('ZREM', KEYS[3], entry)
     grant(session, id, weight)
   else
     break
   end
 end
-length = call('ZCARD', KEYS[4])
+
+local ahead = 0
+if take and length == 0 and now >= gate and A[11] ~= '0' then
+  fill(now)
+  ahead = math.max(0, math.min(tonumber(A[11]), floor((now - zu) * n / p)))
+  while ahead > 0 and take(ahead, now) do ahead = ahead - 1 end
+  lying = lying + ahead
+  idle = idle + ahead
+end
 
 -- When there is something to do again, and who does it.
 local next_call = -1
@@ -242,46 +329,79 @@ if length == 0 then
 elseif not blocked then
   next_call = 0
   due = nil
-elseif blocked == 'hold' then
-  next_call = hold - now
+elseif blocked == 'gate' then
+  next_call = gate == forever and -1 or gate - now
 elseif blocked == 'rate' then
   next_call = ready - now
   if head ~= me then
-    if head ~= cfg[11] or ready ~= due then
-      call('PUBLISH', prefix .. 'n:' .. head, 't ' .. s(next_call))
-    end
+    if head ~= old_head or ready ~= due then tell(head, 't ' .. s(next_call)) end
     next_call = next_call + 100000
   end
   due = ready
 else
-  next_call = tonumber(call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]) - now + 1000
+  next_call = reap - now + 1000
+end
+-- What somebody waits for, from now on, may lie idle somewhere.
+if added > 0 and lying > idle and (blocked == 'cap' or blocked == 'rate') then
+  local all = call('HGETALL', KEYS[1])
+  for i = 1, #all, 2 do
+    if all[i] ~= '*' and all[i] ~= me and match(all[i + 1], '^%d+ %d+ %-?%d+ %d+ (%d+)') ~= '0' then
+      tell(all[i], 'b 0')
+    end
+  end
+end
+if set then
+  for _, id in ipairs(sessions()) do
+    if id ~= me then tell(id, 'h 0') end
+  end
 end
 
-local keep = tonumber(cfg[13]) or 0
-if now > keep then
-  keep = now + 43200000000
-  for i = 1, 4 do call('PEXPIRE', KEYS[i], s(math.max(86400000, ttl / 100))) end
+local lasts = math.max(86400000, floor(ttl / 100))
+if was_empty and length > 0 then call('PEXPIRE', KEYS[3], lasts) end
+local writes = {}
+for id, o in pairs(others) do
+  if o then
+    writes[#writes + 1] = id
+    writes[#writes + 1] = s(o[1]) .. o[2]
+  end
 end
-call('HSET', KEYS[1], 'run', A[1], 'hold', s(hold), 'last', s(now), 'off', s(off), 'fence', s(fence), 'total', s(total),
-     'qseq', s(qseq), 'zu', s(zu or 0), 'zr', s(zr), 'due', due and s(due) or '', 'head', head or '', 'rate', rate,
-     'keep', s(keep), 'epoch', s(epoch), 'cap', A[5], 'ttl', A[4])
 if leaving then
   call('ZREM', KEYS[2], me)
-  call('HDEL', KEYS[3], me, 's:' .. me)
-  call('DEL', mine_key)
+  call('HDEL', KEYS[1], me)
 else
-  call('HSET', KEYS[3], me, s(own))
+  local granted_yet = ''
+  for id, grant in pairs(pend) do granted_yet = granted_yet .. id .. ':' .. grant .. ',' end
+  writes[#writes + 1] = me
+  local numbers = s(own) .. ' ' .. A[3] .. ' ' .. A[10] .. ' ' .. s(expiry) .. ' ' .. s(idle)
+  writes[#writes + 1] = numbers .. '|' .. granted_yet
+end
+local expires = now > keep or not known[2]
+if expires then keep = now + 43200000000 end
+-- To write numbers takes longer than all else: what has not changed is written as it was read.
+if not rest or set or run ~= A[1] or hold ~= was_rest[1] or off ~= was_rest[2] or lying ~= was_rest[3] or
+   qseq ~= was_rest[4] or due ~= was_rest[5] or head ~= old_head or reap ~= was_rest[6] or keep ~= was_rest[7] or
+   rate_is_new or cap ~= was_rest[8] or version ~= was_rest[9] or pause ~= was_rest[10] then
+  rest = string.format('%s %.0f %.0f %.0f %.0f %.0f %s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', A[1], epoch, hold,
+                       off, lying, qseq, due and s(due) or '-', head or '-', reap, keep, version, cap, n, p, burst,
+                       pause)
+end
+call('HSET', KEYS[1], '*',
+     string.format('%.0f %.0f %.0f %s %.0f %s', now, fence, total, zu and s(zu) or '-', zr, rest), unpack(writes))
+if expires then
+  for i = 1, 3 do call('PEXPIRE', KEYS[i], lasts) end
 end
 
-local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch}
-for id, value in pairs(pend) do
-  answer[#answer + 1] = id
-  answer[#answer + 1] = tonumber(string.match(value, ':(%d+)$'))
+local settings = ''
+if version ~= stated then
+  local left = pause == forever and -1 or math.max(0, pause - now)
+  settings = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', version, cap, n, p, burst, left)
 end
-for _, id in ipairs(refused) do
+local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch, zu and zu - now or 0, ahead, settings}
+for id, grant in pairs(pend) do
   answer[#answer + 1] = id
-  answer[#answer + 1] = 0
+  answer[#answer + 1] = tonumber(match(grant, ':(%d+)$'))
 end
+for _, word in ipairs(refused) do answer[#answer + 1] = word end
 return answer
 )lua";
 

@@ -4,7 +4,10 @@
 
 #include "ledger.hpp"
 
+#include <asio/error.hpp>
 #include <asio/use_awaitable.hpp>
+
+#include <utility>
 
 namespace canigo::redis {
 namespace {
@@ -17,6 +20,9 @@ detail::ledger_options checked(std::string_view name, const semaphore_options& o
   if (o.lease < std::chrono::milliseconds{10} || o.lease > std::chrono::hours{24}) {
     throw_invalid("semaphore_options.lease", o.lease, "10ms to 1d");
   }
+  if (o.horizon < duration::zero() || o.horizon > o.lease) {
+    throw_invalid("semaphore_options.horizon", o.horizon, "0 to the lease");
+  }
   return {.kind = "s",
           .name = std::string{name},
           .space = o.space,
@@ -26,7 +32,19 @@ detail::ledger_options checked(std::string_view name, const semaphore_options& o
           .priorities = o.priorities,
           .queue_limit = o.queue_limit,
           .give_up = o.give_up,
-          .quarantine = o.quarantine};
+          .quarantine = o.quarantine,
+          .on_failure = failure_mode::closed(),
+          .horizon = o.horizon};
+}
+
+/// The permit, if there was one; that there was none at once is no error.
+net::awaitable<std::optional<permit>> granted_now(net::awaitable<permit> grant) {
+  try {
+    co_return co_await std::move(grant);
+  } catch (const std::system_error& e) {
+    if (e.code() != net::error::would_block) throw;
+  }
+  co_return std::nullopt;
 }
 
 }  // namespace
@@ -40,6 +58,27 @@ net::awaitable<permit> semaphore::acquire(request r) {
   auto pending = async_acquire(r, net::use_awaitable);
   co_return co_await std::move(pending);
 }
+
+net::awaitable<std::optional<permit>> semaphore::acquire_now(request r) {
+  return granted_now(net::async_initiate<const net::use_awaitable_t<>, void(std::error_code, permit)>(
+      detail::start_limit_wait<detail::place_waiter>{ledger_}, net::use_awaitable, r, false));
+}
+
+std::optional<permit> semaphore::try_acquire(request r) {
+  permit p;
+  if (!ledger_->try_acquire(r, &p)) return std::nullopt;
+  return p;
+}
+
+void semaphore::resize(std::uint64_t permits) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 31;
+  if (permits < 1 || permits > most) throw_invalid("permits", permits, "1 to 2^31");
+  ledger_->set_permits(permits);
+}
+
+void semaphore::pause_until(time_point t) { ledger_->pause_until(t); }
+
+void semaphore::resume() { ledger_->pause_until(time_point::min()); }
 
 limit_stats semaphore::stats() const { return ledger_->stats(); }
 

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/mutex.hpp"
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -22,7 +23,9 @@ net::awaitable<std::string> wait_group::add(int priority) { return add(places_, 
 
 net::awaitable<std::string> wait_group::add(std::shared_ptr<places> p, semaphore& slots, int priority) {
   permit place = co_await slots.acquire(priority);
-  std::string id = std::to_string(place.token());
+  // Permits that are kept here share a token.
+  static std::atomic<std::uint64_t> serial{0};
+  std::string id = std::to_string(place.token()) + "." + std::to_string(serial.fetch_add(1));
   const std::lock_guard lock{p->mutex};
   p->out.emplace(id, std::move(place));
   co_return id;

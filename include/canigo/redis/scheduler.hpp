@@ -51,6 +51,7 @@ struct scheduler_options {
   failure_mode on_failure = failure_mode::closed();
   duration give_up = std::chrono::seconds{10};  ///< waiters end after so long without an answer; max: never
   std::string space = "default";                ///< keeps apart what shares a Redis
+  duration horizon{};  ///< tokens may be taken ahead, and used here without asking Redis, for so long; up to 1 min
 };
 
 /// Lets callers through at a rate that all processes share: `co_await quota.acquire(priority)`.
@@ -59,7 +60,15 @@ struct scheduler_options {
 /// clock and the queue in Redis. The bucket starts empty, and again after Redis has lost its data, so a window never
 /// holds more for that. A clock of Redis that is set forward releases at most one burst; those of clients do not count.
 ///
-/// All processes should have the same options; where they differ, the one that spoke last counts.
+/// All processes should have the same options; where they differ, the one that spoke last counts. What set_rate(),
+/// set_burst() and pause_until() change is changed for all, in place of the options, until Redis loses its data and no
+/// process is left that knows it. They return at once; Redis is told as soon as it answers, for `give_up` long.
+///
+/// With a `horizon` a call takes more tokens than are asked for, if nobody waits and they are there, and the next
+/// acquires here need no round trip. As many as were used up within the horizon are taken ahead, up to what comes in
+/// within it and to the burst; what is not used goes back, at once if somebody waits elsewhere. The price: a window of
+/// length t holds up to burst + rate · (t + horizon) tokens, a token that was taken ahead goes to whoever is first in
+/// this process, and a pause by another process is heard of with the next call.
 ///
 /// Errors: as redis::semaphore, without lease_lost; errc::store_unavailable only where `on_failure` is closed.
 /// Cancellation: terminal, partial, total. The place in the queue is lost; a token that was on its way goes back.
@@ -83,6 +92,43 @@ class scheduler {
     return net::async_initiate<Token, void(std::error_code)>(detail::start_limit_wait<detail::quota_waiter>{ledger_},
                                                              token, r);
   }
+
+  /// Takes them if they can be had at once: one round trip at most, and no place in the queue.
+  ///
+  /// False if they are not there or somebody waits. Errors: those of acquire; errc::store_unavailable at once where
+  /// Redis does not answer and `on_failure` is closed.
+  net::awaitable<bool> acquire_now(request r);
+  net::awaitable<bool> acquire_now(int priority = 0) { return acquire_now(request{.priority = priority}); }
+
+  /// Takes them out of what was taken ahead, if nobody here waits; never waits, and never asks Redis. Without a
+  /// `horizon` there is nothing to take.
+  ///
+  /// Throws std::system_error for a priority or a number of tokens that can't be; false once stopped.
+  bool try_acquire(request r);
+  bool try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
+
+  /// Gives back tokens that were granted and not used; beyond the burst they are lost. Told to Redis at once.
+  void refund(std::uint64_t tokens);
+  /// Takes tokens that were used and not asked for; below zero, the next grant to anybody is so much later.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, for more than 2^31 at a time, as refund does.
+  void charge(std::uint64_t tokens);
+
+  /// Changes the limit for all processes, and everybody who waits in them. The level stays, up to the new burst.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, naming the value and the range; nothing has changed then.
+  void set_rate(const canigo::rate& r);
+  void set_burst(std::uint64_t burst);
+
+  /// Grants nothing to anybody, in any process, until `t`, or until resume(): one process's 429 is everybody's. Tokens
+  /// gather meanwhile, up to the burst. The last call, by any process, counts.
+  void pause_until(time_point t);
+  void pause() { pause_until(time_point::max()); }
+  void resume();
+
+  /// A lower bound on the wait of `r` if it came now, out of what Redis said last and who waits here; what other
+  /// processes do since then makes it longer. 0 before the first call.
+  duration estimate(request r) const;
 
   /// Allocates.
   limit_stats stats() const;

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -29,6 +30,8 @@ struct semaphore_options {
   std::size_t queue_limit = 10'000;             ///< most waiters of this process; 1 or more
   duration give_up = std::chrono::seconds{10};  ///< waiters end after so long without an answer; max: never
   std::string space = "default";                ///< keeps apart what shares a Redis
+  /// What is given back may be kept for the next acquire here so long; up to the lease. 0: not at all.
+  duration horizon{};
   bool quarantine = true;  ///< let nobody in for one lease after Redis has restarted or lost its data; off: unsafe
 };
 
@@ -39,7 +42,14 @@ struct semaphore_options {
 /// one step in the server, which tells its process; nobody polls. An uncontended acquire is one command, and so is a
 /// release; what happens while a command is under way goes in the next one together.
 ///
-/// All processes should have the same options; where they differ, the one that spoke last counts.
+/// All processes should have the same options; where they differ, the one that spoke last counts. What resize() and
+/// pause_until() change is changed for all, in place of the options, until Redis loses its data and no process is left
+/// that knows it. They return at once; Redis is told as soon as it answers, for `give_up` long.
+///
+/// With a `horizon` a permit that is given back while nobody waits anywhere is kept for the next acquire in this
+/// process, and neither needs a round trip. It counts as held meanwhile, and goes back when the time is over or
+/// somebody waits elsewhere, which Redis tells at once. Permits that were handed out by this process itself share the
+/// fencing token of the latest grant by Redis to it.
 ///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full; errc::timed_out when the deadline passes,
 /// errc::deadline_unreachable at once if it has passed; errc::store_unavailable instead if Redis has not answered by
@@ -68,6 +78,33 @@ class semaphore {
     return net::async_initiate<Token, void(std::error_code, permit)>(
         detail::start_limit_wait<detail::place_waiter>{ledger_}, token, r);
   }
+
+  /// Takes them if they can be had at once: one round trip at most, and no place in the queue.
+  ///
+  /// Empty if they are not there or somebody waits. Errors: those of acquire; errc::store_unavailable at once where
+  /// Redis does not answer.
+  net::awaitable<std::optional<permit>> acquire_now(request r);
+  net::awaitable<std::optional<permit>> acquire_now(int priority = 0) {
+    return acquire_now(request{.priority = priority});
+  }
+
+  /// Takes them out of what is kept here, if nobody here waits; never waits, and never asks Redis. Without a `horizon`
+  /// there is nothing to take.
+  ///
+  /// Throws std::system_error for a priority or a weight that can't be; empty once stopped.
+  std::optional<permit> try_acquire(request r);
+  std::optional<permit> try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
+
+  /// Changes how many there are, for all processes, 1 to 2^31. Revokes none: after less, nobody is let in until enough
+  /// have been given back.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, naming the value and the range.
+  void resize(std::uint64_t permits);
+
+  /// Lets nobody in, in any process, until `t`, or until resume(). The last call, by any process, counts.
+  void pause_until(time_point t);
+  void pause() { pause_until(time_point::max()); }
+  void resume();
 
   /// Allocates.
   limit_stats stats() const;

@@ -4,8 +4,8 @@
 
 namespace canigo::redis::detail {
 
-limit_waiter::limit_waiter(std::shared_ptr<ledger> l, const request& r) noexcept
-    : home_{std::move(l)}, wanted_{r}, limit_{*this} {}
+limit_waiter::limit_waiter(std::shared_ptr<ledger> l, const request& r, bool waits) noexcept
+    : home_{std::move(l)}, wanted_{r}, waits_{waits}, limit_{*this} {}
 
 limit_waiter::~limit_waiter() = default;
 

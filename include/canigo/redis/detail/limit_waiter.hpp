@@ -24,7 +24,8 @@ class ledger;
 /// A caller that waits for a grant from Redis.
 class limit_waiter : public canigo::detail::suspended {
  public:
-  limit_waiter(std::shared_ptr<ledger> l, const request& r) noexcept;
+  /// One that does not wait is granted by the next call, or not at all.
+  limit_waiter(std::shared_ptr<ledger> l, const request& r, bool waits = true) noexcept;
 
   void abandon() noexcept { granted_ = {}; }
   void request_cancel() noexcept;
@@ -49,6 +50,7 @@ class limit_waiter : public canigo::detail::suspended {
 
   std::shared_ptr<ledger> home_;
   const request wanted_;
+  const bool waits_;
   permit granted_;
   limit limit_;
 

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "ledger.hpp"
+
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace canigo::redis::detail {
+
+/// Nanoseconds of a clock that goes on while the machine sleeps, as the server's does.
+inline std::int64_t awake_or_not() noexcept {
+  timespec t{};
+#ifdef CLOCK_BOOTTIME
+  ::clock_gettime(CLOCK_BOOTTIME, &t);
+#else
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+#endif
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+/// Holds the lock; then does what there is to do, and after it what was decided under it.
+struct ledger::change {
+  explicit change(ledger& l) noexcept : owner{l.shared_from_this()} { l.mutex_.lock(); }
+  change(const change&) = delete;
+  change& operator=(const change&) = delete;
+  ~change() {
+    ledger& l = *owner;
+    l.step();
+    canigo::detail::suspended_list ready{std::move(l.ready_)};
+    std::shared_ptr<holding> ended = std::move(l.ended_);
+    std::optional<command> call;
+    call.swap(l.call_);
+    const bool post = std::exchange(l.turn_wanted_, false) && !l.turn_posted_ && !l.context_gone_;
+    if (post) l.turn_posted_ = true;
+    l.mutex_.unlock();
+    if (call) l.send(*call);
+    while (ended != nullptr) {
+      std::shared_ptr<holding> h = std::exchange(ended, std::move(ended->next_to_tell));
+      try {
+        h->ended.cancel();
+      } catch (...) {
+        l.tell_later(std::move(h));
+      }
+    }
+    while (auto* s = ready.pop()) {
+      try {
+        s->post();
+      } catch (...) {
+        l.deliver_later(static_cast<limit_waiter&>(*s));
+      }
+    }
+    // After those: what they do now travels along.
+    if (post) l.post_turn();
+  }
+
+  const std::shared_ptr<ledger> owner;
+};
+
+}  // namespace canigo::redis::detail

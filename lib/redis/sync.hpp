@@ -1,0 +1,84 @@
+#pragma once
+
+#include "canigo/redis/command.hpp"
+#include "canigo/redis/reply.hpp"
+#include "canigo/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace canigo::redis::detail {
+
+/// What all processes agree on; the newest version counts.
+struct limit_settings {
+  std::uint64_t version = 0;
+  std::uint64_t permits = 0;  // 0: no cap
+  std::uint64_t tokens = 0;   // 0: no rate
+  std::uint64_t period = 0;   // us
+  std::uint64_t burst = 1;
+  std::int64_t pause = 0;  // us that are left; below 0: until further notice
+};
+
+/// What of them is to be changed for all.
+struct setting {
+  enum : unsigned { permits = 1, rate = 2, burst = 4, pause = 8 };
+};
+
+/// What a session tells the script in one call.
+struct sync_call {
+  struct wish {
+    std::uint64_t id;
+    int priority;  // below 0: now or not at all
+    std::uint64_t weight;
+  };
+
+  std::string_view prefix;
+  std::string_view session;
+  std::uint64_t sequence = 0;
+  duration lease{};
+  bool quarantine = true;
+  bool leave = false;
+  std::uint64_t held = 0;
+  std::uint64_t idle = 0;
+  std::int64_t charged_before = 0;
+  std::int64_t charged = 0;
+  std::uint64_t ahead = 0;
+  limit_settings settings;
+  unsigned changes = 0;  // of setting
+  const std::vector<std::uint64_t>* acknowledged = nullptr;
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>>* cancels = nullptr;  // waiter and weight
+  std::vector<wish> wanted;
+
+  command encoded(bool with_text) const;
+};
+
+/// What the script answers.
+struct sync_answer {
+  enum class status { ok, no_session, other };
+  struct grant {
+    std::uint64_t id;
+    std::int64_t token;  // 0: it weighs too much; -1: not now
+  };
+
+  explicit sync_answer(const reply& r);
+
+  status what = status::other;
+  std::optional<duration> next;  // until the next useful call
+  std::uint64_t queue = 0;
+  std::uint64_t held_by_all = 0;
+  duration quarantine{};
+  std::int64_t epoch = 0;
+  duration empty{};  // until the bucket is empty no more; below 0: since when
+  std::uint64_t ahead = 0;
+  std::optional<limit_settings> settings;
+  std::vector<grant> grants;
+};
+
+/// A whole number as text; 0 for anything else.
+std::uint64_t number(std::string_view text) noexcept;
+
+}  // namespace canigo::redis::detail
