@@ -128,6 +128,40 @@ void show_pool(families& f, const std::string& pool, const pool_stats& s) {
   show_task_names(f, pool, s.names);
 }
 
+void show_shared(families& f, const std::string& object, const shared_limit_stats& s) {
+  const labels l{{"name", object}};
+  show_queue(f, object, s);
+  f.gauge("canigo_permits_held", "Permits that are out.", l, number(s.held));
+  f.gauge("canigo_shared_idle", "Permits that are kept here, or tokens that were taken ahead.", l, number(s.idle));
+  f.gauge("canigo_shared_held", "Permits that are out, of all processes, at the last answer.", l,
+          number(s.held_by_all));
+  f.gauge("canigo_shared_waiting", "Requests that wait, of all processes, at the last answer.", l,
+          number(s.waiting_of_all));
+  f.gauge("canigo_shared_available", "1 if Redis answered the last call.", l, s.available ? 1 : 0);
+  f.gauge("canigo_shared_quarantine_seconds", "Nobody is let in for so long, at the last answer.", l,
+          seconds(s.quarantine));
+  f.counter("canigo_shared_round_trips_total", "Calls that Redis answered.", l, number(s.round_trips));
+  f.histogram("canigo_shared_round_trip_seconds", "How long those took.", l, s.round_trip);
+  f.counter("canigo_shared_failed_calls_total", "Calls that Redis did not answer.", l, number(s.failed_calls));
+  f.counter("canigo_shared_lost_leases_total", "Permits whose lease ended while they were held.", l,
+            number(s.lost_leases));
+  for (const auto& [how, count] : {std::pair{"ahead", s.granted_ahead}, std::pair{"alone", s.granted_locally}}) {
+    f.counter("canigo_shared_granted_here_total",
+              "Requests granted without a round trip: out of what was taken ahead, or alone while Redis is down.",
+              {{"name", object}, {"how", how}}, number(count));
+  }
+}
+
+void show_connection(families& f, const std::string& object, const connection_stats& s) {
+  const labels l{{"name", object}};
+  f.gauge("canigo_client_waiting", "Commands that wait for a connection.", l, number(s.waiting));
+  f.gauge("canigo_client_in_flight", "Commands that were sent and not answered.", l, number(s.in_flight));
+  f.counter("canigo_client_sent_total", "Commands that were sent.", l, number(s.sent));
+  f.counter("canigo_client_answered_total", "Commands that were answered.", l, number(s.answered));
+  f.counter("canigo_client_connects_total", "Connections made, the first and again.", l, number(s.connects));
+  f.counter("canigo_client_failures_total", "Connections lost, and attempts that failed.", l, number(s.failures));
+}
+
 }  // namespace
 
 /// What is shown. Its lock is held while stats are read, so that an object can't go meanwhile; that takes far longer
@@ -212,6 +246,16 @@ exporter::registration exporter::add(const std::string& name, const limiter& obj
 exporter::registration exporter::add_pool(const std::string& name, std::function<pool_stats()> read) {
   return registration{std::make_unique<registration::state>(
       objects_, name, [r = std::move(read)](families& f, const std::string& n) { show_pool(f, n, r()); })};
+}
+
+exporter::registration exporter::add_shared(const std::string& name, std::function<shared_limit_stats()> read) {
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [r = std::move(read)](families& f, const std::string& n) { show_shared(f, n, r()); })};
+}
+
+exporter::registration exporter::add_connection(const std::string& name, std::function<connection_stats()> read) {
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [r = std::move(read)](families& f, const std::string& n) { show_connection(f, n, r()); })};
 }
 
 std::string exporter::text() const { return prometheus::TextSerializer{}.Serialize(objects_->Collect()); }

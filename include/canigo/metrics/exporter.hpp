@@ -6,6 +6,7 @@
 #include "canigo/semaphore.hpp"
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,7 +18,21 @@ class Collectable;
 
 namespace canigo::metrics {
 
-/// Shows schedulers, semaphores, limiters and pools to Prometheus.
+/// A limit that is kept in Redis, as redis::scheduler and redis::semaphore tell of it.
+struct shared_limit_stats : queue_stats {
+  std::uint64_t held = 0, idle = 0, held_by_all = 0, waiting_of_all = 0;
+  std::uint64_t round_trips = 0, failed_calls = 0, lost_leases = 0, granted_ahead = 0, granted_locally = 0;
+  wait_histogram round_trip;
+  bool available = true;
+  duration quarantine{};
+};
+
+/// A connection to Redis, as redis::client tells of it.
+struct connection_stats {
+  std::uint64_t waiting = 0, in_flight = 0, sent = 0, answered = 0, connects = 0, failures = 0;
+};
+
+/// Shows schedulers, semaphores, limiters and pools to Prometheus, and what there is of them in Redis.
 ///
 /// Nothing is counted twice and nothing runs on the hot path: their stats() are read when Prometheus asks. Serve text()
 /// from the server that the program has, or hand collectable() to a prometheus::Exposer.
@@ -70,6 +85,45 @@ class exporter {
     return add_pool(name, [&object] { return object.stats(); });
   }
 
+  /// A redis::scheduler or redis::semaphore. This library does not need the one for Redis.
+  template <class Limit>
+    requires requires(const Limit& l) {
+      { l.stats().round_trips } -> std::convertible_to<std::uint64_t>;
+      { l.stats().lost_leases } -> std::convertible_to<std::uint64_t>;
+    }
+  registration add(const std::string& name, const Limit& object) {
+    return add_shared(name, [&object] {
+      const auto s = object.stats();
+      shared_limit_stats shown;
+      static_cast<queue_stats&>(shown) = s;
+      shown.held = s.held;
+      shown.idle = s.idle;
+      shown.held_by_all = s.held_by_all;
+      shown.waiting_of_all = s.waiting_of_all;
+      shown.round_trips = s.round_trips;
+      shown.failed_calls = s.failed_calls;
+      shown.lost_leases = s.lost_leases;
+      shown.granted_ahead = s.granted_ahead;
+      shown.granted_locally = s.granted_locally;
+      shown.round_trip = s.round_trip;
+      shown.available = s.available;
+      shown.quarantine = s.quarantine;
+      return shown;
+    });
+  }
+  /// A redis::client.
+  template <class Client>
+    requires requires(const Client& c) {
+      { c.stats().connects } -> std::convertible_to<std::uint64_t>;
+      { c.stats().in_flight } -> std::convertible_to<std::uint64_t>;
+    }
+  registration add(const std::string& name, const Client& object) {
+    return add_connection(name, [&object] {
+      const auto s = object.stats();
+      return connection_stats{s.waiting, s.in_flight, s.sent, s.answered, s.connects, s.failures};
+    });
+  }
+
   /// All of it, now, in Prometheus' text format.
   std::string text() const;
 
@@ -79,6 +133,8 @@ class exporter {
  private:
   class objects;
   registration add_pool(const std::string& name, std::function<pool_stats()> read);
+  registration add_shared(const std::string& name, std::function<shared_limit_stats()> read);
+  registration add_connection(const std::string& name, std::function<connection_stats()> read);
 
   std::shared_ptr<objects> objects_;
 };
