@@ -100,6 +100,7 @@ bool pool_core::begin_shutdown() noexcept {
 /// A strand's would reach for its context when this goes, and so would the workers'.
 void pool_core::let_go_of_executors() noexcept {
   work_ = {};
+  holds_loop_ = false;
   executor_ = {};
   for (const auto& w : workers_) w->strand_.reset();
 }
@@ -144,10 +145,11 @@ void pool_core::context_shutdown() noexcept {
 
 // ---- what is decided under the lock is carried out after it ---------------------------------------------------------
 
-void pool_core::unlock_and_carry_out() noexcept {
+/// Where the drain that calls this goes on, it finds itself who is ready.
+void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
   has_something_to_carry_out_ = false;
-  const bool drain_now = !ready_.empty() && !drain_posted_;
-  const bool rest_now = holds_ == 0 && !context_gone_ && static_cast<bool>(work_);
+  const bool drain_now = !ready_.empty() && !drain_posted_ && !drain_goes_on;
+  const bool rest_now = holds_ == 0 && !context_gone_ && holds_loop_;
   if (!drain_now && to_wake_ == nullptr && to_cancel_ == nullptr && ended_ == nullptr && foreign_.empty() &&
       !rest_now) {
     mutex_.unlock();
@@ -163,7 +165,10 @@ void pool_core::unlock_and_carry_out() noexcept {
   pool_task* ended = std::exchange(ended_, nullptr);
   suspended_list foreign{std::move(foreign_)};
   net::any_io_executor work;
-  if (rest_now) work = std::exchange(work_, {});
+  if (rest_now) {
+    work = std::exchange(work_, {});
+    holds_loop_ = false;
+  }
   mutex_.unlock();
 
   while (pool_worker* w = wakes) {

@@ -46,6 +46,8 @@ turn_of_loop::~turn_of_loop() { turn_here = outer; }
 
 turn_of_loop* turn_of_loop::here() noexcept { return turn_here; }
 
+bool turn_of_loop::is_of(const pool_core& c) noexcept { return turn_here != nullptr && turn_here->pool == &c; }
+
 bool turn_of_loop::needs_time(const pool_core& c) noexcept {
   turn_of_loop* t = turn_here;
   return t == nullptr || t->pool != &c || !std::exchange(t->has_time, true);
@@ -316,7 +318,8 @@ void pool_core::gone(pool_worker& w) noexcept {
 
 // ---- running operations ---------------------------------------------------------------------------------------------
 
-pool_task* pool_core::take(pool_worker& w, bool clock_is_right) noexcept {
+/// Inline, as is all else that a short operation passes through in work_off: the calls were a fifth of its price.
+[[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
   wait_node* n = queue_.front(coarse_now_);
   if (n == nullptr) return nullptr;
   queue_.remove(*n);
@@ -334,7 +337,7 @@ pool_task* pool_core::take(pool_worker& w, bool clock_is_right) noexcept {
   if (task_extras* x = t.extras_) {
     if (!clock_is_right) coarse_now_ = time_->now();
     x->started_at = coarse_now_;
-    x->attempts.fetch_add(1, std::memory_order_relaxed);
+    x->attempts.store(x->attempts.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (x->name != nullptr) {
       ++x->name->attempts;
       x->name->waited.record(x->started_at - x->queued_at);
@@ -350,26 +353,50 @@ pool_task* pool_core::take(pool_worker& w, bool clock_is_right) noexcept {
   return &t;
 }
 
+pool_task* pool_core::take(pool_worker& w) noexcept { return take_next(w, true); }
+
 /// Keeps the loop running until holds_ is back to 0, as what is awaited may lie outside of it.
 void pool_core::hold_loop() noexcept {
-  if (holds_++ != 0 || work_) return;
+  if (holds_++ != 0 || holds_loop_) return;
   try {
     work_ = net::prefer(context_executor(executor_), net::execution::outstanding_work.tracked);
+    holds_loop_ = true;
   } catch (...) {  // only an executor too large for any_io_executor's own room comes here, and then without memory
   }
 }
 
-void pool_core::let_go_of_loop() noexcept {
-  if (--holds_ == 0) has_something_to_carry_out_ = true;
-}
+/// Which unlock() sees to: mostly the next operation has begun by then.
+void pool_core::let_go_of_loop() noexcept { --holds_; }
 
-void pool_core::call(pool_worker& w, pool_task& t) noexcept {
-  if (options_.observer != nullptr) options_.observer->attempt_started(event_of(t));
+[[gnu::always_inline]] inline void pool_core::call_now(pool_worker& w, pool_task& t) noexcept {
+  if (options_.observer != nullptr) [[unlikely]]
+    options_.observer->attempt_started(event_of(t));
   try {
     t.call(w.context_);
   } catch (...) {
     w.error_ = std::current_exception();
   }
+}
+
+void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
+
+/// Whether nothing has to be weighed at the end of a short operation.
+[[gnu::always_inline]] inline bool pool_core::is_simple(const pool_worker& w, const pool_task& t) const noexcept {
+  return !w.error_ && t.extras_ == nullptr && options_.observer == nullptr;
+}
+
+/// What finish() comes down to then.
+[[gnu::always_inline]] inline void pool_core::finish_simple(pool_worker& w, pool_task& t) noexcept {
+  --running_;
+  w.current_ = nullptr;
+  w.state_ = pool_worker::state::awake;
+  w.failures_ = 0;
+  ++counts_.succeeded;
+  t.is_delivered_ = true;
+  t.state_.store(task_state::succeeded, std::memory_order_release);
+  if (t.waiters_ != nullptr) ready_all(t.waiters_);
+  if (!held_.empty()) admit_held();
+  if (mode_ != stop_mode{}) check_drained();
 }
 
 /// Ends `done`, then runs short operations until there are no more, a long one comes, or the loop is due for a turn.
@@ -383,7 +410,8 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
   if (done != nullptr && !finish(w, *done)) done = nullptr;
   for (;;) {
     pool_task* t = nullptr;
-    if (w.tasks_left_ > 0 && w.state_ != pool_worker::state::repairing && !must_leave(w)) t = take(w, clock_is_right);
+    if (w.tasks_left_ > 0 && w.state_ != pool_worker::state::repairing && !must_leave(w))
+      t = take_next(w, clock_is_right);
     if (is_parked) {
       if (t == nullptr) {
         settle(w);
@@ -391,11 +419,11 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
         w.handed_ = t;
       }
     }
-    unlock();
+    t == nullptr&& is_parked&& turn_of_loop::is_of(*this) ? unlock_and_carry_out(true) : unlock();
     if (done != nullptr) done->release_ref();
     if (t != nullptr) --w.tasks_left_;
     if (t == nullptr || t->is_long()) return t;
-    call(w, *t);
+    call_now(w, *t);
     if (is_simple(w, *t)) [[likely]] {
       t->is_dropped_ = true;
       t->drop_callable();
@@ -412,25 +440,6 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
       done = finish(w, *t) ? t : nullptr;
     }
   }
-}
-
-/// Whether nothing has to be weighed at the end of a short operation.
-bool pool_core::is_simple(const pool_worker& w, const pool_task& t) const noexcept {
-  return !w.error_ && t.extras_ == nullptr && options_.observer == nullptr;
-}
-
-/// What finish() comes down to then.
-void pool_core::finish_simple(pool_worker& w, pool_task& t) noexcept {
-  --running_;
-  w.current_ = nullptr;
-  w.state_ = pool_worker::state::awake;
-  w.failures_ = 0;
-  ++counts_.succeeded;
-  t.is_delivered_ = true;
-  t.state_.store(task_state::succeeded, std::memory_order_release);
-  if (t.waiters_ != nullptr) ready_all(t.waiters_);
-  if (!held_.empty()) admit_held();
-  if (mode_ != stop_mode{}) check_drained();
 }
 
 net::awaitable<void> pool_core::main(life l) {

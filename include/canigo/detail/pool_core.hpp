@@ -171,11 +171,11 @@ class pool_core final : private context_member {
 
   // What is decided under the lock.
   void unlock() noexcept {
-    if (has_something_to_carry_out_) [[unlikely]]
+    if (has_something_to_carry_out_ || (holds_loop_ && holds_ == 0)) [[unlikely]]
       return unlock_and_carry_out();
     mutex_.unlock();
   }
-  void unlock_and_carry_out() noexcept;
+  void unlock_and_carry_out(bool drain_goes_on = false) noexcept;
   void unlock_without_context() noexcept;
   void post_drain() noexcept;
   void run_drain();
@@ -191,6 +191,7 @@ class pool_core final : private context_member {
   bool make_room(int priority) noexcept;
   int refusal(const pool_task& t) noexcept;
   void accept(pool_task& t) noexcept;
+  void accept_with_extras(pool_task& t) noexcept;
   void refuse(pool_task& t, int code) noexcept;
   void queue(pool_task& t) noexcept;
   void admit_held() noexcept;
@@ -232,10 +233,12 @@ class pool_core final : private context_member {
   bool must_leave(const pool_worker& w) const noexcept;
   void leave(pool_worker& w) noexcept;
   void gone(pool_worker& w) noexcept;
-  pool_task* take(pool_worker& w, bool clock_is_right = true) noexcept;
+  pool_task* take(pool_worker& w) noexcept;
+  pool_task* take_next(pool_worker& w, bool clock_is_right) noexcept;
   void woken(pool_worker& w);
   pool_task* work_off(pool_worker& w, bool is_parked, pool_task* done = nullptr);
   void call(pool_worker& w, pool_task& t) noexcept;
+  void call_now(pool_worker& w, pool_task& t) noexcept;
   void hold_loop() noexcept;
   void let_go_of_loop() noexcept;
   void settle(pool_worker& w) noexcept;
@@ -280,6 +283,7 @@ class pool_core final : private context_member {
 
   // What is to be carried out after the lock, and whether there may be any of it.
   bool has_something_to_carry_out_ = false;
+  bool holds_loop_ = false;  // by work_
   pool_worker* to_wake_ = nullptr;
   pool_worker* to_cancel_ = nullptr;
   pool_task* ended_ = nullptr;

@@ -53,7 +53,8 @@ struct task_extras {
   std::map<std::uint64_t, task_group_entry>::node_type group_entry;  // until it is in the pool's
   task_extras* previous_in_group = nullptr;
   task_extras* next_in_group = nullptr;
-  std::atomic<std::uint32_t> attempts{0};
+  std::atomic<std::uint32_t> attempts{0};  // written under the lock
+  std::uint16_t late_calls = 0;  // of the bell, to come although it was disarmed: each in a thread, with its references
   bool is_armed = false;
   bool is_late = false;  // the attempt that runs is over its time
 };

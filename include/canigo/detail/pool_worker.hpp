@@ -27,6 +27,8 @@ struct turn_of_loop {
   turn_of_loop& operator=(const turn_of_loop&) = delete;
 
   static turn_of_loop* here() noexcept;
+  /// Whether the innermost one on this thread is of `c`.
+  static bool is_of(const pool_core& c) noexcept;
   /// Whether to look at the clock for `c`, which is done once in a turn of its own.
   static bool needs_time(const pool_core& c) noexcept;
 
