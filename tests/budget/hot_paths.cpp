@@ -4,6 +4,7 @@
 #include "canigo/limiter.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
+#include "canigo/strand_pool.hpp"
 #include "canigo/time_source.hpp"
 
 #include "../allocations.hpp"
@@ -16,6 +17,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 
 namespace net = canigo::net;
@@ -117,14 +119,49 @@ void deadline(long operations) {
   time.cancel(other);
 }
 
+/// Short operations, handed over in one turn of the loop and done in the next.
+void posted(long operations) {
+  constexpr long burst = 50;  // of which both warm_up and the operations are multiples
+  net::io_context io{1};
+  canigo::strand_pool pool{io, {.concurrency = 8}};
+  long done = 0;
+  const std::function<void()> feed = [&] {
+    count(done, operations);
+    if (done == operations) return;
+    for (long i = 0; i < burst; ++i) pool.try_post([&done] { ++done; });
+    net::post(io, [&feed] { feed(); });
+  };
+  feed();
+  io.run();
+}
+
+void awaited(long operations) {
+  net::io_context io{1};
+  canigo::strand_pool pool{io, {.concurrency = 8}};
+  in_coroutine(io, operations, [&] { return pool.run([] {}); });
+}
+
+void with_timeout(long operations) {
+  net::io_context io{1};
+  canigo::strand_pool pool{io, {.concurrency = 8}};
+  const auto operation = []() -> net::awaitable<void> { co_return; };
+  in_coroutine(io, operations, [&] { return pool.run(operation, {.timeout = 1s}); });
+}
+
 struct path {
   std::string_view name;
   void (*run)(long);
 };
 constexpr path paths[] = {
-    {"scheduler.try_acquire", try_acquire}, {"scheduler.acquire", acquire},
-    {"semaphore.acquire", permit},          {"limiter.acquire", limited_permit},
-    {"semaphore.hand_over", hand_over},     {"time_source.arm_and_cancel", deadline},
+    {"scheduler.try_acquire", try_acquire},
+    {"scheduler.acquire", acquire},
+    {"semaphore.acquire", permit},
+    {"limiter.acquire", limited_permit},
+    {"semaphore.hand_over", hand_over},
+    {"time_source.arm_and_cancel", deadline},
+    {"strand_pool.try_post", posted},
+    {"strand_pool.run", awaited},
+    {"strand_pool.run_with_timeout", with_timeout},
 };
 
 }  // namespace
