@@ -1,6 +1,7 @@
 // Handlers of all kinds: with executors and allocators of their own that fail, that throw, that ask again.
 
 #include "canigo/semaphore.hpp"
+#include "canigo/strand_pool.hpp"
 
 #include "stage.hpp"
 
@@ -192,6 +193,20 @@ void coroutines_throw_with_permits(stage& t) {
   t.expect(m.stats().held == 0, "a permit is lost");
 }
 
+void a_pool_that_tells_by_one(stage& t) {
+  t.spare_aligned();
+  strand_pool pool{t.io(), {.concurrency = 2}};
+  t.can_stop([&pool](stop_mode mode) { pool.request_stop(mode, 1ms); });
+  t.settle();
+  const auto ask = [&](auto f) {
+    return [&t, &pool, f] { pool.async_run(f, {}, net::bind_executor(fallible_executor{t.io()}, t.handler())); };
+  };
+  const auto slow = [](task_context&) { return sleep_for(1ms); };
+  t.play(ask([] {}), ask(slow), ask([] { throw thrown{}; }), [&] { t.pass(100ms); });
+  t.expect_all_ended();
+  t.expect_at_rest(pool.stats());
+}
+
 void they_ask_again(stage& t) {
   scheduler s{t.io(), two_classes};
   stops(t, s);
@@ -230,6 +245,7 @@ std::vector<scenario> scenarios_of_handlers() {
       {"futures", futures},
       {"they throw", they_throw},
       {"coroutines throw with permits", coroutines_throw_with_permits},
+      {"a pool that tells by an executor that fails", a_pool_that_tells_by_one},
       {"they ask again", they_ask_again},
       {"they stop and cancel", they_stop_and_cancel},
   };

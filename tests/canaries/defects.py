@@ -1,0 +1,114 @@
+"""The seeded defects: what stands in the library and what stands there instead.
+
+Each has a source under lib/, the harness that must find it, and what that harness is run with. The text must stand in
+the source exactly once; what is between « and » is replaced, the rest says where. It is a statement, or an expression;
+with nothing between them a statement is put in.
+"""
+
+ENGINE = "detail/admission.cpp"
+QUEUE = "detail/wait_queue.cpp"
+SUPPLIES = "detail/supplies.cpp"
+BUCKET = "token_bucket.cpp"
+POOL = "detail/pool_core.cpp"
+TASK = "detail/pool_task.cpp"
+WORKER = "detail/pool_worker.cpp"
+WHEEL = "detail/timing_wheel.cpp"
+LIMITER = "limiter.cpp"
+PERMIT = "permit.cpp"
+
+SIMULATION = ("simulation", "--seeds", "20000")
+TORTURE = ("torture",)
+
+
+def interleaving(test):
+    return ("interleaving", test)
+
+
+DEFECTS = {
+    # Scheduler, semaphore, limiter: the engine.
+    "wake_up_lost": (ENGINE, SIMULATION, "wake_at(«queue_.empty() ? time_point::max() : next»);", "time_point::max()"),
+    "wake_up_late": (ENGINE, SIMULATION,
+                     "«if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));»", ""),
+    "head_cancelled_unseen": (ENGINE, SIMULATION, "finish(w, outcome::aborted);\n  «pump(time_->now());»", ""),
+    "cancelled_takes_tokens": (ENGINE, SIMULATION, "finish(w, outcome::aborted);«»",
+                               "supplies_.try_take(time_->now(), w.tokens);"),
+    "head_expired_unseen": (ENGINE, SIMULATION,
+                            "finish(w, to_outcome(errc::timed_out));\n        «pump(now);»", ""),
+    "deadline_never_armed": (ENGINE, SIMULATION, "«!time_->arm(*w.limit_, r.deadline)»", "true"),
+    "deadline_refused_too_soon": (ENGINE, SIMULATION, "«earliest(r, now) > r.deadline»",
+                                  "earliest(r, now) >= r.deadline"),
+    "newcomer_overtakes": (ENGINE, SIMULATION, "r.deadline >= now && «queue_.empty()» &&", "true"),
+    "newcomer_first_unseen": (ENGINE, SIMULATION, "if («evicted || queue_.front(now) == &w») pump(now);", "evicted"),
+    "queue_one_too_long": (ENGINE, SIMULATION, "«queue_.size() >= queue_limit_»", "queue_.size() > queue_limit_"),
+    "evicts_its_equals": (ENGINE, SIMULATION, "«victim->priority <= priority»", "victim->priority < priority"),
+    "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
+    "stop_forgotten": (ENGINE, SIMULATION, "«stopped_ = true;»\n  while", ""),
+    "release_unseen": (ENGINE, SIMULATION, "«if (!queue_.empty()) pump(time_->now());»\n  const bool last", ""),
+    "too_large_waits": (ENGINE, SIMULATION, "«n->tokens > supplies_.largest_request()»", "false"),
+    "cancelled_after_its_end": (ENGINE, interleaving("who is cancelled while the permit is given back*"),
+                                "«if (w.state_ != waiter::state::queued) return;»", ""),
+    "call_of_a_limit_without_reference": (ENGINE, interleaving("a deadline that passes while the permit*"),
+                                          "«add_ref();»  // for the call of the limit", ""),
+    "end_waits_for_its_limit": (ENGINE, interleaving("a deadline that passes while the permit*"),
+                                "«if (w.state_ == waiter::state::awaiting_limit) {\n      release = true;\n"
+                                "      ready(w);\n    }»", ""),
+    "failed_post_drops_the_handler": (ENGINE, TORTURE, "«if (!home.keep_for_retry(*s)) s->destroy();»",
+                                      "s->destroy();"),
+    "failed_drain_forgotten": (ENGINE, TORTURE, "«if (!ready_.empty()) retry_soon();»", ""),
+    "waiters_outlive_the_context": (ENGINE, TORTURE, "«while (suspended* s = waiters.pop()) s->destroy();»", ""),
+    # Its queue and its supplies.
+    "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).head->previous_»",
+                                       "at(waiting_.last()).head"),
+    "last_in_first_out": (QUEUE, SIMULATION, "«head->sequence_ > best->sequence_»",
+                          "head->sequence_ < best->sequence_"),
+    "refund_twice": (SUPPLIES, SIMULATION, "«rate.refund(now, tokens);»", "rate.refund(now, tokens * 2);"),
+    "ready_a_nanosecond_late": (SUPPLIES, SIMULATION, "«std::max(ready, rate.ready_at(now, tokens))»",
+                                "std::max(ready, rate.ready_at(now, tokens) + duration{1})"),
+    "first_rate_pays": (SUPPLIES, SIMULATION, "«for (auto& rate : rates_) rate.try_take(now, tokens);»",
+                        "if (!rates_.empty()) rates_.front().try_take(now, tokens);"),
+    "debts_of_the_first_rate": (SUPPLIES, SIMULATION, "«for (auto& rate : rates_) rate.charge(now, tokens);»",
+                                "if (!rates_.empty()) rates_.front().charge(now, tokens);"),
+    "largest_by_the_first_rate": (SUPPLIES, SIMULATION,
+                                  "«for (const auto& rate : rates_) largest = std::min(largest, rate.burst());»",
+                                  "if (!rates_.empty()) largest = std::min(largest, rates_.front().burst());"),
+    "burst_grows_backwards": (BUCKET, SIMULATION, "«taken_ = std::min(taken_ + (burst - burst_), most_taken);»", ""),
+    "new_rate_a_nanosecond_early": (BUCKET, SIMULATION, "«fraction * period / (uint128{period_} * tokens)»",
+                                    "fraction * period / (uint128{period_} * tokens) + 1"),
+    "charge_keeps_what_brims": (BUCKET, SIMULATION,
+                                "«if (overflows(gained(now))) fill(now);»\n  if (taken_ > reanchor_above)", ""),
+    "limiter_changes_its_first_rate": (LIMITER, SIMULATION, "«bucket_at(s, index, \"limiter.set_rate: index\")»",
+                                       "bucket_at(s, 0, \"\")"),
+    "limiter_changes_its_first_burst": (LIMITER, SIMULATION, "«bucket_at(s, index, \"limiter.set_burst: index\")»",
+                                        "bucket_at(s, 0, \"\")"),
+    "limiter_keeps_its_cap": (LIMITER, SIMULATION, "«s.set_capacity(concurrency);»", ""),
+    "split_copies": (PERMIT, SIMULATION, "«places_ -= places;»", ""),
+    "settles_from_the_start": (PERMIT, SIMULATION, "«tokens_ = used;»", ""),
+    # Timers.
+    "wheel_forgets_a_level": (WHEEL, SIMULATION, "«if (used_[level] == 0) used_levels_ &= ~(1u << level);»",
+                              "used_levels_ &= ~(1u << level);"),
+    "wheel_loses_the_last": (WHEEL, SIMULATION, "«file(*node);\n    if (node == last) return;»",
+                             "if (node == last) return;\n    file(*node);"),
+    # Pools.
+    "pool_wakes_nobody": (TASK, SIMULATION, "queue_.push(t, now);\n  «wake_one();»", ""),
+    "pool_keeps_its_workers_busy": (TASK, SIMULATION, "«--running_;»\n  if (t.is_long())", ""),
+    "pool_admits_nobody_held_back": (TASK, SIMULATION, "«!held_.empty() && mode_ == stop_mode{}» && has_room()",
+                                     "false"),
+    "pool_stops_without_the_delayed": (POOL, SIMULATION,
+                                       "else {\n    «for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);»",
+                                       "for (wait_queue* q : {&queue_, &held_}) end_all(*q);"),
+    "pool_stops_without_those_held_back": (POOL, SIMULATION, "«end_all(held_);»", ""),
+    "pool_ignores_delays": (TASK, SIMULATION, "«x->delay > duration::zero() && !t.is_held_»", "false"),
+    "pool_tries_once_more": (TASK, SIMULATION,
+                             "x != nullptr && «x->attempts.load(std::memory_order_relaxed) < x->retry.attempts»",
+                             "x->attempts.load(std::memory_order_relaxed) <= x->retry.attempts"),
+    "pool_forgets_that_it_has_told": (TASK, SIMULATION, "«t.is_told_ = true;»", ""),
+    "pool_takes_the_newest": (WORKER, SIMULATION, "wait_node* n = «queue_.front(coarse_now_)»;",
+                              "queue_.youngest_of_least_important()"),
+    "pool_group_waits_for_ever": (TASK, SIMULATION, "«ready_all(entry->second.waiters);»", ""),
+    "pool_sleeps_beside_work": (WORKER, interleaving("one posts while a worker goes to sleep"),
+                                "«!queue_.empty() || w.evict_»", "w.evict_"),
+    "pool_cancels_nothing_that_runs": (TASK, interleaving("a group is cancelled while one joins it"),
+                                       "«if (t.is_long()) request_cancel(*t.worker_);»\n    return true;", ""),
+    "pool_forgets_whom_to_tell": (POOL, TORTURE, "«home.retry_soon();»", ""),
+    "workers_outlive_the_context": (POOL, TORTURE, "«while (suspended* s = workers.pop()) s->destroy();»", ""),
+}
