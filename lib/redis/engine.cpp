@@ -370,12 +370,13 @@ void engine::send_waiting() noexcept {
     for (const call* c : waiting_) size += c->bytes_.size();
     bytes.reserve(size);
     const time_point now = time_->now();
+    constexpr auto length = command::run_id_placeholder.size();
+    std::string id = link_->run_id();
+    id.resize(length, '?');
+    // Nothing fails from here on.
     for (call* c : waiting_) {
       bytes += c->bytes_;
       if (c->run_id_at_ != std::string::npos) {
-        constexpr auto length = command::run_id_placeholder.size();
-        std::string id = link_->run_id();
-        id.resize(length, '?');
         bytes.replace(bytes.size() - c->bytes_.size() + c->run_id_at_, length, id);
       }
       c->sent_at_ = now;

@@ -213,8 +213,12 @@ void link::close() noexcept {
   listener_.reset();
   if (stream_ != nullptr) {
     stream_->close();
-  } else {
+    return;
+  }
+  try {
     dialing_.cancel();
+  } catch (...) {
+    // No memory: it ends by itself, and nobody hears of it.
   }
 }
 

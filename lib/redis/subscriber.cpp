@@ -26,9 +26,10 @@ subscriber::subscriber(net::any_io_executor strand, std::shared_ptr<const link_o
 void subscriber::add(std::string channel, std::weak_ptr<subscription> s) noexcept {
   try {
     net::post(strand_, [self = shared_from_this(), channel = std::move(channel), s = std::move(s)]() mutable {
-      self->channels_[channel] = std::move(s);
-      if (self->is_up_) self->ask_for(channel, "SUBSCRIBE");
-      self->act();
+      self->change([&] {
+        self->channels_[channel] = std::move(s);
+        if (self->is_up_) self->ask_for(channel, "SUBSCRIBE");
+      });
     });
   } catch (...) {
   }
@@ -37,8 +38,9 @@ void subscriber::add(std::string channel, std::weak_ptr<subscription> s) noexcep
 void subscriber::remove(std::string channel) noexcept {
   try {
     net::post(strand_, [self = shared_from_this(), channel = std::move(channel)] {
-      if (self->channels_.erase(channel) != 0 && self->is_up_) self->ask_for(channel, "UNSUBSCRIBE");
-      self->act();
+      self->change([&] {
+        if (self->channels_.erase(channel) != 0 && self->is_up_) self->ask_for(channel, "UNSUBSCRIBE");
+      });
     });
   } catch (...) {
   }
@@ -63,6 +65,16 @@ void subscriber::shut_down() noexcept {
   strand_ = {};
 }
 
+template <class Change>
+void subscriber::change(Change c) noexcept {
+  try {
+    c();
+    act();
+  } catch (...) {
+    link_down(make_error_code(error::connection_lost), {}, {});
+  }
+}
+
 void subscriber::act() {
   if (is_waiting_ && channels_.empty() == is_up_) return;
   if (channels_.empty()) {
@@ -78,7 +90,6 @@ void subscriber::ask_for(const std::string& channel, const char* what) {
 }
 
 void subscriber::wait(duration d) {
-  is_waiting_ = true;
   timer_->expires_after(d);
   timer_->async_wait([self = shared_from_this()](std::error_code) {
     self->is_waiting_ = false;
@@ -87,21 +98,20 @@ void subscriber::wait(duration d) {
       if (const auto l = std::exchange(self->link_, nullptr)) l->close();
       self->is_up_ = false;
     } else {
-      self->act();
+      self->change([] {});
     }
   });
+  is_waiting_ = true;
 }
 
 void subscriber::link_up() noexcept {
   is_up_ = true;
   failures_ = 0;
-  try {
-    for (const auto& [channel, who] : channels_) ask_for(channel, "SUBSCRIBE");
-    link_->read();
-    act();
-  } catch (...) {
-    link_down(error::connection_lost, {}, {});
-  }
+  change([this] {
+    const auto l = link_;  // it may go down at any of these
+    for (auto it = channels_.begin(); it != channels_.end() && is_up_; ++it) ask_for(it->first, "SUBSCRIBE");
+    l->read();
+  });
 }
 
 bool subscriber::link_reply(reply&& r) noexcept {

@@ -46,6 +46,9 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   void shut_down() noexcept;
 
  private:
+  /// Does it, and what follows from it; where there is no memory, all is made again after a while.
+  template <class Change>
+  void change(Change c) noexcept;
   void act();
   void ask_for(const std::string& channel, const char* what);
   void wait(duration d);
