@@ -187,8 +187,11 @@ def stress(run, seconds):
                                                           "--rng-seed", seed % 2**32])
         if output is None:
             return False
-        run.add(stress=int(number(r"in (\d+) test case", output)))
-        return True
+        ran = int(number(r"in (\d+) test case", output))
+        if ran == 0:
+            run.fail(f"stress-{variant}-{seed}", f"no test ran:\n{output}")
+        run.add(stress=ran)
+        return ran > 0
 
     run.until(seconds, piece)
 
