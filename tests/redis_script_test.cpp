@@ -243,6 +243,20 @@ TEST_CASE("script: the server's clock may jump") {
   CHECK(sync.number("last") < then + minute);
 }
 
+TEST_CASE("script: nobody called for long, though somebody waits: no more than the burst") {
+  limit sync;
+  sync.rate_tokens = 1000;
+  sync.rate_period = 1'000'000;
+  sync.burst = 30;
+  std::vector<wish> wishes;
+  for (int id = 2; id <= 60; ++id) wishes.push_back({id});
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}, .cap = 0}) == "OK queue=1 out=0");
+  sync.set("zu", 0);
+  sync.set("due", 1);
+  const auto answer = sync({.session = "a", .sequence = 2, .wanted = wishes, .cap = 0});
+  CHECK(answer.ends_with(",30 queue=30 out=0"));
+}
+
 TEST_CASE("script: a rate in whole numbers") {
   limit sync;
   sync.rate_tokens = 7;  // one each 142857 1/7 us, of an hour

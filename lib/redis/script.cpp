@@ -135,6 +135,7 @@ cap, pause = tonumber(cap), tonumber(pause)
 -- The rate: the bucket was empty at zu + zr/n us, which is never more than `burst` tokens ago. In a new epoch it is
 -- empty now: what was taken last may have been forgotten.
 local take, plus, fill
+local slack = 0
 if n ~= '0' then
   if rate_is_new and zu then
     local level = floor((now - zu) * tonumber(old_n) / tonumber(old_p))
@@ -147,6 +148,7 @@ if n ~= '0' then
   n, p, burst = tonumber(n), tonumber(p), tonumber(burst)
   local whole, rest = floor(p / n), p % n
   local full = burst * whole + math.ceil(burst * rest / n)
+  slack = math.max(0, 20000 - full)
   plus = function(tokens)
     local r = zr + tokens * rest
     return zu + tokens * whole + floor(r / n), r % n
@@ -213,7 +215,8 @@ end
 -- Tokens are fewer than microseconds, so they go on rising after all was forgotten.
 fence = fence or now
 local granted, refused, others = 0, {}, {}
-local as_of = due and math.min(now, math.max(due, now - 20000)) or now
+-- A call that comes late costs no tokens: what the bucket has no room for is still given for 20 ms.
+local as_of = due and math.min(now, math.max(due, now - slack)) or now
 local gate = math.max(hold, pause)
 local blocked, ready
 

@@ -316,6 +316,8 @@ def chaos(options, seconds):
         time.sleep(2 * options.lease / 1000)
         trouble = Trouble(r.redis, r.workers, r.proxy, options, r.dice)
         trouble.go_on_until(end)
+        for worker in r.workers.running:
+            worker.send_signal(signal.SIGUSR1)  # or class 0 would leave nothing to class 1
         left = unserved(r.log, r.workers, options, time.monotonic_ns())
         r.expect(left == 0, f"{left} tasks were not served any more")
         r.judge()
@@ -335,7 +337,7 @@ def control(options, seconds):
             r.redis.cli("FLUSHALL")
             time.sleep(options.lease / 2000)
         r.redis.kill()
-        time.sleep(0.5)
+        time.sleep(3)  # a call that waits for a connection ends after two
         r.redis.start()
         r.judge()
         r.expect(r.over_cap > 0, "the judge is blind: no violation of the cap without the quarantine")

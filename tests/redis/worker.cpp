@@ -4,7 +4,8 @@
 //
 // A line per event, in one write, with nanoseconds of the machine's clock: "S pid task at weight" when a task goes in,
 // "E pid task at ok|lost" when it goes out, "G pid task asked got tokens" for tokens of the quota, "D pid task at" for
-// a task that is through. Ends with SIGTERM, or when all are through.
+// a task that is through. Ends with SIGTERM, or when all are through. With SIGUSR1 its tasks take their time, so that
+// those of class 1 come to their turn.
 //
 // Its own clocks are wrong by so many seconds as `monotonic`, `boottime` and `realtime` say.
 #include "canigo/redis/scheduler.hpp"
@@ -80,6 +81,7 @@ const settings defaults{
 
 int log_file = -1;
 bool is_ending = false;
+bool is_calm = false;
 
 long long now() {
   timespec t{};
@@ -134,7 +136,7 @@ struct worker {
       } catch (const std::system_error&) {
         failed = true;  // Redis is away, or the time is up
       }
-      if (failed) co_await canigo::sleep_for(1ms);
+      if (failed || is_calm) co_await canigo::sleep_for(is_calm ? 100ms : 1ms);
     }
     note("D %d %d %lld\n", pid, task, now());
   }
@@ -151,7 +153,7 @@ struct worker {
       } catch (const std::system_error&) {
         failed = true;
       }
-      if (failed) co_await canigo::sleep_for(1ms);
+      if (failed || is_calm) co_await canigo::sleep_for(is_calm ? 100ms : 1ms);
     }
   }
 };
@@ -190,9 +192,12 @@ int main(int argc, char** argv) {
        .priorities = 2,
        .on_failure = is["closed"] != 0 ? redis::failure_mode::closed() : redis::failure_mode::open()}};
   worker w{is, slots, quota};
+  net::signal_set calm{io, SIGUSR1};
+  calm.async_wait([&](std::error_code, int) { is_calm = true; });
   net::signal_set term{io, SIGTERM};
   term.async_wait([&](std::error_code, int) {
     is_ending = true;
+    calm.cancel();
     slots.stop();
     quota.stop();
   });
