@@ -2,6 +2,7 @@
 #include "canigo/redis/client.hpp"
 
 #include "../lib/redis/script.hpp"
+#include "../lib/redis/sync.hpp"
 #include "catch.hpp"
 #include "http_run.hpp"
 #include "redis_server.hpp"
@@ -9,10 +10,10 @@
 #include <asio/io_context.hpp>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
-#include <iterator>
 #include <map>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,10 +57,23 @@ class limit {
   std::string operator()(const say& s) {
     redis::command c{"EVAL",      std::string{redis::detail::sync_script()}, 3, prefix + "state", prefix + "sess",
                      prefix + "q"};
-    c.add(s.run_id).add(s.session).add(s.sequence).add(minute).add(prefix).add(s.flags);
-    c.add(s.held).add(s.idle).add(s.charged.first).add(s.charged.second).add(s.ahead).add(s.version);
-    c.add(s.cap).add(rate_tokens).add(rate_period).add(burst).add(s.pause);
-    c.add(s.acknowledged.size()).add(s.cancelled.size()).add(s.wanted.size());
+    const auto numbers = {number_of(s.sequence),
+                          number_of(minute),
+                          number_of(s.held),
+                          number_of(s.idle),
+                          number_of(s.charged.first),
+                          number_of(s.charged.second),
+                          number_of(s.ahead),
+                          number_of(s.version),
+                          number_of(s.cap),
+                          number_of(rate_tokens),
+                          number_of(rate_period),
+                          number_of(burst),
+                          number_of(s.pause),
+                          number_of(s.acknowledged.size()),
+                          number_of(s.cancelled.size()),
+                          number_of(s.wanted.size())};
+    c.add(s.run_id).add(s.session).add(redis::detail::packed(std::vector<double>{numbers})).add(prefix).add(s.flags);
     for (const int id : s.acknowledged) c.add(id);
     for (const auto& [id, weight] : s.cancelled) c.add(id).add(weight);
     for (const auto& w : s.wanted) c.add(w.id).add(w.priority).add(w.weight);
@@ -90,13 +104,16 @@ class limit {
   }
 
   redis::reply ask(const redis::command& c) { return run(io, client.run(c)); }
-  std::int64_t number(const std::string& field) { return std::stoll(words().at(place(field))); }
+  std::int64_t number(const std::string& field) {
+    const std::string text = text_of("*").substr(place(field), 8);
+    std::uint64_t bits = 0;
+    for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(i));
+    return static_cast<std::int64_t>(std::bit_cast<double>(bits));
+  }
   void set(const std::string& field, std::int64_t n) {
-    auto all = words();
-    all.at(place(field)) = std::to_string(n);
-    std::string text;
-    for (const auto& w : all) text += (text.empty() ? "" : " ") + w;
-    ask(redis::command{"HSET", prefix + "state", "*", text});
+    const std::array<double, 1> one{number_of(n)};
+    ask(redis::command{"HSET", prefix + "state", "*",
+                       text_of("*").replace(place(field), 8, redis::detail::packed(one))});
   }
   /// As if the lease had run out.
   void expire(const std::string& session) {
@@ -119,15 +136,12 @@ class limit {
   int burst = 1;
 
  private:
+  static double number_of(auto n) { return static_cast<double>(n); }
   static std::size_t place(const std::string& field) {
-    static const std::vector<std::string> fields{"last", "fence",   "total", "zu",   "zr",  "run",   "epoch",
-                                                 "hold", "off",     "lying", "qseq", "due", "head",  "reap",
-                                                 "keep", "version", "cap",   "n",    "p",   "burst", "pause"};
-    return static_cast<std::size_t>(std::find(fields.begin(), fields.end(), field) - fields.begin());
-  }
-  std::vector<std::string> words() {
-    std::istringstream all{text_of("*")};
-    return {std::istream_iterator<std::string>{all}, {}};
+    static const std::vector<std::string> fields{"last", "fence", "total", "zu",    "zr",   "epoch", "hold",
+                                                 "off",  "lying", "qseq",  "due",   "reap", "keep",  "version",
+                                                 "cap",  "n",     "p",     "burst", "pause"};
+    return 8 * static_cast<std::size_t>(std::find(fields.begin(), fields.end(), field) - fields.begin());
   }
 
   redis_server server;

@@ -5,16 +5,14 @@
 #include <asio/io_context.hpp>
 #include <fmt/core.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <iterator>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
-#include <vector>
 
 namespace redis = canigo::redis;
 
@@ -22,10 +20,11 @@ namespace {
 
 double number(const std::string& text) { return text.empty() ? 0 : std::strtod(text.c_str(), nullptr); }
 
-/// The parts of a text, by spaces.
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream all{text};
-  return {std::istream_iterator<std::string>{all}, {}};
+/// The number at this place of a text out of doubles, the least byte first.
+double packed(const std::string& text, std::size_t place) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(place * 8 + i));
+  return std::bit_cast<double>(bits);
 }
 
 asio::awaitable<void> show(redis::client& client, std::string prefix) {
@@ -33,28 +32,30 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   const redis::reply sessions = co_await client.run("ZRANGE", prefix + "sess", 0, -1, "WITHSCORES");
   const redis::reply queue = co_await client.run("ZCARD", prefix + "q");
   const redis::reply time = co_await client.run("TIME");
-  std::map<std::string, std::vector<std::string>> of;
+  std::map<std::string, std::string> of;
   for (std::size_t i = 0; i + 1 < state.elements().size(); i += 2) {
-    of[state.elements()[i].text()] = words(state.elements()[i + 1].text());
+    of[state.elements()[i].text()] = state.elements()[i + 1].text();
   }
-  const auto all = of["*"];
-  if (all.size() < 21) co_return;  // gone meanwhile
-  // last fence total zu zr run epoch hold off lying qseq due head reap keep version cap n p burst pause
-  const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + number(all[8]);
-  const double quarantine = number(all[7]) - now;
-  const double pause = number(all[20]) - now;
+  const std::string all = of["*"];
+  if (all.empty()) co_return;  // gone meanwhile
+  // last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst pause
+  const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + packed(all, 7);
+  const double quarantine = packed(all, 6) - now;
+  const double pause = packed(all, 18) - now;
 
   fmt::print("{}\n", prefix.substr(0, prefix.size() - 1));
-  if (all[16] != "0") fmt::print("  held {} of {}", all[2], all[16]);
-  if (all[17] != "0") fmt::print("  {} tokens in {} us, burst {}", all[17], all[18], all[19]);
-  fmt::print(", {} waiting, last token {}, last call {:.1f} s ago\n", queue.integer(), all[1],
-             (now - number(all[0])) / 1e6);
+  if (packed(all, 14) > 0) fmt::print("  held {} of {}", packed(all, 2), packed(all, 14));
+  if (packed(all, 15) > 0) {
+    fmt::print("  {} tokens in {} us, burst {}", packed(all, 15), packed(all, 16), packed(all, 17));
+  }
+  fmt::print(", {} waiting, last token {:.0f}, last call {:.1f} s ago\n", queue.integer(), packed(all, 1),
+             (now - packed(all, 0)) / 1e6);
   if (quarantine > 0) fmt::print("  quarantine for {:.1f} s more\n", quarantine / 1e6);
   if (pause > 0) fmt::print("  paused for {:.1f} s more\n", pause / 1e6);
   const auto& list = sessions.elements();
   for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
     const std::string& session = list[i].text();
-    fmt::print("  {:48} holds {:6}  lease {:7.1f} s\n", session, of[session].empty() ? "" : of[session][0],
+    fmt::print("  {:48} holds {:6}  lease {:7.1f} s\n", session, of[session].empty() ? 0 : packed(of[session], 0),
                (number(list[i + 1].text()) - now) / 1e6);
   }
 }

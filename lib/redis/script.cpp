@@ -10,14 +10,14 @@ namespace {
 // KEYS  1 state  hash: "*" -> what is remembered of the limit, session -> what is of that one
 //       2 sess   zset: session -> when its lease ends
 //       3 q      zset: session|waiter|weight -> class * 2^45 + arrival
-// ARGV  1 run id  2 session  3 number of this call  4 lease (us)  5 prefix of all keys
-//       6 flags: q quarantine, l leave; C, R, B, P: capacity, rate, burst, pause are to be changed for all
-//       7 weight held  8 what of it, or of the tokens, lies idle there
-//       9, 10 tokens charged (or given back, if negative) until the last call that was answered, and until now
-//       11 tokens wanted ahead  12 version of the settings that follow  13 capacity, 0: none
-//       14, 15, 16 tokens, period (us) and burst of the rate; 0 tokens: none  17 us that a pause lasts; -1: for ever
-//       18, 19, 20 how many acknowledged waiters, cancelled (waiter, weight), wanted (waiter, class, weight) follow;
-//       class -1: now or not at all
+// ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
+//       5 flags: q quarantine, l leave; C, R, B, P: capacity, rate, burst, pause are to be changed for all
+//       then acknowledged waiters, cancelled (waiter, weight), wanted (waiter, class, weight); class -1: now or not
+//       at all
+// Numbers, as doubles: number of this call, lease (us), weight held, what of it, or of the tokens, lies idle there,
+//       tokens charged (or given back, if negative) until the last call that was answered, and until now, tokens
+//       wanted ahead; version of the settings that follow: capacity (0: none), tokens, period (us) and burst of the
+//       rate (0 tokens: none), us that a pause lasts (-1: for ever); how many of the three kinds of waiters follow
 // Reply status, us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, us
 //       until the bucket is empty no more, tokens granted ahead, settings if they are others than the caller's, then a
 //       waiter and its token for each grant that is not acknowledged; 0 for one that weighs too much, -1 for one that
@@ -25,36 +25,32 @@ namespace {
 //
 // The epoch is another one after Redis has restarted or lost its data: it may have forgotten who waits, and what it
 // said in another epoch counts no more.
-// A session's text: weight, number of its last call, tokens charged, end of its lease, idle | waiter:weight:token, …
-// granted and not acknowledged yet. One text for all, and one for each session, is a quarter of the time of a field for
-// each number. All numbers are whole and below 2^53. Time is the server's, continued at its old value where it was set
-// back. Errors are data: Redis 7 rewrites the text of error replies of scripts.
+// A session's text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles, and then
+// waiter:weight:token, for each that is granted and not acknowledged yet. To read and write numbers as text takes more
+// time than all else, and so does a field for each. All are whole and below 2^53. Time is the server's, continued at
+// its old value where it was set back. Errors are data: Redis 7 rewrites the text of error replies of scripts.
 constexpr std::string_view text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
-local me, seq, ttl, prefix, flags = A[2], tonumber(A[3]), tonumber(A[4]), A[5], A[6]
-local held, idle = tonumber(A[7]), tonumber(A[8])
+local pack, unpacked = struct.pack, struct.unpack
+local me, prefix, flags = A[2], A[4], A[5]
+local seq, ttl, held, idle, charged_before, charged, wanted_ahead, stated, my_cap, my_n, my_p, my_burst, my_pause,
+      acks, cancels, wishes = unpacked('<dddddddddddddddd', A[3])
 local forever = 9000000000000000
+local all_numbers = '<ddddddddddddddddddd'
 local function s(x) return string.format('%.0f', x) end
 local function tell(session, what) call('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
 
 local known = call('HMGET', KEYS[1], '*', me)
-local last, fence, total, zu, zr, rest
-local run, epoch, hold, off, lying, qseq, due, head, reap, keep, version, cap, n, p, burst, pause
+local last, fence, total, zu, zr, epoch, hold, off, lying, qseq = 0, -1, 0, -1, 0, 0, 0, 0, 0, 0
+local due, reap, keep, version, cap, n, p, burst, pause = -1, 0, 0, 0, my_cap, my_n, my_p, my_burst, 0
+local run, head = '', ''
 if known[1] then
-  last, fence, total, zu, zr, rest = match(known[1], '^(%d+) (%d+) (%d+) (%S+) (%d+) (.*)$')
-  run, epoch, hold, off, lying, qseq, due, head, reap, keep, version, cap, n, p, burst, pause =
-    match(rest, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  last, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p, burst, pause, run,
+    head = unpacked(all_numbers .. 'ss', known[1])
 end
 local t = call('TIME')
 local raw = t[1] * 1000000 + t[2]
-epoch, hold, last, off = tonumber(epoch or 0), tonumber(hold or 0), tonumber(last or 0), tonumber(off or 0)
-fence = tonumber(fence)
-total, lying, qseq = tonumber(total or 0), tonumber(lying or 0), tonumber(qseq or 0)
-zu, zr, due = tonumber(zu), tonumber(zr or 0), tonumber(due)
-reap, keep, version = tonumber(reap or 0), tonumber(keep or 0), tonumber(version or 0)
-if head == '-' then head = nil end
-local was_rest = {hold, off, lying, qseq, due, reap, keep, tonumber(cap), version, tonumber(pause)}
 local now = raw + off
 if now < last then
   off = last - raw
@@ -65,11 +61,11 @@ local recount = false
 if run ~= A[1] then
   -- A server that has restarted, or lost its data: what it knows may be out of date, so nobody new is let in before
   -- everybody who holds something has had the time to say so.
-  if A[13] ~= '0' and string.find(flags, 'q', 1, true) then hold = now + ttl end
+  if my_cap > 0 and string.find(flags, 'q', 1, true) then hold = now + ttl end
   for _, id in ipairs(sessions()) do call('ZADD', KEYS[2], 'GT', now + ttl, id) end
   recount = true
   epoch = math.max(now, epoch + 1)
-  zu = nil
+  zu = -1
 elseif now - last > ttl / 2 then
   -- The server stood still, or its clock jumped: nobody's lease runs out by that.
   for _, id in ipairs(sessions()) do call('ZINCRBY', KEYS[2], now - last, id) end
@@ -94,13 +90,13 @@ if now >= reap then
   reap = tonumber(call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]) or forever
 end
 
-local own, settled, expiry, pend = 0, tonumber(A[9]), 0, {}
+local own, settled, expiry, pend = 0, charged_before, 0, {}
 local was, was_lying = 0, 0
 if known[2] then
-  local number, rest
-  was, number, settled, expiry, was_lying, rest = match(known[2], '^(%d+) (%d+) (%-?%d+) (%d+) (%d+)|(.*)$')
-  if seq <= tonumber(number) then return {'STALE'} end
-  was, settled, expiry, was_lying = tonumber(was), tonumber(settled), tonumber(expiry), tonumber(was_lying)
+  local number, at
+  was, number, settled, expiry, was_lying, at = unpacked('<ddddd', known[2])
+  if seq <= number then return {'STALE'} end
+  local rest = string.sub(known[2], at)
   if rest ~= '' then
     for id, grant in string.gmatch(rest, '([^:,]+):(%d+:%d+),') do pend[id] = grant end
   end
@@ -115,37 +111,36 @@ if expiry < now + ttl then
 end
 
 -- Of the settings those of the highest version count, and of version 0 those of who speaks last.
-local stated = tonumber(A[12])
 local old_n, old_p, old_burst = n, p, burst
 local set = string.find(flags, '[CRBP]')
 local mine_count = not known[1] or stated > version or (version == 0 and not set)
 local function changes(letter) return mine_count or (set and string.find(flags, letter, 1, true)) end
-if changes('C') then cap = A[13] end
-if changes('R') then n, p = A[14], A[15] end
-if changes('B') then burst = A[16] end
-if changes('P') then
-  pause = tonumber(A[17])
-  if pause > 0 then pause = now + pause elseif pause < 0 then pause = forever end
-end
+if changes('C') then cap = my_cap end
+if changes('R') then n, p = my_n, my_p end
+if changes('B') then burst = my_burst end
+if changes('P') then pause = my_pause > 0 and now + my_pause or my_pause < 0 and forever or 0 end
 if stated > version then version = stated end
 if set then version = version + 1 end
-local rate_is_new = n ~= old_n or p ~= old_p or burst ~= old_burst
-cap, pause = tonumber(cap), tonumber(pause)
 
 -- The rate: the bucket was empty at zu + zr/n us, which is never more than `burst` tokens ago. In a new epoch it is
 -- empty now: what was taken last may have been forgotten.
 local take, plus, fill
+<<<<<<< HEAD
 local slack = 0
 if n ~= '0' then
   if rate_is_new and zu then
     local level = floor((now - zu) * tonumber(old_n) / tonumber(old_p))
     level = math.max(0, math.min(tonumber(old_burst), tonumber(burst), level))
+=======
+if n > 0 then
+  if zu < 0 then
+    zu, zr = now, 0
+  elseif n ~= old_n or p ~= old_p or burst ~= old_burst then
+    local level = math.max(0, math.min(old_burst, burst, floor((now - zu) * old_n / old_p)))
+>>>>>>> 9127427 (struct)
     zu = now - level * floor(p / n) - math.ceil(level * (p % n) / n)
     zr = 0
-  elseif not zu then
-    zu, zr = now, 0
   end
-  n, p, burst = tonumber(n), tonumber(p), tonumber(burst)
   local whole, rest = floor(p / n), p % n
   local full = burst * whole + math.ceil(burst * rest / n)
   slack = math.max(0, 20000 - full)
@@ -166,21 +161,20 @@ if n ~= '0' then
     end
     return r > 0 and u + 1 or u
   end
-  local charged = tonumber(A[10]) - settled
-  if charged ~= 0 then
+  if charged ~= settled then
     fill(now)
-    zu, zr = plus(charged)
+    zu, zr = plus(charged - settled)
     if zu > forever then zu = forever end
   end
 end
 
 -- What the caller says: what it has got, what it wants no more, what it holds.
-local at, stop = 21, 21 + A[18]
+local at, stop = 6, 6 + acks
 while at < stop do
   pend[A[at]] = nil
   at = at + 1
 end
-stop = stop + 2 * A[19]
+stop = stop + 2 * cancels
 while at < stop do
   local id = A[at]
   if pend[id] then
@@ -205,7 +199,7 @@ if recount then
   local all = call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
     if all[i] ~= '*' and all[i] ~= me then
-      local weight, other = match(all[i + 1], '^(%d+) %d+ %-?%d+ %d+ (%d+)')
+      local weight, _, _, _, other = unpacked('<ddddd', all[i + 1])
       total, lying = total + weight, lying + other
     end
   end
@@ -213,10 +207,14 @@ end
 
 -- What it wants, and whoever waits.
 -- Tokens are fewer than microseconds, so they go on rising after all was forgotten.
-fence = fence or now
+if fence < 0 then fence = now end
 local granted, refused, others = 0, {}, {}
+<<<<<<< HEAD
 -- A call that comes late costs no tokens: what the bucket has no room for is still given for 20 ms.
 local as_of = due and math.min(now, math.max(due, now - slack)) or now
+=======
+local as_of = due >= 0 and math.min(now, math.max(due, now - 20000)) or now
+>>>>>>> 9127427 (struct)
 local gate = math.max(hold, pause)
 local blocked, ready
 
@@ -242,8 +240,7 @@ local function other(session)
     local all = call('HGET', KEYS[1], session)
     o = false
     if all then
-      local weight, rest = match(all, '^(%d+)(.*)$')
-      o = {tonumber(weight), rest}
+      o = {(unpacked('<d', all)), string.sub(all, 9)}
     end
     others[session] = o
   end
@@ -269,9 +266,9 @@ local length = call('ZCARD', KEYS[3])
 local was_empty, added = length == 0, 0
 if was_empty then
   as_of = now
-  due = nil
+  due = -1
 end
-stop = stop + 3 * A[20]
+stop = stop + 3 * wishes
 while at < stop do
   local id, class, weight = A[at], tonumber(A[at + 1]), tonumber(A[at + 2])
   if not pend[id] then
@@ -290,7 +287,7 @@ while at < stop do
   at = at + 3
 end
 local old_head = head
-head = nil
+head = ''
 while length > 0 and granted < 1000 do
   local entry = call('ZRANGE', KEYS[3], 0, 0)[1]
   if not entry then break end
@@ -316,9 +313,9 @@ while length > 0 and granted < 1000 do
 end
 
 local ahead = 0
-if take and length == 0 and now >= gate and A[11] ~= '0' then
+if take and length == 0 and now >= gate and wanted_ahead > 0 then
   fill(now)
-  ahead = math.max(0, math.min(tonumber(A[11]), floor((now - zu) * n / p)))
+  ahead = math.max(0, math.min(wanted_ahead, floor((now - zu) * n / p)))
   while ahead > 0 and take(ahead, now) do ahead = ahead - 1 end
   lying = lying + ahead
   idle = idle + ahead
@@ -327,11 +324,11 @@ end
 -- When there is something to do again, and who does it.
 local next_call = -1
 if length == 0 then
-  due = nil
-  head = nil
+  due = -1
+  head = ''
 elseif not blocked then
   next_call = 0
-  due = nil
+  due = -1
 elseif blocked == 'gate' then
   next_call = gate == forever and -1 or gate - now
 elseif blocked == 'rate' then
@@ -348,7 +345,7 @@ end
 if added > 0 and lying > idle and (blocked == 'cap' or blocked == 'rate') then
   local all = call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
-    if all[i] ~= '*' and all[i] ~= me and match(all[i + 1], '^%d+ %d+ %-?%d+ %d+ (%d+)') ~= '0' then
+    if all[i] ~= '*' and all[i] ~= me and select(5, unpacked('<ddddd', all[i + 1])) > 0 then
       tell(all[i], 'b 0')
     end
   end
@@ -365,7 +362,7 @@ local writes = {}
 for id, o in pairs(others) do
   if o then
     writes[#writes + 1] = id
-    writes[#writes + 1] = s(o[1]) .. o[2]
+    writes[#writes + 1] = pack('<d', o[1]) .. o[2]
   end
 end
 if leaving then
@@ -375,21 +372,13 @@ else
   local granted_yet = ''
   for id, grant in pairs(pend) do granted_yet = granted_yet .. id .. ':' .. grant .. ',' end
   writes[#writes + 1] = me
-  local numbers = s(own) .. ' ' .. A[3] .. ' ' .. A[10] .. ' ' .. s(expiry) .. ' ' .. s(idle)
-  writes[#writes + 1] = numbers .. '|' .. granted_yet
+  writes[#writes + 1] = pack('<ddddd', own, seq, charged, expiry, idle) .. granted_yet
 end
 local expires = now > keep or not known[2]
 if expires then keep = now + 43200000000 end
--- To write numbers takes longer than all else: what has not changed is written as it was read.
-if not rest or set or run ~= A[1] or hold ~= was_rest[1] or off ~= was_rest[2] or lying ~= was_rest[3] or
-   qseq ~= was_rest[4] or due ~= was_rest[5] or head ~= old_head or reap ~= was_rest[6] or keep ~= was_rest[7] or
-   rate_is_new or cap ~= was_rest[8] or version ~= was_rest[9] or pause ~= was_rest[10] then
-  rest = string.format('%s %.0f %.0f %.0f %.0f %.0f %s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', A[1], epoch, hold,
-                       off, lying, qseq, due and s(due) or '-', head or '-', reap, keep, version, cap, n, p, burst,
-                       pause)
-end
 call('HSET', KEYS[1], '*',
-     string.format('%.0f %.0f %.0f %s %.0f %s', now, fence, total, zu and s(zu) or '-', zr, rest), unpack(writes))
+     pack(all_numbers, now, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p,
+          burst, pause) .. A[1] .. '\0' .. head .. '\0', unpack(writes))
 if expires then
   for i = 1, 3 do call('PEXPIRE', KEYS[i], lasts) end
 end
@@ -399,7 +388,7 @@ if version ~= stated then
   local left = pause == forever and -1 or math.max(0, pause - now)
   settings = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', version, cap, n, p, burst, left)
 end
-local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch, zu and zu - now or 0, ahead, settings}
+local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch, take and zu - now or 0, ahead, settings}
 for id, grant in pairs(pend) do
   answer[#answer + 1] = id
   answer[#answer + 1] = tonumber(match(grant, ':(%d+)$'))

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <chrono>
+#include <concepts>
 
 namespace canigo::redis::detail {
 namespace {
@@ -29,6 +31,8 @@ duration us(std::int64_t n) noexcept {
   return microseconds{std::clamp(n, -most, most)};
 }
 
+double as_double(std::integral auto n) noexcept { return static_cast<double>(n); }
+
 /// "version permits tokens period burst pause"
 std::optional<limit_settings> settings_of(std::string_view text) {
   std::array<std::int64_t, 6> numbers{};
@@ -44,6 +48,16 @@ std::optional<limit_settings> settings_of(std::string_view text) {
 
 }  // namespace
 
+std::string packed(std::span<const double> numbers) {
+  std::string bytes;
+  bytes.reserve(numbers.size() * 8);
+  for (const double n : numbers) {
+    const auto bits = std::bit_cast<std::uint64_t>(n);
+    for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(bits >> shift & 0xff);
+  }
+  return bytes;
+}
+
 std::uint64_t number(std::string_view text) noexcept {
   std::uint64_t n = 0;
   std::from_chars(text.data(), text.data() + text.size(), n);
@@ -58,10 +72,24 @@ command sync_call::encoded(bool with_text) const {
             base + "state",
             base + "sess",
             base + "q"};
-  c.add_run_id().add(session).add(sequence).add(std::chrono::duration_cast<microseconds>(lease).count()).add(prefix);
-  c.add(flags_of(*this)).add(held).add(idle).add(charged_before).add(charged).add(ahead);
-  c.add(settings.version).add(settings.permits).add(settings.tokens).add(settings.period).add(settings.burst);
-  c.add(settings.pause).add(acknowledged->size()).add(cancels->size()).add(wanted.size());
+  const auto us = std::chrono::duration_cast<microseconds>(lease).count();
+  const std::array<double, 16> numbers{as_double(sequence),
+                                       as_double(us),
+                                       as_double(held),
+                                       as_double(idle),
+                                       as_double(charged_before),
+                                       as_double(charged),
+                                       as_double(ahead),
+                                       as_double(settings.version),
+                                       as_double(settings.permits),
+                                       as_double(settings.tokens),
+                                       as_double(settings.period),
+                                       as_double(settings.burst),
+                                       as_double(settings.pause),
+                                       as_double(acknowledged->size()),
+                                       as_double(cancels->size()),
+                                       as_double(wanted.size())};
+  c.add_run_id().add(session).add(packed(numbers)).add(prefix).add(flags_of(*this));
   for (const auto id : *acknowledged) c.add(id);
   for (const auto& [id, weight] : *cancels) c.add(id).add(weight);
   for (const auto& w : wanted) c.add(w.id).add(w.priority).add(w.weight);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,6 +78,9 @@ struct sync_answer {
   std::optional<limit_settings> settings;
   std::vector<grant> grants;
 };
+
+/// Numbers as the script reads them: doubles, the least byte first.
+std::string packed(std::span<const double> numbers);
 
 /// A whole number as text; 0 for anything else.
 std::uint64_t number(std::string_view text) noexcept;
