@@ -138,7 +138,7 @@ struct stage {
     expect(s.requested == s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped, "miscounted");
   }
 
-  static constexpr redis::semaphore_options quick{.permits = 2, .lease = 240ms, .quarantine = false};
+  static inline const redis::semaphore_options quick{.permits = 2, .lease = 240ms, .quarantine = false};
   static inline const redis::client_options client_options{
       .reconnect = {.first = std::chrono::milliseconds{1}, .cap = std::chrono::milliseconds{5}}};
 
