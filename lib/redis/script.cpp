@@ -125,19 +125,12 @@ if set then version = version + 1 end
 -- The rate: the bucket was empty at zu + zr/n us, which is never more than `burst` tokens ago. In a new epoch it is
 -- empty now: what was taken last may have been forgotten.
 local take, plus, fill
-<<<<<<< HEAD
 local slack = 0
-if n ~= '0' then
-  if rate_is_new and zu then
-    local level = floor((now - zu) * tonumber(old_n) / tonumber(old_p))
-    level = math.max(0, math.min(tonumber(old_burst), tonumber(burst), level))
-=======
 if n > 0 then
   if zu < 0 then
     zu, zr = now, 0
   elseif n ~= old_n or p ~= old_p or burst ~= old_burst then
     local level = math.max(0, math.min(old_burst, burst, floor((now - zu) * old_n / old_p)))
->>>>>>> 9127427 (struct)
     zu = now - level * floor(p / n) - math.ceil(level * (p % n) / n)
     zr = 0
   end
@@ -209,12 +202,8 @@ end
 -- Tokens are fewer than microseconds, so they go on rising after all was forgotten.
 if fence < 0 then fence = now end
 local granted, refused, others = 0, {}, {}
-<<<<<<< HEAD
 -- A call that comes late costs no tokens: what the bucket has no room for is still given for 20 ms.
-local as_of = due and math.min(now, math.max(due, now - slack)) or now
-=======
-local as_of = due >= 0 and math.min(now, math.max(due, now - 20000)) or now
->>>>>>> 9127427 (struct)
+local as_of = due >= 0 and math.min(now, math.max(due, now - slack)) or now
 local gate = math.max(hold, pause)
 local blocked, ready
 
