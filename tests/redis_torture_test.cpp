@@ -204,7 +204,7 @@ bool waiters_are_cancelled(const redis_server&, stage& t, std::int64_t k) {
   t.callers[3]->cancel.emit(net::cancellation_type::terminal);
   t.callers[0]->p.release();
   t.run_until([&] {
-    for (std::size_t who : {2, 3})
+    for (std::size_t who : {2u, 3u})
       t.callers[who]->p.release();  // granted before, as 0 was told that there is no memory
     return t.has_ended(1) && t.has_ended(2) && t.has_ended(3) && t.has_ended(4);
   });
@@ -238,7 +238,7 @@ bool everything_is_forgotten(const redis_server&, stage& t, std::int64_t k) {
   t.acquire(t.a, 3);
   t.run_until([&] { return t.has_ended(3) || t.has_ended(1); });
   t.run_until([&] {
-    for (std::size_t i : {1, 2, 3}) t.callers[i]->p.release();
+    for (std::size_t i : {1u, 2u, 3u}) t.callers[i]->p.release();
     return t.has_ended(1) && t.has_ended(2) && t.has_ended(3);
   });
   return f.has_failed();
