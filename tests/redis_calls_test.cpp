@@ -33,6 +33,14 @@ static_assert(canigo::revocable_permit<redis::permit>);
 
 namespace {
 
+/// What is still to be done when the clients have gone is done.
+struct drained : net::io_context {
+  ~drained() {
+    restart();
+    poll();
+  }
+};
+
 const redis::semaphore_options two_places{.permits = 2, .lease = 60s, .priorities = 2, .quarantine = false};
 // A token comes in each hour: what is there is what was put there.
 const redis::scheduler_options hourly{.rate = rate::per_hour(1), .burst = 10, .priorities = 2};
@@ -79,7 +87,7 @@ bool refused(Function f) {
 
 TEST_CASE("acquire_now takes what is there, and does not wait for the rest") {
   redis_server server;
-  net::io_context io;
+  drained io;
   member a{io, server.url(), two_places};
   member b{io, server.url(), two_places};
   auto one = run(io, a.slots.acquire_now());
@@ -98,7 +106,7 @@ TEST_CASE("acquire_now takes what is there, and does not wait for the rest") {
 
 TEST_CASE("acquire_now overtakes nobody") {
   redis_server server;
-  net::io_context io;
+  drained io;
   member a{io, server.url(), two_places};
   member b{io, server.url(), two_places};
   auto one = run(io, a.slots.acquire());
@@ -112,7 +120,7 @@ TEST_CASE("acquire_now overtakes nobody") {
 }
 
 TEST_CASE("acquire_now refuses what acquire refuses, and says at once that Redis is not there") {
-  net::io_context io;
+  drained io;
   redis::client nobody{io, "unix:/nonexistent/redis.sock", {.connect_timeout = 100ms, .timeout = 100ms}};
   redis::semaphore slots{nobody, "crm", two_places};
   const auto ask = [&](canigo::request r) -> net::awaitable<void> { (void)co_await slots.acquire_now(r); };
@@ -129,7 +137,7 @@ TEST_CASE("acquire_now refuses what acquire refuses, and says at once that Redis
 
 TEST_CASE("without a horizon there is nothing to take without Redis") {
   redis_server server;
-  net::io_context io;
+  drained io;
   member a{io, server.url(), two_places};
   quota q{io, server.url()};
   run(io, a.slots.acquire()).release();
@@ -142,7 +150,7 @@ TEST_CASE("without a horizon there is nothing to take without Redis") {
 
 TEST_CASE("tokens that are given back and charged are everybody's") {
   redis_server server;
-  net::io_context io;
+  drained io;
   quota a{io, server.url()};
   quota b{io, server.url()};
   CHECK(had(io, a.tokens) == 0);
@@ -158,7 +166,7 @@ TEST_CASE("tokens that are given back and charged are everybody's") {
 
 TEST_CASE("a quota is changed for all processes") {
   redis_server server;
-  net::io_context io;
+  drained io;
   quota a{io, server.url()};
   quota b{io, server.url()};
   CHECK(had(io, a.tokens) == 0);
@@ -184,7 +192,7 @@ TEST_CASE("a quota is changed for all processes") {
 
 TEST_CASE("places are changed for all processes") {
   redis_server server;
-  net::io_context io;
+  drained io;
   member a{io, server.url(), two_places};
   member b{io, server.url(), two_places};
   const auto one = run(io, a.slots.acquire());
@@ -206,7 +214,7 @@ TEST_CASE("places are changed for all processes") {
 
 TEST_CASE("one process's pause is everybody's") {
   redis_server server;
-  net::io_context io;
+  drained io;
   member a{io, server.url(), two_places};
   member b{io, server.url(), two_places};
   run(io, b.slots.acquire()).release();
@@ -222,7 +230,7 @@ TEST_CASE("one process's pause is everybody's") {
 
 TEST_CASE("a pause is over by itself, and who waits knows when [realtime]", "[realtime]") {
   redis_server server;
-  net::io_context io;
+  drained io;
   quota a{io, server.url()};
   quota b{io, server.url()};
   CHECK(had(io, b.tokens) == 0);
@@ -239,7 +247,7 @@ TEST_CASE("a pause is over by itself, and who waits knows when [realtime]", "[re
 
 TEST_CASE("an operation is cancelled when the lease of what admitted it is lost [realtime]", "[realtime]") {
   redis_server server;
-  net::io_context io;
+  drained io;
   member a{io, server.url(), {.permits = 1, .lease = 300ms, .quarantine = false}};
   canigo::strand_pool pool{io, {.concurrency = 2}};
   const auto five = [&]() -> net::awaitable<int> { co_return 5; };

@@ -20,6 +20,14 @@ namespace redis = canigo::redis;
 
 namespace {
 
+/// What is still to be done when the clients have gone is done.
+struct drained : asio::io_context {
+  ~drained() {
+    restart();
+    poll();
+  }
+};
+
 /// The value of one series as the text has it, or nothing.
 std::optional<std::string> value_of(const std::string& text, const std::string& series) {
   std::istringstream lines{text};
@@ -33,7 +41,7 @@ std::optional<std::string> value_of(const std::string& text, const std::string& 
 
 TEST_CASE("limits in Redis and their connection are shown to Prometheus", "[metrics]") {
   redis_server server;
-  asio::io_context io;
+  drained io;
   member a{io, server.url(), {.permits = 3, .lease = 60s, .horizon = 60s, .quarantine = false}};
   member b{io, server.url(), {.permits = 3, .lease = 60s}};
   redis::scheduler quota{a.client, "crm", {.rate = canigo::rate::per_hour(1)}};
@@ -64,7 +72,7 @@ TEST_CASE("limits in Redis and their connection are shown to Prometheus", "[metr
 }
 
 TEST_CASE("what goes wrong with a limit in Redis is shown to Prometheus", "[metrics]") {
-  asio::io_context io;
+  drained io;
   member a{io, "unix:/nonexistent/redis.sock", {.permits = 3}};
   canigo::metrics::exporter exporter;
   const auto shown = exporter.add("slots", a.slots);
@@ -80,7 +88,7 @@ TEST_CASE("what goes wrong with a limit in Redis is shown to Prometheus", "[metr
 
 TEST_CASE("a quarantine and lost leases are shown to Prometheus [realtime]", "[metrics][realtime]") {
   redis_server server;
-  asio::io_context io;
+  drained io;
   member a{io, server.url(), {.permits = 3, .lease = 300ms}};
   canigo::metrics::exporter exporter;
   const auto shown = exporter.add("slots", a.slots);
