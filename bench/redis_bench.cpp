@@ -152,7 +152,7 @@ int main() {
   const auto floor = [&](int n) { return calls(client, n); };
   for (const int in_flight : {1, 8, 64}) {
     const std::string shown = std::to_string(in_flight);
-    bench::match m{"B14", "Redis: acquire + release, " + shown + " in flight"};
+    bench::match m{"B14-" + shown, "Redis: acquire + release, " + shown + " in flight"};
     m.add("canigo", [&, in_flight] { return run(io, in_flight, rounds, ours); });
     m.add("two bare EVALSHA", [&, in_flight] { return run(io, in_flight, rounds, floor); });
     if (in_flight == 1) {
@@ -161,11 +161,11 @@ int main() {
     }
     m.run(5);
   }
-  bench::match{"B14", "Redis: acquire + release, what gathers shares a call"}
+  bench::match{"B14-shared", "Redis: acquire + release, what gathers shares a call"}
       .add("canigo, 64 in flight", [&] { return run(io, 64, rounds, ours); })
       .add("canigo, 1 in flight", [&] { return run(io, 1, rounds, ours); })
       .run(5);
-  bench::match{"B14", "Redis: acquire + release, 4 processes, 8 in flight each"}
+  bench::match{"B14-4x8", "Redis: acquire + release, 4 processes, 8 in flight each"}
       .add("canigo",
            [&] {
              return in_processes(4, 2 * rounds, [&](int n) {
