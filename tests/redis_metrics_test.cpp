@@ -69,6 +69,8 @@ TEST_CASE("limits in Redis and their connection are shown to Prometheus", "[metr
   CHECK(value_of(text, R"(canigo_shared_lost_leases_total{name="slots"})") == "0");
   CHECK(value_of(text, R"(canigo_client_connects_total{name="redis"})") == "1");
   CHECK(std::stod(*value_of(text, R"(canigo_client_answered_total{name="redis"})")) >= 3);
+  b.slots.stop();
+  run_until(io, [&] { return w.ended(); });
 }
 
 TEST_CASE("what goes wrong with a limit in Redis is shown to Prometheus", "[metrics]") {
@@ -84,6 +86,8 @@ TEST_CASE("what goes wrong with a limit in Redis is shown to Prometheus", "[metr
   CHECK(value_of(text, R"(canigo_shared_available{name="slots"})") == "0");
   CHECK(std::stod(*value_of(text, R"(canigo_shared_failed_calls_total{name="slots"})")) >= 1);
   CHECK(std::stod(*value_of(text, R"(canigo_client_failures_total{name="redis"})")) >= 1);
+  a.slots.stop();
+  run_until(io, [&] { return w.ended(); });
 }
 
 TEST_CASE("a quarantine and lost leases are shown to Prometheus [realtime]", "[metrics][realtime]") {
