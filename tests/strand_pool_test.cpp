@@ -10,11 +10,14 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
+#include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -708,6 +711,60 @@ TEST_CASE("the last worker to wait for its own pool is refused instead of all wa
   REQUIRE(ends.size() == 2);
   CHECK(ends[0] == std::errc::resource_deadlock_would_occur);
   CHECK(!ends[1]);
+}
+
+TEST_CASE("a wait that a resize leaves without a worker to wait for ends") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 3}};
+  std::vector<std::error_code> ends;
+  int inner = 0;
+  for (int i = 0; i < 2; ++i) {
+    pool.try_post([&](task_context&) -> net::awaitable<void> {
+      ends.push_back(co_await outcome_of(pool.run(
+          [&](task_context& t) {
+            if (t.attempt() == 1) throw std::runtime_error{"once more"};
+            ++inner;
+          },
+          {.retry = {.attempts = 2, .backoff = backoff::constant(1s)}})));
+    });
+  }
+  b.time.poll();
+  pool.resize(1);
+  b.time.run();
+  // Each of them has a worker's place, and the one place that is left is for neither of what they wait for.
+  CHECK(ends == std::vector<std::error_code>(2, std::make_error_code(std::errc::resource_deadlock_would_occur)));
+  CHECK(inner == 0);
+  CHECK(pool.stats().working == 0);
+  int ran = 0;
+  CHECK(pool.try_post([&] { ++ran; }));
+  b.time.run();
+  CHECK(ran == 1);
+  adds_up(pool.stats());
+}
+
+TEST_CASE("an operation that what it waits for drops has failed, and its worker is replaced") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  const auto drop = [](task_context&) -> net::awaitable<void> {
+    const auto never_called = [](auto handler) { auto dropped = std::move(handler); };
+    co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(never_called, net::use_awaitable);
+  };
+  int ran = 0;
+  for (int i = 0; i < 3; ++i) {
+    auto lost = pool.submit(drop);
+    auto next = pool.submit([&] { ++ran; });
+    if (i == 2) pool.request_stop(stop_mode::drain);
+    b.time.run();
+    CHECK(lost.state() == task_state::failed);
+    std::error_code why;
+    b.spawn([&]() -> net::awaitable<void> { why = co_await outcome_of(lost.result()); });
+    b.time.run();
+    CHECK(why == std::future_errc::broken_promise);
+    CHECK(next.state() == task_state::succeeded);
+  }
+  CHECK(ran == 3);
+  CHECK(pool.is_closed());
+  adds_up(pool.stats());
 }
 
 TEST_CASE("a pool may be destroyed with work of all kinds, before and after its context") {

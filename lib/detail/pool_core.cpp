@@ -151,11 +151,12 @@ void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
   const bool drain_now = !ready_.empty() && !drain_posted_ && !drain_goes_on;
   const bool rest_now = holds_ == 0 && !context_gone_ && holds_loop_;
   if (!drain_now && to_wake_ == nullptr && to_cancel_ == nullptr && ended_ == nullptr && foreign_.empty() &&
-      !rest_now) {
+      !rest_now && !replaces_workers_) {
     mutex_.unlock();
     return;
   }
   if (context_gone_) return unlock_without_context();
+  const bool replace_now = std::exchange(replaces_workers_, false);
   if (drain_now) {
     drain_posted_ = true;
     add_ref();
@@ -205,6 +206,7 @@ void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
     }
   }
   if (ended != nullptr) carry_out_ended(ended);
+  if (replace_now) replace_workers();
   // `work` kept the loop running until the posts do.
 }
 
@@ -259,7 +261,10 @@ void pool_core::retry_soon() noexcept {
   if (!retry_.armed) arm(retry_, time_->now() + retry_after);
 }
 
-void pool_core::post_again() noexcept { has_something_to_carry_out_ = true; }
+void pool_core::post_again() noexcept {
+  has_something_to_carry_out_ = true;
+  replaces_workers_ = std::exchange(misses_workers_, false);
+}
 
 void pool_core::drain::post() { post_resumption(core->executor_, *this, fixed_allocator<void, 160>{memory}); }
 
@@ -361,7 +366,10 @@ void pool_core::detach(pool_waiter& w) noexcept {
 void pool_core::ready(pool_waiter& w, int code) noexcept {
   if (w.list_ != nullptr) detach(w);
   if (w.inside_ != nullptr) {
-    if (--w.inside_->nested_waits_ == 0) --blocked_;
+    pool_waiter** place = &w.inside_->nested_waits_;
+    while (*place != &w) place = &(*place)->next_inside_;
+    *place = w.next_inside_;
+    if (w.inside_->nested_waits_ == nullptr) --blocked_;
     w.inside_ = nullptr;
   }
   w.state_ = pool_waiter::state::ending;
@@ -383,12 +391,34 @@ void pool_core::ready_all(pool_waiter*& list) noexcept {
 bool pool_core::would_block_all(pool_waiter& w) noexcept {
   if (w.inside_ == nullptr) return false;
   pool_worker& worker = *w.inside_;
-  if (worker.nested_waits_ == 0 && blocked_ + 1 >= std::min(target_, live_ - leaving_)) {
+  if (worker.nested_waits_ == nullptr && blocked_ + 1 >= std::min(target_, live_ - leaving_)) {
     w.inside_ = nullptr;
     return true;
   }
-  if (worker.nested_waits_++ == 0) ++blocked_;
+  if (worker.nested_waits_ == nullptr) ++blocked_;
+  w.next_inside_ = worker.nested_waits_;
+  worker.nested_waits_ = &w;
   return false;
+}
+
+/// Where fewer workers are left, and each of them waits for its own pool, one of these waits ends. That frees its
+/// worker, to go on or to leave, and then this is looked at again.
+void pool_core::end_hopeless_wait() noexcept {
+  if (blocked_ == 0 || blocked_ != running_ || blocked_ < std::min(target_, live_ - leaving_)) return;
+  for (const auto& worker : workers_) {
+    for (pool_waiter* w = worker->nested_waits_; w != nullptr; w = w->next_inside_) {
+      pool_task* t = w->task_;
+      if (t != nullptr && (t->state() == task_state::running || has_ended(t->state()))) continue;
+      if (w->purpose_ == pool_waiter::purpose::run) {
+        unlink(*t);
+        end(*t, task_state::failed, pool_task::deadlock, nullptr);
+        admit_held();
+      } else {
+        ready(*w, pool_task::deadlock);
+      }
+      return;
+    }
+  }
 }
 
 void pool_core::fail(pool_waiter& w, int code) noexcept {

@@ -6,6 +6,7 @@
 #include <asio/error.hpp>
 
 #include <algorithm>
+#include <future>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -34,6 +35,7 @@ void pool_task::let_go() noexcept {
 std::error_code pool_task::to_error_code(int code) noexcept {
   if (code == aborted) return net::error::operation_aborted;
   if (code == deadlock) return std::make_error_code(std::errc::resource_deadlock_would_occur);
+  if (code == abandoned) return std::make_error_code(std::future_errc::broken_promise);
   return make_error_code(static_cast<errc>(code));
 }
 

@@ -239,6 +239,7 @@ void pool_core::resize(std::size_t concurrency) {
       to_spawn.push_back(w.get());
     }
     admit_held();
+    end_hopeless_wait();
   }
   for (std::size_t i = 0; i < to_spawn.size(); ++i) {
     add_ref();
@@ -270,6 +271,36 @@ void pool_core::leave(pool_worker& w) noexcept {
   w.is_retired_ = true;
   w.state_ = pool_worker::state::leaving;
   ++leaving_;
+  end_hopeless_wait();
+}
+
+/// Whether there are fewer workers than are wanted, and nobody has told them to leave.
+bool pool_core::is_short_of_workers() const noexcept {
+  return live_ - leaving_ < target_ && !context_gone_ &&
+         (mode_ == stop_mode{} || (mode_ == stop_mode::drain && pending() > 0));
+}
+
+void pool_core::replace_workers() noexcept {
+  for (;;) {
+    pool_worker* w = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      if (!is_short_of_workers()) return;
+      for (const auto& other : workers_) {
+        if (other->state_ == pool_worker::state::gone) w = other.get();
+      }
+      if (w == nullptr) return;
+      w->state_ = pool_worker::state::awake;
+      w->is_retired_ = false;
+      ++live_;
+    }
+    add_ref();
+    try {
+      spawn(*w);
+    } catch (...) {
+      return;  // its end has noted that it is missed
+    }
+  }
 }
 
 /// The coroutine of a worker has ended, or its frame was destroyed.
@@ -305,9 +336,19 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.parked_ = nullptr;
     w.state_ = pool_worker::state::gone;
     --live_;
+    // What it waited for has dropped it, or Asio had no memory to resume it.
+    const bool is_missed = is_short_of_workers();
+    if (is_missed) {
+      misses_workers_ = true;
+      retry_soon();
+    }
     if (cut_off != nullptr && !cut_off->is_told_) {
       cut_off->add_ref();
-      end(*cut_off, task_state::stopped, static_cast<int>(errc::stopped), nullptr);
+      if (is_missed) {
+        end(*cut_off, task_state::failed, pool_task::abandoned, nullptr);
+      } else {
+        end(*cut_off, task_state::stopped, static_cast<int>(errc::stopped), nullptr);
+      }
     }
     check_closed();
   }

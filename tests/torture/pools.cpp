@@ -114,7 +114,7 @@ void operations_that_heed_nothing(stage& t) {
 }
 
 void a_group_of_operations(stage& t) {
-  with_pool p{t, {.concurrency = 2}};
+  with_pool p{t, {.concurrency = 1}};
   t.spawn([&p] { return p.pool->wait_group(3); });
   t.play(
       p.ask(slow, {.group = 3}), p.ask(slow, {.group = 3}), p.ask([] {}, {.delay = 2ms, .group = 3}),

@@ -220,6 +220,7 @@ class pool_core final : private context_member {
   void ready(pool_waiter& w, int code) noexcept;
   void ready_all(pool_waiter*& list) noexcept;
   bool would_block_all(pool_waiter& w) noexcept;
+  void end_hopeless_wait() noexcept;
 
   // Workers.
   void spawn(pool_worker& w);
@@ -231,6 +232,8 @@ class pool_core final : private context_member {
   void to_idle(pool_worker& w) noexcept;
   void from_idle(pool_worker& w) noexcept;
   bool must_leave(const pool_worker& w) const noexcept;
+  bool is_short_of_workers() const noexcept;
+  void replace_workers() noexcept;
   void leave(pool_worker& w) noexcept;
   void gone(pool_worker& w) noexcept;
   pool_task* take(pool_worker& w) noexcept;
@@ -291,7 +294,9 @@ class pool_core final : private context_member {
   suspended_list foreign_;     // waiters with an executor of their own
   bool drain_posted_ = false;  // and has not begun
   bool context_gone_ = false;
-  bool orphan_ = false;  // unreferenced when the context was about to shut it down: deleted by that
+  bool misses_workers_ = false;    // some have gone that nobody told to
+  bool replaces_workers_ = false;  // and it is time to make others
+  bool orphan_ = false;            // unreferenced when the context was about to shut it down: deleted by that
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
   std::size_t target_ = 0;        // workers wanted

@@ -67,7 +67,8 @@ class pool_task : public wait_node {
 
   static constexpr int no_code = 0;
   static constexpr int aborted = -1;
-  static constexpr int deadlock = -2;  // above 0: an errc
+  static constexpr int deadlock = -2;
+  static constexpr int abandoned = -3;  // above 0: an errc
 
   /// Runs a short operation and keeps its result. Throws what it throws.
   virtual void call(task_context& context) = 0;

@@ -47,6 +47,7 @@ class pool_waiter : public suspended {
   pool_waiter* previous_ = nullptr;
   pool_waiter* next_ = nullptr;
   pool_worker* inside_ = nullptr;  // the worker whose operation waits here for its own pool
+  pool_waiter* next_inside_ = nullptr;
   int code_ = 0;
   state state_ = state::fresh;
   purpose purpose_;

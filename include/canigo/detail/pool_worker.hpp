@@ -18,6 +18,7 @@ namespace canigo::detail {
 
 class pool_core;
 class pool_task;
+class pool_waiter;
 
 /// One turn of the loop on this thread, for a pool.
 struct turn_of_loop {
@@ -115,10 +116,10 @@ class pool_worker {
   std::uint64_t serial_ = 0;         // of the operation that it runs or ran last
   std::uint64_t cancel_serial_ = 0;  // what is to be cancelled
   std::uint64_t cancelled_serial_ = 0;
-  int tasks_left_ = 0;              // that it may begin before the loop is due for a turn; on the strand only
-  std::uint32_t failures_ = 0;      // of its own, in a row
-  std::uint32_t turns_ = 0;         // of the loop since the cancellation
-  std::uint32_t nested_waits_ = 0;  // of its operation for its own pool
+  int tasks_left_ = 0;                   // that it may begin before the loop is due for a turn; on the strand only
+  std::uint32_t failures_ = 0;           // of its own, in a row
+  std::uint32_t turns_ = 0;              // of the loop since the cancellation
+  pool_waiter* nested_waits_ = nullptr;  // of its operation for its own pool
   time_point idle_since_{};
   state state_ = state::gone;
   bool cancel_is_out_ = false;
