@@ -72,7 +72,7 @@ variant_args() {
     release*)
       printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false ;;
     gxx*)
-      printf '%s\n' -Dwerror=true -Dcpp_args=-g1 -Dhardening=enabled "--prefix=$root/build/${1}-prefix" ;;
+      printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled "--prefix=$root/build/${1}-prefix" ;;
     clang*)
       printf '%s\n' -Dwerror=true "-Dcpp_args=[$clang_pch]" ;;
     asan*)
@@ -80,6 +80,7 @@ variant_args() {
         -Db_sanitize=address,undefined -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,$frames,'-fno-sanitize=function','-fno-sanitize-recover=all']" ;;
     tsan*)
+      [[ $1 == tsan-all* ]] || echo -Dthreads_only=true
       printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
         -Db_sanitize=thread -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,$frames]" ;;
