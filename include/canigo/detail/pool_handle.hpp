@@ -30,9 +30,9 @@ namespace canigo::detail {
 /// Errors, of run, async_run and tasks: what the operation threw, after its last attempt; errc::timed_out;
 /// errc::stopped; errc::queue_full and errc::evicted by the overflow policy; operation_aborted if it was cancelled;
 /// std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself, also after a resize();
-/// std::future_errc::broken_promise if what the operation waited for dropped it without a word: its worker goes with
-/// it, and is replaced. What takes an operation throws errc::invalid_priority and errc::invalid_argument at once, with the
-/// operation left alone, and std::bad_alloc.
+/// std::future_errc::broken_promise if what the operation waited for dropped it without a word, with which its worker
+/// goes too, and is replaced. What takes an operation throws errc::invalid_priority and errc::invalid_argument at once,
+/// with the operation left alone, and std::bad_alloc.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it cancels all that runs, without waiting; everything that waits ends with errc::stopped. The
 /// execution context may be destroyed first. An operation that is told to have timed out and goes on regardless
