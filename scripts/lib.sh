@@ -76,6 +76,7 @@ variant_args() {
     clang*)
       printf '%s\n' -Dwerror=true "-Dcpp_args=[$clang_pch]" ;;
     asan*)
+      [[ $1 == asan-all* ]] || printf '%s\n' -Dexamples=false -Dinterleaving=false
       printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false \
         -Db_sanitize=address,undefined -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,$frames,'-fno-sanitize=function','-fno-sanitize-recover=all']" ;;
