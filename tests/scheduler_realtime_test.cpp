@@ -202,18 +202,19 @@ std::int64_t granted_when_saturated(const rate& r, int callers, duration span) {
 TEST_CASE("S14 in real time: saturated, the rate is kept and never exceeded", "[scheduler][realtime]") {
   const duration span = 400ms;
   const int callers = 500;  // as many as wait while one late wake-up is caught up
+  const double share = is_sanitized ? 0.95 : 0.99;  // to make so many callers takes some of the span, then
   for (const std::int64_t per_second : {1'000, 20'000, 100'000, 1'000'000}) {
     const auto due = static_cast<double>(per_second) * 0.4;
     double best = 0;
     double possible = 2 * due;
-    for (int i = 0; i < 10 && best < 0.99 * std::min(due, possible / 8); ++i) {
+    for (int i = 0; i < 10 && best < share * std::min(due, possible / 8); ++i) {
       // What this machine can do at all just now, where nobody has to wait: above an eighth of that, to wait and to be
       // woken may take all of its time, and it is not the schedule that is measured.
       possible = static_cast<double>(granted_when_saturated(rate::per_second(1'000'000'000), callers, span / 4)) * 4;
       best = std::max(best, static_cast<double>(granted_when_saturated(rate::per_second(per_second), callers, span)));
     }
     INFO(per_second << " per second: " << best << " of " << due << ", " << possible << " possible");
-    CHECK(best >= 0.99 * std::min(due, possible / 8));
+    CHECK(best >= share * std::min(due, possible / 8));
   }
 }
 
