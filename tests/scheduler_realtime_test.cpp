@@ -201,7 +201,7 @@ std::int64_t granted_when_saturated(const rate& r, int callers, duration span) {
 
 TEST_CASE("S14 in real time: saturated, the rate is kept and never exceeded", "[scheduler][realtime]") {
   const duration span = 400ms;
-  const int callers = 500;  // as many as wait while one late wake-up is caught up
+  const int callers = 500;                          // as many as wait while one late wake-up is caught up
   const double share = is_sanitized ? 0.95 : 0.99;  // to make so many callers takes some of the span, then
   for (const std::int64_t per_second : {1'000, 20'000, 100'000, 1'000'000}) {
     const auto due = static_cast<double>(per_second) * 0.4;

@@ -9,6 +9,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -46,6 +47,8 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   void shut_down() noexcept;
 
  private:
+  struct last_call;
+
   /// Does it, and what follows from it; where there is no memory, all is made again after a while.
   template <class Change>
   void change(Change c) noexcept;
@@ -63,6 +66,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   std::map<std::string, std::weak_ptr<subscription>> channels_;
   std::shared_ptr<link> link_;
   std::optional<net::steady_timer> timer_;
+  std::atomic<bool> is_closing_{false};  // its last call is posted
   bool is_up_ = false;
   bool is_waiting_ = false;
   std::uint32_t failures_ = 0;
