@@ -753,8 +753,15 @@ TEST_CASE("an operation that what it waits for drops has failed, and its worker 
   for (int i = 0; i < 3; ++i) {
     auto lost = pool.submit(drop);
     auto next = pool.submit([&] { ++ran; });
-    if (i == 2) pool.request_stop(stop_mode::drain);
+    bool was_drained = false;
+    if (i == 2) {
+      b.spawn([&]() -> net::awaitable<void> {
+        const stop_report r = co_await pool.stop(stop_mode::drain);
+        was_drained = r.submitted == 6 && r.succeeded == 3 && r.failed == 3;
+      });
+    }
     b.time.run();
+    CHECK(was_drained == (i == 2));
     CHECK(lost.state() == task_state::failed);
     std::error_code why;
     b.spawn([&]() -> net::awaitable<void> { why = co_await outcome_of(lost.result()); });

@@ -263,7 +263,7 @@ void pool_core::retry_soon() noexcept {
 
 void pool_core::post_again() noexcept {
   has_something_to_carry_out_ = true;
-  replaces_workers_ = std::exchange(misses_workers_, false);
+  replaces_workers_ = is_short_of_workers();
 }
 
 void pool_core::drain::post() { post_resumption(core->executor_, *this, fixed_allocator<void, 160>{memory}); }
@@ -458,7 +458,7 @@ void pool_core::wait_closed(pool_waiter& w) noexcept {
   if (w.inside_ != nullptr) {  // it can't end before the operation does that waits for it
     w.inside_ = nullptr;
     ready(w, pool_task::deadlock);
-  } else if (live_ == 0 && undelivered_ == 0 && mode_ != stop_mode{}) {
+  } else if (has_closed()) {
     ready(w, pool_task::no_code);
   } else {
     attach(w, closed_waiters_);
@@ -528,13 +528,18 @@ void pool_core::check_drained() noexcept {
   if (mode_ == stop_mode::drain && pending() == 0 && running_ == 0) wake_all();
 }
 
+/// A worker that is lost while others wait to be drained is still to come back.
+bool pool_core::has_closed() const noexcept {
+  return live_ == 0 && undelivered_ == 0 && mode_ != stop_mode{} && !is_short_of_workers();
+}
+
 void pool_core::check_closed() noexcept {
-  if (live_ == 0 && undelivered_ == 0 && mode_ != stop_mode{}) ready_all(closed_waiters_);
+  if (has_closed()) ready_all(closed_waiters_);
 }
 
 bool pool_core::is_closed() const noexcept {
   const std::lock_guard lock{mutex_};
-  return live_ == 0 && undelivered_ == 0 && mode_ != stop_mode{};
+  return has_closed();
 }
 
 stop_report pool_core::report() const {

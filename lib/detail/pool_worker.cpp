@@ -338,10 +338,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     --live_;
     // What it waited for has dropped it, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
-    if (is_missed) {
-      misses_workers_ = true;
-      retry_soon();
-    }
+    if (is_missed) retry_soon();
     if (cut_off != nullptr && !cut_off->is_told_) {
       cut_off->add_ref();
       if (is_missed) {
@@ -460,7 +457,11 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
         w.handed_ = t;
       }
     }
-    t == nullptr&& is_parked&& turn_of_loop::is_of(*this) ? unlock_and_carry_out(true) : unlock();
+    if (t == nullptr && is_parked && turn_of_loop::is_of(*this)) {
+      unlock_and_carry_out(true);
+    } else {
+      unlock();
+    }
     if (done != nullptr) done->release_ref();
     if (t != nullptr) --w.tasks_left_;
     if (t == nullptr || t->is_long()) return t;

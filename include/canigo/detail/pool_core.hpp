@@ -233,6 +233,7 @@ class pool_core final : private context_member {
   void from_idle(pool_worker& w) noexcept;
   bool must_leave(const pool_worker& w) const noexcept;
   bool is_short_of_workers() const noexcept;
+  bool has_closed() const noexcept;
   void replace_workers() noexcept;
   void leave(pool_worker& w) noexcept;
   void gone(pool_worker& w) noexcept;
@@ -294,8 +295,7 @@ class pool_core final : private context_member {
   suspended_list foreign_;     // waiters with an executor of their own
   bool drain_posted_ = false;  // and has not begun
   bool context_gone_ = false;
-  bool misses_workers_ = false;    // some have gone that nobody told to
-  bool replaces_workers_ = false;  // and it is time to make others
+  bool replaces_workers_ = false;  // it is time to make others for those that have gone untold
   bool orphan_ = false;            // unreferenced when the context was about to shut it down: deleted by that
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
