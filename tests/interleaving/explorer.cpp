@@ -2,7 +2,6 @@
 
 #include "world.hpp"
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -12,7 +11,6 @@ namespace {
 
 explorer* current = nullptr;
 
-constexpr std::size_t most_threads = 16;
 constexpr std::size_t longest_run = 100'000;  // in steps; beyond it two threads wait for each other awake
 
 }  // namespace
@@ -28,24 +26,29 @@ verdict explorer::explore(const search& how, const model& m) {
       world w{e};
       m(w);
     }
-    e.running_ = nullptr;
-    if (!e.failure_.empty()) {
-      v.schedule = e.schedule();
-      v.replay = to_text(e.turns_);
-    }
-    e.threads_.clear();
-    if (!v.replay.empty()) break;
-  } while (e.strategy_->next_run());
+    e.end_run();
+  } while (!e.has_failed() && e.strategy_->next_run());
   current = nullptr;
-  v.failure = e.failure_;
+  if (e.has_failed()) {
+    v.failure = e.failure_;
+    v.schedule = e.schedule();
+    v.replay = to_text(e.turns_);
+  }
   v.is_complete = v.ok() && e.strategy_->is_complete();
   return v;
 }
 
 void explorer::begin_run() {
   strategy_->begin_run();
-  steps_.clear();
+  notes_.clear();
   turns_.clear();
+  count_ = 0;
+  is_ending_ = false;
+}
+
+void explorer::end_run() {
+  running_ = nullptr;
+  for (std::size_t i = 0; i < count_; ++i) threads_[i].body = {};
 }
 
 /// Who goes on. nullptr if nobody can.
@@ -54,12 +57,14 @@ explorer::thread* explorer::choose() {
   std::size_t count = 0;
   const bool can_go_on = running_ != nullptr && running_->can_go_on();
   if (can_go_on) candidates[count++] = running_->number;
-  if (!can_go_on || strategy_->may_preempt()) {
-    for (const thread& t : threads_) {
+  if (!can_go_on || (strategy_->may_preempt() && !is_ending_)) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const thread& t = threads_[i];
       if (&t != running_ && t.can_go_on()) candidates[count++] = t.number;
     }
   }
   if (count == 0) return nullptr;
+  if (is_ending_) return &threads_[candidates[0]];
   const std::uint8_t chosen = candidates[strategy_->choose({candidates.data(), count}, can_go_on)];
   turns_.push_back(chosen);
   return &threads_[chosen];
@@ -69,11 +74,15 @@ void explorer::step(const char* what) noexcept {
   if (current == nullptr || current->running_ == nullptr) return;
   explorer& e = *current;
   thread& self = *e.running_;
-  e.note(self, what);
+  e.add_note(self, what);
+  if (self.is_unseen) {
+    self.is_unseen = false;
+    return;
+  }
   thread* next = e.choose();
   if (next == &self) return;
   e.running_ = next;
-  self.stack->switch_to(*next->stack);
+  self.stack.switch_to(next->stack);
 }
 
 void explorer::wait(bool (*ready)(const void*), const void* object) noexcept {
@@ -85,38 +94,68 @@ void explorer::wait(bool (*ready)(const void*), const void* object) noexcept {
   thread* next = e.choose();
   if (next != &self) {
     e.running_ = next;
-    self.stack->switch_to(next != nullptr ? *next->stack : e.main_);
+    self.stack.switch_to(next != nullptr ? next->stack : e.main_);
   }
   self.ready = nullptr;
 }
 
-void explorer::add_thread(std::string name, std::function<void()> body, bool may_wait_for_ever) {
-  if (threads_.size() == most_threads) std::abort();
-  thread& t = threads_.emplace_back();
-  t.number = static_cast<std::uint8_t>(threads_.size() - 1);
-  t.name = std::move(name);
-  t.may_wait_for_ever = may_wait_for_ever;
-  t.stack = std::make_unique<fiber>(std::move(body), [this, &t]() -> fiber& {
-    t.has_ended = true;
-    running_ = choose();
-    return running_ != nullptr ? *running_->stack : main_;
-  });
+void explorer::is_unseen() noexcept { current->running_->is_unseen = true; }
+
+fiber& explorer::run_body(void* of) {
+  auto& self = *static_cast<thread*>(of);
+  self.ready = nullptr;
+  self.body();
+  explorer& e = *current;
+  self.has_ended = true;
+  e.running_ = e.choose();
+  return e.running_ != nullptr ? e.running_->stack : e.main_;
+}
+
+explorer::thread& explorer::add(const char* name, work body) {
+  if (count_ == most_threads) std::abort();
+  thread& t = threads_[count_];
+  t.name = name;
+  t.of_several = -1;
+  t.number = static_cast<std::uint8_t>(count_++);
+  t.may_wait_for_ever = false;
+  t.is_unseen = true;
+  t.has_ended = false;
+  t.ready = nullptr;
+  t.body = std::move(body);
+  t.stack.begin(&run_body, &t);
+  return t;
+}
+
+void explorer::add_thread(const char* name, work body) { add(name, std::move(body)); }
+
+void explorer::add_loop(const char* name, int of_several, bool (*ready)(const void*), const void* object, work body) {
+  thread& t = add(name, std::move(body));
+  t.of_several = of_several;
+  t.may_wait_for_ever = true;
+  t.ready = ready;
+  t.object = object;
 }
 
 void explorer::run_threads() {
   running_ = nullptr;
   running_ = choose();
-  if (running_ != nullptr) main_.switch_to(*running_->stack);
-  for (const thread& t : threads_) {
-    if (!t.has_ended && !t.may_wait_for_ever) fail(t.name + " waits for ever");
+  if (running_ != nullptr) main_.switch_to(running_->stack);
+  for (std::size_t i = 0; i < count_; ++i) {
+    const thread& t = threads_[i];
+    if (!t.has_ended && !t.may_wait_for_ever) fail(std::string{t.name} + " waits for ever");
   }
 }
 
-void explorer::note(const thread& t, const char* what) {
-  steps_.emplace_back(&t, what);
-  if (steps_.size() < longest_run) return;
+void explorer::let_threads_end() {
+  is_ending_ = true;
+  run_threads();
+}
+
+void explorer::add_note(const thread& t, const char* what) {
+  notes_.push_back({what, t.number});
+  if (notes_.size() < longest_run) return;
   std::fputs("the run does not end; its last steps:\n", stderr);
-  steps_.erase(steps_.begin(), steps_.end() - 100);
+  notes_.erase(notes_.begin(), notes_.end() - 100);
   std::fputs(schedule().c_str(), stderr);
   std::abort();  // there is no way back from here
 }
@@ -124,10 +163,15 @@ void explorer::note(const thread& t, const char* what) {
 std::string explorer::schedule() const {
   std::string lines;
   const thread* last = nullptr;
-  for (const auto& [t, what] : steps_) {
-    if (t != last) lines += (last != nullptr ? "\n  " : "  ") + t->name + ":";
-    lines += std::string{" "} + what;
-    last = t;
+  for (const note& n : notes_) {
+    const thread& t = threads_[n.thread];
+    if (&t != last) {
+      lines += std::string{last != nullptr ? "\n  " : "  "} + t.name;
+      if (t.of_several >= 0) lines += std::to_string(t.of_several);
+      lines += ":";
+    }
+    lines += std::string{" "} + n.what;
+    last = &t;
   }
   return lines + "\n";
 }

@@ -2,14 +2,14 @@
 
 #include "fiber.hpp"
 #include "strategy.hpp"
+#include "work.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace interleaving {
@@ -28,6 +28,8 @@ struct verdict {
 
 /// Runs a model under one schedule after the other. Threads of the model are fibers, and change only where the library
 /// would touch what threads share: before it takes its lock and before each atomic step.
+///
+/// A run takes a microsecond or two, so what it needs is kept for the next one: stacks, and the room for notes.
 class explorer {
  public:
   static verdict explore(const search& how, const model& m);
@@ -36,38 +38,60 @@ class explorer {
   static void step(const char* what) noexcept;
   /// It can't go on before `ready(object)`.
   static void wait(bool (*ready)(const void*), const void* object) noexcept;
+  /// What the calling thread does between its wait, which is over, and its next step can't be noticed by others: there
+  /// is no sense in preempting it before that step. So it is when a thread begins.
+  static void is_unseen() noexcept;
 
-  /// For the world of a run.
-  void add_thread(std::string name, std::function<void()> body, bool may_wait_for_ever);
+  /// For the world of a run. A name is a literal.
+  void add_thread(const char* name, work body);
+  /// One that waits until `ready(object)` before it begins, for ever if need be; one of several has a number.
+  void add_loop(const char* name, int of_several, bool (*ready)(const void*), const void* object, work body);
   /// Runs until no thread can go on.
   void run_threads();
+  /// The same, in one order, after the end of a run.
+  void let_threads_end();
   void fail(std::string text);
   bool has_failed() const noexcept { return !failure_.empty(); }
 
  private:
+  static constexpr std::size_t most_threads = 16;
+
   struct thread {
-    std::string name;
+    const char* name = nullptr;
+    int of_several = -1;
     std::uint8_t number = 0;
-    std::unique_ptr<fiber> stack;
+    bool may_wait_for_ever = false;
+    bool is_unseen = true;
+    bool has_ended = false;
     bool (*ready)(const void*) = nullptr;
     const void* object = nullptr;
-    bool may_wait_for_ever = false;
-    bool has_ended = false;
+    work body;
+    fiber stack;
 
     bool can_go_on() const { return !has_ended && (ready == nullptr || ready(object)); }
   };
+  struct note {
+    const char* what;
+    std::uint8_t thread;
+  };
+
   explicit explorer(const search& how) : strategy_{strategy::make(how)} {}
   void begin_run();
+  void end_run();
+  thread& add(const char* name, work body);
   thread* choose();
-  void note(const thread& t, const char* what);
+  void add_note(const thread& t, const char* what);
   std::string schedule() const;
+  static fiber& run_body(void* of);
 
   std::unique_ptr<strategy> strategy_;
   fiber main_;
-  std::deque<thread> threads_;
+  std::array<thread, most_threads> threads_;
+  std::size_t count_ = 0;  // of them in this run
   thread* running_ = nullptr;
+  bool is_ending_ = false;
   std::vector<std::uint8_t> turns_;
-  std::vector<std::pair<const thread*, const char*>> steps_;
+  std::vector<note> notes_;
   std::string failure_;
 };
 

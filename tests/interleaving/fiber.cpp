@@ -1,8 +1,6 @@
 #include "fiber.hpp"
 
 #include <cxxabi.h>
-#include <utility>
-#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define CANIGO_ADDRESS_SANITIZER 1
@@ -24,43 +22,45 @@ fiber* arrived_from = nullptr;
 
 }  // namespace
 
-// A run of a model makes a few fibers, and there are hundreds of thousands of runs.
-std::vector<std::unique_ptr<fiber::stack>>& fiber::unused_stacks() {
-  static std::vector<std::unique_ptr<stack>> stacks;
-  return stacks;
-}
+struct fiber::stack {
+  // Stacks that all begin at the same place in a page would fight for the same lines of the cache.
+  std::size_t size() const noexcept { return sizeof(bytes) - skew; }
 
-fiber::fiber(std::function<void()> body, std::function<fiber&()> next)
-    : body_{std::move(body)}, next_{std::move(next)} {
-  auto& unused = unused_stacks();
-  if (unused.empty()) {
-    stack_ = std::unique_ptr<stack>{new stack};
-  } else {
-    stack_ = std::move(unused.back());
-    unused.pop_back();
-  }
-  context_.begin(stack_->bytes, sizeof(stack), &fiber::run, this);
-}
+  static inline std::size_t made = 0;
+  std::size_t skew = ++made % 16 * 320;
+  alignas(64) std::byte bytes[256 * 1024];
+};
 
-fiber::~fiber() {
-  if (stack_) unused_stacks().push_back(std::move(stack_));
+fiber::fiber() noexcept : of_thread_{reinterpret_cast<exceptions*>(abi::__cxa_get_globals())} {}
+
+fiber::~fiber() = default;
+
+void fiber::begin(function f, void* argument) {
+  if (!stack_) stack_ = std::unique_ptr<stack>{new stack};
+  function_ = f;
+  argument_ = argument;
+  exceptions_ = {};
+  fake_stack_ = nullptr;
+  context_.begin(stack_->bytes, stack_->size(), &fiber::run, this);
 }
 
 void fiber::run(void* of) {
   auto& self = *static_cast<fiber*>(of);
   self.arrive();
-  self.body_();
-  fiber& next = self.next_();
+  fiber& next = self.function_(self.argument_);
   arrived_from = nullptr;
-#ifdef CANIGO_ADDRESS_SANITIZER
-  __sanitizer_start_switch_fiber(nullptr, next.stack_ ? next.stack_->bytes : next.sanitizer_bottom_,
-                                 next.stack_ ? sizeof(stack) : next.sanitizer_size_);
-#endif
+  next.announce(nullptr);
   self.context_.switch_to(next.context_);
 }
 
-void fiber::arrive() noexcept {
 #ifdef CANIGO_ADDRESS_SANITIZER
+
+void fiber::announce(void** leaving) const noexcept {
+  __sanitizer_start_switch_fiber(leaving, stack_ ? stack_->bytes : sanitizer_bottom_,
+                                 stack_ ? stack_->size() : sanitizer_size_);
+}
+
+void fiber::arrive() noexcept {
   const void* bottom = nullptr;
   std::size_t size = 0;
   __sanitizer_finish_switch_fiber(fake_stack_, &bottom, &size);
@@ -68,17 +68,21 @@ void fiber::arrive() noexcept {
     arrived_from->sanitizer_bottom_ = bottom;
     arrived_from->sanitizer_size_ = size;
   }
-#endif
-  *reinterpret_cast<exceptions*>(abi::__cxa_get_globals()) = exceptions_;
+  *of_thread_ = exceptions_;
 }
 
-void fiber::switch_to(fiber& other) noexcept {
-  exceptions_ = *reinterpret_cast<exceptions*>(abi::__cxa_get_globals());
-  arrived_from = this;
-#ifdef CANIGO_ADDRESS_SANITIZER
-  __sanitizer_start_switch_fiber(&fake_stack_, other.stack_ ? other.stack_->bytes : other.sanitizer_bottom_,
-                                 other.stack_ ? sizeof(stack) : other.sanitizer_size_);
+#else
+
+void fiber::announce(void**) const noexcept {}
+
+void fiber::arrive() noexcept { *of_thread_ = exceptions_; }
+
 #endif
+
+void fiber::switch_to(fiber& other) noexcept {
+  exceptions_ = *of_thread_;
+  arrived_from = this;
+  other.announce(&fake_stack_);
   context_.switch_to(other.context_);
   arrive();
 }

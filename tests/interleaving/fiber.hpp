@@ -3,9 +3,7 @@
 #include "machine_context.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <memory>
-#include <vector>
 
 namespace interleaving {
 
@@ -13,34 +11,36 @@ namespace interleaving {
 /// way only by switch_to().
 class fiber {
  public:
-  /// The fiber that the calling thread is in already.
-  fiber() = default;
-  /// When `body` returns, `next()` says which fiber goes on.
-  fiber(std::function<void()> body, std::function<fiber&()> next);
+  /// What it runs; returns the fiber that goes on when that is over.
+  using function = fiber& (*)(void* argument);
+
+  /// The one that the calling thread is in already, until begin().
+  fiber() noexcept;
   ~fiber();
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
+  /// The next switch to it calls f(argument). What it ran before is over, or is left for good where it is.
+  void begin(function f, void* argument);
   /// Leaves the running fiber, which is this one, for `other`; returns when somebody switches back.
   void switch_to(fiber& other) noexcept;
 
  private:
-  struct stack {
-    alignas(64) std::byte bytes[256 * 1024];
-  };
+  struct stack;
   /// What the C++ runtime keeps for each thread about exceptions under way.
   struct exceptions {
     void* caught = nullptr;
     unsigned int uncaught = 0;
   };
-  static std::vector<std::unique_ptr<stack>>& unused_stacks();
   static void run(void* of);
   void arrive() noexcept;
+  void announce(void** leaving) const noexcept;
 
   machine_context context_;
   std::unique_ptr<stack> stack_;
-  std::function<void()> body_;
-  std::function<fiber&()> next_;
+  function function_ = nullptr;
+  void* argument_ = nullptr;
+  exceptions* const of_thread_;
   exceptions exceptions_;
   void* fake_stack_ = nullptr;              // the address sanitizer's
   const void* sanitizer_bottom_ = nullptr;  // of a stack that the thread had before

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #if defined(__has_feature)
@@ -75,11 +76,19 @@ std::uint64_t tally::models_to_the_end(int preemptions) const {
   return n;
 }
 
-bool tally::meets(const char* demand) const {
-  for (int preemptions = 0, read = 0; *demand != '\0'; demand += read) {
-    unsigned long models = 0;
-    if (std::sscanf(demand, "%d:%lu %n", &preemptions, &models, &read) != 2) return false;
-    if (models_to_the_end(preemptions) < models) return false;
+std::uint64_t tally::all_runs() const {
+  std::uint64_t n = 0;
+  for (const auto& [how, some] : runs_) n += some;
+  return n;
+}
+
+bool tally::meets(const std::string& demand) const {
+  std::istringstream words{demand};
+  for (std::string word; words >> word;) {
+    const std::size_t colon = word.find(':');
+    const std::string of = word.substr(0, colon);
+    const std::uint64_t least = std::stoull(word.substr(colon + 1));
+    if ((of == "all" ? all_runs() : models_to_the_end(std::stoi(of))) < least) return false;
   }
   return true;
 }
@@ -87,13 +96,13 @@ bool tally::meets(const char* demand) const {
 tally::~tally() {
   if (models_ == 0) return;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start_;
-  const std::uint64_t all = runs_[by::depth_first] + runs_[by::random] + runs_[by::priorities];
-  fmt::print("{} models, {} schedules: {} depth first, {} at random, {} by priorities; {:.0f} a second\n", models_, all,
-             runs_[by::depth_first], runs_[by::random], runs_[by::priorities], static_cast<double>(all) / took.count());
+  fmt::print("{} models, {} schedules: {} depth first, {} at random, {} by priorities; {:.0f} a second\n", models_,
+             all_runs(), runs_[by::depth_first], runs_[by::random], runs_[by::priorities],
+             static_cast<double>(all_runs()) / took.count());
   for (int n = 1; n <= 4; ++n) fmt::print("to the end with {} preemptions: {} models\n", n, models_to_the_end(n));
   const std::string demand = setting("INTERLEAVING_DEMAND", "");
   std::fflush(stdout);
-  if (meets(demand.c_str())) return;
+  if (meets(demand)) return;
   fmt::print(stderr, "that is not what was demanded: {}\n", demand);
   std::_Exit(1);
 }

@@ -6,10 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <string>
 
 /// How much was tried in all; printed at the end, where it is also compared with what was demanded:
-/// INTERLEAVING_DEMAND='2:30 3:10' wants 30 models explored to the end with two preemptions and 10 with three, or the
-/// program fails.
+/// INTERLEAVING_DEMAND='2:30 3:10 all:1000000' wants 30 models explored to the end with two preemptions, 10 with three,
+/// and a million schedules in all, or the program fails.
 class tally {
  public:
   static tally& of_all();
@@ -19,8 +20,9 @@ class tally {
  private:
   tally() = default;
   ~tally();
-  bool meets(const char* demand) const;
+  bool meets(const std::string& demand) const;
   std::uint64_t models_to_the_end(int preemptions) const;
+  std::uint64_t all_runs() const;
 
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::uint64_t models_ = 0;

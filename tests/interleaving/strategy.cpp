@@ -72,12 +72,12 @@ void by_priorities::begin_run() {
   longest_ = std::max(longest_, steps_);
   steps_ = 0;
   priorities_.clear();
-  for (std::uint64_t& change : changes_) change = 1 + random_() % longest_;
+  for (std::uint64_t& change : changes_) change = 1 + random_.below(longest_);
 }
 
 std::uint64_t by_priorities::priority_of(std::size_t thread) {
   // Two alike are as good as none; what falls lies below all that is drawn here.
-  while (priorities_.size() <= thread) priorities_.push_back(changes_.size() + random_() % (std::uint64_t{1} << 32));
+  while (priorities_.size() <= thread) priorities_.push_back(changes_.size() + random_.below(std::uint64_t{1} << 32));
   return priorities_[thread];
 }
 

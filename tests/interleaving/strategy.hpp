@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +14,24 @@ enum class by {
   depth_first,  ///< every schedule within a bound on preemptions
   random,       ///< each step by any thread that can take it
   priorities,   ///< few changes, at places drawn by chance
+};
+
+/// Numbers by chance, the same everywhere.
+///
+/// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+class chance {
+ public:
+  explicit chance(std::uint64_t seed) noexcept : state_{seed} {}
+  /// One of 0 … n - 1; n is 2^32 at most.
+  std::uint64_t below(std::uint64_t n) noexcept {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return ((z ^ (z >> 31)) >> 32) * n >> 32;
+  }
+
+ private:
+  std::uint64_t state_;
 };
 
 /// How schedules are chosen.
@@ -79,11 +96,13 @@ class at_random final : public strategy {
   explicit at_random(const search& how) : random_{how.seed}, left_{how.runs} {}
   void begin_run() override {}
   bool may_preempt() const noexcept override { return true; }
-  std::size_t choose(std::span<const std::uint8_t> threads, bool) override { return random_() % threads.size(); }
+  std::size_t choose(std::span<const std::uint8_t> threads, bool) override {
+    return threads.size() == 1 ? 0 : random_.below(threads.size());
+  }
   bool next_run() override { return --left_ > 0; }
 
  private:
-  std::mt19937_64 random_;
+  chance random_;
   std::uint64_t left_;
 };
 
@@ -104,7 +123,7 @@ class by_priorities final : public strategy {
  private:
   std::uint64_t priority_of(std::size_t thread);
 
-  std::mt19937_64 random_;
+  chance random_;
   std::uint64_t left_;
   std::vector<std::uint64_t> changes_;     // the steps at which there is one
   std::vector<std::uint64_t> priorities_;  // by thread; low ones are for those that have fallen

@@ -5,6 +5,7 @@
 
 #include "canigo/detail/post.hpp"
 
+#include "work.hpp"
 #include "world.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -13,7 +14,6 @@
 #include <asio/execution_context.hpp>
 #include <asio/post.hpp>
 
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -26,7 +26,7 @@ namespace {
 struct strand {
   explicit strand(net::any_io_executor b) : base{std::move(b)} {}
   net::any_io_executor base;
-  std::deque<work> queue;
+  work_queue queue;
   bool scheduled = false;
   bool closed = false;
 };
@@ -47,13 +47,12 @@ class strands final : public net::execution_context::service {
 
  private:
   void shutdown() override {
-    std::deque<work> dropped;
+    std::vector<work_queue> dropped;
     for (const auto& one : all_) {
       const auto s = one.lock();
       if (!s) continue;
       s->closed = true;
-      for (work& w : s->queue) dropped.push_back(std::move(w));
-      s->queue.clear();
+      dropped.push_back(std::exchange(s->queue, {}));
     }
   }
 
@@ -65,8 +64,7 @@ net::execution_context::id strands::id;
 void schedule(const std::shared_ptr<strand>& s) {
   s->scheduled = true;
   net::post(s->base, [s] {
-    work next{std::move(s->queue.front())};
-    s->queue.pop_front();
+    work next = s->queue.pop();
     next();
     s->scheduled = false;
     if (!s->queue.empty()) schedule(s);
@@ -80,7 +78,7 @@ class strand_executor {
   template <class F>
   void execute(F&& f) const {
     if (strand_->closed) return;
-    strand_->queue.emplace_back(std::decay_t<F>(std::forward<F>(f)));
+    strand_->queue.push(work{std::forward<F>(f)});
     if (!strand_->scheduled) schedule(strand_);
   }
   bool operator==(const strand_executor& other) const noexcept { return strand_ == other.strand_; }

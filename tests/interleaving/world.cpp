@@ -1,51 +1,68 @@
 #include "world.hpp"
 
+#include <utility>
+
 namespace interleaving {
 
-world::world(explorer& e) : explorer_{e}, context_{std::make_unique<context>()} { clock_.emplace(*context_, start); }
+namespace {
+
+/// Whether a thread of a loop can go on.
+bool has_something(const void* of) {
+  const auto* l = static_cast<const loop*>(of);
+  return l->closing || !l->queue.empty();
+}
+
+}  // namespace
+
+world::world(explorer& e) : explorer_{e} {
+  context_.emplace();
+  clock_.emplace(*context_, start);
+}
 
 world::~world() {
   // What was posted and never called may hold all that the model made.
   for (loop& l : loops_) {
-    l.queue.clear();
+    l.queue.drop();
     l.closing = true;
   }
-  if (!explorer_.has_failed()) explorer_.run_threads();  // else some may wait for what is gone
+  if (!explorer_.has_failed()) explorer_.let_threads_end();  // else some may wait for what is gone
 }
 
-loop_executor world::make_loop(const std::string& name, int threads) {
-  loop& l = loops_.emplace_back();
-  l.context = context_.get();
+loop_executor world::make_loop(const char* name, int threads) {
+  loop& l = loops_.at(loops_made_++);
+  l.context = &*context_;
+  const bool has_several = threads > 1;
   for (int i = 0; i < threads; ++i) {
-    const auto body = [&l] {
-      for (;;) {
-        const auto has_something = [](const void* p) {
-          const auto* own = static_cast<const loop*>(p);
-          return own->closing || !own->queue.empty();
-        };
-        explorer::step("next");
-        if (!has_something(&l)) explorer::wait(has_something, &l);
-        if (l.queue.empty()) return;
-        work w{std::move(l.queue.front())};
-        l.queue.pop_front();
-        w();
-      }
-    };
-    explorer_.add_thread(threads > 1 ? name + std::to_string(i) : name, body, true);
+    work body{[&l, has_several] { run(l, has_several); }};
+    explorer_.add_loop(name, has_several ? i : -1, &has_something, &l, std::move(body));
   }
   return loop_executor{l};
+}
+
+void world::run(loop& l, bool has_several) {
+  for (;;) {
+    if (!has_something(&l)) {
+      explorer::wait(&has_something, &l);
+      // Only another thread of the loop would see that something has left its queue.
+      if (!has_several) explorer::is_unseen();
+    } else if (has_several) {
+      explorer::step("next");
+    }
+    if (l.queue.empty()) {
+      if (l.closing) return;
+      continue;
+    }
+    work next = l.queue.pop();
+    next();
+  }
 }
 
 void world::shut_down() {
   for (loop& l : loops_) {
     l.is_gone = true;
-    l.queue.clear();
+    l.queue.drop();
   }
   context_->end();
-}
-
-void world::thread(std::string name, std::function<void()> body) {
-  explorer_.add_thread(std::move(name), std::move(body), false);
 }
 
 bool world::pass_to_next() {

@@ -7,6 +7,7 @@
 #include "canigo/time_source.hpp"
 
 #include "explorer.hpp"
+#include "work.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/bind_cancellation_slot.hpp>
@@ -15,12 +16,11 @@
 #include <asio/execution.hpp>
 #include <asio/execution_context.hpp>
 
-#include <deque>
-#include <functional>
-#include <memory>
+#include <array>
+#include <chrono>
+#include <cstddef>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <system_error>
 #include <utility>
 
@@ -28,31 +28,10 @@ namespace interleaving {
 
 namespace net = canigo::net;
 
-/// What somebody called later; it need not be copyable.
-class work {
- public:
-  template <class F>
-  explicit work(F f) : held_{std::make_unique<model<F>>(std::move(f))} {}
-  void operator()() { held_->call(); }
-
- private:
-  struct concept_of {
-    virtual ~concept_of() = default;
-    virtual void call() = 0;
-  };
-  template <class F>
-  struct model final : concept_of {
-    explicit model(F f_) : f{std::move(f_)} {}
-    void call() override { std::move(f)(); }
-    F f;
-  };
-  std::unique_ptr<concept_of> held_;
-};
-
 /// An event loop of a model, run by one thread of its or more.
 struct loop {
-  net::execution_context* context;
-  std::deque<work> queue;
+  net::execution_context* context = nullptr;
+  work_queue queue;
   bool closing = false;
   bool is_gone = false;  // with its context
 };
@@ -65,7 +44,7 @@ class loop_executor {
   template <class F>
   void execute(F&& f) const {
     if (loop_->is_gone) throw std::logic_error{"posted to a context that is gone"};
-    loop_->queue.emplace_back(std::decay_t<F>(std::forward<F>(f)));
+    loop_->queue.push(work{std::forward<F>(f)});
   }
   bool operator==(const loop_executor&) const noexcept = default;
   net::execution_context& query(net::execution::context_t) const noexcept { return *loop_->context; }
@@ -124,9 +103,12 @@ class world {
   world& operator=(const world&) = delete;
 
   /// A loop that so many threads run; with none, what is posted to it waits for the context to go.
-  loop_executor make_loop(const std::string& name, int threads = 1);
-  void thread(std::string name, std::function<void()> body);
-  caller& make_caller(loop_executor where) { return callers_.emplace_back(where); }
+  loop_executor make_loop(const char* name, int threads = 1);
+  template <class F>
+  void thread(const char* name, F&& body) {
+    explorer_.add_thread(name, work{std::forward<F>(body)});
+  }
+  caller& make_caller(loop_executor where) { return callers_.at(callers_made_++).emplace(where); }
 
   canigo::time_point now() const { return clock_->now(); }
   canigo::time_point after(canigo::duration d) const { return start + d; }
@@ -159,12 +141,15 @@ class world {
     bool has_ended_ = false;
   };
 
+  static void run(loop& l, bool has_several);
   bool pass_to_next();
 
   explorer& explorer_;
-  std::deque<caller> callers_;
-  std::deque<loop> loops_;
-  std::unique_ptr<context> context_;
+  std::array<std::optional<caller>, 8> callers_;
+  std::array<loop, 8> loops_;
+  std::size_t callers_made_ = 0;
+  std::size_t loops_made_ = 0;
+  std::optional<context> context_;
   std::optional<canigo::time_source_control> clock_;
 };
 
