@@ -57,8 +57,8 @@ pool_core::pool_core(const net::any_io_executor& executor, const pool_core_optio
       executor_{executor},
       hands_over_{target_of<net::io_context::executor_type>(executor) != nullptr},
       drain_{*this},
-      grace_{*this, &pool_core::grace_is_over},
-      retry_{*this, &pool_core::post_again},
+      grace_{*this, [](pool_core& c, pool_alarm&) noexcept { c.grace_is_over(); }},
+      retry_{*this, [](pool_core& c, pool_alarm&) noexcept { c.post_again(); }},
       context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
   restart_times_.reserve(options.restart.limit + std::size_t{1});
   context_->add(*this);
@@ -123,7 +123,7 @@ void pool_core::context_shutdown() noexcept {
     for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
-      disarm_rest(*w);
+      disarm(w->rest_);
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
     }

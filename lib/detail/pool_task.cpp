@@ -441,23 +441,26 @@ void pool_core::tell_early(pool_task& t) noexcept {
   end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
 }
 
-pool_core::alarm::alarm(pool_core& c, void (pool_core::*f)() noexcept) noexcept
+pool_alarm::pool_alarm(pool_core& c, function_type f) noexcept
     : deadline{[](canigo::deadline& d, due why) noexcept {
-        auto& a = static_cast<alarm&>(d);
-        pool_core& rung = *a.core;
-        {
-          const change held{rung};
-          if (a.armed && (why == due::shutdown || rung.time_->now() >= a.when)) {
-            a.armed = false;
-            if (why == due::expired) (rung.*a.function)();
-          }
-        }
-        rung.release_ref();
+        auto& rung = static_cast<pool_alarm&>(d);
+        rung.core->rang(rung, why);
       }},
       core{&c},
       function{f} {}
 
-void pool_core::arm(alarm& a, time_point when) noexcept {
+void pool_core::rang(pool_alarm& a, due why) noexcept {
+  {
+    const change c{*this};
+    if (a.armed && (why == due::shutdown || time_->now() >= a.when)) {
+      a.armed = false;
+      if (why == due::expired) a.function(*this, a);
+    }
+  }
+  release_ref();
+}
+
+void pool_core::arm(pool_alarm& a, time_point when) noexcept {
   disarm(a);
   a.when = when;
   if (!time_->arm(a, when)) return;
@@ -465,7 +468,7 @@ void pool_core::arm(alarm& a, time_point when) noexcept {
   add_ref();
 }
 
-void pool_core::disarm(alarm& a) noexcept {
+void pool_core::disarm(pool_alarm& a) noexcept {
   if (!std::exchange(a.armed, false)) return;
   if (time_->cancel(a)) release_ref();
 }

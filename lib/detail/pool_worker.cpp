@@ -122,7 +122,7 @@ void pool_core::to_idle(pool_worker& w) noexcept {
   ++idle_;
   if (w.resource_ != nullptr && resources_->idle_timeout != duration::max()) {
     w.idle_since_ = time_->now();
-    if (!w.rest_.armed) arm_rest(w, saturating_add(w.idle_since_, resources_->idle_timeout));
+    if (!w.rest_.armed) arm(w.rest_, saturating_add(w.idle_since_, resources_->idle_timeout));
   }
 }
 
@@ -143,7 +143,7 @@ void pool_core::wake_one() noexcept {
 
 void pool_core::wake_all() noexcept {
   while (first_idle_ != nullptr) {
-    disarm_rest(*first_idle_);
+    disarm(first_idle_->rest_);
     wake_one();
   }
   for (const auto& w : workers_) {
@@ -267,7 +267,7 @@ bool pool_core::must_leave(const pool_worker&) const noexcept {
 
 void pool_core::leave(pool_worker& w) noexcept {
   if (std::exchange(w.is_resting_, false)) --repairing_;
-  disarm_rest(w);
+  disarm(w.rest_);
   w.is_retired_ = true;
   w.state_ = pool_worker::state::leaving;
   ++leaving_;
@@ -330,7 +330,7 @@ void pool_core::gone(pool_worker& w) noexcept {
       default:
         break;
     }
-    disarm_rest(w);
+    disarm(w.rest_);
     w.is_resting_ = false;
     w.current_ = nullptr;
     w.parked_ = nullptr;
@@ -589,11 +589,11 @@ void pool_core::rest(pool_worker& w, duration d) noexcept {
   w.state_ = pool_worker::state::repairing;
   w.is_resting_ = true;
   ++repairing_;
-  arm_rest(w, saturating_add(time_->now(), d));
+  arm(w.rest_, saturating_add(time_->now(), d));
 }
 
 void pool_core::end_rest(pool_worker& w) noexcept {
-  disarm_rest(w);
+  disarm(w.rest_);
   w.is_resting_ = false;
   --repairing_;
   w.state_ = pool_worker::state::awake;
@@ -601,49 +601,23 @@ void pool_core::end_rest(pool_worker& w) noexcept {
 }
 
 pool_worker::rest_alarm::rest_alarm(pool_worker& w) noexcept
-    : deadline{[](canigo::deadline& d, due why) noexcept {
-        pool_worker& rung = *static_cast<rest_alarm&>(d).worker;
-        rung.home_->rest_rang(rung, why);
-      }},
+    : pool_alarm{*w.home_,
+                 [](pool_core& c, pool_alarm& a) noexcept { c.rest_is_over(*static_cast<rest_alarm&>(a).worker); }},
       worker{&w} {}
 
-void pool_core::arm_rest(pool_worker& w, time_point when) noexcept {
-  disarm_rest(w);
-  w.rest_.when = when;
-  if (!time_->arm(w.rest_, when)) return;
-  w.rest_.armed = true;
-  add_ref();
-}
-
-void pool_core::disarm_rest(pool_worker& w) noexcept {
-  if (!std::exchange(w.rest_.armed, false)) return;
-  if (time_->cancel(w.rest_)) release_ref();
-}
-
-void pool_core::rest_rang(pool_worker& w, due why) noexcept {
-  {
-    const change c{*this};
-    const time_point now = time_->now();
-    if (why == due::shutdown) {
-      w.rest_.armed = false;
-    } else if (w.rest_.armed && now >= w.rest_.when) {
-      w.rest_.armed = false;
-      if (w.is_resting_) {
-        end_rest(w);
-      } else if (w.state_ == pool_worker::state::idle && w.resource_ != nullptr) {
-        const time_point at = saturating_add(w.idle_since_, resources_->idle_timeout);
-        if (now < at) {
-          arm_rest(w, at);
-        } else if (made_ > resources_->min_idle) {
-          --made_;
-          w.evict_ = true;
-          from_idle(w);
-          wake(w);
-        }
-      }
-    }
+/// Of a worker that waits to start again, or of a resource that nobody uses.
+void pool_core::rest_is_over(pool_worker& w) noexcept {
+  if (w.is_resting_) return end_rest(w);
+  if (w.state_ != pool_worker::state::idle || w.resource_ == nullptr) return;
+  const time_point at = saturating_add(w.idle_since_, resources_->idle_timeout);
+  if (time_->now() < at) {
+    arm(w.rest_, at);
+  } else if (made_ > resources_->min_idle) {
+    --made_;
+    w.evict_ = true;
+    from_idle(w);
+    wake(w);
   }
-  release_ref();
 }
 
 }  // namespace canigo::detail

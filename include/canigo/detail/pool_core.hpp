@@ -3,6 +3,7 @@
 #include "canigo/detail/atomic.hpp"
 #include "canigo/detail/context_service.hpp"
 #include "canigo/detail/mutex.hpp"
+#include "canigo/detail/pool_alarm.hpp"
 #include "canigo/detail/pool_extras.hpp"
 #include "canigo/detail/pool_resources.hpp"
 #include "canigo/detail/pool_task.hpp"
@@ -115,6 +116,7 @@ class pool_core final : private context_member {
  private:
   friend class pool_waiter;
   friend class pool_worker;
+  friend struct pool_alarm;
   friend struct task_extras;
   /// Owned by the frame of a worker's coroutine: notes when that has gone.
   class life {
@@ -150,14 +152,6 @@ class pool_core final : private context_member {
     void destroy() noexcept override;
     pool_core* core;
     fixed_memory<160> memory;
-  };
-  // A deadline of the pool's own; holds a reference while armed.
-  struct alarm : deadline {
-    alarm(pool_core& c, void (pool_core::*f)() noexcept) noexcept;
-    pool_core* core;
-    void (pool_core::*function)() noexcept;
-    time_point when{};
-    bool armed = false;
   };
   using group_map = std::map<std::uint64_t, task_group_entry>;
 
@@ -210,8 +204,9 @@ class pool_core final : private context_member {
   void bell_rang(task_extras& x, due why) noexcept;
   void time_is_up(pool_task& t, time_point now) noexcept;
   void tell_early(pool_task& t) noexcept;
-  void arm(alarm& a, time_point when) noexcept;
-  void disarm(alarm& a) noexcept;
+  void arm(pool_alarm& a, time_point when) noexcept;
+  void disarm(pool_alarm& a) noexcept;
+  void rang(pool_alarm& a, due why) noexcept;
   void grace_is_over() noexcept;
 
   // Waiters.
@@ -248,9 +243,7 @@ class pool_core final : private context_member {
   void settle(pool_worker& w) noexcept;
   void parked(pool_worker& w, suspended& s) noexcept;
   void rest(pool_worker& w, duration d) noexcept;
-  void arm_rest(pool_worker& w, time_point when) noexcept;
-  void disarm_rest(pool_worker& w) noexcept;
-  void rest_rang(pool_worker& w, due why) noexcept;
+  void rest_is_over(pool_worker& w) noexcept;
   void request_cancel(pool_worker& w) noexcept;
   void do_cancel(pool_worker& w) noexcept;
   bool is_simple(const pool_worker& w, const pool_task& t) const noexcept;
@@ -332,8 +325,8 @@ class pool_core final : private context_member {
   net::any_io_executor work_;
   const bool hands_over_;  // the drain runs workers itself
   drain drain_;
-  alarm grace_;
-  alarm retry_;
+  pool_alarm grace_;
+  pool_alarm retry_;
   context_service* context_;
 };
 

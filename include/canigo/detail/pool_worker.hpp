@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/pool_alarm.hpp"
 #include "canigo/detail/suspend.hpp"
 #include "canigo/detail/worker_strand.hpp"
 #include "canigo/net.hpp"
@@ -88,11 +89,9 @@ class pool_worker {
     void destroy() noexcept override;
     pool_worker* worker;
   };
-  struct rest_alarm : deadline {
+  struct rest_alarm : pool_alarm {
     explicit rest_alarm(pool_worker& w) noexcept;
     pool_worker* worker;
-    time_point when{};
-    bool armed = false;
   };
 
   pool_core* home_;
