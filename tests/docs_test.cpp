@@ -187,6 +187,19 @@ net::awaitable<void> all_of_limiter(net::io_context& io) {
   CHECK(api.stats().tokens.front() == -130);
 }
 
+net::awaitable<void> all_of_with_limit(net::io_context& io) {
+  auto op = []() -> net::awaitable<int> { co_return 7; };
+  canigo::semaphore slots{io, {.permits = 2, .priorities = 2}};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(5), .burst = 1000, .initial_tokens = 1000}};
+  // [contract]
+  int d = co_await canigo::with_limit(op(), slots, {.priority = 1});
+  int e = co_await canigo::with_limits(op(), {.tokens = 800}, slots, quota);
+  // [contract]
+  CHECK(d + e == 14);
+  CHECK(slots.stats().held == 0);
+  CHECK_FALSE(quota.try_acquire({.tokens = 201}));
+}
+
 net::awaitable<void> all_of_groups(net::io_context& io) {
   auto work = [](int n) -> net::awaitable<int> { co_return n; };
   // [contract]
@@ -322,12 +335,15 @@ TEST_CASE("docs: the contract's examples") {
   net::io_context io;
   canigo::testing::virtual_time time{io};
   std::exception_ptr error;
+  int ended = 0;
   const auto keep = [&](std::exception_ptr e) {
     if (e) error = e;
+    ++ended;
   };
   net::co_spawn(io, all_of_scheduler(io), keep);
   net::co_spawn(io, all_of_semaphore(io), keep);
   net::co_spawn(io, all_of_limiter(io), keep);
+  net::co_spawn(io, all_of_with_limit(io), keep);
   net::co_spawn(io, all_of_groups(io), keep);
   net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
   net::ip::tcp::socket near{io};
@@ -338,6 +354,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
+  CHECK(ended == 6);
 }
 
 // ---- testing.md ---------------------------------------------------------------------------------
