@@ -1,5 +1,7 @@
-// redis::semaphore beside a bare script on the same connection: what the queue, the leases and the waiters cost.
-#include <canigo/redis/semaphore.hpp>
+// What a permit of a redis::semaphore costs (B14): beside two calls of a bare script on the same connection, and how much
+// waiters that share a call save.
+
+#include "canigo/redis/semaphore.hpp"
 
 #include "harness.hpp"
 
@@ -13,7 +15,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <signal.h>
 #include <string>
 #include <sys/wait.h>
@@ -72,7 +77,11 @@ bench::sample run(asio::io_context& io, int count, int operations, Make make) {
 constexpr const char* bare_script =
     "local t = redis.call('TIME') local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], t[1]) return v";
 
-/// What `redis-benchmark` needs for two calls, one after the other on one connection; nothing if it is not installed.
+bool is_installed(const std::string& program) {
+  return std::system(("command -v " + program + " > /dev/null").c_str()) == 0;
+}
+
+/// What `redis-benchmark` needs for two calls, one after the other on one connection.
 bench::sample redis_benchmark(const std::string& socket, const std::string& sha) {
   const std::string command =
       "redis-benchmark -s " + socket + " -c 1 -n 20000 --csv EVALSHA " + sha + " 1 bench 2>/dev/null | tail -1";
@@ -104,6 +113,74 @@ bench::sample in_processes(int count, int operations, Work work) {
   });
 }
 
+const redis::semaphore_options options{.permits = 1000, .lease = 30s, .quarantine = false};
+
+/// A server, and what is measured on it.
+struct stage {
+  stage() {
+    bool ready = false;
+    std::exception_ptr failure;
+    asio::co_spawn(io, prepare(), [&](std::exception_ptr e) {
+      failure = e;
+      ready = true;
+    });
+    while (!ready && io.run_one() != 0) {
+    }
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  bench::sample acquires(redis::semaphore& limit, int in_flight) {
+    return run(io, in_flight, rounds, [&](int n) { return cycles(limit, n); });
+  }
+  bench::sample calls(int in_flight) {
+    return run(io, in_flight, rounds, [&](int n) { return twice(client, sha, n); });
+  }
+  /// The same in so many processes, with a client and a limit of their own.
+  bench::sample acquires_in_processes(int count, int in_flight) {
+    return in_processes(count, 2 * rounds, [&](int operations) {
+      asio::io_context own;
+      redis::client c{own, redis_server.url()};
+      redis::semaphore limit{c, "bench", options};
+      run(own, in_flight, operations, [&](int n) { return cycles(limit, n); });
+    });
+  }
+  bench::sample calls_in_processes(int count, int in_flight) {
+    return in_processes(count, 2 * rounds, [&](int operations) {
+      asio::io_context own;
+      redis::client c{own, redis_server.url()};
+      run(own, in_flight, operations, [&](int n) { return twice(c, sha, n); });
+    });
+  }
+  bench::sample of_redis_benchmark() { return redis_benchmark(redis_server.socket(), sha); }
+
+  static asio::awaitable<void> cycles(redis::semaphore& limit, int n) {
+    for (int i = 0; i < n; ++i) {
+      auto p = co_await limit.acquire(0);
+      p.release();
+    }
+  }
+  /// Two calls, as an acquire and a release are.
+  static asio::awaitable<void> twice(redis::client& c, const std::string& sha, int n) {
+    for (int i = 0; i < 2 * n; ++i) co_await c.run("EVALSHA", sha, 1, "bench");
+  }
+
+  asio::awaitable<void> prepare() {
+    sha = (co_await client.run("SCRIPT", "LOAD", bare_script)).text();
+    (co_await slots.acquire(0)).release();
+    (co_await kept.acquire(0)).release();
+  }
+
+  server redis_server;
+  asio::io_context io;
+  redis::client client{io, redis_server.url(), {.connect_timeout = 1s, .timeout = 10s}};
+  redis::semaphore slots{client, "bench", options};
+  redis::semaphore kept{client, "kept", {.permits = 1000, .lease = 30s, .horizon = 10s, .quarantine = false}};
+  std::string sha;
+};
+
+/// A stage that is made when something is measured on it.
+using stage_at_need = std::function<stage&()>;
+
 void print_percentiles(const char* who, std::vector<double> us) {
   std::sort(us.begin(), us.end());
   const auto at = [&](double share) {
@@ -113,100 +190,58 @@ void print_percentiles(const char* who, std::vector<double> us) {
               at(0.999));
 }
 
-}  // namespace
-
-int main() {
-  server s;
-  asio::io_context io;
-  redis::client client{io, s.url(), {.connect_timeout = 1s, .timeout = 10s}};
-  const redis::semaphore_options options{.permits = 1000, .lease = 30s, .quarantine = false};
-  redis::semaphore slots{client, "bench", options};
-  redis::semaphore kept{client, "kept", {.permits = 1000, .lease = 30s, .horizon = 10s, .quarantine = false}};
-  std::string sha;
-  const auto prepare = [&]() -> asio::awaitable<void> {
-    sha = (co_await client.run("SCRIPT", "LOAD", bare_script)).text();
-    (co_await slots.acquire(0)).release();
-    (co_await kept.acquire(0)).release();
-  };
-  bool ready = false;
-  asio::co_spawn(io, prepare(), [&](std::exception_ptr e) { ready = e == nullptr; });
-  while (!ready && io.run_one() != 0) {
-  }
-  if (!ready) return 1;
-
-  const auto cycles = [](redis::semaphore& limit, int n) -> asio::awaitable<void> {
-    for (int i = 0; i < n; ++i) {
-      auto p = co_await limit.acquire(0);
-      p.release();
-    }
-  };
-  const auto ours = [&](int n) { return cycles(slots, n); };
-  const auto ahead = [&](int n) { return cycles(kept, n); };
-  // Two calls, as an acquire and a release are.
-  const auto calls = [&](redis::client& c, int n) -> asio::awaitable<void> {
-    for (int i = 0; i < n; ++i) {
-      co_await c.run("EVALSHA", sha, 1, "bench");
-      co_await c.run("EVALSHA", sha, 1, "bench");
-    }
-  };
-  const auto floor = [&](int n) { return calls(client, n); };
+void throughput(const stage_at_need& at) {
+  constexpr int repetitions = 5;
   for (const int in_flight : {1, 8, 64}) {
     const std::string shown = std::to_string(in_flight);
-    bench::match m{"B14-" + shown, "Redis: acquire + release, " + shown + " in flight"};
-    m.add("canigo", [&, in_flight] { return run(io, in_flight, rounds, ours); });
-    m.add("two bare EVALSHA", [&, in_flight] { return run(io, in_flight, rounds, floor); });
+    bench::match m{"B14-" + shown, "Redis: acquire and release, " + shown + " in flight"};
+    m.add("redis::semaphore", [&at, in_flight] { return at().acquires(at().slots, in_flight); });
+    m.add("bare: two EVALSHA", [&at, in_flight] { return at().calls(in_flight); });
     if (in_flight == 1) {
-      m.add("redis-benchmark, two EVALSHA", [&] { return redis_benchmark(s.socket(), sha); });
-      m.add("canigo, permits kept for a horizon", [&] { return run(io, 1, rounds, ahead); });
+      if (is_installed("redis-benchmark")) {
+        m.add("bare: redis-benchmark, two EVALSHA", [&] { return at().of_redis_benchmark(); });
+      }
+      m.add("redis::semaphore, permits kept for a horizon", [&] { return at().acquires(at().kept, 1); });
     }
-    m.run(5);
+    m.run(repetitions);
   }
-  bench::match{"B14-shared", "Redis: acquire + release, what gathers shares a call"}
-      .add("canigo, 64 in flight", [&] { return run(io, 64, rounds, ours); })
-      .add("canigo, 1 in flight", [&] { return run(io, 1, rounds, ours); })
-      .run(5);
-  bench::match{"B14-4x8", "Redis: acquire + release, 4 processes, 8 in flight each"}
-      .add("canigo",
-           [&] {
-             return in_processes(4, 2 * rounds, [&](int n) {
-               asio::io_context own;
-               redis::client c{own, s.url()};
-               redis::semaphore limit{c, "bench", options};
-               run(own, 8, n, [&](int each) { return cycles(limit, each); });
-             });
-           })
-      .add("two bare EVALSHA",
-           [&] {
-             return in_processes(4, 2 * rounds, [&](int n) {
-               asio::io_context own;
-               redis::client c{own, s.url()};
-               run(own, 8, n, [&](int each) { return calls(c, each); });
-             });
-           })
-      .run(5);
+  bench::match{"B14-shared", "Redis: acquire and release, what gathers shares a call"}
+      .add("64 in flight", [&] { return at().acquires(at().slots, 64); })
+      .add("1 in flight", [&] { return at().acquires(at().slots, 1); })
+      .run(repetitions);
+  bench::match{"B14-4x8", "Redis: acquire and release, 4 processes, 8 in flight each"}
+      .add("redis::semaphore", [&] { return at().acquires_in_processes(4, 8); })
+      .add("bare: two EVALSHA", [&] { return at().calls_in_processes(4, 8); })
+      .run(repetitions);
+}
 
-  if (!bench::match{"B14", ""}.wanted() || std::getenv("BENCH_JSON") != nullptr) return 0;
+/// How long single calls take, and how that spreads.
+void latencies(stage& s) {
   for (const int in_flight : {1, 8, 64}) {
     std::printf("B14 Redis: from acquire to grant, %d in flight\n", in_flight);
     std::vector<double> us;
-    const auto timed = [&](int n) -> asio::awaitable<void> {
-      for (int i = 0; i < n; ++i) {
-        const auto begin = std::chrono::steady_clock::now();
-        auto p = co_await slots.acquire(0);
-        us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
-      }
+    const auto timed = [&](auto call) {
+      us.clear();
+      run(s.io, in_flight, 2 * rounds, [&](int n) -> asio::awaitable<void> {
+        for (int i = 0; i < n; ++i) {
+          const auto begin = std::chrono::steady_clock::now();
+          co_await call();
+          us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+        }
+      });
     };
-    run(io, in_flight, 2 * rounds, timed);
-    print_percentiles("canigo", us);
-    us.clear();
-    const auto timed_floor = [&](int n) -> asio::awaitable<void> {
-      for (int i = 0; i < n; ++i) {
-        const auto begin = std::chrono::steady_clock::now();
-        co_await client.run("EVALSHA", sha, 1, "bench");
-        us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
-      }
-    };
-    run(io, in_flight, 2 * rounds, timed_floor);
+    timed([&] { return s.slots.acquire(0); });
+    print_percentiles("redis::semaphore", us);
+    timed([&] { return s.client.run("EVALSHA", s.sha, 1, "bench"); });
     print_percentiles("a bare EVALSHA", us);
   }
+}
+
+}  // namespace
+
+int main() {
+  std::optional<stage> made;
+  const stage_at_need at = [&]() -> stage& { return made ? *made : made.emplace(); };
+  throughput(at);
+  if (std::getenv("BENCH_JSON") == nullptr && bench::match{"B14", ""}.wanted()) latencies(at());
 }

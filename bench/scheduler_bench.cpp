@@ -4,11 +4,8 @@
 
 #include "canigo/scheduler.hpp"
 
-#include "harness.hpp"
+#include "loops.hpp"
 
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
-#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
@@ -16,8 +13,11 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
-#include <thread>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 namespace net = canigo::net;
 using namespace std::chrono_literals;
@@ -38,64 +38,37 @@ void take_slot(std::atomic<std::int64_t>& slot) {
   }
 }
 
-net::awaitable<void> child() { co_return; }
-
-template <class Main>
-bench::sample in_coroutine(std::int64_t operations, Main main) {
-  net::io_context io{1};
-  net::co_spawn(io, main, net::detached);
-  return bench::measure(operations, [&] { io.run(); });
-}
-
-template <class Work>
-bench::sample in_two_threads(std::int64_t each, Work work) {
-  return bench::measure(2 * each, [&] {
-    std::thread other{work};
-    work();
-    other.join();
-  });
-}
-
 void granted_at_once() {
   net::io_context io;
   canigo::scheduler scheduler{io, plenty};
   std::atomic<std::int64_t> slot{0};
 
   bench::match{"B1", "try_acquire, granted"}
-      .add("scheduler.try_acquire",
-           [&] {
-             return bench::measure(many, [&] {
-               for (auto i = many; i > 0; --i) scheduler.try_acquire();
-             });
-           })
+      .add("scheduler.try_acquire", [&] { return bench::repeated(many, [&] { scheduler.try_acquire(); }); })
       .add("floor: steady_clock and a compare-exchange",
-           [&] {
-             return bench::measure(many, [&] {
-               for (auto i = many; i > 0; --i) take_slot(slot);
-             });
-           })
+           [&] { return bench::repeated(many, [&] { take_slot(slot); }); })
       .run(repetitions);
 
   bench::match{"B2", "co_await acquire, granted"}
       .add("scheduler.acquire",
            [] {
-             return in_coroutine(many, []() -> net::awaitable<void> {
+             return bench::in_coroutine(many, []() -> net::awaitable<void> {
                canigo::scheduler s{co_await net::this_coro::executor, plenty};
                for (auto i = many; i > 0; --i) co_await s.acquire();
              });
            })
       .add("floor: clock, compare-exchange, empty coroutine",
            [&] {
-             return in_coroutine(many, [&]() -> net::awaitable<void> {
+             return bench::in_coroutine(many, [&]() -> net::awaitable<void> {
                for (auto i = many; i > 0; --i) {
                  take_slot(slot);
-                 co_await child();
+                 co_await bench::child();
                }
              });
            })
       .add("bare Asio: post(use_awaitable)",
            [] {
-             return in_coroutine(many, []() -> net::awaitable<void> {
+             return bench::in_coroutine(many, []() -> net::awaitable<void> {
                const auto executor = co_await net::this_coro::executor;
                for (auto i = many; i > 0; --i) co_await net::post(executor, net::use_awaitable);
              });
@@ -103,18 +76,9 @@ void granted_at_once() {
       .run(repetitions);
 
   bench::match{"B3", "try_acquire by two threads, granted"}
-      .add("scheduler.try_acquire",
-           [&] {
-             return in_two_threads(many, [&] {
-               for (auto i = many; i > 0; --i) scheduler.try_acquire();
-             });
-           })
+      .add("scheduler.try_acquire", [&] { return bench::by_two_threads(many, [&] { scheduler.try_acquire(); }); })
       .add("floor: steady_clock and a compare-exchange",
-           [&] {
-             return in_two_threads(many, [&] {
-               for (auto i = many; i > 0; --i) take_slot(slot);
-             });
-           })
+           [&] { return bench::by_two_threads(many, [&] { take_slot(slot); }); })
       .run(repetitions);
 }
 
@@ -243,14 +207,60 @@ bench::sample queue_and_wake(int waiters, int classes, bool wake) {
   return r;
 }
 
+/// The least that could be called so many waiters: an object each, in a list of its class, and one post for all.
+class bare_lists {
+ public:
+  explicit bare_lists(int classes) : lists_(static_cast<std::size_t>(classes)) {}
+  void push(int of, std::function<void(std::error_code)> call) {
+    list& l = lists_[static_cast<std::size_t>(of)];
+    *l.end = new waiter{std::move(call)};
+    l.end = &(*l.end)->next;
+  }
+  void wake() {
+    for (list& l : lists_) {
+      while (const std::unique_ptr<waiter> w{std::exchange(l.first, l.first != nullptr ? l.first->next : nullptr)}) {
+        w->call({});
+      }
+      l.end = &l.first;
+    }
+  }
+
+ private:
+  struct waiter {
+    std::function<void(std::error_code)> call;
+    waiter* next = nullptr;
+  };
+  struct list {
+    waiter* first = nullptr;
+    waiter** end = &first;
+  };
+  std::vector<list> lists_;
+};
+
+bench::sample queue_and_wake_bare(int waiters, int classes, bool wake) {
+  net::io_context io{1};
+  bare_lists lists{classes};
+  std::int64_t called = 0;
+  const auto queue = bench::measure(waiters, [&] {
+    for (int i = 0; i < waiters; ++i) lists.push(i % classes, [&](std::error_code) { ++called; });
+  });
+  const auto woken = bench::measure(waiters, [&] {
+    net::post(io, [&] { lists.wake(); });
+    io.run();
+  });
+  return wake ? woken : queue;
+}
+
 void many_waiters() {
   constexpr int million = 1'000'000;
   bench::match{"B12", "a million queued async_acquire in 1024 classes: to queue one"}
       .add("scheduler.async_acquire", [] { return queue_and_wake(million, 1024, false); })
+      .add("bare: an object each in a list of its class", [] { return queue_and_wake_bare(million, 1024, false); })
       .without_warm_up()
       .run(repetitions);
   bench::match{"B12w", "a million queued async_acquire in 1024 classes: to wake one"}
       .add("scheduler.async_acquire", [] { return queue_and_wake(million, 1024, true); })
+      .add("bare: an object each in a list of its class", [] { return queue_and_wake_bare(million, 1024, true); })
       .without_warm_up()
       .run(repetitions);
 
@@ -290,15 +300,10 @@ void many_schedulers() {
 }  // namespace
 
 int main() {
-  // A lock is cheaper in a process of one thread; ours never are.
-  std::atomic<bool> done{false};
-  std::thread second{[&] { done.wait(false); }};
+  const bench::second_thread sleeps;
   granted_at_once();
   queued();
   saturated();
   many_waiters();
   many_schedulers();
-  done = true;
-  done.notify_one();
-  second.join();
 }

@@ -5,12 +5,9 @@
 #include "canigo/scheduler.hpp"
 #include "canigo/strand_pool.hpp"
 
-#include "harness.hpp"
+#include "loops.hpp"
 
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/executor_work_guard.hpp>
-#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/strand.hpp>
@@ -111,7 +108,7 @@ void short_operations() {
 }
 
 template <class Step>
-bench::sample in_coroutine(net::io_context& io, std::int64_t n, Step step) {
+bench::sample one_by_one(net::io_context& io, std::int64_t n, Step step) {
   net::co_spawn(
       io,
       [n, step]() mutable -> net::awaitable<void> {
@@ -129,18 +126,16 @@ void awaited() {
   canigo::strand_pool pool{io, {.concurrency = 8}};
   const auto strand = net::make_strand(io.get_executor());
   bench::match{"B8", "co_await run(short), one at a time"}
-      .add("strand_pool.run", [&] { return in_coroutine(io, many, [&] { return pool.run(operation); }); })
-      .add("bare: co_spawn on a strand, awaited",
-           [&] {
-             return in_coroutine(io, many, [&] { return net::co_spawn(strand, coroutine(), net::use_awaitable); });
-           })
+      .add("strand_pool.run", [&] { return one_by_one(io, many, [&] { return pool.run(operation); }); })
       .add("floor: two posts",
            [&] {
-             return in_coroutine(io, many, [&]() -> net::awaitable<void> {
+             return one_by_one(io, many, [&]() -> net::awaitable<void> {
                co_await net::post(strand, net::use_awaitable);
                operation();
              });
            })
+      .add("bare: co_spawn on a strand, awaited",
+           [&] { return one_by_one(io, many, [&] { return net::co_spawn(strand, coroutine(), net::use_awaitable); }); })
       .run(repetitions);
 }
 

@@ -1,0 +1,120 @@
+"""What bench/run measured, and what is made of it: ratios, and which targets are met."""
+
+import json
+import pathlib
+import re
+import statistics
+
+# id, what the figure is of, ours, and (the one we are compared with, the most our share of it may be).
+# "value" instead of another: an absolute bound, in the unit of the figure.
+TARGETS = [
+    ("B1", "ns", "scheduler.try_acquire", "Rust: governor check", 0.9),
+    ("B2", "ns", "scheduler.acquire", "Rust: governor until_ready", 1.2),
+    ("B2", "ns", "scheduler.acquire", "Go: x/time/rate Wait", 0.45),
+    ("B2", "ns", "scheduler.acquire", "Go: ticker, dispatcher, a lock per caller", 1 / 30),
+    ("B3", "ns", "scheduler.try_acquire", "Rust: governor check", 1.2),
+    ("B4-10000", "missed", "scheduler.acquire", "value", 0.001),
+    ("B4-100000", "missed", "scheduler.acquire", "value", 0.001),
+    ("B4-1000000", "missed", "scheduler.acquire", "value", 0.001),
+    ("B4-10000", "cpu", "scheduler.acquire", "Rust: governor until_ready", 0.3),
+    ("B4-100000", "cpu", "scheduler.acquire", "Rust: governor until_ready", 0.3),
+    ("B4-1000000", "cpu", "scheduler.acquire", "Rust: governor until_ready", 1.0),
+    ("B5", "ns", "semaphore.acquire", "Rust: tokio Semaphore", 1.2),
+    ("B6", "ns", "semaphore.acquire", "Rust: tokio Semaphore", 0.45),
+    ("B6b", "ns", "semaphore.acquire", "Rust: tokio Semaphore", 1.0),
+    ("B7", "ns", "strand_pool(8).try_post", "Go: channel of functions, 8 workers", 0.8),
+    ("B7", "ns", "strand_pool(8).try_post", "Go: worker pool with states and a result channel", 0.1),
+    ("B8", "ns", "strand_pool.run", "Rust: tokio spawn and join", 0.7),
+    ("B9", "ns", "strand_pool(2).try_post", "Go: channel of functions, 8 workers", 1.0),
+    ("B10", "ns", "try_post, does not suspend, timeout", "Rust: tokio Semaphore, spawn, timeout", 0.4),
+    ("B10", "ns", "try_post, does not suspend, timeout", "Go: worker pool with states, timeout", 0.15),
+    ("B11", "ns", "time_source.arm", "Go: time.AfterFunc, arm", 0.5),
+    ("B11", "bytes", "time_source.arm", "value", 64),
+    ("B12", "ns", "scheduler.async_acquire", "Rust: tokio Semaphore, a task each", 0.7),
+    ("B12", "bytes", "scheduler.async_acquire", "value", 128),
+    ("B13", "ns", "scheduler, strand_pool(8)", "value", 20_000),
+    ("B14-1", "ns", "redis::semaphore", "bare: two EVALSHA", 1.3),
+    ("B14-64", "ns", "redis::semaphore", "bare: two EVALSHA", 1.3),
+    ("B14-shared", "ns", "64 in flight", "1 in flight", 0.2),
+    ("B15", "ns", "http::client, acquire before each", "Go: net/http and rate.Wait", 1.05),
+]
+# What may allocate nothing in steady state.
+NO_ALLOCATIONS = {"B1": "scheduler.try_acquire", "B2": "scheduler.acquire", "B6": "semaphore.acquire",
+                  "B7": "strand_pool(8).try_post", "B10": "try_post, does not suspend, timeout"}
+
+
+def rank(work):
+    """B2 comes before B10."""
+    return [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", work)]
+
+
+def is_peer(name):
+    return re.match(r"(Go|Rust|Node|C\+\+): ", name)
+
+
+def is_floor(name):
+    return name.startswith(("floor", "bare"))
+
+
+class Run:
+    """What was measured in one run. A ratio of figures of two runs is refused."""
+
+    def __init__(self, data):
+        self.data = data
+        self.samples = {(s["id"], s["name"]): s["repetitions"] for s in data["results"]}
+
+    @staticmethod
+    def read(path):
+        return Run(json.loads(pathlib.Path(path).read_text()))
+
+    def has(self, work, name):
+        return (work, name) in self.samples
+
+    def figure(self, work, name, what="ns"):
+        values = [1 - r["reached"] if what == "missed" else r.get(what, 0) for r in self.samples[work, name]]
+        return statistics.median(values)
+
+    def spread(self, work, name):
+        values = [r["ns"] for r in self.samples[work, name]]
+        return min(values), max(values)
+
+    def ratio(self, work, ours, other, what="ns", of=None):
+        of = of or self
+        if of.data["run"] != self.data["run"]:
+            raise SystemExit("a ratio of figures from different runs means nothing; measure both in one run")
+        below = of.figure(work, other, what)
+        return self.figure(work, ours, what) / below if below else float("inf")
+
+    def works(self):
+        return sorted(dict.fromkeys(work for work, _ in self.samples), key=rank)
+
+    def names(self, work):
+        return [name for other, name in self.samples if other == work]
+
+    def ours(self, work):
+        """What is compared with the others; the first of ours."""
+        return next((n for n in self.names(work) if not is_peer(n) and not is_floor(n)), None)
+
+    def best_peer(self, work):
+        return min(filter(is_peer, self.names(work)), key=lambda n: self.figure(work, n), default=None)
+
+    def floor(self, work):
+        """What bare Asio or the machine need for the least of it; the first that is named."""
+        return next(filter(is_floor, self.names(work)), None)
+
+    def targets(self):
+        """What was aimed at, of the work that was measured."""
+        found = []
+        for work, what, ours, other, most in TARGETS:
+            if not self.has(work, ours) or (other != "value" and not self.has(work, other)):
+                continue
+            ratio = self.figure(work, ours, what) if other == "value" else self.ratio(work, ours, other, what)
+            label = {"ns": "time", "cpu": "CPU", "bytes": "bytes", "missed": "share of the rate that was missed"}[what]
+            found.append({"id": work, "what": label, "than": "" if other == "value" else other,
+                          "ratio": round(ratio, 5), "target": round(most, 4), "met": ratio <= most})
+        for work, ours in NO_ALLOCATIONS.items():
+            if self.has(work, ours):
+                allocations = self.figure(work, ours, "allocs")
+                found.append({"id": work, "what": "allocations", "than": "", "ratio": round(allocations, 3),
+                              "target": 0, "met": allocations < 0.005})  # some are made at the start
+        return sorted(found, key=lambda t: rank(t["id"]))
