@@ -1,5 +1,5 @@
-// What a permit of a redis::semaphore costs (B14): beside two calls of a bare script on the same connection, and how much
-// waiters that share a call save.
+// What a permit of a redis::semaphore costs (B14): beside two calls of a bare script on the same connection, and how
+// much waiters that share a call save.
 
 #include "canigo/redis/semaphore.hpp"
 
