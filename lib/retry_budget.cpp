@@ -22,7 +22,8 @@ retry_budget::retry_budget(const options& o)
 
 void retry_budget::pay_in() noexcept {
   std::uint64_t b = balance_.load(std::memory_order_relaxed);
-  while (b < most_ && !balance_.compare_exchange_weak(b, std::min(b + percent_, most_), std::memory_order_relaxed)) {
+  while (b < most_) {
+    if (balance_.compare_exchange_weak(b, std::min(b + percent_, most_), std::memory_order_relaxed)) return;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "canigo/timeout.hpp"
 
 #include "canigo/detail/suspend.hpp"
+#include "canigo/error.hpp"
 #include "canigo/time_source.hpp"
 
 #include <asio/error.hpp>
@@ -31,7 +32,7 @@ class sleeper : public suspended, private deadline {
     }
   }
 
-  void fail() noexcept { end(std::make_error_code(std::errc::not_enough_memory)); }
+  void fail() noexcept { end(make_error_code(errc::not_enough_memory)); }
 
   results take_results() noexcept { return {result_}; }
   void abandon() noexcept { time_.cancel(*this); }

@@ -107,6 +107,22 @@ TEST_CASE("a look sees the supplies, the first who waits and the pause of one mo
   e->release(1);
 }
 
+TEST_CASE("a queue for more than can be counted has an estimate: never", "[admission]") {
+  limits_run run;
+  constexpr std::uint64_t most = token_bucket::max_burst;
+  const engine e{run, supplies{{token_bucket{rate{1, 1ns}, most, 0, run.time.now()}}, 0, supplies::occupancy::none}};
+  for (int i = 0; i < 4; ++i) {
+    run.go([&]() -> net::awaitable<void> {
+      co_await outcome_of(detail::wait_for<detail::plain_waiter>(e.core, request{.tokens = most}));
+    });
+  }
+  run.time.poll();
+  CHECK(e->waiting() == 4);
+  CHECK(e->estimate({.tokens = 1}) == duration::max());
+  e->stop();
+  run.time.run();
+}
+
 TEST_CASE("places that are occupied keep the engine alive after its handle", "[admission]") {
   limits_run run;
   admission* core = admission::open(run.io.get_executor(), places(2), {});

@@ -41,6 +41,7 @@ inline std::atomic<std::int64_t> made{0};
 inline std::atomic<std::int64_t> live{0};
 inline std::atomic<std::int64_t> turn{0};  // of the allocations that may fail
 inline std::atomic<std::int64_t> fails_at{-1};
+inline std::atomic<std::int64_t> fail_in_a_row{1};
 
 /// Which of them may fail.
 enum victims : unsigned {
@@ -57,7 +58,9 @@ inline std::atomic<victims> may_fail{all};
 inline bool fails(victims kind = by_malloc) noexcept {
   made.fetch_add(1, std::memory_order_relaxed);
   if ((kind & may_fail.load(std::memory_order_relaxed)) == 0) return false;
-  return turn.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed);
+  const std::int64_t first = fails_at.load(std::memory_order_relaxed);
+  const std::int64_t this_one = turn.fetch_add(1, std::memory_order_relaxed);
+  return first >= 0 && this_one >= first && this_one - first < fail_in_a_row.load(std::memory_order_relaxed);
 }
 
 inline void* note(void* p) noexcept {
@@ -109,11 +112,12 @@ class counted {
   std::int64_t start_ = made;
 };
 
-/// Fails the k-th allocation in its scope.
+/// Fails the k-th allocation in its scope, or several from there on.
 class failing {
  public:
-  explicit failing(std::int64_t k, victims kind = all) {
+  explicit failing(std::int64_t k, victims kind = all, std::int64_t in_a_row = 1) {
     may_fail = kind;
+    fail_in_a_row = in_a_row;
     turn = 0;
     fails_at = k;
   }

@@ -43,6 +43,23 @@ struct endless {
   }
 };
 
+/// One that ends inside `finish`, at once.
+struct told {
+  std::function<void()> finish = {};
+  int cancelled = 0;
+
+  template <class Token>
+  auto async_wait(Token&& token) {
+    return net::async_initiate<Token, void(std::error_code)>(
+        [this](auto handler) {
+          net::get_associated_cancellation_slot(handler).assign([this](net::cancellation_type) { ++cancelled; });
+          const auto h = std::make_shared<decltype(handler)>(std::move(handler));
+          finish = [h] { std::move (*h)(std::error_code{}); };
+        },
+        token);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("an Asio operation over its limit ends with timed_out", "[cancel_after]") {
@@ -106,6 +123,21 @@ TEST_CASE("what comes of an operation with a limit", "[cancel_after]") {
     CHECK(how == errc::timed_out);
   }
   CHECK(time_source::of(run.io.get_executor()).idle());
+}
+
+TEST_CASE("an operation that ends at its limit, before it is told, has its result", "[cancel_after]") {
+  limits_run run;
+  told op;
+  std::error_code how = make_error_code(errc::stopped);
+  run.go([&]() -> net::awaitable<void> {
+    co_await sleep_for(2s);
+    op.finish();
+  });
+  run.time.poll();
+  op.async_wait(cancel_after(2s, net::bind_executor(run.io, [&](std::error_code ec) { how = ec; })));
+  run.time.run();
+  CHECK_FALSE(how);
+  CHECK(op.cancelled == 0);
 }
 
 TEST_CASE("co_await with a limit throws timed_out, and the coroutine goes on", "[cancel_after]") {

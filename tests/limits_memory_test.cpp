@@ -10,11 +10,15 @@
 #include "catch.hpp"
 #include "limits_run.hpp"
 
+#include <asio/any_io_executor.hpp>
+#include <asio/execution.hpp>
+#include <asio/post.hpp>
 #include <asio/use_future.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 
 using namespace canigo;
 using namespace std::chrono_literals;
@@ -196,4 +200,44 @@ TEST_CASE("making any of them fails as a whole, for want of memory", "[memory]")
     }
     return f.has_failed();
   });
+}
+
+namespace {
+
+/// Larger than the room that any_io_executor has, so that another one with other properties takes memory.
+struct large_executor {
+  net::io_context* io;
+  char large[100] = {};
+
+  net::execution_context& query(net::execution::context_t) const noexcept { return *io; }
+  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
+    return net::execution::blocking.never;
+  }
+  template <class Function>
+  void execute(Function&& f) const {
+    net::post(*io, std::forward<Function>(f));
+  }
+  bool operator==(const large_executor& other) const noexcept { return io == other.io; }
+};
+
+}  // namespace
+
+TEST_CASE("where there is no memory to keep the loop running for it a caller still waits", "[memory]") {
+  limits_run run;
+  semaphore s{net::any_io_executor{large_executor{&run.io}}, {.permits = 1}};
+  permit out = s.try_acquire().value();
+  int called = 0;
+  {
+    const failing f{0, victims::unaligned};
+    s.async_acquire({}, [&called](std::error_code ec, const permit& p) {
+      CHECK_FALSE(ec);
+      CHECK(p.held() == 1);
+      ++called;
+    });
+    CHECK(f.has_failed());
+  }
+  CHECK(s.stats().waiting == 1);
+  out.release();
+  run.time.run();
+  CHECK(called == 1);
 }

@@ -11,16 +11,23 @@
 #include "catch.hpp"
 #include "pool_run.hpp"
 
+#include <asio/any_io_executor.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/strand.hpp>
 
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 using namespace std::chrono_literals;
@@ -278,4 +285,182 @@ TEST_CASE("no allocation whose failure leaves a task group waiting") {
     return has_failed;
   });
   CHECK(tried > 3);
+}
+
+TEST_CASE("making a pool fails as a whole, for want of memory") {
+  bench_top b;
+  std::int64_t before = 0;
+  for (int round = 0; round < 300; ++round) {  // until the caches of freed blocks are full
+    before = live;
+    {
+      const failing f{0, victims::aligned};  // of the coroutine of its first worker
+      CHECK_THROWS_AS(strand_pool(b.io, {.concurrency = 3}), std::bad_alloc);
+    }
+    b.time.run();
+  }
+  CHECK(live == before);
+}
+
+TEST_CASE("workers that a resize has no memory for come when there is some") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 3}};
+  pool.resize(1);
+  b.time.run();
+  CHECK(pool.stats().sleeping == 1);
+  {
+    const failing f{0, victims::aligned};
+    CHECK_THROWS_AS(pool.resize(3), std::bad_alloc);
+  }
+  for (int i = 0; i < 2; ++i) {  // nor when they are to be made up for
+    const failing f{0, victims::aligned};
+    b.time.run_for(1ms);
+    CHECK(f.has_failed());
+  }
+  CHECK(pool.stats().sleeping == 1);
+  b.time.run();
+  CHECK(pool.stats().sleeping == 3);
+  CHECK(b.ms() == 3);
+}
+
+namespace {
+
+struct no_default {
+  explicit no_default(int n) : value{n} {}
+  int value;
+};
+
+/// What somebody waits for who has a cancellation slot; each by the number of one.
+net::awaitable<void> wait(strand_pool& pool, const task<void>& later, int what) {
+  if (what == 0) co_await sleep_for(1h);
+  if (what == 1) co_await pool.run([] {});
+  if (what == 2) co_await pool.run([] { return no_default{1}; });
+  if (what == 3) co_await later.result();
+  if (what == 4) co_await pool.wait_group(7);
+  if (what == 5) co_await pool.wait_group(8);  // in which nobody is
+  if (what == 6) (void)co_await pool.closed();
+}
+
+}  // namespace
+
+TEST_CASE("a wait that there is no memory to make cancellable ends with not_enough_memory, and at once") {
+  const int what = GENERATE(range(0, 7));
+  // An executor that posts to the pool without allocating; or one that does not, where no strand comes into it.
+  const bool on_its_own = GENERATE(true, false);
+  if (!on_its_own && what != 5) return;
+  int refused = 0;
+  for_every_allocation([&](std::int64_t k) {
+    bool has_failed = false;
+    // A thread that has done nothing yet has no freed memory to use again.
+    std::thread{[&] {
+      bench_top b;
+      const net::any_io_executor own = b.io.get_executor();
+      const net::any_io_executor wraps{net::require(b.io.get_executor(), net::execution::outstanding_work.tracked)};
+      strand_pool pool{on_its_own ? own : wraps, {.concurrency = 1}};
+      const task<void> later = pool.submit([] {}, {.delay = 1h, .group = 7});
+      b.time.poll();
+      net::cancellation_signal signal;
+      std::optional<failing> f;
+      bool has_ended = false;
+      std::exception_ptr error;
+      const auto main = [&]() -> net::awaitable<void> {
+        f.emplace(k, victims::aligned);
+        co_await wait(pool, later, what);
+      };
+      net::co_spawn(on_its_own ? own : wraps, main,
+                    net::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr e) {
+                      has_ended = true;
+                      error = e;
+                    }));
+      while (!f) {
+        b.io.restart();
+        b.io.poll_one();
+      }
+      has_failed = f->has_failed();
+      f.reset();
+      b.time.run_for(10ms);
+      if (error && pool_run::code_of(error) == errc::not_enough_memory) {
+        ++refused;
+        CHECK(has_ended);
+        CHECK(b.ms() == 10);
+      }
+      pool.request_stop(stop_mode::cancel_all);
+      b.time.run();
+      CHECK(has_ended);
+      CHECK(pool.is_closed());
+    }}.join();
+    return has_failed;
+  });
+  CAPTURE(what, on_its_own);
+  CHECK(refused == 1);
+}
+
+TEST_CASE("no allocation whose failure loses a handler that waits for a task") {
+  int refused = 0;
+  const auto tried = for_every_allocation([&](std::int64_t k) {
+    bench_top b;
+    strand_pool pool{b.io, {.concurrency = 1}};
+    const task<int> number = pool.submit([] { return 7; });
+    const task<void> nothing = pool.submit([] {});
+    net::cancellation_signal first, second;
+    int told = 0;
+    bool has_failed = false;
+    const auto note = [&](const std::exception_ptr& e) {
+      ++told;
+      if (e) {
+        CHECK(pool_run::code_of(e) == errc::not_enough_memory);
+        ++refused;
+      }
+    };
+    {
+      const failing f{k, victims::aligned};
+      number.async_wait(net::bind_cancellation_slot(first.slot(), [&](std::exception_ptr e, int n) {
+        note(e);
+        CHECK(n == (e ? 0 : 7));
+      }));
+      nothing.async_wait(net::bind_cancellation_slot(second.slot(), [&](std::exception_ptr e) { note(e); }));
+      has_failed = f.has_failed();
+    }
+    b.time.run();
+    CHECK(told == 2);
+    return has_failed;
+  });
+  CHECK(tried == 4);
+  CHECK(refused == 4);
+}
+
+TEST_CASE("no allocation whose failure loses an operation of a pool on a strand") {
+  const auto tried = for_every_allocation([&](std::int64_t k) {
+    bool has_failed = false;
+    std::thread{[&] {
+      bench_top b;
+      strand_pool pool{net::make_strand(b.io), {.concurrency = 2}};
+      b.time.poll();
+      int asked = 0, told = 0, cancelled = 0;
+      const auto tell = [&told](auto&&...) { ++told; };
+      task<void> endless;
+      {
+        const failing f{k, victims::unaligned};
+        attempt([&] {
+          pool.async_run([] { return 1; }, {}, tell);
+          ++asked;
+        });
+        attempt([&] {
+          pool.async_run([](task_context&) { return sleep_for(1ms); }, {}, tell);
+          ++asked;
+        });
+        attempt([&] { endless = pool.submit([](task_context&) { return sleep_for(1h); }); });
+        attempt([&] { b.time.run_for(5ms); });
+        if (endless.valid()) cancelled += endless.cancel() ? 1 : 0;
+        attempt([&] { b.time.run_for(5ms); });
+        has_failed = f.has_failed();
+      }
+      b.time.run();
+      CHECK(told == asked);
+      CHECK((cancelled == 1) == endless.valid());
+      if (endless.valid()) CHECK(has_ended(endless.state()));
+      CHECK(b.ms() < 100);
+    }}.join();
+    return has_failed;
+  });
+  CHECK(tried > 5);
 }

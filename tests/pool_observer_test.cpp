@@ -1,5 +1,6 @@
 #include "canigo/pool_observer.hpp"
 
+#include "canigo/resource_pool.hpp"
 #include "canigo/strand_pool.hpp"
 
 #include "catch.hpp"
@@ -46,6 +47,33 @@ TEST_CASE("an observer sees every attempt and every end, with names and times") 
                                            "start bad 1 running 20 0", "start bad 2 running 0 0",
                                            "end bad 2 failed 0 0", "end late 0 cancelled 0 0", "start  1 running 0 0",
                                            "end  1 succeeded 0 0"});
+}
+
+TEST_CASE("an observer of a pool with resources sees the same, and may stop the pool") {
+  bench_top b;
+  recorder r;
+  {
+    resource_pool<int> pool{b.io, {.concurrency = 1, .observer = &r, .make = [] { return 1; }}};
+    pool.try_post([](int&, task_context&) { return sleep_for(20ms); }, {.name = "long"});
+    b.time.run();
+  }
+  CHECK(r.seen == std::vector<std::string>{"start long 1 running 0 0", "end long 1 succeeded 0 20"});
+
+  struct stopper final : pool_observer {
+    strand_pool* pool = nullptr;
+    void task_ended(const task_event& e) noexcept override {
+      if (e.state == task_state::failed) pool->request_stop(stop_mode::cancel_all);
+    }
+  } at_a_failure;
+  strand_pool pool{
+      b.io, {.concurrency = 1, .restart = {.limit = 5, .backoff = backoff::constant(1h)}, .observer = &at_a_failure}};
+  at_a_failure.pool = &pool;
+  pool.try_post([] { throw fatal_error{"the worker is to rest"}; });
+  auto next = pool.submit([] {});
+  b.time.run();
+  CHECK(pool.is_closed());
+  CHECK(next.state() == task_state::stopped);
+  CHECK(b.ms() == 20);
 }
 
 TEST_CASE("an observer need not look at everything") {

@@ -200,6 +200,29 @@ TEST_CASE("resources that idle are destroyed down to the minimum") {
   CHECK(w.made == 4);
 }
 
+TEST_CASE("a worker that has lost its resource has none to destroy when it has idled") {
+  world w;
+  auto o = options(w, 1);
+  o.idle_timeout = 1s;
+  resource_pool<connection> pool{w.io, o};
+  pool.try_post([](connection&) {});
+  w.time.run_for(500ms);
+  CHECK(w.alive == 1);
+  int tries = 0;
+  pool.try_post(
+      [&tries](connection&) {
+        if (++tries == 1) throw fatal_error{"broken"};
+        throw std::runtime_error{"no"};
+      },
+      {.retry = {.attempts = 2, .backoff = backoff::constant(1ms)}});
+  pool.try_post([](connection&) { throw fatal_error{"broken, too"}; });
+  w.time.run();
+  CHECK(tries == 2);
+  CHECK(w.alive == 0);
+  CHECK(pool.stats().resources == 0);
+  CHECK(pool.stats().failed == 2);
+}
+
 TEST_CASE("a resource that is being made does not outlive a hard stop, nor its context") {
   for (const bool stop : {true, false}) {
     world w;

@@ -7,9 +7,13 @@
 #include "catch.hpp"
 #include "pool_run.hpp"
 
+#include <asio/associated_cancellation_slot.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/async_result.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 
@@ -17,6 +21,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -196,6 +201,8 @@ TEST_CASE("P5 options out of range are refused by name") {
   CHECK(text({.concurrency = 1, .timeout = 0s}).find("timeout is 0s") != std::string::npos);
   strand_pool pool{io, {.concurrency = 1}};
   CHECK_THROWS_AS(pool.try_post([] {}, {.priority = 1}), std::system_error);
+  CHECK_THROWS_AS(pool.try_post([] {}, {.priority = -1}), std::system_error);
+  CHECK_THROWS_AS(pool.submit([] {}, {.timeout = -1s}), std::system_error);
   CHECK_THROWS_AS(pool.submit([] {}, {.delay = -1s}), std::system_error);
   CHECK_THROWS_AS(pool.resize(0), std::system_error);
   CHECK_THROWS_AS(pool.resize(100'001), std::system_error);
@@ -694,6 +701,110 @@ TEST_CASE("a pool whose operations break their workers too often stops and says 
   CHECK(pool.stats().restarts == 4);
   CHECK(pool.stats().stopped == 2);
   adds_up(pool.stats());
+}
+
+TEST_CASE("what breaks a worker is what the pool's policy says") {
+  bench_top b;
+  const auto is_broken = [](const std::exception_ptr& e) { return code_of(e) == errc::store_unavailable; };
+  strand_pool pool{
+      b.io, {.concurrency = 1, .restart = {.limit = 5, .backoff = backoff::constant(1s), .is_fatal = is_broken}}};
+  pool.try_post([] { throw fatal_error{"it says so itself"}; });
+  auto next = pool.submit([] {});
+  b.time.run();
+  CHECK(next.state() == task_state::succeeded);
+  CHECK(b.ms() == 0);
+  CHECK(pool.stats().restarts == 0);
+  pool.try_post([] { throw std::system_error{make_error_code(errc::store_unavailable)}; });
+  next = pool.submit([] {});
+  b.time.run();
+  CHECK(next.state() == task_state::succeeded);
+  CHECK(b.ms() == 1000);
+  CHECK(pool.stats().restarts == 1);
+}
+
+TEST_CASE("of two workers that break at once the first is the cause, and after a stop none is") {
+  for (const bool was_stopped : {false, true}) {
+    bench_top b;
+    strand_pool pool{b.io, {.concurrency = 2, .restart = {.limit = 0}}};
+    for (const char* name : {"first", "second"}) {
+      pool.try_post([name](task_context&) -> net::awaitable<void> {
+        co_await stubborn(1ms);
+        throw fatal_error{name};
+      });
+    }
+    b.time.poll();
+    if (was_stopped) pool.request_stop(stop_mode::cancel_all);
+    std::string cause;
+    b.spawn([&]() -> net::awaitable<void> {
+      try {
+        co_await pool.closed();
+      } catch (const fatal_error& e) {
+        cause = e.what();
+      }
+    });
+    b.time.run();
+    CHECK(pool.is_closed());
+    CHECK(cause == (was_stopped ? "" : "first"));
+    adds_up(pool.stats());
+  }
+}
+
+TEST_CASE("a cancellation that comes when its operation has just broken the worker disturbs nothing") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1, .restart = {.limit = 5, .backoff = backoff::constant(1s)}}};
+  task<void> t;
+  b.spawn([&]() -> net::awaitable<void> {
+    co_await sleep_for(10ms);
+    CHECK(t.cancel());  // which is to reach the worker behind what is under way to it
+  });
+  b.time.poll();
+  t = pool.submit([](task_context&) -> net::awaitable<void> {
+    co_await sleep_for(10ms);
+    throw fatal_error{"broken"};
+  });
+  long next = 0;
+  pool.try_post([&] { next = b.ms(); });
+  b.time.run();
+  CHECK(t.state() == task_state::failed);
+  CHECK(next == 1010);
+}
+
+TEST_CASE("a cancellation that fails where it is heeded is tried again") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  int emitted = 0;
+  std::function<void()> finish;
+  auto t = pool.submit([&](task_context&) {
+    return net::async_initiate<const net::use_awaitable_t<>&, void(std::error_code)>(
+        [&](auto handler) {
+          const auto h = std::make_shared<decltype(handler)>(std::move(handler));
+          finish = [h] {
+            net::post(net::get_associated_executor(*h), [h] { std::move (*h)(net::error::operation_aborted); });
+          };
+          net::get_associated_cancellation_slot(*h).assign([&](net::cancellation_type) {
+            if (++emitted == 1) throw std::bad_alloc{};
+            std::exchange(finish, nullptr)();
+          });
+        },
+        net::use_awaitable);
+  });
+  b.time.poll();
+  CHECK(t.cancel());
+  b.time.run();
+  CHECK(emitted == 2);
+  CHECK(t.state() == task_state::cancelled);
+}
+
+TEST_CASE("names beyond the first 256 are counted together") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  for (int i = 0; i < 300; ++i) pool.try_post([] {}, {.name = "number " + std::to_string(i)});
+  b.time.run();
+  const pool_stats s = pool.stats();
+  CHECK(s.names.size() == 256);
+  const auto others = std::ranges::find(s.names, "(other)", &name_stats::name);
+  REQUIRE(others != s.names.end());
+  CHECK(others->succeeded == 300 - 255);
 }
 
 TEST_CASE("the last worker to wait for its own pool is refused instead of all waiting for ever") {

@@ -65,6 +65,56 @@ TEST_CASE("an operation is told that it shall end: by its owner, by its timeout,
   CHECK(stopped.state() == task_state::succeeded);
 }
 
+TEST_CASE("an operation without options has no deadline, one attempt, and its worker's executor") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 2}};
+  std::vector<net::any_io_executor> executors;
+  for (int i = 0; i < 2; ++i) {
+    pool.try_post([&](task_context& t) -> net::awaitable<void> {
+      CHECK(t.deadline() == time_point::max());
+      CHECK(t.attempt() == 1);
+      executors.push_back(t.executor());
+      co_await sleep_for(1ms);
+    });
+  }
+  b.time.run();
+  REQUIRE(executors.size() == 2);
+  CHECK(executors[0] != executors[1]);
+  CHECK(executors[0] != net::require(executors[0], net::execution::blocking.never));
+}
+
+TEST_CASE("who waits for a short operation is told when its time is up, while it still runs") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  task<void> t;
+  task_state during = task_state::queued;
+  const auto takes_long = [&] {
+    b.time.run_for(2s);
+    during = t.state();
+  };
+  const retry_policy twice{.attempts = 2, .backoff = backoff::constant(0s)};
+  SECTION("it has one attempt") {
+    t = pool.submit(takes_long, {.timeout = 1s});
+    b.time.run();
+    CHECK(during == task_state::timed_out);
+    CHECK(pool.stats().overdue_total == 1);
+  }
+  SECTION("it has another one, but no time") {
+    t = pool.submit(takes_long, {.timeout = 1s, .retry = twice, .deadline = b.time.now() + 1s});
+    b.time.run();
+    CHECK(during == task_state::timed_out);
+    CHECK(pool.stats().overdue_total == 1);
+  }
+  SECTION("it has another one: what comes late counts") {
+    t = pool.submit(takes_long, {.timeout = 1s, .retry = twice});
+    b.time.run();
+    CHECK(during == task_state::running);
+    CHECK(t.state() == task_state::succeeded);
+  }
+  CHECK(pool.stats().working == 0);
+  adds_up(pool.stats());
+}
+
 TEST_CASE("what an operation posts to its executor does not run at the same time as the next one on that worker") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};

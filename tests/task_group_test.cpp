@@ -324,9 +324,15 @@ TEST_CASE("a group destroyed with running children cancels them, and tells who j
   auto group = std::make_unique<task_group>(run.io);
   group->spawn(worker(run, "child", 1h));
   std::error_code told;
+  const bool joins = GENERATE(true, false);
   run.go([&]() -> net::awaitable<void> {
-    auto joining = group->join();
-    told = co_await outcome_of(std::move(joining));
+    if (joins) {
+      auto joining = group->join();
+      told = co_await outcome_of(std::move(joining));
+    } else {
+      auto waiting = group->wait_all();
+      told = co_await outcome_of(std::move(waiting));
+    }
   });
   run.time.run_for(5ms);
   group.reset();

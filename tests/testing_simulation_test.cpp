@@ -85,6 +85,19 @@ TEST_CASE("a race that a run in order never shows is found by some seed", "[simu
   CHECK(lost < 100);
 }
 
+TEST_CASE("all of time passes, and nothing is run at once", "[simulation]") {
+  simulation world{1};
+  const auto executor = world.get_executor();
+  CHECK(net::query(executor, net::execution::blocking) == net::execution::blocking.never);
+  bool ran = false;
+  const auto handler = [&ran] { ran = true; };
+  executor.execute(handler);
+  CHECK_FALSE(ran);
+  world.run_until(time_point::max());
+  CHECK(ran);
+  CHECK(world.now() == time_point::max());
+}
+
 TEST_CASE("a strand keeps its order", "[simulation]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     simulation world{seed};

@@ -135,6 +135,8 @@ TEST_CASE("the last instant of time can be waited for", "[virtual_time]") {
   time.run();
   CHECK(woke);
   CHECK(time.now() == time_point::max() - 1ns);
+  time.run_until(time_point::max());
+  CHECK(time.now() == time_point::max());
 }
 
 TEST_CASE("virtual time on a context whose time is in use is refused, and says why", "[virtual_time]") {

@@ -1,11 +1,29 @@
-// The first deadline on a context is what its timer is made for. A program of its own, as it replaces the heap.
+// What is due, or is to end, where there is no memory for it. A program of its own, as it replaces the heap.
 
+#include "canigo/cancel_after.hpp"
+#include "canigo/stop_on_signals.hpp"
+#include "canigo/strand_pool.hpp"
+#include "canigo/task_group.hpp"
+#include "canigo/testing/virtual_time.hpp"
 #include "canigo/time_source.hpp"
+#include "canigo/timeout.hpp"
 
 #include "allocations.hpp"
 #include "catch.hpp"
 
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/bind_executor.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/thread_pool.hpp>
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <thread>
 
 using namespace allocations;
 using namespace canigo;
@@ -61,4 +79,109 @@ TEST_CASE("deadlines after the first take nothing from the heap", "[time_source]
   const auto taken = c.so_far();
   CHECK(taken == 0);
   CHECK(first.calls + second.calls == 2);
+}
+
+TEST_CASE("a deadline for which there is no memory at all is called once there is some", "[time_source]") {
+  // Its executor takes memory for each function.
+  net::thread_pool threads{1};
+  auto& time = time_source::of(threads.get_executor());
+  counting first, second;
+  {
+    const failing f{0, victims::all, 100};
+    CHECK(time.arm(first, time.now()));
+    CHECK(f.has_failed());
+  }
+  CHECK(time.arm(second, time.now()));
+  threads.join();
+  CHECK(first.calls == 1);
+  CHECK(second.calls == 1);
+}
+
+TEST_CASE("a timer that nobody waits for is let go of at once where there is no memory to do so later",
+          "[time_source]") {
+  net::thread_pool threads{1};
+  auto& time = time_source::of(threads.get_executor());
+  counting d;
+  CHECK(time.arm(d, time.now() + 24h));
+  {
+    const failing f{0, victims::all, 100};
+    CHECK(time.cancel(d));
+    CHECK(f.has_failed());
+  }
+  threads.join();  // returns
+  CHECK(d.calls == 0);
+}
+
+TEST_CASE("a limit that is reached where there is no memory to say so is told a millisecond later", "[timeout]") {
+  net::io_context io;
+  testing::virtual_time time{io};
+  std::error_code how;
+  net::steady_timer never{io, net::steady_timer::time_point::max()};
+  SECTION("of an operation of Asio's") {
+    never.async_wait(cancel_after(2s, net::bind_executor(io, [&how](std::error_code ec) { how = ec; })));
+  }
+  SECTION("of a coroutine") {
+    net::co_spawn(io, with_timeout(sleep_for(1h), 2s), [&how](std::exception_ptr e) {
+      try {
+        std::rethrow_exception(e);
+      } catch (const std::system_error& error) {
+        how = error.code();
+      }
+    });
+  }
+  time.run_for(2s - 1ns);
+  {
+    const failing f{0};
+    time.run_for(1ns);
+    CHECK(f.has_failed());
+  }
+  CHECK_FALSE(how);
+  time.run();
+  CHECK(how == errc::timed_out);
+  CHECK(time.elapsed() == 2s + 1ms);
+}
+
+TEST_CASE("children of a group that there is no memory to cancel are cancelled a millisecond later", "[task_group]") {
+  const bool context_goes = GENERATE(false, true);
+  std::int64_t before = 0;
+  for (int round = 0; round < 2; ++round) {  // what is made once is made the first time
+    before = live;
+    auto io = std::make_unique<net::io_context>();
+    std::optional<testing::virtual_time> time{*io};
+    task_group group{*io};
+    for (int i = 0; i < 3; ++i) group.spawn(sleep_for(1h));
+    time->run_for(1s);
+    {
+      const failing f{0, victims::all, 2};  // for two calls
+      group.cancel();
+      group.cancel();
+      CHECK(f.has_failed());
+    }
+    CHECK(group.running() == 3);
+    if (context_goes) {
+      time.reset();
+      io.reset();
+    } else {
+      time->run();
+      CHECK(group.running() == 0);
+      CHECK(time->elapsed() == 1s + 1ms);
+    }
+  }
+  CHECK(live == before);
+}
+
+TEST_CASE("signals that can't be let go of for want of memory keep a stopped pool's loop no longer", "[signals]") {
+  net::io_context io;
+  strand_pool pool{io, {.concurrency = 1}};
+  std::optional<stop_on_signals> signals{std::in_place, io, pool};
+  io.poll();
+  {
+    const failing f{0};
+    signals.reset();
+    CHECK(f.has_failed());
+  }
+  pool.request_stop(stop_mode::drain);
+  io.restart();
+  io.run();  // returns
+  CHECK(pool.is_closed());
 }

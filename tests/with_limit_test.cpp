@@ -219,6 +219,13 @@ TEST_CASE("tokens go back if a later limit does not let the operation go, and no
   CHECK(refused == errc::timed_out);
   CHECK(failed == errc::too_large);
   CHECK(quota.stats().tokens == 6);
+  std::error_code too_large;
+  run.go([&]() -> net::awaitable<void> {
+    too_large = co_await outcome_of(with_limits(answer_after(1ms), {.tokens = 11}, quota, slots));
+  });
+  run.time.poll();
+  CHECK(too_large == errc::too_large);
+  CHECK(quota.stats().tokens == 6);  // what was not given does not come back
 }
 
 TEST_CASE("a permit that is lost cancels the operation, also while that waits for the next limit") {

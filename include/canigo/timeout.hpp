@@ -18,7 +18,7 @@ namespace canigo {
 /// Suspends the calling coroutine until `t`. Always goes through the event loop, even where `t` has passed.
 ///
 /// Waits on the time source of the coroutine's execution context: in virtual time under testing::virtual_time.
-/// Errors: none. Cancellation: terminal, partial, total.
+/// Errors: errc::not_enough_memory, where Asio has none for a cancellation. Cancellation: terminal, partial, total.
 /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame.
 net::awaitable<void> sleep_until(time_point t);
 net::awaitable<void> sleep_for(duration d);

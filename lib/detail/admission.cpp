@@ -14,14 +14,6 @@ constexpr int resumptions_per_turn = 128;
 constexpr duration retry_after = std::chrono::milliseconds{1};
 constexpr duration catch_up = std::chrono::milliseconds{20};
 
-net::any_io_executor keep_running(const net::any_io_executor& executor) noexcept {
-  try {
-    return net::prefer(context_executor(executor), net::execution::outstanding_work.tracked);
-  } catch (...) {
-    return {};  // only an executor too large for any_io_executor's own room comes here, and then without memory
-  }
-}
-
 }  // namespace
 
 admission_options checked(std::string_view type, const admission_options& o) {
@@ -291,7 +283,6 @@ inline time_point admission::now_for(const request& r) const noexcept {
 }
 
 bool admission::is_paused(time_point now) noexcept {
-  if (paused_until_ == time_point::min()) return false;
   if (now == time_point::min()) now = clock();
   if (now < paused_until_) return true;
   paused_until_ = time_point::min();
@@ -394,7 +385,7 @@ bool admission::make_room(int priority) noexcept {
   if (on_overflow_ == overflow::evict_oldest) victim = queue_.oldest();
   if (on_overflow_ == overflow::evict_least_important) {
     victim = queue_.youngest_of_least_important();
-    if (victim != nullptr && victim->priority <= priority) victim = nullptr;
+    if (victim->priority <= priority) victim = nullptr;
   }
   if (victim == nullptr) return false;
   finish(static_cast<waiter&>(*victim), to_outcome(errc::evicted));
@@ -547,7 +538,9 @@ void admission::undo(std::uint64_t tokens) noexcept {
 }
 
 bool admission::gave_up_last_place() noexcept {
-  return kept_by_places_ && supplies_.occupied() == 0 && std::exchange(kept_by_places_, false);
+  if (!kept_by_places_ || supplies_.occupied() > 0) return false;
+  kept_by_places_ = false;
+  return true;
 }
 
 void admission::pause_until(time_point t) noexcept {

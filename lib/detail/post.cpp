@@ -1,5 +1,8 @@
 #include "canigo/detail/post.hpp"
 
+#include <asio/execution/outstanding_work.hpp>
+#include <asio/prefer.hpp>
+
 namespace canigo::detail {
 
 net::any_io_executor context_executor(const net::any_io_executor& executor) {
@@ -8,6 +11,14 @@ net::any_io_executor context_executor(const net::any_io_executor& executor) {
     return context_executor(s->get_inner_executor());
   }
   return executor;
+}
+
+net::any_io_executor keep_running(const net::any_io_executor& executor) noexcept {
+  try {
+    return net::prefer(context_executor(executor), net::execution::outstanding_work.tracked);
+  } catch (...) {
+    return {};
+  }
 }
 
 }  // namespace canigo::detail

@@ -51,7 +51,7 @@ struct start_waiting {
   template <class Base, class Handler>
   void start(Handler& handler, const request& r) const {
     const auto executor = net::get_associated_executor(handler, home->executor());
-    const bool at_home = !has_own_executor<Handler> || same_executor(home->executor(), executor);
+    const bool at_home = completes_at<Handler>(home->executor(), executor);
     try {
       enter(*make_suspended<Base>(handler, home->executor(), *home, at_home, !has_own_executor<Handler>), *home, r);
     } catch (const std::bad_alloc&) {

@@ -94,8 +94,6 @@ template <>
 class result_task<void> : public pool_task {
  public:
   using pool_task::pool_task;
-  void take() const { throw_if_failed(); }
-  void share() const { throw_if_failed(); }
 };
 
 /// A task with its callable. Deduced: F the callable, R the resource it works on or void.

@@ -109,7 +109,7 @@ struct start_task_wait {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
     pool_core& core = t->home();
     const auto executor = net::get_associated_executor(h, core.executor());
-    const bool at_home = !has_own_executor<std::decay_t<Handler>> || same_executor(core.executor(), executor);
+    const bool at_home = completes_at<std::decay_t<Handler>>(core.executor(), executor);
     try {
       pool_task& wanted = *t;
       auto* w = make_suspended<value_waiter<T>>(h, core.executor(), core, purpose, at_home, task_ref<>{t.release()});

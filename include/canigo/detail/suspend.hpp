@@ -182,6 +182,16 @@ bool same_executor(const net::any_io_executor& any, const Executor& executor) no
   }
 }
 
+/// Whether a handler, whose executor is `executor`, completes on that of the object that it waits for.
+template <class Handler, class Executor>
+bool completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
+  if constexpr (has_own_executor<Handler>) {
+    return same_executor(home, executor);
+  } else {
+    return true;
+  }
+}
+
 /// Keeps the loop of a handler's own executor running while the handler is pending.
 template <class Handler, bool = has_own_executor<Handler>>
 class pending_work {

@@ -68,8 +68,8 @@ class simulation : public net::execution_context {
   };
   template <class Function>
   struct handler_of final : handler {
-    explicit handler_of(Function&& f) : function(std::move(f)) {}
-    explicit handler_of(const Function& f) : function(f) {}
+    template <class F>
+    explicit handler_of(F&& f) : function(std::forward<F>(f)) {}
     void call() override { std::move(function)(); }
     Function function;
   };

@@ -1,0 +1,209 @@
+// Who waits for what in a pool: from outside, from inside its own operations, and from those of another pool.
+
+#include "canigo/strand_pool.hpp"
+#include "canigo/task_group.hpp"
+
+#include "catch.hpp"
+#include "pool_run.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
+
+#include <functional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using namespace canigo;
+using namespace pool_run;
+
+namespace {
+
+const std::error_code would_deadlock = make_error_code(std::errc::resource_deadlock_would_occur);
+using ends = std::vector<std::error_code>;
+
+/// A result that nothing can stand in for.
+struct number {
+  explicit number(int v) noexcept : value{v} {}
+  int value;
+};
+
+/// Calls something when it goes.
+struct last_words {
+  explicit last_words(std::function<void()> f) : call{std::move(f)} {}
+  last_words(last_words&& other) noexcept : call{std::exchange(other.call, nullptr)} {}
+  ~last_words() {
+    if (call) call();
+  }
+  std::function<void()> call;
+};
+
+}  // namespace
+
+TEST_CASE("of two that wait for the same the first gives up, and the second is told") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  net::cancellation_signal signal;
+  bool gave_up = false;
+  net::co_spawn(b.io, pool.closed(), net::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr e, stop_report) {
+                  gave_up = code_of(e) == net::error::operation_aborted;
+                }));
+  bool was_told = false;
+  b.spawn([&]() -> net::awaitable<void> {
+    co_await pool.closed();
+    was_told = true;
+  });
+  b.time.poll();
+  signal.emit(net::cancellation_type::terminal);
+  b.time.poll();
+  CHECK(gave_up);
+  CHECK_FALSE(was_told);
+  pool.request_stop(stop_mode::drain);
+  b.time.run();
+  CHECK(was_told);
+}
+
+TEST_CASE("an operation waits for several others of its pool at once") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 2}};
+  std::vector<int> ended;
+  auto outer = pool.submit([&](task_context& t) -> net::awaitable<void> {
+    task_group group{t.executor()};
+    const auto inner = [&](int i) -> net::awaitable<void> {
+      co_await pool.run([](task_context&) { return sleep_for(1ms); });
+      ended.push_back(i);
+    };
+    for (int i = 0; i < 3; ++i) group.spawn(inner(i));
+    co_await group.join();
+  });
+  b.time.run();
+  CHECK(outer.state() == task_state::succeeded);
+  CHECK(ended == std::vector<int>{0, 1, 2});
+  CHECK(b.ms() == 3);
+}
+
+TEST_CASE("the only worker is refused to wait for its own pool, whatever it would wait for") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  auto later = pool.submit([] {}, {.delay = 1h, .group = 7});
+  ends seen;
+  pool.try_post([&](task_context&) -> net::awaitable<void> {
+    seen.push_back(co_await outcome_of(later.result()));
+    seen.push_back(co_await outcome_of(pool.wait_group(7)));
+    seen.push_back(co_await outcome_of(pool.wait_group(8)));  // in which nobody is
+    seen.push_back(co_await outcome_of(pool.closed()));
+  });
+  b.time.run_for(1s);
+  CHECK(seen == ends{would_deadlock, would_deadlock, {}, would_deadlock});
+  b.time.run();
+  CHECK(later.state() == task_state::succeeded);
+}
+
+TEST_CASE("of the waits that a resize leaves hopeless those end for which nobody works") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 3}};
+  auto later = pool.submit([] {}, {.delay = 1h, .group = 7});
+  ends seen(3);
+  task<void> second;
+  pool.try_post([&](task_context&) -> net::awaitable<void> {
+    co_await sleep_for(1ms);
+    seen[0] = co_await outcome_of(second.result());
+  });
+  second = pool.submit([&](task_context&) -> net::awaitable<void> {
+    seen[1] = co_await outcome_of(pool.wait_group(7));
+    seen[2] = co_await outcome_of(later.result());
+  });
+  b.time.run_for(2ms);
+  pool.resize(2);
+  b.time.run_for(1s);
+  CHECK(seen == ends{{}, would_deadlock, would_deadlock});
+  CHECK(second.state() == task_state::succeeded);
+  CHECK(pool.stats().working == 0);
+}
+
+TEST_CASE("two that wait for each other do so until one is cancelled") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 3}};
+  task<void> first, second;
+  first = pool.submit([&](task_context&) { return second.result(); });
+  second = pool.submit([&](task_context&) -> net::awaitable<void> { co_await outcome_of(first.result()); });
+  b.time.poll();
+  pool.resize(2);  // there is nothing that a refusal would free a worker for
+  b.time.run();
+  CHECK(pool.stats().working == 2);
+  first.cancel();
+  b.time.run();
+  CHECK(first.state() == task_state::cancelled);
+  CHECK(second.state() == task_state::succeeded);
+  CHECK(b.ms() == 0);
+}
+
+TEST_CASE("an operation may wait for another pool, which is no deadlock") {
+  bench_top b;
+  strand_pool here{b.io, {.concurrency = 1}}, there{b.io, {.concurrency = 1}};
+  int ran = 0;
+  auto outer = here.submit([&](task_context&) -> net::awaitable<void> {
+    there.try_post([&] { ++ran; });
+    co_await there.run([&] { ++ran; });
+    co_await there.wait_group(7);
+  });
+  here.try_post([&] { there.try_post([&] { ++ran; }); });
+  b.time.run();
+  CHECK(outer.state() == task_state::succeeded);
+  CHECK(ran == 3);
+}
+
+TEST_CASE("results without a default constructor are waited for, and so is their absence") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  ends seen;
+  b.spawn([&]() -> net::awaitable<void> {
+    const task<number> t = pool.submit([] { return number{7}; });
+    const number first = co_await t.result();
+    CHECK(first.value == 7);
+    const number again = co_await t.result();
+    CHECK(again.value == 7);
+    const number ran = co_await pool.run([] { return number{8}; });
+    CHECK(ran.value == 8);
+    task<number> late = pool.submit([] { return number{9}; }, {.delay = 1h});
+    late.cancel();
+    seen.push_back(co_await outcome_of(late.result()));
+    pool.request_stop(stop_mode::drain);
+    seen.push_back(co_await outcome_of(pool.run([] { return number{9}; })));
+  });
+  b.time.run();
+  CHECK(seen == ends{net::error::operation_aborted, errc::stopped});
+}
+
+TEST_CASE("who begins to wait for a task while that ends is told, too") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  std::error_code how;
+  task<void> t;
+  t = pool.submit([w = last_words{[&] {
+                     CHECK(t.state() == task_state::cancelled);
+                     CHECK(pool.cancel_group(1) == 0);
+                     t.async_wait([&](std::exception_ptr e) { how = code_of(e); });
+                   }}] {},
+                  {.delay = 1h, .group = 1});
+  CHECK(t.cancel());
+  b.time.run();
+  CHECK(how == net::error::operation_aborted);
+}
+
+TEST_CASE("a pool answers when its context is gone") {
+  auto b = std::make_unique<bench_top>();
+  strand_pool pool{b->io, {.concurrency = 1}};
+  auto t = pool.submit([](task_context&) { return sleep_for(1h); }, {.timeout = 1s, .name = "late"});
+  pool.try_post([] {});
+  b->time.poll();
+  b.reset();
+  const pool_stats s = pool.stats();
+  CHECK(s.submitted == 2);
+  CHECK(s.queued + s.working == 0);
+  CHECK(s.names.size() == 1);
+  CHECK_FALSE(t.cancel());
+  CHECK_FALSE(pool.try_post([] {}));
+  adds_up(s);
+}

@@ -1,0 +1,173 @@
+// What is under way when an execution context goes, and what begins while it does: it is destroyed, and nothing is
+// called.
+
+#include "canigo/cancel_after.hpp"
+#include "canigo/detail/context_service.hpp"
+#include "canigo/limiter.hpp"
+#include "canigo/resource_pool.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/strand_pool.hpp"
+#include "canigo/task_group.hpp"
+#include "canigo/testing/virtual_time.hpp"
+#include "canigo/timeout.hpp"
+
+#include "catch.hpp"
+#include "pool_run.hpp"
+
+#include <asio/async_result.hpp>
+#include <asio/bind_executor.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+using namespace std::chrono_literals;
+using namespace canigo;
+using pool_run::adds_up;
+
+namespace {
+
+/// A context in virtual time, and how many of those that hold `alive` are left.
+struct stage {
+  explicit stage(bool time_goes_first = false) {
+    // The service that comes last is the first to be shut down.
+    if (time_goes_first) net::use_service<detail::context_service>(*io);
+    time.emplace(*io);
+  }
+  void end() {
+    time.reset();
+    io.reset();
+  }
+  template <class F>
+  void spawn(F f) {
+    net::co_spawn(*io, std::move(f), net::detached);
+  }
+
+  std::unique_ptr<net::io_context> io = std::make_unique<net::io_context>();
+  std::optional<testing::virtual_time> time;
+  std::shared_ptr<int> alive = std::make_shared<int>();
+};
+
+/// Calls something when it goes.
+struct last_words {
+  explicit last_words(std::function<void()> f) : call{std::move(f)} {}
+  last_words(last_words&& other) noexcept : call{std::exchange(other.call, nullptr)} {}
+  ~last_words() {
+    if (call) call();
+  }
+  std::function<void()> call;
+};
+
+/// While the context goes: what was posted and never run goes last of all.
+void at_the_end(stage& s, std::function<void()> f) {
+  net::post(*s.io, [w = last_words{std::move(f)}] { FAIL("it was run"); });
+}
+
+/// An operation that keeps its handler in `kept`, and never ends.
+template <class Token>
+auto async_never(std::shared_ptr<void>& kept, Token&& token) {
+  return net::async_initiate<Token, void(std::error_code)>(
+      [&kept](auto handler) { kept = std::make_shared<decltype(handler)>(std::move(handler)); }, token);
+}
+
+/// Suspends a coroutine until somebody calls `resume`.
+net::awaitable<void> until(std::function<void()>& resume) {
+  co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(
+      [&resume](auto handler) {
+        const auto h = std::make_shared<decltype(handler)>(std::move(handler));
+        resume = [h] { std::move (*h)(); };
+      },
+      net::use_awaitable);
+}
+
+}  // namespace
+
+TEST_CASE("whichever service of a context goes first, all that waits goes with it", "[shutdown]") {
+  const bool time_goes_first = GENERATE(false, true);
+  stage s{time_goes_first};
+  semaphore places{*s.io, {.permits = 1}};
+  limiter quota{*s.io, {.rates = {{rate::per_hour(1), 1}}}};
+  task_group group{*s.io};
+  strand_pool pool{*s.io, {.concurrency = 3, .restart = {.limit = 9, .backoff = backoff::constant(1h)}}};
+  strand_pool stopping{*s.io, {.concurrency = 1}};
+  resource_pool<int> resources{*s.io, {.concurrency = 1, .make = [] { return 1; }, .idle_timeout = 1h}};
+  const permit taken = places.try_acquire().value();
+  const auto never = [alive = s.alive](auto&&...) { FAIL("it was called"); };
+  places.async_acquire({.deadline = s.time->now() + 1h}, never);
+  quota.async_acquire({.deadline = s.time->now() + 2h}, never);
+  std::shared_ptr<void> kept;
+  async_never(kept, cancel_after(1h, net::bind_executor(*s.io, never)));
+  s.spawn([&, alive = s.alive]() -> net::awaitable<void> { (void)co_await with_timeout(places.acquire(), 1h); });
+  group.spawn([](std::shared_ptr<int>) -> net::awaitable<void> { co_await sleep_for(1h); }(s.alive));
+  const auto slow = [alive = s.alive](task_context&) { return sleep_for(1h); };
+  pool.async_run(slow, {.timeout = 1h}, never);
+  pool.async_run([alive = s.alive] {}, {.delay = 1h}, never);
+  auto breaks = pool.submit([alive = s.alive](task_context&) -> net::awaitable<void> {
+    co_await sleep_for(1ms);
+    throw fatal_error{"the worker is to rest"};
+  });
+  resources.try_post([alive = s.alive](int&) {});
+  s.time->run_for(1s);
+  CHECK(breaks.state() == task_state::failed);
+  CHECK(resources.stats().resources == 1);
+  stopping.async_run(slow, {}, never);
+  s.time->poll();
+  stopping.request_stop(stop_mode::finish_running, 1h);
+  s.time->run_for(1s);
+  CHECK(s.alive.use_count() > 10);
+  s.end();
+  kept.reset();
+  CHECK(s.alive.use_count() == 3);  // with `never` and `slow`
+}
+
+TEST_CASE("a limit for an operation that begins while its context goes leaves nothing behind", "[shutdown]") {
+  stage s;
+  std::shared_ptr<void> kept;
+  bool has_begun = false;
+  at_the_end(s, [&, executor = s.io->get_executor()] {
+    has_begun = true;
+    async_never(kept, cancel_after(1h, net::bind_executor(executor, [alive = s.alive](std::error_code) { FAIL(); })));
+  });
+  s.end();
+  CHECK(has_begun);
+  kept.reset();
+  CHECK(s.alive.use_count() == 1);
+}
+
+TEST_CASE("a coroutine that is resumed while its context goes is destroyed where it waits next", "[shutdown]") {
+  stage s;
+  std::function<void()> resume;
+  int reached = 0;
+  s.spawn([&, alive = s.alive]() -> net::awaitable<void> {
+    co_await until(resume);
+    ++reached;
+    co_await sleep_for(1h);
+    ++reached;
+  });
+  s.time->poll();
+  at_the_end(s, [&] { std::exchange(resume, nullptr)(); });
+  CHECK(s.alive.use_count() == 2);
+  s.end();
+  CHECK(reached == 1);
+  CHECK(s.alive.use_count() == 1);
+}
+
+TEST_CASE("an operation that ends while its context goes takes its worker with it", "[shutdown]") {
+  stage s;
+  std::function<void()> resume;
+  strand_pool pool{*s.io, {.concurrency = 1}};
+  auto t = pool.submit([&resume, alive = s.alive](task_context&) { return until(resume); });
+  s.time->poll();
+  at_the_end(s, [&] { std::exchange(resume, nullptr)(); });
+  CHECK(t.state() == task_state::running);
+  s.end();
+  CHECK(has_ended(t.state()));
+  CHECK(s.alive.use_count() == 1);
+  adds_up(pool.stats());
+}
