@@ -88,7 +88,7 @@ TEST_CASE("a race that a run in order never shows is found by some seed", "[simu
 TEST_CASE("all of time passes, and nothing is run at once", "[simulation]") {
   simulation world{1};
   const auto executor = world.get_executor();
-  CHECK(net::query(executor, net::execution::blocking) == net::execution::blocking.never);
+  CHECK(executor.query(net::execution::blocking) == net::execution::blocking.never);
   bool ran = false;
   const auto handler = [&ran] { ran = true; };
   executor.execute(handler);

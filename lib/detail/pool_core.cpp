@@ -519,7 +519,6 @@ void pool_core::end_all(wait_queue& q) noexcept {
 }
 
 void pool_core::grace_is_over() noexcept {
-  if (mode_ != stop_mode::finish_running) return;
   counts_.escalated = running_;
   apply_stop(stop_mode::cancel_all);
 }

@@ -234,7 +234,7 @@ void pool_core::queue(pool_task& t) noexcept {
 }
 
 void pool_core::admit_held() noexcept {
-  while (!held_.empty() && mode_ == stop_mode{} && has_room()) {
+  while (!held_.empty() && has_room()) {
     auto& t = static_cast<pool_task&>(*held_.front(coarse_now_));
     held_.remove(t);
     t.is_held_ = false;
@@ -319,7 +319,7 @@ bool pool_core::cancel(pool_task& t) noexcept {
 }
 
 bool pool_core::cancel_locked(pool_task& t) noexcept {
-  if (has_ended(t.state()) || t.id_ == 0) return false;
+  if (has_ended(t.state())) return false;
   if (t.state() == task_state::running) {
     t.cancel_requested_ = true;
     t.end_requested_.store(true, std::memory_order_release);
@@ -343,17 +343,16 @@ std::size_t pool_core::cancel_group(std::uint64_t group) noexcept {
 }
 
 task_event pool_core::event_of(const pool_task& t) const noexcept {
+  const task_extras& x = *t.extras_;  // which each task has where there is an observer
   task_event e;
   e.id = t.id_;
   e.priority = t.priority;
   e.state = t.state();
-  if (const task_extras* x = t.extras_) {
-    if (x->name != nullptr) e.name = x->name->name;
-    e.group = x->group;
-    e.attempt = x->attempts.load(std::memory_order_relaxed);
-    if (e.attempt > 0) e.waited = x->started_at - x->queued_at;
-    e.ran = x->ran;
-  }
+  if (x.name != nullptr) e.name = x.name->name;
+  e.group = x.group;
+  e.attempt = x.attempts.load(std::memory_order_relaxed);
+  if (e.attempt > 0) e.waited = x.started_at - x.queued_at;
+  e.ran = x.ran;
   return e;
 }
 

@@ -27,7 +27,6 @@ class parked_worker : public suspended {
   using results = std::tuple<>;
   results take_results() noexcept { return {}; }
   void abandon() noexcept {}
-  void request_cancel() noexcept {}
   const net::any_io_executor& home_executor() const noexcept { return executor_; }
 
  protected:
@@ -157,7 +156,7 @@ void pool_core::settle(pool_worker& w) noexcept {
     leave(w);
   } else if (w.state_ == pool_worker::state::repairing) {
     return;
-  } else if (!queue_.empty() || w.evict_) {
+  } else if (!queue_.empty()) {
     wake(w);
   } else {
     to_idle(w);
@@ -319,10 +318,8 @@ void pool_core::gone(pool_worker& w) noexcept {
         cut_off = w.current_;
         w.error_ = nullptr;
         --running_;
-        if (cut_off->is_long()) {
-          --working_;
-          let_go_of_loop();
-        }
+        --working_;  // a short one can't be cut off
+        let_go_of_loop();
         break;
       case pool_worker::state::repairing:
         --repairing_;
@@ -381,11 +378,7 @@ void pool_core::gone(pool_worker& w) noexcept {
       x->name->waited.record(x->started_at - x->queued_at);
     }
     x->due_at = std::min(saturating_add(x->started_at, x->timeout), x->deadline);
-    if (x->due_at != time_point::max()) {
-      arm(*x, x->due_at);
-    } else if (x->is_armed) {
-      disarm(*x);
-    }
+    if (x->due_at != time_point::max()) arm(*x, x->due_at);
   }
   if (!held_.empty()) admit_held();
   return &t;
@@ -396,11 +389,8 @@ pool_task* pool_core::take(pool_worker& w) noexcept { return take_next(w, true);
 /// Keeps the loop running until holds_ is back to 0, as what is awaited may lie outside of it.
 void pool_core::hold_loop() noexcept {
   if (holds_++ != 0 || holds_loop_) return;
-  try {
-    work_ = net::prefer(context_executor(executor_), net::execution::outstanding_work.tracked);
-    holds_loop_ = true;
-  } catch (...) {  // only an executor too large for any_io_executor's own room comes here, and then without memory
-  }
+  work_ = keep_running(executor_);
+  holds_loop_ = static_cast<bool>(work_);
 }
 
 /// Which unlock() sees to: mostly the next operation has begun by then.
@@ -420,7 +410,7 @@ void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
 
 /// Whether nothing has to be weighed at the end of a short operation.
 [[gnu::always_inline]] inline bool pool_core::is_simple(const pool_worker& w, const pool_task& t) const noexcept {
-  return !w.error_ && t.extras_ == nullptr && options_.observer == nullptr;
+  return !w.error_ && t.extras_ == nullptr;  // which is never so where there is an observer
 }
 
 /// What finish() comes down to then.

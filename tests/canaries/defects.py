@@ -91,7 +91,7 @@ DEFECTS = {
     # Pools.
     "pool_wakes_nobody": (TASK, SIMULATION, "queue_.push(t, now);\n  «wake_one();»", ""),
     "pool_keeps_its_workers_busy": (TASK, SIMULATION, "«--running_;»\n  if (t.is_long())", ""),
-    "pool_admits_nobody_held_back": (TASK, SIMULATION, "«!held_.empty() && mode_ == stop_mode{}» && has_room()",
+    "pool_admits_nobody_held_back": (TASK, SIMULATION, "while («!held_.empty()» && has_room())",
                                      "false"),
     "pool_stops_without_the_delayed": (POOL, SIMULATION,
                                        "else {\n    «for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);»",
@@ -106,7 +106,7 @@ DEFECTS = {
                               "queue_.youngest_of_least_important()"),
     "pool_group_waits_for_ever": (TASK, SIMULATION, "«ready_all(entry->second.waiters);»", ""),
     "pool_sleeps_beside_work": (WORKER, interleaving("one posts while a worker goes to sleep"),
-                                "«!queue_.empty() || w.evict_»", "w.evict_"),
+                                "} else if («!queue_.empty()») {\n    wake(w);", "false"),
     "pool_cancels_nothing_that_runs": (TASK, interleaving("a group is cancelled while one joins it"),
                                        "«if (t.is_long()) request_cancel(*t.worker_);»\n    return true;", ""),
     "pool_forgets_whom_to_tell": (POOL, TORTURE, "«home.retry_soon();»", ""),

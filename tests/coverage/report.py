@@ -8,6 +8,7 @@ What it names and has been run all the same is shown: threads may meet in rare w
 there any more is an error.
 """
 
+import bisect
 import collections
 import json
 import pathlib
@@ -44,10 +45,28 @@ def lines_of(text):
     return lines, decisions
 
 
-def branches_of(text, decisions):
+def indent(line):
+    return len(line) - len(line.lstrip())
+
+
+def correct(lines, files):
+    """llvm-cov takes what stands before a line that goes on after a block with a return for the line itself"""
+    for file in files:
+        name = str(pathlib.Path(file["filename"]).relative_to(ROOT))
+        places = [segment[:2] for segment in file["segments"]]
+        source = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        for number, count in lines[name].items():
+            if count == 0:
+                here = bisect.bisect_right(places, [number, indent(source[number - 1]) + 1]) - 1
+                _, _, times, is_counted, _, is_gap = file["segments"][here]
+                if is_counted and not is_gap:
+                    lines[name][number] = times
+
+
+def branches_of(files, decisions):
     """{file: {(line, column, end line, end column): [times true, times false]}}, all instances of a template as one"""
     branches = {}
-    for file in json.loads(text)["data"][0]["files"]:
+    for file in files:
         name = str(pathlib.Path(file["filename"]).relative_to(ROOT))
         of_file = branches[name] = collections.defaultdict(lambda: [0, 0])
         for branch in file["branches"]:
@@ -80,10 +99,6 @@ def exceptions_of(path):
     return found
 
 
-def indent(line):
-    return len(line) - len(line.lstrip())
-
-
 def excepted_in(file, source, run, missed, exceptions):
     """the numbers of the lines that stand under an exception; `run` is how often each was, `missed` where that is less
     than all of it"""
@@ -111,7 +126,9 @@ def main():
     exceptions_path = pathlib.Path(exceptions_path)
     exceptions = exceptions_of(exceptions_path)
     lines, decisions = lines_of(exported(llvm_cov, profile, binaries, "lcov"))
-    branches = branches_of(exported(llvm_cov, profile, binaries, "text"), decisions)
+    files = json.loads(exported(llvm_cov, profile, binaries, "text"))["data"][0]["files"]
+    correct(lines, files)
+    branches = branches_of(files, decisions)
 
     problems = []
     totals = [0, 0, 0, 0, 0, 0]  # lines, not run, of these excepted; branches, not taken, of these excepted

@@ -94,7 +94,6 @@ class simulation::executor_type {
   static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
     return net::execution::blocking.never;
   }
-  executor_type require(net::execution::blocking_t::never_t) const noexcept { return *this; }
 
   template <class Function>
   void execute(Function&& f) const {
