@@ -1,6 +1,8 @@
+#include "canigo/detail/context_service.hpp"
 #include "canigo/error.hpp"
 #include "canigo/http/client.hpp"
 #include "canigo/net.hpp"
+#include "canigo/time_source.hpp"
 
 #include "catch.hpp"
 #include "http_run.hpp"
@@ -34,30 +36,6 @@ namespace net = canigo::net;
 namespace {
 
 const http::client_options direct{.proxy = ""};
-
-/// A port that nobody accepts on and whose queue is full: connecting to it takes for ever.
-class full_port {
- public:
-  full_port() : acceptor_{io_}, port_{0} {
-    acceptor_.open(net::ip::tcp::v4());
-    acceptor_.bind({net::ip::make_address("127.0.0.1"), 0});
-    acceptor_.listen(0);
-    port_ = acceptor_.local_endpoint().port();
-    for (int i = 0; i < 8; ++i) {
-      auto& filler = fillers_.emplace_back(io_, net::ip::tcp::v4());
-      filler.native_non_blocking(true);
-      const net::ip::tcp::endpoint target{net::ip::make_address("127.0.0.1"), port_};
-      ::connect(filler.native_handle(), target.data(), static_cast<socklen_t>(target.size()));
-    }
-  }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/"; }
-
- private:
-  net::io_context io_;
-  net::ip::tcp::acceptor acceptor_;
-  unsigned short port_;
-  std::vector<net::ip::tcp::socket> fillers_;
-};
 
 /// Sends, runs the loop until `ready`, cancels, and runs it to its end.
 std::error_code cancelled(http::client& client, net::io_context& io, http::request r, net::cancellation_type type,
@@ -320,6 +298,91 @@ TEST_CASE("the context may be destroyed first, in every phase") {
   client.stop();
 }
 
+TEST_CASE("a context whose time goes before the client takes the requests along") {
+  full_port server;
+  auto io = std::make_unique<net::io_context>();
+  // What is made first goes last: the time does, as a rule.
+  net::use_service<canigo::detail::context_service>(*io);
+  http::client client{*io, direct};
+  auto held = std::make_shared<int>(1);
+  const std::weak_ptr<int> watched = held;
+  client.async_send(http::request{server.url()},
+                    [held = std::move(held)](std::error_code, const http::response&) { FAIL("called"); });
+  while (client.stats().running == 0) io->poll();
+  io.reset();
+  CHECK(watched.expired());
+}
+
+TEST_CASE("one that is stopped while its time runs out ends once") {
+  scripted_server server{silence()};
+  net::io_context io;
+  canigo::time_source_control clock{io, {}};
+  http::client client{io, direct};
+  std::vector<std::error_code> ends;
+  client.async_send(http::request{server.url()},
+                    [&](std::error_code ec, const http::response&) { ends.push_back(ec); });
+  while (server.connections() == 0) io.poll();
+  clock.advance(clock.now() + 30s);  // which nobody has looked at yet
+  client.stop();
+  io.restart();
+  io.run();
+  CHECK(ends == std::vector<std::error_code>{errc::stopped});
+}
+
+TEST_CASE("one whose time runs out just as its turn comes ends once") {
+  scripted_server silent{silence()};
+  scripted_server quick{answer(ok("x"))};
+  net::io_context io;
+  canigo::time_source_control clock{io, {}};
+  http::client_options one = direct;
+  one.connections = 1;
+  http::client client{io, one};
+  net::cancellation_signal signal;
+  client.async_send(http::request{silent.url()},
+                    net::bind_cancellation_slot(signal.slot(), [](std::error_code ec, const http::response&) {
+                      CHECK(ec == net::error::operation_aborted);
+                    }));
+  std::vector<std::error_code> ends;
+  client.async_send(http::request{quick.url()}.with_timeout(1s),
+                    [&](std::error_code ec, const http::response&) { ends.push_back(ec); });
+  while (client.stats().running == 0 || client.stats().waiting == 0) io.poll();
+  // Its turn comes before the client hears that its time is up: there is too much in between for one look.
+  signal.emit(net::cancellation_type::total);
+  int good = 0;
+  for (int i = 0; i < 100; ++i) {
+    client.async_send(http::request{quick.url()}, [&](std::error_code ec, const http::response&) { good += !ec; });
+  }
+  clock.advance(clock.now() + 1s);
+  io.restart();
+  io.run();
+  CHECK(ends == std::vector<std::error_code>{errc::timed_out});
+  CHECK(good == 100);
+}
+
+TEST_CASE("curl's own time and much news at once do not get in each other's way") {
+  full_port nobody;
+  scripted_server quick{answer(ok("x"))};
+  net::io_context io;
+  canigo::time_source_control clock{io, {}};
+  http::client_options patient = direct;
+  patient.connect_timeout = 1h;
+  patient.timeout = 2h;
+  http::client client{io, patient};
+  std::vector<std::error_code> ends;
+  client.async_send(http::request{nobody.url()},
+                    [&](std::error_code ec, const http::response&) { ends.push_back(ec); });
+  while (client.stats().running == 0) io.poll();
+  int good = 0;
+  for (int i = 0; i < 100; ++i) {
+    client.async_send(http::request{quick.url()}, [&](std::error_code ec, const http::response&) { good += !ec; });
+  }
+  clock.advance(clock.now() + 1h);
+  io.restart();
+  io.run();
+  CHECK(ends == std::vector<std::error_code>{errc::timed_out});
+  CHECK(good == 100);
+}
+
 TEST_CASE("a client may live in a coroutine that the context destroys") {
   scripted_server server{silence()};
   std::thread::id here = std::this_thread::get_id();
@@ -371,6 +434,14 @@ TEST_CASE("requests end in time [realtime]", "[realtime]") {
     options.connect_timeout = 50ms;
     http::client client{io, options};
     CHECK(error_of(io, client.get("https" + server.url().substr(4))) == errc::timed_out);
+  }
+  SECTION("where a redirect leads can't be connected to: it has as much time again") {
+    full_port nobody;
+    scripted_server server{answer("HTTP/1.1 302 Found\r\nLocation: " + nobody.url() + "\r\nContent-Length: 0\r\n\r\n")};
+    options.timeout = 10s;
+    options.connect_timeout = 50ms;
+    http::client client{io, options};
+    CHECK(error_of(io, client.get(server.url())) == errc::timed_out);
   }
   SECTION("the wait for a connection counts") {
     scripted_server server{silence()};

@@ -73,6 +73,13 @@ TEST_CASE("a request gets its response") {
   CHECK(r.timing.secured == 0ns);
 }
 
+TEST_CASE("a scheme may be written in capitals") {
+  scripted_server server{answer(ok("hello"))};
+  net::io_context io;
+  http::client client{io, direct};
+  CHECK(run(io, client.get("HTTP" + server.url().substr(4))).body == "hello");
+}
+
 TEST_CASE("an idle client does not keep the loop running, and works again later") {
   scripted_server server{answer(ok("x"))};
   net::io_context io;
@@ -254,6 +261,9 @@ TEST_CASE("odd header lines are taken for what they can be") {
   CHECK(r.headers.find("A") == std::string_view{"b"});
   CHECK(r.headers.find("B") == std::string_view{""});
 
+  scripted_server folded{answer(ok("x", "A:\r\n b\r\n"))};
+  CHECK(run(io, client.get(folded.url())).headers.find("A") == std::string_view{"b"});
+
   scripted_server shapeless{answer(ok("x", "No colon\r\n"))};
   CHECK(error_of(io, client.get(shapeless.url())) == http::error::weird_server_reply);
 
@@ -330,6 +340,16 @@ TEST_CASE("what is not HTTP is refused") {
   CHECK(error_of(io, client.get(server.url())).category() == http::error_category());
 }
 
+TEST_CASE("a status that is none is no success") {
+  for (const char* status : {"2", "99", "1000", "2000"}) {
+    scripted_server server{answer("HTTP/2 " + std::string{status} + "\r\nContent-Length: 0\r\n\r\n")};
+    net::io_context io;
+    http::client client{io, direct};
+    INFO(status);
+    CHECK(error_of(io, client.get(server.url())) == http::error::weird_server_reply);
+  }
+}
+
 TEST_CASE("a response over the bound is too large") {
   const auto tight = with([](auto& o) { o.max_body = 10; });
   net::io_context io;
@@ -376,6 +396,25 @@ TEST_CASE("a response over the bound is too large") {
     CHECK(error_of(io, client.get(endless.url())) == errc::too_large);
     CHECK(error_of(io, client.get(interim.url())) == errc::too_large);
   }
+}
+
+TEST_CASE("a server that refuses an upload midway is heard") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    co_await p.request();
+    co_await p.send(ok("x"));
+    std::string head;
+    co_await net::async_read_until(p.socket, net::dynamic_buffer(head), "\r\n\r\n", net::use_awaitable);
+    co_await p.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!");
+    co_await p.linger();
+  }};
+  net::io_context io;
+  http::client client{io, direct};
+  CHECK(run(io, client.get(server.url())).status == 200);
+  auto upload = http::request{"POST", server.url()}.with_body(std::string(16 << 20, 'x'));
+  const auto r = run(io, client.send(std::move(upload)));
+  CHECK(r.status == 413);
+  CHECK(r.body == "no!");
+  CHECK(r.reused);
 }
 
 TEST_CASE("redirects are followed, up to the bound") {
@@ -486,6 +525,28 @@ TEST_CASE("a host is the same whatever its spelling, the user and the path") {
   io.run();
   CHECK(stopped == 3);
   CHECK(refused == 2);
+}
+
+TEST_CASE("a host is the same with and without the port that its scheme stands for") {
+  scripted_server proxy{silence()};
+  net::io_context io;
+  http::client client{io, with([&](auto& o) {
+                        o.connections_per_host = 1;
+                        o.proxy = proxy.url();
+                      })};
+  int stopped = 0;
+  for (const char* url : {"http://a.test/", "http://a.test:80/", "https://a.test/", "https://a.test:443/",
+                          "http://a.test:443/", "https://a.test:80/"}) {
+    client.async_send(http::request{url},
+                      [&](std::error_code ec, const http::response&) { stopped += ec == errc::stopped; });
+  }
+  while (client.stats().running < 4) io.poll();
+  CHECK(client.stats().running == 4);
+  CHECK(client.stats().waiting == 2);
+  client.stop();
+  io.restart();
+  io.run();
+  CHECK(stopped == 6);
 }
 
 TEST_CASE("a thousand requests at once from one thread") {

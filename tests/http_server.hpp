@@ -16,9 +16,11 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <sys/socket.h>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace http_test {
 
@@ -119,6 +121,30 @@ class scripted_server {
   std::atomic<unsigned> open_{0};
   std::atomic<unsigned> peak_{0};
   std::thread thread_;
+};
+
+/// A port that nobody accepts on and whose queue is full: connecting to it takes for ever.
+class full_port {
+ public:
+  explicit full_port(const char* address = "127.0.0.1", unsigned short port = 0)
+      : acceptor_{io_}, at_{asio::ip::make_address(address), port} {
+    acceptor_.open(asio::ip::tcp::v4());
+    acceptor_.bind(at_);
+    acceptor_.listen(0);
+    at_ = acceptor_.local_endpoint();
+    for (int i = 0; i < 8; ++i) {
+      auto& filler = fillers_.emplace_back(io_, asio::ip::tcp::v4());
+      filler.native_non_blocking(true);
+      ::connect(filler.native_handle(), at_.data(), static_cast<socklen_t>(at_.size()));
+    }
+  }
+  std::string url() const { return "http://" + at_.address().to_string() + ":" + std::to_string(at_.port()) + "/"; }
+
+ private:
+  asio::io_context io_;
+  asio::ip::tcp::acceptor acceptor_;
+  asio::ip::tcp::endpoint at_;
+  std::vector<asio::ip::tcp::socket> fillers_;
 };
 
 /// Answers every request with the same text.

@@ -143,6 +143,18 @@ TEST_CASE("the number of series is bounded, whatever the classes and names", "[m
   CHECK(value_of(text, R"(canigo_pool_attempts_total{name="pool",task="other",outcome="succeeded"})") == "136");
 }
 
+TEST_CASE("as many classes as are shown at most are shown one by one", "[metrics]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .priorities = 16}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("s", s);
+  CHECK(s.try_acquire(15));
+  const auto text = exporter.text();
+  CHECK(count_of(text, "canigo_waiting{name=\"s\"") == 16);
+  CHECK(value_of(text, R"(canigo_granted_total{name="s",class="15"})") == "1");
+  CHECK_FALSE(value_of(text, R"(canigo_granted_total{name="s",class="other"})"));
+}
+
 TEST_CASE("an object is shown as long as its registration lives, under a name of its own", "[metrics]") {
   limits_run run;
   semaphore s{run.io, {.permits = 1}};

@@ -233,9 +233,9 @@ void easy_handle::fill(response& r) const {
   r.timing.secured = time(CURLINFO_APPCONNECT_TIME_T);
   r.timing.first_byte = time(CURLINFO_STARTTRANSFER_TIME_T);
   r.timing.total = time(CURLINFO_TOTAL_TIME_T);
-  const char* url = nullptr;
+  const char* url = "";
   curl_easy_getinfo(get(), CURLINFO_EFFECTIVE_URL, &url);
-  if (url != nullptr) r.url = url;
+  r.url = url;
 }
 
 // The callbacks stand in curl's stack frames, which no exception may pass. Anything but `size` ends the transfer.
@@ -274,8 +274,8 @@ void easy_handle::take_header_line(std::string_view line) {
     }
     return;
   }
-  const auto colon = line.find(':');
-  if (colon == std::string_view::npos) return;
+  // Without a colon it is a name without a value.
+  const auto colon = std::min(line.find(':'), line.size() - 1);
   list.add(trim(line.substr(0, colon)), trim(line.substr(colon + 1)));
 }
 

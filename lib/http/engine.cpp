@@ -14,7 +14,7 @@ namespace canigo::http::detail {
 namespace {
 
 // One turn of work is bounded, so that the other handlers of the loop get theirs.
-constexpr int rounds_per_turn = 4;
+constexpr int rounds_per_turn = 16;
 constexpr int mail_per_round = 64;
 constexpr duration delivery_retry = std::chrono::milliseconds{1};
 
@@ -62,18 +62,15 @@ engine::alarm::alarm(engine& e) noexcept
 
 void engine::context_shutdown() noexcept {
   const auto keep = shared_from_this();
-  linked_list<transfer, in_engine> transfers;
-  {
+  const auto all = [&] {
     const std::lock_guard lock{mutex_};
     context_gone_ = closing_ = true;
-    while (transfer_mail_.pop() != nullptr) {
-    }
-    while (socket_mail_.pop() != nullptr) {
-    }
-    while (undelivered_.pop() != nullptr) {
-    }
-    while (transfer* t = transfers_.pop()) transfers.push(*t);
-  }
+    transfer_mail_.clear();
+    socket_mail_.clear();
+    undelivered_.clear();
+    return std::move(transfers_);
+  };
+  linked_list<transfer, in_engine> transfers{all()};
   linked_list<transfer, in_engine> doomed;
   while (transfer* t = transfers.pop()) {
     time_->cancel(t->limit_);
@@ -102,12 +99,11 @@ void engine::close() noexcept {
 }
 
 void engine::close_curl() noexcept {
-  if (!multi_.is_open()) return;
-  linked_list<transfer, in_engine> pending;
-  {
+  const auto all = [&] {
     const std::lock_guard lock{mutex_};
-    while (transfer* t = transfers_.pop()) pending.push(*t);
-  }
+    return std::move(transfers_);
+  };
+  linked_list<transfer, in_engine> pending{all()};
   while (transfer* t = pending.pop()) {
     {
       const std::lock_guard lock{mutex_};
@@ -148,7 +144,7 @@ void engine::cancel(transfer& t) noexcept {
     const std::lock_guard lock{mutex_};
     if (t.ended_) return;
     t.cancel_wanted_ = true;
-    put_in_mail(t);
+    transfer_mail_.push(t);
     claimed = claim_work();
   }
   if (claimed) post_work();
@@ -160,7 +156,7 @@ void engine::limit_called(transfer& t) noexcept {
   {
     const std::lock_guard lock{mutex_};
     t.limit_called_ = true;
-    put_in_mail(t);
+    transfer_mail_.push(t);
     claimed = claim_work();
   }
   if (claimed) post_work();
@@ -181,18 +177,18 @@ void engine::socket_fired(socket_watch& w, int what, std::error_code ec) noexcep
   {
     const std::lock_guard lock{mutex_};
     w.fired |= what;
-    if (ec) (ec == net::error::operation_aborted ? w.aborted : w.failed) |= what;
-    if (!socket_mail_.contains(w)) socket_mail_.push(w);
+    // Whatever else it is, curl finds out by looking at the socket.
+    if (ec == net::error::operation_aborted) w.aborted |= what;
+    socket_mail_.push(w);
     if (!claim_work()) return;
   }
   work();
 }
 
-void engine::put_in_mail(transfer& t) noexcept {
-  if (!transfer_mail_.contains(t)) transfer_mail_.push(t);
+bool engine::claim_work() noexcept {
+  has_mail_ = true;
+  return !std::exchange(busy_, true);
 }
-
-bool engine::claim_work() noexcept { return !std::exchange(busy_, true); }
 
 struct engine::on_work {
   using allocator_type = canigo::detail::fixed_allocator<void, 128>;
@@ -227,7 +223,7 @@ bool engine::read_one() noexcept {
   transfer* t = nullptr;
   socket_watch* w = nullptr;
   bool is_new = false, cancelled = false, limit = false, is_alarm = false, must_close = false;
-  int fired = 0, aborted = 0, failed = 0;
+  int fired = 0, aborted = 0;
   {
     const std::lock_guard lock{mutex_};
     if (closing_ && multi_.is_open()) {
@@ -239,15 +235,14 @@ bool engine::read_one() noexcept {
     } else if ((w = socket_mail_.pop()) != nullptr) {
       fired = std::exchange(w->fired, 0);
       aborted = std::exchange(w->aborted, 0);
-      failed = std::exchange(w->failed, 0);
     } else {
-      is_alarm = std::exchange(alarm_called_, false);
+      is_alarm = has_mail_ = std::exchange(alarm_called_, false);
     }
   }
   if (must_close) {
     close_curl();
   } else if (w != nullptr) {
-    multi_.socket_news(*w, fired, aborted, failed);
+    multi_.socket_news(*w, fired, aborted);
   } else if (is_alarm) {
     alarm_armed_ = false;
     multi_.alarm_rang();
@@ -259,7 +254,7 @@ bool engine::read_one() noexcept {
       finish(*t, net::error::operation_aborted);
     } else if (is_new) {
       begin(*t);
-    } else if (limit) {
+    } else {
       limit_passed(*t);
     }
   } else {
@@ -272,17 +267,8 @@ bool engine::nothing_left() noexcept {
   net::any_io_executor guard;
   const std::lock_guard lock{mutex_};
   note_stats();
-  const bool has_mail = !transfer_mail_.empty() || !socket_mail_.empty() || alarm_called_;
-  if (has_mail || multi_.is_due() || (closing_ && multi_.is_open())) return false;
-  if (transfers_.empty()) {
-    guard = std::exchange(work_guard_, {});
-  } else if (!work_guard_) {
-    try {
-      work_guard_ = net::prefer(loop_executor_, net::execution::outstanding_work.tracked);
-    } catch (...) {
-      // An executor too large for any_io_executor's own room, and no memory. The waits keep the loop running, too.
-    }
-  }
+  if (has_mail_ || multi_.is_due()) return false;
+  if (transfers_.empty()) guard = std::exchange(work_guard_, {});
   busy_ = false;
   return true;
 }
@@ -300,6 +286,7 @@ void engine::begin(transfer& t) noexcept {
   arm_limit(t);
   try {
     queue_.push(t);
+    if (!work_guard_) work_guard_ = net::prefer(loop_executor_, net::execution::outstanding_work.tracked);
   } catch (...) {
     finish(t, errc::not_enough_memory);
   }
@@ -331,12 +318,13 @@ std::error_code engine::hand_to_curl(transfer& t) {
 void engine::arm_limit(transfer& t) noexcept {
   const time_point when = t.connected_ ? t.done_by_ : std::min(t.connect_by_, t.done_by_);
   if (t.limit_armed_ && !time_->cancel(t.limit_)) return;  // it is being called just now, and leads back here
-  t.limit_armed_ = when != time_point::max() && time_->arm(t.limit_, when);
+  t.limit_armed_ = false;
+  if (when != time_point::max()) t.limit_armed_ = time_->arm(t.limit_, when);
 }
 
 void engine::limit_passed(transfer& t) noexcept {
-  const time_point now = time_->now();
-  if (now >= t.done_by_ || (!t.connected_ && now >= t.connect_by_)) {
+  // Before it is connected, whichever of the two was armed has passed.
+  if (!t.connected_ || time_->now() >= t.done_by_) {
     finish(t, errc::timed_out);
   } else {
     arm_limit(t);
@@ -369,7 +357,7 @@ void engine::hand_over(transfer& t) noexcept {
   t.limit_armed_ = false;
   {
     const std::lock_guard lock{mutex_};
-    if (transfer_mail_.contains(t)) transfer_mail_.remove(t);
+    transfer_mail_.remove(t);
     transfers_.remove(t);
   }
   try {

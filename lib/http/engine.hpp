@@ -51,7 +51,6 @@ class engine final : public std::enable_shared_from_this<engine>,
   void alarm_called() noexcept;
   void socket_fired(socket_watch& w, int what, std::error_code ec) noexcept override;
   std::shared_ptr<socket_listener> share() noexcept override { return {shared_from_this(), this}; }
-  void put_in_mail(transfer& t) noexcept;
   bool claim_work() noexcept;
   void post_work() noexcept;
 
@@ -88,6 +87,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   linked_list<transfer, in_mail> transfer_mail_;
   linked_list<socket_watch, in_mail> socket_mail_;
   bool alarm_called_ = false;
+  bool has_mail_ = false;  // some of it may not have been read
   bool closing_ = false;
   bool context_gone_ = false;
   bool busy_ = false;  // somebody works, or work is posted

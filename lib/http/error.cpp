@@ -7,26 +7,27 @@
 namespace canigo::http {
 namespace {
 
-constexpr bool is(error name, CURLcode code) { return static_cast<int>(name) == static_cast<int>(code); }
+template <error Name, CURLcode Code>
+constexpr bool is = static_cast<int>(Name) == static_cast<int>(Code);
 
 // The header can't include curl's, so the numbers stand there a second time; curl never renumbers.
-static_assert(is(error::unsupported_protocol, CURLE_UNSUPPORTED_PROTOCOL));
-static_assert(is(error::malformed_url, CURLE_URL_MALFORMAT));
-static_assert(is(error::could_not_resolve_proxy, CURLE_COULDNT_RESOLVE_PROXY));
-static_assert(is(error::could_not_resolve_host, CURLE_COULDNT_RESOLVE_HOST));
-static_assert(is(error::could_not_connect, CURLE_COULDNT_CONNECT));
-static_assert(is(error::weird_server_reply, CURLE_WEIRD_SERVER_REPLY));
-static_assert(is(error::http2_failed, CURLE_HTTP2));
-static_assert(is(error::partial_response, CURLE_PARTIAL_FILE));
-static_assert(is(error::tls_connect_failed, CURLE_SSL_CONNECT_ERROR));
-static_assert(is(error::too_many_redirects, CURLE_TOO_MANY_REDIRECTS));
-static_assert(is(error::no_response, CURLE_GOT_NOTHING));
-static_assert(is(error::send_failed, CURLE_SEND_ERROR));
-static_assert(is(error::receive_failed, CURLE_RECV_ERROR));
-static_assert(is(error::certificate_rejected, CURLE_PEER_FAILED_VERIFICATION));
-static_assert(is(error::bad_content_encoding, CURLE_BAD_CONTENT_ENCODING));
-static_assert(is(error::ca_file_unusable, CURLE_SSL_CACERT_BADFILE));
-static_assert(is(error::http2_stream_failed, CURLE_HTTP2_STREAM));
+static_assert(is<error::unsupported_protocol, CURLE_UNSUPPORTED_PROTOCOL>);
+static_assert(is<error::malformed_url, CURLE_URL_MALFORMAT>);
+static_assert(is<error::could_not_resolve_proxy, CURLE_COULDNT_RESOLVE_PROXY>);
+static_assert(is<error::could_not_resolve_host, CURLE_COULDNT_RESOLVE_HOST>);
+static_assert(is<error::could_not_connect, CURLE_COULDNT_CONNECT>);
+static_assert(is<error::weird_server_reply, CURLE_WEIRD_SERVER_REPLY>);
+static_assert(is<error::http2_failed, CURLE_HTTP2>);
+static_assert(is<error::partial_response, CURLE_PARTIAL_FILE>);
+static_assert(is<error::tls_connect_failed, CURLE_SSL_CONNECT_ERROR>);
+static_assert(is<error::too_many_redirects, CURLE_TOO_MANY_REDIRECTS>);
+static_assert(is<error::no_response, CURLE_GOT_NOTHING>);
+static_assert(is<error::send_failed, CURLE_SEND_ERROR>);
+static_assert(is<error::receive_failed, CURLE_RECV_ERROR>);
+static_assert(is<error::certificate_rejected, CURLE_PEER_FAILED_VERIFICATION>);
+static_assert(is<error::bad_content_encoding, CURLE_BAD_CONTENT_ENCODING>);
+static_assert(is<error::ca_file_unusable, CURLE_SSL_CACERT_BADFILE>);
+static_assert(is<error::http2_stream_failed, CURLE_HTTP2_STREAM>);
 
 class category final : public std::error_category {
  public:

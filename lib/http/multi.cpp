@@ -11,16 +11,14 @@
 namespace canigo::http::detail {
 namespace {
 
-// One turn of work is bounded, so that the other handlers of the loop get theirs.
-constexpr int calls_per_run = 16;
-
-void initialise_curl() {
-  static const CURLcode result = curl_global_init(CURL_GLOBAL_DEFAULT);
+bool initialised_curl() {
+  const CURLcode result = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (result != CURLE_OK) throw std::system_error{static_cast<int>(result), error_category(), "curl_global_init"};
+  return true;
 }
 
 CURLM* make_multi() {
-  initialise_curl();
+  [[maybe_unused]] static const bool once = initialised_curl();  // where that fails, the next client tries again
   CURLM* m = curl_multi_init();
   if (m == nullptr) throw std::bad_alloc{};
   return m;
@@ -63,9 +61,9 @@ std::error_code multi::add(transfer& t) {
   easy_handle& h = idle_handle();
   if (const auto ec = h.begin(t)) return ec;
   if (const auto code = curl_multi_add_handle(multi_.get(), h.get()); code != CURLM_OK) {
+    // Nothing else is left to go wrong.
     h.end(CURLE_OK);
-    if (code == CURLM_OUT_OF_MEMORY) return errc::not_enough_memory;
-    return {CURLE_FAILED_INIT, error_category()};
+    return errc::not_enough_memory;
   }
   idle_handles_.pop_back();
   return {};
@@ -74,7 +72,7 @@ std::error_code multi::add(transfer& t) {
 std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
   easy_handle& h = easy_handle::of(t);
   curl_multi_remove_handle(multi_.get(), h.get());
-  if (unwatched_.contains(h)) unwatched_.remove(h);
+  unwatched_.remove(h);
   idle_handles_.push_back(&h);
   return h.end(result);
 }
@@ -91,37 +89,31 @@ easy_handle& multi::idle_handle() {
 
 std::optional<multi::outcome> multi::next_outcome() noexcept {
   if (easy_handle* h = unwatched_.pop()) return outcome{h->current(), CURLE_OK, h->unwatched};
+  if (!multi_) return std::nullopt;
   int more = 0;
-  while (multi_) {
-    const CURLMsg* message = curl_multi_info_read(multi_.get(), &more);
-    if (message == nullptr) break;
-    if (message->msg != CURLMSG_DONE) continue;
-    return outcome{easy_handle::of(message->easy_handle)->current(), message->data.result, {}};
-  }
-  return std::nullopt;
+  // It has no other message than that a transfer is done.
+  const CURLMsg* message = curl_multi_info_read(multi_.get(), &more);
+  if (message == nullptr) return std::nullopt;
+  return outcome{easy_handle::of(message->easy_handle)->current(), message->data.result, {}};
 }
 
-void multi::socket_news(socket_watch& w, int fired, int aborted, int failed) noexcept {
+void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
   if (!sockets_.heard(w, fired) || !w.descriptor) return;
   const int fd = w.fd;
-  if (const int ready = fired & ~aborted & w.wanted; ready != 0) {
-    const int events = ((ready & CURL_POLL_IN) != 0 ? CURL_CSELECT_IN : 0) |
-                       ((ready & CURL_POLL_OUT) != 0 ? CURL_CSELECT_OUT : 0) |
-                       ((ready & failed) != 0 ? CURL_CSELECT_ERR : 0);
-    int running = 0;
-    curl_multi_socket_action(multi_.get(), fd, events, &running);
-  }
+  const int ready = fired & ~aborted & w.wanted;
+  const int events =
+      ((ready & CURL_POLL_IN) != 0 ? CURL_CSELECT_IN : 0) | ((ready & CURL_POLL_OUT) != 0 ? CURL_CSELECT_OUT : 0);
+  int running = 0;
+  curl_multi_socket_action(multi_.get(), fd, events, &running);
   // curl may have closed it, and opened another with the same number.
   if (socket_watch* still = sockets_.find(fd)) sockets_.wait(*still);
 }
 
 void multi::run() noexcept {
-  for (int i = 0; i < calls_per_run && is_due_; ++i) {
-    is_due_ = false;
-    alarm_at_ = time_point::max();
-    int running = 0;
-    curl_multi_socket_action(multi_.get(), CURL_SOCKET_TIMEOUT, 0, &running);
-  }
+  if (!std::exchange(is_due_, false)) return;
+  alarm_at_ = time_point::max();
+  int running = 0;
+  curl_multi_socket_action(multi_.get(), CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
 int multi::on_timer(CURLM*, long milliseconds, void* self) noexcept {
@@ -137,18 +129,9 @@ curl_socket_t multi::on_open(void* self, curlsocktype, curl_sockaddr* address) n
 #else
   const int fd = ::socket(address->family, address->socktype, address->protocol);
 #endif
-  if (fd < 0) return CURL_SOCKET_BAD;
-  auto& sockets = static_cast<multi*>(self)->sockets_;
-  if (const socket_watch* closed = sockets.find(fd)) {
-    // A first address has failed and this is the next one's. curl goes by the number, and sees no change to tell of.
-    const int wanted = closed->wanted;
-    if (sockets.watch(fd, false)) {
-      ::close(fd);
-      return CURL_SOCKET_BAD;
-    }
-    sockets.find(fd)->wanted = wanted;
-    sockets.wait(*sockets.find(fd));
-  }
+  static_assert(CURL_SOCKET_BAD == -1);
+  // Where this is the next address, after one that failed, curl goes by the number, and sees no change to tell of.
+  static_cast<multi*>(self)->sockets_.reopened(fd);
   return fd;
 }
 
@@ -172,7 +155,7 @@ void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {
   if (w == nullptr) {
     if (const auto ec = sockets_.watch(fd, false)) {
       easy_handle* h = easy_handle::of(easy);
-      if (h == nullptr || h->current() == nullptr || unwatched_.contains(*h)) return;
+      if (h == nullptr) return;
       h->unwatched = ec;
       unwatched_.push(*h);
       return;
@@ -194,9 +177,8 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   sockets_.unwatch(fd);
   // The socket of a transfer that is done is a connection, which will be of use again.
   curl_socket_t connection = CURL_SOCKET_BAD;
-  if (curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &connection) == CURLE_OK && connection == fd) {
-    sockets_.watch(fd, true);
-  }
+  curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &connection);
+  if (connection == fd) sockets_.watch(fd, true);
 }
 
 }  // namespace canigo::http::detail

@@ -43,11 +43,11 @@ class multi {
   std::optional<outcome> next_outcome() noexcept;
 
   /// Tells curl of waits of `w` that have come back.
-  void socket_news(socket_watch& w, int fired, int aborted, int failed) noexcept;
+  void socket_news(socket_watch& w, int fired, int aborted) noexcept;
   /// Tells curl that the time it asked for has come.
   void alarm_rang() noexcept { is_due_ = alarm_at_ != time_point::max(); }
-  /// Whether curl wants to be called at once, which run() does: a timer that has expired already costs a turn of the
-  /// reactor.
+  /// Whether curl wants to be called at once, which run() does once: a timer that has expired already costs a turn of
+  /// the reactor.
   bool is_due() const noexcept { return is_due_; }
   void run() noexcept;
   /// When curl wants to be called; time_point::max(): not at all.

@@ -48,17 +48,23 @@ std::error_code socket_table::watch(int fd, bool is_connection) noexcept {
   }
 }
 
+void socket_table::reopened(int fd) noexcept {
+  const socket_watch* closed = find(fd);
+  if (closed == nullptr) return;
+  const int wanted = closed->wanted;
+  if (watch(fd, false)) return;  // who waits for it runs out of time
+  socket_watch& w = *find(fd);
+  w.wanted = wanted;
+  wait(w);
+}
+
 void socket_table::wait(socket_watch& w) noexcept {
   using descriptor = net::posix::stream_descriptor;
   for (const int what : {CURL_POLL_IN, CURL_POLL_OUT}) {
     if ((w.wanted & ~w.waiting & what) == 0) continue;
     w.waiting |= what;
     const auto event = what == CURL_POLL_IN ? descriptor::wait_read : descriptor::wait_write;
-    try {
-      w.descriptor->async_wait(event, on_ready{listener_->share(), &w, what});
-    } catch (...) {
-      w.waiting &= ~what;  // its room holds one wait, so this does not happen
-    }
+    w.descriptor->async_wait(event, on_ready{listener_->share(), &w, what});  // its room holds one wait: never throws
   }
 }
 

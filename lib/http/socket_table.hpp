@@ -36,6 +36,8 @@ class socket_table {
   socket_watch* find(int fd) const noexcept;
   /// Watches a socket; whatever went by this number before is let go of.
   std::error_code watch(int fd, bool is_connection) noexcept;
+  /// There is a socket of this number now. If one was watched it is another, and what was wanted is wanted of this one.
+  void reopened(int fd) noexcept;
   /// Waits for what is wanted of `w` and not waited for yet.
   void wait(socket_watch& w) noexcept;
   /// Takes waits back; each is still to be heard of.

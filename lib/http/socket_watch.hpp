@@ -39,7 +39,6 @@ struct socket_watch : list_node<socket_watch, struct in_mail>, list_node<socket_
   // Written with the engine's lock held.
   int fired = 0;    // waits that have come back
   int aborted = 0;  // of those, the ones that were taken back
-  int failed = 0;   // of those, the ones that came back with an error
 };
 
 }  // namespace canigo::http::detail

@@ -32,8 +32,10 @@ class linked_list {
   bool empty() const noexcept { return first_ == nullptr; }
   static bool contains(const T& t) noexcept { return node(t).linked_; }
 
+  /// Nothing happens if it is in already.
   void push(T& t) noexcept {
     auto& n = node(t);
+    if (n.linked_) return;
     n.previous_ = last_;
     n.next_ = nullptr;
     n.linked_ = true;
@@ -41,8 +43,10 @@ class linked_list {
     last_ = &t;
   }
 
+  /// Nothing happens if it is not in.
   void remove(T& t) noexcept {
     auto& n = node(t);
+    if (!n.linked_) return;
     (n.previous_ != nullptr ? node(*n.previous_).next_ : first_) = n.next_;
     (n.next_ != nullptr ? node(*n.next_).previous_ : last_) = n.previous_;
     n.linked_ = false;
@@ -52,6 +56,11 @@ class linked_list {
     T* t = first_;
     if (t != nullptr) remove(*t);
     return t;
+  }
+
+  void clear() noexcept {
+    while (pop() != nullptr) {
+    }
   }
 
  private:
