@@ -2,6 +2,7 @@
 #include <canigo/redis/scheduler.hpp>
 #include <canigo/redis/semaphore.hpp>
 #include <canigo/timeout.hpp>
+#include <canigo/with_limit.hpp>
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -34,18 +35,15 @@ asio::awaitable<void> call_crm(int process, int out) {
 }
 
 asio::awaitable<void> calls(canigo::redis::scheduler& quota, canigo::redis::semaphore& slots, int process, int out) {
-  for (;;) {
-    canigo::redis::permit p = co_await slots.acquire(1);
-    co_await quota.acquire(0);
-    co_await p.wrap(call_crm(process, out));  // cancelled if the lease is lost
-  }
+  // Cancelled if the lease is lost.
+  for (;;) co_await canigo::with_limits(call_crm(process, out), {.priority = 1}, slots, quota);
 }
 
 void work(const std::string& url, int process, int out) {
   asio::io_context io;
   canigo::redis::client redis{io, url};
   canigo::redis::semaphore slots{redis, "crm-api", {.permits = 5, .lease = 500ms, .priorities = 3}};
-  canigo::redis::scheduler quota{redis, "crm-api", {.rate = canigo::rate::per_second(50), .burst = 5}};
+  canigo::redis::scheduler quota{redis, "crm-api", {.rate = canigo::rate::per_second(50), .burst = 5, .priorities = 3}};
   for (int i = 0; i < 4; ++i) asio::co_spawn(io, calls(quota, slots, process, out), asio::detached);
   io.run_for(3s);
   std::_Exit(0);

@@ -1,5 +1,6 @@
-// A master, its replica and a sentinel, all real: what becomes of a limit when the master dies.
+// A master, its replica and a sentinel, all real: what becomes of a limit when the master dies, or steps back.
 #include "canigo/redis/semaphore.hpp"
+#include "canigo/timeout.hpp"
 
 #include "catch.hpp"
 #include "redis_member.hpp"
@@ -7,8 +8,13 @@
 #include "redis_run.hpp"
 #include "redis_server.hpp"
 
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -76,16 +82,59 @@ void ask_until(net::io_context& io, const std::string& url, const redis::command
   }
 }
 
-}  // namespace
-
-TEST_CASE("when the master dies the replica's clients wait for one lease, and the cap holds [realtime]", "[realtime]") {
-  cluster all;
-  net::io_context io;
+/// The replica follows, and the sentinel knows it.
+void start(net::io_context& io, cluster& all) {
   ask_until(io, all.replica.url(), redis::command{"ROLE"},
             [](const redis::reply& r) { return r.elements().size() > 3 && r.elements()[3].text() == "connected"; });
   all.start_sentinel();
   ask_until(io, all.sentinel_url(), redis::command{"SENTINEL", "replicas", "main"},
             [](const redis::reply& r) { return r.elements().size() == 1; });
+}
+
+/// Tasks that take permits and give them back until they are told to end, and what is out among them.
+struct bustle {
+  struct side {
+    redis::semaphore& slots;
+    int granted = 0;
+  };
+
+  net::awaitable<void> work(side& s) {
+    ++running;
+    while (!is_ending) {
+      try {
+        const redis::permit p = co_await s.slots.acquire(0);
+        // Who is told that a lease has run out is told now, however late this loop is.
+        const auto executor = co_await net::this_coro::executor;
+        for (int i = 0; i < 3; ++i) co_await net::post(executor, net::use_awaitable);
+        out.push_back(&p);
+        most = std::max(most, weight());
+        ++s.granted;
+        co_await canigo::sleep_for(1ms);
+        std::erase(out, &p);
+      } catch (const std::system_error&) {
+        // Neither of the two is the master.
+      }
+    }
+    --running;
+  }
+  std::uint64_t weight() const {
+    std::uint64_t sum = 0;
+    for (const auto* p : out) sum += p->held();
+    return sum;
+  }
+
+  std::vector<const redis::permit*> out;
+  std::uint64_t most = 0;
+  int running = 0;
+  bool is_ending = false;
+};
+
+}  // namespace
+
+TEST_CASE("when the master dies the replica's clients wait for one lease, and the cap holds [realtime]", "[realtime]") {
+  cluster all;
+  net::io_context io;
+  start(io, all);
 
   const redis::semaphore_options o{.permits = 2, .lease = 700ms, .give_up = 60s};
   member a{io, all.url(), o};
@@ -114,4 +163,42 @@ TEST_CASE("when the master dies the replica's clients wait for one lease, and th
   CHECK_FALSE(*second.ec);
   CHECK(first.p.token() < second.p.token());
   CHECK(run(io, b.client.run("ROLE")).elements().front().text() == "master");
+}
+
+TEST_CASE("a master that is made a replica while it is up is left for the new one, and the cap holds [realtime]",
+          "[realtime]") {
+  cluster all;
+  net::io_context io;
+  start(io, all);
+  const redis::semaphore_options o{.permits = 2, .lease = 700ms, .give_up = 60s};
+  member a{io, all.url(), o};
+  member b{io, all.url(), o};
+  bustle tasks;
+  bustle::side one{a.slots}, two{b.slots};
+  for (int i = 0; i < 3; ++i) {
+    for (auto* s : {&one, &two}) net::co_spawn(io, tasks.work(*s), net::detached);
+  }
+  run_until(io, [&] { return one.granted > 20 && two.granted > 20; });
+
+  ask_until(io, all.sentinel_url(), redis::command{"SENTINEL", "FAILOVER", "main"},
+            [](const redis::reply& r) { return r.text() == "OK"; });
+  ask_until(io, all.replica.url(), redis::command{"ROLE"},
+            [](const redis::reply& r) { return r.elements().front().text() == "master"; });
+  ask_until(io, all.master.url(), redis::command{"ROLE"},
+            [](const redis::reply& r) { return r.elements().front().text() == "slave"; });
+  // From here on grants come from the new one only.
+  for (auto* m : {&a, &b}) {
+    run_until(io, [&] {
+      try {
+        return run(io, m->client.run("CONFIG", "GET", "port")).elements().at(1).text() == all.ports[1];
+      } catch (const std::system_error&) {
+        return false;  // on its way
+      }
+    });
+  }
+  one.granted = two.granted = 0;
+  run_until(io, [&] { return one.granted > 20 && two.granted > 20; });
+  CHECK(tasks.most == 2);
+  tasks.is_ending = true;
+  run_until(io, [&] { return tasks.running == 0; });
 }

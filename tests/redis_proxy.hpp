@@ -62,6 +62,11 @@ class proxy {
   }
   bool has_cut() const { return core_->has_cut; }
 
+  /// The connections that listen now stay open and carry nothing any more, as if the other machine had vanished.
+  void silence_listeners() {
+    for (const auto& c : core_->pairs) c->is_silent = c->listens();
+  }
+
   /// What is published stays here until it is let go.
   void hold_published() { core_->holding = true; }
   std::size_t held_back() const {
@@ -82,6 +87,7 @@ class proxy {
 
   struct pair {
     explicit pair(protocol::socket c) : client{std::move(c)}, redis{client.get_executor()} {}
+    bool listens() const { return said.find("\r\nSUBSCRIBE\r\n") != std::string::npos; }
     void cut() {
       std::error_code ignored;
       client.close(ignored);
@@ -91,6 +97,7 @@ class proxy {
     protocol::socket redis;
     std::string said;
     std::string held;
+    bool is_silent = false;
   };
 
   struct core {
@@ -134,7 +141,8 @@ class proxy {
         if (all->closed) break;
         const std::string_view bytes{part.data(), n};
         if (w == way::to_redis) c->said += bytes;
-        if (all->holding && w == way::to_client && c->said.find("\r\nSUBSCRIBE\r\n") != std::string::npos) {
+        if (c->is_silent) continue;
+        if (all->holding && w == way::to_client && c->listens()) {
           c->held += bytes;
           continue;
         }

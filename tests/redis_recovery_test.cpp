@@ -11,6 +11,7 @@
 #include <asio/io_context.hpp>
 
 #include <chrono>
+#include <string>
 
 using namespace redis_test;
 using namespace std::chrono_literals;
@@ -33,6 +34,42 @@ TEST_CASE("D4 one who waited when Redis forgot the queue is served none the less
   CHECK(p.release());
   run_until(io, [&] { return w.ended(); });
   CHECK(w.p.held() == 1);
+}
+
+TEST_CASE("what Redis has forgotten that it was told it is told again [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 60s, .quarantine = false};
+  member a{io, server.url(), o};
+  member b{io, server.url(), o};
+  redis::client admin{io, server.url()};
+  // As on a replica that was behind when it took over, or after a crash: what was, with the sessions that go on.
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    for (const std::string key : {"state", "sess", "q"}) {
+      run(io, admin.run("COPY", "{canigo:default:crm}:" + from + key, "{canigo:default:crm}:" + to + key, "REPLACE"));
+    }
+  };
+  auto p = run(io, a.slots.acquire(0));
+  waiting gone{b.slots, {}};
+  run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
+  SECTION("that one does not wait any more") {
+    copy("s:", "saved:");
+    gone.cancel.emit(net::cancellation_type::total);
+    run_until(io, [&] { return gone.ended(); });
+  }
+  SECTION("that one was let in, and has gone") {
+    p.release();
+    run_until(io, [&] { return gone.ended() && a.slots.stats().held_by_all == 1; });
+    copy("s:", "saved:");
+    gone.p.release();
+    p = run(io, a.slots.acquire(0));
+  }
+  run_until(io, [&] { return b.slots.stats().waiting_of_all == 0 && b.slots.stats().held == 0; });
+  copy("saved:", "s:");
+  waiting next{b.slots, {}};
+  p.release();
+  run_until(io, [&] { return next.ended(); });
+  CHECK(next.p.held() == 1);
 }
 
 TEST_CASE("a grant that arrives after Redis has forgotten it lets nobody in [realtime]", "[realtime]") {

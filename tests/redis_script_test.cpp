@@ -31,6 +31,13 @@ struct wish {
   int id;
   int priority = 0;
   int weight = 1;
+  int count = 1;
+};
+
+struct waiters {
+  waiters(int id, int n = 1) : first{id}, count{n} {}
+  int first;
+  int count;
 };
 
 /// What a session says in one call.
@@ -38,7 +45,7 @@ struct say {
   std::string session;
   int sequence;
   int held = 0;
-  std::vector<int> acknowledged = {};
+  std::vector<waiters> acknowledged = {};
   std::vector<std::pair<int, int>> cancelled = {};
   std::vector<wish> wanted = {};
   std::string run_id = "r1";
@@ -57,26 +64,27 @@ class limit {
   std::string operator()(const say& s) {
     redis::command c{"EVAL",      std::string{redis::detail::sync_script()}, 3, prefix + "state", prefix + "sess",
                      prefix + "q"};
-    const auto numbers = {number_of(s.sequence),
-                          number_of(minute),
-                          number_of(s.held),
-                          number_of(s.idle),
-                          number_of(s.charged.first),
-                          number_of(s.charged.second),
-                          number_of(s.ahead),
-                          number_of(s.version),
-                          number_of(s.cap),
-                          number_of(rate_tokens),
-                          number_of(rate_period),
-                          number_of(burst),
-                          number_of(s.pause),
-                          number_of(s.acknowledged.size()),
-                          number_of(s.cancelled.size()),
-                          number_of(s.wanted.size())};
-    c.add(s.run_id).add(s.session).add(redis::detail::packed(std::vector<double>{numbers})).add(prefix).add(s.flags);
-    for (const int id : s.acknowledged) c.add(id);
-    for (const auto& [id, weight] : s.cancelled) c.add(id).add(weight);
-    for (const auto& w : s.wanted) c.add(w.id).add(w.priority).add(w.weight);
+    std::vector<double> numbers{number_of(s.sequence),
+                                number_of(minute),
+                                number_of(s.held),
+                                number_of(s.idle),
+                                number_of(s.charged.first),
+                                number_of(s.charged.second),
+                                number_of(s.ahead),
+                                number_of(s.version),
+                                number_of(s.cap),
+                                number_of(rate_tokens),
+                                number_of(rate_period),
+                                number_of(burst),
+                                number_of(s.pause),
+                                number_of(s.acknowledged.size()),
+                                number_of(s.cancelled.size()),
+                                number_of(s.wanted.size())};
+    const auto add = [&](auto... more) { numbers.insert(numbers.end(), {number_of(more)...}); };
+    for (const auto& w : s.acknowledged) add(w.first, w.count);
+    for (const auto& [id, weight] : s.cancelled) add(id, weight);
+    for (const auto& w : s.wanted) add(w.id, w.count, w.priority, w.weight);
+    c.add(s.run_id).add(s.session).add(redis::detail::packed(numbers)).add(prefix).add(s.flags);
     const auto parts = run(io, client.run(c)).elements();
     if (parts.at(0).text() != "OK") return parts.at(0).text();
     next = parts.at(1).integer();
@@ -86,7 +94,15 @@ class limit {
     ahead = parts.at(7).integer();
     settings = parts.at(8).text();
     std::map<int, std::int64_t> granted;
-    for (std::size_t i = 9; i + 1 < parts.size(); i += 2) granted[std::stoi(parts[i].text())] = parts[i + 1].integer();
+    told = parts.at(9).integer();
+    const std::string& all = parts.at(10).text();
+    runs = all.size() / 32;
+    for (std::size_t at = 0; at < all.size(); at += 32) {
+      const auto first = number_at(all, at), token = number_at(all, at + 24);
+      for (std::int64_t i = 0; i < number_at(all, at + 8); ++i) {
+        granted[static_cast<int>(first + i)] = token > 0 ? token + i : token;
+      }
+    }
     std::string text = "OK";
     char separator = ' ';
     for (const auto& [id, token] : granted) {
@@ -104,12 +120,7 @@ class limit {
   }
 
   redis::reply ask(const redis::command& c) { return run(io, client.run(c)); }
-  std::int64_t number(const std::string& field) {
-    const std::string text = text_of("*").substr(place(field), 8);
-    std::uint64_t bits = 0;
-    for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(i));
-    return static_cast<std::int64_t>(std::bit_cast<double>(bits));
-  }
+  std::int64_t number(const std::string& field) { return number_at(text_of("*"), place(field)); }
   void set(const std::string& field, std::int64_t n) {
     const std::array<double, 1> one{number_of(n)};
     ask(redis::command{"HSET", prefix + "state", "*",
@@ -130,6 +141,8 @@ class limit {
   std::int64_t empty = 0;
   std::int64_t ahead = 0;
   std::string settings;
+  std::size_t runs = 0;
+  std::int64_t told = 0;  // of the runs, before
   std::int64_t last_token = 0;
   int rate_tokens = 0;
   std::int64_t rate_period = 0;
@@ -137,6 +150,11 @@ class limit {
 
  private:
   static double number_of(auto n) { return static_cast<double>(n); }
+  static std::int64_t number_at(const std::string& text, std::size_t at) {
+    std::uint64_t bits = 0;
+    for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(at + i));
+    return static_cast<std::int64_t>(std::bit_cast<double>(bits));
+  }
   static std::size_t place(const std::string& field) {
     static const std::vector<std::string> fields{"last", "fence", "total", "zu",    "zr",   "epoch", "hold",
                                                  "off",  "lying", "qseq",  "due",   "reap", "keep",  "version",
@@ -168,6 +186,36 @@ TEST_CASE("script: grants up to the capacity, by class and arrival, and each onc
   CHECK(sync({.session = "b", .sequence = 3, .held = 0, .acknowledged = {1, 3}}) == "OK 2 queue=0 out=2");
   CHECK(sync({.session = "c", .sequence = 2}) == "OK 7 queue=0 out=2");
   CHECK(sync({.session = "c", .sequence = 3, .held = 0, .acknowledged = {7}}) == "OK queue=0 out=1");
+}
+
+TEST_CASE("script: who stand together are told of and acknowledged together, and each apart from them as well") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1, 0, 1, 6}}, .cap = 10}) == "OK 1,2,3,4,5,6 queue=0 out=6");
+  CHECK(sync.runs == 1);
+  CHECK(sync.told == 0);
+  // Asked for again, and one more: told again, and granted once.
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, 0, 1, 7}}, .cap = 10}) == "OK 1,2,3,4,5,6,7 queue=0 out=7");
+  CHECK(sync.runs == 2);  // what is news stands apart
+  CHECK(sync.told == 1);
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .acknowledged = {3}, .cap = 10}) ==
+        "OK 1,2,4,5,6,7 queue=0 out=7");
+  CHECK(sync.runs == 2);
+  CHECK(sync({.session = "a", .sequence = 4, .held = 1, .cancelled = {{5, 1}}, .cap = 10}) ==
+        "OK 1,2,4,6,7 queue=0 out=6");
+  CHECK(sync.runs == 3);
+  CHECK(sync.told == 3);
+  // Of another weight.
+  CHECK(sync({.session = "a", .sequence = 5, .held = 1, .wanted = {{8, 0, 2}}, .cap = 10}) ==
+        "OK 1,2,4,6,7,8 queue=0 out=8");
+  CHECK(sync.runs == 4);
+  CHECK(sync.told == 3);
+  CHECK(sync({.session = "a", .sequence = 6, .held = 4, .acknowledged = {{1, 2}, {6, 3}}, .cap = 10}) ==
+        "OK 4 queue=0 out=5");
+  // Not all that stand together are let in.
+  CHECK(sync({.session = "a", .sequence = 7, .held = 4, .acknowledged = {4}, .wanted = {{9, 0, 2, 4}}, .cap = 10}) ==
+        "OK 9,10,11 queue=1 out=10");
+  CHECK(sync({.session = "a", .sequence = 8, .held = 10, .acknowledged = {{9, 3}}, .wanted = {{20, -1, 1, 2}}}) ==
+        "OK ?20,?21 queue=1 out=10");
 }
 
 TEST_CASE("script: a late call changes nothing") {
@@ -276,7 +324,7 @@ TEST_CASE("script: a rate in whole numbers") {
   sync.rate_tokens = 7;  // one each 142857 1/7 us, of an hour
   sync.rate_period = 3'600'000'000;
   sync.burst = 3;
-  const auto ask = [&](int sequence, std::vector<int> got, std::vector<wish> wanted) {
+  const auto ask = [&](int sequence, std::vector<waiters> got, std::vector<wish> wanted) {
     return sync(
         {.session = "a", .sequence = sequence, .acknowledged = std::move(got), .wanted = std::move(wanted), .cap = 0});
   };

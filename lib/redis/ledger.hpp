@@ -125,7 +125,9 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool wants_call(time_point now) const noexcept;
   command prepare(time_point now);
   void read_answer(const sync_answer& a);
-  void grant(std::uint64_t id, std::int64_t token);
+  void grant(limit_waiter& w, std::int64_t token);
+  void take_note(std::uint64_t from, std::uint64_t to);
+  bool is_told_of(std::uint64_t id) const noexcept;
   std::error_code why_not(const request& r, time_point now) const noexcept;
   bool is_idle_enough(const request& r, time_point now) const noexcept;
   permit hold(std::uint64_t id, std::uint64_t weight, std::uint64_t token);
@@ -147,6 +149,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void lose_session() noexcept;
   void tell_later(std::shared_ptr<holding> h) noexcept;
   void listen(bool wanted) noexcept;
+  void check_listening(time_point now) noexcept;
+  std::string channel() const { return prefix_ + "n:" + session_; }
   void deliver_later(limit_waiter& w) noexcept;
   void set_alarm(time_point when) noexcept;
   time_point next_step(time_point now) const noexcept;
@@ -213,6 +217,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   time_point renew_at_ = time_point::max();
   time_point next_at_ = time_point::max();
   time_point retry_at_ = time_point::min();
+  time_point check_after_ = time_point::min();
   time_point failing_since_ = time_point::max();
   std::uint32_t failures_ = 0;
   std::uint64_t random_;

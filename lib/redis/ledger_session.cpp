@@ -70,11 +70,10 @@ void ledger::listen(bool wanted) noexcept {
   try {
     const auto s = engine_->subscriptions();
     if (s == nullptr) return;
-    const std::string channel = prefix_ + "n:" + session_;
     if (wanted) {
-      s->add(channel, std::weak_ptr<subscription>{shared_from_this()});
+      s->add(channel(), std::weak_ptr<subscription>{shared_from_this()});
     } else {
-      s->remove(channel);
+      s->remove(channel());
     }
     is_listening_ = wanted;
   } catch (...) {
@@ -96,16 +95,20 @@ void ledger::published(std::string_view message) noexcept {
   const auto space = message.find(' ');
   const std::uint64_t id = number(message.substr(0, space));
   const auto last = message.rfind(' ');
+  // One that is not here has it already, or does not want it any more; or Redis has forgotten that.
+  const auto found = by_id_.find(id);
   if (what == 't') {
     next_at_ = std::min(next_at_, saturating_add(time_->now(), microseconds{static_cast<std::int64_t>(id)}));
   } else if (what == 'g' && space != std::string_view::npos) {
-    if (number(message.substr(last + 1)) == static_cast<std::uint64_t>(epoch_)) {
-      grant(id, static_cast<std::int64_t>(number(message.substr(space + 1))));
-    } else {
+    if (number(message.substr(last + 1)) != static_cast<std::uint64_t>(epoch_)) {
       is_hinted_ = true;  // Redis has forgotten it, or we have not heard of the new epoch
+    } else if (found == by_id_.end()) {
+      is_hinted_ = !is_told_of(id) || is_hinted_;  // an answer will say whether it is held by nobody
+    } else {
+      grant(*found->second, static_cast<std::int64_t>(number(message.substr(space + 1))));
     }
   } else if (what == 'x') {
-    grant(id, 0);
+    if (found != by_id_.end()) grant(*found->second, 0);
   } else if (what == 'b') {
     // Somebody waits for what lies idle here. An answer will say when nobody does any more.
     stats_.waiting_of_all = std::max<std::size_t>(stats_.waiting_of_all, 1);
@@ -116,10 +119,8 @@ void ledger::published(std::string_view message) noexcept {
 }
 
 /// Token 0: it weighs more than there is; -1: not now.
-void ledger::grant(std::uint64_t id, std::int64_t token) {
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return;  // has it already, or does not want it any more
-  limit_waiter& w = *found->second;
+void ledger::grant(limit_waiter& w, std::int64_t token) {
+  const std::uint64_t id = w.id_;
   if (token > 0) {
     last_token_ = std::max(last_token_, static_cast<std::uint64_t>(token));
     if (!options_.rate) {

@@ -254,7 +254,48 @@ void ledger::read_answer(const sync_answer& a) {
   if (a.ahead > 0) put_idle(a.ahead, now);
   if (a.queue > 0 || (!options_.rate && a.held_by_all > settings_.permits)) give_back_idle();
   if (is_registered_ && awake_or_not() >= lease_until_) return lose_session();
-  for (const auto& g : a.grants) grant(g.id, g.token);
+  bool was_missed = false;
+  for (const auto& run : a.grants) {
+    const std::uint64_t end = std::min(run.first + run.count, next_id_);
+    std::uint64_t next = run.first;
+    for (auto p = by_id_.lower_bound(next); p != by_id_.end() && p->first < end;) {
+      const auto [id, w] = *(p++);
+      if (run.token > 0) take_note(next, id);
+      next = id + 1;
+      was_missed = was_missed || !run.is_news;
+      grant(*w, run.token > 0 ? run.token + static_cast<std::int64_t>(id - run.first) : run.token);
+    }
+    if (run.token > 0) take_note(next, end);
+  }
+  if (was_missed) check_listening(now);
+}
+
+/// These were granted, and none of them waits here. Where that was not so a moment ago Redis has forgotten what it was
+/// told, as a replica has that was behind when it took over, and is told again: else they would be held by nobody.
+void ledger::take_note(std::uint64_t from, std::uint64_t to) {
+  for (; from < to; ++from) {
+    if (is_told_of(from)) continue;
+    acknowledged_.reserve(acknowledged_.size() + waiting_.size() + 2);
+    acknowledged_.push_back(from);
+    must_tell_ = true;
+  }
+}
+
+/// Whether the next call, or one that is under way, says what has become of this waiter.
+bool ledger::is_told_of(std::uint64_t id) const noexcept {
+  return std::find(acknowledged_.begin(), acknowledged_.end(), id) != acknowledged_.end() ||
+         std::any_of(cancels_.begin(), cancels_.end(), [id](const auto& c) { return c.first == id; });
+}
+
+/// Something was published for us and has not come, or not yet: perhaps nothing does any more.
+void ledger::check_listening(time_point now) noexcept {
+  if (!is_listening_ || now < check_after_) return;
+  try {
+    if (const auto s = engine_->subscriptions()) s->check(channel());
+    check_after_ = saturating_add(now, options_.lease / 3);
+  } catch (...) {
+    // No memory: the next that is missed leads here again.
+  }
 }
 
 void ledger::failed(time_point now) noexcept {
@@ -312,7 +353,10 @@ void ledger::grant_without_redis(time_point now) noexcept {
 
 void ledger::set_alarm(time_point when) noexcept {
   if (alarm_armed_) {
-    if (when == alarm_at_) return;
+    // One that rings too early looks again, which costs less than to set it anew whenever it is due later. One that
+    // rings for nothing would keep the loop running.
+    const bool looks_again = when != time_point::max() || under_way_ || turn_wanted_ || turn_posted_;
+    if (alarm_at_ <= when && looks_again) return;
     if (!time_->cancel(alarm_)) return;  // it is being called just now, and looks again
     alarm_armed_ = false;
   }

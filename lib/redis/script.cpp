@@ -12,34 +12,37 @@ namespace {
 //       3 q      zset: session|waiter|weight -> class * 2^45 + arrival
 // ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
 //       5 flags: q quarantine, l leave; C, R, B, P: capacity, rate, burst, pause are to be changed for all
-//       then acknowledged waiters, cancelled (waiter, weight), wanted (waiter, class, weight); class -1: now or not
-//       at all
 // Numbers, as doubles: number of this call, lease (us), weight held, what of it, or of the tokens, lies idle there,
 //       tokens charged (or given back, if negative) until the last call that was answered, and until now, tokens
 //       wanted ahead; version of the settings that follow: capacity (0: none), tokens, period (us) and burst of the
-//       rate (0 tokens: none), us that a pause lasts (-1: for ever); how many of the three kinds of waiters follow
+//       rate (0 tokens: none), us that a pause lasts (-1: for ever); how many there are of each of the following:
+//       acknowledged (waiter, how many), cancelled (waiter, weight), wanted (waiter, how many, class, weight), where
+//       class -1 means now or not at all. Waiters have numbers, and stand together where those follow each other.
 // Reply status, us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, us
-//       until the bucket is empty no more, tokens granted ahead, settings if they are others than the caller's, then a
-//       waiter and its token for each grant that is not acknowledged; 0 for one that weighs too much, -1 for one that
-//       can't have it now.
+//       until the bucket is empty no more, tokens granted ahead, settings if they are others than the caller's, how
+//       many of the runs that follow were told of before, by push or by an answer, and runs of waiters: all grants that
+//       are not acknowledged; with token 0 who weighs too much, and with -1 who can't have it now.
 //
 // The epoch is another one after Redis has restarted or lost its data: it may have forgotten who waits, and what it
 // said in another epoch counts no more.
-// A session's text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles, and then
-// waiter:weight:token, for each that is granted and not acknowledged yet. To read and write numbers as text takes more
-// time than all else, and so does a field for each. All are whole and below 2^53. Time is the server's, continued at
-// its old value where it was set back. Errors are data: Redis 7 rewrites the text of error replies of scripts.
+// A session's text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles, and then runs
+// of waiters: those that are granted and not acknowledged yet. A run is the number of its first, how many, the weight
+// of each and the token of the first, as doubles; the others' tokens follow. To read and write numbers as text takes
+// more time than all else, and so does a field or an argument for each. All are whole and below 2^53. Time is the
+// server's, continued at its old value where it was set back. Errors are data: Redis 7 rewrites the text of error
+// replies of scripts.
 constexpr std::string_view text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack
 local me, prefix, flags = A[2], A[4], A[5]
 local seq, ttl, held, idle, charged_before, charged, wanted_ahead, stated, my_cap, my_n, my_p, my_burst, my_pause,
-      acks, cancels, wishes = unpacked('<dddddddddddddddd', A[3])
+      acks, cancels, wishes, at = unpacked('<dddddddddddddddd', A[3])
 local forever = 9000000000000000
 local all_numbers = '<ddddddddddddddddddd'
 local function s(x) return string.format('%.0f', x) end
 local function tell(session, what) call('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
+local function place_of(id, weight) return string.format('%s|%.0f|%.0f', me, id, weight) end
 
 local known = call('HMGET', KEYS[1], '*', me)
 local last, fence, total, zu, zr, epoch, hold, off, lying, qseq = 0, -1, 0, -1, 0, 0, 0, 0, 0, 0
@@ -90,16 +93,24 @@ if now >= reap then
   reap = tonumber(call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]) or forever
 end
 
-local own, settled, expiry, pend = 0, charged_before, 0, {}
+local own, settled, expiry = 0, charged_before, 0
 local was, was_lying = 0, 0
+-- What is granted and not acknowledged: by waiter, and the waiters in the order of their grants.
+local token_of, weight_of, order, before = {}, {}, {}, 0
 if known[2] then
-  local number, at
-  was, number, settled, expiry, was_lying, at = unpacked('<ddddd', known[2])
+  local number, from
+  was, number, settled, expiry, was_lying, from = unpacked('<ddddd', known[2])
   if seq <= number then return {'STALE'} end
-  local rest = string.sub(known[2], at)
-  if rest ~= '' then
-    for id, grant in string.gmatch(rest, '([^:,]+):(%d+:%d+),') do pend[id] = grant end
+  while from <= #known[2] do
+    local first, count, weight, token
+    first, count, weight, token, from = unpacked('<dddd', known[2], from)
+    for i = 0, count - 1 do
+      order[#order + 1] = first + i
+      token_of[first + i] = token + i
+      weight_of[first + i] = weight
+    end
   end
+  before = #order
 elseif seq > 1 and now >= hold then
   return {'NOSESS'}
 end
@@ -162,29 +173,28 @@ if n > 0 then
 end
 
 -- What the caller says: what it has got, what it wants no more, what it holds.
-local at, stop = 6, 6 + acks
-while at < stop do
-  pend[A[at]] = nil
-  at = at + 1
+for _ = 1, acks do
+  local first, count
+  first, count, at = unpacked('<dd', A[3], at)
+  for id = first, first + count - 1 do token_of[id] = nil end
 end
-stop = stop + 2 * cancels
-while at < stop do
-  local id = A[at]
-  if pend[id] then
-    pend[id] = nil
-    if take then zu, zr = plus(-A[at + 1]) end
+for _ = 1, cancels do
+  local id, weight
+  id, weight, at = unpacked('<dd', A[3], at)
+  if token_of[id] then
+    token_of[id] = nil
+    if take then zu, zr = plus(-weight) end
   else
-    call('ZREM', KEYS[3], me .. '|' .. id .. '|' .. A[at + 1])
+    call('ZREM', KEYS[3], place_of(id, weight))
   end
-  at = at + 2
 end
 own = held
 if cap > 0 then
-  for _, grant in pairs(pend) do own = own + match(grant, '^%d+') end
+  for id in pairs(token_of) do own = own + weight_of[id] end
 end
 local leaving = string.find(flags, 'l', 1, true)
 if leaving then
-  own, idle, pend = 0, 0, {}
+  own, idle, token_of = 0, 0, {}
 end
 total, lying = total + own - was, lying + idle - was_lying
 if recount then
@@ -239,15 +249,16 @@ local function grant(session, id, weight)
   fence = fence + 1
   granted = granted + 1
   if cap > 0 then total = total + weight end
-  local value = s(weight) .. ':' .. s(fence)
   if session == me then
-    pend[id] = value
+    order[#order + 1] = id
+    token_of[id] = fence
+    weight_of[id] = weight
     if cap > 0 then own = own + weight end
   else
     local o = other(session)
     if cap > 0 then o[1] = o[1] + weight end
-    o[2] = o[2] .. id .. ':' .. value .. ','
-    tell(session, 'g ' .. id .. ' ' .. s(fence) .. ' ' .. s(epoch))
+    o[2] = o[2] .. pack('<dddd', id, 1, weight, fence)
+    tell(session, string.format('g %.0f %.0f %.0f', id, fence, epoch))
   end
 end
 
@@ -257,23 +268,22 @@ if was_empty then
   as_of = now
   due = -1
 end
-stop = stop + 3 * wishes
-while at < stop do
-  local id, class, weight = A[at], tonumber(A[at + 1]), tonumber(A[at + 2])
-  if not pend[id] then
-    if length == 0 and (cap == 0 or weight <= cap) and may_go(weight) then
+for _ = 1, wishes do
+  local first, count, class, weight
+  first, count, class, weight, at = unpacked('<dddd', A[3], at)
+  for id = first, first + count - 1 do
+    if token_of[id] then
+      -- granted before, as the answer will say again
+    elseif length == 0 and (cap == 0 or weight <= cap) and may_go(weight) then
       grant(me, id, weight)
     elseif class < 0 then
-      refused[#refused + 1] = id
-      refused[#refused + 1] = -1
+      refused[#refused + 1] = pack('<dddd', id, 1, weight, -1)
     else
       qseq = qseq + 1
-      local entry = me .. '|' .. id .. '|' .. A[at + 2]
-      local new = call('ZADD', KEYS[3], 'NX', class * 35184372088832 + qseq, entry)
+      local new = call('ZADD', KEYS[3], 'NX', class * 35184372088832 + qseq, place_of(id, weight))
       added, length = added + new, length + new
     end
   end
-  at = at + 3
 end
 local old_head = head
 head = ''
@@ -281,17 +291,16 @@ while length > 0 and granted < 1000 do
   local entry = call('ZRANGE', KEYS[3], 0, 0)[1]
   if not entry then break end
   local session, id, weight = match(entry, '^([^|]*)|([^|]*)|(%d+)$')
-  weight = tonumber(weight)
+  id, weight = tonumber(id), tonumber(weight)
   head = session
   if session ~= me and not other(session) then
     length = length - call('ZREM', KEYS[3], entry)
   elseif cap > 0 and weight > cap or take and weight > burst then
     length = length - call('ZREM', KEYS[3], entry)
     if session == me then
-      refused[#refused + 1] = id
-      refused[#refused + 1] = 0
+      refused[#refused + 1] = pack('<dddd', id, 1, weight, 0)
     else
-      tell(session, 'x ' .. id)
+      tell(session, 'x ' .. s(id))
     end
   elseif may_go(weight) then
     length = length - call('ZREM', KEYS[3], entry)
@@ -354,14 +363,33 @@ for id, o in pairs(others) do
     writes[#writes + 1] = pack('<d', o[1]) .. o[2]
   end
 end
+local runs, told = {}, 0
+local first, count, weight, token = 0, 0, 0, 0
+local function end_run()
+  if count > 0 then runs[#runs + 1] = pack('<dddd', first, count, weight, token) end
+  count = 0
+end
+for i, id in ipairs(order) do
+  local its = token_of[id]
+  if its and count > 0 and id == first + count and its == token + count and weight_of[id] == weight then
+    count = count + 1
+  elseif its then
+    end_run()
+    first, count, weight, token = id, 1, weight_of[id], its
+  end
+  if i == before then
+    end_run()
+    told = #runs
+  end
+end
+end_run()
+local pending = table.concat(runs)
 if leaving then
   call('ZREM', KEYS[2], me)
   call('HDEL', KEYS[1], me)
 else
-  local granted_yet = ''
-  for id, grant in pairs(pend) do granted_yet = granted_yet .. id .. ':' .. grant .. ',' end
   writes[#writes + 1] = me
-  writes[#writes + 1] = pack('<ddddd', own, seq, charged, expiry, idle) .. granted_yet
+  writes[#writes + 1] = pack('<ddddd', own, seq, charged, expiry, idle) .. pending
 end
 local expires = now > keep or not known[2]
 if expires then keep = now + 43200000000 end
@@ -377,13 +405,8 @@ if version ~= stated then
   local left = pause == forever and -1 or math.max(0, pause - now)
   settings = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', version, cap, n, p, burst, left)
 end
-local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch, take and zu - now or 0, ahead, settings}
-for id, grant in pairs(pend) do
-  answer[#answer + 1] = id
-  answer[#answer + 1] = tonumber(match(grant, ':(%d+)$'))
-end
-for _, word in ipairs(refused) do answer[#answer + 1] = word end
-return answer
+return {'OK', next_call, length, total, math.max(0, hold - now), epoch, take and zu - now or 0, ahead, settings,
+        told, pending .. table.concat(refused)}
 )lua";
 
 std::string sha1_of(std::string_view bytes) {

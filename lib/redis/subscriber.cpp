@@ -21,6 +21,7 @@ subscriber::subscriber(net::any_io_executor strand, std::shared_ptr<const link_o
       options_{std::move(options)},
       reconnect_{reconnect},
       timer_{strand_},
+      silence_{strand_},
       random_{std::random_device{}() * 0x9e3779b97f4a7c15u} {}
 
 void subscriber::add(std::string channel, std::weak_ptr<subscription> s) noexcept {
@@ -46,6 +47,15 @@ void subscriber::remove(std::string channel) noexcept {
   }
 }
 
+void subscriber::check(std::string channel) noexcept {
+  try {
+    net::post(strand_, [self = shared_from_this(), channel = std::move(channel)] {
+      self->change([&] { self->listen_for_anything(channel); });
+    });
+  } catch (...) {
+  }
+}
+
 /// The posted end of a subscriber. Where the context goes before it is called, that is the end as well: a link and its
 /// listener keep each other.
 struct subscriber::last_call {
@@ -60,6 +70,7 @@ struct subscriber::last_call {
     s->channels_.clear();
     if (const auto l = std::exchange(s->link_, nullptr)) l->close();
     s->is_up_ = false;
+    s->heard();
     if (s->timer_) s->timer_->cancel();
   }
   std::shared_ptr<subscriber> self;
@@ -77,6 +88,7 @@ void subscriber::shut_down() noexcept {
   channels_.clear();
   if (const auto l = std::exchange(link_, nullptr)) l->close();
   timer_.reset();
+  silence_.reset();
   strand_ = {};
 }
 
@@ -119,6 +131,23 @@ void subscriber::wait(duration d) {
   is_waiting_ = true;
 }
 
+void subscriber::listen_for_anything(const std::string& channel) {
+  if (!is_up_ || is_asked_ || !channels_.contains(channel)) return;
+  // It says so again, and changes nothing.
+  ask_for(channel, "SUBSCRIBE");
+  silence_->expires_after(options_->connect_timeout);
+  silence_->async_wait([self = shared_from_this()](std::error_code ec) {
+    if (!ec && self->is_asked_ && self->silence_ && self->silence_->expiry() <= net::steady_timer::clock_type::now()) {
+      self->link_down(make_error_code(error::connection_lost), {}, {});
+    }
+  });
+  is_asked_ = true;
+}
+
+void subscriber::heard() noexcept {
+  if (std::exchange(is_asked_, false) && silence_) silence_->cancel();
+}
+
 void subscriber::link_up() noexcept {
   is_up_ = true;
   failures_ = 0;
@@ -130,6 +159,7 @@ void subscriber::link_up() noexcept {
 }
 
 bool subscriber::link_reply(reply&& r) noexcept {
+  heard();
   const auto& parts = r.elements();
   if (parts.size() != 3) return false;
   const auto& what = parts[0].text();
@@ -144,6 +174,7 @@ bool subscriber::link_reply(reply&& r) noexcept {
 
 void subscriber::link_down(std::error_code, std::error_code, const std::string&) noexcept {
   is_up_ = false;
+  heard();
   if (const auto l = std::exchange(link_, nullptr)) l->close();
   ++failures_;
   random_ = random_ * 6364136223846793005u + 1442695040888963407u;

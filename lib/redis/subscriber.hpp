@@ -42,6 +42,9 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   // From any thread. Without memory they do nothing: a message is a hint, and who waits for one asks now and then.
   void add(std::string channel, std::weak_ptr<subscription> s) noexcept;
   void remove(std::string channel) noexcept;
+  /// Makes the connection anew unless the server says something within the time that a connection may take: one whose
+  /// other end has gone without a word looks as one to which nothing is said.
+  void check(std::string channel) noexcept;
   void close() noexcept;
   /// The context goes away.
   void shut_down() noexcept;
@@ -55,6 +58,8 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   void act();
   void ask_for(const std::string& channel, const char* what);
   void wait(duration d);
+  void listen_for_anything(const std::string& channel);
+  void heard() noexcept;
   void link_up() noexcept override;
   bool link_reply(reply&& r) noexcept override;
   bool link_wants_more() noexcept override { return true; }
@@ -66,9 +71,11 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   std::map<std::string, std::weak_ptr<subscription>> channels_;
   std::shared_ptr<link> link_;
   std::optional<net::steady_timer> timer_;
+  std::optional<net::steady_timer> silence_;
   std::atomic<bool> is_closing_{false};  // its last call is posted
   bool is_up_ = false;
   bool is_waiting_ = false;
+  bool is_asked_ = false;  // whether it still says something
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
 };

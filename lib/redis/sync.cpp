@@ -33,6 +33,59 @@ duration us(std::int64_t n) noexcept {
 
 double as_double(std::integral auto n) noexcept { return static_cast<double>(n); }
 
+/// A number out of those that packed() makes: whole, and no more than what a double holds exactly.
+std::optional<std::int64_t> whole(std::string_view bytes) noexcept {
+  constexpr double most = 9007199254740992;
+  std::uint64_t bits = 0;
+  for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(bytes[i]);
+  const auto n = std::bit_cast<double>(bits);
+  if (!(n >= -most && n <= most)) return std::nullopt;
+  return static_cast<std::int64_t>(n);
+}
+
+/// Adds who is acknowledged, cancelled and wanted. How many entries there are of each is in the last three numbers.
+void add_lists(const sync_call& c, std::vector<double>& numbers) {
+  const std::size_t counts = numbers.size() - 3;
+  numbers.reserve(numbers.size() + 2 * c.acknowledged->size() + 2 * c.cancels->size() + 4 * c.wanted.size());
+  std::uint64_t last = 0;  // which no waiter is
+  for (const auto id : *c.acknowledged) {
+    if (last != 0 && id == last + 1) {
+      ++numbers.back();
+    } else {
+      numbers.insert(numbers.end(), {as_double(id), 1});
+      ++numbers[counts];
+    }
+    last = id;
+  }
+  for (const auto& [id, weight] : *c.cancels) numbers.insert(numbers.end(), {as_double(id), as_double(weight)});
+  numbers[counts + 1] = as_double(c.cancels->size());
+  const sync_call::wish* before = nullptr;
+  for (const auto& w : c.wanted) {
+    if (before != nullptr && w.id == before->id + 1 && w.priority == before->priority && w.weight == before->weight) {
+      ++numbers[numbers.size() - 3];
+    } else {
+      numbers.insert(numbers.end(), {as_double(w.id), 1, as_double(w.priority), as_double(w.weight)});
+      ++numbers[counts + 2];
+    }
+    before = &w;
+  }
+}
+
+/// The runs of waiters of an answer; nothing if it is not one.
+std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
+  std::vector<sync_answer::run> runs;
+  runs.reserve(text.size() / (4 * 8));
+  for (; text.size() >= 4 * 8; text.remove_prefix(4 * 8)) {
+    const auto first = whole(text);
+    const auto count = whole(text.substr(8));
+    const auto token = whole(text.substr(24));
+    if (!first || !count || !token || *first < 0 || *count < 0) return std::nullopt;
+    runs.push_back({static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*count), *token});
+  }
+  if (!text.empty()) return std::nullopt;
+  return runs;
+}
+
 /// "version permits tokens period burst pause"
 std::optional<limit_settings> settings_of(std::string_view text) {
   std::array<std::int64_t, 6> numbers{};
@@ -73,26 +126,24 @@ command sync_call::encoded(bool with_text) const {
             base + "sess",
             base + "q"};
   const auto us = std::chrono::duration_cast<microseconds>(lease).count();
-  const std::array<double, 16> numbers{as_double(sequence),
-                                       as_double(us),
-                                       as_double(held),
-                                       as_double(idle),
-                                       as_double(charged_before),
-                                       as_double(charged),
-                                       as_double(ahead),
-                                       as_double(settings.version),
-                                       as_double(settings.permits),
-                                       as_double(settings.tokens),
-                                       as_double(settings.period),
-                                       as_double(settings.burst),
-                                       as_double(settings.pause),
-                                       as_double(acknowledged->size()),
-                                       as_double(cancels->size()),
-                                       as_double(wanted.size())};
+  std::vector<double> numbers{as_double(sequence),
+                              as_double(us),
+                              as_double(held),
+                              as_double(idle),
+                              as_double(charged_before),
+                              as_double(charged),
+                              as_double(ahead),
+                              as_double(settings.version),
+                              as_double(settings.permits),
+                              as_double(settings.tokens),
+                              as_double(settings.period),
+                              as_double(settings.burst),
+                              as_double(settings.pause),
+                              0,
+                              0,
+                              0};
+  add_lists(*this, numbers);
   c.add_run_id().add(session).add(packed(numbers)).add(prefix).add(flags_of(*this));
-  for (const auto id : *acknowledged) c.add(id);
-  for (const auto& [id, weight] : *cancels) c.add(id).add(weight);
-  for (const auto& w : wanted) c.add(w.id).add(w.priority).add(w.weight);
   return c;
 }
 
@@ -100,8 +151,12 @@ sync_answer::sync_answer(const reply& r) {
   const auto& parts = r.elements();
   if (parts.empty()) return;
   if (parts[0].text() == "NOSESS") what = status::no_session;
-  constexpr std::size_t head = 9;
-  if (parts[0].text() != "OK" || parts.size() < head) return;
+  if (parts[0].text() != "OK" || parts.size() != 11) return;
+  auto runs = runs_of(parts[10].text());
+  if (!runs) return;
+  grants = std::move(*runs);
+  for (std::size_t i = 0; i < grants.size(); ++i)
+    grants[i].is_news = static_cast<std::int64_t>(i) >= parts[9].integer();
   what = status::ok;
   if (parts[1].integer() >= 0) next = us(parts[1].integer());
   queue = static_cast<std::uint64_t>(parts[2].integer());
@@ -111,10 +166,6 @@ sync_answer::sync_answer(const reply& r) {
   empty = us(parts[6].integer());
   ahead = static_cast<std::uint64_t>(parts[7].integer());
   if (!parts[8].text().empty()) settings = settings_of(parts[8].text());
-  grants.reserve((parts.size() - head) / 2);
-  for (std::size_t i = head; i + 1 < parts.size(); i += 2) {
-    grants.push_back({number(parts[i].text()), parts[i + 1].integer()});
-  }
 }
 
 }  // namespace canigo::redis::detail

@@ -60,9 +60,12 @@ struct sync_call {
 /// What the script answers.
 struct sync_answer {
   enum class status { ok, no_session, other };
-  struct grant {
-    std::uint64_t id;
-    std::int64_t token;  // 0: it weighs too much; -1: not now
+  /// Waiters whose numbers follow each other.
+  struct run {
+    std::uint64_t first;
+    std::uint64_t count;
+    std::int64_t token;   // of the first, and the others' follow; 0: they weigh too much; -1: not now
+    bool is_news = true;  // not told of before, by push or by an answer
   };
 
   explicit sync_answer(const reply& r);
@@ -76,7 +79,7 @@ struct sync_answer {
   duration empty{};  // until the bucket is empty no more; below 0: since when
   std::uint64_t ahead = 0;
   std::optional<limit_settings> settings;
-  std::vector<grant> grants;
+  std::vector<run> grants;
 };
 
 /// Numbers as the script reads them: doubles, the least byte first.

@@ -1,0 +1,80 @@
+// The second connection of a client, by which it is told what is published.
+#include "canigo/redis/semaphore.hpp"
+
+#include "../lib/redis/engine.hpp"
+#include "catch.hpp"
+#include "redis_member.hpp"
+#include "redis_proxy.hpp"
+#include "redis_run.hpp"
+#include "redis_server.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <system_error>
+
+using namespace redis_test;
+using namespace std::chrono_literals;
+namespace redis = canigo::redis;
+namespace net = canigo::net;
+
+TEST_CASE("a subscription goes with its context, at whichever step of its client's end that is [realtime]",
+          "[realtime]") {
+  redis_server server;
+  int steps = 0;
+  for (bool has_ended = false; !has_ended; ++steps) {
+    auto io = std::make_unique<net::io_context>();
+    std::weak_ptr<redis::detail::subscriber> left;
+    {
+      redis::client client{*io, server.url()};
+      redis::semaphore slots{client, std::to_string(steps), {.permits = 1, .lease = 1s, .quarantine = false}};
+      auto p = run(*io, slots.acquire(0));
+      slots.async_acquire({}, [](std::error_code, const redis::permit&) {});
+      while (run(*io, client.run("PUBSUB", "CHANNELS")).elements().empty()) {
+      }
+      left = redis::detail::engine_of(client).subscriptions();
+    }
+    CHECK_FALSE(left.expired());
+    io->restart();
+    for (int i = 0; i < steps; ++i) io->poll_one();
+    has_ended = left.expired();
+    io.reset();
+    INFO("after " << steps << " steps");
+    CHECK(left.expired());
+  }
+  CHECK(steps > 2);
+}
+
+TEST_CASE("a subscription that has gone silent is found by what it loses, and made anew [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 600ms, .quarantine = false};
+  member a{io, server.url(), o};
+  proxy between{io, server.folder() / "proxy.sock", server.path()};
+  redis::client client{io, between.url(), {.connect_timeout = 200ms}};
+  redis::semaphore slots{client, "crm", o};
+  const auto listens = [&] { return !run(io, a.client.run("PUBSUB", "CHANNELS")).elements().empty(); };
+  auto p = run(io, a.slots.acquire(0));
+  waiting first{slots, {}};
+  while (!listens()) {
+  }
+  CHECK(between.connections() == 2);
+  between.silence_listeners();
+  p.release();
+  // Served by the next question, as the message is lost; and what lost it goes.
+  run_until(io, [&] { return first.ended(); });
+  CHECK(first.p.held() == 1);
+  run_until(io, [&] { return between.connections() == 3; });
+  waiting second{a.slots, {}};
+  first.p.release();
+  run_until(io, [&] { return second.ended(); });
+  waiting third{slots, {}};
+  run_until(io, [&] { return slots.stats().waiting_of_all == 1; });
+  second.p.release();
+  run_until(io, [&] { return third.ended(); });
+  CHECK(third.p.held() == 1);
+  CHECK(between.connections() == 3);
+  between.close();
+}

@@ -1,0 +1,71 @@
+// What the script's answers are read as, whoever wrote them.
+#include "canigo/redis/reply.hpp"
+
+#include "../lib/redis/sync.hpp"
+#include "catch.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace redis = canigo::redis;
+using redis::detail::packed;
+using redis::detail::sync_answer;
+
+namespace {
+
+redis::reply text(std::string t) { return redis::reply{redis::reply::kind::string, std::move(t)}; }
+
+/// An answer with these runs, of which so many are no news.
+sync_answer with_runs(std::string runs, std::int64_t told = 0) {
+  std::vector<redis::reply> parts;
+  parts.push_back(text("OK"));
+  for (const std::int64_t n : {-1, 3, 7, 0, 5, -20, 0}) parts.emplace_back(n);
+  parts.push_back(text(""));
+  parts.emplace_back(told);
+  parts.push_back(text(std::move(runs)));
+  return sync_answer{redis::reply{std::move(parts)}};
+}
+
+std::string run(double first, double count, double weight, double token) {
+  return packed(std::vector<double>{first, count, weight, token});
+}
+
+}  // namespace
+
+TEST_CASE("an answer of the script is read, with the waiters that stand together") {
+  const auto a = with_runs(run(5, 3, 1, 1000) + run(9, 1, 2, 0), 1);
+  CHECK(a.what == sync_answer::status::ok);
+  CHECK_FALSE(a.next);
+  CHECK(a.queue == 3);
+  CHECK(a.held_by_all == 7);
+  CHECK(a.epoch == 5);
+  CHECK(a.empty.count() == -20'000);
+  REQUIRE(a.grants.size() == 2);
+  CHECK(a.grants[0].first == 5);
+  CHECK(a.grants[0].count == 3);
+  CHECK(a.grants[0].token == 1000);
+  CHECK_FALSE(a.grants[0].is_news);
+  CHECK(a.grants[1].first == 9);
+  CHECK(a.grants[1].token == 0);
+  CHECK(a.grants[1].is_news);
+  CHECK(with_runs("").grants.empty());
+}
+
+TEST_CASE("what is no answer of the script is none") {
+  const auto is_refused = [](const sync_answer& a) { return a.what == sync_answer::status::other && a.grants.empty(); };
+  const double huge = std::numeric_limits<double>::infinity();
+  CHECK(is_refused(with_runs("half a run")));
+  CHECK(is_refused(with_runs(run(1, 1, 1, 1) + "x")));
+  CHECK(is_refused(with_runs(run(-1, 1, 1, 1))));
+  CHECK(is_refused(with_runs(run(1, -1, 1, 1))));
+  CHECK(is_refused(with_runs(run(huge, 1, 1, 1))));
+  CHECK(is_refused(with_runs(run(1, 1e300, 1, 1))));
+  CHECK(is_refused(with_runs(run(1, 1, 1, std::numeric_limits<double>::quiet_NaN()))));
+  CHECK(is_refused(sync_answer{redis::reply{}}));
+  CHECK(is_refused(sync_answer{redis::reply{std::vector<redis::reply>{text("OK")}}}));
+  CHECK(is_refused(sync_answer{redis::reply{std::vector<redis::reply>{text("STALE")}}}));
+  CHECK(sync_answer{redis::reply{std::vector<redis::reply>{text("NOSESS")}}}.what == sync_answer::status::no_session);
+}
