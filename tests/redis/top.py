@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Runs canigo-redis-top as its users do: top.py CANIGO_REDIS_TOP REDIS_WORKER.
+
+Against a redis-server of its own, with the limits of a worker that holds, waits and takes tokens, with one that is
+written here as the script would, and against what is no server. Ends with the totals that Catch2 prints.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, WORKER = sys.argv[1], sys.argv[2]
+PATIENCE = 60  # seconds in which anything happens that happens at all
+
+
+def top(*arguments):
+    return subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                          check=False)
+
+
+class Redis:
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="canigo-"))
+        self.path = str(self.folder / "redis.sock")
+        self.url = "unix:" + self.path
+        self.process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
+                                         "--dir", str(self.folder)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                self.ask("PING")
+                return
+            except OSError:
+                time.sleep(0.01)
+        raise RuntimeError("redis-server does not answer")
+
+    def ask(self, *words):
+        """The first bytes of the answer: enough of those that are asked for here."""
+        words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(self.path)
+            s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+            return s.recv(65536)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder)
+
+
+class Top(unittest.TestCase):
+    def setUp(self):
+        self.redis = Redis()
+        self.addCleanup(self.redis.close)
+
+    def run_worker(self, **settings):
+        worker = subprocess.Popen([WORKER, self.redis.url, os.devnull, *(f"{k}={v}" for k, v in settings.items())])
+        self.addCleanup(worker.wait)
+        self.addCleanup(worker.kill)
+        return worker
+
+    def shows(self, *patterns):
+        """What is shown in the end; each line of it is as one of the patterns says, in this order."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            ran = top(self.redis.url)
+            lines = ran.stdout.splitlines()
+            if len(lines) == len(patterns) and all(map(re.fullmatch, patterns, lines)):
+                break
+            self.assertLess(time.monotonic(), end, ran.stdout + ran.stderr)
+            time.sleep(0.05)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        return lines
+
+    def test_who_holds_and_who_waits(self):
+        worker = self.run_worker(permits=2, tasks=5, for_ever=1, lease_ms=60000, quarantine=0)
+        lines = self.shows(r"\{canigo:default:chaos\}:s",
+                           r"  held 2 of 2, 3 waiting, last token [0-9]{13,}, last call [0-9.]+ s ago",
+                           rf"  \S+:{worker.pid}:\S+ +holds +2  lease +[0-9.]+ s")
+        lease = float(lines[2].split()[-2])
+        self.assertGreater(lease, 0)
+        self.assertLess(lease, 62)  # and what it is longer by, so that not every call writes it
+
+    def test_two_processes(self):
+        first = self.run_worker(permits=3, tasks=1, for_ever=1, lease_ms=60000, quarantine=0)
+        limit = r"\{canigo:default:chaos\}:s"
+        self.shows(limit, r"  held 1 of 3, 0 waiting, .*", rf"  \S+:{first.pid}:\S+ +holds +1 .*")
+        second = self.run_worker(permits=3, tasks=3, for_ever=1, lease_ms=60000, quarantine=0)
+        holders = rf"  \S+:({first.pid}:\S+ +holds +1|{second.pid}:\S+ +holds +2) .*"
+        lines = self.shows(limit, r"  held 3 of 3, 1 waiting, .*", holders, holders)
+        self.assertNotEqual(lines[2], lines[3])
+
+    def test_a_quota(self):
+        worker = self.run_worker(permits=0, rate=1, burst=3, quota_tasks=4)
+        self.shows(r"\{canigo:default:chaos\}:r",
+                   r"  1 tokens in 1000000 us, burst 3, [34] waiting, last token [0-9]+, last call [0-9.]+ s ago",
+                   rf"  \S+:{worker.pid}:\S+ +holds +0  lease +[0-9.]+ s")
+
+    def test_a_quarantine(self):
+        self.run_worker(permits=2, tasks=1, for_ever=1, lease_ms=60000)
+        lines = self.shows(r"\{canigo:default:chaos\}:s", r"  held 0 of 2, 1 waiting, .*",
+                           r"  quarantine for [0-9.]+ s more", r"  \S+ +holds +0 .*")
+        self.assertLessEqual(float(lines[2].split()[2]), 60)
+
+    def test_a_pause_a_name_with_spaces_and_a_session_that_has_gone(self):
+        now = time.time() * 1e6
+        numbers = {"last": now - 5e6, "fence": 12, "total": 1, "cap": 7, "pause": now + 40e6}
+        fields = "last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst pause".split()
+        self.redis.ask("HSET", "{canigo:mine:a b}:s:state", "*",
+                       struct.pack("<19d", *(numbers.get(f, 0) for f in fields)) + b"run\0\0", "host:1:1",
+                       struct.pack("<5d", 1, 1, 0, now + 9e6, 0))
+        self.redis.ask("ZADD", "{canigo:mine:a b}:s:sess", now + 9e6, "host:1:1", now - 1e6, "gone:2:1")
+        lines = self.shows(r"\{canigo:mine:a b\}:s",
+                           r"  held 1 of 7, 0 waiting, last token 12, last call [0-9.]+ s ago",
+                           r"  paused for [34][0-9]\.[0-9] s more", r"  gone:2:1 +holds +0  lease +-[0-9.]+ s",
+                           r"  host:1:1 +holds +1  lease +[0-9.]+ s")
+        # A space by itself.
+        self.assertEqual(top(self.redis.url, "mine").stdout.splitlines()[0], lines[0])
+        self.assertEqual(top(self.redis.url, "other").stdout, "no limits\n")
+
+    def test_no_limits(self):
+        self.redis.ask("SET", "canigo", "something else")
+        self.assertEqual(top(self.redis.url).stdout, "no limits\n")
+
+    def test_what_is_no_server(self):
+        for url, says in (("unix:/nonexistent/redis.sock", "/nonexistent/redis.sock"),
+                          ("redis://127.0.0.1:1", "127.0.0.1:1"),
+                          ("http://127.0.0.1", "http"),
+                          ("redis://127.0.0.1:66666", "66666")):
+            with self.subTest(url):
+                ran = top(url)
+                self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+                self.assertTrue(ran.stderr.startswith("canigo-redis-top: "), ran.stderr)
+                self.assertIn(says, ran.stderr)
+
+    def test_how_it_is_called(self):
+        for arguments, status in ((["--help"], 0), ([], 2), (["--what"], 2), (["a", "b", "c"], 2)):
+            with self.subTest(arguments):
+                ran = top(*arguments)
+                self.assertEqual((ran.returncode, ran.stderr), (status, ""))
+                self.assertIn("Usage: canigo-redis-top URL", ran.stdout)
+
+
+if __name__ == "__main__":
+    result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    failed = len(result.failures) + len(result.errors)
+    if failed:
+        print(f"test cases: {result.testsRun} | {result.testsRun - failed} passed | {failed} failed")
+    else:
+        print(f"All tests passed ({result.testsRun} assertions in {result.testsRun} test cases)")
+    sys.exit(failed > 0)
