@@ -128,7 +128,7 @@ class world {
  private:
   class context : public net::execution_context {
    public:
-    context() = default;
+    context() {}  // defaulted, it is none yet to clang where the class around it goes on
     ~context() {
       end();
       destroy();
