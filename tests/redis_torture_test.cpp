@@ -6,6 +6,7 @@
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 #include "canigo/redis/wait_group.hpp"
+#include "canigo/timeout.hpp"
 
 #include "allocations.hpp"
 #include "catch.hpp"
@@ -13,6 +14,7 @@
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
 #include <chrono>
@@ -178,6 +180,47 @@ bool commands(const redis_server& server, stage& t, std::int64_t k) {
   return has_failed;
 }
 
+// Spared are, as everywhere here, the aligned blocks: what Asio takes for the frame of a coroutine, for co_spawn, and
+// for an operation that is started under co_await, out of a function that is noexcept in Asio.
+bool connecting(const std::string& url, const redis::client_options& options, stage& t, std::int64_t k) {
+  int ended = 0;
+  redis::client c{t.io, url, options};
+  const redis::command echo{"ECHO", "something that is longer than a small string would be"};
+  const failing f{k, unaligned};
+  for (int i = 0; i < 2; ++i) {
+    c.async_run(echo, [&](std::error_code ec, const redis::reply& r) {
+      ++ended;
+      t.expect(ec || r.text() == echo.arguments()[1], "a reply went astray");
+    });
+  }
+  t.run_until([&] { return ended == 2; });
+  return f.has_failed();
+}
+
+bool connecting_by_a_socket_file(const redis_server& server, stage& t, std::int64_t k) {
+  return connecting(server.url() + "?db=1", stage::client_options, t, k);
+}
+
+bool names_of_a_wait_group(const redis_server&, stage& t, std::int64_t k) {
+  redis::wait_group group{t.a};
+  int ended = 0;
+  bool may_go = false;
+  const auto work = [&]() -> net::awaitable<void> {
+    while (!may_go) co_await canigo::sleep_for(1ms);
+    const std::string id = co_await group.add();
+    co_await canigo::sleep_for(1ms);
+    t.expect(group.done(id), "a name was not known");
+  };
+  for (int i = 0; i < 4; ++i) net::co_spawn(t.io, work(), [&](std::exception_ptr) { ++ended; });
+  t.io.restart();
+  t.io.poll();
+  const failing f{k, unaligned};
+  may_go = true;
+  t.run_until([&] { return ended == 4; });
+  t.expect(group.count() == 0, "a name is left");
+  return f.has_failed();
+}
+
 bool permits_are_handed_on(const redis_server&, stage& t, std::int64_t k) {
   const failing f{k, unaligned};
   t.acquire(t.a, 0, {.tokens = 2});
@@ -296,6 +339,8 @@ TEST_CASE("whichever allocation fails, callers are told, and no permit is lost [
     int at_least;  // so many points, or the scenario does nothing any more
   } scenarios[]{
       {"commands", commands, stage::quick, 10},
+      {"connecting", connecting_by_a_socket_file, stage::quick, 20},
+      {"names of a wait group", names_of_a_wait_group, stage::quick, 20},
       {"permits that are handed on", permits_are_handed_on, stage::quick, 30},
       {"waiters that are cancelled", waiters_are_cancelled, stage::quick, 30},
       {"a script that is forgotten", the_script_is_forgotten, stage::quick, 20},
