@@ -1,5 +1,8 @@
 // The pool under every order of what its loops, its users and the clock do.
 
+#include "canigo/backoff.hpp"
+#include "canigo/resource_pool.hpp"
+#include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/task.hpp"
 #include "canigo/timeout.hpp"
@@ -13,6 +16,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <system_error>
 
 using canigo::errc;
@@ -280,5 +284,45 @@ TEST_CASE("a group is cancelled while one joins it", "[interleaving]") {
     w.expect(a.error == net::error::operation_aborted, "not cancelled");
     w.expect(b.was_fine() == (cancelled == 1), "cancelled and counted differently");
     expect_sound(w, pool, 2);
+  });
+}
+
+TEST_CASE("a pool of resources is made smaller while its workers go to sleep", "[interleaving]") {
+  explore(2, [](world& w) {
+    const auto home = w.make_loop("loop", 2);
+    canigo::resource_pool<int> pool{home, {.concurrency = 2, .make = [] { return 1; }}};
+    int ran = 0;
+    for (int i = 0; i < 2; ++i) pool.try_post([&](int&) { ++ran; });
+    w.thread("makes it smaller", [&] { pool.resize(1); });
+    w.run();
+    pool.try_post([&](int&) { ++ran; });
+    w.run();
+    w.expect(ran == 3, "an operation was lost, or run twice");
+    const pool_stats s = pool.stats();
+    w.expect(s.sleeping == 1 && s.resources == 1, "not one worker is left, or not its resource");
+    w.expect(s.working == 0 && s.queued == 0 && s.repairing == 0, "something is still there");
+  });
+}
+
+TEST_CASE("an alarm that is late when the next one is set", "[interleaving]") {
+  explore(2, [](world& w) {
+    const auto home = w.make_loop("loop");
+    canigo::semaphore s{home, {.permits = 1}};
+    canigo::permit out = s.try_acquire().value();
+    strand_pool pool{home, {.concurrency = 1}};
+    ending a;
+    const auto fails_once = [&s](canigo::task_context& t) -> net::awaitable<void> {
+      if (t.attempt() > 1) co_await canigo::sleep_for(1h);
+      const canigo::permit p = co_await s.acquire();
+      throw std::runtime_error{"once more"};
+    };
+    pool.async_run(fails_once, {.timeout = 1s, .retry = {.attempts = 2, .backoff = canigo::backoff::constant(0s)}},
+                   a.handler(home));
+    w.thread("clock", [&] { w.pass_to(1s); });
+    w.thread("gives back", [&] { out.release(); });
+    w.thread("another clock", [&] { w.pass_to(2s); });
+    w.run();
+    w.expect(a.calls == 1 && a.error == errc::timed_out, "another end");
+    expect_sound(w, pool, 1);
   });
 }
