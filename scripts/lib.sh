@@ -87,7 +87,7 @@ variant_args() {
         "-Dcpp_args=[$clang_pch,$frames]" ;;
     coverage*)
       printf '%s\n' -Doptimization=0 -Ddefault_library=static -Dbench=false -Dexamples=false -Db_lundef=false \
-        "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping']" \
+        "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping','-fprofile-update=atomic']" \
         -Dcpp_link_args=-fprofile-instr-generate ;;
     fuzz*)
       printf '%s\n' -Dfuzz=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \

@@ -241,3 +241,30 @@ TEST_CASE("where there is no memory to keep the loop running for it a caller sti
   run.time.run();
   CHECK(called == 1);
 }
+
+TEST_CASE("who could not be told for want of memory is told later, or goes with the context", "[memory]") {
+  const bool context_goes = GENERATE(false, true);
+  auto run = std::make_unique<limits_run>();
+  semaphore s{net::any_io_executor{large_executor{&run->io}}, {.permits = 1}};
+  permit out = s.try_acquire().value();
+  const auto alive = std::make_shared<int>();
+  int called = 0;
+  s.async_acquire({}, [&called, alive](std::error_code, const permit&) { ++called; });
+  {
+    const failing f{0, victims::aligned, 100};  // which is what it is posted with
+    out.release();
+    s.pause();  // tries once more
+    CHECK(f.has_failed());
+  }
+  run->time.poll();
+  CHECK(called == 0);
+  if (context_goes) {
+    run.reset();
+  } else {
+    run->time.run();
+    CHECK(run->ms() == 1);
+  }
+  CHECK(called == (context_goes ? 0 : 1));
+  CHECK(alive.use_count() == 1);
+  CHECK(s.stats().held == 0);
+}

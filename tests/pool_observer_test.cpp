@@ -61,7 +61,9 @@ TEST_CASE("an observer of a pool with resources sees the same, and may stop the 
 
   struct stopper final : pool_observer {
     strand_pool* pool = nullptr;
+    int seen = 0;
     void task_ended(const task_event& e) noexcept override {
+      ++seen;
       if (e.state == task_state::failed) pool->request_stop(stop_mode::cancel_all);
     }
   } at_a_failure;
@@ -73,6 +75,10 @@ TEST_CASE("an observer of a pool with resources sees the same, and may stop the 
   b.time.run();
   CHECK(pool.is_closed());
   CHECK(next.state() == task_state::stopped);
+  CHECK(at_a_failure.seen == 2);
+  next = pool.submit([] {});
+  CHECK(next.state() == task_state::stopped);
+  CHECK(at_a_failure.seen == 2);  // what was refused was never there
   CHECK(b.ms() == 20);
 }
 

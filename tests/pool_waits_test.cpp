@@ -207,3 +207,9 @@ TEST_CASE("a pool answers when its context is gone") {
   CHECK_FALSE(pool.try_post([] {}));
   adds_up(s);
 }
+
+TEST_CASE("a task that stands for none is copied as such") {
+  const task<int> none;
+  const task<int> copy = none;
+  CHECK_FALSE(copy.valid());
+}

@@ -2,15 +2,24 @@
 
 #include "canigo/net.hpp"
 #include "canigo/scheduler.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/strand_pool.hpp"
 
 #include "catch.hpp"
+#include "limits_run.hpp"
 
 #include <asio/any_io_executor.hpp>
+#include <asio/execution.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/strand.hpp>
 
 #include <chrono>
+#include <exception>
 #include <memory>
+#include <system_error>
+#include <type_traits>
+#include <utility>
 
 using namespace canigo;
 using namespace std::chrono_literals;
@@ -49,4 +58,61 @@ TEST_CASE("a scheduler on a strand of an erased strand works", "[post]") {
   }
   io.run();
   CHECK(granted == 3);
+}
+
+namespace {
+
+enum class mood { posts, calls, drops };
+
+/// Posts what it is handed, calls it at once although it is to call it later, or drops it.
+class fickle_executor {
+ public:
+  fickle_executor(net::io_context& io, const mood& m) noexcept : io_{&io}, mood_{&m} {}
+  net::execution_context& query(net::execution::context_t) const noexcept { return *io_; }
+  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
+    return net::execution::blocking.never;
+  }
+  template <class Function>
+  void execute(Function&& f) const {
+    std::decay_t<Function> own(std::forward<Function>(f));
+    if (*mood_ == mood::posts) net::post(*io_, std::move(own));
+    if (*mood_ == mood::calls) std::move(own)();
+  }
+  bool operator==(const fickle_executor&) const noexcept = default;
+
+ private:
+  net::io_context* io_;
+  const mood* mood_;
+};
+
+}  // namespace
+
+TEST_CASE("an executor that calls at once, or drops what it is handed, leaves nobody waiting", "[post]") {
+  const mood then = GENERATE(mood::calls, mood::drops);
+  limits_run run;
+  mood now = mood::posts;
+  const net::any_io_executor executor{fickle_executor{run.io, now}};
+  semaphore s{executor, {.permits = 3}};
+  strand_pool pool{executor, {.concurrency = 1}};
+  permit all = s.try_acquire({.tokens = 3}).value();
+  task<void> t = pool.submit([] {}, {.delay = 1h});
+  const auto alive = std::make_shared<int>();
+  int called = 0;
+  for (int i = 0; i < 3; ++i) {
+    s.async_acquire({}, [&called, alive](std::error_code, const permit&) { ++called; });
+    t.async_wait([&called, alive](const std::exception_ptr&) { ++called; });
+  }
+  run.time.run_for(1s);
+  CHECK(alive.use_count() == 7);
+  now = then;
+  all.release();
+  CHECK(alive.use_count() == 4);
+  t.cancel();
+  CHECK(alive.use_count() == 1);
+  CHECK(called == (then == mood::calls ? 6 : 0));
+  CHECK(s.stats().held == 0);
+  now = mood::posts;
+  pool.request_stop(stop_mode::drain);
+  run.time.run();
+  CHECK(pool.is_closed());
 }

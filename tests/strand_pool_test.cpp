@@ -734,6 +734,7 @@ TEST_CASE("of two workers that break at once the first is the cause, and after a
     }
     b.time.poll();
     if (was_stopped) pool.request_stop(stop_mode::cancel_all);
+    if (was_stopped) pool.request_stop(stop_mode::finish_running, 0s);  // which comes too late to be heard
     std::string cause;
     b.spawn([&]() -> net::awaitable<void> {
       try {
@@ -793,6 +794,23 @@ TEST_CASE("a cancellation that fails where it is heeded is tried again") {
   b.time.run();
   CHECK(emitted == 2);
   CHECK(t.state() == task_state::cancelled);
+}
+
+TEST_CASE("what is delayed counts for the limit of the queue, and what a free worker takes does not") {
+  bench_top b;
+  strand_pool pool{
+      b.io, {.concurrency = 1, .priorities = 2, .queue_limit = 1, .on_overflow = overflow::evict_least_important}};
+  auto delayed = pool.submit([] {}, {.priority = 1, .delay = 1h});
+  b.time.poll();
+  auto taken = pool.submit([](task_context&) { return sleep_for(1s); });
+  b.time.poll();
+  CHECK(taken.state() == task_state::running);
+  auto refused = pool.submit([] {});
+  CHECK(refused.state() == task_state::failed);  // there is nobody to evict: who is delayed is not
+  b.time.run();
+  CHECK(taken.state() == task_state::succeeded);
+  CHECK(delayed.state() == task_state::succeeded);
+  adds_up(pool.stats());
 }
 
 TEST_CASE("names beyond the first 256 are counted together") {

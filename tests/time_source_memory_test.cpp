@@ -152,7 +152,7 @@ TEST_CASE("children of a group that there is no memory to cancel are cancelled a
     for (int i = 0; i < 3; ++i) group.spawn(sleep_for(1h));
     time->run_for(1s);
     {
-      const failing f{0, victims::all, 2};  // for two calls
+      const failing f{0, victims::all, 100};  // for two calls
       group.cancel();
       group.cancel();
       CHECK(f.has_failed());

@@ -154,7 +154,7 @@ void deallocate_block(void* p, std::size_t size) noexcept {
 }
 
 void reserve_blocks(std::size_t n) {
-  while (count() < n && !mine.is_over) {
+  while (count() < n) {  // a thread that is ending has no room left to fill
     void* p = ::operator new(block_size);
     if (mine.room == 0) {
       keep_or_free(p);

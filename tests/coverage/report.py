@@ -115,9 +115,12 @@ def excepted_in(file, source, run, missed, exceptions):
                 continue
             for below in range(number + 1, len(source) + 1):
                 text = source[below - 1]
-                if run.get(below, 0) != 0 or (text.strip() and indent(text) < indent(line)):
+                is_outside = bool(text.strip()) and indent(text) < indent(line)
+                if run.get(below, 0) != 0 or (is_outside and text.strip() != "}"):
                     break
                 excepted.add(below)
+                if is_outside:
+                    break
     return excepted
 
 
