@@ -124,6 +124,7 @@ void subscriber::wait(duration d) {
     if (self->channels_.empty()) {
       if (const auto l = std::exchange(self->link_, nullptr)) l->close();
       self->is_up_ = false;
+      self->heard();
     } else {
       self->change([] {});
     }
