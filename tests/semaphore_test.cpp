@@ -6,8 +6,12 @@
 #include "limits_run.hpp"
 
 #include <asio/bind_executor.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
+#include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 
 #include <atomic>
@@ -15,7 +19,9 @@
 #include <list>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
 using namespace canigo;
 using namespace std::chrono_literals;
@@ -548,6 +554,52 @@ TEST_CASE("a loop of granted acquires lets others run every 128", "[semaphore]")
     CHECK(others < 20);
   });
   run.time.run();
+}
+
+TEST_CASE("once the last waiter is gone, a free permit needs no turn of the loop again", "[semaphore]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1}};
+  permit held = s.try_acquire().value();
+  std::vector<std::string> log;
+  run.go([&]() -> net::awaitable<void> {
+    const permit p = co_await s.acquire();
+    log.push_back("waited");
+  });
+  run.go(visitor(run, s, "cancelled by its deadline", {.deadline = run.time.now() + 1s}, 0s));
+  run.time.run_for(2s);
+  held.release();
+  run.time.run();
+  run.go([&]() -> net::awaitable<void> {
+    net::post(run.io, [&] { log.push_back("posted"); });
+    const permit p = co_await s.acquire();
+    log.push_back("granted");
+  });
+  run.time.run();
+  CHECK(log == std::vector<std::string>{"waited", "granted", "posted"});
+}
+
+TEST_CASE("a coroutine of another executor keeps its loop running while it waits, and goes on there", "[semaphore]") {
+  using executor = net::io_context::executor_type;
+  net::io_context home;
+  net::io_context own;
+  semaphore s{home, {.permits = 1}};
+  permit held = s.try_acquire().value();
+  bool granted = false;
+  net::co_spawn(
+      own,
+      [&]() -> net::awaitable<void, executor> {
+        const permit p = co_await s.async_acquire({}, net::use_awaitable_t<executor>{});
+        CHECK(own.get_executor().running_in_this_thread());
+        granted = true;
+      },
+      net::detached);
+  own.poll();
+  CHECK_FALSE(own.stopped());
+  held.release();
+  home.poll();
+  CHECK_FALSE(granted);
+  own.run();
+  CHECK(granted);
 }
 
 TEST_CASE("a handler may acquire, release and destroy", "[semaphore]") {

@@ -68,6 +68,7 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       on_overflow_{options.on_overflow},
       priorities_{options.priorities},
       executor_{executor},
+      runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
       wake_up_{*this},
       drain_{*this},
       context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
@@ -139,6 +140,7 @@ void admission::context_shutdown() noexcept {
       w.state_ = waiter::state::fresh;
       waiters.push(w);
     }
+    somebody_waits_.store(false, std::memory_order_relaxed);
     waiters.append(std::move(ready_));
     waiters.append(std::move(foreign_));
     if (std::exchange(retrying_, false)) release_ref();
@@ -160,15 +162,19 @@ void admission::context_shutdown() noexcept {
 // ---- what is decided under the lock is carried out after it ---------------------------------------------------------
 
 void admission::unlock_and_hand_over() noexcept {
-  if (ready_.empty() && foreign_.empty() && (works_ != 0 || !work_)) {
-    mutex_.unlock();
-    return;
-  }
-  const bool drain_now = !ready_.empty() && !drain_posted_;
+  const bool drain_now = !ready_.empty() && !drain_posted_.load(std::memory_order_relaxed);
   if (drain_now) {
-    drain_posted_ = true;
+    drain_posted_.store(true, std::memory_order_relaxed);
     add_ref();
   }
+  if (!foreign_.empty() || (works_ == 0 && work_)) [[unlikely]]
+    return unlock_and_hand_over_all(drain_now);
+  mutex_.unlock();
+  // From here on `this` lives by the reference that the drain holds.
+  if (drain_now) post_drain();
+}
+
+void admission::unlock_and_hand_over_all(bool drain_now) noexcept {
   suspended_list foreign{std::move(foreign_)};
   net::any_io_executor work;
   if (works_ == 0 && work_) work = std::exchange(work_, {});
@@ -193,7 +199,7 @@ void admission::post_drain() noexcept {
   } catch (...) {
     {
       const std::lock_guard lock{mutex_};
-      drain_posted_ = false;
+      drain_posted_.store(false, std::memory_order_relaxed);
       if (!ready_.empty()) retry_soon();
     }
     release_ref();
@@ -213,12 +219,21 @@ void admission::retry_soon() noexcept {
     retrying_ = true;
     add_ref();
   }
-  wake_at(time_->now() + retry_after);
+  wake_at(wake_armed_ ? wake_time_ : time_point::max());
 }
 
 admission::drain::drain(admission& a) noexcept : owner{&a} {}
 
-void admission::drain::post() { post_resumption(owner->executor_, *this, fixed_allocator<void, 160>{memory}); }
+void admission::drain::post() {
+  const fixed_allocator<void, 160> allocator{memory};
+  using executor_type = net::io_context::executor_type;
+  const auto* io = owner->runs_on_io_context_ ? owner->executor_.target<executor_type>() : nullptr;
+  if (io != nullptr) {
+    post_resumption(*io, *this, allocator);
+  } else {
+    post_resumption(owner->executor_, *this, allocator);
+  }
+}
 
 void admission::drain::resume() { owner->run_drain(); }
 
@@ -227,7 +242,7 @@ void admission::drain::destroy() noexcept {
   suspended_list lost;
   {
     const std::lock_guard lock{owner->mutex_};
-    owner->drain_posted_ = false;
+    owner->drain_posted_.store(false, std::memory_order_relaxed);
     lost.append(std::move(owner->ready_));
   }
   while (suspended* s = lost.pop()) s->destroy();
@@ -243,18 +258,20 @@ void admission::run_drain() {
   // An executor that calls at once what it is to call later has no other threads that could help.
   const bool may_have_help = !posting::is_under_way(drain_);
   for (int i = 0; i < resumptions_per_turn; ++i) {
+    // Where it may have help, a drain is posted as long as somebody is ready.
+    if (i > 0 && may_have_help && !drain_posted_.load(std::memory_order_relaxed)) return;
     waiter* w = nullptr;
     bool call_helper = false;
     {
       const std::lock_guard lock{mutex_};
-      if (i == 0) drain_posted_ = false;
+      if (i == 0) drain_posted_.store(false, std::memory_order_relaxed);
       w = static_cast<waiter*>(ready_.front());
       if (w == nullptr) return;
-      if (i > 0 && w->passes_loop_ && drain_posted_) return;
+      if (i > 0 && w->passes_loop_ && drain_posted_.load(std::memory_order_relaxed)) return;
       ready_.pop();
-      if (!ready_.empty() && !drain_posted_ && may_have_help) {
+      if (!ready_.empty() && !drain_posted_.load(std::memory_order_relaxed) && may_have_help) {
         call_helper = true;
-        drain_posted_ = true;
+        drain_posted_.store(true, std::memory_order_relaxed);
         add_ref();
       }
     }
@@ -292,10 +309,13 @@ bool admission::is_paused(time_point now) noexcept {
 /// Inline, and what mostly happens first: it is half of what a free acquire costs.
 [[gnu::always_inline]] inline outcome admission::try_enter_locked(const request& r, time_point now) noexcept {
   const bool can_be = static_cast<unsigned>(r.priority) < static_cast<unsigned>(priorities_) && r.tokens != 0;
-  if (can_be && !stopped_ && r.deadline >= now && queue_.empty() &&
-      (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, r.tokens)) [[likely]] {
-    ++granted_at_once_[static_cast<std::size_t>(r.priority)];
-    return outcome::granted;
+  if (can_be && !stopped_ && r.deadline >= now) [[likely]] {
+    if (queue_.empty() && (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, r.tokens))
+        [[likely]] {
+      ++granted_at_once_[static_cast<std::size_t>(r.priority)];
+      return outcome::granted;
+    }
+    if (r.tokens == 1) return outcome::must_wait;  // one is never too many
   }
   return why_not(r, now);
 }
@@ -359,6 +379,7 @@ void admission::enter(waiter& w, const request& r) noexcept {
   }
   w.state_ = waiter::state::queued;
   queue_.push(w, now);
+  somebody_waits_.store(true, std::memory_order_relaxed);
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_ && works_++ == 0 && !work_) work_ = keep_running(executor_);
   // One who came first in the queue may be able to go where the former first, heavier or less important, could not.
@@ -395,6 +416,7 @@ bool admission::make_room(int priority) noexcept {
 /// Ends the wait of one that is queued.
 void admission::finish(waiter& w, outcome o) noexcept {
   queue_.remove(w);
+  somebody_waits_.store(!queue_.empty(), std::memory_order_relaxed);
   if (w.holds_work_) --works_;
   w.outcome_ = o;
   if (o != outcome::granted) count_end(o);

@@ -109,12 +109,6 @@ void wait_queue::remove(wait_node& node) noexcept {
   node.linked_ = false;
 }
 
-wait_node* wait_queue::front(time_point now) noexcept {
-  if (size_ == 0) return nullptr;
-  if (ageing_ != duration::max()) return front_by_age(now);
-  return first_of_most_important();
-}
-
 // Only heads are in the choice, so only their promotions can change it.
 time_point wait_queue::next_promotion(time_point now) const noexcept {
   time_point next = time_point::max();

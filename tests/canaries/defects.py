@@ -13,6 +13,7 @@ POOL = "detail/pool_core.cpp"
 TASK = "detail/pool_task.cpp"
 WORKER = "detail/pool_worker.cpp"
 WHEEL = "detail/timing_wheel.cpp"
+CHILD = "detail/child.cpp"
 LIMITER = "limiter.cpp"
 PERMIT = "permit.cpp"
 
@@ -37,7 +38,7 @@ DEFECTS = {
     "deadline_never_armed": (ENGINE, SIMULATION, "«!time_->arm(*w.limit_, r.deadline)»", "true"),
     "deadline_refused_too_soon": (ENGINE, SIMULATION, "«earliest(r, now) > r.deadline»",
                                   "earliest(r, now) >= r.deadline"),
-    "newcomer_overtakes": (ENGINE, SIMULATION, "r.deadline >= now && «queue_.empty()» &&", "true"),
+    "newcomer_overtakes": (ENGINE, SIMULATION, "if («queue_.empty()» && (paused_until_", "true"),
     "newcomer_first_unseen": (ENGINE, SIMULATION, "if («evicted || queue_.front(now) == &w») pump(now);", "evicted"),
     "queue_one_too_long": (ENGINE, SIMULATION, "«queue_.size() >= queue_limit_»", "queue_.size() > queue_limit_"),
     "evicts_its_equals": (ENGINE, SIMULATION, "«victim->priority <= priority»", "victim->priority < priority"),
@@ -55,6 +56,10 @@ DEFECTS = {
     "failed_post_drops_the_handler": (ENGINE, TORTURE, "«if (!home.keep_for_retry(*s)) s->destroy();»",
                                       "s->destroy();"),
     "failed_drain_forgotten": (ENGINE, TORTURE, "«if (!ready_.empty()) retry_soon();»", ""),
+    "retry_puts_off_what_is_due": (ENGINE, SIMULATION, "wake_at(«wake_armed_ ? wake_time_ : time_point::max()»);",
+                                   "time_->now() + retry_after"),
+    "retry_too_late": (ENGINE, SIMULATION, "«if (retrying_) when = std::min(when, time_->now() + retry_after);»",
+                       "if (retrying_) when = std::min(when, time_->now() + retry_after * 10);"),
     "waiters_outlive_the_context": (ENGINE, TORTURE, "«while (suspended* s = waiters.pop()) s->destroy();»", ""),
     # Its queue and its supplies.
     "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).head->previous_»",
@@ -88,6 +93,8 @@ DEFECTS = {
                               "used_levels_ &= ~(1u << level);"),
     "wheel_loses_the_last": (WHEEL, SIMULATION, "«file(*node);\n    if (node == last) return;»",
                              "if (node == last) return;\n    file(*node);"),
+    "timeout_cancels_nothing": (CHILD, SIMULATION, "«late.cancel(net::cancellation_type::terminal);»", ""),
+    "timeout_is_told_as_cancelled": (CHILD, SIMULATION, "«late.is_late_ = true;»", ""),
     # Pools.
     "pool_wakes_nobody": (TASK, SIMULATION, "queue_.push(t, now);\n  «wake_one();»", ""),
     "pool_keeps_its_workers_busy": (TASK, SIMULATION, "«--running_;»\n  if (t.is_long())", ""),

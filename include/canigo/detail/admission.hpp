@@ -143,6 +143,12 @@ class admission final : private context_member {
 
   /// Grants `r` if that is possible without waiting and without overtaking anyone.
   outcome try_enter(const request& r) noexcept;
+  /// Whether `r` has to wait, by a look that takes no lock: somebody does, and nothing can be wrong with `r`. False
+  /// where that takes a closer look.
+  bool is_behind_others(const request& r) const noexcept {
+    return somebody_waits_.load(std::memory_order_relaxed) && r.priority == 0 && r.tokens == 1 &&
+           r.deadline == time_point::max();
+  }
   /// The same for a coroutine, which must pass through the event loop now and then.
   outcome try_enter_in_turn(const request& r) noexcept;
   /// Lets `w` wait for `r`. Ends by a post, always.
@@ -245,6 +251,7 @@ class admission final : private context_member {
   void run_drain();
   time_point earliest(const request& r, time_point now) const noexcept;
   void unlock_and_hand_over() noexcept;
+  void unlock_and_hand_over_all(bool drain_now) noexcept;
   void post_drain() noexcept;
   bool keep_for_retry(suspended& s) noexcept;
   void retry_soon() noexcept;
@@ -261,8 +268,10 @@ class admission final : private context_member {
   bool dying_ = false;           // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;      // exactly one call of wake_up_ is to come
   bool retrying_ = false;        // a post failed; a reference is held for the wake-up that tries again
-  bool drain_posted_ = false;    // and has not begun; true whenever somebody is ready and the lock is free
   std::uint8_t in_a_row_ = 0;    // grants to coroutines since one last passed through the event loop
+  // Both change under the lock, and are looked at without it where either answer will do.
+  atomic<bool> somebody_waits_{false};  // in queue_
+  atomic<bool> drain_posted_{false};    // and has not begun; true whenever somebody is ready and the lock is free
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
 
@@ -276,6 +285,7 @@ class admission final : private context_member {
   suspended_list foreign_;  // to be posted elsewhere
   std::size_t works_ = 0;   // pending handlers that executor_'s loop must run for
   net::any_io_executor executor_;
+  const bool runs_on_io_context_;  // executor_ is an io_context's own
   net::any_io_executor work_;
   wake_up wake_up_;
   drain drain_;

@@ -76,10 +76,11 @@ struct start_parked {
 
   template <class Handler>
   void operator()(Handler&& handler) const noexcept {
-    std::decay_t<Handler> h(std::forward<Handler>(handler));
+    static_assert(!std::is_reference_v<Handler>);
     // What passes through the loop for the sake of others must not be resumed by a drain that happens to run.
-    const bool at_home = !granted && same_executor(home->executor(), net::get_associated_executor(h, home->executor()));
-    auto* op = make_suspended_in<limited_waiter<Waiter>>(*frame, h, *home, at_home, false);
+    const auto executor = net::get_associated_executor(handler, home->executor());
+    const bool at_home = !granted && same_executor(home->executor(), executor);
+    auto* op = make_suspended_in<limited_waiter<Waiter>>(*frame, handler, *home, at_home, false);
     if (granted) {
       home->deliver(*op, wanted, outcome::granted);
     } else {
@@ -95,7 +96,7 @@ struct start_parked {
 template <class Waiter>
 net::awaitable<typename Waiter::granted_type> wait_for(admission* home, request r) {
   using granted_type = typename Waiter::granted_type;
-  const outcome o = home->try_enter_in_turn(r);
+  const outcome o = home->is_behind_others(r) ? outcome::must_wait : home->try_enter_in_turn(r);
   if (o == outcome::granted) co_return Waiter::granted(*home, r);
   if (o > outcome::granted) throw_refusal(*home, r, o);
 

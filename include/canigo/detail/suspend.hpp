@@ -11,10 +11,9 @@
 #include <asio/awaitable.hpp>
 #include <asio/prefer.hpp>
 #include <asio/recycling_allocator.hpp>
-#include <asio/version.hpp>
-#if ASIO_VERSION < 102300
 #include <asio/use_awaitable.hpp>
-#else
+#include <asio/version.hpp>
+#if ASIO_VERSION >= 102300
 #include <asio/deferred.hpp>
 #endif
 
@@ -204,6 +203,13 @@ class pending_work {
   using executor_type = typename net::associated_executor<Handler, net::any_io_executor>::type;
   std::decay_t<decltype(net::prefer(std::declval<executor_type>(), net::execution::outstanding_work.tracked))>
       executor_;
+};
+
+/// A coroutine that came with use_awaitable: what it was spawned with keeps its loop running until it has ended.
+template <class Executor, class... Args>
+class pending_work<net::detail::awaitable_handler<Executor, Args...>, true> {
+ public:
+  pending_work(const net::detail::awaitable_handler<Executor, Args...>&, const net::any_io_executor&) noexcept {}
 };
 
 /// A handler without an executor of its own: the object that it waits for keeps its loop running.

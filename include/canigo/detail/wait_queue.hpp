@@ -68,7 +68,9 @@ class wait_queue {
   void remove(wait_node& node) noexcept;
 
   /// Who goes next, or nullptr. O(1) without ageing; else O(classes that have waiters), at most.
-  wait_node* front(time_point now) noexcept;
+  wait_node* front(time_point now) noexcept {
+    return size_ == 0 || ageing_ == duration::max() ? first_of_most_important() : front_by_age(now);
+  }
 
   /// The first arrival of the most important class, ageing aside, or nullptr. O(1).
   wait_node* first_of_most_important() const noexcept { return size_ == 0 ? nullptr : at(waiting_.first()).head; }
