@@ -45,7 +45,7 @@ FIGURES = [
     ("interleaving", "schedules", "schedules", 3_000_000_000),
     ("stress", "stress", "stress tests under TSan and ASan", None),
     ("fuzz", "executions", "fuzz executions", 500_000_000),
-    ("chaos", "grants", "grants of Redis under chaos, none too many", 1_000_000),
+    ("chaos", "grants", "grants of Redis, steady and under chaos, none too many", 1_000_000),
     ("chaos", "chaos_minutes", "minutes in which everything breaks", 60),
 ]
 # What is as large as it gets in one run already.

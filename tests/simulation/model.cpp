@@ -6,9 +6,9 @@
 namespace simulated {
 
 const char* name_of(end e) noexcept {
-  constexpr const char* names[] = {"waiting",     "granted",          "cancelled",       "timed_out",
-                                   "unreachable", "queue_full",       "evicted",         "stopped",
-                                   "too_large",   "invalid_priority", "invalid_argument"};
+  constexpr const char* names[] = {"waiting",     "granted",          "cancelled",        "timed_out",
+                                   "unreachable", "queue_full",       "evicted",          "stopped",
+                                   "too_large",   "invalid_priority", "invalid_argument", "no_memory"};
   return names[static_cast<std::size_t>(e)];
 }
 

@@ -30,6 +30,7 @@ enum class end : std::uint8_t {
   too_large,
   invalid_priority,
   invalid_argument,
+  no_memory,
 };
 
 const char* name_of(end e) noexcept;
@@ -75,6 +76,8 @@ class model {
 
   void acquire(int id, const request& r);
   bool try_acquire(const request& r);
+  /// It could not even ask.
+  void lack_memory(int id) { fates_[id] = {end::no_memory, now_}; }
   void cancel(int id);
   void refund(std::uint64_t n);
   void charge(std::uint64_t n);

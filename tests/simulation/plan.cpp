@@ -9,9 +9,10 @@ namespace simulated {
 
 namespace {
 
-constexpr const char* names[] = {"acquire", "acquire_own", "await",     "try_acquire", "cancel",  "refund",
-                                 "charge",  "set_rate",    "set_burst", "set_places",  "release", "settle",
-                                 "split",   "pause",       "resume",    "stop",        "destroy"};
+constexpr const char* names[] = {"acquire",     "acquire_own", "await",   "await_within", "with_limit",
+                                 "try_acquire", "cancel",      "refund",  "charge",       "set_rate",
+                                 "set_burst",   "set_places",  "release", "settle",       "split",
+                                 "pause",       "resume",      "stop",    "destroy"};
 
 }  // namespace
 
@@ -64,6 +65,7 @@ plan make_plan(std::uint64_t seed, dice d) {
   o.on_overflow = static_cast<canigo::overflow>(d.roll(3));
   o.ageing = d.one_in(3) ? duration{static_cast<std::int64_t>(1 + d.roll(4)) * token / 2 + 1} : duration::max();
   p.is_abandoned = d.one_in(8);
+  p.is_short = d.one_in(4);
 
   const std::uint64_t many = 10 + d.roll(60);
   const bool is_plain = d.one_in(4);  // nothing but acquires and cancels
@@ -71,7 +73,7 @@ plan make_plan(std::uint64_t seed, dice d) {
     step s;
     const std::uint64_t of_hundred = d.roll(100);
     if (is_plain || of_hundred < 50) {
-      s.what = static_cast<deed>(d.roll(is_plain ? 3 : 4));
+      s.what = static_cast<deed>(d.roll(is_plain ? 5 : 6));
       if (d.one_in(5)) s.what = deed::cancel;
     } else if (of_hundred < 97) {
       s.what = static_cast<deed>(static_cast<std::uint64_t>(deed::cancel) + d.roll(11));
@@ -102,6 +104,12 @@ plan make_plan(std::uint64_t seed, dice d) {
     if (o.rates.size() > 1) s.rate = d.roll(o.rates.size());
     constexpr deed replies[] = {deed::acquire, deed::acquire, deed::refund, deed::cancel, deed::release};
     s.then = replies[d.roll(std::size(replies))];
+    if (p.is_short) {
+      // A strand of Asio's is stuck for ever once its executor has had no memory.
+      if (s.what == deed::acquire_own) s.what = deed::acquire;
+      if (s.what == deed::await_within) s.what = deed::await;
+      if (d.one_in(4)) s.fails_at = static_cast<int>(d.roll(3));
+    }
     p.steps.push_back(s);
   }
   return p;
@@ -120,7 +128,7 @@ std::string describe(const plan& p) {
   text += ", " + std::to_string(o.priorities) + " classes, queue of " + std::to_string(o.queue_limit) + ", overflow " +
           std::to_string(static_cast<int>(o.on_overflow));
   if (o.ageing != duration::max()) text += ", ageing " + canigo::to_string(o.ageing);
-  return text + (p.is_abandoned ? ", abandoned" : "");
+  return text + (p.is_short ? ", short of memory" : "") + (p.is_abandoned ? ", abandoned" : "");
 }
 
 std::string describe(const step& s) {
@@ -139,6 +147,7 @@ std::string describe(const step& s) {
     text +=
         " target " + std::to_string(s.target) + " value " + std::to_string(s.value) + " rate " + std::to_string(s.rate);
   }
+  if (s.fails_at >= 0) text += ", allocation " + std::to_string(s.fails_at) + " fails";
   return text;
 }
 

@@ -27,9 +27,11 @@ class dice {
 enum class subject { scheduler, semaphore, limiter };
 
 enum class deed : std::uint8_t {
-  acquire,      // by callback
-  acquire_own,  // by callback on an executor of its own
-  await,        // by coroutine
+  acquire,       // by callback
+  acquire_own,   // by callback on an executor of its own
+  await,         // by coroutine
+  await_within,  // the same, for so long at most
+  with_limit,    // a coroutine that works while it has what it asked for
   try_acquire,
   cancel,
   refund,
@@ -59,6 +61,7 @@ struct step {
   std::int64_t value = 0;
   std::size_t rate = 0;       // which one of several
   deed then = deed::acquire;  // what the one that is told does at once: refund, cancel, release, or nothing
+  int fails_at = -1;          // which allocation of the deed fails; -1: none
 };
 
 struct plan {
@@ -66,6 +69,7 @@ struct plan {
   subject about = subject::scheduler;
   options rules;
   bool is_abandoned = false;  // the context goes with all who wait
+  bool is_short = false;      // of memory, now and then
   std::vector<step> steps;
 };
 

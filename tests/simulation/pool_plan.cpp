@@ -23,8 +23,7 @@ pool_deed deed_of(dice& d, const pool_plan& p) {
     case 4:
       return d.one_in(10) ? pool_deed::destroy : pool_deed::submit;
     case 5:
-      // Whether all workers would wait for their own pool is seen when one begins to, not when there come to be fewer.
-      return !p.is_resized && d.one_in(2) ? pool_deed::run_nested : pool_deed::run_family;
+      return d.one_in(2) ? pool_deed::run_nested : pool_deed::run_family;
     case 6:
     case 7:
       return pool_deed::await_run;

@@ -5,6 +5,10 @@
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/testing/simulation.hpp"
+#include "canigo/timeout.hpp"
+#include "canigo/with_limit.hpp"
+
+#include "shortage.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
@@ -12,11 +16,15 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/strand.hpp>
+#include <asio/this_coro.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -42,6 +50,7 @@ end end_of(std::error_code ec) {
   if (ec == errc::too_large) return end::too_large;
   if (ec == errc::invalid_priority) return end::invalid_priority;
   if (ec == errc::invalid_argument) return end::invalid_argument;
+  if (ec == errc::not_enough_memory) return end::no_memory;
   return end::waiting;
 }
 
@@ -96,6 +105,12 @@ class engine {
     if (limiter_) co_return co_await limiter_->acquire(r);
     co_await scheduler_->acquire(r);
     co_return permit{};
+  }
+
+  net::awaitable<void> run(net::awaitable<void> op, request r) {
+    if (semaphore_) return canigo::with_limit(std::move(op), *semaphore_, r);
+    if (limiter_) return canigo::with_limit(std::move(op), *limiter_, r);
+    return canigo::with_limit(std::move(op), *scheduler_, r);
   }
 
   /// Whether it was granted, and with what.
@@ -168,6 +183,7 @@ class world {
       verdict_.step = static_cast<std::size_t>(s.id);
       pass(s);
       act(s);
+      if (has_been_short_) recover();
       compare();
       if (!verdict_.is_good) return verdict_;
     }
@@ -184,6 +200,9 @@ class world {
     int target = 0;
     bool has_begun = false;
     bool has_ended = false;
+    bool is_within = false;  // a limit of time, which is:
+    time_point until{};
+    bool is_cancelled = false;
     permit held;
     permit part;             // split off from it
     std::uint64_t used = 0;  // tokens of a limiter that it has settled for
@@ -212,6 +231,8 @@ class world {
 
   void pass_until(time_point t) {
     context_->poll();
+    model_.pass_to(context_->now());
+    context_->run_until(context_->now());
     for (time_point next = next_of_model(); next < t && verdict_.is_good; next = next_of_model()) {
       model_.pass_to(next);
       context_->run_until(next);
@@ -221,7 +242,35 @@ class world {
     context_->run_until(t);
   }
 
-  time_point next_of_model() { return model_.next_event(); }
+  /// When something may happen next, in the model or to it.
+  time_point next_of_model() {
+    instants_.erase(instants_.begin(), instants_.upper_bound(context_->now()));
+    const time_point next = model_.next_event();
+    return instants_.empty() ? next : std::min(next, *instants_.begin());
+  }
+
+  /// What could not be posted for want of memory is posted a millisecond later. Until then nobody does anything else.
+  void recover() {
+    using namespace std::chrono_literals;
+    pass_until(context_->now() + 1ms);
+    has_been_short_ = false;
+  }
+
+  /// Calls the engine, with little memory if the plan wants that. That never comes out of it as an exception.
+  template <class Function>
+  void with_engine(const step& s, Function f) {
+    bool has_thrown = false;
+    {
+      const shortage one{s.fails_at};
+      try {
+        f();
+      } catch (const std::bad_alloc&) {
+        has_thrown = true;
+      }
+      has_been_short_ = has_been_short_ || one.has_struck();
+    }
+    if (has_thrown) fail("bad_alloc comes out of " + describe(s));
+  }
 
   request request_of(const step& s) const {
     return {.priority = s.priority,
@@ -234,13 +283,15 @@ class world {
       case deed::acquire:
       case deed::acquire_own:
       case deed::await:
+      case deed::await_within:
+      case deed::with_limit:
         if (engine_) ask(s);
         break;
       case deed::try_acquire:
         if (engine_) try_at_once(s);
         break;
       case deed::cancel:
-        cancel(s.target);
+        cancel(s.target, s);
         break;
       case deed::refund:
       case deed::charge:
@@ -250,27 +301,27 @@ class world {
         if (engine_ && s.rate < plan_.rules.rates.size()) {
           const std::int64_t ns = token_times[static_cast<std::size_t>(s.value)];
           model_.set_token(s.rate, ns);
-          engine_->set_token(s.rate, ns);
+          with_engine(s, [&] { engine_->set_token(s.rate, ns); });
         }
         break;
       case deed::set_burst:
         if (engine_ && s.rate < plan_.rules.rates.size() &&
             !model_.would_strand_by_age(static_cast<std::uint64_t>(s.value + 1))) {
           model_.set_burst(s.rate, s.value + 1);
-          engine_->set_burst(s.rate, static_cast<std::uint64_t>(s.value + 1));
+          with_engine(s, [&] { engine_->set_burst(s.rate, static_cast<std::uint64_t>(s.value + 1)); });
         }
         break;
       case deed::set_places:
         if (engine_ && plan_.rules.places && !model_.would_strand_by_age(static_cast<std::uint64_t>(s.value + 1))) {
           model_.set_places(static_cast<std::uint64_t>(s.value + 1));
-          engine_->set_places(static_cast<std::uint64_t>(s.value + 1));
+          with_engine(s, [&] { engine_->set_places(static_cast<std::uint64_t>(s.value + 1)); });
         }
         break;
       case deed::release:
-        release(s.target);
+        release(s.target, s);
         break;
       case deed::settle:
-        if (engine_) settle(s.target, static_cast<std::uint64_t>(s.value));
+        if (engine_) settle(s.target, static_cast<std::uint64_t>(s.value), s);
         break;
       case deed::split:
         split(s.target, static_cast<std::uint64_t>(s.value));
@@ -280,18 +331,18 @@ class world {
         const time_point t = s.value == 0 ? time_point::max()
                                           : context_->now() + duration{s.value * plan_.steps.front().value * 1'000'000};
         model_.pause_until(t);
-        engine_->with_any([&](auto& e) { e.pause_until(t); });
+        with_engine(s, [&] { engine_->with_any([&](auto& e) { e.pause_until(t); }); });
         break;
       }
       case deed::resume:
         if (!engine_) break;
         model_.pause_until(time_point::min());
-        engine_->with_any([](auto& e) { e.resume(); });
+        with_engine(s, [this] { engine_->with_any([](auto& e) { e.resume(); }); });
         break;
       case deed::stop:
         if (!engine_) break;
         model_.stop();
-        engine_->with_any([](auto& e) { e.stop(); });
+        with_engine(s, [this] { engine_->with_any([](auto& e) { e.stop(); }); });
         break;
       case deed::destroy:
         model_.stop();
@@ -317,19 +368,38 @@ class world {
 
   void ask(const step& s) {
     caller& c = make_caller(s, request_of(s));
-    if (s.what == deed::await) {
-      net::co_spawn(context_->get_executor(), awaiting(*this, s.id, c.wanted),
+    const auto spawn = [&](net::awaitable<void> coroutine) {
+      net::co_spawn(context_->get_executor(), std::move(coroutine),
                     net::bind_cancellation_slot(c.signal.slot(), net::detached));
-      return;
-    }
+    };
+    const duration some{s.value * plan_.steps.front().value * 1'000'000};
+    if (s.what == deed::await) return spawn(awaiting(*this, s.id, c.wanted));
+    if (s.what == deed::await_within) return spawn(awaiting_within(*this, s.id, c.wanted, some));
+    if (s.what == deed::with_limit) return spawn(working(*this, s.id, c.wanted, some));
     c.has_begun = true;
-    model_.acquire(s.id, c.wanted);
-    if (s.what == deed::acquire) {
-      engine_->acquire(c.wanted, net::bind_cancellation_slot(c.signal.slot(), handler(s.id)));
+    const auto own = s.what == deed::acquire_own ? net::any_io_executor{net::make_strand(context_->get_executor())}
+                                                 : net::any_io_executor{};
+    const std::uint64_t asked = requested();
+    with_engine(s, [&] {
+      const auto slot = c.signal.slot();
+      if (own) {
+        engine_->acquire(c.wanted, net::bind_cancellation_slot(slot, net::bind_executor(own, handler(s.id))));
+      } else {
+        engine_->acquire(c.wanted, net::bind_cancellation_slot(slot, handler(s.id)));
+      }
+    });
+    // Nobody has been told yet, whatever became of it.
+    if (has_been_short_ && requested() == asked) {
+      model_.lack_memory(s.id);
     } else {
-      const auto own = net::make_strand(context_->get_executor());
-      engine_->acquire(c.wanted, net::bind_cancellation_slot(c.signal.slot(), net::bind_executor(own, handler(s.id))));
+      model_.acquire(s.id, c.wanted);
     }
+  }
+
+  std::uint64_t requested() const {
+    std::vector<std::int64_t> tokens;
+    std::uint64_t held = 0;
+    return engine_->stats(tokens, held).requested;
   }
 
   static net::awaitable<void> awaiting(world& w, int id, request r) {
@@ -351,6 +421,76 @@ class world {
     w.ended(id, ec, std::move(p));
   }
 
+  /// Its strand is where it is cancelled, so the model hears of that there and then.
+  static net::awaitable<permit> acquire_seen(world& w, int id, request r) {
+    const auto seen = [&w, id](net::cancellation_type type) {
+      if (!w.is_over_ && w.callers_.at(id)->has_begun) w.model_.cancel(id);
+      return type;
+    };
+    co_await net::this_coro::reset_cancellation_state(seen, net::enable_total_cancellation());
+    if (!w.engine_) throw std::system_error{errc::stopped};
+    w.callers_.at(id)->has_begun = true;
+    w.model_.acquire(id, r);
+    co_return co_await w.engine_->acquire(r);
+  }
+
+  static net::awaitable<void> awaiting_within(world& w, int id, request r, duration d) {
+    co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+    w.callers_.at(id)->is_within = true;
+    w.callers_.at(id)->until = w.context_->now() + d;
+    w.instants_.insert(w.context_->now() + d);
+    std::error_code ec;
+    permit p;
+    try {
+      p = co_await canigo::with_timeout(acquire_seen(w, id, r), d);
+    } catch (const std::system_error& e) {
+      ec = e.code();
+    }
+    if (w.callers_.at(id)->has_begun) {
+      w.ended(id, ec, std::move(p));
+    } else {
+      w.callers_.at(id)->has_ended = true;
+    }
+  }
+
+  static net::awaitable<void> work(world& w, int id, request r, duration lasts) {
+    w.ended(id, {}, permit{});
+    w.instants_.insert(w.context_->now() + lasts);
+    co_await canigo::sleep_for(lasts);
+    // From here to the engine nothing else runs.
+    w.leave(r);
+  }
+
+  void leave(const request& r) {
+    if (plan_.about == subject::semaphore) model_.release(r.tokens);
+    if (plan_.about == subject::limiter) model_.release(1);
+  }
+
+  static net::awaitable<void> working(world& w, int id, request r, duration lasts) {
+    co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+    if (!w.engine_) {
+      w.callers_.at(id)->has_ended = true;
+      co_return;
+    }
+    w.callers_.at(id)->has_begun = true;
+    w.model_.acquire(id, r);
+    std::error_code ec;
+    try {
+      co_await w.engine_->run(work(w, id, r, lasts), r);
+    } catch (const std::system_error& e) {
+      ec = e.code();
+    }
+    if (!ec) co_return;
+    caller& c = *w.callers_.at(id);
+    if (c.is_cancelled && ec == net::error::operation_aborted && w.model_.fates().at(id).how == end::granted) {
+      // It was let in, and cancelled before it could begin.
+      c.has_ended = true;
+      w.leave(r);
+    } else {
+      w.ended(id, ec, permit{});
+    }
+  }
+
   void try_at_once(const step& s) {
     caller& c = make_caller(s, request_of(s));
     c.has_begun = c.has_ended = true;
@@ -361,32 +501,33 @@ class world {
     note(granted ? 1 : 2);
   }
 
-  void cancel(int id) {
+  void cancel(int id, const step& s = {}) {
     const auto found = callers_.find(id);
     if (found == callers_.end() || !found->second->has_begun || found->second->has_ended) return;
-    model_.cancel(id);
-    found->second->signal.emit(net::cancellation_type::total);
+    found->second->is_cancelled = true;
+    if (!found->second->is_within) model_.cancel(id);
+    with_engine(s, [&] { found->second->signal.emit(net::cancellation_type::total); });
   }
 
   void settle_all(const step& s) {
     const auto n = static_cast<std::uint64_t>(s.value);
     if (s.what == deed::refund) {
       model_.refund(n);
-      engine_->refund(n);
+      with_engine(s, [&] { engine_->refund(n); });
     } else {
       model_.charge(n);
-      engine_->charge(n);
+      with_engine(s, [&] { engine_->charge(n); });
     }
   }
 
-  void settle(int id, std::uint64_t used) {
+  void settle(int id, std::uint64_t used, const step& s) {
     const auto found = callers_.find(id);
     if (found == callers_.end() || !found->second->held || plan_.about != subject::limiter) return;
     caller& c = *found->second;
     if (used > c.used) model_.charge(used - c.used);
     if (used < c.used) model_.refund(c.used - used);
     c.used = used;
-    c.held.settle(used);
+    with_engine(s, [&] { c.held.settle(used); });
   }
 
   void split(int id, std::uint64_t places) {
@@ -398,20 +539,25 @@ class world {
     if (c.held.held() + c.part.held() != before) fail("a permit is not what its parts are");
   }
 
-  void release(int id) {
+  void release(int id, const step& s = {}) {
     const auto found = callers_.find(id);
     if (found == callers_.end()) return;
     permit p = std::move(found->second->held ? found->second->held : found->second->part);
     if (!p) return;
     model_.release(p.held());
-    p.release();
+    with_engine(s, [&] { p.release(); });
   }
 
   void ended(int id, std::error_code ec, permit p) {
     if (is_over_) return;
     caller& c = *callers_.at(id);
-    const end how = end_of(ec);
     const auto& expected = model_.fates().at(id);
+    end how = end_of(ec);
+    if (c.is_within && expected.how == end::cancelled) {
+      if (how == end::cancelled && !c.is_cancelled) fail("#" + std::to_string(id) + " ends as cancelled by nobody");
+      if (how == end::timed_out) how = end::cancelled;
+    }
+    if (c.is_within && context_->now() > c.until) fail("#" + std::to_string(id) + " ends after its time");
     note(static_cast<std::uint64_t>(id) << 8 | static_cast<std::uint64_t>(how));
     note(static_cast<std::uint64_t>(context_->elapsed().count()));
     const std::string who = "#" + std::to_string(id) + " ";
@@ -419,13 +565,14 @@ class world {
     if (how != expected.how) {
       fail(who + "ends as " + name_of(how) + " at " + canigo::to_string(context_->elapsed()) + ", not as " +
            name_of(expected.how));
-    } else if (context_->now() != expected.when) {
+    } else if (has_been_short_ ? context_->now() < expected.when : context_->now() != expected.when) {
       fail(who + name_of(how) + " at " + canigo::to_string(context_->elapsed()) + ", not at " +
            canigo::to_string(expected.when.time_since_epoch()));
     }
     c.has_ended = true;
     c.held = std::move(p);
     if (how == end::granted) grants_.emplace_back(context_->now(), c.wanted.tokens);
+    if (has_been_short_) return;
     if (c.then == deed::refund && how == end::granted && engine_ && plan_.about == subject::scheduler) {
       model_.refund(1);
       engine_->refund(1);
@@ -476,6 +623,7 @@ class world {
     model_.stop();
     if (engine_) engine_->with_any([](auto& e) { e.stop(); });
     context_->run();
+    model_.pass_to(context_->now());  // some were still at work
     compare();
     for (auto& [id, c] : callers_) {
       if (c->has_begun && !c->has_ended) fail("#" + std::to_string(id) + " never ends");
@@ -490,6 +638,7 @@ class world {
 
   /// R1, without the model: where nothing but acquires happened, no window holds more than the burst and its tokens.
   void check_windows() {
+    if (plan_.is_short) return;  // some were told late
     for (const step& s : plan_.steps) {
       if (s.what > deed::cancel || s.what == deed::try_acquire || s.then == deed::refund) return;
     }
@@ -513,6 +662,8 @@ class world {
   bool is_over_ = false;
   std::map<int, std::unique_ptr<caller>> callers_;
   std::vector<std::pair<time_point, std::uint64_t>> grants_;
+  std::multiset<time_point> instants_;  // at which something happens that the model does not know of
+  bool has_been_short_ = false;         // of memory, a moment ago
   std::optional<canigo::testing::simulation> context_;
   model model_;
   std::optional<engine> engine_;
