@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "http_run.hpp"
 #include "http_server.hpp"
+#include "redis_scripted.hpp"
 #include "redis_server.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -35,40 +36,6 @@ namespace redis = canigo::redis;
 namespace net = canigo::net;
 
 namespace {
-
-/// The next command that comes in whose last argument is `last`.
-net::awaitable<void> command_with(peer& p, std::string last) {
-  std::string buffer;
-  last += "\r\n";
-  co_await net::async_read_until(p.socket, net::dynamic_buffer(buffer), last, net::use_awaitable);
-}
-
-/// Answers what a client says first.
-net::awaitable<void> greet(peer& p) {
-  co_await command_with(p, "server");
-  co_await p.send("+OK\r\n$11\r\nrun_id:fake\r\n");
-}
-
-std::string url_of(const scripted_server& s) { return "redis://127.0.0.1:" + std::to_string(s.port()); }
-
-/// A server that says the same to every connection, once it is logged in.
-scripted_server::script says(std::string text) {
-  return [text = std::move(text)](peer& p) -> net::awaitable<void> {
-    co_await greet(p);
-    co_await command_with(p, "go");
-    co_await p.send(text);
-    co_await p.linger();
-  };
-}
-
-std::string what_of(net::io_context& io, net::awaitable<redis::reply> work) {
-  try {
-    run(io, std::move(work));
-  } catch (const std::system_error& e) {
-    return e.what();
-  }
-  return {};
-}
 
 const net::cancellation_type every_type[] = {net::cancellation_type::terminal, net::cancellation_type::partial,
                                              net::cancellation_type::total};

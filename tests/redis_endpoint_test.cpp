@@ -45,6 +45,7 @@ TEST_CASE("a URL says where a Redis is, and as whom to speak to it") {
       {"unix:/run/redis.sock", "unix:/run/redis.sock", "", "", false},
       {"unix:/run/redis.sock?db=4", "unix:/run/redis.sock?db=4", "", "", false},
       {"unix:///run/redis.sock", "unix:/run/redis.sock", "", "", false},
+      {"unix:////run/redis.sock", "unix:////run/redis.sock", "", "", false},
       {"unix://joe:pw@/run/redis.sock?db=2", "unix:/run/redis.sock?db=2", "joe", "pw", false},
       {"redis+sentinel://a,b:1,[::2]/main/5", "redis+sentinel://a:26379,b:1,[::2]:26379/main/5", "", "", false},
       {"redis+sentinel://x:pw@a/main", "redis+sentinel://a:26379/main/0", "x", "pw", false},
@@ -73,9 +74,18 @@ TEST_CASE("a URL that is none is refused, naming what is wrong, and never the pa
   CHECK(refusal("redis://h/99999999999").find("database") != std::string::npos);
   CHECK(refusal("redis://[::1").find("brackets") != std::string::npos);
   CHECK(refusal("redis://[::1]x").find("host:port") != std::string::npos);
-  CHECK(refusal("redis://a b").find("host") != std::string::npos);
+  for (const char* host : {"a b", "a\x7f", "a[b", "a]b", "[a[b]"}) {
+    CHECK(refusal(std::string{"redis://"} + host).find("host") != std::string::npos);
+  }
+  CHECK(refusal("redis://h:12x").find("1 to 65535") != std::string::npos);
+  CHECK(refusal("redis://h:").find("1 to 65535") != std::string::npos);
+  CHECK(refusal(std::string_view{"unix:/a\0b", 9}).find("value 0") != std::string::npos);
   CHECK(refusal("redis://u:p%4@h").find("hexadecimal") != std::string::npos);
   CHECK(refusal("redis://u:p%zz@h").find("p%zz") == std::string::npos);
+  CHECK(refusal("redis://u:p%!!@h").find("hexadecimal") != std::string::npos);
+  CHECK(refusal("redis://u:p%::@h").find("hexadecimal") != std::string::npos);
+  CHECK(refusal("redis://u:se/cret@h").find("cret") == std::string::npos);
+  CHECK(refusal("unix:se/cret@x").find("cret") == std::string::npos);
   CHECK(refusal("redis://u:hunter2%@h").find("hunter2") == std::string::npos);
   CHECK(refusal("redis://h/0?x=1").find("query") != std::string::npos);
   CHECK(refusal("unix:").find("path") != std::string::npos);

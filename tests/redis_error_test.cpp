@@ -20,6 +20,7 @@ TEST_CASE("the first word of an error reply is its code") {
                       "write against a read only replica.") == error::read_only);
   CHECK(redis::error_of("ERR Error running script: -") == error::command_failed);
   CHECK(redis::error_of("ERR unknown command") == error::command_failed);
+  CHECK(redis::error_of("ERR what it says: -READONLY") == error::command_failed);
   CHECK(redis::error_of("WHAT is this") == error::command_failed);
   CHECK(redis::error_of("") == error::command_failed);
   CHECK(redis::error_of(" ") == error::command_failed);

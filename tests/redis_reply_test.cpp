@@ -80,6 +80,11 @@ TEST_CASE("replies of every kind, cut at every byte") {
   }
 }
 
+TEST_CASE("a reply is a value that anybody can make") {
+  CHECK(shown(reply{5}) == "5");
+  CHECK(shown(reply{std::vector<reply>{reply{-1}, reply{kind::string, "a"}, reply{}}}) == "[-1 \"a\" nil]");
+}
+
 TEST_CASE("a reply that costs more than the bound is refused, whatever it announces") {
   const auto error = [](std::string_view bytes) { return read_in_parts(bytes, 512, 2048).error; };
   CHECK(error("$3000\r\n" + std::string(3000, 'x') + "\r\n") == errc::too_large);

@@ -3,13 +3,16 @@
 
 #include "canigo/error.hpp"
 #include "canigo/redis/client.hpp"
+#include "canigo/redis/detail/reply_reader.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 #include "canigo/redis/wait_group.hpp"
+#include "canigo/time_source.hpp"
 #include "canigo/timeout.hpp"
 
 #include "allocations.hpp"
 #include "catch.hpp"
+#include "http_server.hpp"
 #include "redis_server.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -23,6 +26,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -376,3 +380,208 @@ TEST_CASE("whichever allocation fails, callers are told, and no permit is lost [
     CHECK(points > scenario.at_least);
   }
 }
+
+namespace {
+
+/// A command, and how it ends.
+struct asked {
+  void ask(redis::client& c, const redis::command& what) {
+    text.reserve(256);  // its own memory does not matter here
+    attempt([&] {
+      c.async_run(what, net::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, const redis::reply& r) {
+                    ++ends;
+                    ec = e;
+                    text = r.text();
+                  }));
+    });
+  }
+  int ends = 0;
+  std::error_code ec;
+  std::string text;
+  net::cancellation_signal cancel;
+};
+
+const redis::command echo{"ECHO", "something that is longer than a small string would be"};
+
+template <class Done>
+void run_until(net::io_context& io, Done done) {
+  io.restart();
+  const auto give_up = steady::now() + 20s;
+  while (!done()) {
+    REQUIRE(steady::now() < give_up);
+    io.run_one_for(5ms);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("who asks without memory for it is told so, or not at all", "[memory]") {
+  const redis_server server;
+  for (std::int64_t k = 0; k < 2; ++k) {
+    net::io_context io{1};
+    redis::client client{io, server.url()};
+    redis::semaphore slots{client, "s", {.permits = 1, .quarantine = false}};
+    redis::scheduler quota{client, "q", {.rate = canigo::rate::per_second(10), .burst = 1}};
+    asked a;
+    caller permit, token;
+    const auto told = canigo::make_error_code(canigo::errc::not_enough_memory);
+    {
+      const failing f{k, aligned};
+      a.ask(client, echo);
+    }
+    {
+      const failing f{k, aligned};
+      slots.async_acquire({}, net::bind_cancellation_slot(permit.cancel.slot(), [&](std::error_code ec, redis::permit) {
+                            ++permit.ends;
+                            permit.ec = ec;
+                          }));
+    }
+    {
+      const failing f{k, aligned};
+      quota.async_acquire({}, net::bind_cancellation_slot(token.cancel.slot(), [&](std::error_code ec) {
+                            ++token.ends;
+                            token.ec = ec;
+                          }));
+    }
+    run_until(io, [&] { return a.ends + permit.ends + token.ends == 3; });
+    CHECK(a.ec == told);
+    CHECK(permit.ec == told);
+    CHECK(token.ec == told);
+    // The same objects work on.
+    asked b;
+    b.ask(client, echo);
+    run_until(io, [&] { return b.ends == 1; });
+    CHECK_FALSE(b.ec);
+  }
+}
+
+TEST_CASE("an end that there is no memory to tell is told later, or goes with the context", "[memory]") {
+  const redis_server server;
+  for (const bool goes : {false, true}) {
+    auto io = std::make_unique<net::io_context>(1);
+    redis::client client{*io, server.url()};
+    asked a;
+    a.ask(client, echo);
+    {
+      const failing all_of_them{0, all, 1'000'000};
+      a.cancel.emit(net::cancellation_type::total);
+    }
+    if (goes) {
+      io.reset();
+      CHECK(a.ends == 0);
+    } else {
+      run_until(*io, [&] { return a.ends == 1; });
+      CHECK(a.ec == net::error::operation_aborted);
+    }
+  }
+}
+
+TEST_CASE("without memory for the reason the code says enough", "[memory]") {
+  for (const std::int64_t k : {-1, 0}) {
+    net::io_context io{1};
+    canigo::time_source_control clock{io, {}};
+    redis::client client{io, "unix:/nonexistent/a-name-that-is-too-long-for-the-string-itself.sock", {.timeout = 1s}};
+    asked a;
+    a.ask(client, echo);
+    io.poll();
+    {
+      const failing f{k, k < 0 ? all : by_new, 1'000'000};
+      clock.advance(clock.now() + 1s);
+    }
+    io.restart();
+    run_until(io, [&] { return a.ends == 1; });
+    CHECK(a.ec == canigo::errc::store_unavailable);
+    CHECK(a.text.empty() == (k == 0));
+  }
+}
+
+TEST_CASE("a command is answered, or fails, whichever allocation fails on its way", "[memory]") {
+  const redis_server server;
+  for (const bool is_connected : {false, true}) {
+    int failed = 0;
+    for (std::int64_t i = 0; i < 14; ++i) {
+      const victims kind = i < 12 ? by_new : aligned;
+      const std::int64_t k = i % 12;
+      CAPTURE(is_connected, kind, k);
+      net::io_context io{1};
+      redis::client client{io, server.url(), stage::client_options};
+      asked first, a, b;
+      if (is_connected) {
+        first.ask(client, echo);
+        run_until(io, [&] { return first.ends == 1; });
+      }
+      a.ask(client, echo);
+      {
+        // While it connects, of its turn only: Asio's coroutines, which come after it, don't survive that.
+        const failing f{k, kind};
+        io.restart();
+        is_connected ? io.poll() : io.poll_one();
+      }
+      b.ask(client, echo);
+      run_until(io, [&] { return a.ends + b.ends == 2; });
+      CHECK((!a.ec || a.ec == redis::error::connection_lost || a.ec == canigo::errc::not_enough_memory));
+      CHECK_FALSE(b.ec);
+      failed += a.ec ? 1 : 0;
+      if (!is_connected) break;
+    }
+    CHECK(failed <= 5);
+  }
+}
+
+TEST_CASE("a client that is stopped without memory while it connects ends all the same", "[memory]") {
+  const http_test::full_port nobody;
+  const std::string url = "redis" + nobody.url().substr(4);
+  for (const victims kind : {by_new, aligned}) {
+    net::io_context io{1};
+    redis::client client{io, url, {.connect_timeout = 50ms}};
+    asked a;
+    a.ask(client, echo);
+    for (int i = 0; i < 20; ++i) io.poll();
+    client.stop();
+    {
+      const failing f{0, kind};
+      io.restart();
+      io.poll_one();
+    }
+    run_until(io, [&] { return a.ends == 1; });
+    CHECK(a.ec == canigo::errc::stopped);
+    io.restart();
+    io.run();
+  }
+}
+
+TEST_CASE("a turn that there is no memory to post comes with the next command", "[memory]") {
+  const redis_server server;
+  net::io_context io{1};
+  redis::client client{io, server.url()};
+  asked a, b;
+  {
+    const failing f{2, aligned};  // the first two are the command's own, and its cancellation's
+    a.ask(client, echo);
+  }
+  b.ask(client, echo);
+  run_until(io, [&] { return a.ends + b.ends == 2; });
+  CHECK_FALSE(b.ec);
+}
+
+#ifndef CANIGO_TESTS_SANITIZED
+TEST_CASE("a reply that there is no memory to read is told so", "[memory]") {
+  const std::string bytes = "*2\r\n$40\r\n" + std::string(40, 'x') + "\r\n$40\r\n" + std::string(40, 'y') + "\r\n";
+  const auto needed = for_every_allocation([&](std::int64_t k) {
+    redis::detail::reply_reader reader{4096};
+    std::error_code ec;
+    std::optional<redis::reply> r;
+    bool has_failed = false;
+    {
+      const failing f{k, unaligned};
+      ec = reader.feed(bytes);
+      if (!ec) r = reader.next(ec);
+      has_failed = f.has_failed();
+    }
+    CHECK((has_failed ? ec == canigo::errc::not_enough_memory : !ec));
+    CHECK(r.has_value() == !ec);
+    return has_failed;
+  });
+  CHECK(needed > 3);
+}
+#endif

@@ -46,7 +46,7 @@ template <class Number>
 std::optional<Number> number(std::string_view text) {
   Number n{};
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (ec != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if (ec != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return n;
 }
 

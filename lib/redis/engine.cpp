@@ -52,6 +52,16 @@ bool wants_other_server(error e) noexcept {
   return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
 }
 
+/// What `make` returns, and nothing where there is no memory for it: the code says enough.
+template <class Make>
+std::string text_of(Make make) noexcept {
+  try {
+    return make();
+  } catch (...) {
+    return {};
+  }
+}
+
 }  // namespace
 
 net::any_io_executor strand_on(const net::any_io_executor& executor) {
@@ -155,7 +165,7 @@ void engine::start(call& c) noexcept {
       }
       if (c.error_) return finish(c, c.error_);
       const time_point end = saturating_add(time_->now(), c.timeout_.value_or(timeout_));
-      c.limit_armed_ = end != time_point::max() && time_->arm(c.limit_, end);
+      if (end != time_point::max()) c.limit_armed_ = time_->arm(c.limit_, end);
       turn_wanted_ = true;
       return;
     }
@@ -183,13 +193,11 @@ void engine::limit_called(call& c, due why) noexcept {
   const bool was_sent = c.sent_at_ != time_point::max();
   take_out(c);
   if (!was_sent) {
-    try {
-      auto why_not = link_options_->where.to_string() + ": ";
-      why_not += !why_down_.empty() ? why_down_ : cause_ ? cause_.message() : "no connection in time";
-      c.reply_ = reply{reply::kind::error, std::move(why_not)};
-    } catch (...) {
-      // The code says enough.
-    }
+    const auto why_not = [&] {
+      const std::string what = !why_down_.empty() ? why_down_ : cause_ ? cause_.message() : "no connection in time";
+      return link_options_->where.to_string() + ": " + what;
+    };
+    c.reply_ = reply{reply::kind::error, text_of(why_not)};
   } else if (last_read_ < c.sent_at_) {
     is_suspect_ = true;
   }
@@ -217,11 +225,6 @@ std::shared_ptr<subscriber> engine::subscriptions() {
     subscriber_ = std::make_shared<subscriber>(strand_, link_options_, reconnect_);
   }
   return subscriber_;
-}
-
-std::string engine::run_id() const {
-  const std::lock_guard lock{mutex_};
-  return run_id_;
 }
 
 /// The place of one that was sent stays.
@@ -263,12 +266,12 @@ void engine::fail_sent(std::error_code first) noexcept {
 }
 
 void engine::deliver_later(call& c) noexcept {
+  bool is_armed = false;
   {
     const std::lock_guard lock{mutex_};
-    c.limit_armed_ = time_->arm(c.limit_, saturating_add(time_->now(), delivery_retry));
-    if (c.limit_armed_) return;
+    is_armed = c.limit_armed_ = time_->arm(c.limit_, saturating_add(time_->now(), delivery_retry));
   }
-  c.destroy();
+  if (!is_armed) c.destroy();
 }
 
 void engine::post_turn() noexcept {
@@ -300,7 +303,6 @@ void engine::turn() noexcept {
       alarm_armed_ = false;
       self_.reset();
     }
-    if (context_gone_) return;
   }
   act(rang);
 }
@@ -429,11 +431,6 @@ void engine::link_up() noexcept {
   phase_ = phase::up;
   {
     const std::lock_guard lock{mutex_};
-    try {
-      run_id_ = link_->run_id();
-    } catch (...) {
-      run_id_.clear();
-    }
     why_down_.clear();
     cause_ = {};
     ++stats_.connects;
@@ -481,21 +478,11 @@ void engine::link_down(std::error_code ec, std::error_code cause, const std::str
     const delivery d{*this};
     ++stats_.failures;
     cause_ = cause ? cause : ec;
-    try {
-      why_down_ = text;
-    } catch (...) {
-      why_down_.clear();
-    }
+    why_down_ = text_of([&] { return text; });
     if (was_up) {
       fail_sent(ec);
     } else if (is_final(ec)) {
-      for (call* c : waiting_) {
-        try {
-          c->reply_ = reply{reply::kind::error, text};
-        } catch (...) {
-          // The code says enough.
-        }
-      }
+      for (call* c : waiting_) c->reply_ = reply{reply::kind::error, text_of([&] { return text; })};
       fail_all(waiting_, ec);
     }
   }

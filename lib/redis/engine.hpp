@@ -41,12 +41,8 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   client_stats stats() const noexcept;
   const net::any_io_executor& executor() const noexcept { return executor_; }
-  const std::shared_ptr<const link_options>& options() const noexcept { return link_options_; }
-  const backoff& reconnect() const noexcept { return reconnect_; }
   /// The connection for what is published; made at the first call.
   std::shared_ptr<subscriber> subscriptions();
-  /// The run id of the server that the last command was sent to.
-  std::string run_id() const;
 
  private:
   using calls = std::list<call*>;
@@ -98,7 +94,6 @@ class engine final : public std::enable_shared_from_this<engine>,
   calls sent_;                            // a null pointer for one that nobody waits for any more
   canigo::detail::suspended_list ready_;  // ended, and to be posted
   std::shared_ptr<subscriber> subscriber_;
-  std::string run_id_;
   std::string why_down_;  // what the server said when it refused us
   std::error_code cause_;
   client_stats stats_;

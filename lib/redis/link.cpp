@@ -156,7 +156,7 @@ void link::send(std::string_view bytes) {
 }
 
 void link::flush() {
-  if (out_.empty() || stream_ == nullptr) return;
+  if (out_.empty()) return;
   writing_.clear();
   writing_.swap(out_);
   is_writing_ = true;
@@ -176,7 +176,7 @@ void link::has_written(std::error_code ec) noexcept {
 }
 
 void link::read() {
-  if (is_reading_ || stream_ == nullptr) return;
+  if (is_reading_) return;
   is_reading_ = true;
   try {
     stream_->read_some(net::buffer(in_), on_read{shared_from_this()});

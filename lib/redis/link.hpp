@@ -60,12 +60,12 @@ class link : public std::enable_shared_from_this<link> {
 
   /// Connects and logs in; ends in link_up or link_down.
   void dial();
-  /// Sends the bytes after all that were given before.
+  /// Sends the bytes after all that were given before. Once it is up, as read() is.
   void send(std::string_view bytes);
   /// Reads until the listener wants no more.
   void read();
-  /// Whether it can be used again after a while without reads.
-  bool is_open() noexcept { return stream_ != nullptr && stream_->is_open(); }
+  /// Whether it can be used again after a while without reads. Once it is up.
+  bool is_open() noexcept { return stream_->is_open(); }
   /// The end; the listener hears no more of it.
   void close() noexcept;
 

@@ -16,7 +16,7 @@ namespace canigo::redis::detail {
 bool stream::is_open(int socket, bool may_have_data) noexcept {
   char byte = 0;
   const auto n = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n < 0 ? errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR : n > 0 && may_have_data;
+  return n < 0 ? errno == EAGAIN : n > 0 && may_have_data;
 }
 
 namespace {

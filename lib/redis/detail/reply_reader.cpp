@@ -26,7 +26,7 @@ class reply_builder {
 
   reply* add(const redisReadTask& task, std::size_t bytes, reply::kind k) noexcept {
     spent += sizeof(reply) + bytes;
-    over = over || spent > bound_;
+    over = spent > bound_;  // the last that it is asked for
     if (over) return nullptr;
     try {
       reply* r = nullptr;

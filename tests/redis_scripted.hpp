@@ -1,0 +1,58 @@
+#pragma once
+
+// Servers that say what a test wants where Redis would not.
+
+#include "canigo/redis/reply.hpp"
+
+#include "http_run.hpp"
+#include "http_server.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/buffer.hpp>
+#include <asio/io_context.hpp>
+#include <asio/read_until.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace redis_test {
+
+/// The next command that comes in whose last argument is `last`.
+inline asio::awaitable<void> command_with(http_test::peer& p, std::string last) {
+  std::string buffer;
+  last += "\r\n";
+  co_await asio::async_read_until(p.socket, asio::dynamic_buffer(buffer), last, asio::use_awaitable);
+}
+
+/// Answers what a client says first.
+inline asio::awaitable<void> greet(http_test::peer& p) {
+  co_await command_with(p, "server");
+  co_await p.send("+OK\r\n$11\r\nrun_id:fake\r\n");
+}
+
+inline std::string url_of(const http_test::scripted_server& s) {
+  return "redis://127.0.0.1:" + std::to_string(s.port());
+}
+
+/// A server that says the same to every connection, once it is logged in.
+inline http_test::scripted_server::script says(std::string text) {
+  return [text = std::move(text)](http_test::peer& p) -> asio::awaitable<void> {
+    co_await greet(p);
+    co_await command_with(p, "go");
+    co_await p.send(text);
+    co_await p.linger();
+  };
+}
+
+inline std::string what_of(asio::io_context& io, asio::awaitable<canigo::redis::reply> work) {
+  try {
+    http_test::run(io, std::move(work));
+  } catch (const std::system_error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+}  // namespace redis_test
