@@ -780,7 +780,8 @@ TEST_CASE("a cancellation that fails where it is heeded is tried again") {
         [&](auto handler) {
           const auto h = std::make_shared<decltype(handler)>(std::move(handler));
           finish = [h] {
-            net::post(net::get_associated_executor(*h), [h] { std::move (*h)(net::error::operation_aborted); });
+            net::post(net::get_associated_executor(*h),
+                      [h] { std::move (*h)(std::error_code{net::error::operation_aborted}); });
           };
           net::get_associated_cancellation_slot(*h).assign([&](net::cancellation_type) {
             if (++emitted == 1) throw std::bad_alloc{};
