@@ -460,18 +460,26 @@ TEST_CASE("an end that there is no memory to tell is told later, or goes with th
   for (const bool goes : {false, true}) {
     auto io = std::make_unique<net::io_context>(1);
     redis::client client{*io, server.url()};
+    redis::semaphore slots{client, "s", stage::quick};
     asked a;
     a.ask(client, echo);
+    caller b;
+    slots.async_acquire({}, net::bind_cancellation_slot(b.cancel.slot(), [&](std::error_code ec, redis::permit) {
+                          ++b.ends;
+                          b.ec = ec;
+                        }));
     {
       const failing all_of_them{0, all, 1'000'000};
       a.cancel.emit(net::cancellation_type::total);
+      b.cancel.emit(net::cancellation_type::total);
     }
     if (goes) {
       io.reset();
-      CHECK(a.ends == 0);
+      CHECK(a.ends + b.ends == 0);
     } else {
-      run_until(*io, [&] { return a.ends == 1; });
+      run_until(*io, [&] { return a.ends + b.ends == 2; });
       CHECK(a.ec == net::error::operation_aborted);
+      CHECK(b.ec == net::error::operation_aborted);
     }
   }
 }
