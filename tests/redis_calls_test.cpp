@@ -127,6 +127,7 @@ TEST_CASE("acquire_now refuses what acquire refuses, and says at once that Redis
   CHECK(end_of(io, ask({.priority = 2})) == errc::invalid_priority);
   CHECK(end_of(io, ask({.tokens = 3})) == errc::too_large);
   CHECK(end_of(io, ask({})) == errc::store_unavailable);
+  CHECK(end_of(io, ask({})) == errc::store_unavailable);  // it is known by now
   redis::scheduler open{
       nobody, "crm", {.rate = rate::per_hour(1), .burst = 10, .on_failure = redis::failure_mode::open()}};
   CHECK(run(io, open.acquire_now()));
@@ -188,6 +189,64 @@ TEST_CASE("a quota is changed for all processes") {
   CHECK(refused([&] { a.tokens.set_burst((std::uint64_t{1} << 31) + 1); }));
   a.tokens.set_rate(rate{1, 24h * 3650});
   CHECK(refused([&] { a.tokens.set_burst(2'000'000'000); }));
+}
+
+TEST_CASE("what is changed here stands, whatever answer is on its way") {
+  // After any number of steps of an exchange that brings what another process has changed.
+  for (int steps = 0; steps < 24; ++steps) {
+    redis_server server;
+    drained io;
+    quota a{io, server.url()};
+    quota b{io, server.url()};
+    member c{io, server.url(), two_places};
+    member d{io, server.url(), two_places};
+    CHECK(had(io, b.tokens) == 0);
+    run(io, d.slots.acquire()).release();
+    a.tokens.set_rate(rate::per_hour(2));
+    a.tokens.set_burst(30);
+    a.tokens.pause();
+    c.slots.resize(5);
+    run_until(io, [&] { return a.tokens.stats().round_trips > 0 && c.slots.stats().round_trips > 0; });
+    b.tokens.refund(1);
+    waiting w{d.slots, {}};
+    for (int i = 0; i < steps; ++i) io.poll_one();
+    b.tokens.set_rate(rate::per_second(1000));
+    b.tokens.set_burst(10);
+    b.tokens.resume();
+    d.slots.resize(2);
+    CHECK_FALSE(end_of(io, b.tokens.acquire({.tokens = 10})));
+    CHECK(end_of(io, b.tokens.acquire({.tokens = 11})) == errc::too_large);
+    run_until(io, [&] { return w.ended(); });
+    CHECK(error_of(io, d.slots.acquire({.tokens = 3})) == errc::too_large);
+    // The others hear of it.
+    CHECK_FALSE(end_of(io, a.tokens.acquire({})));
+    CHECK(end_of(io, a.tokens.acquire({.tokens = 11})) == errc::too_large);
+  }
+}
+
+TEST_CASE("an estimate counts who goes first, and no more than can be waited for") {
+  redis_server server;
+  drained io;
+  quota q{io, server.url()};
+  CHECK(q.tokens.estimate({}) == 0s);  // nothing is known yet
+  CHECK(had(io, q.tokens) == 0);
+  int stopped = 0;
+  const auto wait_for = [&](std::uint64_t tokens) {
+    q.tokens.async_acquire({.priority = 1, .tokens = tokens},
+                           [&](std::error_code ec) { stopped += ec == errc::stopped; });
+  };
+  wait_for(5);
+  CHECK(q.tokens.estimate({.priority = 0}) <= 1h);
+  CHECK(q.tokens.estimate({.priority = 1}) > 5h);
+  constexpr auto ten_years = 24h * 3650;
+  q.tokens.set_rate(rate{1, ten_years});
+  wait_for(10);
+  wait_for(10);
+  wait_for(10);
+  CHECK(q.tokens.estimate({.priority = 1}) > 29 * ten_years);  // and not what 35 take: a duration ends before
+  q.tokens.stop();
+  CHECK_FALSE(q.tokens.try_acquire());
+  run_until(io, [&] { return stopped == 4; });
 }
 
 TEST_CASE("places are changed for all processes") {

@@ -123,6 +123,25 @@ TEST_CASE("what is kept is lost with the lease, and never used after it [realtim
   server.resume();
 }
 
+TEST_CASE("what is kept goes to nobody before those who wait, nor during a pause, nor too late") {
+  redis_server server;
+  drained io;
+  member a{io, server.url(), keeping};
+  auto one = run(io, a.slots.acquire());
+  run(io, a.slots.acquire()).release();
+  CHECK(a.slots.stats().idle == 1);
+  CHECK_FALSE(a.slots.try_acquire({.deadline = canigo::time_point::min()}).has_value());
+  waiting heavy{a.slots, {.tokens = 2}};
+  CHECK_FALSE(a.slots.try_acquire().has_value());
+  heavy.cancel.emit(net::cancellation_type::total);
+  run_until(io, [&] { return heavy.ended(); });
+  a.slots.pause();
+  CHECK_FALSE(a.slots.try_acquire().has_value());
+  a.slots.resume();
+  one.release();
+  CHECK(run(io, a.slots.acquire({.tokens = 2})).held() == 2);
+}
+
 TEST_CASE("stopping gives back what is kept") {
   redis_server server;
   drained io;
