@@ -321,8 +321,7 @@ class pool_world {
         break;
       case pool_deed::stop:
         if (!pool_) break;
-        may_stop_ = true;
-        pool_->request_stop(s.mode, s.grace >= 0 ? duration{s.grace * 1ms} : duration::max());
+        stop(s.mode, s.grace >= 0 ? duration{s.grace * 1ms} : duration::max());
         break;
       case pool_deed::destroy:
         may_stop_ = true;
@@ -332,6 +331,13 @@ class pool_world {
         ask(s);
         break;
     }
+  }
+
+  void stop(canigo::stop_mode mode, duration grace = duration::max()) {
+    may_stop_ = true;
+    pool_->request_stop(mode, grace);
+    // Who had not been let in is told so, and not let in any more.
+    if (const auto s = pool_->stats(); s.held_back > 0) fail(std::to_string(s.held_back) + " are held back for ever");
   }
 
   // ---- judging ----
@@ -356,7 +362,7 @@ class pool_world {
 
   void finish() {
     may_stop_ = true;
-    if (pool_) pool_->request_stop(canigo::stop_mode::drain);
+    if (pool_) stop(canigo::stop_mode::drain);
     context_->run();
     for (const auto& [id, r] : records_) {
       if (r->told != r->to_be_told) fail(*r, "is told " + std::to_string(r->told) + " times");
