@@ -114,6 +114,8 @@ engine::engine(const net::any_io_executor& executor, std::string_view url, const
 
 engine::~engine() {
   if (!context_gone_) context_->remove(*this);
+  // Its last turn was dropped by a context that goes. A subscriber and its link keep each other.
+  if (subscriber_ != nullptr) subscriber_->shut_down();
 }
 
 engine::alarm::alarm(engine& e) noexcept
@@ -400,7 +402,7 @@ void engine::send_waiting() noexcept {
 }
 
 void engine::shut_down() noexcept {
-  if (subscriber_ != nullptr) subscriber_->close();
+  if (const auto s = std::exchange(subscriber_, nullptr)) s->close();
   drop_link();
   set_alarm(time_point::max());
 }

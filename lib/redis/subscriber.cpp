@@ -56,32 +56,13 @@ void subscriber::check(std::string channel) noexcept {
   }
 }
 
-/// The posted end of a subscriber. Where the context goes before it is called, that is the end as well: a link and its
-/// listener keep each other.
-struct subscriber::last_call {
-  explicit last_call(std::shared_ptr<subscriber> s) noexcept : self{std::move(s)} {}
-  last_call(last_call&&) noexcept = default;
-  last_call& operator=(last_call&&) = delete;
-  ~last_call() {
-    if (self && self->is_closing_) self->shut_down();  // else there was no memory to post it
-  }
-  void operator()() noexcept {
-    const auto s = std::move(self);
-    s->channels_.clear();
-    if (const auto l = std::exchange(s->link_, nullptr)) l->close();
-    s->is_up_ = false;
-    s->heard();
-    if (s->timer_) s->timer_->cancel();
-  }
-  std::shared_ptr<subscriber> self;
-};
-
 void subscriber::close() noexcept {
-  try {
-    net::post(strand_, last_call{shared_from_this()});
-    is_closing_ = true;
-  } catch (...) {
-  }
+  is_closing_ = true;
+  channels_.clear();
+  if (const auto l = std::exchange(link_, nullptr)) l->close();
+  is_up_ = false;
+  heard();
+  if (timer_) timer_->cancel();
 }
 
 void subscriber::shut_down() noexcept {
@@ -94,6 +75,7 @@ void subscriber::shut_down() noexcept {
 
 template <class Change>
 void subscriber::change(Change c) noexcept {
+  if (is_closing_) return;  // a link and its listener keep each other: a new one would stay
   try {
     c();
     act();

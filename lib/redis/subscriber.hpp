@@ -9,7 +9,6 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/steady_timer.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -45,13 +44,12 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   /// Makes the connection anew unless the server says something within the time that a connection may take: one whose
   /// other end has gone without a word looks as one to which nothing is said.
   void check(std::string channel) noexcept;
+  /// The end, on the strand: what is still to be added is not.
   void close() noexcept;
   /// The context goes away.
   void shut_down() noexcept;
 
  private:
-  struct last_call;
-
   /// Does it, and what follows from it; where there is no memory, all is made again after a while.
   template <class Change>
   void change(Change c) noexcept;
@@ -72,7 +70,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   std::shared_ptr<link> link_;
   std::optional<net::steady_timer> timer_;
   std::optional<net::steady_timer> silence_;
-  std::atomic<bool> is_closing_{false};  // its last call is posted
+  bool is_closing_ = false;
   bool is_up_ = false;
   bool is_waiting_ = false;
   bool is_asked_ = false;  // whether it still says something
