@@ -142,7 +142,7 @@ void awaited() {
 /// How many operations may wait before the producer has to. Go's channel is fastest with 64, a pool with some more.
 constexpr std::int64_t most_waiting = 1024;
 
-/// `many` operations from a thread that runs no loop. `post` is false where there is no room.
+/// `many` operations from a thread that runs no loop. `post` is false where there is no room, and can ask how many wait.
 template <class Post>
 bench::sample fed_from_outside(Post post) {
   // On lines of its own: the workers count what is done while the producer goes on.
@@ -150,7 +150,7 @@ bench::sample fed_from_outside(Post post) {
   alignas(128) const auto operation = [&done] { done.fetch_add(1, std::memory_order_relaxed); };
   return bench::measure(many, [&] {
     for (std::int64_t i = 0; i < many; ++i) {
-      while (!post(operation, i - done.load(std::memory_order_relaxed))) std::this_thread::yield();
+      while (!post(operation, [&] { return i - done.load(std::memory_order_relaxed); })) std::this_thread::yield();
     }
     while (done.load(std::memory_order_relaxed) < many) std::this_thread::yield();
   });
@@ -161,7 +161,7 @@ bench::sample pool_fed_from_outside(std::size_t queue_limit) {
   auto guard = net::make_work_guard(io);
   canigo::strand_pool pool{io, {.concurrency = 2, .queue_limit = queue_limit}};
   std::thread a{[&] { io.run(); }}, b{[&] { io.run(); }};
-  const auto s = fed_from_outside([&](const auto& f, std::int64_t) { return pool.try_post(f); });
+  const auto s = fed_from_outside([&](const auto& f, const auto&) { return pool.try_post(f); });
   guard.reset();
   a.join();
   b.join();
@@ -170,8 +170,8 @@ bench::sample pool_fed_from_outside(std::size_t queue_limit) {
 
 bench::sample thread_pool_fed_from_outside() {
   net::thread_pool pool{2};
-  const auto s = fed_from_outside([&](const auto& f, std::int64_t waiting) {
-    if (waiting >= most_waiting) return false;
+  const auto s = fed_from_outside([&](const auto& f, const auto& waiting) {
+    if (waiting() >= most_waiting) return false;
     net::post(pool, f);
     return true;
   });

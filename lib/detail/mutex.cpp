@@ -14,18 +14,20 @@ inline void relax() noexcept {
 #endif
 }
 
-// A section lasts well below a microsecond: a holder that runs is gone after some pauses. Each look takes the lock's
-// cache line from whoever works with it, so the looks grow rarer. A holder that does not run needs a core, which it
-// gets from a yield if ours will do, and from a sleep if its priority is lower.
-constexpr int most_pauses = 64;
+// A section lasts some tens of nanoseconds, less than a cache line takes to another core. So whoever finds the lock taken
+// stands back for about a microsecond: two threads that want it all the time then have it for a dozen operations each,
+// where they would hand over the lock, and all that it guards, at every one. A holder that does not run needs a core,
+// which it gets from a yield if ours will do, and from a sleep if its priority is lower.
+constexpr int looks = 2;
+constexpr int pauses = 64;
 constexpr int yields = 16;
 constexpr std::chrono::microseconds nap{50};
 
 }  // namespace
 
 void mutex::lock_slowly() noexcept {
-  for (int pauses = 1; pauses <= most_pauses; pauses *= 2) {
-    for (int i = 0; i < pauses; ++i) relax();
+  for (int i = 0; i < looks; ++i) {
+    for (int j = 0; j < pauses; ++j) relax();
     if (try_lock()) return;
   }
   for (int i = 0; i < yields; ++i) {
