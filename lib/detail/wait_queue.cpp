@@ -79,15 +79,15 @@ void wait_queue::push(wait_node& node, time_point now) noexcept {
   node.since_ = latest_since_;
   node.linked_ = true;
   class_list& list = classes_[node.priority];
-  if (list.head) {
-    node.next_ = list.head;
-    node.previous_ = list.head->previous_;
-    node.previous_->next_ = &node;
-    node.next_->previous_ = &node;
+  node.next_ = nullptr;
+  if (list.head != nullptr) {
+    node.previous_ = list.tail;
+    list.tail->next_ = &node;
   } else {
-    node.next_ = node.previous_ = list.head = &node;
+    list.head = &node;
     waiting_.insert(node.priority);
   }
+  list.tail = &node;
   ++list.size;
   list.tokens += node.tokens;
   ++size_;
@@ -96,14 +96,16 @@ void wait_queue::push(wait_node& node, time_point now) noexcept {
 void wait_queue::remove(wait_node& node) noexcept {
   assert(node.linked_);
   class_list& list = classes_[node.priority];
-  if (--list.size == 0) {
-    list.head = nullptr;
-    waiting_.erase(node.priority);
+  wait_node* next = node.next_;
+  if (list.head == &node) {
+    list.head = next;
+    if (next == nullptr) waiting_.erase(node.priority);
+    __builtin_prefetch(next, 1);  // another thread may have written it, and it is the next to go
   } else {
-    node.previous_->next_ = node.next_;
-    node.next_->previous_ = node.previous_;
-    if (list.head == &node) list.head = node.next_;
+    node.previous_->next_ = next;
+    (next != nullptr ? next->previous_ : list.tail) = node.previous_;
   }
+  --list.size;
   list.tokens -= node.tokens;
   --size_;
   node.linked_ = false;
@@ -159,7 +161,7 @@ wait_node* wait_queue::oldest() const noexcept {
 }
 
 wait_node* wait_queue::youngest_of_least_important() const noexcept {
-  return size_ == 0 ? nullptr : at(waiting_.last()).head->previous_;
+  return size_ == 0 ? nullptr : at(waiting_.last()).tail;
 }
 
 std::uint64_t wait_queue::tokens(int priority) const noexcept { return saturated(at(priority).tokens); }

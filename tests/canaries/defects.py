@@ -62,7 +62,7 @@ DEFECTS = {
                        "if (retrying_) when = std::min(when, time_->now() + retry_after * 10);"),
     "waiters_outlive_the_context": (ENGINE, TORTURE, "«while (suspended* s = waiters.pop()) s->destroy();»", ""),
     # Its queue and its supplies.
-    "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).head->previous_»",
+    "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).tail»",
                                        "at(waiting_.last()).head"),
     "last_in_first_out": (QUEUE, SIMULATION, "«head->sequence_ > best->sequence_»",
                           "head->sequence_ < best->sequence_"),
