@@ -20,26 +20,14 @@
 #include <system_error>
 #include <utility>
 
-using canigo::errc;
-using canigo::rate;
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 static_assert(canigo::limit<redis::scheduler> && canigo::limit<redis::semaphore>);
 static_assert(canigo::throughput_limit<redis::scheduler> && canigo::concurrency_limit<redis::semaphore>);
 static_assert(canigo::revocable_permit<redis::permit>);
 
 namespace {
-
-/// What is still to be done when the clients have gone is done.
-struct drained : net::io_context {
-  ~drained() {
-    restart();
-    poll();
-  }
-};
 
 const redis::semaphore_options two_places{.permits = 2, .lease = 60s, .priorities = 2, .quarantine = false};
 // A token comes in each hour: what is there is what was put there.
@@ -86,10 +74,7 @@ bool refused(Function f) {
 }  // namespace
 
 TEST_CASE("acquire_now takes what is there, and does not wait for the rest") {
-  redis_server server;
-  drained io;
-  member a{io, server.url(), two_places};
-  member b{io, server.url(), two_places};
+  auto [server, io, a, b] = two_members<drained>{two_places};
   auto one = run(io, a.slots.acquire_now());
   REQUIRE(one.has_value());
   CHECK(one->held() == 1);
@@ -105,10 +90,7 @@ TEST_CASE("acquire_now takes what is there, and does not wait for the rest") {
 }
 
 TEST_CASE("acquire_now overtakes nobody") {
-  redis_server server;
-  drained io;
-  member a{io, server.url(), two_places};
-  member b{io, server.url(), two_places};
+  auto [server, io, a, b] = two_members<drained>{two_places};
   auto one = run(io, a.slots.acquire());
   waiting heavy{b.slots, {.priority = 1, .tokens = 2}};
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
@@ -250,10 +232,7 @@ TEST_CASE("an estimate counts who goes first, and no more than can be waited for
 }
 
 TEST_CASE("places are changed for all processes") {
-  redis_server server;
-  drained io;
-  member a{io, server.url(), two_places};
-  member b{io, server.url(), two_places};
+  auto [server, io, a, b] = two_members<drained>{two_places};
   const auto one = run(io, a.slots.acquire());
   auto two = run(io, b.slots.acquire());
   waiting third{b.slots, {}};
@@ -272,10 +251,7 @@ TEST_CASE("places are changed for all processes") {
 }
 
 TEST_CASE("one process's pause is everybody's") {
-  redis_server server;
-  drained io;
-  member a{io, server.url(), two_places};
-  member b{io, server.url(), two_places};
+  auto [server, io, a, b] = two_members<drained>{two_places};
   run(io, b.slots.acquire()).release();
   a.slots.pause();
   run_until(io, [&] { return a.slots.stats().round_trips == 1; });

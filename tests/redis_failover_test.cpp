@@ -28,8 +28,6 @@
 
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 namespace {
 
@@ -45,7 +43,33 @@ std::vector<std::string> free_ports(std::size_t n) {
   return ports;
 }
 
+/// Asks again and again, with no answer at all being one that is not good.
+template <class Good>
+void ask_until(net::io_context& io, const std::string& url, const redis::command& c, Good good) {
+  redis::client client{io, url};
+  const auto give_up = steady::now() + 60s;
+  for (bool is_good = false; !is_good;) {
+    REQUIRE(steady::now() < give_up);
+    try {
+      is_good = good(run(io, client.run(c)));
+    } catch (const std::system_error&) {
+      // Not yet.
+    }
+    if (!is_good) run_for(io, 20ms);
+  }
+}
+
+/// All three, the replica follows, and the sentinel knows it.
 struct cluster {
+  cluster() {
+    net::io_context io;
+    ask_until(io, replica.url(), redis::command{"ROLE"},
+              [](const redis::reply& r) { return r.elements().size() > 3 && r.elements()[3].text() == "connected"; });
+    start_sentinel();
+    ask_until(io, sentinel_url(), redis::command{"SENTINEL", "replicas", "main"},
+              [](const redis::reply& r) { return r.elements().size() == 1; });
+  }
+
   const std::vector<std::string> ports = free_ports(3);
   redis_server master{{"--port", ports[0], "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"}};
   redis_server replica{{"--port", ports[1], "--bind", "127.0.0.1", "--replicaof", "127.0.0.1", ports[0]}};
@@ -66,30 +90,7 @@ struct cluster {
   }
 };
 
-/// Asks again and again, with no answer at all being one that is not good.
-template <class Good>
-void ask_until(net::io_context& io, const std::string& url, const redis::command& c, Good good) {
-  redis::client client{io, url};
-  const auto give_up = steady::now() + 60s;
-  for (bool is_good = false; !is_good;) {
-    REQUIRE(steady::now() < give_up);
-    try {
-      is_good = good(run(io, client.run(c)));
-    } catch (const std::system_error&) {
-      // Not yet.
-    }
-    if (!is_good) run_for(io, 20ms);
-  }
-}
-
-/// The replica follows, and the sentinel knows it.
-void start(net::io_context& io, cluster& all) {
-  ask_until(io, all.replica.url(), redis::command{"ROLE"},
-            [](const redis::reply& r) { return r.elements().size() > 3 && r.elements()[3].text() == "connected"; });
-  all.start_sentinel();
-  ask_until(io, all.sentinel_url(), redis::command{"SENTINEL", "replicas", "main"},
-            [](const redis::reply& r) { return r.elements().size() == 1; });
-}
+const redis::semaphore_options two_places{.permits = 2, .lease = 700ms, .give_up = 60s};
 
 /// Tasks that take permits and give them back until they are told to end, and what is out among them.
 struct bustle {
@@ -132,13 +133,7 @@ struct bustle {
 }  // namespace
 
 TEST_CASE("when the master dies the replica's clients wait for one lease, and the cap holds [realtime]", "[realtime]") {
-  cluster all;
-  net::io_context io;
-  start(io, all);
-
-  const redis::semaphore_options o{.permits = 2, .lease = 700ms, .give_up = 60s};
-  member a{io, all.url(), o};
-  member b{io, all.url(), o};
+  auto [all, io, a, b] = two_members<net::io_context, cluster>{two_places};
   auto p = run(io, a.slots.acquire({.tokens = 2}));
   CHECK(p.held() == 2);
   waiting first{b.slots, {}};
@@ -167,12 +162,7 @@ TEST_CASE("when the master dies the replica's clients wait for one lease, and th
 
 TEST_CASE("a master that is made a replica while it is up is left for the new one, and the cap holds [realtime]",
           "[realtime]") {
-  cluster all;
-  net::io_context io;
-  start(io, all);
-  const redis::semaphore_options o{.permits = 2, .lease = 700ms, .give_up = 60s};
-  member a{io, all.url(), o};
-  member b{io, all.url(), o};
+  auto [all, io, a, b] = two_members<net::io_context, cluster>{two_places};
   bustle tasks;
   bustle::side one{a.slots}, two{b.slots};
   for (int i = 0; i < 3; ++i) {

@@ -26,15 +26,10 @@
 #include <thread>
 #include <vector>
 
-using canigo::errc;
 using http_test::error_of;
-using http_test::peer;
 using http_test::run;
-using http_test::scripted_server;
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include "catch.hpp"
 #include "redis_run.hpp"
+#include "redis_server.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/bind_cancellation_slot.hpp>
@@ -21,15 +22,33 @@ namespace redis_test {
 
 using steady = std::chrono::steady_clock;
 
-/// One process as far as Redis can tell: a connection and a session of its own.
-struct member {
-  member(asio::io_context& io, const std::string& url, const canigo::redis::semaphore_options& o)
-      : client{io, url}, slots{client, "crm", o} {}
-  canigo::redis::client client;
-  canigo::redis::semaphore slots;
+/// What is still to be done when the clients have gone is done.
+struct drained : net::io_context {
+  ~drained() {
+    restart();
+    poll();
+  }
 };
 
-inline std::error_code error_of(asio::io_context& io, asio::awaitable<canigo::redis::permit> work) {
+/// One process as far as Redis can tell: a connection and a session of its own.
+struct member {
+  member(net::io_context& io, const std::string& url, const redis::semaphore_options& o)
+      : client{io, url}, slots{client, "crm", o} {}
+  redis::client client;
+  redis::semaphore slots;
+};
+
+/// A Redis, and two processes that share a cap there.
+template <class Context = net::io_context, class Server = redis_server>
+struct two_members {
+  explicit two_members(const redis::semaphore_options& o) : a{io, server.url(), o}, b{io, server.url(), o} {}
+  Server server;
+  Context io;
+  member a;
+  member b;
+};
+
+inline std::error_code error_of(net::io_context& io, net::awaitable<redis::permit> work) {
   try {
     const auto got = run(io, std::move(work));
     return {};
@@ -40,7 +59,7 @@ inline std::error_code error_of(asio::io_context& io, asio::awaitable<canigo::re
 
 /// Runs the loop until it is so; fails the test after a time that no machine needs.
 template <class Done>
-void run_until(asio::io_context& io, Done done) {
+void run_until(net::io_context& io, Done done) {
   io.restart();
   const auto give_up = steady::now() + std::chrono::seconds{60};
   while (!done() && steady::now() < give_up) io.run_one_for(std::chrono::milliseconds{10});
@@ -48,7 +67,7 @@ void run_until(asio::io_context& io, Done done) {
 }
 
 /// Runs the loop for so long.
-inline void run_for(asio::io_context& io, std::chrono::nanoseconds d) {
+inline void run_for(net::io_context& io, std::chrono::nanoseconds d) {
   io.restart();
   io.run_for(d);
 }
@@ -56,13 +75,12 @@ inline void run_for(asio::io_context& io, std::chrono::nanoseconds d) {
 /// Waits in the background; `got` is filled when it ends.
 struct waiting {
   std::optional<std::error_code> ec;
-  canigo::redis::permit p;
+  redis::permit p;
   steady::time_point at;
-  asio::cancellation_signal cancel;
+  net::cancellation_signal cancel;
 
-  waiting(canigo::redis::semaphore& s, canigo::request r) {
-    s.async_acquire(r,
-                    asio::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, canigo::redis::permit got) {
+  waiting(redis::semaphore& s, canigo::request r) {
+    s.async_acquire(r, net::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, redis::permit got) {
                       ec = e;
                       p = std::move(got);
                       at = steady::now();

@@ -16,17 +16,8 @@
 
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
 
 namespace {
-
-/// What is still to be done when the clients have gone is done.
-struct drained : asio::io_context {
-  ~drained() {
-    restart();
-    poll();
-  }
-};
 
 /// The value of one series as the text has it, or nothing.
 std::optional<std::string> value_of(const std::string& text, const std::string& series) {

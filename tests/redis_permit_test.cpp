@@ -22,11 +22,8 @@
 #include <string>
 #include <system_error>
 
-using canigo::errc;
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 namespace {
 

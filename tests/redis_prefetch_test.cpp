@@ -15,22 +15,10 @@
 #include <string>
 #include <system_error>
 
-using canigo::errc;
-using canigo::rate;
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 namespace {
-
-/// What is still to be done when the clients have gone is done.
-struct drained : net::io_context {
-  ~drained() {
-    restart();
-    poll();
-  }
-};
 
 constexpr auto long_lease = 60s;
 const redis::semaphore_options keeping{
@@ -66,10 +54,7 @@ TEST_CASE("a permit that is kept is had without a round trip") {
 }
 
 TEST_CASE("what is kept counts as held, and goes to whoever waits elsewhere") {
-  redis_server server;
-  drained io;
-  member a{io, server.url(), keeping};
-  member b{io, server.url(), keeping};
+  auto [server, io, a, b] = two_members<drained>{keeping};
   auto one = run(io, a.slots.acquire());
   auto two = run(io, a.slots.acquire());
   one.release();
@@ -82,10 +67,7 @@ TEST_CASE("what is kept counts as held, and goes to whoever waits elsewhere") {
 }
 
 TEST_CASE("a permit is not kept while somebody waits elsewhere") {
-  redis_server server;
-  drained io;
-  member a{io, server.url(), keeping};
-  member b{io, server.url(), keeping};
+  auto [server, io, a, b] = two_members<drained>{keeping};
   auto one = run(io, a.slots.acquire({.tokens = 2}));
   waiting w{b.slots, {}};
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 1 && a.slots.stats().waiting_of_all == 1; });
@@ -143,10 +125,7 @@ TEST_CASE("what is kept goes to nobody before those who wait, nor during a pause
 }
 
 TEST_CASE("stopping gives back what is kept") {
-  redis_server server;
-  drained io;
-  member a{io, server.url(), keeping};
-  member b{io, server.url(), keeping};
+  auto [server, io, a, b] = two_members<drained>{keeping};
   run(io, a.slots.acquire({.tokens = 2})).release();
   a.slots.stop();
   CHECK(a.slots.stats().idle == 0);

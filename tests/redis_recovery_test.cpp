@@ -15,15 +15,9 @@
 
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 TEST_CASE("D4 one who waited when Redis forgot the queue is served none the less [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 1, .lease = 300ms};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 300ms}};
   auto p = run(io, a.slots.acquire(0));
   waiting w{b.slots, {}};
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
@@ -37,11 +31,7 @@ TEST_CASE("D4 one who waited when Redis forgot the queue is served none the less
 }
 
 TEST_CASE("what Redis has forgotten that it was told it is told again [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 1, .lease = 60s, .quarantine = false};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 60s, .quarantine = false}};
   redis::client admin{io, server.url()};
   // As on a replica that was behind when it took over, or after a crash: what was, with the sessions that go on.
   const auto copy = [&](const std::string& from, const std::string& to) {

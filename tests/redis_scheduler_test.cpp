@@ -14,12 +14,8 @@
 #include <system_error>
 #include <vector>
 
-using canigo::errc;
-using canigo::rate;
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 using steady = std::chrono::steady_clock;
 
 namespace {

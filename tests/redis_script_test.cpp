@@ -20,7 +20,6 @@
 
 using http_test::run;
 using namespace redis_test;
-namespace redis = canigo::redis;
 
 namespace {
 

@@ -19,26 +19,27 @@
 
 namespace redis_test {
 
+using http_test::peer;
+using http_test::scripted_server;
+
 /// The next command that comes in whose last argument is `last`.
-inline asio::awaitable<void> command_with(http_test::peer& p, std::string last) {
+inline asio::awaitable<void> command_with(peer& p, std::string last) {
   std::string buffer;
   last += "\r\n";
   co_await asio::async_read_until(p.socket, asio::dynamic_buffer(buffer), last, asio::use_awaitable);
 }
 
 /// Answers what a client says first.
-inline asio::awaitable<void> greet(http_test::peer& p) {
+inline asio::awaitable<void> greet(peer& p) {
   co_await command_with(p, "server");
   co_await p.send("+OK\r\n$11\r\nrun_id:fake\r\n");
 }
 
-inline std::string url_of(const http_test::scripted_server& s) {
-  return "redis://127.0.0.1:" + std::to_string(s.port());
-}
+inline std::string url_of(const scripted_server& s) { return "redis://127.0.0.1:" + std::to_string(s.port()); }
 
 /// A server that says the same to every connection, once it is logged in.
-inline http_test::scripted_server::script says(std::string text) {
-  return [text = std::move(text)](http_test::peer& p) -> asio::awaitable<void> {
+inline scripted_server::script says(std::string text) {
+  return [text = std::move(text)](peer& p) -> asio::awaitable<void> {
     co_await greet(p);
     co_await command_with(p, "go");
     co_await p.send(text);

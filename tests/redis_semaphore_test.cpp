@@ -3,9 +3,9 @@
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
-#include "http_server.hpp"
 #include "redis_member.hpp"
 #include "redis_run.hpp"
+#include "redis_scripted.hpp"
 #include "redis_server.hpp"
 
 #include <asio/cancellation_signal.hpp>
@@ -26,13 +26,8 @@
 #include <utility>
 #include <vector>
 
-using canigo::errc;
-using http_test::peer;
-using http_test::scripted_server;
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 namespace {
 
@@ -51,11 +46,7 @@ std::int64_t commands_from_clients(net::io_context& io, redis::client& c) {
 }  // namespace
 
 TEST_CASE("permits are shared, in order of class and arrival, and handed on by push [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 2, .lease = 300ms, .priorities = 3};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 2, .lease = 300ms, .priorities = 3}};
   auto p = run(io, a.slots.acquire(0));
   auto q = run(io, b.slots.acquire(0));
   CHECK(p.token() < q.token());
@@ -107,11 +98,7 @@ TEST_CASE("D9 an uncontended acquire is one command, and so is a release, howeve
 }
 
 TEST_CASE("weights: a heavy one is not overtaken, and the rest fits [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 4, .lease = 200ms, .priorities = 1, .quarantine = false};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 4, .lease = 200ms, .priorities = 1, .quarantine = false}};
   auto p = run(io, a.slots.acquire({.tokens = 3}));
   CHECK(p.held() == 3);
   waiting heavy{b.slots, {.tokens = 2}};
@@ -125,11 +112,7 @@ TEST_CASE("weights: a heavy one is not overtaken, and the rest fits [realtime]",
 }
 
 TEST_CASE("D2 one release admits exactly one [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 2, .lease = 100ms, .quarantine = false};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 2, .lease = 100ms, .quarantine = false}};
   auto p = run(io, a.slots.acquire(0));
   auto q = run(io, a.slots.acquire(0));
   std::vector<std::unique_ptr<waiting>> contenders;
@@ -172,11 +155,7 @@ TEST_CASE("D8 a waiter that is cancelled leaves nothing behind [realtime]", "[re
 }
 
 TEST_CASE("D7 a permit that is released twice, or lost, frees nobody's place [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 1, .lease = 60ms, .quarantine = false};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 60ms, .quarantine = false}};
   auto p = run(io, a.slots.acquire(0));
   CHECK(p.release());
   CHECK_FALSE(p.release());
@@ -249,7 +228,6 @@ TEST_CASE("D6 without Redis nobody is let in, and waiters end in time [realtime]
     CHECK(slots.stats().granted == 0);
     CHECK_FALSE(slots.stats().available);
   };
-  const auto url_of = [](const scripted_server& s) { return "redis://127.0.0.1:" + std::to_string(s.port()); };
   SECTION("nothing there") { nobody_is_let_in("unix:/nonexistent/redis.sock"); }
   SECTION("half open: it accepts, and never answers") {
     scripted_server server{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
@@ -258,9 +236,7 @@ TEST_CASE("D6 without Redis nobody is let in, and waiters end in time [realtime]
   }
   SECTION("half open once it is logged in") {
     scripted_server server{[](peer& p) -> net::awaitable<void> {
-      std::string said;
-      co_await net::async_read_until(p.socket, net::dynamic_buffer(said), "server\r\n", net::use_awaitable);
-      co_await p.send("+OK\r\n$11\r\nrun_id:fake\r\n");
+      co_await greet(p);
       co_await p.linger();
     }};
     nobody_is_let_in(url_of(server));
@@ -280,9 +256,7 @@ TEST_CASE("D6 without Redis nobody is let in, and waiters end in time [realtime]
   }
   SECTION("it answers every command with an error once it is logged in") {
     scripted_server server{[](peer& p) -> net::awaitable<void> {
-      std::string said;
-      co_await net::async_read_until(p.socket, net::dynamic_buffer(said), "server\r\n", net::use_awaitable);
-      co_await p.send("+OK\r\n$11\r\nrun_id:fake\r\n");
+      co_await greet(p);
       for (;;) {
         std::array<char, 16384> more;
         co_await p.socket.async_read_some(net::buffer(more), net::use_awaitable);
@@ -308,11 +282,7 @@ TEST_CASE("D6 without Redis nobody is let in, and waiters end in time [realtime]
 }
 
 TEST_CASE("a restart without its data, or a flush, lets nobody in for one lease [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 1, .lease = 300ms};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 300ms}};
   const auto first = steady::now();
   auto p = run(io, a.slots.acquire(0));
   CHECK(steady::now() - first > 250ms);  // a Redis that knows nothing may have lost its data
@@ -330,11 +300,7 @@ TEST_CASE("a restart without its data, or a flush, lets nobody in for one lease 
 }
 
 TEST_CASE("SCRIPT FLUSH and CLIENT KILL go unnoticed [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 1, .lease = 300ms, .quarantine = false};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 300ms, .quarantine = false}};
   redis::client admin{io, server.url()};
   auto p = run(io, a.slots.acquire(0));
   for (int i = 0; i < 10; ++i) {
@@ -351,11 +317,7 @@ TEST_CASE("SCRIPT FLUSH and CLIENT KILL go unnoticed [realtime]", "[realtime]") 
 }
 
 TEST_CASE("D10 at capacity the waiters ask now and then only, and the processes sleep [realtime]", "[realtime]") {
-  redis_server server;
-  net::io_context io;
-  const redis::semaphore_options o{.permits = 1, .lease = 600ms, .quarantine = false};
-  member a{io, server.url(), o};
-  member b{io, server.url(), o};
+  auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 600ms, .quarantine = false}};
   auto p = run(io, a.slots.acquire(0));
   std::vector<std::unique_ptr<waiting>> contenders;
   for (int i = 0; i < 10; ++i) contenders.push_back(std::make_unique<waiting>(b.slots, canigo::request{}));

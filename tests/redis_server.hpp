@@ -1,5 +1,9 @@
 #pragma once
 
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/rate.hpp"
+
 #include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
@@ -12,12 +16,21 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
+namespace canigo::redis {}
+
 namespace redis_test {
+
+// What all tests of Redis speak of.
+namespace net = canigo::net;
+namespace redis = canigo::redis;
+using canigo::errc;
+using canigo::rate;
 
 /// A folder of its own, gone at the end.
 class temporary_folder {

@@ -21,11 +21,8 @@
 #include <system_error>
 #include <vector>
 
-using canigo::errc;
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 namespace {
 

@@ -17,8 +17,6 @@
 
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 
 TEST_CASE("a subscription goes with its context, at whichever step of its client's end that is [realtime]",
           "[realtime]") {

@@ -14,7 +14,6 @@
 
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
 
 namespace {
 

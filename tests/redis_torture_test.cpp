@@ -35,8 +35,6 @@
 using namespace allocations;
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
-namespace net = canigo::net;
 using steady = std::chrono::steady_clock;
 
 namespace {

@@ -11,7 +11,6 @@
 
 using namespace redis_test;
 using namespace std::chrono_literals;
-namespace redis = canigo::redis;
 
 TEST_CASE("a wait group counts by names, and an unknown one is harmless [realtime]", "[realtime]") {
   redis_server server;
