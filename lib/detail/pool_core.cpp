@@ -343,9 +343,15 @@ std::error_code pool_waiter::take_error() noexcept {
 
 parked_waiter::results parked_waiter::take_results() noexcept { return {take_error()}; }
 
+/// Where there is no memory for the text of an error, that is the error.
 std::exception_ptr task_waiter::take_failure() noexcept {
-  if (const std::error_code e = take_error()) return std::make_exception_ptr(std::system_error{e});
-  return wanted_->failure();
+  const std::error_code e = take_error();
+  if (!e) return wanted_->failure();
+  try {
+    throw std::system_error{e};
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 void pool_core::attach(pool_waiter& w, pool_waiter*& list) noexcept {

@@ -60,6 +60,12 @@ class worker_executor {
 
   template <class Function>
   void execute(Function&& f) const {
+    if (!never_blocks_ && strand_->strand.running_in_this_thread()) {
+      // As the strand would do, but without memory: a worker's coroutine must be able to end where there is none.
+      std::decay_t<Function> function{std::forward<Function>(f)};
+      std::move(function)();
+      return;
+    }
     reserve_blocks(blocks_per_post);
     in_blocks<std::decay_t<Function>> function{std::forward<Function>(f)};
     if (never_blocks_) {
