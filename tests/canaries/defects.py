@@ -1,8 +1,8 @@
 """The seeded defects: what stands in the library and what stands there instead.
 
-Each has a source under lib/, the harness that must find it, and what that harness is run with. The text must stand in
-the source exactly once; what is between « and » is replaced, the rest says where. It is a statement, or an expression;
-with nothing between them a statement is put in.
+Each has a source, by its path from lib/, the harness that must find it, and what that harness is run with. The text
+must stand in the source exactly once; what is between « and » is replaced, the rest says where. It is a statement, or
+an expression; with nothing between them a statement is put in.
 """
 
 ENGINE = "detail/admission.cpp"
@@ -16,6 +16,7 @@ WHEEL = "detail/timing_wheel.cpp"
 CHILD = "detail/child.cpp"
 LIMITER = "limiter.cpp"
 PERMIT = "permit.cpp"
+WITH_LIMIT = "../include/canigo/with_limit.hpp"
 
 SIMULATION = ("simulation", "--seeds", "20000")
 TORTURE = ("torture",)
@@ -88,6 +89,12 @@ DEFECTS = {
     "limiter_keeps_its_cap": (LIMITER, SIMULATION, "«s.set_capacity(concurrency);»", ""),
     "split_copies": (PERMIT, SIMULATION, "«places_ -= places;»", ""),
     "settles_from_the_start": (PERMIT, SIMULATION, "«tokens_ = used;»", ""),
+    # Work inside a limit.
+    "limit_left_before_the_work": (WITH_LIMIT, SIMULATION,
+                                   "} else {\n      «co_return co_await std::move(op);»\n    }\n  } else {",
+                                   "const_cast<permit&>(p).release(); co_return co_await std::move(op);"),
+    "work_begins_without_the_limit": (WITH_LIMIT, SIMULATION,
+                                      "} else {\n    «co_await only->acquire(r);»\n    *started = true;", ""),
     # Timers.
     "wheel_forgets_a_level": (WHEEL, SIMULATION, "«if (used_[level] == 0) used_levels_ &= ~(1u << level);»",
                               "used_levels_ &= ~(1u << level);"),
@@ -112,6 +119,10 @@ DEFECTS = {
     "pool_takes_the_newest": (WORKER, SIMULATION, "wait_node* n = «queue_.front(coarse_now_)»;",
                               "queue_.youngest_of_least_important()"),
     "pool_group_waits_for_ever": (TASK, SIMULATION, "«ready_all(entry->second.waiters);»", ""),
+    "pool_deadlock_unseen": (POOL, SIMULATION, "«blocked_ + 1 >= std::min(target_, live_ - leaving_)»", "false"),
+    "pool_deadlock_of_fewer_unseen": (WORKER, SIMULATION, "++leaving_;\n  «end_hopeless_wait();»", ""),
+    "pool_wait_inside_never_over": (POOL, SIMULATION, "if (w.inside_->nested_waits_ == nullptr) «--blocked_;»", ""),
+    "pool_lost_worker_stays_away": (WORKER, SIMULATION, "«if (is_missed) retry_soon();»", ""),
     "pool_sleeps_beside_work": (WORKER, interleaving("one posts while a worker goes to sleep"),
                                 "} else if («!queue_.empty()») {\n    wake(w);", "false"),
     "pool_cancels_nothing_that_runs": (TASK, interleaving("a group is cancelled while one joins it"),

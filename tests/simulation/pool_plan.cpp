@@ -51,6 +51,7 @@ pool_plan make_pool_plan(std::uint64_t seed, dice d) {
   p.on_overflow = policies[d.roll(std::size(policies))];
   p.is_abandoned = d.one_in(8);
   p.context_goes_first = d.one_in(2);
+  p.is_short = d.one_in(4);
   const std::uint64_t many = 5 + d.roll(40);
   for (std::uint64_t i = 0; i < many; ++i) {
     pool_step s;
@@ -74,6 +75,15 @@ pool_plan make_pool_plan(std::uint64_t seed, dice d) {
     s.workers = 1 + d.roll(4);
     s.mode = static_cast<canigo::stop_mode>(1 + d.roll(3));
     if (d.one_in(2)) s.grace = static_cast<std::int64_t>(d.roll(4));
+    if (p.is_short) {
+      // A strand of Asio's that has no memory to be made ends the program; limits of time and families make some.
+      if (s.what == pool_deed::await_run) s.what = pool_deed::run_long;
+      if (s.what == pool_deed::run_family) s.what = pool_deed::run_nested;
+    }
+    if (p.is_short && s.what != pool_deed::resize && d.one_in(3)) s.fails_at = static_cast<int>(d.roll(4));
+    if (p.is_short && d.one_in(3)) s.fails_inside_at = static_cast<int>(d.roll(3));
+    // Nor does a worker of Asio's begin without memory.
+    if (p.is_short && !p.is_resized && d.one_in(6)) s.fails_after_at = static_cast<int>(d.roll(8));
     p.steps.push_back(s);
   }
   return p;
@@ -81,8 +91,8 @@ pool_plan make_pool_plan(std::uint64_t seed, dice d) {
 
 std::string describe(const pool_plan& p) {
   return "pool: " + std::to_string(p.workers) + " workers, queue of " + std::to_string(p.queue_limit) + ", overflow " +
-         std::to_string(static_cast<int>(p.on_overflow)) + (p.is_abandoned ? ", abandoned" : "") +
-         (p.is_abandoned && p.context_goes_first ? ", the context first" : "");
+         std::to_string(static_cast<int>(p.on_overflow)) + (p.is_short ? ", short of memory" : "") +
+         (p.is_abandoned ? ", abandoned" : "") + (p.is_abandoned && p.context_goes_first ? ", the context first" : "");
 }
 
 std::string describe(const pool_step& s) {
@@ -115,7 +125,11 @@ std::string describe(const pool_step& s) {
       if (!s.heeds) text += " heeds nothing";
       break;
   }
-  return text + ", then " + (s.then >= 0 ? ms(s.then) : std::to_string(s.handlers) + " handlers");
+  if (s.fails_at >= 0) text += ", allocation " + std::to_string(s.fails_at) + " fails";
+  if (s.fails_inside_at >= 0) text += ", allocation " + std::to_string(s.fails_inside_at) + " inside fails";
+  text += ", then " + (s.then >= 0 ? ms(s.then) : std::to_string(s.handlers) + " handlers");
+  if (s.fails_after_at >= 0) text += ", allocation " + std::to_string(s.fails_after_at) + " of which fails";
+  return text;
 }
 
 }  // namespace simulated

@@ -46,6 +46,9 @@ struct pool_step {
   std::size_t workers = 1;
   canigo::stop_mode mode = canigo::stop_mode::drain;
   std::int64_t grace = -1;
+  int fails_at = -1;         // which allocation of the deed fails; -1: none
+  int fails_inside_at = -1;  // of what the operation asks the library for
+  int fails_after_at = -1;   // of the handlers that run then
 };
 
 struct pool_plan {
@@ -54,6 +57,7 @@ struct pool_plan {
   std::size_t queue_limit = 1000;
   canigo::overflow on_overflow = canigo::overflow::reject_new;
   bool is_resized = false;
+  bool is_short = false;            // of memory, now and then
   bool is_abandoned = false;        // the context goes with all that is under way
   bool context_goes_first = false;  // and the pool after it
   std::vector<pool_step> steps;

@@ -7,6 +7,10 @@
 #include "canigo/testing/simulation.hpp"
 #include "canigo/timeout.hpp"
 
+#include "shortage.hpp"
+#include "sparing_executor.hpp"
+
+#include <asio/any_io_executor.hpp>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
@@ -14,9 +18,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -55,17 +62,25 @@ struct record {
   std::uint64_t threw = 0;
   int told = 0;
   int to_be_told = 0;
+  std::uint64_t nested_runs = 0;
   bool may_be_cancelled = false;
+  bool began_short = false;  // of memory, when it was asked for
+  bool was_short = false;    // since
 };
 
 class pool_world {
  public:
   explicit pool_world(const pool_plan& p)
-      : plan_{p}, capacity_{p.workers}, most_{p.workers}, context_{std::in_place, p.seed} {
+      : plan_{p},
+        capacity_{p.workers},
+        most_{p.workers},
+        fewest_{p.workers},
+        context_{std::in_place, p.seed},
+        executor_{sparing_executor{*context_}} {
     canigo::strand_pool_options o{.concurrency = capacity_, .priorities = 2};
     o.queue_limit = p.queue_limit;
     o.on_overflow = p.on_overflow;
-    pool_.emplace(context_->get_executor(), o);
+    pool_.emplace(executor_, o);
   }
   ~pool_world() {
     is_over_ = true;
@@ -74,14 +89,11 @@ class pool_world {
   }
 
   verdict play() {
+    if (plan_.is_short) context_->poll();  // its workers begin
     for (const pool_step& s : plan_.steps) {
       verdict_.step = static_cast<std::size_t>(s.id);
       act(s);
-      if (s.then >= 0) {
-        context_->run_for(s.then * 1ms);
-      } else {
-        for (std::uint64_t i = 0; i < s.handlers; ++i) context_->step();
-      }
+      pass(s);
       check();
       if (!verdict_.is_good) return verdict_;
     }
@@ -103,6 +115,20 @@ class pool_world {
     pool_world& world;
   };
 
+  /// An operation that waits for another one of its pool, and how many did so at once meanwhile.
+  struct wait_inside {
+    explicit wait_inside(pool_world& w) : world{w} {
+      const plenty here;
+      world.waits_.insert(this);
+      for (wait_inside* other : world.waits_) other->most = std::max(other->most, world.waits_.size());
+    }
+    ~wait_inside() { world.waits_.erase(this); }
+    wait_inside(const wait_inside&) = delete;
+    wait_inside& operator=(const wait_inside&) = delete;
+    pool_world& world;
+    std::size_t most = 0;
+  };
+
   void fail(const std::string& what) {
     if (!verdict_.is_good) return;
     verdict_.is_good = false;
@@ -115,13 +141,68 @@ class pool_world {
     verdict_.hash ^= verdict_.hash >> 29;
   }
 
+  void pass(const pool_step& s) {
+    const shortage of_handlers{s.fails_after_at};
+    of_handlers_ = &of_handlers;
+    const time_point until = context_->now() + s.then * 1ms;
+    for (bool is_over = false; !is_over;) {
+      try {
+        if (s.then >= 0) {
+          context_->run_until(until);
+        } else {
+          for (std::uint64_t i = 0; i < s.handlers; ++i) context_->step();
+        }
+        is_over = true;
+      } catch (const std::bad_alloc&) {
+        // Asio's coroutines let it through where there is no memory for the text of an error.
+        is_over = s.then < 0;
+        if (!of_handlers.has_struck()) fail("bad_alloc comes out of a handler, where there is memory");
+      }
+    }
+    const plenty again;
+    of_handlers_ = nullptr;
+    if (of_handlers.has_struck()) {
+      has_been_short_ = true;
+      for (const auto& [id, r] : records_) r->was_short = r->was_short || r->told < r->to_be_told;
+    }
+    if (std::exchange(has_been_short_, false)) context_->run_for(1ms);  // then all that failed has been tried again
+  }
+
+  /// Whether memory was short since it was handed over: of those that were under way any may have felt it.
+  bool was_short(const record& r) const {
+    return r.was_short || (of_handlers_ != nullptr && of_handlers_->has_struck());
+  }
+
+  /// Calls the library while its k-th allocation fails; false if it says so by bad_alloc.
+  template <class Function>
+  bool with_little(int k, record* r, Function f) {
+    const shortage here{k};
+    bool is_done = true;
+    try {
+      f();
+    } catch (const std::bad_alloc&) {
+      is_done = false;
+    }
+    const plenty again;
+    if (here.has_struck() || (of_handlers_ != nullptr && of_handlers_->has_struck())) {
+      has_been_short_ = true;
+      if (r != nullptr) r->began_short = true;
+    } else if (!is_done) {
+      fail("bad_alloc, where there is memory");
+    }
+    return is_done;
+  }
+
   // ---- operations ----
 
   void begins(record& r) {
+    const plenty here;
     const pool_step& s = *r.wanted;
     if (++r.begun > s.attempts) fail(r, "is tried too often");
     if (r.begun == 1 && context_->now() < r.asked_at + s.delay * 1ms) fail(r, "begins before its delay is over");
-    if (r.told > 0 && r.begun == 1) fail(r, "begins after its end was told");
+    const bool is_unwatched = r.began_short && s.what == pool_deed::submit;  // its wait had no memory
+    if (r.told > 0 && r.begun == 1 && !is_unwatched) fail(r, "begins after its end was told");
+    if (r.order == 0) fail(r, "begins, though there was no memory to hand it over");
     note(static_cast<std::uint64_t>(s.id) << 8 | 0xff);
     if (r.begun > 1 || !is_plain(s) || plan_.workers > 1 || plan_.is_resized || may_stop_) return;
     // With one worker, those of a class begin in the order in which they came.
@@ -157,7 +238,7 @@ class pool_world {
     w.begins(r);
     const pool_step& s = *r.wanted;
     if (s.heeds) {
-      if (s.what == pool_deed::run_nested) co_await nested(w, s);
+      if (s.what == pool_deed::run_nested) co_await nested(w, r);
       if (s.what == pool_deed::run_family) co_await family(s);
       co_await canigo::sleep_for(s.lasts * 1ms);
     } else {
@@ -168,12 +249,34 @@ class pool_world {
     w.ends(r);
   }
 
-  static net::awaitable<void> nested(pool_world& w, const pool_step& s) {
+  static net::awaitable<void> nested(pool_world& w, record& r) {
+    const pool_step& s = *r.wanted;
     if (!w.pool_ || w.is_over_) co_return;
+    const std::uint64_t before = r.nested_runs;
+    const auto runs = [&w, &r] {
+      const inside here{w};
+      ++r.nested_runs;
+    };
+    std::optional<net::awaitable<void>> inner;
+    const auto ask = [&] { inner.emplace(w.pool_->run(runs, {.priority = s.priority, .group = s.group})); };
+    if (!w.with_little(s.fails_inside_at, nullptr, ask)) co_return;
+    const wait_inside here{w};
+    std::error_code ec;
     try {
-      co_await w.pool_->run([&w] { const inside here{w}; }, {.priority = s.priority, .group = s.group});
+      co_await std::move(*inner);
     } catch (const std::system_error& e) {
-      if (e.code() == net::error::operation_aborted) throw;
+      ec = e.code();
+    }
+    w.ended_inside(r, r.nested_runs > before, here.most, ec);
+    if (ec == net::error::operation_aborted) throw std::system_error{ec};
+  }
+
+  void ended_inside(const record& r, bool has_run, std::size_t waited, std::error_code ec) {
+    if (is_over_) return;
+    const plenty here;
+    if (!ec && !has_run) fail(r, "waits for an operation that has not run");
+    if (ec == std::errc::resource_deadlock_would_occur && waited < fewest_ && !may_stop_ && !was_short(r)) {
+      fail(r, "is told of a deadlock, where " + std::to_string(waited) + " of " + std::to_string(fewest_) + " wait");
     }
   }
 
@@ -211,6 +314,7 @@ class pool_world {
 
   void told(record& r, const std::exception_ptr& e) {
     if (is_over_) return;
+    const plenty here;
     ++verdict_.acquires;
     if (++r.told > 1) fail(r, "is told twice");
     int code = 0;
@@ -221,6 +325,9 @@ class pool_world {
       code = -1;
       if (r.threw == 0) fail(r, "fails without having thrown");
       if (r.begun < r.wanted->attempts && !may_end_early(r)) fail(r, "is not tried again");
+    } catch (const std::bad_alloc&) {
+      code = -2;
+      if (!r.began_short && !was_short(r)) fail(r, "ends with bad_alloc");
     } catch (const std::system_error& error) {
       code = error.code().value();
       if (!may_end_with(r, error.code())) fail(r, "ends with " + error.code().message());
@@ -240,6 +347,9 @@ class pool_world {
     if (e == errc::stopped) return may_stop_;
     if (e == errc::queue_full) return plan_.queue_limit < 1000;
     if (e == errc::evicted) return plan_.queue_limit < 1000 && plan_.on_overflow != canigo::overflow::reject_new;
+    if (e == errc::not_enough_memory)
+      return was_short(r) || (r.began_short && (r.begun == 0 || s.what == pool_deed::submit));
+    if (e == std::future_errc::broken_promise) return was_short(r);  // its worker had no memory to go on with it
     return false;
   }
 
@@ -265,10 +375,17 @@ class pool_world {
     record& r = make_record(s);
     const canigo::task_options o = options_of(s);
     if (s.what == pool_deed::await_run) {
-      net::co_spawn(context_->get_executor(), awaiting(*this, r, o), handler(r));
+      net::co_spawn(executor_, awaiting(*this, r, o), handler(r));
       return;
     }
     hand_over(r);
+    if (with_little(s.fails_at, &r, [&] { ask_pool(s, r, o); })) return;
+    if (r.handle) fail(r, "has a handle that can't be waited for");
+    r.to_be_told = 0;
+    r.order = 0;
+  }
+
+  void ask_pool(const pool_step& s, record& r, const canigo::task_options& o) {
     switch (s.what) {
       case pool_deed::run_short:
         pool_->async_run([this, &r] { work_shortly(r); }, o, handler(r));
@@ -279,6 +396,7 @@ class pool_world {
         break;
       case pool_deed::post:
         if (!pool_->try_post([this, &r] { work_shortly(r); }, o) && !may_stop_ && plan_.queue_limit == 1000) {
+          const plenty here;
           fail(r, "is refused");
         }
         break;
@@ -288,44 +406,43 @@ class pool_world {
     }
   }
 
-  void cancel(int id) {
+  void cancel(int id, int fails_at) {
     const auto found = records_.find(id);
     if (found == records_.end()) return;
     record& r = *found->second;
     r.may_be_cancelled = true;
-    if (r.handle && r.told == 0) r.handle->cancel();
-    r.signal.emit(net::cancellation_type::terminal);
+    with_little(fails_at, nullptr, [&r] {
+      if (r.handle && r.told == 0) r.handle->cancel();
+      r.signal.emit(net::cancellation_type::terminal);
+    });
   }
 
   void act(const pool_step& s) {
     switch (s.what) {
       case pool_deed::cancel:
-        cancel(s.target);
+        cancel(s.target, s.fails_at);
         break;
       case pool_deed::cancel_group:
         if (!pool_ || s.group == 0) break;
         for (const auto& [id, r] : records_) r->may_be_cancelled = r->may_be_cancelled || r->wanted->group == s.group;
-        pool_->cancel_group(s.group);
+        with_little(s.fails_at, nullptr, [&] { pool_->cancel_group(s.group); });
         break;
       case pool_deed::wait_group: {
         if (!pool_ || s.group == 0) break;
         record& r = make_record(s);
-        net::co_spawn(context_->get_executor(), pool_->wait_group(s.group), handler(r));
+        net::co_spawn(executor_, pool_->wait_group(s.group), handler(r));
         break;
       }
       case pool_deed::resize:
-        if (!pool_) break;
-        capacity_ = s.workers;
-        most_ = std::max(most_, capacity_);
-        pool_->resize(capacity_);
+        if (pool_) resize(s);
         break;
       case pool_deed::stop:
         if (!pool_) break;
-        stop(s.mode, s.grace >= 0 ? duration{s.grace * 1ms} : duration::max());
+        stop(s.mode, s.grace >= 0 ? duration{s.grace * 1ms} : duration::max(), s.fails_at);
         break;
       case pool_deed::destroy:
         may_stop_ = true;
-        pool_.reset();
+        with_little(s.fails_at, nullptr, [this] { pool_.reset(); });
         break;
       default:
         ask(s);
@@ -333,9 +450,16 @@ class pool_world {
     }
   }
 
-  void stop(canigo::stop_mode mode, duration grace = duration::max()) {
+  void resize(const pool_step& s) {
+    capacity_ = s.workers;
+    most_ = std::max(most_, capacity_);
+    fewest_ = std::min(fewest_, capacity_);
+    pool_->resize(capacity_);
+  }
+
+  void stop(canigo::stop_mode mode, duration grace = duration::max(), int fails_at = -1) {
     may_stop_ = true;
-    pool_->request_stop(mode, grace);
+    with_little(fails_at, nullptr, [&] { pool_->request_stop(mode, grace); });
     // Who had not been let in is told so, and not let in any more.
     if (const auto s = pool_->stats(); s.held_back > 0) fail(std::to_string(s.held_back) + " are held back for ever");
   }
@@ -365,10 +489,12 @@ class pool_world {
     if (pool_) stop(canigo::stop_mode::drain);
     context_->run();
     for (const auto& [id, r] : records_) {
-      if (r->told != r->to_be_told) fail(*r, "is told " + std::to_string(r->told) + " times");
+      // Asio drops a coroutine that it has no memory to tell of an error.
+      const bool may_be_dropped = r->was_short && r->wanted->what == pool_deed::wait_group;
+      if (r->told != r->to_be_told && !may_be_dropped) fail(*r, "is told " + std::to_string(r->told) + " times");
     }
     if (running_ != 0) fail("something still runs");
-    if (!canigo::time_source::of(context_->get_executor()).idle()) fail("something is left armed");
+    if (!canigo::time_source::of(executor_).idle()) fail("something is left armed");
     if (!pool_) return;
     const auto s = pool_->stats();
     if (s.queued + s.delayed + s.held_back + s.working != 0) fail("it is not at rest");
@@ -379,12 +505,17 @@ class pool_world {
   verdict verdict_;
   std::size_t capacity_;
   std::size_t most_;
+  std::size_t fewest_;
   std::size_t running_ = 0;
   std::uint64_t orders_ = 0;
   bool may_stop_ = false;
   bool is_over_ = false;
+  bool has_been_short_ = false;  // of memory, a moment ago
+  const shortage* of_handlers_ = nullptr;
+  std::set<wait_inside*> waits_;
   std::map<int, std::unique_ptr<record>> records_;
   std::optional<canigo::testing::simulation> context_;
+  net::any_io_executor executor_;
   std::optional<canigo::strand_pool> pool_;
 };
 

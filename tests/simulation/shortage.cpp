@@ -1,5 +1,7 @@
 #include "shortage.hpp"
 
+#include "canigo/detail/block_cache.hpp"
+
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -9,11 +11,13 @@ namespace simulated {
 namespace {
 
 int before_failure = -1;  // allocations that succeed before the one that fails; negative: none will
-bool has_failed = false;
+unsigned long failed = 0;
+unsigned long taken = 0;
 
 void* take(std::size_t size) noexcept {
+  ++taken;
   if (before_failure >= 0 && before_failure-- == 0) {
-    has_failed = true;
+    ++failed;
     return nullptr;
   }
   return std::malloc(size);
@@ -25,16 +29,36 @@ void* take_or_throw(std::size_t size) {
   return p;
 }
 
-}  // namespace
-
-shortage::shortage(int k) noexcept {
-  before_failure = k;
-  has_failed = false;
+/// What plans that were played before have left in the cache would make a plan's allocations other ones than they are
+/// when it is played alone.
+void empty_the_cache() noexcept {
+  for (bool is_empty = false; !is_empty;) {
+    const unsigned long before = taken;
+    ::operator delete(canigo::detail::allocate_block(canigo::detail::block_size));
+    is_empty = taken != before;
+  }
 }
 
-shortage::~shortage() { before_failure = -1; }
+}  // namespace
 
-bool shortage::has_struck() const noexcept { return has_failed; }
+shortage::shortage(int k) noexcept : is_active_{k >= 0}, strikes_before_{failed} {
+  if (!is_active_) return;
+  before_failure = -1;
+  empty_the_cache();
+  before_failure = k;
+}
+
+shortage::~shortage() {
+  if (is_active_) before_failure = -1;
+}
+
+bool shortage::has_struck() const noexcept { return is_active_ && failed != strikes_before_; }
+
+unsigned long shortage::strikes() noexcept { return failed; }
+
+plenty::plenty() noexcept : before_failure_{before_failure} { before_failure = -1; }
+
+plenty::~plenty() { before_failure = before_failure_; }
 
 }  // namespace simulated
 

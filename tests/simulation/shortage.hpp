@@ -4,7 +4,8 @@ namespace simulated {
 
 /// While it lives one allocation by operator new fails: the first if `k` is 0, and so on; none if it is negative.
 ///
-/// There is one at a time, and one thread. What Asio takes by aligned_alloc does not count: it does not survive that.
+/// One that begins inside another one takes its place, to the end of both. There is one thread. What Asio takes by
+/// aligned_alloc does not count: it does not survive that.
 class shortage {
  public:
   explicit shortage(int k) noexcept;
@@ -12,6 +13,24 @@ class shortage {
   shortage(const shortage&) = delete;
   shortage& operator=(const shortage&) = delete;
   bool has_struck() const noexcept;
+  /// How many allocations have failed so far, in all.
+  static unsigned long strikes() noexcept;
+
+ private:
+  bool is_active_;
+  unsigned long strikes_before_;
+};
+
+/// While it lives allocations succeed, and do not count.
+class plenty {
+ public:
+  plenty() noexcept;
+  ~plenty();
+  plenty(const plenty&) = delete;
+  plenty& operator=(const plenty&) = delete;
+
+ private:
+  int before_failure_;
 };
 
 }  // namespace simulated

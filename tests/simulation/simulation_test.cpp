@@ -8,6 +8,7 @@
 #include "plan.hpp"
 #include "pool_plan.hpp"
 #include "pool_world.hpp"
+#include "shortage.hpp"
 #include "world.hpp"
 
 #include <asio/version.hpp>
@@ -74,9 +75,9 @@ int replay(const Plan& p) {
 struct {
   std::uint64_t seed, of_limit, of_pool;
 } const known[] = {
-    {1, 0x78630c3939603c04, 0x64a65e43109c6e84},    {2, 0x390d3fb58b5d7e98, 0x9ffa7e85b9f4c689},
-    {3, 0x1aa300f81a837421, 0xe57614f2c4fe9715},    {17, 0x8d92740a7691614e, 0xdf69543f3dc567dc},
-    {4711, 0xbd17a3c36ad9c9d9, 0x10a64d62ce1a3833},
+    {1, 0x78630c3939603c04, 0x5509972a6be391ee},    {2, 0x390d3fb58b5d7e98, 0xd763c2e85c06da5a},
+    {3, 0x1aa300f81a837421, 0xa8b46f837f49ea49},    {17, 0x8d92740a7691614e, 0x9c32f0afd31f7d0e},
+    {4711, 0xbd17a3c36ad9c9d9, 0x5466fa3a40a981df},
 };
 
 int check_known() {
@@ -93,6 +94,19 @@ int check_known() {
     compare(k.seed, "pool", play(make_pool_plan(k.seed)).hash, k.of_pool);
   }
 #endif
+  return wrong;
+}
+
+// A seed that fails is to fail when it is played alone, too: what was played before must not matter.
+constexpr std::uint64_t played_again = 300;
+
+int check_again(std::uint64_t from, const std::vector<std::uint64_t>& hashes) {
+  int wrong = 0;
+  for (std::uint64_t seed = from; seed - from < hashes.size(); ++seed) {
+    if ((play(make_plan(seed)).hash ^ play(make_pool_plan(seed)).hash) == hashes[seed - from]) continue;
+    std::printf("seed=%llu comes to something else after others\n", static_cast<unsigned long long>(seed));
+    ++wrong;
+  }
   return wrong;
 }
 
@@ -118,6 +132,7 @@ int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   std::uint64_t acquires = 0;
   canigo::duration simulated{};
+  std::vector<std::uint64_t> first_hashes;
   for (std::uint64_t seed = from; seed < from + seeds; ++seed) {
     const plan p = make_plan(seed);
     const verdict v = play(p);
@@ -125,6 +140,7 @@ int main(int argc, char** argv) {
     const pool_plan q = make_pool_plan(seed);
     const verdict of_pool = play(q);
     if (!of_pool.is_good) return found(q, of_pool);
+    if (seed - from < played_again) first_hashes.push_back(v.hash ^ of_pool.hash);
     acquires += v.acquires + of_pool.acquires;
     simulated += v.simulated + of_pool.simulated;
   }
@@ -133,5 +149,7 @@ int main(int argc, char** argv) {
   std::printf("%llu seeds, %llu acquires and tasks, %.0f s simulated in %.2f s, %.0f times as fast: no violation\n",
               static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(acquires), seconds, took.count(),
               seconds / took.count());
-  return check_known() == 0 ? 0 : 1;
+  std::printf("%lu allocations failed\n", shortage::strikes());
+  if (seeds >= 1'000 && shortage::strikes() < seeds) return 1;  // it is not what it was
+  return check_known() + check_again(from, first_hashes) == 0 ? 0 : 1;
 }

@@ -6,8 +6,8 @@
 #include "canigo/semaphore.hpp"
 #include "canigo/testing/simulation.hpp"
 #include "canigo/timeout.hpp"
-#include "canigo/with_limit.hpp"
 
+#include "limited.hpp"
 #include "shortage.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -108,9 +108,9 @@ class engine {
   }
 
   net::awaitable<void> run(net::awaitable<void> op, request r) {
-    if (semaphore_) return canigo::with_limit(std::move(op), *semaphore_, r);
-    if (limiter_) return canigo::with_limit(std::move(op), *limiter_, r);
-    return canigo::with_limit(std::move(op), *scheduler_, r);
+    if (semaphore_) return run_inside(std::move(op), *semaphore_, r);
+    if (limiter_) return run_inside(std::move(op), *limiter_, r);
+    return run_inside(std::move(op), *scheduler_, r);
   }
 
   /// Whether it was granted, and with what.
@@ -402,15 +402,17 @@ class world {
     return engine_->stats(tokens, held).requested;
   }
 
+  /// A coroutine is about to ask the engine, between which and this nothing else runs; or there is nobody to ask.
+  bool begins(int id, const request& r) {
+    caller& c = *callers_.at(id);
+    (engine_ ? c.has_begun : c.has_ended) = true;
+    if (engine_) model_.acquire(id, r);
+    return c.has_begun;
+  }
+
   static net::awaitable<void> awaiting(world& w, int id, request r) {
     co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
-    if (!w.engine_) {
-      w.callers_.at(id)->has_ended = true;
-      co_return;
-    }
-    // From here to the engine nothing else runs.
-    w.callers_.at(id)->has_begun = true;
-    w.model_.acquire(id, r);
+    if (!w.begins(id, r)) co_return;
     std::error_code ec;
     permit p;
     try {
@@ -428,9 +430,7 @@ class world {
       return type;
     };
     co_await net::this_coro::reset_cancellation_state(seen, net::enable_total_cancellation());
-    if (!w.engine_) throw std::system_error{errc::stopped};
-    w.callers_.at(id)->has_begun = true;
-    w.model_.acquire(id, r);
+    if (!w.begins(id, r)) throw std::system_error{errc::stopped};
     co_return co_await w.engine_->acquire(r);
   }
 
@@ -468,12 +468,7 @@ class world {
 
   static net::awaitable<void> working(world& w, int id, request r, duration lasts) {
     co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
-    if (!w.engine_) {
-      w.callers_.at(id)->has_ended = true;
-      co_return;
-    }
-    w.callers_.at(id)->has_begun = true;
-    w.model_.acquire(id, r);
+    if (!w.begins(id, r)) co_return;
     std::error_code ec;
     try {
       co_await w.engine_->run(work(w, id, r, lasts), r);

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/testing/simulation.hpp"
+
+#include "shortage.hpp"
+
+#include <asio/execution.hpp>
+#include <asio/execution_context.hpp>
+
+#include <utility>
+
+namespace simulated {
+
+/// A simulation's executor that has the memory to queue whatever it is given, as an io_context's has for what brings
+/// its own. A strand of Asio's is stuck for ever once its executor has had none.
+class sparing_executor {
+ public:
+  explicit sparing_executor(canigo::testing::simulation& s) noexcept : inner_{s.get_executor()} {}
+
+  canigo::net::execution_context& query(canigo::net::execution::context_t c) const noexcept { return inner_.query(c); }
+  static constexpr canigo::net::execution::blocking_t query(canigo::net::execution::blocking_t) noexcept {
+    return canigo::net::execution::blocking.never;
+  }
+
+  template <class Function>
+  void execute(Function&& f) const {
+    const plenty here;
+    inner_.execute(std::forward<Function>(f));
+  }
+
+  bool operator==(const sparing_executor&) const noexcept = default;
+
+ private:
+  canigo::testing::simulation::executor_type inner_;
+};
+
+}  // namespace simulated
