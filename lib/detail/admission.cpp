@@ -197,11 +197,17 @@ void admission::post_drain() noexcept {
   try {
     drain_.post();
   } catch (...) {
+    bool has_context = false;
     {
       const std::lock_guard lock{mutex_};
-      drain_posted_.store(false, std::memory_order_relaxed);
-      if (!ready_.empty()) retry_soon();
+      has_context = !context_gone_;
+      if (has_context) {
+        drain_posted_.store(false, std::memory_order_relaxed);
+        if (!ready_.empty()) retry_soon();
+      }
     }
+    // Who asks when the context has gone goes as well.
+    if (!has_context) return drain_.destroy();
     release_ref();
   }
 }
@@ -472,7 +478,7 @@ void admission::pump(time_point now) noexcept {
     // would lose that time at every grant; but a process that was held up for long must not make up for it in one go.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     while (wait_node* n = queue_.front(now)) {
-      if (n->tokens > supplies_.largest_request()) {  // the limit shrank since it came
+      if (n->tokens > 1 && n->tokens > supplies_.largest_request()) {  // the limit shrank since it came
         finish(static_cast<waiter&>(*n), to_outcome(errc::too_large));
         continue;
       }

@@ -13,11 +13,6 @@ bool supplies::try_take_all(time_point now, std::uint64_t tokens) noexcept {
   return true;
 }
 
-time_point supplies::ready_at(time_point now, std::uint64_t tokens) const noexcept {
-  if (!has_room_for(places_for(tokens))) return time_point::max();
-  return rates_ready_at(now, tokens);
-}
-
 time_point supplies::rates_ready_at(time_point now, std::uint64_t tokens) const noexcept {
   time_point ready = now;
   for (const auto& rate : rates_) ready = std::max(ready, rate.ready_at(now, tokens));

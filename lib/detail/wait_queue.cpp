@@ -115,7 +115,7 @@ void wait_queue::remove(wait_node& node) noexcept {
 time_point wait_queue::next_promotion(time_point now) const noexcept {
   time_point next = time_point::max();
   if (size_ == 0 || ageing_ == duration::max()) return next;
-  for (int index = waiting_.first(); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1)) {
+  for (int index = waiting_.next(0); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1)) {
     const wait_node& head = *at(index).head;
     if (effective_class(head, now) == 0) continue;
     const std::uint64_t into_step = span(head.since_, now) % static_cast<std::uint64_t>(ageing_.count());
@@ -155,7 +155,7 @@ int wait_queue::effective_class(const wait_node& node, time_point now) const noe
 
 wait_node* wait_queue::oldest() const noexcept {
   wait_node* found = nullptr;
-  for (int index = waiting_.first(); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1))
+  for (int index = waiting_.next(0); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1))
     if (wait_node* head = at(index).head; !found || head->sequence_ < found->sequence_) found = head;
   return found;
 }
@@ -168,7 +168,7 @@ std::uint64_t wait_queue::tokens(int priority) const noexcept { return saturated
 
 std::uint64_t wait_queue::tokens_ahead(int priority) const noexcept {
   uint128 sum = 0;
-  for (int index = waiting_.first(); index >= 0 && index <= priority;
+  for (int index = waiting_.next(0); index >= 0 && index <= priority;
        index = waiting_.next(static_cast<unsigned>(index) + 1))
     sum += at(index).tokens;
   return saturated(sum);

@@ -35,7 +35,9 @@ class supplies {
   }
 
   /// When a request for `tokens` could be admitted if nobody else came; max if that takes a release.
-  time_point ready_at(time_point now, std::uint64_t tokens) const noexcept;
+  time_point ready_at(time_point now, std::uint64_t tokens) const noexcept {
+    return has_room_for(places_for(tokens)) ? rates_ready_at(now, tokens) : time_point::max();
+  }
   /// The same for the rates alone.
   time_point rates_ready_at(time_point now, std::uint64_t tokens) const noexcept;
 

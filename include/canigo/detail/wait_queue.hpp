@@ -4,6 +4,7 @@
 #include "canigo/time.hpp"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -111,7 +112,10 @@ class wait_queue {
    public:
     void insert(unsigned index) noexcept;
     void erase(unsigned index) noexcept;
-    int first() const noexcept { return next(0); }
+    int first() const noexcept {  // of a set that is not empty
+      const auto word = static_cast<unsigned>(std::countr_zero(summary_));
+      return static_cast<int>(word * 64 + static_cast<unsigned>(std::countr_zero(words_[word])));
+    }
     int next(unsigned from) const noexcept;  // the first one >= from, or -1
     int last() const noexcept;               // of a set that is not empty
 
