@@ -29,8 +29,7 @@ void operation_limit::called(deadline& d, due why) noexcept {
       self->signal_.emit(net::cancellation_type::terminal);
     });
   } catch (...) {
-    self->self_ = self;  // no memory just now
-    if (!self->time_.arm(*self, self->time_.now() + std::chrono::milliseconds{1})) self->self_.reset();
+    self->start(std::chrono::milliseconds{1});  // no memory just now
   }
 }
 

@@ -27,8 +27,8 @@ class sleeper : public suspended, private deadline {
   void sleep_until(time_point t) noexcept {
     if (t <= time_.now()) {
       end({});
-    } else if (!time_.arm(*this, t)) {
-      destroy();
+    } else {
+      wait_until(t);
     }
   }
 
@@ -59,8 +59,13 @@ class sleeper : public suspended, private deadline {
     try {
       post();
     } catch (...) {
-      if (!time_.arm(*this, saturating_add(time_.now(), retry_after))) destroy();
+      wait_until(saturating_add(time_.now(), retry_after));
     }
+  }
+
+  /// Where the context has gone, this goes too.
+  void wait_until(time_point t) noexcept {
+    if (!time_.arm(*this, t)) destroy();
   }
 
   time_source& time_;

@@ -1,13 +1,20 @@
 #include "canigo/cancel.hpp"
 
+#include "canigo/detail/child.hpp"
+
 #include "catch.hpp"
+#include "fickle_executor.hpp"
 #include "limits_run.hpp"
 #include "pool_run.hpp"
 
+#include <asio/associated_cancellation_slot.hpp>
+#include <asio/async_result.hpp>
 #include <asio/executor_work_guard.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -22,6 +29,21 @@ net::awaitable<int> answer_after(duration d) {
   co_await sleep_for(d);
   co_return 42;
 }
+
+/// An operation that counts how often it is cancelled, and does not end.
+struct endless {
+  int cancelled = 0;
+  std::shared_ptr<void> handler = {};
+
+  net::awaitable<void> wait() {
+    co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(
+        [this](auto h) {
+          net::get_associated_cancellation_slot(h).assign([this](net::cancellation_type) { ++cancelled; });
+          handler = std::make_shared<decltype(h)>(std::move(h));
+        },
+        net::use_awaitable);
+  }
+};
 
 }  // namespace
 
@@ -161,6 +183,57 @@ TEST_CASE("a coroutine may cancel the source that it runs under", "[cancel]") {
   run.time.run();
   CHECK(ended == net::error::operation_aborted);
   CHECK(run.time.elapsed() == 0s);
+}
+
+TEST_CASE(
+    "where one can't be told for want of memory, others that another thread has told meanwhile are not told again",
+    "[cancel]") {
+  limits_run run;
+  cancel_source stop;
+  endless first, second;
+  int asked = 0;
+  const auto ask = [&] {
+    if (++asked > 1) return mood::posts;
+    stop.cancel();  // on another thread, as it were: it tells the first
+    return mood::throws;
+  };
+  net::co_spawn(run.io, stop.wrap(first.wait()), net::detached);
+  bool is_set = false;
+  const net::any_io_executor fickle{fickle_executor{run.io, [&] { return is_set ? ask() : mood::posts; }}};
+  net::co_spawn(fickle, stop.wrap(second.wait()), net::detached);
+  run.time.poll();
+  is_set = true;
+  CHECK_THROWS_AS(stop.cancel(), std::bad_alloc);
+  CHECK(asked == 1);
+  run.time.poll();
+  CHECK(first.cancelled == 1);
+  stop.cancel();
+  run.time.poll();
+  CHECK(first.cancelled == 1);
+}
+
+TEST_CASE("one that has ended when it is found that it can't be told is forgotten", "[cancel]") {
+  limits_run run;
+  cancel_source stop;
+  int asked = 0;
+  const auto ask = [&] { return ++asked == 1 ? mood::calls_and_throws : mood::calls; };
+  bool is_set = false;
+  const net::any_io_executor fickle{fickle_executor{run.io, [&] { return is_set ? ask() : mood::posts; }}};
+  bool ended = false;
+  net::co_spawn(fickle, stop.wrap(sleep_for(1h)), [&](const std::exception_ptr& e) { ended = e != nullptr; });
+  run.time.poll();
+  is_set = true;
+  CHECK_THROWS_AS(stop.cancel(), std::bad_alloc);
+  CHECK(ended);
+  stop.cancel();
+}
+
+TEST_CASE("a child that has let go of its strand is not told any more", "[cancel]") {
+  net::io_context io;
+  const auto c = std::make_shared<detail::child>(io.get_executor());
+  c->let_go_of_strand();
+  c->cancel(net::cancellation_type::terminal);
+  CHECK(io.poll() == 0);
 }
 
 TEST_CASE("sources are cancelled from other threads, and each operation ends once", "[cancel]") {

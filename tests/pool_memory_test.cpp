@@ -29,6 +29,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 using namespace std::chrono_literals;
 using namespace canigo;
@@ -463,4 +464,32 @@ TEST_CASE("no allocation whose failure loses an operation of a pool on a strand"
     return has_failed;
   });
   CHECK(tried > 5);
+}
+
+TEST_CASE("what a pool has no memory to post goes with its context") {
+  constexpr int many = 20;  // for all of which there are no blocks at hand
+  const auto tried = for_every_allocation([&](std::int64_t k) {
+    bool has_failed = false;
+    std::thread{[&] {
+      auto b = std::make_unique<bench_top>();
+      strand_pool pool{net::make_strand(b->io), {.concurrency = 2 * many}};
+      const auto alive = std::make_shared<int>();
+      std::vector<task<void>> running, queued(many);
+      for (int i = 0; i < many; ++i) running.push_back(pool.submit([alive](task_context&) { return sleep_for(1h); }));
+      b->time.poll();
+      {
+        const failing f{k, victims::unaligned, 1000};
+        for (auto& t : queued) attempt([&] { t = pool.submit([alive] {}); });
+        for (auto& t : running) t.cancel();
+        has_failed = f.has_failed();
+      }
+      b.reset();
+      for (const auto& t : running) CHECK(has_ended(t.state()));
+      for (const auto& t : queued) CHECK((!t.valid() || t.state() == task_state::stopped));
+      CHECK(alive.use_count() == 1);
+      adds_up(pool.stats());
+    }}.join();
+    return has_failed;
+  });
+  CHECK(tried > many);
 }

@@ -66,20 +66,32 @@ TEST_CASE("an observer of a pool with resources sees the same, and may stop the 
       ++seen;
       if (e.state == task_state::failed) pool->request_stop(stop_mode::cancel_all);
     }
-  } at_a_failure;
-  strand_pool pool{
-      b.io, {.concurrency = 1, .restart = {.limit = 5, .backoff = backoff::constant(1h)}, .observer = &at_a_failure}};
-  at_a_failure.pool = &pool;
-  pool.try_post([] { throw fatal_error{"the worker is to rest"}; });
-  auto next = pool.submit([] {});
-  b.time.run();
-  CHECK(pool.is_closed());
-  CHECK(next.state() == task_state::stopped);
-  CHECK(at_a_failure.seen == 2);
-  next = pool.submit([] {});
-  CHECK(next.state() == task_state::stopped);
-  CHECK(at_a_failure.seen == 2);  // what was refused was never there
-  CHECK(b.ms() == 20);
+  };
+  // A worker is parked while it runs a short one, and has yet to be after a long one.
+  for (const bool is_long : {false, true}) {
+    stopper at_a_failure;
+    strand_pool pool{
+        b.io, {.concurrency = 1, .restart = {.limit = 5, .backoff = backoff::constant(1h)}, .observer = &at_a_failure}};
+    at_a_failure.pool = &pool;
+    const fatal_error cause{"the worker is to rest"};
+    if (is_long) {
+      pool.try_post([&](task_context&) -> net::awaitable<void> {
+        co_await sleep_for(0s);
+        throw cause;
+      });
+    } else {
+      pool.try_post([&] { throw cause; });
+    }
+    auto next = pool.submit([] {});
+    b.time.run();
+    CHECK(pool.is_closed());
+    CHECK(next.state() == task_state::stopped);
+    CHECK(at_a_failure.seen == 2);
+    next = pool.submit([] {});
+    CHECK(next.state() == task_state::stopped);
+    CHECK(at_a_failure.seen == 2);  // what was refused was never there
+    CHECK(b.ms() == 20);
+  }
 }
 
 TEST_CASE("an observer need not look at everything") {

@@ -3,19 +3,25 @@
 // What the tests of pools share.
 
 #include "canigo/pool_stats.hpp"
+#include "canigo/restart_policy.hpp"
 #include "canigo/stop_mode.hpp"
 #include "canigo/testing/virtual_time.hpp"
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
 
+#include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <chrono>
 #include <exception>
+#include <functional>
+#include <memory>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -74,6 +80,37 @@ inline void adds_up(const canigo::pool_stats& s) {
 
 inline void adds_up(const canigo::stop_report& r) {
   CHECK(r.submitted == r.succeeded + r.failed + r.cancelled + r.timed_out + r.stopped);
+}
+
+/// Suspends a coroutine until somebody calls `resume`.
+inline net::awaitable<void> until(std::function<void()>& resume) {
+  co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(
+      [&resume](auto handler) {
+        const auto h = std::make_shared<decltype(handler)>(std::move(handler));
+        resume = [h] { std::move (*h)(); };
+      },
+      net::use_awaitable);
+}
+
+/// Calls something when it goes.
+struct last_words {
+  explicit last_words(std::function<void()> f) : call{std::move(f)} {}
+  last_words(last_words&& other) noexcept : call{std::exchange(other.call, nullptr)} {}
+  ~last_words() {
+    if (call) call();
+  }
+  std::function<void()> call;
+};
+
+/// What breaks a pool for good, as it says once it is closed; empty where nothing does.
+template <class Pool>
+net::awaitable<std::string> cause_of_end(Pool& pool) {
+  try {
+    co_await pool.closed();
+  } catch (const canigo::fatal_error& e) {
+    co_return std::string{e.what()};
+  }
+  co_return std::string{};
 }
 
 /// Sleeps without heeding a cancellation.

@@ -4,6 +4,7 @@
 #include "canigo/task_group.hpp"
 
 #include "catch.hpp"
+#include "fickle_executor.hpp"
 #include "pool_run.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -27,16 +28,6 @@ using ends = std::vector<std::error_code>;
 struct number {
   explicit number(int v) noexcept : value{v} {}
   int value;
-};
-
-/// Calls something when it goes.
-struct last_words {
-  explicit last_words(std::function<void()> f) : call{std::move(f)} {}
-  last_words(last_words&& other) noexcept : call{std::exchange(other.call, nullptr)} {}
-  ~last_words() {
-    if (call) call();
-  }
-  std::function<void()> call;
 };
 
 }  // namespace
@@ -120,6 +111,48 @@ TEST_CASE("of the waits that a resize leaves hopeless those end for which nobody
   CHECK(seen == ends{{}, would_deadlock, would_deadlock});
   CHECK(second.state() == task_state::succeeded);
   CHECK(pool.stats().working == 0);
+}
+
+TEST_CASE("a wait is not hopeless while there are workers that sleep") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 3}};
+  auto later = pool.submit([] {}, {.delay = 1h});
+  ends seen;
+  pool.try_post([&](task_context&) -> net::awaitable<void> { seen.push_back(co_await outcome_of(later.result())); });
+  b.time.poll();
+  pool.resize(2);
+  b.time.run();
+  CHECK(seen == ends{{}});
+  CHECK(b.ms() == 3'600'000);
+}
+
+TEST_CASE("a wait for what has just ended is not hopeless") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 2}};
+  auto later = pool.submit([w = last_words{[&] { pool.resize(1); }}] {}, {.delay = 1h});
+  ends seen;
+  pool.try_post([&](task_context&) -> net::awaitable<void> { seen.push_back(co_await outcome_of(later.result())); });
+  b.time.poll();
+  CHECK(pool.stats().working == 1);
+  CHECK(later.cancel());
+  b.time.run();
+  CHECK(seen == ends{net::error::operation_aborted});
+}
+
+TEST_CASE("who waits in a pool is told although that pool works in the turn of another") {
+  bench_top b;
+  mood now = mood::posts;
+  strand_pool outer{b.io, {.concurrency = 1}};
+  strand_pool inner{net::any_io_executor{fickle_executor{b.io, [&now] { return now; }}}, {.concurrency = 1}};
+  b.time.poll();
+  now = mood::calls;
+  int ran = 0, told = 0;
+  outer.try_post([&] {
+    inner.async_run([&] { ++ran; }, {}, [&](const std::exception_ptr& e) { told += e == nullptr; });
+    CHECK(ran == 1);
+  });
+  b.time.run();
+  CHECK(told == 1);
 }
 
 TEST_CASE("two that wait for each other do so until one is cancelled") {

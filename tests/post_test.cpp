@@ -6,19 +6,17 @@
 #include "canigo/strand_pool.hpp"
 
 #include "catch.hpp"
+#include "fickle_executor.hpp"
 #include "limits_run.hpp"
 
 #include <asio/any_io_executor.hpp>
-#include <asio/execution.hpp>
 #include <asio/io_context.hpp>
-#include <asio/post.hpp>
 #include <asio/strand.hpp>
 
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 using namespace canigo;
@@ -60,38 +58,11 @@ TEST_CASE("a scheduler on a strand of an erased strand works", "[post]") {
   CHECK(granted == 3);
 }
 
-namespace {
-
-enum class mood { posts, calls, drops };
-
-/// Posts what it is handed, calls it at once although it is to call it later, or drops it.
-class fickle_executor {
- public:
-  fickle_executor(net::io_context& io, const mood& m) noexcept : io_{&io}, mood_{&m} {}
-  net::execution_context& query(net::execution::context_t) const noexcept { return *io_; }
-  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
-    return net::execution::blocking.never;
-  }
-  template <class Function>
-  void execute(Function&& f) const {
-    std::decay_t<Function> own(std::forward<Function>(f));
-    if (*mood_ == mood::posts) net::post(*io_, std::move(own));
-    if (*mood_ == mood::calls) std::move(own)();
-  }
-  bool operator==(const fickle_executor&) const noexcept = default;
-
- private:
-  net::io_context* io_;
-  const mood* mood_;
-};
-
-}  // namespace
-
 TEST_CASE("an executor that calls at once, or drops what it is handed, leaves nobody waiting", "[post]") {
   const mood then = GENERATE(mood::calls, mood::drops);
   limits_run run;
   mood now = mood::posts;
-  const net::any_io_executor executor{fickle_executor{run.io, now}};
+  const net::any_io_executor executor{fickle_executor{run.io, [&now] { return now; }}};
   semaphore s{executor, {.permits = 3}};
   strand_pool pool{executor, {.concurrency = 1}};
   permit all = s.try_acquire({.tokens = 3}).value();

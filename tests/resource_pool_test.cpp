@@ -1,13 +1,14 @@
 #include "canigo/resource_pool.hpp"
 
-#include "canigo/testing/virtual_time.hpp"
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
+#include "pool_run.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -18,13 +19,9 @@ using namespace canigo;
 
 namespace {
 
-struct world {
-  net::io_context io;
-  testing::virtual_time time{io};
+struct world : pool_run::bench_top {
   int made = 0, destroyed = 0, alive = 0, checks = 0, resets = 0;
   bool good = true, can_make = true, can_reset = true;
-
-  auto ms() const { return std::chrono::duration_cast<std::chrono::milliseconds>(time.elapsed()).count(); }
 };
 
 /// Counts itself.
@@ -107,16 +104,7 @@ TEST_CASE("P19 a worker whose resource breaks gets a new one, and past the limit
   CHECK(w.ms() == 10 + 5 + 100 + 10);
   for (int i = 0; i < 4; ++i) pool.try_post(breaks);
   std::string cause;
-  net::co_spawn(
-      w.io,
-      [&]() -> net::awaitable<void> {
-        try {
-          co_await pool.closed();
-        } catch (const fatal_error& e) {
-          cause = e.what();
-        }
-      },
-      [](std::exception_ptr) {});
+  net::co_spawn(w.io, pool_run::cause_of_end(pool), [&](std::exception_ptr, std::string what) { cause = what; });
   w.time.run();
   CHECK(cause == "connection lost");
   CHECK(w.alive == 0);
@@ -221,6 +209,46 @@ TEST_CASE("a worker that has lost its resource has none to destroy when it has i
   CHECK(w.alive == 0);
   CHECK(pool.stats().resources == 0);
   CHECK(pool.stats().failed == 2);
+}
+
+TEST_CASE("the alarm of a resource that has been lost since finds nothing to destroy") {
+  world w;
+  auto o = options(w, 1);
+  o.idle_timeout = 1s;
+  o.restart.backoff = backoff::constant(0s);  // so that nothing else takes its alarm
+  resource_pool<connection> pool{w.io, o};
+  pool.try_post([](connection&) {});
+  w.time.run_for(500ms);
+  CHECK(pool.stats().resources == 1);
+  pool.try_post([](connection&) { throw fatal_error{"broken"}; });
+  w.time.run_for(1s);
+  CHECK(w.destroyed == 1);
+  CHECK(pool.stats().resources == 0);
+  CHECK(pool.stats().sleeping == 1);
+}
+
+TEST_CASE("a worker that is to come back does so once it has gone, whoever is missed before") {
+  world w;
+  resource_pool<connection> pool{w.io, options(w, 2)};
+  std::function<void()> resume;
+  auto lost = pool.submit([&](connection&, task_context&) { return pool_run::until(resume); });
+  pool.try_post([](connection&) {});
+  w.time.run_for(50ms);
+  CHECK(pool.stats().resources == 2);
+  pool.resize(1);
+  w.time.run_for(1ms);  // of five that the end of a resource takes
+  resume = nullptr;
+  w.time.poll();
+  CHECK(lost.state() == task_state::failed);
+  pool.resize(2);  // the one that was lost comes back
+  w.time.run_for(2ms);
+  CHECK(w.destroyed == 0);
+  w.time.run_for(50ms);
+  CHECK(w.destroyed == 1);
+  for (int i = 0; i < 2; ++i) pool.try_post([](connection&, task_context&) { return sleep_for(1h); });
+  w.time.run_for(50ms);
+  CHECK(pool.stats().working == 2);
+  CHECK(w.made == 4);
 }
 
 TEST_CASE("a resource that is being made does not outlive a hard stop, nor its context") {

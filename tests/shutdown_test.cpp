@@ -5,13 +5,16 @@
 #include "canigo/detail/context_service.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/resource_pool.hpp"
+#include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/task_group.hpp"
 #include "canigo/testing/virtual_time.hpp"
+#include "canigo/time_source.hpp"
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
+#include "fickle_executor.hpp"
 #include "pool_run.hpp"
 
 #include <asio/async_result.hpp>
@@ -20,6 +23,7 @@
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
+#include <asio/strand.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <functional>
@@ -30,6 +34,8 @@
 using namespace std::chrono_literals;
 using namespace canigo;
 using pool_run::adds_up;
+using pool_run::last_words;
+using pool_run::until;
 
 namespace {
 
@@ -37,7 +43,10 @@ namespace {
 struct stage {
   explicit stage(bool time_goes_first = false) {
     // The service that comes last is the first to be shut down.
-    if (time_goes_first) net::use_service<detail::context_service>(*io);
+    if (time_goes_first) {
+      net::use_service<detail::context_service>(*io);
+      net::make_strand(*io);
+    }
     time.emplace(*io);
   }
   void end() {
@@ -54,12 +63,14 @@ struct stage {
   std::shared_ptr<int> alive = std::make_shared<int>();
 };
 
-/// Calls something when it goes.
-struct last_words {
-  explicit last_words(std::function<void()> f) : call{std::move(f)} {}
-  last_words(last_words&& other) noexcept : call{std::exchange(other.call, nullptr)} {}
-  ~last_words() {
-    if (call) call();
+/// While the context goes: called with the time, where that goes first.
+struct with_the_time : deadline {
+  with_the_time(stage& s, std::function<void()> f)
+      : deadline{[](deadline& d, due why) noexcept {
+          if (why == due::shutdown) static_cast<with_the_time&>(d).call();
+        }},
+        call{std::move(f)} {
+    time_source::of(s.io->get_executor()).arm(*this, time_point{} + 1h);
   }
   std::function<void()> call;
 };
@@ -74,16 +85,6 @@ template <class Token>
 auto async_never(std::shared_ptr<void>& kept, Token&& token) {
   return net::async_initiate<Token, void(std::error_code)>(
       [&kept](auto handler) { kept = std::make_shared<decltype(handler)>(std::move(handler)); }, token);
-}
-
-/// Suspends a coroutine until somebody calls `resume`.
-net::awaitable<void> until(std::function<void()>& resume) {
-  co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(
-      [&resume](auto handler) {
-        const auto h = std::make_shared<decltype(handler)>(std::move(handler));
-        resume = [h] { std::move (*h)(); };
-      },
-      net::use_awaitable);
 }
 
 }  // namespace
@@ -156,6 +157,134 @@ TEST_CASE("a coroutine that is resumed while its context goes is destroyed where
   s.end();
   CHECK(reached == 1);
   CHECK(s.alive.use_count() == 1);
+}
+
+TEST_CASE("a limit of time that a coroutine sets when the time has gone leaves nothing behind", "[shutdown]") {
+  stage s{true};
+  std::function<void()> resume;
+  bool has_begun = false;
+  // A child that is left behind would keep its executor.
+  const auto post = [alive = s.alive] { return mood::posts; };
+  net::co_spawn(
+      net::any_io_executor{fickle_executor{*s.io, post}},
+      [&]() -> net::awaitable<void> {
+        co_await until(resume);
+        has_begun = true;
+        co_await with_timeout(sleep_for(1h), 1h);
+      },
+      net::detached);
+  s.time->poll();
+  with_the_time here{s, [&] { std::exchange(resume, nullptr)(); }};
+  CHECK(s.alive.use_count() == 3);
+  s.end();
+  CHECK(has_begun);
+  CHECK(s.alive.use_count() == 2);  // with `post`
+}
+
+TEST_CASE("who begins to wait until a deadline when the time has gone goes with the context", "[shutdown]") {
+  stage s{true};
+  semaphore places{*s.io, {.permits = 1}};
+  const permit taken = places.try_acquire().value();
+  const auto never = [alive = s.alive](std::error_code, const permit&) { FAIL("it was called"); };
+  std::uint64_t waiting = 0;
+  with_the_time here{s, [&] {
+                       places.async_acquire({.deadline = time_point{} + 1h}, never);
+                       waiting = places.stats().waiting;
+                     }};
+  s.end();
+  CHECK(waiting == 1);
+  CHECK(places.stats().waiting == 0);
+  CHECK(s.alive.use_count() == 2);  // with `never`
+}
+
+TEST_CASE("who asks a limit when its context has gone goes, too", "[shutdown]") {
+  stage s;
+  semaphore places{*s.io, {.permits = 1}};
+  scheduler quota{net::any_io_executor{net::make_strand(*s.io)}, {.rate = rate::per_hour(1), .burst = 1}};
+  const auto never = [alive = s.alive](auto&&...) { FAIL("it was called"); };
+  s.end();
+  places.async_acquire({}, never);
+  quota.async_acquire({}, never);
+  CHECK(s.alive.use_count() == 2);  // with `never`
+  net::io_context other;
+  std::error_code how;
+  net::co_spawn(
+      other,
+      [&]() -> net::awaitable<void> {
+        try {
+          co_await quota.acquire();
+        } catch (const std::system_error& e) {
+          how = e.code();
+        }
+      },
+      net::detached);
+  other.run();
+  CHECK(how == errc::stopped);
+}
+
+TEST_CASE("a group that is cancelled without memory when the time has gone leaves nothing behind", "[shutdown]") {
+  struct failure {
+    std::shared_ptr<int> alive;
+  };
+  stage s{true};
+  bool is_short = false;
+  int refused = 0;
+  std::function<void()> resume;
+  {
+    task_group group{net::any_io_executor{fickle_executor{*s.io, [&] {
+                                                            refused += is_short;
+                                                            return is_short ? mood::throws : mood::posts;
+                                                          }}}};
+    group.spawn(until(resume));
+    group.spawn([](std::shared_ptr<int> alive) -> net::awaitable<void> {
+      co_await sleep_for(1ms);
+      throw failure{std::move(alive)};
+    }(s.alive));
+    with_the_time here{s, [&] {
+                         is_short = true;
+                         group.cancel();
+                       }};
+    s.time->run_for(1s);
+    CHECK(group.running() == 1);
+    s.end();
+    CHECK(refused == 1);
+    CHECK(s.alive.use_count() == 2);  // the failure, which nobody has asked for
+    resume = nullptr;
+  }
+  CHECK(s.alive.use_count() == 1);
+}
+
+TEST_CASE("what the executor of a pool has no memory for goes with its context", "[shutdown]") {
+  stage s;
+  mood now = mood::posts;
+  strand_pool pool{net::any_io_executor{fickle_executor{*s.io, [&now] { return now; }}}, {.concurrency = 2}};
+  auto running = pool.submit([alive = s.alive](task_context&) { return sleep_for(1h); });
+  auto ended = pool.submit([] {});
+  const auto never = [alive = s.alive](const std::exception_ptr&) { FAIL("it was called"); };
+  s.time->poll();
+  CHECK(ended.state() == task_state::succeeded);
+  now = mood::throws;
+  auto queued = pool.submit([alive = s.alive] {});  // for which nobody is woken
+  CHECK(running.cancel());                          // of which nobody is told
+  ended.async_wait(never);
+  s.end();
+  CHECK(queued.state() == task_state::stopped);
+  CHECK(has_ended(running.state()));
+  adds_up(pool.stats());
+  CHECK(s.alive.use_count() == 2);  // with `never`
+}
+
+TEST_CASE("who waits in a pool when its context has gone goes, too", "[shutdown]") {
+  stage s;
+  strand_pool pool{*s.io, {.concurrency = 1}};
+  auto ended = pool.submit([] {});
+  s.time->poll();
+  CHECK(ended.state() == task_state::succeeded);
+  const auto never = [alive = s.alive](const std::exception_ptr&) { FAIL("it was called"); };
+  s.end();
+  ended.async_wait(never);
+  pool.async_run([alive = s.alive] {}, {}, never);
+  CHECK(s.alive.use_count() == 2);  // with `never`
 }
 
 TEST_CASE("an operation that ends while its context goes takes its worker with it", "[shutdown]") {

@@ -61,3 +61,18 @@ TEST_CASE("when the pool has stopped, the signals keep no loop running") {
   io.run();
   CHECK(pool.is_closed());
 }
+
+TEST_CASE("a signal that comes as its watch ends stops nothing") {
+  net::io_context io;
+  strand_pool pool{io, {.concurrency = 1}};
+  {
+    const stop_on_signals signals{io, pool};
+    io.poll();
+    std::raise(SIGTERM);
+  }
+  // Its pipe is read while that end is on its way.
+  io.poll();
+  CHECK(pool.try_post([] {}));
+  pool.request_stop(stop_mode::drain);
+  io.run();
+}

@@ -688,13 +688,7 @@ TEST_CASE("a pool whose operations break their workers too often stops and says 
     });
   }
   std::string cause;
-  b.spawn([&]() -> net::awaitable<void> {
-    try {
-      co_await pool.closed();
-    } catch (const fatal_error& e) {
-      cause = e.what();
-    }
-  });
+  b.spawn([&]() -> net::awaitable<void> { cause = co_await cause_of_end(pool); });
   b.time.run();
   CHECK(cause == "broken");
   CHECK(starts == std::vector<long>{0, 100, 200, 300});
@@ -736,13 +730,7 @@ TEST_CASE("of two workers that break at once the first is the cause, and after a
     if (was_stopped) pool.request_stop(stop_mode::cancel_all);
     if (was_stopped) pool.request_stop(stop_mode::finish_running, 0s);  // which comes too late to be heard
     std::string cause;
-    b.spawn([&]() -> net::awaitable<void> {
-      try {
-        co_await pool.closed();
-      } catch (const fatal_error& e) {
-        cause = e.what();
-      }
-    });
+    b.spawn([&]() -> net::awaitable<void> { cause = co_await cause_of_end(pool); });
     b.time.run();
     CHECK(pool.is_closed());
     CHECK(cause == (was_stopped ? "" : "first"));
