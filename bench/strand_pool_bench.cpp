@@ -142,7 +142,7 @@ void awaited() {
 /// How many operations may wait before the producer has to. Go's channel is fastest with 64, a pool with some more.
 constexpr std::int64_t most_waiting = 1024;
 
-/// `many` operations from a thread that runs no loop. `post` is false where there is no room, and can ask how many wait.
+/// `many` operations from a thread that runs no loop. `post` is false where there is no room; it can ask how many wait.
 template <class Post>
 bench::sample fed_from_outside(Post post) {
   // On lines of its own: the workers count what is done while the producer goes on.

@@ -66,7 +66,7 @@ TEST_CASE("an Asio operation over its limit ends with timed_out", "[cancel_after
   limits_run run;
   net::steady_timer timer{run.io, 24h};
   std::error_code error;
-  timer.async_wait(cancel_after(2s, net::bind_executor(run.io, [&](std::error_code e) { error = e; })));
+  timer.async_wait(canigo::cancel_after(2s, net::bind_executor(run.io, [&](std::error_code e) { error = e; })));
   run.time.run();
   CHECK(error == errc::timed_out);
   CHECK(run.time.elapsed() == 2s);
@@ -78,10 +78,10 @@ TEST_CASE("what comes of an operation with a limit", "[cancel_after]") {
   std::error_code how = make_error_code(errc::stopped);
   int value = -1;
   const auto start = [&] {
-    op.async_wait(cancel_after(2s, net::bind_executor(run.io, [&](std::error_code ec, int n) {
-                                 how = ec;
-                                 value = n;
-                               })));
+    op.async_wait(canigo::cancel_after(2s, net::bind_executor(run.io, [&](std::error_code ec, int n) {
+                                         how = ec;
+                                         value = n;
+                                       })));
     run.time.run_for(1s);
   };
   SECTION("in time: its result, and nothing stays armed") {
@@ -134,7 +134,7 @@ TEST_CASE("an operation that ends at its limit, before it is told, has its resul
     op.finish();
   });
   run.time.poll();
-  op.async_wait(cancel_after(2s, net::bind_executor(run.io, [&](std::error_code ec) { how = ec; })));
+  op.async_wait(canigo::cancel_after(2s, net::bind_executor(run.io, [&](std::error_code ec) { how = ec; })));
   run.time.run();
   CHECK_FALSE(how);
   CHECK(op.cancelled == 0);
@@ -147,7 +147,7 @@ TEST_CASE("co_await with a limit throws timed_out, and the coroutine goes on", "
     for (int i = 0; i < 3; ++i) {
       std::error_code ec;
       try {
-        co_await op.async_wait(cancel_after(1s));
+        co_await op.async_wait(canigo::cancel_after(1s));
       } catch (const std::system_error& e) {
         ec = e.code();
       }
@@ -164,7 +164,7 @@ TEST_CASE("the cancellation of the coroutine is passed on, and is no timeout", "
   net::cancellation_signal signal;
   std::error_code ended;
   endless op{run.io};
-  run.go([&]() -> net::awaitable<void> { co_await op.async_wait(cancel_after(10s)); }, signal, ended);
+  run.go([&]() -> net::awaitable<void> { co_await op.async_wait(canigo::cancel_after(10s)); }, signal, ended);
   run.time.run_for(1s);
   signal.emit(net::cancellation_type::terminal);
   run.time.poll();
@@ -175,7 +175,7 @@ TEST_CASE("the cancellation of the coroutine is passed on, and is no timeout", "
 TEST_CASE("any other token takes a limit: a future", "[cancel_after]") {
   limits_run run;
   endless op{run.io};
-  auto future = op.async_wait(cancel_after(1s, net::bind_executor(run.io, net::use_future)));
+  auto future = op.async_wait(canigo::cancel_after(1s, net::bind_executor(run.io, net::use_future)));
   run.time.run();
   try {
     future.get();
@@ -190,12 +190,12 @@ TEST_CASE("a limited operation completes on its handler's executor", "[cancel_af
   const auto strand = net::make_strand(run.io);
   endless op{run.io};
   bool on_strand = false;
-  op.async_wait(cancel_after(
+  op.async_wait(canigo::cancel_after(
       1s, net::bind_executor(strand, [&](std::error_code, int) { on_strand = strand.running_in_this_thread(); })));
   // The operation above calls its handler without looking at its executor; Asio's own look.
   net::steady_timer timer{run.io, 24h};
   bool timer_on_strand = false;
-  timer.async_wait(cancel_after(
+  timer.async_wait(canigo::cancel_after(
       1s, net::bind_executor(strand, [&](std::error_code) { timer_on_strand = strand.running_in_this_thread(); })));
   run.time.run();
   CHECK_FALSE(on_strand);
@@ -207,7 +207,8 @@ TEST_CASE("a context goes while a limited operation is under way", "[cancel_afte
   {
     limits_run run;
     net::steady_timer timer{run.io, 24h};
-    timer.async_wait(cancel_after(1h, net::bind_executor(run.io, [alive](std::error_code) { FAIL("called"); })));
+    timer.async_wait(
+        canigo::cancel_after(1h, net::bind_executor(run.io, [alive](std::error_code) { FAIL("called"); })));
     run.time.run_for(1s);
     CHECK(alive.use_count() == 2);
   }

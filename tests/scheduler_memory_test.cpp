@@ -292,7 +292,7 @@ TEST_CASE("a time limit for one Asio operation allocates nothing once the alloca
   net::steady_timer timer{io};
   CHECK(allocated_by_callbacks(io, 200, [&](auto handler) {
           timer.expires_after(10us);
-          timer.async_wait(cancel_after(1h, handler));
+          timer.async_wait(canigo::cancel_after(1h, handler));
         }) == 0);
 }
 

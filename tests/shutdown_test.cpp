@@ -103,7 +103,7 @@ TEST_CASE("whichever service of a context goes first, all that waits goes with i
   places.async_acquire({.deadline = s.time->now() + 1h}, never);
   quota.async_acquire({.deadline = s.time->now() + 2h}, never);
   std::shared_ptr<void> kept;
-  async_never(kept, cancel_after(1h, net::bind_executor(*s.io, never)));
+  async_never(kept, canigo::cancel_after(1h, net::bind_executor(*s.io, never)));
   s.spawn([&, alive = s.alive]() -> net::awaitable<void> { (void)co_await with_timeout(places.acquire(), 1h); });
   group.spawn([](std::shared_ptr<int>) -> net::awaitable<void> { co_await sleep_for(1h); }(s.alive));
   const auto slow = [alive = s.alive](task_context&) { return sleep_for(1h); };
@@ -133,7 +133,8 @@ TEST_CASE("a limit for an operation that begins while its context goes leaves no
   bool has_begun = false;
   at_the_end(s, [&, executor = s.io->get_executor()] {
     has_begun = true;
-    async_never(kept, cancel_after(1h, net::bind_executor(executor, [alive = s.alive](std::error_code) { FAIL(); })));
+    async_never(kept,
+                canigo::cancel_after(1h, net::bind_executor(executor, [alive = s.alive](std::error_code) { FAIL(); })));
   });
   s.end();
   CHECK(has_begun);

@@ -118,7 +118,7 @@ TEST_CASE("a limit that is reached where there is no memory to say so is told a 
   std::error_code how;
   net::steady_timer never{io, net::steady_timer::time_point::max()};
   SECTION("of an operation of Asio's") {
-    never.async_wait(cancel_after(2s, net::bind_executor(io, [&how](std::error_code ec) { how = ec; })));
+    never.async_wait(canigo::cancel_after(2s, net::bind_executor(io, [&how](std::error_code ec) { how = ec; })));
   }
   SECTION("of a coroutine") {
     net::co_spawn(io, with_timeout(sleep_for(1h), 2s), [&how](std::exception_ptr e) {

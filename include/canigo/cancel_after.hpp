@@ -32,7 +32,8 @@ struct cancel_after_t {
 ///
 /// One that ends with operation_aborted because of this ends with errc::timed_out instead. Works with any operation
 /// whose handler takes a std::error_code first and that heeds its cancellation slot, and with any other token:
-/// cancel_after(2s, token).
+/// cancel_after(2s, token). A newer Asio has a function of this name as well, which a call without `canigo::` may find
+/// by its arguments; over its limit the operation then ends with operation_aborted.
 /// Cancellation: that of the adapted token is passed on to the operation.
 /// Threads: as the operation; its cancellation is emitted on the handler's associated executor, which is to be a strand
 /// where several threads run the context.

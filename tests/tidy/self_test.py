@@ -68,6 +68,7 @@ BAD = [
      "tests/rate_test.cpp:2"),
     ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"a\", \"[realtime]\") {\n}\n\nvoid helper() { usleep(5); }\n\n"
                                        "TEST_CASE(\"b\") {\n  helper();\n}\n"}, "tests/rate_test.cpp:4"),
+    ("names", {"tests/rate_test.cpp": "void f() {\n  g(cancel_after(1s, h));\n}\n"}, "tests/rate_test.cpp:2"),
     ("tests", {"tests/version_test.cpp": None}, "include/canigo/version.hpp:1"),
     ("listed", {"lib/meson.build": "'scheduler.cpp'\n"}, "lib/rate.cpp:1"),
     ("listed", {"lib/meson.build": "'scheduler.cpp'\n# 'rate.cpp'\n"}, "lib/rate.cpp:1"),

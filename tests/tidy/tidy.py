@@ -21,6 +21,8 @@ SLEEP = re.compile(r"this_thread::sleep_(for|until)|\b(usleep|nanosleep)\s*\(|(?
 
 CODE = (".cpp", ".hpp")
 TEXT = CODE + (".in", ".py", ".build", ".options", ".sh", ".cmake")
+# Asio has these names, too, since a version that most have not: by its arguments a call may find either.
+OF_ASIO = re.compile(r"(?<![\w:.>])(cancel_after|cancel_at)\s*\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 RULES = []
 
@@ -233,6 +235,15 @@ def sleeps(tree):
                 allowed = False
             if SLEEP.search(line) and not allowed:
                 yield path, number, "sleeps on the wall clock in a test that is not [realtime]"
+
+
+@rule
+def names(tree):
+    for path in tree.under("tests/", "examples/", "bench/"):
+        for number, line in tree.lines(path):
+            found = OF_ASIO.search(line.split("//")[0])
+            if found:
+                yield path, number, f"{found.group(1)} is a name of canigo and of Asio: say whose"
 
 
 @rule

@@ -39,7 +39,7 @@ void limits_of_time_that_pass(stage& t) {
   t.spawn([&s, &source] { return source.wrap(s.acquire()); });
   net::steady_timer never{t.io(), time_point::max()};
   t.pass(2ms);
-  never.async_wait(cancel_after(5ms, t.handler()));
+  never.async_wait(canigo::cancel_after(5ms, t.handler()));
   t.play([&] { source.cancel(); }, [&] { t.pass(1s); });
   source.cancel();
   t.expect_all_ended();

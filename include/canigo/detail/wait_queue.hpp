@@ -98,8 +98,8 @@ class wait_queue {
   std::uint64_t tokens_ahead(int priority) const noexcept;
 
  private:
-  // The waiters of a class, linked both ways; what comes before the head is not looked at, so who takes the head and who
-  // appends touch no node of each other's. Without a head, the tail means nothing.
+  // The waiters of a class, linked both ways. What comes before the head is not looked at, so who takes the head and
+  // who appends touch no node of each other's. Without a head, the tail means nothing.
   struct class_list {
     wait_node* head = nullptr;
     wait_node* tail = nullptr;
