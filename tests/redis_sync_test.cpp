@@ -19,11 +19,11 @@ namespace {
 redis::reply text(std::string t) { return redis::reply{redis::reply::kind::string, std::move(t)}; }
 
 /// An answer with these runs, of which so many are no news.
-sync_answer with_runs(std::string runs, std::int64_t told = 0) {
+sync_answer with_runs(std::string runs, std::int64_t told = 0, std::string settings = {}) {
   std::vector<redis::reply> parts;
   parts.push_back(text("OK"));
   for (const std::int64_t n : {-1, 3, 7, 0, 5, -20, 0}) parts.emplace_back(n);
-  parts.push_back(text(""));
+  parts.push_back(text(std::move(settings)));
   parts.emplace_back(told);
   parts.push_back(text(std::move(runs)));
   return sync_answer{redis::reply{std::move(parts)}};
@@ -68,4 +68,30 @@ TEST_CASE("what is no answer of the script is none") {
   CHECK(is_refused(sync_answer{redis::reply{std::vector<redis::reply>{text("OK")}}}));
   CHECK(is_refused(sync_answer{redis::reply{std::vector<redis::reply>{text("STALE")}}}));
   CHECK(sync_answer{redis::reply{std::vector<redis::reply>{text("NOSESS")}}}.what == sync_answer::status::no_session);
+}
+
+TEST_CASE("an answer may say which other form a limit has") {
+  const auto answered = [](std::vector<redis::reply> parts) { return sync_answer{redis::reply{std::move(parts)}}; };
+  const auto a = answered({text("FORM"), redis::reply{7}});
+  CHECK(a.what == sync_answer::status::other_form);
+  CHECK(a.form == 7);
+  CHECK(answered({text("FORM")}).what == sync_answer::status::other);
+}
+
+TEST_CASE("settings that are none are not read out of an answer") {
+  const auto settings = [](std::string s) { return with_runs("", 0, std::move(s)).settings; };
+  const auto all = settings("3 2 1000 1 7 -1");
+  REQUIRE(all);
+  CHECK(all->version == 3);
+  CHECK(all->permits == 2);
+  CHECK(all->tokens == 1000);
+  CHECK(all->period == 1);
+  CHECK(all->burst == 7);
+  CHECK(all->pause == -1);
+  CHECK(settings("9007199254740992 0 0 0 0 0"));
+  for (const char* wrong : {"x", "3 2 1000 1 7", "3 2 1001 1 7 0", "3 2 1 0 7 0", "-3 2 1 1 7 0", "3 -2 1 1 7 0",
+                            "3 2 -1 1 7 0", "3 2 1 -1 7 0", "3 2 1 1 -7 0", "9007199254740993 2 1 1 7 0"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(settings(wrong));
+  }
 }

@@ -10,6 +10,7 @@
 #include "canigo/time_source.hpp"
 #include "canigo/timeout.hpp"
 
+#include "../lib/redis/engine.hpp"
 #include "allocations.hpp"
 #include "catch.hpp"
 #include "http_server.hpp"
@@ -138,6 +139,20 @@ struct stage {
     expect(last.granted(), "the permits can't be had again");
     last.p.release();
     run_until([&] { return a.stats().held == 0 && b.stats().held_by_all == 0; });
+    // Nor does anybody listen any more.
+    std::size_t channels = 1;
+    bool is_asked = false;
+    run_until([&] {
+      if (!is_asked && channels > 0) {
+        is_asked = true;
+        one.async_run(redis::command{"PUBSUB", "CHANNELS", "{canigo:default:" + name + "}:*"},
+                      [&](std::error_code ec, const redis::reply& r) {
+                        is_asked = false;
+                        if (!ec) channels = r.elements().size();
+                      });
+      }
+      return !is_asked && channels == 0;
+    });
     const auto s = a.stats();
     expect(s.requested == s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped, "miscounted");
   }
@@ -591,3 +606,143 @@ TEST_CASE("a reply that there is no memory to read is told so", "[memory]") {
   CHECK(needed > 3);
 }
 #endif
+
+namespace {
+
+/// Who hears something by the second connection.
+struct listener : redis::detail::subscription {
+  void subscribed() noexcept override { ++times; }
+  void published(std::string_view) noexcept override {}
+  int times = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a client that goes without memory for its last turn closes its connections all the same", "[memory]") {
+  const redis_server server;
+  net::io_context io{1};
+  auto client = std::make_unique<redis::client>(io, server.url());
+  const std::weak_ptr<redis::detail::engine> engine = redis::detail::engine_of(*client).weak_from_this();
+  const std::weak_ptr<redis::detail::subscriber> second = engine.lock()->subscriptions();
+  const auto heard = std::make_shared<listener>();
+  second.lock()->add("news", heard);
+  asked a;
+  a.ask(*client, echo);
+  run_until(io, [&] { return a.ends == 1 && heard->times == 1; });
+  {
+    const failing all_of_them{0, all, 1'000'000};
+    client.reset();
+  }
+  CHECK_FALSE(engine.expired());
+  run_until(io, [&] { return engine.expired() && second.expired(); });
+}
+
+TEST_CASE("who begins or ends to listen without memory to tell the strand is told so", "[memory]") {
+  const redis_server server;
+  net::io_context io{1};
+  redis::client client{io, server.url()};
+  const auto s = redis::detail::engine_of(client).subscriptions();
+  const auto heard = std::make_shared<listener>();
+  const std::string channel = "a channel with a name that is longer than what a string has room for by itself";
+  const auto fails = [](auto change) {
+    const failing all_of_them{0, all, 1'000'000};
+    return !attempt(change);
+  };
+  CHECK(fails([&] { s->add(channel, heard); }));
+  CHECK(io.poll() == 0);
+  s->add(channel, heard);
+  run_until(io, [&] { return heard->times == 1; });
+  CHECK(fails([&] { s->check(channel); }));
+  CHECK(fails([&] { s->remove(channel); }));
+  // It hears on: the check is answered.
+  s->check(channel);
+  run_until(io, [&] { return heard->times == 2; });
+}
+
+TEST_CASE("a permit that is kept can't be had without memory for it, and stays", "[memory]") {
+  const redis_server server;
+  net::io_context io{1};
+  redis::client client{io, server.url()};
+  redis::semaphore slots{client, "kept", {.permits = 1, .lease = 1min, .horizon = 1min, .quarantine = false}};
+  caller first, second, third;
+  const auto acquire = [&](caller& c) {
+    slots.async_acquire({}, [&](std::error_code ec, redis::permit p) {
+      ++c.ends;
+      c.ec = ec;
+      c.p = std::move(p);
+    });
+  };
+  acquire(first);
+  run_until(io, [&] { return first.ends == 1; });
+  first.p.release();
+  {
+    const failing f{0, by_new};
+    acquire(second);
+  }
+  acquire(third);
+  run_until(io, [&] { return second.ends + third.ends == 2; });
+  CHECK(second.ec == canigo::errc::not_enough_memory);
+  CHECK_FALSE(third.ec);
+  CHECK(third.p.held() == 1);
+  CHECK(slots.stats().granted_ahead == 1);
+}
+
+TEST_CASE("who waits for a permit's end is told of it later where there is no memory for it", "[memory]") {
+  const redis_server server;
+  net::io_context io{1};
+  redis::client client{io, server.url()};
+  redis::semaphore slots{client, "end", {.permits = 1, .quarantine = false}};
+  caller holder;
+  slots.async_acquire({}, [&](std::error_code ec, redis::permit p) {
+    ++holder.ends;
+    holder.ec = ec;
+    holder.p = std::move(p);
+  });
+  run_until(io, [&] { return holder.ends == 1; });
+  REQUIRE(holder.granted());
+  std::exception_ptr how;
+  bool has_ended = false;
+  net::co_spawn(io, holder.p.lost(), [&](std::exception_ptr e) {
+    has_ended = true;
+    how = e;
+  });
+  io.restart();
+  io.poll();
+  {
+    const failing all_of_them{0, all, 1'000'000};
+    CHECK(holder.p.release());
+  }
+  run_until(io, [&] { return has_ended; });
+  try {
+    std::rethrow_exception(how);
+  } catch (const std::system_error& e) {
+    CHECK(e.code() == canigo::errc::stopped);
+  }
+}
+
+TEST_CASE("a second connection that is lost without memory for the delay is made again when it is wanted", "[memory]") {
+  const redis_server server;
+  // The first is Asio's own, which brings the news to the strand: it does not survive that.
+  for (std::int64_t k = 1; k < 4; ++k) {
+    CAPTURE(k);
+    net::io_context elsewhere{1};
+    redis::client other{elsewhere, server.url()};
+    net::io_context io{1};
+    redis::client client{io, server.url(), stage::client_options};
+    const auto s = redis::detail::engine_of(client).subscriptions();
+    const auto heard = std::make_shared<listener>();
+    s->add("news", heard);
+    run_until(io, [&] { return heard->times == 1; });
+    asked kill;
+    kill.ask(other, redis::command{"CLIENT", "KILL", "TYPE", "pubsub"});
+    run_until(elsewhere, [&] { return kill.ends == 1; });
+    {
+      const failing f{k, aligned};
+      io.restart();
+      io.run_one();
+    }
+    s->add("more", heard);
+    // Both channels, as the connection is another one.
+    run_until(io, [&] { return heard->times == 3; });
+  }
+}

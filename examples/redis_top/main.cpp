@@ -38,6 +38,13 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   }
   const std::string all = of["*"];
   if (all.empty()) co_return;  // gone meanwhile
+  // Then comes the form of it all; a printable byte, where those had no numbers yet.
+  const int form = all.size() > 152 ? static_cast<unsigned char>(all[152]) : 0;
+  if (form != 2) {
+    fmt::print("{}\n  in form {}, of another version; here is 2\n", prefix.substr(0, prefix.size() - 1),
+               form != 0 && form < 32 ? form : 1);
+    co_return;
+  }
   // last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst pause
   const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + packed(all, 7);
   const double quarantine = packed(all, 6) - now;

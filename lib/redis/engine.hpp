@@ -10,12 +10,16 @@
 
 #include <asio/any_io_executor.hpp>
 
+#include <chrono>
 #include <list>
 #include <memory>
 #include <string>
 #include <system_error>
 
 namespace canigo::redis::detail {
+
+/// So long it takes until what there was no memory for is tried again.
+inline constexpr duration delivery_retry = std::chrono::milliseconds{1};
 
 /// The strand on which everything of a client happens, on the context of `executor`.
 net::any_io_executor strand_on(const net::any_io_executor& executor);
@@ -64,7 +68,7 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   void deliver_later(call& c) noexcept;
   void post_turn() noexcept;
-  void alarm_called() noexcept;
+  void alarm_called(const alarm& a) noexcept;
 
   // On the strand.
   void turn() noexcept;
@@ -101,6 +105,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   time_point last_read_ = time_point::min();
   bool turn_wanted_ = false;
   bool turn_posted_ = false;
+  alarm again_;                   // a turn that there was no memory to post
+  std::shared_ptr<engine> keep_;  // while that is armed
   bool alarm_rang_ = false;
   bool is_suspect_ = false;  // the server was silent for too long, or should be another one
   bool closing_ = false;

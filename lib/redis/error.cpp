@@ -1,5 +1,7 @@
 #include "canigo/redis/error.hpp"
 
+#include "script.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -43,10 +45,25 @@ class category final : public std::error_category {
   }
 };
 
+class form_category_type final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "redis form"; }
+
+  std::string message(int value) const override {
+    return "processes of another version use this limit, in form " + std::to_string(value) + "; this one's is form " +
+           std::to_string(detail::limit_form);
+  }
+};
+
 }  // namespace
 
 const std::error_category& error_category() noexcept {
   static const category instance;
+  return instance;
+}
+
+const std::error_category& form_category() noexcept {
+  static const form_category_type instance;
   return instance;
 }
 

@@ -18,7 +18,6 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-constexpr duration delivery_retry = std::chrono::milliseconds{1};
 constexpr std::uint64_t exact = std::uint64_t{1} << 53;  // what Lua's numbers hold
 constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 
@@ -117,12 +116,8 @@ void ledger::start(limit_waiter& w) noexcept {
       const time_point now = time_->now();
       if (!w.error_) w.error_ = why_not(r, now);
       if (!w.error_ && waiting_.size() >= options_.queue_limit) w.error_ = errc::queue_full;
-      if (!w.error_ && !w.waits_) {
-        if (!waiting_.empty()) w.error_ = net::error::would_block;
-        if (is_failing_ && now < retry_at_ && options_.on_failure.what() == failure_mode::kind::closed) {
-          w.error_ = errc::store_unavailable;
-        }
-      }
+      if (!w.error_ && now < retry_at_) w.error_ = refusal(w);
+      if (!w.error_ && !w.waits_ && !waiting_.empty()) w.error_ = net::error::would_block;
       w.since_ = now;
       w.id_ = next_id_++;
       w.arrival_ = next_arrival_++;
@@ -139,8 +134,8 @@ void ledger::start(limit_waiter& w) noexcept {
       if (!w.error_) {
         try {
           // So that nothing can fail when it leaves.
-          cancels_.reserve(cancels_.size() + waiting_.size() + 1);
-          acknowledged_.reserve(acknowledged_.size() + waiting_.size() + 1);
+          make_room(cancels_, cancels_.size() + waiting_.size() + 1);
+          make_room(acknowledged_, acknowledged_.size() + waiting_.size() + 1);
           const order place{r.priority, w.arrival_};
           waiting_.emplace(place, &w);
           by_id_.emplace(w.id_, &w);
@@ -152,7 +147,7 @@ void ledger::start(limit_waiter& w) noexcept {
         }
       }
       if (w.error_) return finish(w, w.error_);
-      w.limit_armed_ = r.deadline != time_point::max() && time_->arm(w.limit_, r.deadline);
+      if (r.deadline != time_point::max()) w.limit_armed_ = time_->arm(w.limit_, r.deadline);
       return;
     }
   }
@@ -200,8 +195,7 @@ bool ledger::release(holding& h) noexcept {
   held_ -= h.weight;
   // Nobody else waits for it, as far as is known here: the next caller here may.
   const bool is_asked_for = stats_.waiting_of_all != 0 || stats_.held_by_all > settings_.permits;
-  if (options_.horizon > duration::zero() && !is_asked_for && waiting_.empty() && !closing_ && is_registered_ &&
-      awake_or_not() < lease_until_) {
+  if (options_.horizon > duration::zero() && !is_asked_for && waiting_.empty() && !closing_) {
     put_idle(h.weight, time_->now());
   } else {
     must_tell_ = true;
@@ -281,12 +275,12 @@ void ledger::finish_all(errc code) noexcept {
 }
 
 void ledger::deliver_later(limit_waiter& w) noexcept {
+  bool is_armed = false;
   {
     const std::lock_guard lock{mutex_};
-    w.limit_armed_ = time_->arm(w.limit_, saturating_add(time_->now(), delivery_retry));
-    if (w.limit_armed_) return;
+    is_armed = w.limit_armed_ = time_->arm(w.limit_, saturating_add(time_->now(), delivery_retry));
   }
-  w.destroy();
+  if (!is_armed) w.destroy();
 }
 
 }  // namespace canigo::redis::detail

@@ -139,7 +139,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   duration time_of(double tokens) const noexcept;
   static micro_rate in_micros(const canigo::rate& r, std::uint64_t burst);
   void grant_without_redis(time_point now) noexcept;
-  void failed(time_point now) noexcept;
+  void failed(time_point now, std::error_code other_form = {}) noexcept;
+  std::error_code refusal(const limit_waiter& w) const noexcept;
   bool is_leaving() const noexcept;
   void take_out(limit_waiter& w) noexcept;
   void finish(limit_waiter& w, std::error_code ec) noexcept;
@@ -150,7 +151,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void tell_later(std::shared_ptr<holding> h) noexcept;
   void listen(bool wanted) noexcept;
   void check_listening(time_point now) noexcept;
-  std::string channel() const { return prefix_ + "n:" + session_; }
+  std::string channel(std::uint64_t session) const { return prefix_ + "n:" + session_base_ + std::to_string(session); }
   void deliver_later(limit_waiter& w) noexcept;
   void set_alarm(time_point when) noexcept;
   time_point next_step(time_point now) const noexcept;
@@ -184,6 +185,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::string session_;
   std::uint64_t session_number_ = 0;
   std::uint64_t session_under_way_ = 0;
+  std::uint64_t listening_to_ = 0;  // the number of a session; 0: none
   std::uint64_t sequence_ = 0;
   limit_settings settings_;
   time_point paused_until_ = time_point::min();
@@ -204,7 +206,6 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool turn_posted_ = false;
   bool is_hinted_ = false;  // there is something for us
   bool is_registered_ = false;
-  bool is_listening_ = false;
   bool is_failing_ = false;
   bool must_tell_ = false;  // something was given back
   bool send_text_ = false;  // Redis does not know the script
@@ -219,6 +220,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   time_point retry_at_ = time_point::min();
   time_point check_after_ = time_point::min();
   time_point failing_since_ = time_point::max();
+  std::error_code other_form_;  // why it fails: in Redis the limit is not what we can read
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
   token_bucket local_;

@@ -2,13 +2,22 @@
 
 #include "ledger.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <ctime>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace canigo::redis::detail {
+
+/// Room for so many, and more than that where there is to be more.
+template <class T>
+void make_room(std::vector<T>& v, std::size_t n) {
+  if (v.capacity() < n) v.reserve(std::max(n, 2 * v.capacity()));
+}
 
 /// Nanoseconds of a clock that goes on while the machine sleeps, as the server's does.
 inline std::int64_t awake_or_not() noexcept {
@@ -33,7 +42,7 @@ struct ledger::change {
     std::shared_ptr<holding> ended = std::move(l.ended_);
     std::optional<command> call;
     call.swap(l.call_);
-    const bool post = std::exchange(l.turn_wanted_, false) && !l.turn_posted_ && !l.context_gone_;
+    const bool post = std::exchange(l.turn_wanted_, false) && !l.turn_posted_;
     if (post) l.turn_posted_ = true;
     l.mutex_.unlock();
     if (call) l.send(*call);

@@ -15,8 +15,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr duration delivery_retry = std::chrono::milliseconds{1};
-
 }  // namespace
 
 /// Nobody knows the new one: it holds nothing, and all who wait stand in no queue. Their names are new too, or a late
@@ -45,7 +43,7 @@ void ledger::ask_again() noexcept { fresh_.merge(asked_); }
 
 void ledger::lose_session() noexcept {
   for (const auto& [id, weak] : holdings_) {
-    if (auto h = weak.lock()) {
+    if (const auto h = weak.lock()) {
       h->now = holding::state::lost;
       h->next_to_tell = std::exchange(ended_, h);
     }
@@ -65,19 +63,30 @@ void ledger::tell_later(std::shared_ptr<holding> h) noexcept {
   set_alarm(saturating_add(time_->now(), delivery_retry));
 }
 
+/// Without memory for it the next step tries again.
 void ledger::listen(bool wanted) noexcept {
-  if (wanted == is_listening_) return;
+  const std::uint64_t to = wanted ? session_number_ : 0;
+  if (to == listening_to_) return;
   try {
     const auto s = engine_->subscriptions();
     if (s == nullptr) return;
-    if (wanted) {
-      s->add(channel(), std::weak_ptr<subscription>{shared_from_this()});
-    } else {
-      s->remove(channel());
-    }
-    is_listening_ = wanted;
+    if (listening_to_ != 0) s->remove(channel(listening_to_));
+    listening_to_ = 0;
+    if (wanted) s->add(channel(to), std::weak_ptr<subscription>{shared_from_this()});
+    listening_to_ = to;
   } catch (...) {
     // A message is a hint only.
+  }
+}
+
+/// Something was published for us and has not come, or not yet: perhaps nothing does any more.
+void ledger::check_listening(time_point now) noexcept {
+  if (listening_to_ != session_number_ || now < check_after_) return;
+  try {
+    if (const auto s = engine_->subscriptions()) s->check(channel(session_number_));
+    check_after_ = saturating_add(now, options_.lease / 3);
+  } catch (...) {
+    // No memory: the next that is missed leads here again.
   }
 }
 
@@ -89,7 +98,7 @@ void ledger::subscribed() noexcept {
 
 void ledger::published(std::string_view message) noexcept {
   const change c{*this};
-  if (context_gone_ || message.size() < 3 || awake_or_not() >= lease_until_) return;
+  if (message.size() < 3 || awake_or_not() >= lease_until_) return;
   const auto what = message.front();
   message.remove_prefix(2);
   const auto space = message.find(' ');

@@ -41,7 +41,7 @@ void ledger::give_back_idle() noexcept {
 
 bool ledger::is_idle_enough(const request& r, time_point now) const noexcept {
   if (idle_ < r.tokens || !waiting_.empty() || now < paused_until_ || now >= idle_until_) return false;
-  return options_.rate || (is_registered_ && awake_or_not() < lease_until_);
+  return options_.rate || awake_or_not() < lease_until_;
 }
 
 bool ledger::try_acquire(const request& r, permit* granted) {
@@ -51,7 +51,7 @@ bool ledger::try_acquire(const request& r, permit* granted) {
     if (ec == errc::stopped || ec == errc::deadline_unreachable) return false;
     throw std::system_error{ec};
   }
-  if (context_gone_ || !is_idle_enough(r, now)) return false;
+  if (!is_idle_enough(r, now)) return false;
   if (granted != nullptr) *granted = hold(next_id_++, r.tokens, last_token_);
   idle_ -= r.tokens;
   ++stats_.granted_ahead;
@@ -69,7 +69,7 @@ duration ledger::estimate(const request& r) const {
   const time_point now = time_->now();
   time_point at = std::max({now, paused_until_, closed_until_});
   const bool is_here = at == now && is_idle_enough(r, now);
-  if (options_.rate && empty_at_ != time_point::min() && !is_here) {
+  if (empty_at_ != time_point::min() && !is_here) {
     auto tokens = static_cast<double>(r.tokens);
     for (const auto& [place, w] : waiting_) {
       if (std::get<0>(place) <= r.priority) tokens += static_cast<double>(w->wanted_.tokens);
@@ -95,6 +95,13 @@ void ledger::adopt(const limit_settings& s, time_point now) noexcept {
     paused_until_ = s.pause < 0    ? time_point::max()
                     : s.pause == 0 ? time_point::min()
                                    : saturating_add(now, std::chrono::microseconds{s.pause});
+  }
+  // Redis has told those who weigh too much now, and knows them no more; but a message may be lost.
+  for (auto p = waiting_.begin(); p != waiting_.end();) {
+    limit_waiter& w = *(p++)->second;
+    if (w.wanted_.tokens <= most()) continue;
+    take_out(w);
+    finish(w, errc::too_large);
   }
 }
 

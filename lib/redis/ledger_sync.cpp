@@ -1,12 +1,9 @@
-// The ledger's calls of the script: when there is one to make, what it says, and what becomes of the answer.
+// A ledger's call of the script, and its answer.
 #include "canigo/error.hpp"
-#include "canigo/redis/client.hpp"
+#include "canigo/redis/error.hpp"
 
 #include "ledger.hpp"
 #include "ledger_change.hpp"
-
-#include <asio/error.hpp>
-#include <asio/post.hpp>
 
 #include <algorithm>
 #include <mutex>
@@ -16,112 +13,9 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr duration delivery_retry = std::chrono::milliseconds{1};
-constexpr backoff after_failures{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{5}};
 constexpr std::size_t most_per_call = 1000;
 
 }  // namespace
-
-void ledger::alarm_called() noexcept {
-  const auto keep = shared_from_this();
-  const change c{*this};
-  alarm_armed_ = false;
-  self_.reset();
-  may_send_ = true;
-}
-
-void ledger::post_turn() noexcept {
-  try {
-    net::post(executor_, [self = shared_from_this()] { self->turn(); });
-  } catch (...) {
-    const std::lock_guard lock{mutex_};
-    turn_posted_ = false;
-    set_alarm(saturating_add(time_->now(), delivery_retry));
-  }
-}
-
-void ledger::turn() noexcept {
-  const change c{*this};
-  turn_posted_ = false;
-  may_send_ = true;
-}
-
-bool ledger::is_leaving() const noexcept { return closing_ && held_ == 0; }
-
-void ledger::step() noexcept {
-  const bool may_send = std::exchange(may_send_, false);
-  if (context_gone_) return;
-  const time_point now = time_->now();
-  if (is_registered_ && awake_or_not() >= lease_until_) lose_session();
-  if (idle_until_ <= now) {
-    give_back_idle();
-    idle_until_ = time_point::max();
-  }
-  if (is_failing_) {
-    const bool enough = saturating_add(failing_since_, options_.give_up) <= now;
-    if (options_.on_failure.what() != failure_mode::kind::closed) {
-      grant_without_redis(now);
-    } else if (enough) {
-      finish_all(errc::store_unavailable);
-    }
-    if (enough) {
-      unsaid_ = 0;
-      charged_ = charged_and_answered_;
-    }
-  }
-  if (!under_way_ && wants_call(now)) {
-    if (may_send) {
-      try {
-        call_ = prepare(now);
-        under_way_ = true;
-      } catch (...) {
-        retry_at_ = saturating_add(now, delivery_retry);
-      }
-    } else {
-      turn_wanted_ = true;
-    }
-  }
-  if (!is_engaged()) {
-    listen(false);
-  } else if (!under_way_ && is_registered_ && (!asked_.empty() || options_.horizon > duration::zero())) {
-    listen(true);
-  }
-  set_alarm(next_step(now));
-}
-
-/// Whether there is something to tell that can't wait for the next renewal.
-bool ledger::has_news() const noexcept {
-  return unsaid_ != 0 || charged_ != charged_and_answered_ || (is_registered_ && (must_tell_ || !cancels_.empty()));
-}
-
-bool ledger::wants_call(time_point now) const noexcept {
-  if (now < retry_at_) return false;
-  if (is_leaving()) return is_registered_ && !is_failing_;
-  if (is_engaged() && (!fresh_.empty() || is_hinted_)) return true;
-  if (has_news()) return true;
-  if (is_engaged() && now >= renew_at_) return true;
-  return !waiting_.empty() && now >= next_at_;
-}
-
-time_point ledger::next_step(time_point now) const noexcept {
-  time_point t = time_point::max();
-  if (!under_way_ && !turn_posted_ && !turn_wanted_) {
-    const bool unsaid = has_news() && !is_leaving();
-    if (is_engaged() || unsaid) {
-      t = is_failing_ || unsaid || !fresh_.empty() ? std::max(retry_at_, now) : renew_at_;
-      if (!waiting_.empty()) t = std::min(t, next_at_);
-      t = std::max(t, retry_at_);
-    }
-  }
-  if (held_ > 0) t = std::min(t, saturating_add(now, duration{lease_until_ - awake_or_not()}));
-  t = std::min(t, idle_until_);
-  if (is_failing_ && !waiting_.empty()) {
-    t = std::min(t, options_.on_failure.what() == failure_mode::kind::closed
-                        ? saturating_add(failing_since_, options_.give_up)
-                        : local_at_);
-  }
-  return t;
-}
 
 command ledger::prepare(time_point now) {
   sync_call s;
@@ -184,7 +78,6 @@ void ledger::send(const command& c) noexcept {
 void ledger::answered(std::error_code ec, const reply& r) noexcept {
   const change c{*this};
   under_way_ = false;
-  if (context_gone_) return;
   const time_point now = time_->now();
   if (ec == errc::stopped) {  // the client has gone
     closing_ = true;
@@ -219,6 +112,7 @@ void ledger::answered(std::error_code ec, const reply& r) noexcept {
     if (a.what != sync_answer::status::ok) unsaid_ |= changed;
     if (a.what == sync_answer::status::no_session) return lose_session();
     if (a.what == sync_answer::status::ok) return read_answer(a);
+    if (a.what == sync_answer::status::other_form) return failed(now, {a.form, form_category()});
   } catch (...) {
     // No memory for it: the next call asks again.
     unsaid_ |= changed;
@@ -229,6 +123,7 @@ void ledger::answered(std::error_code ec, const reply& r) noexcept {
 void ledger::read_answer(const sync_answer& a) {
   const time_point now = time_->now();
   is_failing_ = false;
+  other_form_.clear();
   failing_since_ = time_point::max();
   failures_ = 0;
   retry_at_ = time_point::min();
@@ -275,7 +170,7 @@ void ledger::read_answer(const sync_answer& a) {
 void ledger::take_note(std::uint64_t from, std::uint64_t to) {
   for (; from < to; ++from) {
     if (is_told_of(from)) continue;
-    acknowledged_.reserve(acknowledged_.size() + waiting_.size() + 2);
+    make_room(acknowledged_, acknowledged_.size() + waiting_.size() + 2);
     acknowledged_.push_back(from);
     must_tell_ = true;
   }
@@ -285,84 +180,6 @@ void ledger::take_note(std::uint64_t from, std::uint64_t to) {
 bool ledger::is_told_of(std::uint64_t id) const noexcept {
   return std::find(acknowledged_.begin(), acknowledged_.end(), id) != acknowledged_.end() ||
          std::any_of(cancels_.begin(), cancels_.end(), [id](const auto& c) { return c.first == id; });
-}
-
-/// Something was published for us and has not come, or not yet: perhaps nothing does any more.
-void ledger::check_listening(time_point now) noexcept {
-  if (!is_listening_ || now < check_after_) return;
-  try {
-    if (const auto s = engine_->subscriptions()) s->check(channel());
-    check_after_ = saturating_add(now, options_.lease / 3);
-  } catch (...) {
-    // No memory: the next that is missed leads here again.
-  }
-}
-
-void ledger::failed(time_point now) noexcept {
-  if (!is_failing_) {
-    is_failing_ = true;
-    failing_since_ = now;
-    local_at_ = now;
-    if (options_.rate && options_.on_failure.what() == failure_mode::kind::local) {
-      const double share = options_.on_failure.share();
-      const auto period = static_cast<double>(settings_.period) * 1000 / share;
-      const auto longest = static_cast<double>(duration::max().count() / 2);
-      local_ = token_bucket{
-          canigo::rate{static_cast<std::int64_t>(settings_.tokens),
-                       duration{static_cast<duration::rep>(std::min(period, longest))}},
-          std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(settings_.burst) * share)), 0, now};
-    }
-  }
-  ++failures_;
-  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-  retry_at_ = saturating_add(now, after_failures.delay(failures_, random_));
-  if (session_under_way_ != session_number_) return;
-  ask_again();
-  must_tell_ = is_registered_;
-  // Who does not wait does not wait for the next call.
-  for (auto p = waiting_.begin(); p != waiting_.end();) {
-    limit_waiter& w = *(p++)->second;
-    if (w.waits_ || options_.on_failure.what() != failure_mode::kind::closed) continue;
-    take_out(w);
-    finish(w, errc::store_unavailable);
-  }
-}
-
-void ledger::grant_without_redis(time_point now) noexcept {
-  const bool open = options_.on_failure.what() == failure_mode::kind::open;
-  while (!waiting_.empty()) {
-    limit_waiter& w = *waiting_.begin()->second;
-    if (now < paused_until_) {
-      local_at_ = paused_until_;
-      return;
-    }
-    if (!open && !local_.try_take(now, w.wanted_.tokens)) {
-      if (!w.waits_) {
-        take_out(w);
-        finish(w, net::error::would_block);
-        continue;
-      }
-      local_at_ = local_.ready_at(now, w.wanted_.tokens);
-      return;
-    }
-    ++stats_.granted_locally;
-    take_out(w);
-    finish(w, {});
-  }
-}
-
-void ledger::set_alarm(time_point when) noexcept {
-  if (alarm_armed_) {
-    // One that rings too early looks again, which costs less than to set it anew whenever it is due later. One that
-    // rings for nothing would keep the loop running.
-    const bool looks_again = when != time_point::max() || under_way_ || turn_wanted_ || turn_posted_;
-    if (alarm_at_ <= when && looks_again) return;
-    if (!time_->cancel(alarm_)) return;  // it is being called just now, and looks again
-    alarm_armed_ = false;
-  }
-  alarm_at_ = when;
-  if (when != time_point::max()) alarm_armed_ = time_->arm(alarm_, when);
-  if (alarm_armed_ != (self_ != nullptr)) self_ = alarm_armed_ ? shared_from_this() : nullptr;
 }
 
 }  // namespace canigo::redis::detail

@@ -191,18 +191,17 @@ void link::has_read(std::error_code ec, std::size_t n) noexcept {
   if (listener_ == nullptr) return;
   if (ec) return fail(error::connection_lost, ec);
   ec = reader_.feed({in_.data(), n});
-  while (!ec && listener_ != nullptr) {
+  while (!ec) {
     auto r = reader_.next(ec);
     if (!r) break;
     if (!listener_->link_reply(std::move(*r))) ec = error::bad_reply;
   }
-  if (listener_ == nullptr) return;
   if (ec) return fail(ec);
   if (listener_->link_wants_more()) read();
 }
 
 void link::fail(std::error_code ec, std::error_code cause) noexcept {
-  if (listener_ == nullptr) return;
+  if (listener_ == nullptr) return;  // neither could it be written to nor read from
   const auto keep = shared_from_this();
   const auto listener = listener_;
   close();

@@ -38,7 +38,7 @@ class link_listener {
   link_listener& operator=(const link_listener&) = delete;
 
   virtual void link_up() noexcept = 0;
-  /// False: it answers nothing, and the link is of no use any more.
+  /// False: it answers nothing, and the link is of no use any more. Does not close it.
   virtual bool link_reply(reply&& r) noexcept = 0;
   /// Whether anything is to come, after all replies that are there were given to link_reply.
   virtual bool link_wants_more() noexcept = 0;

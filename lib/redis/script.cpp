@@ -18,10 +18,11 @@ namespace {
 //       rate (0 tokens: none), us that a pause lasts (-1: for ever); how many there are of each of the following:
 //       acknowledged (waiter, how many), cancelled (waiter, weight), wanted (waiter, how many, class, weight), where
 //       class -1 means now or not at all. Waiters have numbers, and stand together where those follow each other.
-// Reply status, us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, us
-//       until the bucket is empty no more, tokens granted ahead, settings if they are others than the caller's, how
-//       many of the runs that follow were told of before, by push or by an answer, and runs of waiters: all grants that
-//       are not acknowledged; with token 0 who weighs too much, and with -1 who can't have it now.
+// Reply status; with OK us to the next useful call or -1, length of the queue, weight out, us of quarantine left,
+//       epoch, us until the bucket is empty no more, tokens granted ahead, settings if they are others than the
+//       caller's, how many of the runs that follow were told of before, by push or by an answer, and runs of waiters:
+//       all grants that are not acknowledged; with token 0 who weighs too much, and with -1 who can't have it now.
+//       With FORM the form in which it is kept.
 //
 // The epoch is another one after Redis has restarted or lost its data: it may have forgotten who waits, and what it
 // said in another epoch counts no more.
@@ -31,14 +32,19 @@ namespace {
 // more time than all else, and so does a field or an argument for each. All are whole and below 2^53. Time is the
 // server's, continued at its old value where it was set back. Errors are data: Redis 7 rewrites the text of error
 // replies of scripts.
+//
+// Processes of different versions of this library may meet. After the numbers of what is remembered stands the form
+// that all of it has; where that is another one nothing is touched while a lease lasts, and all is made anew then. So
+// KEYS[2] means the same in every form. Of form 1 are those in which the run id stood in that place, up to a zero byte:
+// who looks for that finds none here, and fails.
 constexpr std::string_view text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack
 local me, prefix, flags = A[2], A[4], A[5]
 local seq, ttl, held, idle, charged_before, charged, wanted_ahead, stated, my_cap, my_n, my_p, my_burst, my_pause,
       acks, cancels, wishes, at = unpacked('<dddddddddddddddd', A[3])
-local forever = 9000000000000000
-local all_numbers = '<ddddddddddddddddddd'
+local forever, form = 9000000000000000, 2
+local all_of_it = '<dddddddddddddddddddBBc0Bc0'
 local function s(x) return string.format('%.0f', x) end
 local function tell(session, what) call('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
@@ -47,13 +53,20 @@ local function place_of(id, weight) return string.format('%s|%.0f|%.0f', me, id,
 local known = call('HMGET', KEYS[1], '*', me)
 local last, fence, total, zu, zr, epoch, hold, off, lying, qseq = 0, -1, 0, -1, 0, 0, 0, 0, 0, 0
 local due, reap, keep, version, cap, n, p, burst, pause = -1, 0, 0, 0, my_cap, my_n, my_p, my_burst, 0
-local run, head = '', ''
-if known[1] then
-  last, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p, burst, pause, run,
-    head = unpacked(all_numbers .. 'ss', known[1])
-end
+local run, head, _ = '', ''
 local t = call('TIME')
 local raw = t[1] * 1000000 + t[2]
+local theirs = form
+if known[1] then theirs = string.byte(known[1], 153) or 1 end
+if theirs ~= form then
+  if #call('ZRANGEBYSCORE', KEYS[2], raw, '+inf') > 0 then return {'FORM', theirs < 32 and theirs or 1} end
+  for i = 1, 3 do call('PEXPIRE', KEYS[i], 0) end
+  known = {false, false}
+end
+if known[1] then
+  last, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p, burst, pause, _, run,
+    head = unpacked(all_of_it, known[1])
+end
 local now = raw + off
 if now < last then
   off = last - raw
@@ -394,8 +407,8 @@ end
 local expires = now > keep or not known[2]
 if expires then keep = now + 43200000000 end
 call('HSET', KEYS[1], '*',
-     pack(all_numbers, now, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p,
-          burst, pause) .. A[1] .. '\0' .. head .. '\0', unpack(writes))
+     pack(all_of_it, now, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p,
+          burst, pause, form, #A[1], A[1], #head, head), unpack(writes))
 if expires then
   for i = 1, 3 do call('PEXPIRE', KEYS[i], lasts) end
 end

@@ -5,6 +5,9 @@
 
 namespace canigo::redis::detail {
 
+/// The form in which it keeps limits in Redis, below 32. Another one has another number.
+inline constexpr int limit_form = 2;
+
 /// The one script behind all limits, and its name in Redis' cache.
 std::string_view sync_script() noexcept;
 const std::string& sync_sha();

@@ -11,6 +11,8 @@
 namespace canigo::redis::detail {
 namespace {
 
+using clock = net::steady_timer::clock_type;
+
 constexpr duration linger = std::chrono::seconds{1};
 
 }  // namespace
@@ -24,36 +26,27 @@ subscriber::subscriber(net::any_io_executor strand, std::shared_ptr<const link_o
       silence_{strand_},
       random_{std::random_device{}() * 0x9e3779b97f4a7c15u} {}
 
-void subscriber::add(std::string channel, std::weak_ptr<subscription> s) noexcept {
-  try {
-    net::post(strand_, [self = shared_from_this(), channel = std::move(channel), s = std::move(s)]() mutable {
-      self->change([&] {
-        self->channels_[channel] = std::move(s);
-        if (self->is_up_) self->ask_for(channel, "SUBSCRIBE");
-      });
+void subscriber::add(std::string channel, std::weak_ptr<subscription> s) {
+  net::post(strand_, [self = shared_from_this(), channel = std::move(channel), s = std::move(s)]() mutable {
+    self->change([&] {
+      self->channels_[channel] = std::move(s);
+      if (self->is_up_) self->ask_for(channel, "SUBSCRIBE");
     });
-  } catch (...) {
-  }
+  });
 }
 
-void subscriber::remove(std::string channel) noexcept {
-  try {
-    net::post(strand_, [self = shared_from_this(), channel = std::move(channel)] {
-      self->change([&] {
-        if (self->channels_.erase(channel) != 0 && self->is_up_) self->ask_for(channel, "UNSUBSCRIBE");
-      });
+void subscriber::remove(std::string channel) {
+  net::post(strand_, [self = shared_from_this(), channel = std::move(channel)] {
+    self->change([&] {
+      if (self->channels_.erase(channel) != 0 && self->is_up_) self->ask_for(channel, "UNSUBSCRIBE");
     });
-  } catch (...) {
-  }
+  });
 }
 
-void subscriber::check(std::string channel) noexcept {
-  try {
-    net::post(strand_, [self = shared_from_this(), channel = std::move(channel)] {
-      self->change([&] { self->listen_for_anything(channel); });
-    });
-  } catch (...) {
-  }
+void subscriber::check(std::string channel) {
+  net::post(strand_, [self = shared_from_this(), channel = std::move(channel)] {
+    self->change([&] { self->listen_for_anything(channel); });
+  });
 }
 
 void subscriber::close() noexcept {
@@ -62,7 +55,7 @@ void subscriber::close() noexcept {
   if (const auto l = std::exchange(link_, nullptr)) l->close();
   is_up_ = false;
   heard();
-  if (timer_) timer_->cancel();
+  timer_->cancel();
 }
 
 void subscriber::shut_down() noexcept {
@@ -87,8 +80,14 @@ void subscriber::change(Change c) noexcept {
 void subscriber::act() {
   if (is_waiting_ && channels_.empty() == is_up_) return;
   if (channels_.empty()) {
-    if (link_ != nullptr) wait(linger);
+    if (link_ != nullptr) {
+      wait(linger);
+    } else if (is_waiting_) {
+      timer_->cancel();  // it would keep the loop running
+    }
   } else if (link_ == nullptr && !is_waiting_) {
+    const time_point now = clock::now();
+    if (now < not_before_) return wait(not_before_ - now);
     link_ = std::make_shared<link>(strand_, options_, std::shared_ptr<link_listener>{shared_from_this(), this});
     link_->dial();
   }
@@ -102,7 +101,6 @@ void subscriber::wait(duration d) {
   timer_->expires_after(d);
   timer_->async_wait([self = shared_from_this()](std::error_code) {
     self->is_waiting_ = false;
-    if (!self->timer_) return;
     if (self->channels_.empty()) {
       if (const auto l = std::exchange(self->link_, nullptr)) l->close();
       self->is_up_ = false;
@@ -120,7 +118,7 @@ void subscriber::listen_for_anything(const std::string& channel) {
   ask_for(channel, "SUBSCRIBE");
   silence_->expires_after(options_->connect_timeout);
   silence_->async_wait([self = shared_from_this()](std::error_code ec) {
-    if (!ec && self->is_asked_ && self->silence_ && self->silence_->expiry() <= net::steady_timer::clock_type::now()) {
+    if (!ec && self->is_asked_ && self->silence_->expiry() <= clock::now()) {
       self->link_down(make_error_code(error::connection_lost), {}, {});
     }
   });
@@ -128,7 +126,7 @@ void subscriber::listen_for_anything(const std::string& channel) {
 }
 
 void subscriber::heard() noexcept {
-  if (std::exchange(is_asked_, false) && silence_) silence_->cancel();
+  if (std::exchange(is_asked_, false)) silence_->cancel();
 }
 
 void subscriber::link_up() noexcept {
@@ -161,10 +159,12 @@ void subscriber::link_down(std::error_code, std::error_code, const std::string&)
   if (const auto l = std::exchange(link_, nullptr)) l->close();
   ++failures_;
   random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+  const duration delay = reconnect_.delay(failures_, random_);
+  not_before_ = saturating_add(clock::now(), delay);
   try {
-    if (!channels_.empty() && !is_waiting_) wait(reconnect_.delay(failures_, random_));
+    if (!channels_.empty() && !is_waiting_) wait(delay);
   } catch (...) {
-    // The next that is added dials.
+    // The next that is added leads there.
   }
 }
 

@@ -38,12 +38,12 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
  public:
   subscriber(net::any_io_executor strand, std::shared_ptr<const link_options> options, const backoff& reconnect);
 
-  // From any thread. Without memory they do nothing: a message is a hint, and who waits for one asks now and then.
-  void add(std::string channel, std::weak_ptr<subscription> s) noexcept;
-  void remove(std::string channel) noexcept;
+  // From any thread. Without memory to tell the strand they throw, and nothing has happened.
+  void add(std::string channel, std::weak_ptr<subscription> s);
+  void remove(std::string channel);
   /// Makes the connection anew unless the server says something within the time that a connection may take: one whose
   /// other end has gone without a word looks as one to which nothing is said.
-  void check(std::string channel) noexcept;
+  void check(std::string channel);
   /// The end, on the strand: what is still to be added is not.
   void close() noexcept;
   /// The context goes away.
@@ -73,7 +73,8 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   bool is_closing_ = false;
   bool is_up_ = false;
   bool is_waiting_ = false;
-  bool is_asked_ = false;  // whether it still says something
+  bool is_asked_ = false;                      // whether it still says something
+  time_point not_before_ = time_point::min();  // the next attempt
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
 };

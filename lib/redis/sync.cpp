@@ -96,6 +96,12 @@ std::optional<limit_settings> settings_of(std::string_view text) {
     if (!text.empty()) text.remove_prefix(1);
   }
   const auto at = [&](std::size_t i) { return static_cast<std::uint64_t>(numbers[i]); };
+  constexpr std::uint64_t exact = std::uint64_t{1} << 53;
+  for (std::size_t i = 0; i < 5; ++i) {
+    if (at(i) > exact) return std::nullopt;  // or it is below 0
+  }
+  // What there is no such rate for.
+  if (at(2) > at(3) * 1000) return std::nullopt;
   return limit_settings{at(0), at(1), at(2), at(3), at(4), numbers[5]};
 }
 
@@ -151,6 +157,10 @@ sync_answer::sync_answer(const reply& r) {
   const auto& parts = r.elements();
   if (parts.empty()) return;
   if (parts[0].text() == "NOSESS") what = status::no_session;
+  if (parts[0].text() == "FORM" && parts.size() == 2) {
+    what = status::other_form;
+    form = static_cast<int>(parts[1].integer());
+  }
   if (parts[0].text() != "OK" || parts.size() != 11) return;
   auto runs = runs_of(parts[10].text());
   if (!runs) return;

@@ -59,7 +59,7 @@ struct sync_call {
 
 /// What the script answers.
 struct sync_answer {
-  enum class status { ok, no_session, other };
+  enum class status { ok, no_session, other_form, other };
   /// Waiters whose numbers follow each other.
   struct run {
     std::uint64_t first;
@@ -80,6 +80,7 @@ struct sync_answer {
   std::uint64_t ahead = 0;
   std::optional<limit_settings> settings;
   std::vector<run> grants;
+  int form = 0;  // which the limit has, where it is another one than ours
 };
 
 /// Numbers as the script reads them: doubles, the least byte first.

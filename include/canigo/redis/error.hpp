@@ -33,6 +33,11 @@ enum class error {
 /// The category "redis".
 const std::error_category& error_category() noexcept;
 
+/// The category "redis form": processes of another version of this library use the limit, and keep it in Redis in a
+/// form that this one can't read. The code's value is that form; the message names it, and ours. Once the last of them
+/// has gone, and its lease has ended, the limit works.
+const std::error_category& form_category() noexcept;
+
 /// The code as `std::error_code`, so that `ec == redis::error::read_only` works.
 std::error_code make_error_code(error code) noexcept;
 

@@ -1,0 +1,230 @@
+// A client's connection and what goes over it, on its strand.
+#include "canigo/error.hpp"
+
+#include "engine.hpp"
+#include "engine_delivery.hpp"
+
+#include <asio/error.hpp>
+#include <asio/ssl/error.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace canigo::redis::detail {
+namespace {
+
+constexpr duration longest_wait_for_abandoned = std::chrono::seconds{1};
+
+/// Whether trying again is of no use: the server, or we, will say the same again.
+bool is_final(std::error_code ec) noexcept {
+  return ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
+         ec == error::command_failed || ec.category() == net::error::get_ssl_category();
+}
+
+/// Whether another server, or this one later, would answer otherwise.
+bool wants_other_server(error e) noexcept {
+  return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
+}
+
+}  // namespace
+
+void engine::turn() noexcept {
+  const auto keep = shared_from_this();
+  bool rang = false;
+  {
+    const std::lock_guard lock{mutex_};
+    turn_posted_ = false;
+    rang = std::exchange(alarm_rang_, false);
+    if (rang) {
+      alarm_armed_ = false;
+      self_.reset();
+    }
+  }
+  act(rang);
+}
+
+void engine::act(bool rang) noexcept {
+  bool has_waiting = false;
+  bool only_abandoned = false;
+  {
+    const delivery d{*this};
+    if (closing_) {
+      fail_all(waiting_, errc::stopped);
+      fail_all(sent_, errc::stopped);
+      abandoned_ = 0;
+      return shut_down();
+    }
+    // Nobody waits for what is to come, and it has had its time.
+    const bool is_forgotten = rang && waiting_.empty() && !sent_.empty() && abandoned_ == sent_.size();
+    if ((std::exchange(is_suspect_, false) || is_forgotten) && phase_ == phase::up) {
+      fail_sent(error::connection_lost);
+      ++stats_.failures;
+      drop_link();
+      back_off();
+    }
+    has_waiting = !waiting_.empty();
+    only_abandoned = !sent_.empty() && abandoned_ == sent_.size();
+  }
+  if (!has_waiting) {
+    const duration wait = std::min(timeout_, longest_wait_for_abandoned);
+    set_alarm(only_abandoned ? saturating_add(time_->now(), wait) : time_point::max());
+  } else if (phase_ == phase::up) {
+    set_alarm(time_point::max());
+    send_waiting();
+  } else if (phase_ == phase::down) {
+    dial_or_wait();
+  }
+}
+
+void engine::dial_or_wait() noexcept {
+  if (time_->now() < not_before_) return set_alarm(not_before_);
+  set_alarm(time_point::max());
+  try {
+    link_ = std::make_shared<link>(strand_, link_options_, std::shared_ptr<link_listener>{shared_from_this(), this});
+    phase_ = phase::dialing;
+    link_->dial();
+  } catch (...) {
+    drop_link();
+    back_off();
+    set_alarm(not_before_);
+  }
+}
+
+void engine::send_waiting() noexcept {
+  std::string bytes;
+  bool was_idle = false;
+  {
+    const std::lock_guard lock{mutex_};
+    was_idle = sent_.empty();
+  }
+  // Closed while nobody looked: no failure, and nothing lost.
+  if (was_idle && !link_->is_open()) {
+    drop_link();
+    return dial_or_wait();
+  }
+  try {
+    const std::lock_guard lock{mutex_};
+    std::size_t size = 0;
+    for (const call* c : waiting_) size += c->bytes_.size();
+    bytes.reserve(size);
+    const time_point now = time_->now();
+    constexpr auto length = command::run_id_placeholder.size();
+    std::string id = link_->run_id();
+    id.resize(length, '?');
+    // Nothing fails from here on.
+    for (call* c : waiting_) {
+      bytes += c->bytes_;
+      if (c->run_id_at_ != std::string::npos) {
+        bytes.replace(bytes.size() - c->bytes_.size() + c->run_id_at_, length, id);
+      }
+      c->sent_at_ = now;
+    }
+    stats_.sent += waiting_.size();
+    sent_.splice(sent_.end(), waiting_);
+  } catch (...) {
+    return set_alarm(saturating_add(time_->now(), delivery_retry));
+  }
+  const auto l = link_;
+  try {
+    l->send(bytes);
+  } catch (...) {
+    // Some of it may be on its way.
+    link_down(error::connection_lost, make_error_code(errc::not_enough_memory), {});
+    return;
+  }
+  l->read();
+}
+
+void engine::shut_down() noexcept {
+  if (const auto s = std::exchange(subscriber_, nullptr)) s->close();
+  drop_link();
+  set_alarm(time_point::max());
+}
+
+void engine::drop_link() noexcept {
+  phase_ = phase::down;
+  if (const auto l = std::exchange(link_, nullptr)) l->close();
+}
+
+void engine::back_off() noexcept {
+  ++failures_;
+  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+  not_before_ = saturating_add(time_->now(), reconnect_.delay(failures_, random_));
+}
+
+void engine::set_alarm(time_point when) noexcept {
+  if (alarm_armed_) {
+    if (when == alarm_at_) return;
+    if (!time_->cancel(alarm_)) return;  // it is being called just now, and its turn leads back here
+    alarm_armed_ = false;
+  }
+  alarm_at_ = when;
+  if (when != time_point::max()) alarm_armed_ = time_->arm(alarm_, when);
+  if (alarm_armed_ != (self_ != nullptr)) self_ = alarm_armed_ ? shared_from_this() : nullptr;
+}
+
+void engine::link_up() noexcept {
+  phase_ = phase::up;
+  {
+    const std::lock_guard lock{mutex_};
+    why_down_.clear();
+    cause_ = {};
+    ++stats_.connects;
+  }
+  act();
+}
+
+bool engine::link_reply(reply&& r) noexcept {
+  failures_ = 0;
+  const delivery d{*this};
+  last_read_ = time_->now();
+  if (sent_.empty()) return false;
+  call* c = sent_.front();
+  sent_.pop_front();
+  ++stats_.answered;
+  std::error_code ec;
+  if (r.is_error()) {
+    const error e = error_of(r.text());
+    ec = e;
+    is_suspect_ = is_suspect_ || wants_other_server(e);
+  }
+  if (c == nullptr) {
+    --abandoned_;
+    return true;
+  }
+  c->reply_ = std::move(r);
+  finish(*c, ec);
+  return true;
+}
+
+bool engine::link_wants_more() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!is_suspect_) return !sent_.empty();
+  }
+  act();
+  return false;
+}
+
+void engine::link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept {
+  const bool was_up = phase_ == phase::up;
+  drop_link();
+  back_off();
+  {
+    const delivery d{*this};
+    ++stats_.failures;
+    cause_ = cause ? cause : ec;
+    why_down_ = text_of([&] { return text; });
+    if (was_up) {
+      fail_sent(ec);
+    } else if (is_final(ec)) {
+      for (call* c : waiting_) c->reply_ = reply{reply::kind::error, text_of([&] { return text; })};
+      fail_all(waiting_, ec);
+    }
+  }
+  act();
+}
+
+}  // namespace canigo::redis::detail
