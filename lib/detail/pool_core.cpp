@@ -1,5 +1,6 @@
 #include "canigo/detail/pool_core.hpp"
 
+#include "canigo/detail/pool_turn.hpp"
 #include "canigo/error.hpp"
 
 #include <asio/io_context.hpp>
@@ -54,13 +55,13 @@ pool_core::pool_core(const net::any_io_executor& executor, const pool_core_optio
       is_plain_{options.timeout == duration::max() && options.retry.attempts <= 1 && options.observer == nullptr},
       resources_{std::move(resources)},
       random_{static_cast<std::uint64_t>(time_->now().time_since_epoch().count())},
+      restarts_{options.restart.limit, options.restart.within},
       executor_{executor},
       hands_over_{target_of<net::io_context::executor_type>(executor) != nullptr},
       drain_{*this},
       grace_{*this, [](pool_core& c, pool_alarm&) noexcept { c.grace_is_over(); }},
       retry_{*this, [](pool_core& c, pool_alarm&) noexcept { c.post_again(); }},
       context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
-  restart_times_.reserve(options.restart.limit + std::size_t{1});
   context_->add(*this);
 }
 
@@ -292,7 +293,7 @@ void pool_core::run_drain() {
     ~end() { core.end_drain(); }
   };
   const end at_the_end_or_a_throw{*this};
-  turn_of_loop turn{*this};
+  pool_turn turn{*this};
   // An executor that calls at once what it is to call later has no other threads that could help.
   const bool may_have_help = !posting::is_under_way(drain_);
   for (int i = 0; i < resumptions_per_turn && turn.tasks_left > 0; ++i) {
@@ -525,7 +526,7 @@ void pool_core::end_all(wait_queue& q) noexcept {
 }
 
 void pool_core::grace_is_over() noexcept {
-  counts_.escalated = running_;
+  counts_.report.escalated = running_;
   apply_stop(stop_mode::cancel_all);
 }
 
@@ -549,7 +550,7 @@ bool pool_core::is_closed() const noexcept {
 
 stop_report pool_core::report() const {
   const std::lock_guard lock{mutex_};
-  return counts_;
+  return counts_.report;
 }
 
 /// What can take its time (memory, texts) is done before and after the lock.
@@ -588,27 +589,8 @@ bool pool_core::look(pool_stats& s, std::vector<const std::string*>& texts) cons
   s.held_back = held_.size();
   s.resources = made_;
   for (std::size_t i = 0; i < s.queued_by_class.size(); ++i) s.queued_by_class[i] = queue_.size(static_cast<int>(i));
-  s.submitted = counts_.submitted;
-  s.succeeded = counts_.succeeded;
-  s.failed = counts_.failed;
-  s.cancelled = counts_.cancelled;
-  s.timed_out = counts_.timed_out;
-  s.stopped = counts_.stopped;
-  s.rejected = rejected_;
-  s.evicted = evicted_;
-  s.retries = retries_;
-  s.restarts = restarts_;
-  s.overdue_total = overdue_total_;
-  auto next = s.names.begin();
-  for (const auto& [name, counted] : names_) {
-    next->attempts = counted.attempts;
-    next->succeeded = counted.succeeded;
-    next->failed = counted.failed;
-    next->waited = counted.waited;
-    next->ran = counted.ran;
-    texts.push_back(&counted.name);
-    ++next;
-  }
+  counts_.write(s);
+  names_.write(s.names, texts);
   if (context_gone_) return true;
   const time_point now = time_->now();
   if (const wait_node* n = queue_.oldest()) s.oldest_wait = std::max(now - n->since(), duration::zero());

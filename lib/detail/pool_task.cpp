@@ -1,6 +1,7 @@
 #include "canigo/detail/pool_task.hpp"
 
 #include "canigo/detail/pool_core.hpp"
+#include "canigo/detail/pool_turn.hpp"
 #include "canigo/error.hpp"
 
 #include <asio/error.hpp>
@@ -84,13 +85,7 @@ void pool_core::prepare_with(pool_task& t, const task_options& o) {
   }
   if (o.name.empty()) return;
   const std::lock_guard lock{mutex_};
-  auto found = names_.find(o.name);
-  if (found == names_.end()) {
-    const std::string_view name = names_.size() < names_most - 1 ? o.name : std::string_view{"(other)"};
-    found = names_.try_emplace(std::string{name}).first;
-    if (found->second.name.empty()) found->second.name = name;
-  }
-  x.name = &found->second;
+  x.name = &names_.of(o.name);
 }
 
 void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
@@ -103,7 +98,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 
 /// The time, read only where nobody has done so a moment ago: workers read it once per turn.
 [[gnu::always_inline]] inline time_point pool_core::fresh_now() noexcept {
-  if (live_ - leaving_ <= idle_ + working_ + repairing_ && turn_of_loop::needs_time(*this)) coarse_now_ = time_->now();
+  if (live_ - leaving_ <= idle_ + working_ + repairing_ && pool_turn::needs_time(*this)) coarse_now_ = time_->now();
   return coarse_now_;
 }
 
@@ -119,7 +114,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 /// Inline, as it is half of what handing over an operation costs.
 [[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
   t.id_ = ++next_id_;
-  ++counts_.submitted;
+  ++counts_.report.submitted;
   if (t.extras_ != nullptr || t.is_held_) return accept_with_extras(t);
   queue_.push(t, fresh_now());  // queued it is from the start
   if (first_idle_ != nullptr) wake_one();
@@ -128,7 +123,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 bool pool_core::post(pool_task& t) noexcept {
   const change c{*this};
   if (refusal(t) != pool_task::no_code) {
-    ++rejected_;
+    ++counts_.rejected;
     return false;
   }
   accept(t);
@@ -186,7 +181,7 @@ bool pool_core::make_room(int priority) noexcept {
   if (victim == nullptr) return false;
   auto& t = static_cast<pool_task&>(*victim);
   unlink(t);
-  ++evicted_;
+  ++counts_.evicted;
   end(t, task_state::failed, static_cast<int>(errc::evicted), nullptr);
   return true;
 }
@@ -218,7 +213,7 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
 }
 
 void pool_core::refuse(pool_task& t, int code) noexcept {
-  ++rejected_;
+  ++counts_.rejected;
   end(t, code == static_cast<int>(errc::stopped) ? task_state::stopped : task_state::failed, code, nullptr);
 }
 
@@ -265,23 +260,7 @@ void pool_core::note_end(pool_task& t, task_state s, int code, std::exception_pt
   t.error_ = std::move(e);
   t.code_ = code;
   if (t.id_ != 0) {
-    switch (s) {
-      case task_state::succeeded:
-        ++counts_.succeeded;
-        break;
-      case task_state::failed:
-        ++counts_.failed;
-        break;
-      case task_state::cancelled:
-        ++counts_.cancelled;
-        break;
-      case task_state::timed_out:
-        ++counts_.timed_out;
-        break;
-      default:
-        ++counts_.stopped;
-        break;
-    }
+    counts_.add_end(s);
     if (task_extras* x = t.extras_) {
       if (x->is_armed) disarm(*x);
       if (x->name != nullptr) ++(s == task_state::succeeded ? x->name->succeeded : x->name->failed);
@@ -434,7 +413,7 @@ void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
 
 /// Ends a task for its owner while its operation goes on regardless.
 void pool_core::tell_early(pool_task& t) noexcept {
-  ++overdue_total_;
+  ++counts_.overdue;
   t.is_told_ = true;
   t.add_ref();
   end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
@@ -567,7 +546,7 @@ bool pool_core::try_again(pool_task& t) noexcept {
   const time_point at = saturating_add(now, x.retry.backoff.delay(failures, next_random(random_)));
   if (at >= x.deadline) return false;
   if (x.retry.budget != nullptr && !x.retry.budget->try_take()) return false;
-  ++retries_;
+  ++counts_.retries;
   x.is_late = false;
   t.end_requested_.store(false, std::memory_order_release);
   if (at <= now) {

@@ -1,6 +1,7 @@
 #include "canigo/detail/pool_worker.hpp"
 
 #include "canigo/detail/pool_core.hpp"
+#include "canigo/detail/pool_turn.hpp"
 #include "canigo/error.hpp"
 
 #include <asio/this_coro.hpp>
@@ -14,8 +15,6 @@ namespace canigo::detail {
 
 namespace {
 
-constexpr int tasks_per_turn = 64;
-constinit thread_local turn_of_loop* turn_here = nullptr;
 /// How many turns of its strand an operation has to end in after its cancellation, before its caller is told without
 /// it.
 constexpr std::uint32_t turns_to_end = 32;
@@ -37,20 +36,6 @@ class parked_worker : public suspended {
 };
 
 }  // namespace
-
-turn_of_loop::turn_of_loop(const pool_core& c) noexcept
-    : pool{&c}, outer{std::exchange(turn_here, this)}, tasks_left{tasks_per_turn} {}
-
-turn_of_loop::~turn_of_loop() { turn_here = outer; }
-
-turn_of_loop* turn_of_loop::here() noexcept { return turn_here; }
-
-bool turn_of_loop::is_of(const pool_core& c) noexcept { return turn_here != nullptr && turn_here->pool == &c; }
-
-bool turn_of_loop::needs_time(const pool_core& c) noexcept {
-  turn_of_loop* t = turn_here;
-  return t == nullptr || t->pool != &c || !std::exchange(t->has_time, true);
-}
 
 pool_worker::pool_worker(pool_core& home, std::size_t index)
     : home_{&home},
@@ -186,8 +171,8 @@ net::awaitable<void> pool_core::park(pool_worker& w) {
 
 /// On the worker's strand, while its coroutine is parked.
 void pool_core::woken(pool_worker& w) {
-  turn_of_loop* turn = turn_of_loop::here();
-  const int most = turn != nullptr ? turn->tasks_left : tasks_per_turn;
+  pool_turn* turn = pool_turn::here();
+  const int most = turn != nullptr ? turn->tasks_left : pool_turn::most_tasks;
   w.tasks_left_ = most;
   bool is_done = false;
   if (!resources_ && !w.is_retired_) {
@@ -419,7 +404,7 @@ void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
   w.current_ = nullptr;
   w.state_ = pool_worker::state::awake;
   w.failures_ = 0;
-  ++counts_.succeeded;
+  ++counts_.report.succeeded;
   t.is_delivered_ = true;
   t.state_.store(task_state::succeeded, std::memory_order_release);
   if (t.waiters_ != nullptr) ready_all(t.waiters_);
@@ -431,7 +416,7 @@ void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
 /// Returns the long one; where the worker is parked, leaves it in handed_ or puts the worker to sleep.
 pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
   if (done != nullptr) examine(w, *done);
-  bool clock_is_right = turn_of_loop::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);
+  bool clock_is_right = pool_turn::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);
   const time_point now = clock_is_right ? time_->now() : time_point::min();
   mutex_.lock();
   coarse_now_ = std::max(coarse_now_, now);
@@ -447,7 +432,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
         w.handed_ = t;
       }
     }
-    if (t == nullptr && is_parked && turn_of_loop::is_of(*this)) {
+    if (t == nullptr && is_parked && pool_turn::is_of(*this)) {
       unlock_and_carry_out(true);
     } else {
       unlock();
@@ -559,17 +544,15 @@ void pool_core::do_cancel(pool_worker& w) noexcept {
 // ---- supervision ----------------------------------------------------------------------------------------------------
 
 void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexcept {
-  ++restarts_;
+  ++counts_.restarts;
   ++w.failures_;
-  const time_point now = time_->now();
-  const time_point since = saturating_add(now, -options_.restart.within);
-  std::erase_if(restart_times_, [since](time_point t) { return t <= since; });
-  if (restart_times_.size() >= options_.restart.limit) {
-    if (!counts_.cause && mode_ < stop_mode::cancel_all) counts_.cause = cause;
-    if (mode_ < stop_mode::cancel_all) apply_stop(stop_mode::cancel_all);
+  if (!restarts_.note(time_->now())) {
+    if (mode_ < stop_mode::cancel_all) {
+      if (!counts_.report.cause) counts_.report.cause = cause;
+      apply_stop(stop_mode::cancel_all);
+    }
     return;
   }
-  restart_times_.push_back(now);
   random_ = random_ * 6364136223846793005u + 1442695040888963407u;
   rest(w, options_.restart.backoff.delay(w.failures_, random_));
 }

@@ -4,8 +4,11 @@
 #include "canigo/detail/context_service.hpp"
 #include "canigo/detail/mutex.hpp"
 #include "canigo/detail/pool_alarm.hpp"
+#include "canigo/detail/pool_counts.hpp"
 #include "canigo/detail/pool_extras.hpp"
+#include "canigo/detail/pool_names.hpp"
 #include "canigo/detail/pool_resources.hpp"
+#include "canigo/detail/pool_restarts.hpp"
 #include "canigo/detail/pool_task.hpp"
 #include "canigo/detail/pool_waiter.hpp"
 #include "canigo/detail/pool_worker.hpp"
@@ -32,7 +35,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,8 +56,6 @@ struct pool_core_options {
   restart_policy restart = {};
   pool_observer* observer = nullptr;
 };
-
-inline constexpr std::size_t names_most = 256;
 
 /// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
 ///
@@ -310,15 +310,10 @@ class pool_core final : private context_member {
   std::uint64_t random_ = 0;
   time_point coarse_now_{};
   time_point grace_at_ = time_point::max();
-  stop_report counts_;
-  std::uint64_t rejected_ = 0;
-  std::uint64_t evicted_ = 0;
-  std::uint64_t retries_ = 0;
-  std::uint64_t restarts_ = 0;
-  std::uint64_t overdue_total_ = 0;
-  std::vector<time_point> restart_times_;
+  pool_counts counts_;
+  pool_restarts restarts_;
   group_map groups_;
-  std::map<std::string, name_stats, std::less<>> names_;
+  pool_names names_;
   std::vector<std::unique_ptr<pool_worker>> workers_;
 
   net::any_io_executor executor_;

@@ -21,25 +21,6 @@ class pool_core;
 class pool_task;
 class pool_waiter;
 
-/// One turn of the loop on this thread, for a pool.
-struct turn_of_loop {
-  explicit turn_of_loop(const pool_core& c) noexcept;
-  ~turn_of_loop();
-  turn_of_loop(const turn_of_loop&) = delete;
-  turn_of_loop& operator=(const turn_of_loop&) = delete;
-
-  static turn_of_loop* here() noexcept;
-  /// Whether the innermost one on this thread is of `c`.
-  static bool is_of(const pool_core& c) noexcept;
-  /// Whether to look at the clock for `c`, which is done once in a turn of its own.
-  static bool needs_time(const pool_core& c) noexcept;
-
-  const pool_core* pool;
-  turn_of_loop* outer;
-  int tasks_left;  // that workers may begin
-  bool has_time = false;
-};
-
 /// One worker of a pool: a coroutine on a strand of its own that lives as long as the pool.
 ///
 /// Asleep, it is parked. Woken, it runs short operations one after another without leaving the handler that woke it,

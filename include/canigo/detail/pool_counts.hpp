@@ -1,0 +1,25 @@
+#pragma once
+
+#include "canigo/pool_stats.hpp"
+#include "canigo/stop_mode.hpp"
+#include "canigo/task_state.hpp"
+
+#include <cstdint>
+
+namespace canigo::detail {
+
+/// What a pool has done since it was made, in numbers.
+struct pool_counts {
+  stop_report report;  // of the tasks that it took
+  std::uint64_t rejected = 0;
+  std::uint64_t evicted = 0;
+  std::uint64_t retries = 0;
+  std::uint64_t restarts = 0;
+  std::uint64_t overdue = 0;
+
+  /// One of the tasks that it took has ended so.
+  void add_end(task_state s) noexcept;
+  void write(pool_stats& s) const noexcept;
+};
+
+}  // namespace canigo::detail
