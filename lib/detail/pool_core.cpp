@@ -398,7 +398,7 @@ void pool_core::ready_all(pool_waiter*& list) noexcept {
 bool pool_core::would_block_all(pool_waiter& w) noexcept {
   if (w.inside_ == nullptr) return false;
   pool_worker& worker = *w.inside_;
-  if (worker.nested_waits_ == nullptr && blocked_ + 1 >= std::min(target_, live_ - leaving_)) {
+  if (worker.nested_waits_ == nullptr && blocked_ + 1 >= crew_.able()) {
     w.inside_ = nullptr;
     return true;
   }
@@ -411,7 +411,7 @@ bool pool_core::would_block_all(pool_waiter& w) noexcept {
 /// Where fewer workers are left, and each of them waits for its own pool, one of these waits ends. That frees its
 /// worker, to go on or to leave, and then this is looked at again.
 void pool_core::end_hopeless_wait() noexcept {
-  if (blocked_ == 0 || blocked_ != running_ || blocked_ < std::min(target_, live_ - leaving_)) return;
+  if (blocked_ == 0 || blocked_ != crew_.running() || blocked_ < crew_.able()) return;
   for (const auto& worker : workers_) {
     for (pool_waiter* w = worker->nested_waits_; w != nullptr; w = w->next_inside_) {
       pool_task* t = w->task_;
@@ -507,7 +507,7 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
     for (const auto& w : workers_) {
       if (w->current_ != nullptr && !w->current_->is_told_)
         w->current_->end_requested_.store(true, std::memory_order_release);
-      if (w->state_ == pool_worker::state::running || w->state_ == pool_worker::state::repairing) request_cancel(*w);
+      if (w->is(pool_worker::state::running) || w->is(pool_worker::state::repairing)) request_cancel(*w);
     }
   }
   if (mode != stop_mode::drain) {
@@ -526,17 +526,17 @@ void pool_core::end_all(wait_queue& q) noexcept {
 }
 
 void pool_core::grace_is_over() noexcept {
-  counts_.report.escalated = running_;
+  counts_.report.escalated = crew_.running();
   apply_stop(stop_mode::cancel_all);
 }
 
 void pool_core::check_drained() noexcept {
-  if (mode_ == stop_mode::drain && pending() == 0 && running_ == 0) wake_all();
+  if (mode_ == stop_mode::drain && pending() == 0 && crew_.running() == 0) wake_all();
 }
 
 /// A worker that is lost while others wait to be drained is still to come back.
 bool pool_core::has_closed() const noexcept {
-  return live_ == 0 && undelivered_ == 0 && mode_ != stop_mode{} && !is_short_of_workers();
+  return crew_.is_empty() && undelivered_ == 0 && mode_ != stop_mode{} && !is_short_of_workers();
 }
 
 void pool_core::check_closed() noexcept {
@@ -581,9 +581,9 @@ pool_stats pool_core::stats() const {
 bool pool_core::look(pool_stats& s, std::vector<const std::string*>& texts) const noexcept {
   const std::lock_guard lock{mutex_};
   if (names_.size() != s.names.size() || workers_.size() > s.overdue.capacity()) return false;
-  s.working = running_;
-  s.sleeping = idle_;
-  s.repairing = repairing_;
+  s.working = crew_.running();
+  s.sleeping = crew_.idle();
+  s.repairing = crew_.repairing();
   s.queued = queue_.size();
   s.delayed = delayed_.size();
   s.held_back = held_.size();

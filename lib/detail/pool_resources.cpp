@@ -15,15 +15,13 @@ pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
   if (!w.is_retired_ && must_leave(w)) leave(w);
   if (w.is_retired_) return step::leave;  // maybe since it was about to sleep, and whatever is wanted now
   if (w.evict_) {
-    w.state_ = pool_worker::state::repairing;
-    ++repairing_;
+    crew_.repair(w);
     hold_loop();
     return step::evict;
   }
-  if (w.state_ == pool_worker::state::repairing || queue_.empty()) return step::rest;
+  if (w.is(pool_worker::state::resting) || queue_.empty()) return step::rest;
   if (w.resource_ == nullptr || (resources_->has_check && !w.resource_is_proven_)) {
-    w.state_ = pool_worker::state::repairing;
-    ++repairing_;
+    crew_.repair(w);
     ++w.serial_;
     hold_loop();
     return step::prepare;
@@ -53,8 +51,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
         {
           const change c{*this};
           w.evict_ = false;
-          w.state_ = pool_worker::state::awake;
-          --repairing_;
+          crew_.recover(w);
           let_go_of_loop();
         }
         break;
@@ -87,8 +84,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           coarse_now_ = time_->now();
           release = finish(w, *t);
           if (cause && (is_broken || resources_->has_reset)) {
-            w.state_ = pool_worker::state::repairing;
-            ++repairing_;
+            crew_.repair(w);
             ++w.serial_;
             hold_loop();
           }
@@ -117,8 +113,7 @@ net::awaitable<void> pool_core::prepare_resource(pool_worker& w) {
   co_await net::this_coro::throw_if_cancelled(true);
   if (e && w.resource_ != nullptr) co_await drop_resource(w);
   const change c{*this};
-  w.state_ = pool_worker::state::awake;
-  --repairing_;
+  crew_.recover(w);
   let_go_of_loop();
   if (is_new) ++made_;
   w.resource_is_proven_ = !e;
@@ -139,8 +134,7 @@ net::awaitable<void> pool_core::mend_resource(pool_worker& w, std::exception_ptr
   }
   if (is_broken) co_await drop_resource(w);
   const change c{*this};
-  w.state_ = pool_worker::state::awake;
-  --repairing_;
+  crew_.recover(w);
   let_go_of_loop();
   if (is_broken && mode_ <= stop_mode::drain) restarted(w, cause);
 }

@@ -98,7 +98,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 
 /// The time, read only where nobody has done so a moment ago: workers read it once per turn.
 [[gnu::always_inline]] inline time_point pool_core::fresh_now() noexcept {
-  if (live_ - leaving_ <= idle_ + working_ + repairing_ && pool_turn::needs_time(*this)) coarse_now_ = time_->now();
+  if (!crew_.is_on_the_move() && pool_turn::needs_time(*this)) coarse_now_ = time_->now();
   return coarse_now_;
 }
 
@@ -117,7 +117,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
   ++counts_.report.submitted;
   if (t.extras_ != nullptr || t.is_held_) return accept_with_extras(t);
   queue_.push(t, fresh_now());  // queued it is from the start
-  if (first_idle_ != nullptr) wake_one();
+  if (crew_.first_idle() != nullptr) wake_one();
 }
 
 bool pool_core::post(pool_task& t) noexcept {
@@ -158,16 +158,10 @@ void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
   }
 }
 
-std::size_t pool_core::free_workers() const noexcept {
-  const std::size_t able = std::min(live_ - leaving_, target_);
-  const std::size_t busy = running_ + repairing_;
-  return able > busy ? able - busy : 0;
-}
-
 /// What a free worker is about to take does not count: the limit is on what has to wait.
 bool pool_core::has_room() const noexcept {
   const std::size_t queued = queue_.size() + 1;
-  const std::size_t taken = free_workers();
+  const std::size_t taken = crew_.free();
   return (queued > taken ? queued - taken : 0) + delayed_.size() <= options_.queue_limit;
 }
 
@@ -486,14 +480,10 @@ void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
 bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   std::exception_ptr e = std::move(w.error_);
   w.error_ = nullptr;
-  --running_;
-  if (t.is_long()) {
-    --working_;
-    let_go_of_loop();
-  }
+  crew_.end(w, t.is_long());
+  if (t.is_long()) let_go_of_loop();
   w.current_ = nullptr;
   t.worker_ = nullptr;
-  w.state_ = pool_worker::state::awake;
   task_extras* x = t.extras_;
   if (x != nullptr) {
     if (x->is_armed) disarm(*x);

@@ -98,40 +98,28 @@ void pool_core::to_idle(pool_worker& w) noexcept {
   // The one that worked last goes first, as its memory is warm and the others may lose their resources; but one that
   // would have to make a resource goes last.
   const bool goes_last = resources_ && w.resource_ == nullptr;
-  w.state_ = pool_worker::state::idle;
-  w.previous_idle_ = goes_last ? last_idle_ : nullptr;
-  w.next_idle_ = goes_last ? nullptr : first_idle_;
-  (w.previous_idle_ != nullptr ? w.previous_idle_->next_idle_ : first_idle_) = &w;
-  (w.next_idle_ != nullptr ? w.next_idle_->previous_idle_ : last_idle_) = &w;
-  ++idle_;
+  crew_.sleep(w, !goes_last);
   if (w.resource_ != nullptr && resources_->idle_timeout != duration::max()) {
     w.idle_since_ = time_->now();
     if (!w.rest_.armed) arm(w.rest_, saturating_add(w.idle_since_, resources_->idle_timeout));
   }
 }
 
-void pool_core::from_idle(pool_worker& w) noexcept {
-  (w.previous_idle_ != nullptr ? w.previous_idle_->next_idle_ : first_idle_) = w.next_idle_;
-  (w.next_idle_ != nullptr ? w.next_idle_->previous_idle_ : last_idle_) = w.previous_idle_;
-  --idle_;
-  w.state_ = pool_worker::state::awake;
-}
-
 /// One signal per event: the worker leaves the list now, so that the next event wakes another one.
 void pool_core::wake_one() noexcept {
-  if (pool_worker* w = first_idle_) {
-    from_idle(*w);
-    wake(*w);
+  if (crew_member* m = crew_.first_idle()) {
+    crew_.wake(*m);
+    wake(static_cast<pool_worker&>(*m));
   }
 }
 
 void pool_core::wake_all() noexcept {
-  while (first_idle_ != nullptr) {
-    disarm(first_idle_->rest_);
+  while (crew_member* m = crew_.first_idle()) {
+    disarm(static_cast<pool_worker&>(*m).rest_);
     wake_one();
   }
   for (const auto& w : workers_) {
-    if (w->is_resting_) end_rest(*w);
+    if (w->is(pool_worker::state::resting)) end_rest(*w);
   }
 }
 
@@ -139,7 +127,7 @@ void pool_core::wake_all() noexcept {
 void pool_core::settle(pool_worker& w) noexcept {
   if (must_leave(w)) {
     leave(w);
-  } else if (w.state_ == pool_worker::state::repairing) {
+  } else if (w.is(pool_worker::state::resting)) {
     return;
   } else if (!queue_.empty()) {
     wake(w);
@@ -212,14 +200,13 @@ void pool_core::resize(std::size_t concurrency) {
     for (auto& w : made) {
       if (w->index_ == workers_.size()) workers_.push_back(std::move(w));
     }
-    target_ = concurrency;
-    for (std::size_t wanted = live_ - leaving_; wanted > target_ && first_idle_ != nullptr; --wanted) wake_one();
+    crew_.want(concurrency);
+    for (std::size_t n = crew_.staying(); n > concurrency && crew_.first_idle() != nullptr; --n) wake_one();
     for (const auto& w : workers_) {
-      if (live_ - leaving_ >= target_) break;
-      if (w->state_ != pool_worker::state::gone) continue;
-      w->state_ = pool_worker::state::awake;
+      if (!crew_.is_short()) break;
+      if (!w->is(pool_worker::state::gone)) continue;
+      crew_.join(*w);
       w->is_retired_ = false;
-      ++live_;
       to_spawn.push_back(w.get());
     }
     admit_held();
@@ -245,23 +232,20 @@ void pool_core::spawn(pool_worker& w) {
 }
 
 bool pool_core::must_leave(const pool_worker&) const noexcept {
-  return live_ - leaving_ > target_ || mode_ >= stop_mode::finish_running ||
-         (mode_ == stop_mode::drain && pending() == 0 && running_ == 0);
+  return crew_.is_too_large() || mode_ >= stop_mode::finish_running ||
+         (mode_ == stop_mode::drain && pending() == 0 && crew_.running() == 0);
 }
 
 void pool_core::leave(pool_worker& w) noexcept {
-  if (std::exchange(w.is_resting_, false)) --repairing_;
   disarm(w.rest_);
   w.is_retired_ = true;
-  w.state_ = pool_worker::state::leaving;
-  ++leaving_;
+  crew_.leave(w);
   end_hopeless_wait();
 }
 
 /// Whether there are fewer workers than are wanted, and nobody has told them to leave.
 bool pool_core::is_short_of_workers() const noexcept {
-  return live_ - leaving_ < target_ && !context_gone_ &&
-         (mode_ == stop_mode{} || (mode_ == stop_mode::drain && pending() > 0));
+  return crew_.is_short() && !context_gone_ && (mode_ == stop_mode{} || (mode_ == stop_mode::drain && pending() > 0));
 }
 
 void pool_core::replace_workers() noexcept {
@@ -271,12 +255,11 @@ void pool_core::replace_workers() noexcept {
       const std::lock_guard lock{mutex_};
       if (!is_short_of_workers()) return;
       for (const auto& other : workers_) {
-        if (other->state_ == pool_worker::state::gone) w = other.get();
+        if (other->is(pool_worker::state::gone)) w = other.get();
       }
       if (w == nullptr) return;
-      w->state_ = pool_worker::state::awake;
+      crew_.join(*w);
       w->is_retired_ = false;
-      ++live_;
     }
     add_ref();
     try {
@@ -292,32 +275,15 @@ void pool_core::gone(pool_worker& w) noexcept {
   pool_task* cut_off = nullptr;
   {
     const change c{*this};
-    switch (w.state_) {
-      case pool_worker::state::idle:
-        from_idle(w);
-        break;
-      case pool_worker::state::leaving:
-        --leaving_;
-        break;
-      case pool_worker::state::running:
-        cut_off = w.current_;
-        w.error_ = nullptr;
-        --running_;
-        --working_;  // a short one can't be cut off
-        let_go_of_loop();
-        break;
-      case pool_worker::state::repairing:
-        --repairing_;
-        break;
-      default:
-        break;
+    if (w.is(pool_worker::state::running)) {
+      cut_off = w.current_;
+      w.error_ = nullptr;
+      let_go_of_loop();
     }
     disarm(w.rest_);
-    w.is_resting_ = false;
     w.current_ = nullptr;
     w.parked_ = nullptr;
-    w.state_ = pool_worker::state::gone;
-    --live_;
+    crew_.lose(w);
     // What it waited for has dropped it, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
     if (is_missed) retry_soon();
@@ -347,13 +313,9 @@ void pool_core::gone(pool_worker& w) noexcept {
   t.state_.store(task_state::running, std::memory_order_release);
   t.worker_ = &w;
   w.current_ = &t;
-  w.state_ = pool_worker::state::running;
+  crew_.begin(w, t.is_long());
   ++w.serial_;
-  ++running_;
-  if (t.is_long()) {
-    ++working_;
-    hold_loop();
-  }
+  if (t.is_long()) hold_loop();
   if (task_extras* x = t.extras_) {
     if (!clock_is_right) coarse_now_ = time_->now();
     x->started_at = coarse_now_;
@@ -400,9 +362,8 @@ void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
 
 /// What finish() comes down to then.
 [[gnu::always_inline]] inline void pool_core::finish_simple(pool_worker& w, pool_task& t) noexcept {
-  --running_;
+  crew_.end(w, false);
   w.current_ = nullptr;
-  w.state_ = pool_worker::state::awake;
   w.failures_ = 0;
   ++counts_.report.succeeded;
   t.is_delivered_ = true;
@@ -423,8 +384,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
   if (done != nullptr && !finish(w, *done)) done = nullptr;
   for (;;) {
     pool_task* t = nullptr;
-    if (w.tasks_left_ > 0 && w.state_ != pool_worker::state::repairing && !must_leave(w))
-      t = take_next(w, clock_is_right);
+    if (w.tasks_left_ > 0 && !w.is(pool_worker::state::resting) && !must_leave(w)) t = take_next(w, clock_is_right);
     if (is_parked) {
       if (t == nullptr) {
         settle(w);
@@ -506,8 +466,7 @@ void pool_core::request_cancel(pool_worker& w) noexcept {
 /// On the worker's strand, where no operation can end and none can start meanwhile.
 void pool_core::do_cancel(pool_worker& w) noexcept {
   const auto is_meant = [&] {
-    return w.cancel_serial_ == w.serial_ && !w.is_resting_ &&
-           (w.state_ == pool_worker::state::running || w.state_ == pool_worker::state::repairing);
+    return w.cancel_serial_ == w.serial_ && (w.is(pool_worker::state::running) || w.is(pool_worker::state::repairing));
   };
   bool emit = false;
   {
@@ -559,17 +518,13 @@ void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexc
 
 void pool_core::rest(pool_worker& w, duration d) noexcept {
   if (d <= duration::zero()) return;
-  w.state_ = pool_worker::state::repairing;
-  w.is_resting_ = true;
-  ++repairing_;
+  crew_.rest(w);
   arm(w.rest_, saturating_add(time_->now(), d));
 }
 
 void pool_core::end_rest(pool_worker& w) noexcept {
   disarm(w.rest_);
-  w.is_resting_ = false;
-  --repairing_;
-  w.state_ = pool_worker::state::awake;
+  crew_.recover(w);
   if (w.parked_ != nullptr) wake(w);
 }
 
@@ -580,15 +535,15 @@ pool_worker::rest_alarm::rest_alarm(pool_worker& w) noexcept
 
 /// Of a worker that waits to start again, or of a resource that nobody uses.
 void pool_core::rest_is_over(pool_worker& w) noexcept {
-  if (w.is_resting_) return end_rest(w);
-  if (w.state_ != pool_worker::state::idle || w.resource_ == nullptr) return;
+  if (w.is(pool_worker::state::resting)) return end_rest(w);
+  if (!w.is(pool_worker::state::idle) || w.resource_ == nullptr) return;
   const time_point at = saturating_add(w.idle_since_, resources_->idle_timeout);
   if (time_->now() < at) {
     arm(w.rest_, at);
   } else if (made_ > resources_->min_idle) {
     --made_;
     w.evict_ = true;
-    from_idle(w);
+    crew_.wake(w);
     wake(w);
   }
 }

@@ -5,6 +5,7 @@
 #include "canigo/detail/mutex.hpp"
 #include "canigo/detail/pool_alarm.hpp"
 #include "canigo/detail/pool_counts.hpp"
+#include "canigo/detail/pool_crew.hpp"
 #include "canigo/detail/pool_extras.hpp"
 #include "canigo/detail/pool_names.hpp"
 #include "canigo/detail/pool_resources.hpp"
@@ -225,7 +226,6 @@ class pool_core final : private context_member {
   void wake_later(pool_worker& w) noexcept;
   void end_rest(pool_worker& w) noexcept;
   void to_idle(pool_worker& w) noexcept;
-  void from_idle(pool_worker& w) noexcept;
   bool must_leave(const pool_worker& w) const noexcept;
   bool is_short_of_workers() const noexcept;
   bool has_closed() const noexcept;
@@ -257,7 +257,6 @@ class pool_core final : private context_member {
   void check_closed() noexcept;
   bool look(pool_stats& s, std::vector<const std::string*>& texts) const noexcept;
   std::size_t pending() const noexcept { return queue_.size() + delayed_.size() + held_.size(); }
-  std::size_t free_workers() const noexcept;
 
   net::awaitable<void> park(pool_worker& w);
   net::awaitable<void> main(life l);
@@ -292,19 +291,11 @@ class pool_core final : private context_member {
   bool orphan_ = false;            // unreferenced when the context was about to shut it down: deleted by that
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
-  std::size_t target_ = 0;        // workers wanted
-  std::size_t live_ = 0;          // with a coroutine
-  std::size_t leaving_ = 0;       // of them
-  std::size_t running_ = 0;
-  std::size_t repairing_ = 0;
-  std::size_t idle_ = 0;
-  std::size_t working_ = 0;      // of the running: long ones
+  pool_crew crew_;
   std::size_t holds_ = 0;        // what keeps the loop running: long operations, and work on resources
   std::size_t blocked_ = 0;      // workers whose operation waits for its own pool
   std::size_t made_ = 0;         // resources
   std::size_t undelivered_ = 0;  // tasks that have ended and whose callers were not told yet
-  pool_worker* first_idle_ = nullptr;
-  pool_worker* last_idle_ = nullptr;
   pool_waiter* closed_waiters_ = nullptr;
   std::uint64_t next_id_ = 0;
   std::uint64_t random_ = 0;

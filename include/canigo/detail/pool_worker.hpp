@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/pool_alarm.hpp"
+#include "canigo/detail/pool_crew.hpp"
 #include "canigo/detail/suspend.hpp"
 #include "canigo/detail/worker_strand.hpp"
 #include "canigo/net.hpp"
@@ -25,26 +26,15 @@ class pool_waiter;
 ///
 /// Asleep, it is parked. Woken, it runs short operations one after another without leaving the handler that woke it,
 /// and its coroutine is resumed only for a long one. All members are the pool's, under its lock, unless said otherwise.
-class pool_worker {
+class pool_worker : public crew_member {
  public:
   pool_worker(pool_core& home, std::size_t index);
-  pool_worker(const pool_worker&) = delete;
-  pool_worker& operator=(const pool_worker&) = delete;
 
  private:
   friend class pool_core;
   friend class pool_waiter;
   friend class pool_task;
   friend class canigo::task_context;
-
-  enum class state : std::uint8_t {
-    gone,       // has no coroutine
-    awake,      // looks for work, or is on its way to do so
-    idle,       // parked, on the list of those that have nothing to do
-    running,    // an operation
-    repairing,  // works on its resource, or waits to start again
-    leaving,    // about to end
-  };
 
   // Wakes the worker: posted to its strand.
   struct wake_call final : suspended {
@@ -91,8 +81,6 @@ class pool_worker {
   rest_alarm rest_;
   pool_worker* next_wake_ = nullptr;
   pool_worker* next_cancel_ = nullptr;
-  pool_worker* previous_idle_ = nullptr;
-  pool_worker* next_idle_ = nullptr;
   std::uint64_t serial_ = 0;         // of the operation that it runs or ran last
   std::uint64_t cancel_serial_ = 0;  // what is to be cancelled
   std::uint64_t cancelled_serial_ = 0;
@@ -101,9 +89,7 @@ class pool_worker {
   std::uint32_t turns_ = 0;              // of the loop since the cancellation
   pool_waiter* nested_waits_ = nullptr;  // of its operation for its own pool
   time_point idle_since_{};
-  state state_ = state::gone;
   bool cancel_is_out_ = false;
-  bool is_resting_ = false;   // waits to start again
   bool was_aborted_ = false;  // this and the next two on the strand only: what error_ is
   bool is_fatal_ = false;
   bool retry_ = false;               // worth another attempt

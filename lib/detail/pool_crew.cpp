@@ -1,0 +1,69 @@
+#include "canigo/detail/pool_crew.hpp"
+
+namespace canigo::detail {
+
+void pool_crew::join(crew_member& m) noexcept {
+  m.state_ = state::awake;
+  ++present_;
+}
+
+void pool_crew::rest(crew_member& m) noexcept {
+  m.state_ = state::resting;
+  ++repairing_;
+}
+
+void pool_crew::repair(crew_member& m) noexcept {
+  m.state_ = state::repairing;
+  ++repairing_;
+}
+
+void pool_crew::recover(crew_member& m) noexcept {
+  m.state_ = state::awake;
+  --repairing_;
+}
+
+void pool_crew::sleep(crew_member& m, bool in_front) noexcept {
+  m.state_ = state::idle;
+  m.previous_ = in_front ? nullptr : last_;
+  m.next_ = in_front ? first_ : nullptr;
+  (m.previous_ != nullptr ? m.previous_->next_ : first_) = &m;
+  (m.next_ != nullptr ? m.next_->previous_ : last_) = &m;
+  ++idle_;
+}
+
+void pool_crew::wake(crew_member& m) noexcept {
+  m.state_ = state::awake;
+  (m.previous_ != nullptr ? m.previous_->next_ : first_) = m.next_;
+  (m.next_ != nullptr ? m.next_->previous_ : last_) = m.previous_;
+  --idle_;
+}
+
+void pool_crew::leave(crew_member& m) noexcept {
+  if (m.is(state::resting)) recover(m);
+  m.state_ = state::leaving;
+  ++leaving_;
+}
+
+void pool_crew::lose(crew_member& m) noexcept {
+  switch (m.state_) {
+    case state::idle:
+      wake(m);
+      break;
+    case state::running:
+      end(m, true);
+      break;
+    case state::resting:
+    case state::repairing:
+      recover(m);
+      break;
+    case state::leaving:
+      --leaving_;
+      break;
+    default:
+      break;
+  }
+  m.state_ = state::gone;
+  --present_;
+}
+
+}  // namespace canigo::detail
