@@ -124,7 +124,7 @@ void pool_core::context_shutdown() noexcept {
     for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
-      disarm(w->rest_);
+      w->rest_.disarm();
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
     }
@@ -132,8 +132,8 @@ void pool_core::context_shutdown() noexcept {
     take_over(closed_waiters_);
     waiters.append(std::move(ready_));
     waiters.append(std::move(foreign_));
-    disarm(grace_);
-    disarm(retry_);
+    grace_.disarm();
+    retry_.disarm();
   }
   // Their frames may hold other tasks, handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();
@@ -259,7 +259,7 @@ void pool_core::post_drain() noexcept {
 }
 
 void pool_core::retry_soon() noexcept {
-  if (!retry_.armed) arm(retry_, time_->now() + retry_after);
+  if (!retry_.is_armed()) retry_.arm(time_->now() + retry_after);
 }
 
 void pool_core::post_again() noexcept {
@@ -490,7 +490,7 @@ void pool_core::request_stop(stop_mode mode, duration grace) noexcept {
   if (mode > mode_) apply_stop(mode);
   if (mode == stop_mode::finish_running && mode_ == mode && grace != duration::max()) {
     const time_point at = saturating_add(time_->now(), std::max(grace, duration::zero()));
-    if (at < grace_at_) arm(grace_, grace_at_ = at);
+    if (at < grace_at_) grace_.arm(grace_at_ = at);
   }
   check_closed();
 }
@@ -503,7 +503,7 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
     for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);
   }
   if (mode == stop_mode::cancel_all) {
-    disarm(grace_);
+    grace_.disarm();
     for (const auto& w : workers_) {
       if (w->current_ != nullptr && !w->current_->is_told_)
         w->current_->end_requested_.store(true, std::memory_order_release);

@@ -194,10 +194,10 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
       const time_point now = time_->now();
       t.state_.store(task_state::delayed, std::memory_order_release);
       delayed_.push(t, now);
-      arm(*x, std::min(saturating_add(now, x->delay), x->deadline));
+      x->alarm.arm(std::min(saturating_add(now, x->delay), x->deadline));
       return;
     }
-    if (x->deadline != time_point::max()) arm(*x, x->deadline);
+    if (x->deadline != time_point::max()) x->alarm.arm(x->deadline);
   }
   if (t.is_held_) {
     held_.push(t, time_->now());
@@ -231,7 +231,7 @@ void pool_core::admit_held() noexcept {
       const time_point now = time_->now();
       t.state_.store(task_state::delayed, std::memory_order_release);
       delayed_.push(t, now);
-      arm(*x, std::min(saturating_add(now, x->delay), x->deadline));
+      x->alarm.arm(std::min(saturating_add(now, x->delay), x->deadline));
     } else {
       queue(t);
     }
@@ -256,7 +256,7 @@ void pool_core::note_end(pool_task& t, task_state s, int code, std::exception_pt
   if (t.id_ != 0) {
     counts_.add_end(s);
     if (task_extras* x = t.extras_) {
-      if (x->is_armed) disarm(*x);
+      x->alarm.disarm();
       if (x->name != nullptr) ++(s == task_state::succeeded ? x->name->succeeded : x->name->failed);
     }
   }
@@ -311,7 +311,8 @@ std::size_t pool_core::cancel_group(std::uint64_t group) noexcept {
   const auto entry = groups_.find(group);
   if (entry == groups_.end()) return 0;
   std::size_t n = 0;
-  for (task_extras* x = entry->second.first; x != nullptr; x = x->next_in_group) n += cancel_locked(*x->task) ? 1 : 0;
+  for (task_extras* x = entry->second.first; x != nullptr; x = x->next_in_group)
+    n += cancel_locked(x->alarm.task()) ? 1 : 0;
   return n;
 }
 
@@ -330,57 +331,6 @@ task_event pool_core::event_of(const pool_task& t) const noexcept {
 }
 
 // ---- time -----------------------------------------------------------------------------------------------------------
-
-task_extras::alarm::alarm(task_extras& x) noexcept
-    : deadline{[](canigo::deadline& d, due why) noexcept {
-        task_extras& rung = *static_cast<alarm&>(d).extras;
-        rung.core->bell_rang(rung, why);
-      }},
-      extras{&x} {}
-
-/// An armed alarm needs no references: whoever ends its task disarms it first, and a task that has not ended keeps the
-/// pool. A call that comes too late to be taken back gets them then.
-void pool_core::arm(task_extras& x, time_point when) noexcept {
-  if (x.is_armed) disarm(x);
-  x.rings_at = when;
-  x.is_armed = time_->arm(x.bell, when);
-}
-
-void pool_core::disarm(task_extras& x) noexcept {
-  x.is_armed = false;
-  if (time_->cancel(x.bell)) return;
-  ++x.late_calls;
-  x.task->add_ref();
-  add_ref();
-}
-
-void pool_core::bell_rang(task_extras& x, due why) noexcept {
-  pool_task& t = *x.task;
-  {
-    const change c{*this};
-    if (why == due::shutdown && x.is_armed) {
-      x.is_armed = false;
-      return;
-    }
-    const time_point now = time_->now();
-    if (!x.is_armed || now < x.rings_at) {
-      --x.late_calls;
-    } else {
-      x.is_armed = false;
-      // A late call may stand in for the alarm that was set after it. If that one never comes, this one leaves no call
-      // behind that its references could be for.
-      if (x.late_calls > 0 && time_->cancel(x.bell)) {
-        --x.late_calls;
-      } else {
-        t.add_ref();
-        add_ref();
-      }
-      time_is_up(t, now);
-    }
-  }
-  t.release_ref();
-  release_ref();
-}
 
 void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
   task_extras& x = *t.extras_;
@@ -401,7 +351,7 @@ void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
     check_drained();
     return;
   }
-  if (x.deadline != time_point::max()) arm(x, x.deadline);
+  if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
   queue(t);
 }
 
@@ -411,38 +361,6 @@ void pool_core::tell_early(pool_task& t) noexcept {
   t.is_told_ = true;
   t.add_ref();
   end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
-}
-
-pool_alarm::pool_alarm(pool_core& c, function_type f) noexcept
-    : deadline{[](canigo::deadline& d, due why) noexcept {
-        auto& rung = static_cast<pool_alarm&>(d);
-        rung.core->rang(rung, why);
-      }},
-      core{&c},
-      function{f} {}
-
-void pool_core::rang(pool_alarm& a, due why) noexcept {
-  {
-    const change c{*this};
-    if (a.armed && (why == due::shutdown || time_->now() >= a.when)) {
-      a.armed = false;
-      if (why == due::expired) a.function(*this, a);
-    }
-  }
-  release_ref();
-}
-
-void pool_core::arm(pool_alarm& a, time_point when) noexcept {
-  disarm(a);
-  a.when = when;
-  if (!time_->arm(a, when)) return;
-  a.armed = true;
-  add_ref();
-}
-
-void pool_core::disarm(pool_alarm& a) noexcept {
-  if (!std::exchange(a.armed, false)) return;
-  if (time_->cancel(a)) release_ref();
 }
 
 // ---- one task and its worker ----------------------------------------------------------------------------------------
@@ -486,7 +404,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   t.worker_ = nullptr;
   task_extras* x = t.extras_;
   if (x != nullptr) {
-    if (x->is_armed) disarm(*x);
+    x->alarm.disarm();
     x->ran = coarse_now_ - x->started_at;
     if (x->name != nullptr) x->name->ran.record(x->ran);
   }
@@ -540,12 +458,12 @@ bool pool_core::try_again(pool_task& t) noexcept {
   x.is_late = false;
   t.end_requested_.store(false, std::memory_order_release);
   if (at <= now) {
-    if (x.deadline != time_point::max()) arm(x, x.deadline);
+    if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
     queue(t);
   } else {
     t.state_.store(task_state::delayed, std::memory_order_release);
     delayed_.push(t, now);
-    arm(x, at);
+    x.alarm.arm(at);
   }
   return true;
 }

@@ -101,7 +101,7 @@ void pool_core::to_idle(pool_worker& w) noexcept {
   crew_.sleep(w, !goes_last);
   if (w.resource_ != nullptr && resources_->idle_timeout != duration::max()) {
     w.idle_since_ = time_->now();
-    if (!w.rest_.armed) arm(w.rest_, saturating_add(w.idle_since_, resources_->idle_timeout));
+    if (!w.rest_.is_armed()) w.rest_.arm(saturating_add(w.idle_since_, resources_->idle_timeout));
   }
 }
 
@@ -115,7 +115,7 @@ void pool_core::wake_one() noexcept {
 
 void pool_core::wake_all() noexcept {
   while (crew_member* m = crew_.first_idle()) {
-    disarm(static_cast<pool_worker&>(*m).rest_);
+    static_cast<pool_worker&>(*m).rest_.disarm();
     wake_one();
   }
   for (const auto& w : workers_) {
@@ -237,7 +237,7 @@ bool pool_core::must_leave(const pool_worker&) const noexcept {
 }
 
 void pool_core::leave(pool_worker& w) noexcept {
-  disarm(w.rest_);
+  w.rest_.disarm();
   w.is_retired_ = true;
   crew_.leave(w);
   end_hopeless_wait();
@@ -280,7 +280,7 @@ void pool_core::gone(pool_worker& w) noexcept {
       w.error_ = nullptr;
       let_go_of_loop();
     }
-    disarm(w.rest_);
+    w.rest_.disarm();
     w.current_ = nullptr;
     w.parked_ = nullptr;
     crew_.lose(w);
@@ -325,7 +325,7 @@ void pool_core::gone(pool_worker& w) noexcept {
       x->name->waited.record(x->started_at - x->queued_at);
     }
     x->due_at = std::min(saturating_add(x->started_at, x->timeout), x->deadline);
-    if (x->due_at != time_point::max()) arm(*x, x->due_at);
+    if (x->due_at != time_point::max()) x->alarm.arm(x->due_at);
   }
   if (!held_.empty()) admit_held();
   return &t;
@@ -519,11 +519,11 @@ void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexc
 void pool_core::rest(pool_worker& w, duration d) noexcept {
   if (d <= duration::zero()) return;
   crew_.rest(w);
-  arm(w.rest_, saturating_add(time_->now(), d));
+  w.rest_.arm(saturating_add(time_->now(), d));
 }
 
 void pool_core::end_rest(pool_worker& w) noexcept {
-  disarm(w.rest_);
+  w.rest_.disarm();
   crew_.recover(w);
   if (w.parked_ != nullptr) wake(w);
 }
@@ -539,7 +539,7 @@ void pool_core::rest_is_over(pool_worker& w) noexcept {
   if (!w.is(pool_worker::state::idle) || w.resource_ == nullptr) return;
   const time_point at = saturating_add(w.idle_since_, resources_->idle_timeout);
   if (time_->now() < at) {
-    arm(w.rest_, at);
+    w.rest_.arm(at);
   } else if (made_ > resources_->min_idle) {
     --made_;
     w.evict_ = true;

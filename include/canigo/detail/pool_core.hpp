@@ -117,8 +117,8 @@ class pool_core final : private context_member {
  private:
   friend class pool_waiter;
   friend class pool_worker;
-  friend struct pool_alarm;
-  friend struct task_extras;
+  friend class pool_alarm;
+  friend class task_alarm;
   /// Owned by the frame of a worker's coroutine: notes when that has gone.
   class life {
    public:
@@ -200,14 +200,8 @@ class pool_core final : private context_member {
 
   // Time.
   time_point fresh_now() noexcept;
-  void arm(task_extras& x, time_point when) noexcept;
-  void disarm(task_extras& x) noexcept;
-  void bell_rang(task_extras& x, due why) noexcept;
   void time_is_up(pool_task& t, time_point now) noexcept;
   void tell_early(pool_task& t) noexcept;
-  void arm(pool_alarm& a, time_point when) noexcept;
-  void disarm(pool_alarm& a) noexcept;
-  void rang(pool_alarm& a, due why) noexcept;
   void grace_is_over() noexcept;
 
   // Waiters.

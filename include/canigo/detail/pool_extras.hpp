@@ -1,10 +1,10 @@
 #pragma once
 
 #include "canigo/detail/block_cache.hpp"
+#include "canigo/detail/pool_alarm.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/retry_policy.hpp"
 #include "canigo/time.hpp"
-#include "canigo/time_source.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -29,17 +29,9 @@ struct task_extras {
   static void* operator new(std::size_t size) { return allocate_block(size); }
   static void operator delete(void* p, std::size_t size) noexcept { deallocate_block(p, size); }
 
-  struct alarm : deadline {
-    explicit alarm(task_extras& x) noexcept;
-    task_extras* extras;
-  };
+  task_extras(pool_core& c, pool_task& t) noexcept : alarm{c, t} {}
 
-  task_extras(pool_core& c, pool_task& t) noexcept : core{&c}, task{&t}, bell{*this} {}
-
-  pool_core* core;
-  pool_task* task;
-  alarm bell;
-  time_point rings_at{};
+  task_alarm alarm;
   time_point deadline = time_point::max();
   time_point due_at = time_point::max();  // of the attempt that runs
   time_point queued_at{};
@@ -54,9 +46,7 @@ struct task_extras {
   task_extras* previous_in_group = nullptr;
   task_extras* next_in_group = nullptr;
   std::atomic<std::uint32_t> attempts{0};  // written under the lock
-  std::uint16_t late_calls = 0;  // of the bell, to come although it was disarmed: each in a thread, with its references
-  bool is_armed = false;
-  bool is_late = false;  // the attempt that runs is over its time
+  bool is_late = false;                    // the attempt that runs is over its time
 };
 
 static_assert(sizeof(task_extras) <= block_size);
