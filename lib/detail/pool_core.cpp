@@ -114,11 +114,12 @@ void pool_core::context_shutdown() noexcept {
     const std::lock_guard lock{mutex_};
     context_gone_ = true;
     mode_ = stop_mode::cancel_all;
-    const auto take_over = [&](pool_waiter*& list) {
-      while (pool_waiter* w = list) {
-        detach(*w);
-        w->state_ = pool_waiter::state::fresh;
-        waiters.push(*w);
+    const auto take_over = [&](pool_waiter_list& list) {
+      while (pool_waiter_link* l = list.first()) {
+        auto& w = static_cast<pool_waiter&>(*l);
+        pool_waiter_list::remove(w);
+        w.state_ = pool_waiter::state::fresh;
+        waiters.push(w);
       }
     };
     for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);
@@ -128,7 +129,7 @@ void pool_core::context_shutdown() noexcept {
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
     }
-    for (auto& [id, entry] : groups_) take_over(entry.waiters);
+    groups_.for_each_list(take_over);
     take_over(closed_waiters_);
     waiters.append(std::move(ready_));
     waiters.append(std::move(foreign_));
@@ -355,23 +356,13 @@ std::exception_ptr task_waiter::take_failure() noexcept {
   }
 }
 
-void pool_core::attach(pool_waiter& w, pool_waiter*& list) noexcept {
+void pool_core::attach(pool_waiter& w, pool_waiter_list& list) noexcept {
   w.state_ = pool_waiter::state::waiting;
-  w.list_ = &list;
-  w.previous_ = nullptr;
-  w.next_ = list;
-  if (list != nullptr) list->previous_ = &w;
-  list = &w;
-}
-
-void pool_core::detach(pool_waiter& w) noexcept {
-  (w.previous_ != nullptr ? w.previous_->next_ : *w.list_) = w.next_;
-  if (w.next_ != nullptr) w.next_->previous_ = w.previous_;
-  w.list_ = nullptr;
+  list.push(w);
 }
 
 void pool_core::ready(pool_waiter& w, int code) noexcept {
-  if (w.list_ != nullptr) detach(w);
+  pool_waiter_list::remove(w);
   if (w.inside_ != nullptr) {
     pool_waiter** place = &w.inside_->nested_waits_;
     while (*place != &w) place = &(*place)->next_inside_;
@@ -390,8 +381,8 @@ void pool_core::ready(pool_waiter& w, int code) noexcept {
   }
 }
 
-void pool_core::ready_all(pool_waiter*& list) noexcept {
-  while (list != nullptr) ready(*list, pool_task::no_code);
+void pool_core::ready_all(pool_waiter_list& list) noexcept {
+  while (pool_waiter_link* l = list.first()) ready(static_cast<pool_waiter&>(*l), pool_task::no_code);
 }
 
 /// Whether with `w` every worker would wait for this pool, from inside. Notes that its worker does, if not.
@@ -449,14 +440,14 @@ void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
 
 void pool_core::wait_group(std::uint64_t group, pool_waiter& w) noexcept {
   const change c{*this};
-  const auto found = groups_.find(group);
-  if (found == groups_.end()) {
+  pool_waiter_list* list = groups_.waiters(group);
+  if (list == nullptr) {
     w.inside_ = nullptr;
     ready(w, pool_task::no_code);
   } else if (would_block_all(w)) {
     ready(w, pool_task::deadlock);
   } else {
-    attach(w, found->second.waiters);
+    attach(w, *list);
   }
 }
 

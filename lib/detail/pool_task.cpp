@@ -77,12 +77,7 @@ void pool_core::prepare_with(pool_task& t, const task_options& o) {
   x.deadline = o.deadline;
   x.delay = o.delay;
   x.retry = o.retry.attempts == 0 ? options_.retry : o.retry;
-  x.group = o.group;
-  if (o.group != 0) {
-    std::map<std::uint64_t, task_group_entry> one;
-    one.try_emplace(o.group);
-    x.group_entry = one.extract(one.begin());
-  }
+  x.choose_group(o.group);
   if (o.name.empty()) return;
   const std::lock_guard lock{mutex_};
   x.name = &names_.of(o.name);
@@ -184,12 +179,7 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
   task_extras* x = t.extras_;
   if (x != nullptr) {
     if (x->retry.budget != nullptr) x->retry.budget->pay_in();
-    if (x->group != 0) {
-      const auto entry = groups_.insert(std::move(x->group_entry)).position;
-      x->next_in_group = entry->second.first;
-      if (x->next_in_group != nullptr) x->next_in_group->previous_in_group = x;
-      entry->second.first = x;
-    }
+    groups_.join(*x);
     if (x->delay > duration::zero() && !t.is_held_) {
       const time_point now = time_->now();
       t.state_.store(task_state::delayed, std::memory_order_release);
@@ -274,16 +264,11 @@ void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) 
 
 void pool_core::deliver(pool_task& t) noexcept {
   t.is_delivered_ = true;
-  if (t.waiters_ != nullptr) ready_all(t.waiters_);
+  if (!t.waiters_.empty()) ready_all(t.waiters_);
   task_extras* x = t.extras_;
-  if (x == nullptr || x->group == 0 || t.id_ == 0) return;
-  const auto entry = groups_.find(x->group);
-  if (x->next_in_group != nullptr) x->next_in_group->previous_in_group = x->previous_in_group;
-  (x->previous_in_group != nullptr ? x->previous_in_group->next_in_group : entry->second.first) = x->next_in_group;
-  if (entry->second.first == nullptr) {
-    ready_all(entry->second.waiters);
-    groups_.erase(entry);
-  }
+  if (x == nullptr || x->group() == 0 || t.id_ == 0) return;
+  pool_waiter_list waiters = groups_.leave(*x);
+  ready_all(waiters);
 }
 
 bool pool_core::cancel(pool_task& t) noexcept {
@@ -308,11 +293,9 @@ bool pool_core::cancel_locked(pool_task& t) noexcept {
 
 std::size_t pool_core::cancel_group(std::uint64_t group) noexcept {
   const change c{*this};
-  const auto entry = groups_.find(group);
-  if (entry == groups_.end()) return 0;
   std::size_t n = 0;
-  for (task_extras* x = entry->second.first; x != nullptr; x = x->next_in_group)
-    n += cancel_locked(x->alarm.task()) ? 1 : 0;
+  for (pool_group_member* m = groups_.first(group); m != nullptr; m = m->next_in_group())
+    n += cancel_locked(static_cast<task_extras&>(*m).alarm.task()) ? 1 : 0;
   return n;
 }
 
@@ -323,7 +306,7 @@ task_event pool_core::event_of(const pool_task& t) const noexcept {
   e.priority = t.priority;
   e.state = t.state();
   if (x.name != nullptr) e.name = x.name->name;
-  e.group = x.group;
+  e.group = x.group();
   e.attempt = x.attempts.load(std::memory_order_relaxed);
   if (e.attempt > 0) e.waited = x.started_at - x.queued_at;
   e.ran = x.ran;
@@ -434,7 +417,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
       e = nullptr;
     }
   }
-  if (t.is_dropped_ && options_.observer == nullptr && (x == nullptr || x->group == 0)) {
+  if (t.is_dropped_ && options_.observer == nullptr && (x == nullptr || x->group() == 0)) {
     note_end(t, s, code, std::move(e));
     deliver(t);
   } else {

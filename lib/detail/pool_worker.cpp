@@ -368,7 +368,7 @@ void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
   ++counts_.report.succeeded;
   t.is_delivered_ = true;
   t.state_.store(task_state::succeeded, std::memory_order_release);
-  if (t.waiters_ != nullptr) ready_all(t.waiters_);
+  if (!t.waiters_.empty()) ready_all(t.waiters_);
   if (!held_.empty()) admit_held();
   if (mode_ != stop_mode{}) check_drained();
 }

@@ -118,7 +118,7 @@ DEFECTS = {
     "pool_forgets_that_it_has_told": (TASK, SIMULATION, "«t.is_told_ = true;»", ""),
     "pool_takes_the_newest": (WORKER, SIMULATION, "wait_node* n = «queue_.front(coarse_now_)»;",
                               "queue_.youngest_of_least_important()"),
-    "pool_group_waits_for_ever": (TASK, SIMULATION, "«ready_all(entry->second.waiters);»", ""),
+    "pool_group_waits_for_ever": (TASK, SIMULATION, "groups_.leave(*x);\n  «ready_all(waiters);»", ""),
     "pool_deadlock_unseen": (POOL, SIMULATION, "«blocked_ + 1 >= crew_.able()»", "false"),
     "pool_deadlock_of_fewer_unseen": (WORKER, SIMULATION, "crew_.leave(w);\n  «end_hopeless_wait();»", ""),
     "pool_wait_inside_never_over": (POOL, SIMULATION, "if (w.inside_->nested_waits_ == nullptr) «--blocked_;»", ""),

@@ -7,11 +7,13 @@
 #include "canigo/detail/pool_counts.hpp"
 #include "canigo/detail/pool_crew.hpp"
 #include "canigo/detail/pool_extras.hpp"
+#include "canigo/detail/pool_groups.hpp"
 #include "canigo/detail/pool_names.hpp"
 #include "canigo/detail/pool_resources.hpp"
 #include "canigo/detail/pool_restarts.hpp"
 #include "canigo/detail/pool_task.hpp"
 #include "canigo/detail/pool_waiter.hpp"
+#include "canigo/detail/pool_waiter_list.hpp"
 #include "canigo/detail/pool_worker.hpp"
 #include "canigo/detail/post.hpp"
 #include "canigo/detail/suspend.hpp"
@@ -33,7 +35,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -154,7 +155,6 @@ class pool_core final : private context_member {
     pool_core* core;
     fixed_memory<160> memory;
   };
-  using group_map = std::map<std::uint64_t, task_group_entry>;
 
   pool_core(const net::any_io_executor& executor, const pool_core_options& options,
             std::unique_ptr<pool_resources> resources);
@@ -205,10 +205,9 @@ class pool_core final : private context_member {
   void grace_is_over() noexcept;
 
   // Waiters.
-  void attach(pool_waiter& w, pool_waiter*& list) noexcept;
-  void detach(pool_waiter& w) noexcept;
+  void attach(pool_waiter& w, pool_waiter_list& list) noexcept;
   void ready(pool_waiter& w, int code) noexcept;
-  void ready_all(pool_waiter*& list) noexcept;
+  void ready_all(pool_waiter_list& list) noexcept;
   bool would_block_all(pool_waiter& w) noexcept;
   void end_hopeless_wait() noexcept;
 
@@ -290,14 +289,14 @@ class pool_core final : private context_member {
   std::size_t blocked_ = 0;      // workers whose operation waits for its own pool
   std::size_t made_ = 0;         // resources
   std::size_t undelivered_ = 0;  // tasks that have ended and whose callers were not told yet
-  pool_waiter* closed_waiters_ = nullptr;
+  pool_waiter_list closed_waiters_;
   std::uint64_t next_id_ = 0;
   std::uint64_t random_ = 0;
   time_point coarse_now_{};
   time_point grace_at_ = time_point::max();
   pool_counts counts_;
   pool_restarts restarts_;
-  group_map groups_;
+  pool_groups groups_;
   pool_names names_;
   std::vector<std::unique_ptr<pool_worker>> workers_;
 

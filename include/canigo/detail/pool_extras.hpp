@@ -2,6 +2,7 @@
 
 #include "canigo/detail/block_cache.hpp"
 #include "canigo/detail/pool_alarm.hpp"
+#include "canigo/detail/pool_groups.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/retry_policy.hpp"
 #include "canigo/time.hpp"
@@ -9,23 +10,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 
 namespace canigo::detail {
 
 class pool_core;
 class pool_task;
-class pool_waiter;
-struct task_extras;
-
-/// The tasks that can be cancelled and waited for together.
-struct task_group_entry {
-  task_extras* first = nullptr;
-  pool_waiter* waiters = nullptr;
-};
 
 /// What only some tasks have.
-struct task_extras {
+struct task_extras : pool_group_member {
   static void* operator new(std::size_t size) { return allocate_block(size); }
   static void operator delete(void* p, std::size_t size) noexcept { deallocate_block(p, size); }
 
@@ -41,10 +33,6 @@ struct task_extras {
   duration ran{};
   retry_policy retry;
   name_stats* name = nullptr;
-  std::uint64_t group = 0;
-  std::map<std::uint64_t, task_group_entry>::node_type group_entry;  // until it is in the pool's
-  task_extras* previous_in_group = nullptr;
-  task_extras* next_in_group = nullptr;
   std::atomic<std::uint32_t> attempts{0};  // written under the lock
   bool is_late = false;                    // the attempt that runs is over its time
 };

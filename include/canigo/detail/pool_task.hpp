@@ -2,6 +2,7 @@
 
 #include "canigo/detail/atomic.hpp"
 #include "canigo/detail/block_cache.hpp"
+#include "canigo/detail/pool_waiter_list.hpp"
 #include "canigo/detail/wait_queue.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
@@ -83,7 +84,7 @@ class pool_task : public wait_node {
   std::uint64_t id_ = 0;
   pool_core* home_ = nullptr;  // once it has a reference on it
   pool_worker* worker_ = nullptr;
-  pool_waiter* waiters_ = nullptr;
+  pool_waiter_list waiters_;
   task_extras* extras_ = nullptr;
   pool_task* next_ended_ = nullptr;
   std::exception_ptr error_;

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/operation.hpp"
 #include "canigo/detail/pool_task.hpp"
+#include "canigo/detail/pool_waiter_list.hpp"
 #include "canigo/detail/suspend.hpp"
 #include "canigo/net.hpp"
 
@@ -14,7 +15,7 @@
 namespace canigo::detail {
 
 /// A caller that waits for something in a pool.
-class pool_waiter : public suspended {
+class pool_waiter : public suspended, public pool_waiter_link {
  public:
   enum class purpose : std::uint8_t {
     run,     // the task is the caller's: cancelling the wait cancels the task, and the wait ends with it
@@ -42,10 +43,7 @@ class pool_waiter : public suspended {
   enum class state : std::uint8_t { fresh, waiting, ending };
 
   pool_core* home_;
-  pool_task* task_ = nullptr;     // of purposes run and result
-  pool_waiter** list_ = nullptr;  // what it is on while waiting
-  pool_waiter* previous_ = nullptr;
-  pool_waiter* next_ = nullptr;
+  pool_task* task_ = nullptr;      // of purposes run and result
   pool_worker* inside_ = nullptr;  // the worker whose operation waits here for its own pool
   pool_waiter* next_inside_ = nullptr;
   int code_ = 0;

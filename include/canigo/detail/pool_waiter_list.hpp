@@ -1,0 +1,49 @@
+#pragma once
+
+#include <utility>
+
+namespace canigo::detail {
+
+/// The place of one who waits among those who wait for the same: the base of a waiter.
+class pool_waiter_link {
+ public:
+  pool_waiter_link() noexcept = default;
+  pool_waiter_link(const pool_waiter_link&) = delete;
+  pool_waiter_link& operator=(const pool_waiter_link&) = delete;
+
+ private:
+  friend class pool_waiter_list;
+  pool_waiter_link** place_ = nullptr;  // what points here, while on a list
+  pool_waiter_link* next_ = nullptr;
+};
+
+/// Those who wait for the same. Who came last is first.
+class pool_waiter_list {
+ public:
+  pool_waiter_list() noexcept = default;
+  pool_waiter_list(pool_waiter_list&& other) noexcept : first_{std::exchange(other.first_, nullptr)} {
+    if (first_ != nullptr) first_->place_ = &first_;
+  }
+  pool_waiter_list& operator=(pool_waiter_list&&) = delete;
+
+  bool empty() const noexcept { return first_ == nullptr; }
+  pool_waiter_link* first() const noexcept { return first_; }
+  void push(pool_waiter_link& l) noexcept {
+    l.place_ = &first_;
+    l.next_ = first_;
+    if (first_ != nullptr) first_->place_ = &l.next_;
+    first_ = &l;
+  }
+  /// From whichever list it is on, if any.
+  static void remove(pool_waiter_link& l) noexcept {
+    if (l.place_ == nullptr) return;
+    *l.place_ = l.next_;
+    if (l.next_ != nullptr) l.next_->place_ = l.place_;
+    l.place_ = nullptr;
+  }
+
+ private:
+  pool_waiter_link* first_ = nullptr;
+};
+
+}  // namespace canigo::detail
