@@ -48,9 +48,7 @@ pool_core* pool_core::open(const net::any_io_executor& executor, const pool_core
 pool_core::pool_core(const net::any_io_executor& executor, const pool_core_options& options,
                      std::unique_ptr<pool_resources> resources)
     : time_{&time_source::of(executor)},
-      queue_{options.priorities},
-      delayed_{options.priorities},
-      held_{options.priorities},
+      backlog_{options.priorities, options.queue_limit, options.on_overflow},
       options_{options},
       is_plain_{options.timeout == duration::max() && options.retry.attempts <= 1 && options.observer == nullptr},
       resources_{std::move(resources)},
@@ -122,7 +120,7 @@ void pool_core::context_shutdown() noexcept {
         waiters.push(w);
       }
     };
-    for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);
+    while (pool_task* t = backlog_.take_any()) end_stopped(*t);
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
       w->rest_.disarm();
@@ -408,7 +406,7 @@ void pool_core::end_hopeless_wait() noexcept {
       pool_task* t = w->task_;
       if (t != nullptr && (t->state() == task_state::running || has_ended(t->state()))) continue;
       if (w->purpose_ == pool_waiter::purpose::run) {
-        unlink(*t);
+        backlog_.remove(*t);
         end(*t, task_state::failed, pool_task::deadlock, nullptr);
         admit_held();
       } else {
@@ -489,9 +487,9 @@ void pool_core::request_stop(stop_mode mode, duration grace) noexcept {
 void pool_core::apply_stop(stop_mode mode) noexcept {
   mode_ = mode;
   if (mode == stop_mode::drain) {
-    end_all(held_);
+    while (pool_task* t = backlog_.take_any_held()) end_stopped(*t);
   } else {
-    for (wait_queue* q : {&queue_, &delayed_, &held_}) end_all(*q);
+    while (pool_task* t = backlog_.take_any()) end_stopped(*t);
   }
   if (mode == stop_mode::cancel_all) {
     grace_.disarm();
@@ -508,12 +506,8 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
   }
 }
 
-void pool_core::end_all(wait_queue& q) noexcept {
-  while (wait_node* n = q.oldest()) {
-    auto& t = static_cast<pool_task&>(*n);
-    unlink(t);
-    end(t, task_state::stopped, static_cast<int>(errc::stopped), nullptr);
-  }
+void pool_core::end_stopped(pool_task& t) noexcept {
+  end(t, task_state::stopped, static_cast<int>(errc::stopped), nullptr);
 }
 
 void pool_core::grace_is_over() noexcept {
@@ -522,7 +516,7 @@ void pool_core::grace_is_over() noexcept {
 }
 
 void pool_core::check_drained() noexcept {
-  if (mode_ == stop_mode::drain && pending() == 0 && crew_.running() == 0) wake_all();
+  if (mode_ == stop_mode::drain && backlog_.size() == 0 && crew_.running() == 0) wake_all();
 }
 
 /// A worker that is lost while others wait to be drained is still to come back.
@@ -575,16 +569,17 @@ bool pool_core::look(pool_stats& s, std::vector<const std::string*>& texts) cons
   s.working = crew_.running();
   s.sleeping = crew_.idle();
   s.repairing = crew_.repairing();
-  s.queued = queue_.size();
-  s.delayed = delayed_.size();
-  s.held_back = held_.size();
+  const wait_queue& queue = backlog_.queued();
+  s.queued = queue.size();
+  s.delayed = backlog_.delayed();
+  s.held_back = backlog_.held();
   s.resources = made_;
-  for (std::size_t i = 0; i < s.queued_by_class.size(); ++i) s.queued_by_class[i] = queue_.size(static_cast<int>(i));
+  for (std::size_t i = 0; i < s.queued_by_class.size(); ++i) s.queued_by_class[i] = queue.size(static_cast<int>(i));
   counts_.write(s);
   names_.write(s.names, texts);
   if (context_gone_) return true;
   const time_point now = time_->now();
-  if (const wait_node* n = queue_.oldest()) s.oldest_wait = std::max(now - n->since(), duration::zero());
+  if (const wait_node* n = queue.oldest()) s.oldest_wait = std::max(now - n->since(), duration::zero());
   for (const auto& w : workers_) {
     const pool_task* t = w->current_;
     if (t == nullptr || t->extras_ == nullptr || !t->extras_->is_late) continue;

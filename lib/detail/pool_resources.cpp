@@ -19,7 +19,7 @@ pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
     hold_loop();
     return step::evict;
   }
-  if (w.is(pool_worker::state::resting) || queue_.empty()) return step::rest;
+  if (w.is(pool_worker::state::resting) || backlog_.queued().empty()) return step::rest;
   if (w.resource_ == nullptr || (resources_->has_check && !w.resource_is_proven_)) {
     crew_.repair(w);
     ++w.serial_;

@@ -100,9 +100,9 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 /// Makes room if the options say so and it can be made.
 [[gnu::always_inline]] inline int pool_core::refusal(const pool_task& t) noexcept {
   if (mode_ != stop_mode{}) return static_cast<int>(errc::stopped);
-  if (queue_.size() + delayed_.size() < options_.queue_limit) [[likely]]
+  if (backlog_.has_room()) [[likely]]
     return pool_task::no_code;
-  if (has_room() || make_room(t.priority)) return pool_task::no_code;
+  if (backlog_.has_room(crew_.free()) || make_room(t.priority)) return pool_task::no_code;
   return static_cast<int>(errc::queue_full);
 }
 
@@ -111,7 +111,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
   t.id_ = ++next_id_;
   ++counts_.report.submitted;
   if (t.extras_ != nullptr || t.is_held_) return accept_with_extras(t);
-  queue_.push(t, fresh_now());  // queued it is from the start
+  backlog_.add(t, fresh_now());
   if (crew_.first_idle() != nullptr) wake_one();
 }
 
@@ -153,25 +153,12 @@ void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
   }
 }
 
-/// What a free worker is about to take does not count: the limit is on what has to wait.
-bool pool_core::has_room() const noexcept {
-  const std::size_t queued = queue_.size() + 1;
-  const std::size_t taken = crew_.free();
-  return (queued > taken ? queued - taken : 0) + delayed_.size() <= options_.queue_limit;
-}
-
 bool pool_core::make_room(int priority) noexcept {
-  wait_node* victim = nullptr;
-  if (options_.on_overflow == overflow::evict_oldest) victim = queue_.oldest();
-  if (options_.on_overflow == overflow::evict_least_important) {
-    victim = queue_.youngest_of_least_important();
-    if (victim != nullptr && victim->priority <= priority) victim = nullptr;
-  }
-  if (victim == nullptr) return false;
-  auto& t = static_cast<pool_task&>(*victim);
-  unlink(t);
+  pool_task* t = backlog_.victim(priority);
+  if (t == nullptr) return false;
+  backlog_.remove(*t);
   ++counts_.evicted;
-  end(t, task_state::failed, static_cast<int>(errc::evicted), nullptr);
+  end(*t, task_state::failed, static_cast<int>(errc::evicted), nullptr);
   return true;
 }
 
@@ -182,15 +169,12 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
     groups_.join(*x);
     if (x->delay > duration::zero() && !t.is_held_) {
       const time_point now = time_->now();
-      t.state_.store(task_state::delayed, std::memory_order_release);
-      delayed_.push(t, now);
-      x->alarm.arm(std::min(saturating_add(now, x->delay), x->deadline));
-      return;
+      return delay(t, now, std::min(saturating_add(now, x->delay), x->deadline));
     }
     if (x->deadline != time_point::max()) x->alarm.arm(x->deadline);
   }
   if (t.is_held_) {
-    held_.push(t, time_->now());
+    backlog_.hold(t, time_->now());
   } else {
     queue(t);
   }
@@ -202,40 +186,30 @@ void pool_core::refuse(pool_task& t, int code) noexcept {
 }
 
 void pool_core::queue(pool_task& t) noexcept {
-  t.state_.store(task_state::queued, std::memory_order_release);
   task_extras* x = t.extras_;
   const bool is_measured = x != nullptr && (x->name != nullptr || options_.observer != nullptr);
   if (is_measured) coarse_now_ = time_->now();
   const time_point now = is_measured ? coarse_now_ : fresh_now();
   if (x != nullptr) x->queued_at = now;
-  queue_.push(t, now);
+  backlog_.queue(t, now);
   wake_one();
 }
 
 void pool_core::admit_held() noexcept {
-  while (!held_.empty() && has_room()) {
-    auto& t = static_cast<pool_task&>(*held_.front(coarse_now_));
-    held_.remove(t);
-    t.is_held_ = false;
+  while (backlog_.held() > 0 && backlog_.has_room(crew_.free())) {
+    pool_task& t = backlog_.take_held(coarse_now_);
     if (task_extras* x = t.extras_; x != nullptr && x->delay > duration::zero()) {
       const time_point now = time_->now();
-      t.state_.store(task_state::delayed, std::memory_order_release);
-      delayed_.push(t, now);
-      x->alarm.arm(std::min(saturating_add(now, x->delay), x->deadline));
+      delay(t, now, std::min(saturating_add(now, x->delay), x->deadline));
     } else {
       queue(t);
     }
   }
 }
 
-void pool_core::unlink(pool_task& t) noexcept {
-  if (t.is_held_) {
-    held_.remove(t);
-  } else if (t.state() == task_state::delayed) {
-    delayed_.remove(t);
-  } else {
-    queue_.remove(t);
-  }
+void pool_core::delay(pool_task& t, time_point now, time_point at) noexcept {
+  backlog_.delay(t, now);
+  t.extras_->alarm.arm(at);
 }
 
 // ---- out ------------------------------------------------------------------------------------------------------------
@@ -284,7 +258,7 @@ bool pool_core::cancel_locked(pool_task& t) noexcept {
     if (t.is_long()) request_cancel(*t.worker_);
     return true;
   }
-  unlink(t);
+  backlog_.remove(t);
   end(t, task_state::cancelled, pool_task::aborted, nullptr);
   admit_held();
   check_drained();
@@ -327,7 +301,7 @@ void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
     }
     return;
   }
-  unlink(t);
+  backlog_.remove(t);
   if (now >= x.deadline) {
     end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
     admit_held();
@@ -424,7 +398,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
     t.add_ref();
     end(t, s, code, std::move(e));
   }
-  if (!held_.empty()) admit_held();
+  if (backlog_.held() > 0) admit_held();
   if (mode_ != stop_mode{}) check_drained();
   return true;
 }
@@ -444,9 +418,7 @@ bool pool_core::try_again(pool_task& t) noexcept {
     if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
     queue(t);
   } else {
-    t.state_.store(task_state::delayed, std::memory_order_release);
-    delayed_.push(t, now);
-    x.alarm.arm(at);
+    delay(t, now, at);
   }
   return true;
 }

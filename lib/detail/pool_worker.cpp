@@ -129,7 +129,7 @@ void pool_core::settle(pool_worker& w) noexcept {
     leave(w);
   } else if (w.is(pool_worker::state::resting)) {
     return;
-  } else if (!queue_.empty()) {
+  } else if (!backlog_.queued().empty()) {
     wake(w);
   } else {
     to_idle(w);
@@ -233,7 +233,7 @@ void pool_core::spawn(pool_worker& w) {
 
 bool pool_core::must_leave(const pool_worker&) const noexcept {
   return crew_.is_too_large() || mode_ >= stop_mode::finish_running ||
-         (mode_ == stop_mode::drain && pending() == 0 && crew_.running() == 0);
+         (mode_ == stop_mode::drain && backlog_.size() == 0 && crew_.running() == 0);
 }
 
 void pool_core::leave(pool_worker& w) noexcept {
@@ -245,7 +245,8 @@ void pool_core::leave(pool_worker& w) noexcept {
 
 /// Whether there are fewer workers than are wanted, and nobody has told them to leave.
 bool pool_core::is_short_of_workers() const noexcept {
-  return crew_.is_short() && !context_gone_ && (mode_ == stop_mode{} || (mode_ == stop_mode::drain && pending() > 0));
+  return crew_.is_short() && !context_gone_ &&
+         (mode_ == stop_mode{} || (mode_ == stop_mode::drain && backlog_.size() > 0));
 }
 
 void pool_core::replace_workers() noexcept {
@@ -306,11 +307,10 @@ void pool_core::gone(pool_worker& w) noexcept {
 
 /// Inline, as is all else that a short operation passes through in work_off: the calls were a fifth of its price.
 [[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
-  wait_node* n = queue_.front(coarse_now_);
-  if (n == nullptr) return nullptr;
-  queue_.remove(*n);
-  auto& t = static_cast<pool_task&>(*n);
-  t.state_.store(task_state::running, std::memory_order_release);
+  pool_task* first = backlog_.first(coarse_now_);
+  if (first == nullptr) return nullptr;
+  pool_task& t = *first;
+  backlog_.begin(t);
   t.worker_ = &w;
   w.current_ = &t;
   crew_.begin(w, t.is_long());
@@ -327,7 +327,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     x->due_at = std::min(saturating_add(x->started_at, x->timeout), x->deadline);
     if (x->due_at != time_point::max()) x->alarm.arm(x->due_at);
   }
-  if (!held_.empty()) admit_held();
+  if (backlog_.held() > 0) admit_held();
   return &t;
 }
 
@@ -369,7 +369,7 @@ void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
   t.is_delivered_ = true;
   t.state_.store(task_state::succeeded, std::memory_order_release);
   if (!t.waiters_.empty()) ready_all(t.waiters_);
-  if (!held_.empty()) admit_held();
+  if (backlog_.held() > 0) admit_held();
   if (mode_ != stop_mode{}) check_drained();
 }
 

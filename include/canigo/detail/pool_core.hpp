@@ -4,6 +4,7 @@
 #include "canigo/detail/context_service.hpp"
 #include "canigo/detail/mutex.hpp"
 #include "canigo/detail/pool_alarm.hpp"
+#include "canigo/detail/pool_backlog.hpp"
 #include "canigo/detail/pool_counts.hpp"
 #include "canigo/detail/pool_crew.hpp"
 #include "canigo/detail/pool_extras.hpp"
@@ -17,7 +18,6 @@
 #include "canigo/detail/pool_worker.hpp"
 #include "canigo/detail/post.hpp"
 #include "canigo/detail/suspend.hpp"
-#include "canigo/detail/wait_queue.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_observer.hpp"
 #include "canigo/pool_stats.hpp"
@@ -182,20 +182,19 @@ class pool_core final : private context_member {
   // Tasks.
   void prepare_with(pool_task& t, const task_options& o);
   void check_with(const task_options& o) const;
-  bool has_room() const noexcept;
   bool make_room(int priority) noexcept;
   int refusal(const pool_task& t) noexcept;
   void accept(pool_task& t) noexcept;
   void accept_with_extras(pool_task& t) noexcept;
   void refuse(pool_task& t, int code) noexcept;
   void queue(pool_task& t) noexcept;
+  void delay(pool_task& t, time_point now, time_point at) noexcept;
   void admit_held() noexcept;
-  void unlink(pool_task& t) noexcept;
   void end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept;
   void note_end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept;
   void deliver(pool_task& t) noexcept;
   bool cancel_locked(pool_task& t) noexcept;
-  void end_all(wait_queue& q) noexcept;
+  void end_stopped(pool_task& t) noexcept;
   task_event event_of(const pool_task& t) const noexcept;
 
   // Time.
@@ -249,7 +248,6 @@ class pool_core final : private context_member {
   void check_drained() noexcept;
   void check_closed() noexcept;
   bool look(pool_stats& s, std::vector<const std::string*>& texts) const noexcept;
-  std::size_t pending() const noexcept { return queue_.size() + delayed_.size() + held_.size(); }
 
   net::awaitable<void> park(pool_worker& w);
   net::awaitable<void> main(life l);
@@ -263,9 +261,7 @@ class pool_core final : private context_member {
   mutable mutex mutex_;
   atomic<std::size_t> references_{1};
   time_source* time_;
-  wait_queue queue_;
-  wait_queue delayed_;
-  wait_queue held_;
+  pool_backlog backlog_;
   const pool_core_options options_;
   const bool is_plain_;  // tasks without options of their own need no extras
   std::unique_ptr<pool_resources> resources_;

@@ -19,6 +19,7 @@
 
 namespace canigo::detail {
 
+class pool_backlog;
 class pool_core;
 class pool_waiter;
 class pool_worker;
@@ -61,6 +62,7 @@ class pool_task : public wait_node {
   }
 
  private:
+  friend class pool_backlog;
   friend class pool_core;
   friend class pool_waiter;
   friend class pool_worker;
