@@ -98,8 +98,7 @@ bool pool_core::begin_shutdown() noexcept {
 
 /// A strand's would reach for its context when this goes, and so would the workers'.
 void pool_core::let_go_of_executors() noexcept {
-  work_ = {};
-  holds_loop_ = false;
+  loop_.give_up();
   executor_ = {};
   for (const auto& w : workers_) w->strand_.reset();
 }
@@ -149,7 +148,7 @@ void pool_core::context_shutdown() noexcept {
 void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
   has_something_to_carry_out_ = false;
   const bool drain_now = !ready_.empty() && !drain_posted_ && !drain_goes_on;
-  const bool rest_now = holds_ == 0 && !context_gone_ && holds_loop_;
+  const bool rest_now = loop_.is_over();
   if (!drain_now && to_wake_ == nullptr && to_cancel_ == nullptr && ended_ == nullptr && foreign_.empty() &&
       !rest_now && !replaces_workers_) {
     mutex_.unlock();
@@ -165,11 +164,7 @@ void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
   pool_worker* cancels = std::exchange(to_cancel_, nullptr);
   pool_task* ended = std::exchange(ended_, nullptr);
   suspended_list foreign{std::move(foreign_)};
-  net::any_io_executor work;
-  if (rest_now) {
-    work = std::exchange(work_, {});
-    holds_loop_ = false;
-  }
+  const net::any_io_executor until_all_is_posted = loop_.let_go();
   mutex_.unlock();
 
   while (pool_worker* w = wakes) {
@@ -207,7 +202,6 @@ void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
   }
   if (ended != nullptr) carry_out_ended(ended);
   if (replace_now) replace_workers();
-  // `work` kept the loop running until the posts do.
 }
 
 /// Nothing is posted any more; what was to be called is told so, as if the executor had dropped it.

@@ -16,14 +16,14 @@ pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
   if (w.is_retired_) return step::leave;  // maybe since it was about to sleep, and whatever is wanted now
   if (w.evict_) {
     crew_.repair(w);
-    hold_loop();
+    loop_.add_reason(executor_);
     return step::evict;
   }
   if (w.is(pool_worker::state::resting) || backlog_.queued().empty()) return step::rest;
   if (w.resource_ == nullptr || (resources_->has_check && !w.resource_is_proven_)) {
     crew_.repair(w);
     ++w.serial_;
-    hold_loop();
+    loop_.add_reason(executor_);
     return step::prepare;
   }
   t = take(w);
@@ -39,11 +39,11 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
         if (w.resource_ != nullptr) {
           {
             const change c{*this};
-            hold_loop();
+            loop_.add_reason(executor_);
           }
           co_await drop_resource(w);
           const change c{*this};
-          let_go_of_loop();
+          loop_.remove_reason();
         }
         co_return;
       case step::evict:
@@ -52,7 +52,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           const change c{*this};
           w.evict_ = false;
           crew_.recover(w);
-          let_go_of_loop();
+          loop_.remove_reason();
         }
         break;
       case step::prepare:
@@ -86,7 +86,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           if (cause && (is_broken || resources_->has_reset)) {
             crew_.repair(w);
             ++w.serial_;
-            hold_loop();
+            loop_.add_reason(executor_);
           }
         }
         if (release) t->release_ref();
@@ -114,7 +114,7 @@ net::awaitable<void> pool_core::prepare_resource(pool_worker& w) {
   if (e && w.resource_ != nullptr) co_await drop_resource(w);
   const change c{*this};
   crew_.recover(w);
-  let_go_of_loop();
+  loop_.remove_reason();
   if (is_new) ++made_;
   w.resource_is_proven_ = !e;
   if (e && mode_ <= stop_mode::drain) restarted(w, e);
@@ -135,7 +135,7 @@ net::awaitable<void> pool_core::mend_resource(pool_worker& w, std::exception_ptr
   if (is_broken) co_await drop_resource(w);
   const change c{*this};
   crew_.recover(w);
-  let_go_of_loop();
+  loop_.remove_reason();
   if (is_broken && mode_ <= stop_mode::drain) restarted(w, cause);
 }
 

@@ -279,7 +279,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     if (w.is(pool_worker::state::running)) {
       cut_off = w.current_;
       w.error_ = nullptr;
-      let_go_of_loop();
+      loop_.remove_reason();
     }
     w.rest_.disarm();
     w.current_ = nullptr;
@@ -315,7 +315,7 @@ void pool_core::gone(pool_worker& w) noexcept {
   w.current_ = &t;
   crew_.begin(w, t.is_long());
   ++w.serial_;
-  if (t.is_long()) hold_loop();
+  if (t.is_long()) loop_.add_reason(executor_);
   if (task_extras* x = t.extras_) {
     if (!clock_is_right) coarse_now_ = time_->now();
     x->started_at = coarse_now_;
@@ -332,16 +332,6 @@ void pool_core::gone(pool_worker& w) noexcept {
 }
 
 pool_task* pool_core::take(pool_worker& w) noexcept { return take_next(w, true); }
-
-/// Keeps the loop running until holds_ is back to 0, as what is awaited may lie outside of it.
-void pool_core::hold_loop() noexcept {
-  if (holds_++ != 0 || holds_loop_) return;
-  work_ = keep_running(executor_);
-  holds_loop_ = static_cast<bool>(work_);
-}
-
-/// Which unlock() sees to: mostly the next operation has begun by then.
-void pool_core::let_go_of_loop() noexcept { --holds_; }
 
 [[gnu::always_inline]] inline void pool_core::call_now(pool_worker& w, pool_task& t) noexcept {
   if (options_.observer != nullptr) [[unlikely]]

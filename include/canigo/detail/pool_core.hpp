@@ -2,6 +2,7 @@
 
 #include "canigo/detail/atomic.hpp"
 #include "canigo/detail/context_service.hpp"
+#include "canigo/detail/loop_hold.hpp"
 #include "canigo/detail/mutex.hpp"
 #include "canigo/detail/pool_alarm.hpp"
 #include "canigo/detail/pool_backlog.hpp"
@@ -166,7 +167,7 @@ class pool_core final : private context_member {
 
   // What is decided under the lock.
   void unlock() noexcept {
-    if (has_something_to_carry_out_ || (holds_loop_ && holds_ == 0)) [[unlikely]]
+    if (has_something_to_carry_out_ || loop_.is_over()) [[unlikely]]
       return unlock_and_carry_out();
     mutex_.unlock();
   }
@@ -230,8 +231,6 @@ class pool_core final : private context_member {
   pool_task* work_off(pool_worker& w, bool is_parked, pool_task* done = nullptr);
   void call(pool_worker& w, pool_task& t) noexcept;
   void call_now(pool_worker& w, pool_task& t) noexcept;
-  void hold_loop() noexcept;
-  void let_go_of_loop() noexcept;
   void settle(pool_worker& w) noexcept;
   void parked(pool_worker& w, suspended& s) noexcept;
   void rest(pool_worker& w, duration d) noexcept;
@@ -268,7 +267,6 @@ class pool_core final : private context_member {
 
   // What is to be carried out after the lock, and whether there may be any of it.
   bool has_something_to_carry_out_ = false;
-  bool holds_loop_ = false;  // by work_
   pool_worker* to_wake_ = nullptr;
   pool_worker* to_cancel_ = nullptr;
   pool_task* ended_ = nullptr;
@@ -281,7 +279,6 @@ class pool_core final : private context_member {
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
   pool_crew crew_;
-  std::size_t holds_ = 0;        // what keeps the loop running: long operations, and work on resources
   std::size_t blocked_ = 0;      // workers whose operation waits for its own pool
   std::size_t made_ = 0;         // resources
   std::size_t undelivered_ = 0;  // tasks that have ended and whose callers were not told yet
@@ -297,7 +294,7 @@ class pool_core final : private context_member {
   std::vector<std::unique_ptr<pool_worker>> workers_;
 
   net::any_io_executor executor_;
-  net::any_io_executor work_;
+  loop_hold loop_;  // while long operations run, or resources are worked on: what is awaited may lie outside of it
   const bool hands_over_;  // the drain runs workers itself
   drain drain_;
   pool_alarm grace_;
