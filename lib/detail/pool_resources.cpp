@@ -12,7 +12,7 @@ namespace canigo::detail {
 pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
   const change c{*this};
   coarse_now_ = time_->now();
-  if (!w.is_retired_ && must_leave(w)) leave(w);
+  if (!w.is_retired_ && must_leave()) leave(w);
   if (w.is_retired_) return step::leave;  // maybe since it was about to sleep, and whatever is wanted now
   if (w.evict_) {
     crew_.repair(w);

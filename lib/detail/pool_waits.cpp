@@ -1,7 +1,6 @@
 #include "canigo/detail/pool_waits.hpp"
 
 #include "canigo/detail/suspend.hpp"
-#include "canigo/detail/worker_strand.hpp"
 #include "canigo/error.hpp"
 
 #include <asio/this_coro.hpp>
@@ -73,12 +72,6 @@ net::awaitable<stop_report> closed(pool_ref pool) {
   stop_report report = (*pool).report();
   if (report.cause) std::rethrow_exception(report.cause);
   co_return report;
-}
-
-void pool_waiter::comes_from(const net::any_io_executor& executor) noexcept {
-  if (at_home_) return;  // a worker's strand is never what its pool was given
-  auto* w = static_cast<pool_worker*>(const_cast<void*>(worker_strand::owner_of(executor)));
-  if (w != nullptr && w->home_ == home_) inside_ = w;
 }
 
 }  // namespace canigo::detail

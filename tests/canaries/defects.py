@@ -11,8 +11,12 @@ SUPPLIES = "detail/supplies.cpp"
 BUCKET = "token_bucket.cpp"
 BACKLOG = "detail/pool_backlog.cpp"
 POOL = "detail/pool_core.cpp"
-TASK = "detail/pool_task.cpp"
-WORKER = "detail/pool_worker.cpp"
+DELIVERY = "detail/pool_core_delivery.cpp"
+STOP = "detail/pool_core_stop.cpp"
+TASKS = "detail/pool_core_tasks.cpp"
+WAITS = "detail/pool_core_waits.cpp"
+WORK = "detail/pool_core_work.cpp"
+WORKERS = "detail/pool_core_workers.cpp"
 WHEEL = "detail/timing_wheel.cpp"
 CHILD = "detail/child.cpp"
 LIMITER = "limiter.cpp"
@@ -104,28 +108,28 @@ DEFECTS = {
     "timeout_cancels_nothing": (CHILD, SIMULATION, "«late.cancel(net::cancellation_type::terminal);»", ""),
     "timeout_is_told_as_cancelled": (CHILD, SIMULATION, "«late.is_late_ = true;»", ""),
     # Pools.
-    "pool_wakes_nobody": (TASK, SIMULATION, "backlog_.queue(t, now);\n  «wake_one();»", ""),
-    "pool_keeps_its_workers_busy": (TASK, SIMULATION, "«crew_.end(w, t.is_long());»", ""),
-    "pool_admits_nobody_held_back": (TASK, SIMULATION, "while («backlog_.held() > 0» &&", "false"),
+    "pool_wakes_nobody": (TASKS, SIMULATION, "backlog_.queue(t, now);\n  «wake_one();»", ""),
+    "pool_keeps_its_workers_busy": (WORK, SIMULATION, "«crew_.end(w, t.is_long());»", ""),
+    "pool_admits_nobody_held_back": (TASKS, SIMULATION, "while («backlog_.held() > 0» &&", "false"),
     "pool_stops_without_the_delayed": (BACKLOG, SIMULATION, "«if (n == nullptr) n = delayed_.oldest();»", ""),
-    "pool_stops_without_those_held_back": (POOL, SIMULATION, "«while (pool_task* t = backlog_.take_any_held()) "
+    "pool_stops_without_those_held_back": (STOP, SIMULATION, "«while (pool_task* t = backlog_.take_any_held()) "
                                            "end_stopped(*t);»", ""),
-    "pool_ignores_delays": (TASK, SIMULATION, "«x->delay > duration::zero() && !t.is_held_»", "false"),
-    "pool_tries_once_more": (TASK, SIMULATION,
+    "pool_ignores_delays": (TASKS, SIMULATION, "«x->delay > duration::zero() && !t.is_held_»", "false"),
+    "pool_tries_once_more": (WORK, SIMULATION,
                              "x != nullptr && «x->attempts.load(std::memory_order_relaxed) < x->retry.attempts»",
                              "x->attempts.load(std::memory_order_relaxed) <= x->retry.attempts"),
-    "pool_forgets_that_it_has_told": (TASK, SIMULATION, "«t.is_told_ = true;»", ""),
-    "pool_takes_the_newest": (WORKER, SIMULATION, "pool_task* first = «backlog_.first(coarse_now_)»;",
+    "pool_forgets_that_it_has_told": (TASKS, SIMULATION, "«t.is_told_ = true;»", ""),
+    "pool_takes_the_newest": (WORK, SIMULATION, "pool_task* first = «backlog_.first(coarse_now_)»;",
                               "static_cast<pool_task*>(backlog_.queued().youngest_of_least_important())"),
-    "pool_group_waits_for_ever": (TASK, SIMULATION, "groups_.leave(*x);\n  «ready_all(waiters);»", ""),
-    "pool_deadlock_unseen": (POOL, SIMULATION, "«blocked_ + 1 >= crew_.able()»", "false"),
-    "pool_deadlock_of_fewer_unseen": (WORKER, SIMULATION, "crew_.leave(w);\n  «end_hopeless_wait();»", ""),
-    "pool_wait_inside_never_over": (POOL, SIMULATION, "if (w.inside_->nested_waits_ == nullptr) «--blocked_;»", ""),
-    "pool_lost_worker_stays_away": (WORKER, SIMULATION, "«if (is_missed) retry_soon();»", ""),
-    "pool_sleeps_beside_work": (WORKER, interleaving("one posts while a worker goes to sleep"),
+    "pool_group_waits_for_ever": (TASKS, SIMULATION, "groups_.leave(*x);\n  «ready_all(waiters);»", ""),
+    "pool_deadlock_unseen": (WAITS, SIMULATION, "«blocked_ + 1 >= crew_.able()»", "false"),
+    "pool_deadlock_of_fewer_unseen": (WORKERS, SIMULATION, "crew_.leave(w);\n  «end_hopeless_wait();»", ""),
+    "pool_wait_inside_never_over": (WAITS, SIMULATION, "if (w.inside_->nested_waits_ == nullptr) «--blocked_;»", ""),
+    "pool_lost_worker_stays_away": (WORKERS, SIMULATION, "«if (is_missed) retry_soon();»", ""),
+    "pool_sleeps_beside_work": (WORKERS, interleaving("one posts while a worker goes to sleep"),
                                 "} else if («!backlog_.queued().empty()») {\n    wake(w);", "false"),
-    "pool_cancels_nothing_that_runs": (TASK, interleaving("a group is cancelled while one joins it"),
+    "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),
                                        "«if (t.is_long()) request_cancel(*t.worker_);»\n    return true;", ""),
-    "pool_forgets_whom_to_tell": (POOL, TORTURE, "«home.retry_soon();»", ""),
+    "pool_forgets_whom_to_tell": (DELIVERY, TORTURE, "«home.retry_soon();»", ""),
     "workers_outlive_the_context": (POOL, TORTURE, "«while (suspended* s = workers.pop()) s->destroy();»", ""),
 }

@@ -219,7 +219,11 @@ class pool_core final : private context_member {
   void wake_later(pool_worker& w) noexcept;
   void end_rest(pool_worker& w) noexcept;
   void to_idle(pool_worker& w) noexcept;
-  bool must_leave(const pool_worker& w) const noexcept;
+  bool is_drained() const noexcept { return backlog_.size() == 0 && crew_.running() == 0; }
+  /// Whether a worker that looks for work is to leave. Inline, as each looks before each operation.
+  bool must_leave() const noexcept {
+    return crew_.is_too_large() || mode_ >= stop_mode::finish_running || (mode_ == stop_mode::drain && is_drained());
+  }
   bool is_short_of_workers() const noexcept;
   bool has_closed() const noexcept;
   void replace_workers() noexcept;
