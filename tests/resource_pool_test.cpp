@@ -295,3 +295,91 @@ TEST_CASE("options of a resource pool out of range are refused by name") {
   CHECK(text([](auto& o) { o.make = {}; }).find("resource_pool_options.make is empty") != std::string::npos);
   CHECK(text([](auto& o) { o.concurrency = 0; }).find("concurrency is 0") != std::string::npos);
 }
+
+TEST_CASE("a worker that leaves before it has destroyed an idle resource finds none when it comes back") {
+  world w;
+  auto o = options(w, 2);
+  o.idle_timeout = 1s;
+  resource_pool<connection>* home = nullptr;
+  o.destroy = [&](connection&) -> net::awaitable<void> {
+    if (++w.destroyed > 1) co_return;
+    home->resize(1);  // while the other worker is about to do the same
+    co_await sleep_for(1ms);
+  };
+  resource_pool<connection> pool{w.io, o};
+  home = &pool;
+  const auto work = [](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(1ms); };
+  for (int i = 0; i < 2; ++i) pool.try_post(work);
+  w.time.run();
+  CHECK(w.made == 2);
+  CHECK(w.destroyed == 2);
+  CHECK(pool.stats().resources == 0);
+  pool.resize(2);
+  for (int i = 0; i < 2; ++i) pool.try_post(work);
+  w.time.run();
+  CHECK(w.made == 4);
+  CHECK(w.destroyed == 4);
+  CHECK(pool.stats().succeeded == 4);
+  CHECK(pool.stats().resources == 0);
+}
+
+TEST_CASE("a worker that is lost over its resource is replaced, and nothing of it stays") {
+  const std::string place = GENERATE("make", "check", "reset", "destroy", "operation", "stop");
+  INFO(place);
+  world w;
+  bool has_dropped = false;
+  const auto maybe_drop = [&](const char* here) -> net::awaitable<void> {
+    if (place != here || std::exchange(has_dropped, true)) co_return;
+    const auto never_called = [](auto handler) { auto dropped = std::move(handler); };
+    co_await net::async_initiate<const net::use_awaitable_t<>, void()>(never_called, net::use_awaitable);
+  };
+  auto o = options(w, 1);
+  o.idle_timeout = 1min;
+  o.make = [&]() -> net::awaitable<connection> {
+    co_await maybe_drop("make");
+    co_return connection{w};
+  };
+  o.check = [&](connection&) -> net::awaitable<bool> {
+    co_await maybe_drop("check");
+    co_return true;
+  };
+  o.reset = [&](connection&) -> net::awaitable<void> { co_await maybe_drop("reset"); };
+  o.destroy = [&](connection&) -> net::awaitable<void> {
+    co_await maybe_drop("destroy");
+    co_await maybe_drop("stop");
+  };
+  resource_pool<connection> pool{w.io, o};
+  int ran = 0;
+  const auto work = [&](connection&, task_context&) -> net::awaitable<void> {
+    co_await maybe_drop("operation");
+    if (++ran == 1) throw std::runtime_error{"to be reset"};
+  };
+  const auto nothing_holds_the_loop = [&w] {
+    w.io.restart();
+    w.io.poll();
+    return w.io.stopped();
+  };
+  for (int i = 0; i < 3; ++i) {
+    pool.try_post(work);
+    w.time.run_for(1s);
+    CHECK(pool.stats().resources == static_cast<std::size_t>(w.alive));
+    CHECK(pool.stats().repairing == 0);
+    CHECK(nothing_holds_the_loop());
+  }
+  CHECK(ran == (place == "operation" ? 2 : 3));
+  if (place != "stop") {
+    w.time.run_for(2min);  // as an idle one
+    CHECK(nothing_holds_the_loop());
+    CHECK(pool.stats().resources == 0);
+    CHECK(pool.stats().sleeping == 1);
+    pool.try_post(work);
+    w.time.run_for(1s);
+  }
+  pool.request_stop(stop_mode::drain);
+  w.time.run();
+  CHECK(pool.is_closed());
+  CHECK(has_dropped);
+  CHECK(w.alive == 0);
+  CHECK(pool.stats().resources == 0);
+  CHECK(nothing_holds_the_loop());
+}

@@ -232,10 +232,13 @@ void pool_core::gone(pool_worker& w) noexcept {
     if (w.is(pool_worker::state::running)) {
       cut_off = w.current_;
       w.error_ = nullptr;
-      loop_.remove_reason();
     }
+    if (cut_off != nullptr || w.is(pool_worker::state::repairing)) loop_.remove_reason();
+    if (w.resource_ != nullptr && !w.evict_) --made_;
+    w.evict_ = false;
     w.rest_.disarm();
     w.current_ = nullptr;
+    w.handed_ = nullptr;
     w.parked_ = nullptr;
     crew_.lose(w);
     // What it waited for has dropped it, or Asio had no memory to resume it.

@@ -31,19 +31,28 @@ pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
 }
 
 net::awaitable<void> pool_core::main_with_resource(life l) {
+  /// Who leaves is no longer seen to by gone().
+  struct until_it_is_gone {
+    explicit until_it_is_gone(pool_core& c) noexcept : core{c} {
+      const change held{core};
+      core.loop_.add_reason(core.executor_);
+    }
+    until_it_is_gone(const until_it_is_gone&) = delete;
+    until_it_is_gone& operator=(const until_it_is_gone&) = delete;
+    ~until_it_is_gone() {
+      const change held{core};
+      core.loop_.remove_reason();
+    }
+    pool_core& core;
+  };
   pool_worker& w = l.worker();
   for (;;) {
     pool_task* t = nullptr;
     switch (next_step(w, t)) {
       case step::leave:
         if (w.resource_ != nullptr) {
-          {
-            const change c{*this};
-            loop_.add_reason(executor_);
-          }
+          const until_it_is_gone reason{*this};
           co_await drop_resource(w);
-          const change c{*this};
-          loop_.remove_reason();
         }
         co_return;
       case step::evict:
