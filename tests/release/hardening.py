@@ -3,7 +3,8 @@
 
 Shared libraries (.so) and programs: relocations are read-only and bound at the start, no stack is executable, no
 code is relocated; programs can be loaded anywhere. Static libraries: every object says that it keeps to a shadow stack,
-and the edges call the guard of the stack. COMPILE_COMMANDS: each source of lib/ is compiled with the flags.
+those of the edges also that calls lead only where they may, and the edges call the guard of the stack.
+COMPILE_COMMANDS: each source of lib/ is compiled with the flags.
 """
 
 import json
@@ -50,9 +51,11 @@ def archived(path):
     if X86:
         notes = readelf("--notes", path)
         objects = len(re.findall(r"^File: ", notes, re.M))
-        marked = len(re.findall(r"x86 feature: .*SHSTK", notes))
-        if objects == 0 or marked < objects:
-            yield f"{objects - marked} of {objects} objects say nothing of a shadow stack"
+        is_core = pathlib.Path(path).name == "libcanigo.a"
+        for mark, what in [("SHSTK", "a shadow stack"), *([] if is_core else [("IBT", "where calls lead")])]:
+            marked = len(re.findall(rf"x86 feature: .*{mark}", notes))
+            if objects == 0 or marked < objects:
+                yield f"{objects - marked} of {objects} objects say nothing of {what}"
     if pathlib.Path(path).name != "libcanigo.a":
         yield from guard(path)
 
