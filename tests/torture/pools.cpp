@@ -137,6 +137,17 @@ void tasks_that_are_waited_for(stage& t) {
   p.expect_sound();
 }
 
+void a_handler_that_stops_waiting(stage& t) {
+  with_pool p{t, {.concurrency = 1}};
+  std::optional<task<int>> work;
+  t.play([&] { work = p.pool->submit(slow); },
+         [&] {
+           if (work) work->async_wait(t.handler());
+         },
+         [&] { t.pass(1ms); }, [&] { t.cancel(0, net::cancellation_type::total); }, [&] { t.pass(100ms); });
+  p.expect_sound();
+}
+
 void coroutines_that_run(stage& t) {
   with_pool p{t, {.concurrency = 1, .queue_limit = 1, .on_overflow = overflow::wait}};
   for (int i = 0; i < 3; ++i) {
@@ -215,6 +226,7 @@ std::vector<scenario> scenarios_of_pools() {
       {"operations that heed nothing", operations_that_heed_nothing},
       {"a group of operations", a_group_of_operations},
       {"tasks that are waited for", tasks_that_are_waited_for},
+      {"a handler that stops waiting", a_handler_that_stops_waiting},
       {"coroutines that run", coroutines_that_run},
       {"operations that wait for their own pool", operations_that_wait_for_their_own_pool},
       {"more workers and fewer", more_workers_and_fewer},
