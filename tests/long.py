@@ -24,9 +24,6 @@ YEAR = 365.25 * 86400
 # Seeds below these are played by every run of scripts/test.
 FIRST_SEED = 1_000_000
 
-# As tests/simulation/meson.build has it: without its copies of stacks it is many times as fast.
-SIMULATION_ASAN = "detect_stack_use_after_return=0:malloc_context_size=4:quarantine_size_mb=16"
-
 # How the time that is left is shared. Canaries and torture end by themselves.
 SHARES = {"simulation": 3, "interleaving": 2, "stress": 2, "fuzz": 4, "chaos": 2}
 FUZZ_TARGETS = {"operations": 4096, "http_response": 2048, "redis_reply": 1024, "redis_endpoint": 256, "rate": 128}
@@ -89,8 +86,9 @@ class Run:
         with self.lock:
             self.failures.append(f"{name}: {path.relative_to(ROOT)}")
 
-    def command(self, name, command, env=None, timeout=None, good=(0,)):
-        """The output of a command; None if it fails, which is noted."""
+    def command(self, name, command, env=None, expected=""):
+        """The output of a command; None if it fails, does not end, or does not say what is expected, which is noted."""
+        timeout = 1800 + 60 * self.options.minutes
         try:
             done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace",
                                   env={**os.environ, **(env or {})}, timeout=timeout, cwd=HERE)
@@ -98,7 +96,7 @@ class Run:
             self.fail(name, f"{' '.join(map(str, command))}\n{error}\n")
             return None
         output = done.stdout + done.stderr
-        if done.returncode not in good:
+        if done.returncode != 0 or not re.search(expected, output):
             again = " ".join([*(f"{k}={v}" for k, v in (env or {}).items()), *map(str, command)])
             self.fail(name, f"{again}\nexit status {done.returncode}\n{output}")
             return None
@@ -120,6 +118,13 @@ class Run:
                 done.result()
 
 
+def env_of(variant, test):
+    """What the build gives a test in its environment, as far as it makes it faster."""
+    tests = json.loads((BUILD / variant / "meson-info/intro-tests.json").read_text())
+    env = next(t["env"] for t in tests if t["name"] == test)
+    return {name: value for name, value in env.items() if name in ("ASAN_OPTIONS", "GLIBC_TUNABLES")}
+
+
 def number(pattern, text):
     found = re.findall(pattern, text)
     return sum(float(n) for n in found)
@@ -138,13 +143,15 @@ def canaries(run, _):
 
 
 def torture(run, _):
-    output = run.command("torture", [BUILD / "gxx/tests/torture/torture_test"])
+    output = run.command("torture", [BUILD / "gxx/tests/torture/torture_test"], expected=r"\d+ plays")
     if output:
         run.add(torture_allocations=int(number(r"(\d+) allocations failed", output)),
                 torture_plays=int(number(r"(\d+) plays", output)))
 
 
 def simulation(run, seconds):
+    env = env_of("asan", "simulation")
+
     def piece(n, _):
         # Ten pieces take a tenth of their seeds to the build that is ten times as slow.
         is_asan = n % 10 == 1
@@ -152,7 +159,7 @@ def simulation(run, seconds):
         first = run.seeds(many)
         output = run.command(f"simulation-{first}", [BUILD / ("asan" if is_asan else "gxx") /
                              "tests/simulation/simulation_test", "--from", first, "--seeds", many],
-                             env={"ASAN_OPTIONS": SIMULATION_ASAN})
+                             env=env, expected=r"[1-9]\d* acquires")
         if output is None:
             return False
         run.add(seeds=many, asan_seeds=many if is_asan else 0, acquires=int(number(r"(\d+) acquires", output)),
@@ -163,11 +170,14 @@ def simulation(run, seconds):
 
 
 def interleaving(run, seconds):
+    env = env_of("gxx", "interleaving_tests")
+
     def piece(n, _):
         seed, mode = run.seeds(1), "all" if n == 0 else ("random", "priorities")[n % 2]
         output = run.command(f"interleaving-{mode}-{seed}", [BUILD / "gxx/tests/interleaving/interleaving_tests"],
-                             env={"INTERLEAVING_MODE": mode, "INTERLEAVING_SEED": str(seed),
-                                  "INTERLEAVING_RUNS": "20000" if n == 0 else "40000"})
+                             env={**env, "INTERLEAVING_MODE": mode, "INTERLEAVING_SEED": str(seed),
+                                  "INTERLEAVING_RUNS": "20000" if n == 0 else "40000"},
+                             expected=r"models, [1-9]\d* schedules")
         if output is None:
             return False
         run.add(schedules=int(number(r"models, (\d+) schedules", output)))
@@ -196,6 +206,11 @@ def stress(run, seconds):
     run.until(seconds, piece)
 
 
+def dictionary_of(target):
+    path = ROOT / "tests/fuzz/dictionaries" / f"{target}.dict"
+    return [f"-dict={path}"] if path.exists() else []
+
+
 def fuzz(run, seconds):
     targets = list(FUZZ_TARGETS)
     # Every target has its turn, and no turn is so long that the last one is missed.
@@ -209,8 +224,8 @@ def fuzz(run, seconds):
         output = run.command(f"fuzz-{target}-{seed}", [
             BUILD / "fuzz/tests/fuzz" / f"fuzz_{target}", f"-max_total_time={int(min(turn, max(left, 5)))}",
             f"-seed={seed % 2**31}", f"-max_len={FUZZ_TARGETS[target]}", "-len_control=0", "-timeout=30",
-            "-print_final_stats=1", f"-artifact_prefix={FAILURES}/fuzz-{target}-", corpus,
-            ROOT / "tests/fuzz/corpus" / target])
+            "-print_final_stats=1", f"-artifact_prefix={FAILURES}/fuzz-{target}-", *dictionary_of(target), corpus,
+            ROOT / "tests/fuzz/corpus" / target], expected=r"number_of_executed_units: [1-9]")
         if output is None:
             return False
         executions = int(number(r"number_of_executed_units: (\d+)", output))
@@ -223,7 +238,8 @@ def fuzz(run, seconds):
 def chaos(run, seconds):
     seed = run.seeds(1)
     output = run.command(f"chaos-{seed}", [sys.executable, ROOT / "tests/redis/chaos.py",
-                                           BUILD / "gxx/tests/redis_worker", "--seconds", int(seconds), "--seed", seed])
+                                           BUILD / "gxx/tests/redis_worker", "--seconds", int(seconds), "--seed", seed],
+                         expected=r"[1-9]\d* permits")
     if output:
         said = [line for line in output.splitlines() if line.startswith(("steady", "chaos"))]
         run.add(grants=int(number(r"(\d+) permits", "\n".join(said)) + number(r"(\d+) times tokens", "\n".join(said))),
