@@ -182,7 +182,7 @@ void pool_core::run_drain() {
 void pool_core::end_drain() noexcept {
   {
     const change c{*this};
-    has_something_to_carry_out_ = has_something_to_carry_out_ || !ready_.empty();
+    has_something_to_carry_out_ = !ready_.empty();
   }
   release_ref();
 }
