@@ -29,8 +29,8 @@ void* take_or_throw(std::size_t size) {
   return p;
 }
 
-/// What plans that were played before have left in the cache would make a plan's allocations other ones than they are
-/// when it is played alone.
+}  // namespace
+
 void empty_the_cache() noexcept {
   for (bool is_empty = false; !is_empty;) {
     const unsigned long before = taken;
@@ -39,12 +39,10 @@ void empty_the_cache() noexcept {
   }
 }
 
-}  // namespace
-
 shortage::shortage(int k) noexcept : is_active_{k >= 0}, strikes_before_{failed} {
   if (!is_active_) return;
   before_failure = -1;
-  empty_the_cache();
+  empty_the_cache();  // or what was played before would decide which allocation is the k-th
   before_failure = k;
 }
 

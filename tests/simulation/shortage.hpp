@@ -2,6 +2,9 @@
 
 namespace simulated {
 
+/// Leaves no block in the library's cache, as it is when a program starts.
+void empty_the_cache() noexcept;
+
 /// While it lives one allocation by operator new fails: the first if `k` is 0, and so on; none if it is negative.
 ///
 /// One that begins inside another one takes its place, to the end of both. There is one thread. What Asio takes by
