@@ -1,9 +1,9 @@
 // What is published to a process, and what it makes of messages that are lost, late or nothing it knows.
 #include "canigo/redis/semaphore.hpp"
 
-#include "../lib/redis/engine.hpp"
 #include "catch.hpp"
 #include "http_run.hpp"
+#include "redis_listener.hpp"
 #include "redis_member.hpp"
 #include "redis_proxy.hpp"
 #include "redis_run.hpp"
@@ -14,19 +14,11 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <string_view>
 
 using namespace redis_test;
 using namespace std::chrono_literals;
 
 namespace {
-
-struct listener : redis::detail::subscription {
-  void subscribed() noexcept override { ++times; }
-  void published(std::string_view) noexcept override { ++messages; }
-  int times = 0;
-  int messages = 0;
-};
 
 /// The channel by which this process is told what it waits for.
 std::string channel_of(net::io_context& io, redis::client& c) {

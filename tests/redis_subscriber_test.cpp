@@ -2,8 +2,8 @@
 // wants it any more.
 #include "canigo/redis/client.hpp"
 
-#include "../lib/redis/engine.hpp"
 #include "catch.hpp"
+#include "redis_listener.hpp"
 #include "redis_member.hpp"
 #include "redis_server.hpp"
 
@@ -16,16 +16,6 @@
 
 using namespace redis_test;
 using namespace std::chrono_literals;
-
-namespace {
-
-struct listener : redis::detail::subscription {
-  void subscribed() noexcept override { ++times; }
-  void published(std::string_view) noexcept override {}
-  int times = 0;
-};
-
-}  // namespace
 
 TEST_CASE("a subscription goes with its context, also where its client has no connection") {
   redis_server server;

@@ -10,10 +10,10 @@
 #include "canigo/time_source.hpp"
 #include "canigo/timeout.hpp"
 
-#include "../lib/redis/engine.hpp"
 #include "allocations.hpp"
 #include "catch.hpp"
 #include "http_server.hpp"
+#include "redis_listener.hpp"
 #include "redis_server.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -606,17 +606,6 @@ TEST_CASE("a reply that there is no memory to read is told so", "[memory]") {
   CHECK(needed > 3);
 }
 #endif
-
-namespace {
-
-/// Who hears something by the second connection.
-struct listener : redis::detail::subscription {
-  void subscribed() noexcept override { ++times; }
-  void published(std::string_view) noexcept override {}
-  int times = 0;
-};
-
-}  // namespace
 
 TEST_CASE("a client that goes without memory for its last turn closes its connections all the same", "[memory]") {
   const redis_server server;
