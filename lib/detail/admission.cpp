@@ -118,7 +118,7 @@ bool admission::begin_shutdown() noexcept {
     const std::lock_guard lock{mutex_};
     context_gone_ = true;
     time_ = nullptr;
-    work_ = {};
+    loop_.give_up();
     executor_ = {};
     is_mine = orphan_;
   }
@@ -154,7 +154,7 @@ void admission::context_shutdown() noexcept {
     net::any_io_executor work;
     const std::lock_guard lock{mutex_};
     executor_.swap(executor);
-    work_.swap(work);
+    work = loop_.give_up();
   }
   release_ref();
 }
@@ -167,7 +167,7 @@ void admission::unlock_and_hand_over() noexcept {
     drain_posted_.store(true, std::memory_order_relaxed);
     add_ref();
   }
-  if (!foreign_.empty() || (works_ == 0 && work_)) [[unlikely]]
+  if (!foreign_.empty() || loop_.is_over()) [[unlikely]]
     return unlock_and_hand_over_all(drain_now);
   mutex_.unlock();
   // From here on `this` lives by the reference that the drain holds.
@@ -176,8 +176,7 @@ void admission::unlock_and_hand_over() noexcept {
 
 void admission::unlock_and_hand_over_all(bool drain_now) noexcept {
   suspended_list foreign{std::move(foreign_)};
-  net::any_io_executor work;
-  if (works_ == 0 && work_) work = std::exchange(work_, {});
+  const net::any_io_executor until_all_is_posted = loop_.let_go();
   mutex_.unlock();
 
   // From here on `this` lives by the references that the drain and the foreign waiters hold.
@@ -190,7 +189,6 @@ void admission::unlock_and_hand_over_all(bool drain_now) noexcept {
       if (!home.keep_for_retry(*s)) s->destroy();
     }
   }
-  // `work` kept the loop running until the posts do.
 }
 
 void admission::post_drain() noexcept {
@@ -387,7 +385,7 @@ void admission::enter(waiter& w, const request& r) noexcept {
   queue_.push(w, now);
   somebody_waits_.store(true, std::memory_order_relaxed);
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
-  if (w.holds_work_ && works_++ == 0 && !work_) work_ = keep_running(executor_);
+  if (w.holds_work_) loop_.add_reason(executor_);
   // One who came first in the queue may be able to go where the former first, heavier or less important, could not.
   if (evicted || queue_.front(now) == &w) pump(now);
 }
@@ -423,7 +421,7 @@ bool admission::make_room(int priority) noexcept {
 void admission::finish(waiter& w, outcome o) noexcept {
   queue_.remove(w);
   somebody_waits_.store(!queue_.empty(), std::memory_order_relaxed);
-  if (w.holds_work_) --works_;
+  if (w.holds_work_) loop_.remove_reason();
   w.outcome_ = o;
   if (o != outcome::granted) count_end(o);
   if (w.limit_ != nullptr && !time_->cancel(*w.limit_)) {

@@ -1,8 +1,5 @@
 #include "canigo/detail/post.hpp"
 
-#include <asio/execution/outstanding_work.hpp>
-#include <asio/prefer.hpp>
-
 namespace canigo::detail {
 
 net::any_io_executor context_executor(const net::any_io_executor& executor) {
@@ -11,14 +8,6 @@ net::any_io_executor context_executor(const net::any_io_executor& executor) {
     return context_executor(s->get_inner_executor());
   }
   return executor;
-}
-
-net::any_io_executor keep_running(const net::any_io_executor& executor) noexcept {
-  try {
-    return net::prefer(context_executor(executor), net::execution::outstanding_work.tracked);
-  } catch (...) {
-    return {};
-  }
 }
 
 }  // namespace canigo::detail

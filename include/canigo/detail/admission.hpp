@@ -2,6 +2,7 @@
 
 #include "canigo/detail/atomic.hpp"
 #include "canigo/detail/context_service.hpp"
+#include "canigo/detail/loop_hold.hpp"
 #include "canigo/detail/mutex.hpp"
 #include "canigo/detail/supplies.hpp"
 #include "canigo/detail/suspend.hpp"
@@ -283,10 +284,9 @@ class admission final : private context_member {
 
   suspended_list ready_;    // to be resumed on executor_
   suspended_list foreign_;  // to be posted elsewhere
-  std::size_t works_ = 0;   // pending handlers that executor_'s loop must run for
   net::any_io_executor executor_;
   const bool runs_on_io_context_;  // executor_ is an io_context's own
-  net::any_io_executor work_;
+  loop_hold loop_;                 // while handlers are pending that executor_'s loop must run for
   wake_up wake_up_;
   drain drain_;
   context_service* context_;

@@ -92,8 +92,4 @@ void post(const net::any_io_executor& executor, Function&& function) {
 /// The executor of the io_context below a strand; any other executor as it is.
 net::any_io_executor context_executor(const net::any_io_executor& executor);
 
-/// Keeps the loop of its context running while it is there. Empty for want of memory, which only an executor takes that
-/// is too large for any_io_executor's own room.
-net::any_io_executor keep_running(const net::any_io_executor& executor) noexcept;
-
 }  // namespace canigo::detail
