@@ -61,7 +61,7 @@ admission* admission::open(const net::any_io_executor& executor, supplies s, con
 }
 
 admission::admission(const net::any_io_executor& executor, supplies s, const admission_options& options)
-    : time_{&time_source::of(executor)},
+    : counted_member{executor},
       supplies_{std::move(s)},
       queue_{options.priorities, options.ageing},
       queue_limit_{options.queue_limit},
@@ -70,11 +70,10 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       executor_{executor},
       runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
       wake_up_{*this},
-      drain_{*this},
-      context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
+      drain_{*this} {
   counts_.classes.resize(static_cast<std::size_t>(options.priorities));
   granted_at_once_.resize(counts_.classes.size());
-  context_->add(*this);
+  join();
 }
 
 admission* open_idle(const net::any_io_executor& executor) {
@@ -91,43 +90,22 @@ void admission::close() noexcept {
   release_ref();
 }
 
-void admission::destroy() noexcept {
-  {
-    const std::lock_guard lock{mutex_};
-    if (!context_gone_) {
-      if (wake_armed_ && !time_->cancel(wake_up_)) {
-        dying_ = true;
-        return;
-      }
-      wake_armed_ = false;
-      orphan_ = !context_->remove(*this);
-      if (orphan_) return;
-    }
+bool admission::may_go() noexcept {
+  if (wake_armed_ && !time_->cancel(wake_up_)) {
+    dying_ = true;
+    return false;
   }
-  delete this;
+  wake_armed_ = false;
+  return true;
 }
 
-/// Takes a reference. False if there was none any more: whoever of destroy() and this comes second deletes.
-bool admission::begin_shutdown() noexcept {
-  std::size_t references = references_.load(std::memory_order_relaxed);
-  while (references > 0) {
-    if (references_.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return true;
-  }
-  bool is_mine = false;
-  {
-    const std::lock_guard lock{mutex_};
-    context_gone_ = true;
-    time_ = nullptr;
-    loop_.give_up();
-    executor_ = {};
-    is_mine = orphan_;
-  }
-  if (is_mine) delete this;
-  return false;
+void admission::let_go_of_context() noexcept {
+  time_ = nullptr;
+  loop_.give_up();
+  executor_ = {};
 }
 
-void admission::context_shutdown() noexcept {
-  if (!begin_shutdown()) return;
+void admission::end_with_context() noexcept {
   suspended_list waiters;
   {
     const std::lock_guard lock{mutex_};
@@ -156,7 +134,6 @@ void admission::context_shutdown() noexcept {
     executor_.swap(executor);
     work = loop_.give_up();
   }
-  release_ref();
 }
 
 // ---- what is decided under the lock is carried out after it ---------------------------------------------------------
@@ -519,7 +496,7 @@ void admission::woken() noexcept {
   wake_armed_ = false;
   if (dying_) {
     mutex_.unlock();
-    destroy();
+    unreferenced();
     return;
   }
   const bool retry = std::exchange(retrying_, false);

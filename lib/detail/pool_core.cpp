@@ -40,7 +40,7 @@ pool_core* pool_core::open(const net::any_io_executor& executor, const pool_core
 
 pool_core::pool_core(const net::any_io_executor& executor, const pool_core_options& options,
                      std::unique_ptr<pool_resources> resources)
-    : time_{&time_source::of(executor)},
+    : counted_member{executor},
       backlog_{options.priorities, options.queue_limit, options.on_overflow},
       options_{options},
       is_plain_{options.timeout == duration::max() && options.retry.attempts <= 1 && options.observer == nullptr},
@@ -51,9 +51,8 @@ pool_core::pool_core(const net::any_io_executor& executor, const pool_core_optio
       hands_over_{target_of<net::io_context::executor_type>(executor) != nullptr},
       drain_{*this},
       grace_{*this, [](pool_core& c, pool_alarm&) noexcept { c.grace_is_over(); }},
-      retry_{*this, [](pool_core& c, pool_alarm&) noexcept { c.post_again(); }},
-      context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {
-  context_->add(*this);
+      retry_{*this, [](pool_core& c, pool_alarm&) noexcept { c.post_again(); }} {
+  join();
 }
 
 pool_core::~pool_core() = default;
@@ -63,41 +62,14 @@ void pool_core::close() noexcept {
   release_ref();
 }
 
-void pool_core::destroy() noexcept {
-  {
-    const std::lock_guard lock{mutex_};
-    orphan_ = !context_gone_ && !context_->remove(*this);
-    if (orphan_) return;
-  }
-  delete this;
-}
-
-/// Takes a reference. False if there was none any more: whoever of destroy() and this comes second deletes.
-bool pool_core::begin_shutdown() noexcept {
-  std::size_t references = references_.load(std::memory_order_relaxed);
-  while (references > 0) {
-    if (references_.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return true;
-  }
-  bool is_mine = false;
-  {
-    const std::lock_guard lock{mutex_};
-    context_gone_ = true;
-    let_go_of_executors();
-    is_mine = orphan_;
-  }
-  if (is_mine) delete this;
-  return false;
-}
-
 /// A strand's would reach for its context when this goes, and so would the workers'.
-void pool_core::let_go_of_executors() noexcept {
+void pool_core::let_go_of_context() noexcept {
   loop_.give_up();
   executor_ = {};
   for (const auto& w : workers_) w->strand_.reset();
 }
 
-void pool_core::context_shutdown() noexcept {
-  if (!begin_shutdown()) return;
+void pool_core::end_with_context() noexcept {
   suspended_list waiters;
   suspended_list workers;
   {
@@ -131,8 +103,7 @@ void pool_core::context_shutdown() noexcept {
   while (suspended* s = workers.pop()) s->destroy();
   mutex_.lock();
   unlock_and_carry_out();
-  let_go_of_executors();
-  release_ref();
+  let_go_of_context();
 }
 
 }  // namespace canigo::detail

@@ -1,9 +1,8 @@
 #pragma once
 
 #include "canigo/detail/atomic.hpp"
-#include "canigo/detail/context_service.hpp"
+#include "canigo/detail/counted_member.hpp"
 #include "canigo/detail/loop_hold.hpp"
-#include "canigo/detail/mutex.hpp"
 #include "canigo/detail/supplies.hpp"
 #include "canigo/detail/suspend.hpp"
 #include "canigo/detail/wait_queue.hpp"
@@ -130,17 +129,12 @@ admission_options checked(std::string_view type, const admission_options& o);
 /// Lives as long as anything refers to it: its handle, deliveries under way, and places that are occupied. The latter
 /// are not counted one by one, which would cost each permit two atomic steps: the last one to be freed after close()
 /// gives up the reference that the handle had.
-class admission final : private context_member {
+class admission final : public counted_member {
  public:
   /// The handle's reference is the caller's to release with close().
   static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options);
   /// Ends every waiter with `stopped` and gives up the handle's reference.
   void close() noexcept;
-
-  void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
-  void release_ref() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
-  }
 
   /// Grants `r` if that is possible without waiting and without overtaking anyone.
   outcome try_enter(const request& r) noexcept;
@@ -228,14 +222,14 @@ class admission final : private context_member {
 
   admission(const net::any_io_executor& executor, supplies s, const admission_options& options);
   ~admission() = default;
-  void destroy() noexcept;
-  void context_shutdown() noexcept override;
+  bool may_go() noexcept override;
+  void let_go_of_context() noexcept override;
+  void end_with_context() noexcept override;
 
   time_point clock() const noexcept { return time_ != nullptr ? time_->now() : time_point::min(); }
   time_point now_for(const request& r) const noexcept;
   bool is_paused(time_point now) noexcept;
   bool gave_up_last_place() noexcept;
-  bool begin_shutdown() noexcept;
   outcome try_enter_locked(const request& r, time_point now) noexcept;
   outcome why_not(const request& r, time_point now) noexcept;
   bool make_room(int priority) noexcept;
@@ -257,15 +251,10 @@ class admission final : private context_member {
   bool keep_for_retry(suspended& s) noexcept;
   void retry_soon() noexcept;
 
-  mutable mutex mutex_;
-  atomic<std::size_t> references_{1};
-  time_source* time_;
   supplies supplies_;
   wait_queue queue_;
   bool stopped_ = false;
-  bool context_gone_ = false;
   bool kept_by_places_ = false;  // the handle is gone, and its reference stands for what is occupied
-  bool orphan_ = false;          // unreferenced when the context was about to shut it down: deleted by that
   bool dying_ = false;           // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;      // exactly one call of wake_up_ is to come
   bool retrying_ = false;        // a post failed; a reference is held for the wake-up that tries again
@@ -289,7 +278,6 @@ class admission final : private context_member {
   loop_hold loop_;                 // while handlers are pending that executor_'s loop must run for
   wake_up wake_up_;
   drain drain_;
-  context_service* context_;
 };
 
 /// An engine that lets everybody go while no place in it is occupied: what a gate waits with.

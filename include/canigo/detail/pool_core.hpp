@@ -1,9 +1,7 @@
 #pragma once
 
-#include "canigo/detail/atomic.hpp"
-#include "canigo/detail/context_service.hpp"
+#include "canigo/detail/counted_member.hpp"
 #include "canigo/detail/loop_hold.hpp"
-#include "canigo/detail/mutex.hpp"
 #include "canigo/detail/pool_alarm.hpp"
 #include "canigo/detail/pool_backlog.hpp"
 #include "canigo/detail/pool_counts.hpp"
@@ -68,18 +66,13 @@ struct pool_core_options {
 /// callers told.
 ///
 /// Lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
-class pool_core final : private context_member {
+class pool_core final : public counted_member {
  public:
   /// The handle's reference is the caller's to release with close(). Throws errc::invalid_argument.
   static pool_core* open(const net::any_io_executor& executor, const pool_core_options& options,
                          std::unique_ptr<pool_resources> resources);
   /// Cancels all and gives up the handle's reference.
   void close() noexcept;
-
-  void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
-  void release_ref() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
-  }
 
   /// Throws for what can't be.
   void check(const task_options& o) const {
@@ -160,10 +153,8 @@ class pool_core final : private context_member {
   pool_core(const net::any_io_executor& executor, const pool_core_options& options,
             std::unique_ptr<pool_resources> resources);
   ~pool_core();
-  void destroy() noexcept;
-  bool begin_shutdown() noexcept;
-  void let_go_of_executors() noexcept;
-  void context_shutdown() noexcept override;
+  void let_go_of_context() noexcept override;
+  void end_with_context() noexcept override;
 
   // What is decided under the lock.
   void unlock() noexcept {
@@ -261,9 +252,6 @@ class pool_core final : private context_member {
   enum class step : std::uint8_t { leave, evict, prepare, work, rest };
   step next_step(pool_worker& w, pool_task*& t) noexcept;
 
-  mutable mutex mutex_;
-  atomic<std::size_t> references_{1};
-  time_source* time_;
   pool_backlog backlog_;
   const pool_core_options options_;
   const bool is_plain_;  // tasks without options of their own need no extras
@@ -274,12 +262,10 @@ class pool_core final : private context_member {
   pool_worker* to_wake_ = nullptr;
   pool_worker* to_cancel_ = nullptr;
   pool_task* ended_ = nullptr;
-  suspended_list ready_;       // for the drain: waiters, and workers that it hands over to
-  suspended_list foreign_;     // waiters with an executor of their own
-  bool drain_posted_ = false;  // and has not begun
-  bool context_gone_ = false;
+  suspended_list ready_;           // for the drain: waiters, and workers that it hands over to
+  suspended_list foreign_;         // waiters with an executor of their own
+  bool drain_posted_ = false;      // and has not begun
   bool replaces_workers_ = false;  // it is time to make others for those that have gone untold
-  bool orphan_ = false;            // unreferenced when the context was about to shut it down: deleted by that
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
   pool_crew crew_;
@@ -303,7 +289,6 @@ class pool_core final : private context_member {
   drain drain_;
   pool_alarm grace_;
   pool_alarm retry_;
-  context_service* context_;
 };
 
 }  // namespace canigo::detail

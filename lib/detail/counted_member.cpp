@@ -1,0 +1,49 @@
+#include "canigo/detail/counted_member.hpp"
+
+#include <mutex>
+
+namespace canigo::detail {
+
+// A context shuts its services down in the reverse order: nobody waits for a time source that is gone.
+counted_member::counted_member(const net::any_io_executor& executor)
+    : time_{&time_source::of(executor)},
+      context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {}
+
+void counted_member::unreferenced() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!context_gone_) {
+      if (!may_go()) return;
+      is_left_to_context_ = !context_->remove(*this);
+      if (is_left_to_context_) return;
+    }
+  }
+  delete this;
+}
+
+bool counted_member::add_ref_if_there_is_one() noexcept {
+  std::size_t references = references_.load(std::memory_order_relaxed);
+  while (references > 0) {
+    if (references_.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+void counted_member::context_shutdown() noexcept {
+  if (add_ref_if_there_is_one()) {
+    end_with_context();
+    release_ref();
+    return;
+  }
+  // Whoever of this and unreferenced() comes second deletes.
+  bool is_mine = false;
+  {
+    const std::lock_guard lock{mutex_};
+    context_gone_ = true;
+    let_go_of_context();
+    is_mine = is_left_to_context_;
+  }
+  if (is_mine) delete this;
+}
+
+}  // namespace canigo::detail
