@@ -1,7 +1,6 @@
 #include "canigo/detail/admission.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
 #include <string>
 
@@ -10,133 +9,10 @@ namespace canigo::detail {
 namespace {
 
 constexpr std::uint8_t grants_in_a_row = 128;
-constexpr int resumptions_per_turn = 128;
 constexpr duration retry_after = std::chrono::milliseconds{1};
 constexpr duration catch_up = std::chrono::milliseconds{20};
 
 }  // namespace
-
-admission_options checked(std::string_view type, const admission_options& o) {
-  const auto field = [&](const char* name) { return std::string{type} + "." + name; };
-  if (o.priorities < 1 || o.priorities > wait_queue::max_priorities) {
-    throw_invalid(field("priorities"), o.priorities, "1 to 1024");
-  }
-  if (o.queue_limit < 1) throw_invalid(field("queue_limit"), o.queue_limit, "1 or more");
-  if (o.ageing <= duration::zero()) throw_invalid(field("ageing"), o.ageing, "more than 0");
-  if (o.on_overflow == overflow::wait) {
-    throw_invalid(field("on_overflow"), "wait", "reject_new, evict_oldest, evict_least_important");
-  }
-  return o;
-}
-
-// ---- waiter ---------------------------------------------------------------------------------------------------------
-
-waiter::limit::limit(waiter& w) noexcept
-    : deadline{[](deadline& d, due why) noexcept {
-        if (why == due::expired) {
-          waiter& late = *static_cast<limit&>(d).owner;
-          late.home_->limit_passed(late);
-        }
-      }},
-      owner{&w} {}
-
-void waiter::request_cancel() noexcept { home_->cancel(*this); }
-
-const net::any_io_executor& waiter::home_executor() const noexcept { return home_->executor(); }
-
-outcome waiter::take_outcome() noexcept {
-  if (!at_home_ && state_ == state::ending) home_->release_ref();
-  return outcome_;
-}
-
-void waiter::abandon() noexcept {
-  if (outcome_ == outcome::granted && state_ == state::ending) home_->undo(tokens);
-  take_outcome();
-}
-
-// ---- life -----------------------------------------------------------------------------------------------------------
-
-admission* admission::open(const net::any_io_executor& executor, supplies s, const admission_options& options) {
-  return new admission{executor, std::move(s), options};
-}
-
-admission::admission(const net::any_io_executor& executor, supplies s, const admission_options& options)
-    : counted_member{executor},
-      supplies_{std::move(s)},
-      queue_{options.priorities, options.ageing},
-      queue_limit_{options.queue_limit},
-      on_overflow_{options.on_overflow},
-      priorities_{options.priorities},
-      executor_{executor},
-      runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
-      wake_up_{*this},
-      drain_{*this} {
-  counts_.classes.resize(static_cast<std::size_t>(options.priorities));
-  granted_at_once_.resize(counts_.classes.size());
-  join();
-}
-
-admission* open_idle(const net::any_io_executor& executor) {
-  return admission::open(executor, supplies{{}, 0, supplies::occupancy::idle}, {});
-}
-
-void admission::close() noexcept {
-  stop();
-  {
-    const std::lock_guard lock{mutex_};
-    kept_by_places_ = supplies_.occupied() > 0;
-    if (kept_by_places_) return;
-  }
-  release_ref();
-}
-
-bool admission::may_go() noexcept {
-  if (wake_armed_ && !time_->cancel(wake_up_)) {
-    dying_ = true;
-    return false;
-  }
-  wake_armed_ = false;
-  return true;
-}
-
-void admission::let_go_of_context() noexcept {
-  time_ = nullptr;
-  loop_.give_up();
-  executor_ = {};
-}
-
-void admission::end_with_context() noexcept {
-  suspended_list waiters;
-  {
-    const std::lock_guard lock{mutex_};
-    context_gone_ = stopped_ = true;
-    time_->cancel(wake_up_);
-    while (wait_node* n = queue_.first_of_most_important()) {
-      auto& w = static_cast<waiter&>(*n);
-      queue_.remove(w);
-      if (w.limit_ != nullptr) time_->cancel(*w.limit_);
-      w.state_ = waiter::state::fresh;
-      waiters.push(w);
-    }
-    somebody_waits_.store(false, std::memory_order_relaxed);
-    waiters.append(std::move(ready_));
-    waiters.append(std::move(foreign_));
-    if (std::exchange(retrying_, false)) release_ref();
-    time_ = nullptr;
-  }
-  // Their frames may hold permits, other waiters' handles, and the handle of this.
-  while (suspended* s = waiters.pop()) s->destroy();
-  {
-    // A strand's would reach for its context when this goes.
-    net::any_io_executor executor;
-    net::any_io_executor work;
-    const std::lock_guard lock{mutex_};
-    executor_.swap(executor);
-    work = loop_.give_up();
-  }
-}
-
-// ---- what is decided under the lock is carried out after it ---------------------------------------------------------
 
 void admission::unlock_and_hand_over() noexcept {
   const bool drain_now = !ready_.empty() && !drain_posted_.load(std::memory_order_relaxed);
@@ -149,117 +25,6 @@ void admission::unlock_and_hand_over() noexcept {
   mutex_.unlock();
   // From here on `this` lives by the reference that the drain holds.
   if (drain_now) post_drain();
-}
-
-void admission::unlock_and_hand_over_all(bool drain_now) noexcept {
-  suspended_list foreign{std::move(foreign_)};
-  const net::any_io_executor until_all_is_posted = loop_.let_go();
-  mutex_.unlock();
-
-  // From here on `this` lives by the references that the drain and the foreign waiters hold.
-  if (drain_now) post_drain();
-  while (suspended* s = foreign.pop()) {
-    admission& home = *static_cast<waiter*>(s)->home_;
-    try {
-      s->post();
-    } catch (...) {
-      if (!home.keep_for_retry(*s)) s->destroy();
-    }
-  }
-}
-
-void admission::post_drain() noexcept {
-  try {
-    drain_.post();
-  } catch (...) {
-    bool has_context = false;
-    {
-      const std::lock_guard lock{mutex_};
-      has_context = !context_gone_;
-      if (has_context) {
-        drain_posted_.store(false, std::memory_order_relaxed);
-        if (!ready_.empty()) retry_soon();
-      }
-    }
-    // Who asks when the context has gone goes as well.
-    if (!has_context) return drain_.destroy();
-    release_ref();
-  }
-}
-
-bool admission::keep_for_retry(suspended& s) noexcept {
-  const std::lock_guard lock{mutex_};
-  if (context_gone_) return false;
-  foreign_.push(s);
-  retry_soon();
-  return true;
-}
-
-void admission::retry_soon() noexcept {
-  if (!retrying_) {
-    retrying_ = true;
-    add_ref();
-  }
-  wake_at(wake_armed_ ? wake_time_ : time_point::max());
-}
-
-admission::drain::drain(admission& a) noexcept : owner{&a} {}
-
-void admission::drain::post() {
-  const fixed_allocator<void, 160> allocator{memory};
-  using executor_type = net::io_context::executor_type;
-  const auto* io = owner->runs_on_io_context_ ? owner->executor_.target<executor_type>() : nullptr;
-  if (io != nullptr) {
-    post_resumption(*io, *this, allocator);
-  } else {
-    post_resumption(owner->executor_, *this, allocator);
-  }
-}
-
-void admission::drain::resume() { owner->run_drain(); }
-
-void admission::drain::destroy() noexcept {
-  // The executor dropped what was posted to it, so nobody will be resumed there.
-  suspended_list lost;
-  {
-    const std::lock_guard lock{owner->mutex_};
-    owner->drain_posted_.store(false, std::memory_order_relaxed);
-    lost.append(std::move(owner->ready_));
-  }
-  while (suspended* s = lost.pop()) s->destroy();
-  owner->release_ref();
-}
-
-void admission::run_drain() {
-  struct turn {
-    admission& a;
-    ~turn() { a.release_ref(); }
-  };
-  const turn until_the_end_or_a_throw{*this};
-  // An executor that calls at once what it is to call later has no other threads that could help.
-  const bool may_have_help = !posting::is_under_way(drain_);
-  for (int i = 0; i < resumptions_per_turn; ++i) {
-    // Where it may have help, a drain is posted as long as somebody is ready.
-    if (i > 0 && may_have_help && !drain_posted_.load(std::memory_order_relaxed)) return;
-    waiter* w = nullptr;
-    bool call_helper = false;
-    {
-      const std::lock_guard lock{mutex_};
-      if (i == 0) drain_posted_.store(false, std::memory_order_relaxed);
-      w = static_cast<waiter*>(ready_.front());
-      if (w == nullptr) return;
-      if (i > 0 && w->passes_loop_ && drain_posted_.load(std::memory_order_relaxed)) return;
-      ready_.pop();
-      if (!ready_.empty() && !drain_posted_.load(std::memory_order_relaxed) && may_have_help) {
-        call_helper = true;
-        drain_posted_.store(true, std::memory_order_relaxed);
-        add_ref();
-      }
-    }
-    if (call_helper) post_drain();
-    w->resume();
-  }
-  const change whoever_is_left{*this};
 }
 
 // ---- requests -------------------------------------------------------------------------------------------------------
@@ -293,7 +58,7 @@ bool admission::is_paused(time_point now) noexcept {
   if (can_be && !stopped_ && r.deadline >= now) [[likely]] {
     if (queue_.empty() && (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, r.tokens))
         [[likely]] {
-      ++granted_at_once_[static_cast<std::size_t>(r.priority)];
+      counts_.add_grant_at_once(r.priority);
       return outcome::granted;
     }
     if (r.tokens == 1) return outcome::must_wait;  // one is never too many
@@ -467,7 +232,7 @@ void admission::pump(time_point now) noexcept {
         }
         as_of = ready;
       }
-      count_grant(n->priority, now - n->since());
+      counts_.add_grant(n->priority, now - n->since());
       finish(static_cast<waiter&>(*n), outcome::granted);
     }
   }
@@ -576,45 +341,19 @@ duration admission::estimate(const request& r) const {
   return duration{static_cast<duration::rep>(std::min<std::uint64_t>(wait, duration::max().count()))};
 }
 
-// ---- counts ---------------------------------------------------------------------------------------------------------
-
-void admission::count_grant(int priority, duration waited) noexcept {
-  auto& c = counts_.classes[static_cast<std::size_t>(priority)];
-  ++c.granted;
-  c.wait.record(waited);
-}
-
+/// A request that waited for nothing, or in vain.
 void admission::count_end(outcome o) noexcept {
   if (o == outcome::aborted) {
-    ++counts_.cancelled;
-  } else if (o == to_outcome(errc::timed_out)) {
-    ++counts_.timed_out;
-  } else if (o == to_outcome(errc::evicted)) {
-    ++counts_.evicted;
-  } else if (o == to_outcome(errc::stopped)) {
-    ++counts_.stopped;
+    counts_.add_cancelled();
   } else {
-    ++counts_.rejected;
+    counts_.add_failure(static_cast<errc>(o));
   }
 }
 
 void admission::read_counts(queue_stats& s) const noexcept {
-  auto classes = std::move(s.classes);
-  std::copy(counts_.classes.begin(), counts_.classes.end(), classes.begin());
-  s = {.classes = std::move(classes),
-       .waiting = queue_.size(),
-       .cancelled = counts_.cancelled,
-       .timed_out = counts_.timed_out,
-       .evicted = counts_.evicted,
-       .rejected = counts_.rejected,
-       .stopped = counts_.stopped};
-  for (std::size_t i = 0; i < s.classes.size(); ++i) {
-    s.classes[i].waiting = queue_.size(static_cast<int>(i));
-    s.classes[i].granted += granted_at_once_[i];
-    s.classes[i].wait.record_at_once(granted_at_once_[i]);
-    s.granted += s.classes[i].granted;
-  }
-  s.requested = s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped;
+  s.waiting = queue_.size();
+  for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue_.size(static_cast<int>(i));
+  counts_.write(s);
 }
 
 std::size_t admission::waiting() const noexcept {

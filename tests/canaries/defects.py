@@ -6,6 +6,8 @@ an expression; with nothing between them a statement is put in.
 """
 
 ENGINE = "detail/admission.cpp"
+ENGINE_DELIVERY = "detail/admission_delivery.cpp"
+ENGINE_LIFE = "detail/admission_life.cpp"
 QUEUE = "detail/wait_queue.cpp"
 SUPPLIES = "detail/supplies.cpp"
 BUCKET = "token_bucket.cpp"
@@ -59,14 +61,15 @@ DEFECTS = {
     "end_waits_for_its_limit": (ENGINE, interleaving("a deadline that passes while the permit*"),
                                 "«if (w.state_ == waiter::state::awaiting_limit) {\n      release = true;\n"
                                 "      ready(w);\n    }»", ""),
-    "failed_post_drops_the_handler": (ENGINE, TORTURE, "«if (!home.keep_for_retry(*s)) s->destroy();»",
+    "failed_post_drops_the_handler": (ENGINE_DELIVERY, TORTURE, "«if (!home.keep_for_retry(*s)) s->destroy();»",
                                       "s->destroy();"),
-    "failed_drain_forgotten": (ENGINE, TORTURE, "«if (!ready_.empty()) retry_soon();»", ""),
-    "retry_puts_off_what_is_due": (ENGINE, SIMULATION, "wake_at(«wake_armed_ ? wake_time_ : time_point::max()»);",
-                                   "time_->now() + retry_after"),
+    "failed_drain_forgotten": (ENGINE_DELIVERY, TORTURE, "«if (!ready_.empty()) retry_soon();»", ""),
+    "retry_puts_off_what_is_due": (ENGINE_DELIVERY, SIMULATION,
+                                   "wake_at(«wake_armed_ ? wake_time_ : time_point::max()»);",
+                                   "time_->now() + duration{1'000'000}"),
     "retry_too_late": (ENGINE, SIMULATION, "«if (retrying_) when = std::min(when, time_->now() + retry_after);»",
                        "if (retrying_) when = std::min(when, time_->now() + retry_after * 10);"),
-    "waiters_outlive_the_context": (ENGINE, TORTURE, "«while (suspended* s = waiters.pop()) s->destroy();»", ""),
+    "waiters_outlive_the_context": (ENGINE_LIFE, TORTURE, "«while (suspended* s = waiters.pop()) s->destroy();»", ""),
     # Its queue and its supplies.
     "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).tail»",
                                        "at(waiting_.last()).head"),

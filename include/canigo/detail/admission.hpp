@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/admission_counts.hpp"
 #include "canigo/detail/atomic.hpp"
 #include "canigo/detail/counted_member.hpp"
 #include "canigo/detail/loop_hold.hpp"
@@ -238,7 +239,6 @@ class admission final : public counted_member {
   void pump(time_point now) noexcept;
   void wake_at(time_point when) noexcept;
   void read_counts(queue_stats& s) const noexcept;
-  void count_grant(int priority, duration waited) noexcept;
   void count_end(outcome o) noexcept;
   void undo(std::uint64_t tokens) noexcept;
   void limit_passed(waiter& w) noexcept;
@@ -265,8 +265,7 @@ class admission final : public counted_member {
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
 
-  queue_stats counts_;                          // of those that had to wait, and of those that failed
-  std::vector<std::uint64_t> granted_at_once_;  // per class, apart, so that it costs one increment
+  admission_counts counts_;
   const std::size_t queue_limit_;
   const overflow on_overflow_;
   const int priorities_;

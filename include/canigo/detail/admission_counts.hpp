@@ -1,0 +1,33 @@
+#pragma once
+
+#include "canigo/error.hpp"
+#include "canigo/queue_stats.hpp"
+#include "canigo/time.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace canigo::detail {
+
+/// What became of the requests of an engine, in numbers. Allocates: in the constructor.
+class admission_counts {
+ public:
+  explicit admission_counts(int priorities);
+
+  /// One was granted without having waited.
+  void add_grant_at_once(int priority) noexcept { ++at_once_[static_cast<std::size_t>(priority)]; }
+  void add_grant(int priority, duration waited) noexcept;
+  void add_cancelled() noexcept { ++counts_.cancelled; }
+  /// One was refused, or has waited in vain.
+  void add_failure(errc why) noexcept;
+
+  /// Writes the counts to `s`, whose classes are there; `s` knows how many of each wait.
+  void write(queue_stats& s) const noexcept;
+
+ private:
+  queue_stats counts_;                  // of those that had to wait, and of those that failed
+  std::vector<std::uint64_t> at_once_;  // per class, apart, so that it costs one increment
+};
+
+}  // namespace canigo::detail

@@ -1,0 +1,103 @@
+// How an engine begins and ends.
+
+#include "canigo/detail/admission.hpp"
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+
+admission_options checked(std::string_view type, const admission_options& o) {
+  const auto field = [&](const char* name) { return std::string{type} + "." + name; };
+  if (o.priorities < 1 || o.priorities > wait_queue::max_priorities) {
+    throw_invalid(field("priorities"), o.priorities, "1 to 1024");
+  }
+  if (o.queue_limit < 1) throw_invalid(field("queue_limit"), o.queue_limit, "1 or more");
+  if (o.ageing <= duration::zero()) throw_invalid(field("ageing"), o.ageing, "more than 0");
+  if (o.on_overflow == overflow::wait) {
+    throw_invalid(field("on_overflow"), "wait", "reject_new, evict_oldest, evict_least_important");
+  }
+  return o;
+}
+
+admission* admission::open(const net::any_io_executor& executor, supplies s, const admission_options& options) {
+  return new admission{executor, std::move(s), options};
+}
+
+admission::admission(const net::any_io_executor& executor, supplies s, const admission_options& options)
+    : counted_member{executor},
+      supplies_{std::move(s)},
+      queue_{options.priorities, options.ageing},
+      counts_{options.priorities},
+      queue_limit_{options.queue_limit},
+      on_overflow_{options.on_overflow},
+      priorities_{options.priorities},
+      executor_{executor},
+      runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
+      wake_up_{*this},
+      drain_{*this} {
+  join();
+}
+
+admission* open_idle(const net::any_io_executor& executor) {
+  return admission::open(executor, supplies{{}, 0, supplies::occupancy::idle}, {});
+}
+
+void admission::close() noexcept {
+  stop();
+  {
+    const std::lock_guard lock{mutex_};
+    kept_by_places_ = supplies_.occupied() > 0;
+    if (kept_by_places_) return;
+  }
+  release_ref();
+}
+
+bool admission::may_go() noexcept {
+  if (wake_armed_ && !time_->cancel(wake_up_)) {
+    dying_ = true;
+    return false;
+  }
+  wake_armed_ = false;
+  return true;
+}
+
+void admission::let_go_of_context() noexcept {
+  time_ = nullptr;
+  loop_.give_up();
+  executor_ = {};
+}
+
+void admission::end_with_context() noexcept {
+  suspended_list waiters;
+  {
+    const std::lock_guard lock{mutex_};
+    context_gone_ = stopped_ = true;
+    time_->cancel(wake_up_);
+    while (wait_node* n = queue_.first_of_most_important()) {
+      auto& w = static_cast<waiter&>(*n);
+      queue_.remove(w);
+      if (w.limit_ != nullptr) time_->cancel(*w.limit_);
+      w.state_ = waiter::state::fresh;
+      waiters.push(w);
+    }
+    somebody_waits_.store(false, std::memory_order_relaxed);
+    waiters.append(std::move(ready_));
+    waiters.append(std::move(foreign_));
+    if (std::exchange(retrying_, false)) release_ref();
+    time_ = nullptr;
+  }
+  // Their frames may hold permits, other waiters' handles, and the handle of this.
+  while (suspended* s = waiters.pop()) s->destroy();
+  {
+    // A strand's would reach for its context when this goes.
+    net::any_io_executor executor;
+    net::any_io_executor work;
+    const std::lock_guard lock{mutex_};
+    executor_.swap(executor);
+    work = loop_.give_up();
+  }
+}
+
+}  // namespace canigo::detail
