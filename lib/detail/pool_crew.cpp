@@ -22,22 +22,6 @@ void pool_crew::recover(crew_member& m) noexcept {
   --repairing_;
 }
 
-void pool_crew::sleep(crew_member& m, bool in_front) noexcept {
-  m.state_ = state::idle;
-  m.previous_ = in_front ? nullptr : last_;
-  m.next_ = in_front ? first_ : nullptr;
-  (m.previous_ != nullptr ? m.previous_->next_ : first_) = &m;
-  (m.next_ != nullptr ? m.next_->previous_ : last_) = &m;
-  ++idle_;
-}
-
-void pool_crew::wake(crew_member& m) noexcept {
-  m.state_ = state::awake;
-  (m.previous_ != nullptr ? m.previous_->next_ : first_) = m.next_;
-  (m.next_ != nullptr ? m.next_->previous_ : last_) = m.previous_;
-  --idle_;
-}
-
 void pool_crew::leave(crew_member& m) noexcept {
   if (m.is(state::resting)) recover(m);
   m.state_ = state::leaving;

@@ -81,9 +81,21 @@ class pool_crew {
   void rest(crew_member& m) noexcept;
   void repair(crew_member& m) noexcept;
   void recover(crew_member& m) noexcept;
-  // From awake to idle, and back. Who is `in_front` goes first.
-  void sleep(crew_member& m, bool in_front) noexcept;
-  void wake(crew_member& m) noexcept;
+  // From awake to idle, and back. Who is `in_front` goes first. Inline, as each operation that comes alone has both.
+  void sleep(crew_member& m, bool in_front) noexcept {
+    m.state_ = state::idle;
+    m.previous_ = in_front ? nullptr : last_;
+    m.next_ = in_front ? first_ : nullptr;
+    (m.previous_ != nullptr ? m.previous_->next_ : first_) = &m;
+    (m.next_ != nullptr ? m.next_->previous_ : last_) = &m;
+    ++idle_;
+  }
+  void wake(crew_member& m) noexcept {
+    m.state_ = state::awake;
+    (m.previous_ != nullptr ? m.previous_->next_ : first_) = m.next_;
+    (m.next_ != nullptr ? m.next_->previous_ : last_) = m.previous_;
+    --idle_;
+  }
   // From awake or resting.
   void leave(crew_member& m) noexcept;
   // From wherever it is. What it runs is long: a short operation can't be cut off.
