@@ -72,6 +72,7 @@ struct scene {
 
 constexpr std::size_t many = 48;  // until the last of them waits for push, and a bit
 const redis::semaphore_options one_permit{.permits = 1, .lease = 150ms, .quarantine = false};
+const redis::semaphore_options patient{.permits = 1, .lease = 1min, .quarantine = false};
 
 /// Whoever comes next gets what there is, in all of these.
 void expect_free(const std::string& url, const std::vector<std::string>& names) {
@@ -80,7 +81,7 @@ void expect_free(const std::string& url, const std::vector<std::string>& names) 
   std::vector<std::unique_ptr<redis::semaphore>> slots;
   std::vector<std::unique_ptr<waiting>> all;
   for (const auto& name : names) {
-    slots.push_back(std::make_unique<redis::semaphore>(client, name, one_permit));
+    slots.push_back(std::make_unique<redis::semaphore>(client, name, patient));
     all.push_back(std::make_unique<waiting>(*slots.back(), canigo::request{}));
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
