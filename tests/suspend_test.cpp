@@ -12,6 +12,7 @@
 #include "canigo/timeout.hpp"
 #include "canigo/wait_group.hpp"
 
+#include "accounting_allocator.hpp"
 #include "catch.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -19,10 +20,8 @@
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
-#include <cstddef>
 #include <exception>
 #include <limits>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -302,39 +301,17 @@ TEST_CASE("a post under way is known by its caller, on its thread, while it last
 
 namespace {
 
-/// Knows how much of it is out.
-template <class T>
-struct counting_allocator {
-  using value_type = T;
-  explicit counting_allocator(int& n) noexcept : out{&n} {}
-  template <class U>
-  counting_allocator(const counting_allocator<U>& other) noexcept : out{other.out} {}
-  T* allocate(std::size_t n) {
-    ++*out;
-    return std::allocator<T>{}.allocate(n);
-  }
-  void deallocate(T* p, std::size_t n) noexcept {
-    --*out;
-    std::allocator<T>{}.deallocate(p, n);
-  }
-  template <class U>
-  bool operator==(const counting_allocator<U>& other) const noexcept {
-    return out == other.out;
-  }
-  int* out;
-};
-
 /// Can be moved so many times.
 struct fragile {
-  using allocator_type = counting_allocator<char>;
-  fragile(int& moves, int& out, int& calls) noexcept : moves_left{&moves}, allocated{&out}, called{&calls} {}
-  fragile(fragile&& other) : moves_left{other.moves_left}, allocated{other.allocated}, called{other.called} {
+  using allocator_type = accounting_allocator<void>;
+  fragile(int& moves, account& books, int& calls) noexcept : moves_left{&moves}, allocator{books}, called{&calls} {}
+  fragile(fragile&& other) : moves_left{other.moves_left}, allocator{other.allocator}, called{other.called} {
     if ((*moves_left)-- == 0) throw std::runtime_error{"broken"};
   }
-  allocator_type get_allocator() const noexcept { return allocator_type{*allocated}; }
+  allocator_type get_allocator() const noexcept { return allocator; }
   void operator()(std::error_code, const permit&) const { ++*called; }
   int* moves_left;
-  int* allocated;
+  allocator_type allocator;
   int* called;
 };
 
@@ -346,20 +323,21 @@ TEST_CASE("a handler that breaks on its way in leaves nothing behind", "[suspend
     net::io_context io;
     semaphore s{io, {.permits = 1}};
     permit taken = s.try_acquire().value();
-    int moves = broken, out = 0, called = 0;
+    account books;
+    int moves = broken, called = 0;
     try {
-      s.async_acquire({}, fragile{moves, out, called});
+      s.async_acquire({}, fragile{moves, books, called});
       was_kept = true;
     } catch (const std::runtime_error&) {
     }
     moves = std::numeric_limits<int>::max();
-    CHECK(out == (was_kept ? 1 : 0));
+    CHECK((books.balance > 0) == was_kept);
     CHECK(s.stats().waiting == (was_kept ? 1 : 0));
     taken.release();
     io.run();
     CHECK(called == (was_kept ? 1 : 0));
     CHECK(s.stats().held == 0);
-    CHECK(out == 0);
+    CHECK(books.balance == 0);
   }
   CHECK(broken > 1);
 }
