@@ -1,4 +1,5 @@
 // The lease of a process: what is granted or kept counts as long as it lasts, and not an instant more.
+#include "canigo/detail/context_service.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 
@@ -13,6 +14,7 @@
 
 #include <array>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -121,4 +123,20 @@ TEST_CASE("a pause holds while Redis is down, whatever is to be done then") {
   run(io, ask());
   CHECK(steady::now() >= until);
   CHECK(quota.stats().granted_locally == 1);
+}
+
+TEST_CASE("a limit outlives its context, also where time goes first, and drops who asks then") {
+  auto io = std::make_unique<net::io_context>();
+  // What is made first goes last: the time does, as a rule.
+  net::use_service<canigo::detail::context_service>(*io);
+  redis::client client{*io, "unix:/nonexistent/redis.sock"};
+  redis::semaphore slots{client, "crm", {.permits = 1, .lease = 60ms}};
+  waiting w{slots, {.deadline = steady::now() + 1h}};
+  while (slots.stats().failed_calls == 0) io->run_one_for(5ms);
+  io.reset();
+  CHECK_FALSE(w.ended());
+  bool is_told = false;
+  slots.async_acquire({}, [&](std::error_code, const redis::permit&) { is_told = true; });
+  CHECK_FALSE(is_told);
+  CHECK_FALSE(slots.try_acquire());
 }
