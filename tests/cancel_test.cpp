@@ -188,17 +188,17 @@ TEST_CASE("a coroutine may cancel the source that it runs under", "[cancel]") {
 TEST_CASE(
     "where one can't be told for want of memory, others that another thread has told meanwhile are not told again",
     "[cancel]") {
-  limits_run run;
-  cancel_source stop;
-  endless first, second;
+  bool is_set = false;
   int asked = 0;
+  cancel_source stop;
   const auto ask = [&] {
     if (++asked > 1) return mood::posts;
     stop.cancel();  // on another thread, as it were: it tells the first
     return mood::throws;
   };
+  limits_run run;
+  endless first, second;
   net::co_spawn(run.io, stop.wrap(first.wait()), net::detached);
-  bool is_set = false;
   const net::any_io_executor fickle{fickle_executor{run.io, [&] { return is_set ? ask() : mood::posts; }}};
   net::co_spawn(fickle, stop.wrap(second.wait()), net::detached);
   run.time.poll();
@@ -213,11 +213,11 @@ TEST_CASE(
 }
 
 TEST_CASE("one that has ended when it is found that it can't be told is forgotten", "[cancel]") {
-  limits_run run;
-  cancel_source stop;
-  int asked = 0;
-  const auto ask = [&] { return ++asked == 1 ? mood::calls_and_throws : mood::calls; };
   bool is_set = false;
+  int asked = 0;
+  cancel_source stop;
+  const auto ask = [&] { return ++asked == 1 ? mood::calls_and_throws : mood::calls; };
+  limits_run run;
   const net::any_io_executor fickle{fickle_executor{run.io, [&] { return is_set ? ask() : mood::posts; }}};
   bool ended = false;
   net::co_spawn(fickle, stop.wrap(sleep_for(1h)), [&](const std::exception_ptr& e) { ended = e != nullptr; });

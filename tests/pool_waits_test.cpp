@@ -140,8 +140,8 @@ TEST_CASE("a wait for what has just ended is not hopeless") {
 }
 
 TEST_CASE("who waits in a pool is told although that pool works in the turn of another") {
-  bench_top b;
   mood now = mood::posts;
+  bench_top b;
   strand_pool outer{b.io, {.concurrency = 1}};
   strand_pool inner{net::any_io_executor{fickle_executor{b.io, [&now] { return now; }}}, {.concurrency = 1}};
   b.time.poll();

@@ -60,8 +60,8 @@ TEST_CASE("a scheduler on a strand of an erased strand works", "[post]") {
 
 TEST_CASE("an executor that calls at once, or drops what it is handed, leaves nobody waiting", "[post]") {
   const mood then = GENERATE(mood::calls, mood::drops);
-  limits_run run;
   mood now = mood::posts;
+  limits_run run;
   const net::any_io_executor executor{fickle_executor{run.io, [&now] { return now; }}};
   semaphore s{executor, {.permits = 3}};
   strand_pool pool{executor, {.concurrency = 1}};

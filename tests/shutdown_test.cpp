@@ -244,13 +244,13 @@ TEST_CASE("a group that is cancelled without memory when the time has gone leave
     with_the_time here{s, [&] {
                          is_short = true;
                          group.cancel();
+                         resume = nullptr;  // whose strand must not outlive the context
                        }};
     s.time->run_for(1s);
     CHECK(group.running() == 1);
     s.end();
     CHECK(refused == 1);
     CHECK(s.alive.use_count() == 2);  // the failure, which nobody has asked for
-    resume = nullptr;
   }
   CHECK(s.alive.use_count() == 1);
 }
