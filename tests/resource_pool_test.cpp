@@ -213,17 +213,18 @@ TEST_CASE("a worker that has lost its resource has none to destroy when it has i
 
 TEST_CASE("the alarm of a resource that has been lost since finds nothing to destroy") {
   world w;
-  auto o = options(w, 1);
+  auto o = options(w, 2);
   o.idle_timeout = 1s;
   o.restart.backoff = backoff::constant(0s);  // so that nothing else takes its alarm
   resource_pool<connection> pool{w.io, o};
+  pool.try_post([](connection&, task_context&) { return sleep_for(1h); });
   pool.try_post([](connection&) {});
   w.time.run_for(500ms);
-  CHECK(pool.stats().resources == 1);
+  CHECK(pool.stats().resources == 2);
   pool.try_post([](connection&) { throw fatal_error{"broken"}; });
-  w.time.run_for(1s);
+  w.time.run_for(3s);
   CHECK(w.destroyed == 1);
-  CHECK(pool.stats().resources == 0);
+  CHECK(pool.stats().resources == 1);
   CHECK(pool.stats().sleeping == 1);
 }
 
