@@ -33,7 +33,7 @@ std::string decoded(std::string_view text, std::string_view part) {
       plain += text[i];
       continue;
     }
-    const int high = i + 2 < text.size() + 0 ? hex(text[i + 1]) : -1;
+    const int high = i + 2 < text.size() ? hex(text[i + 1]) : -1;
     const int low = high >= 0 ? hex(text[i + 2]) : -1;
     if (low < 0) refuse(part, "(not shown)", "% and two hexadecimal digits, or plain text");
     plain += static_cast<char>(high * 16 + low);
