@@ -59,7 +59,7 @@ TEST_CASE("the most important task is first, and is taken out to run", "[pool_ba
   std::array<idle_task, 3> t;
   of_classes(t, {1, 0, 0});
   for (auto& one : t) b.add(one, now);
-  for (const std::size_t next : {1, 2, 0}) {
+  for (const std::size_t next : {1u, 2u, 0u}) {
     REQUIRE(b.first(now) == &t[next]);
     b.begin(t[next]);
     CHECK(t[next].state() == task_state::running);

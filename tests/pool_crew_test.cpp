@@ -86,7 +86,7 @@ TEST_CASE("who falls asleep in front is woken first, and who does so at the back
   crew.sleep(m[2], false);
   crew.sleep(m[3], true);
   crew.wake(m[1]);  // out of the middle
-  for (const std::size_t next : {3, 0, 2}) {
+  for (const std::size_t next : {3u, 0u, 2u}) {
     REQUIRE(crew.first_idle() == &m[next]);
     crew.wake(m[next]);
   }

@@ -222,18 +222,16 @@ class Trouble:
 def unserved(log, workers, options, since, seconds=60):
     """The tasks of the workers that run which were not let in after `since`; waits for them."""
     give_up = time.monotonic() + seconds
-    while True:
-        left = {(w.pid, task) for w in workers.running for task in range(options.tasks)}
-        quota = {(w.pid, task) for w in workers.running for task in range(4)}
-        for line in log.read_text().splitlines():
-            what, pid, task, at, *rest = line.split()
-            if what == "S" and int(at) > since:
-                left.discard((int(pid), int(task)))
-            if what == "G" and int(rest[0]) > since:
-                quota.discard((int(pid), int(task)))
-        if not (left or quota) or time.monotonic() > give_up:
-            return len(left) + len(quota)
-        time.sleep(0.3)
+    left = {(w.pid, "S", task) for w in workers.running for task in range(options.tasks)}
+    left |= {(w.pid, "G", task) for w in workers.running for task in range(4)}
+    with log.open() as lines:  # each is written in one piece
+        while left and time.monotonic() < give_up:
+            time.sleep(0.3)
+            for line in lines:  # what has come since: the proxy, a thread of this program, needs its share
+                what, pid, task, at, *rest = line.split()
+                if int(rest[0] if what == "G" else at) > since:
+                    left.discard((int(pid), what, int(task)))
+    return len(left)
 
 
 class Round:
