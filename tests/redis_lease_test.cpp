@@ -131,6 +131,7 @@ TEST_CASE("a limit outlives its context, also where time goes first, and drops w
   net::use_service<canigo::detail::context_service>(*io);
   redis::client client{*io, "unix:/nonexistent/redis.sock"};
   redis::semaphore slots{client, "crm", {.permits = 1, .lease = 60ms}};
+  redis::scheduler quota{client, "crm", {.rate = rate::per_second(1)}};
   waiting w{slots, {.deadline = steady::now() + 1h}};
   while (slots.stats().failed_calls == 0) io->run_one_for(5ms);
   io.reset();
@@ -139,4 +140,7 @@ TEST_CASE("a limit outlives its context, also where time goes first, and drops w
   slots.async_acquire({}, [&](std::error_code, const redis::permit&) { is_told = true; });
   CHECK_FALSE(is_told);
   CHECK_FALSE(slots.try_acquire());
+  slots.pause();
+  CHECK_FALSE(quota.try_acquire());
+  CHECK(quota.estimate({}) == canigo::duration::max());
 }

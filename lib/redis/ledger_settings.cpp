@@ -46,6 +46,7 @@ bool ledger::is_idle_enough(const request& r, time_point now) const noexcept {
 
 bool ledger::try_acquire(const request& r, permit* granted) {
   const change c{*this};
+  if (context_gone_) return false;
   const time_point now = time_->now();
   if (const auto ec = why_not(r, now)) {
     if (ec == errc::stopped || ec == errc::deadline_unreachable) return false;
@@ -66,6 +67,7 @@ duration ledger::time_of(double tokens) const noexcept {
 
 duration ledger::estimate(const request& r) const {
   const std::lock_guard lock{mutex_};
+  if (context_gone_) return duration::max();
   const time_point now = time_->now();
   time_point at = std::max({now, paused_until_, closed_until_});
   const bool is_here = at == now && is_idle_enough(r, now);
@@ -129,6 +131,7 @@ void ledger::set_burst(std::uint64_t n) {
 
 void ledger::pause_until(time_point t) {
   const change c{*this};
+  if (context_gone_) return;
   paused_until_ = t <= time_->now() ? time_point::min() : t;
   unsaid_ |= setting::pause;
   if (options_.rate) give_back_idle();

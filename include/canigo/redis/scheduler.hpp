@@ -128,7 +128,7 @@ class scheduler {
   void resume();
 
   /// A lower bound on the wait of `r` if it came now, out of what Redis said last and who waits here; what other
-  /// processes do since then makes it longer. 0 before the first call.
+  /// processes do since then makes it longer. 0 before the first call; max when the context has gone.
   duration estimate(request r) const;
 
   /// Allocates.
