@@ -73,7 +73,7 @@ TEST_CASE("a quota is shared, reached and kept [realtime]", "[realtime]") {
   CHECK(g.good() == 60);
   // The bucket starts empty: the 60th comes after 600 ms.
   CHECK(spent >= 590ms);
-  CHECK(spent < 1100ms);  // at half the rate it would be 1200
+  CHECK(spent < 1100ms);                  // at half the rate it would be 1200
   CHECK(g.most_in(200ms) <= 5 + 20 + 3);  // what is due within the jitter of this machine besides
 }
 
