@@ -2,6 +2,7 @@
 
 #include "canigo/detail/pool_core.hpp"
 #include "canigo/detail/pool_turn.hpp"
+#include "canigo/detail/random.hpp"
 #include "canigo/error.hpp"
 
 #include <asio/error.hpp>
@@ -18,14 +19,6 @@ namespace {
 /// How many turns of its strand an operation has to end in after its cancellation, before its caller is told without
 /// it.
 constexpr std::uint32_t turns_to_end = 32;
-
-/// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-std::uint64_t next_random(std::uint64_t& state) noexcept {
-  std::uint64_t z = state += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/pool_core.hpp"
 #include "canigo/detail/pool_turn.hpp"
+#include "canigo/detail/random.hpp"
 #include "canigo/error.hpp"
 
 #include <algorithm>
@@ -271,8 +272,7 @@ void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexc
     }
     return;
   }
-  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-  rest(w, options_.restart.backoff.delay(w.failures_, random_));
+  rest(w, options_.restart.backoff.delay(w.failures_, next_random(random_)));
 }
 
 void pool_core::rest(pool_worker& w, duration d) noexcept {

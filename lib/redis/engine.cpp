@@ -63,7 +63,7 @@ engine::engine(const net::any_io_executor& executor, std::string_view url, const
       strand_{strand_on(executor)},
       again_{*this},
       alarm_{*this},
-      random_{std::random_device{}() * 0x9e3779b97f4a7c15u} {
+      random_{std::random_device{}()} {
   context_->add(*this);
 }
 

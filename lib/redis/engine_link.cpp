@@ -1,4 +1,5 @@
 // A client's connection and what goes over it, on its strand.
+#include "canigo/detail/random.hpp"
 #include "canigo/error.hpp"
 
 #include "engine.hpp"
@@ -150,8 +151,7 @@ void engine::drop_link() noexcept {
 
 void engine::back_off() noexcept {
   ++failures_;
-  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-  not_before_ = saturating_add(time_->now(), reconnect_.delay(failures_, random_));
+  not_before_ = saturating_add(time_->now(), reconnect_.delay(failures_, canigo::detail::next_random(random_)));
 }
 
 void engine::set_alarm(time_point when) noexcept {

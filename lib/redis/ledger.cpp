@@ -44,7 +44,7 @@ ledger::ledger(client& c, ledger_options o)
           &net::use_service<canigo::detail::context_service>(net::query(c.get_executor(), net::execution::context))},
       executor_{c.get_executor()},
       session_base_{name_of_process() + ":"},
-      random_{std::random_device{}() * 0x9e3779b97f4a7c15u},
+      random_{std::random_device{}()},
       local_{options_.rate.value_or(canigo::rate::per_second(1)), 1, 0, time_->now()},
       alarm_{*this} {
   counts_.classes.resize(static_cast<std::size_t>(options_.priorities));

@@ -1,4 +1,5 @@
 // What a ledger does while Redis does not answer.
+#include "canigo/detail/random.hpp"
 #include "canigo/error.hpp"
 
 #include "ledger.hpp"
@@ -35,8 +36,7 @@ void ledger::failed(time_point now, std::error_code other_form) noexcept {
     }
   }
   ++failures_;
-  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-  retry_at_ = saturating_add(now, after_failures.delay(failures_, random_));
+  retry_at_ = saturating_add(now, after_failures.delay(failures_, canigo::detail::next_random(random_)));
   if (session_under_way_ != session_number_) return;
   if (!is_registered_ && cancels_.size() >= most_untold) {
     // None of it may ever have got there. What did goes with that session's lease.

@@ -1,5 +1,6 @@
 #include "subscriber.hpp"
 
+#include "canigo/detail/random.hpp"
 #include "canigo/redis/command.hpp"
 
 #include <asio/post.hpp>
@@ -24,7 +25,7 @@ subscriber::subscriber(net::any_io_executor strand, std::shared_ptr<const link_o
       reconnect_{reconnect},
       timer_{strand_},
       silence_{strand_},
-      random_{std::random_device{}() * 0x9e3779b97f4a7c15u} {}
+      random_{std::random_device{}()} {}
 
 void subscriber::add(std::string channel, std::weak_ptr<subscription> s) {
   net::post(strand_, [self = shared_from_this(), channel = std::move(channel), s = std::move(s)]() mutable {
@@ -158,8 +159,7 @@ void subscriber::link_down(std::error_code, std::error_code, const std::string&)
   heard();
   if (const auto l = std::exchange(link_, nullptr)) l->close();
   ++failures_;
-  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-  const duration delay = reconnect_.delay(failures_, random_);
+  const duration delay = reconnect_.delay(failures_, canigo::detail::next_random(random_));
   not_before_ = saturating_add(clock::now(), delay);
   try {
     if (!channels_.empty() && !is_waiting_) wait(delay);

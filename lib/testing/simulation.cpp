@@ -1,5 +1,7 @@
 #include "canigo/testing/simulation.hpp"
 
+#include "canigo/detail/random.hpp"
+
 #include <algorithm>
 
 namespace canigo::testing {
@@ -18,14 +20,9 @@ simulation::~simulation() {
   destroy();
 }
 
-// Source of the generator: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-// The standard library's distributions differ from one to the next, so the choice is a plain remainder.
-std::uint64_t simulation::random(std::uint64_t bound) noexcept {
-  std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return (z ^ (z >> 31)) % bound;
-}
+// The standard library's generators may differ from one to the next, and so do its distributions: the choice is a plain
+// remainder.
+std::uint64_t simulation::random(std::uint64_t bound) noexcept { return detail::next_random(state_) % bound; }
 
 void simulation::push(std::unique_ptr<handler> h) {
   if (!is_down_) ready_.push_back(std::move(h));
