@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_rates = 16;
 
-std::uint64_t checked(std::uint64_t concurrency, std::string_view field) {
+std::uint64_t checked_concurrency(std::uint64_t concurrency, std::string_view field) {
   if (concurrency < 1) detail::throw_invalid(field, concurrency, "1 or more");
   return concurrency;
 }
@@ -27,7 +27,7 @@ detail::admission* open(const net::any_io_executor& executor, const limiter_opti
   std::vector<token_bucket> buckets;
   buckets.reserve(o.rates.size());
   for (const rate_limit& l : o.rates) buckets.emplace_back(l.rate, l.burst, l.initial_tokens, now);
-  detail::supplies supplies{std::move(buckets), checked(o.concurrency, "limiter_options.concurrency"),
+  detail::supplies supplies{std::move(buckets), checked_concurrency(o.concurrency, "limiter_options.concurrency"),
                             detail::supplies::occupancy::one};
   return detail::admission::open(executor, std::move(supplies),
                                  detail::checked("limiter_options", {.priorities = o.priorities,
@@ -78,7 +78,7 @@ void limiter::set_burst(std::size_t index, std::uint64_t burst) {
 }
 
 void limiter::set_concurrency(std::uint64_t concurrency) {
-  checked(concurrency, "limiter.set_concurrency: concurrency");
+  checked_concurrency(concurrency, "limiter.set_concurrency: concurrency");
   admission_->change_supplies([=](detail::supplies& s, time_point) { s.set_capacity(concurrency); });
 }
 

@@ -10,13 +10,14 @@ namespace {
 
 constexpr std::uint64_t most_permits = std::uint64_t{1} << 62;
 
-std::uint64_t checked(std::uint64_t permits, std::string_view field) {
+std::uint64_t checked_permits(std::uint64_t permits, std::string_view field) {
   if (permits < 1 || permits > most_permits) detail::throw_invalid(field, permits, "1 to 2^62");
   return permits;
 }
 
 detail::admission* open(const net::any_io_executor& executor, const semaphore_options& o) {
-  detail::supplies supplies{{}, checked(o.permits, "semaphore_options.permits"), detail::supplies::occupancy::tokens};
+  detail::supplies supplies{
+      {}, checked_permits(o.permits, "semaphore_options.permits"), detail::supplies::occupancy::tokens};
   return detail::admission::open(executor, std::move(supplies),
                                  detail::checked("semaphore_options", {.priorities = o.priorities,
                                                                        .queue_limit = o.queue_limit,
@@ -36,7 +37,7 @@ net::awaitable<permit> semaphore::acquire(request r) { return detail::wait_for<d
 std::optional<permit> semaphore::try_acquire(request r) { return detail::try_permit(*admission_, r); }
 
 void semaphore::resize(std::uint64_t permits) {
-  checked(permits, "semaphore.resize: permits");
+  checked_permits(permits, "semaphore.resize: permits");
   admission_->change_supplies([=](detail::supplies& s, time_point) { s.set_capacity(permits); });
 }
 

@@ -14,8 +14,6 @@ namespace {
 
 using namespace detail;
 
-constexpr duration retry_after = std::chrono::milliseconds{1};
-
 /// A coroutine that sleeps. Whoever takes its deadline back, or is called by it, ends the sleep.
 class sleeper : public suspended, private deadline {
  public:

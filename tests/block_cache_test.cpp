@@ -6,7 +6,10 @@
 #include <cstring>
 #include <thread>
 
-using namespace canigo::detail;
+using canigo::detail::allocate_block;
+using canigo::detail::block_size;
+using canigo::detail::deallocate_block;
+using canigo::detail::reserve_blocks;
 
 namespace {
 

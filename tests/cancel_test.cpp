@@ -25,13 +25,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-net::awaitable<int> answer_after(duration d) {
-  co_await sleep_for(d);
-  co_return 42;
-}
-
 /// An operation that counts how often it is cancelled, and does not end.
-struct endless {
+struct endless_wait {
   int cancelled = 0;
   std::shared_ptr<void> handler = {};
 
@@ -197,7 +192,7 @@ TEST_CASE(
     return mood::throws;
   };
   limits_run run;
-  endless first, second;
+  endless_wait first, second;
   net::co_spawn(run.io, stop.wrap(first.wait()), net::detached);
   const net::any_io_executor fickle{fickle_executor{run.io, [&] { return is_set ? ask() : mood::posts; }}};
   net::co_spawn(fickle, stop.wrap(second.wait()), net::detached);

@@ -35,7 +35,7 @@ namespace net = canigo::net;
 
 namespace {
 
-const http::client_options direct{.proxy = ""};
+const http::client_options no_proxy{.proxy = ""};
 
 /// Sends, runs the loop until `ready`, cancels, and runs it to its end.
 std::error_code cancelled(http::client& client, net::io_context& io, http::request r, net::cancellation_type type,
@@ -63,7 +63,7 @@ const net::cancellation_type every_type[] = {net::cancellation_type::terminal, n
 TEST_CASE("a request can be cancelled in every phase, in every way") {
   net::io_context io;
   for (const auto type : every_type) {
-    http::client client{io, direct};
+    http::client client{io, no_proxy};
     SECTION("before anything has happened " + std::to_string(static_cast<int>(type))) {
       scripted_server server{answer(ok("x"))};
       CHECK(cancelled(client, io, {server.url()}, type, [] { return true; }) == net::error::operation_aborted);
@@ -121,7 +121,7 @@ TEST_CASE("one that waits for a connection can be cancelled, and the next one go
     }
   }};
   net::io_context io;
-  http::client_options one = direct;
+  http::client_options one = no_proxy;
   one.connections = 1;
   http::client client{io, one};
   net::cancellation_signal signal;
@@ -145,7 +145,7 @@ TEST_CASE("one that waits for a connection can be cancelled, and the next one go
 TEST_CASE("cancelling what has ended changes nothing") {
   scripted_server server{answer(ok("x"))};
   net::io_context io;
-  http::client client{io, direct};
+  http::client client{io, no_proxy};
   net::cancellation_signal signal;
   int calls = 0;
   client.async_send(http::request{server.url()},
@@ -164,7 +164,7 @@ TEST_CASE("cancelling what has ended changes nothing") {
 TEST_CASE("a coroutine that is cancelled cancels its request") {
   scripted_server server{silence()};
   net::io_context io;
-  http::client client{io, direct};
+  http::client client{io, no_proxy};
   net::cancellation_signal signal;
   std::optional<std::error_code> result;
   const auto work = [&]() -> net::awaitable<void> {
@@ -185,7 +185,7 @@ TEST_CASE("a coroutine that is cancelled cancels its request") {
 TEST_CASE("cancellation races with the response, and each request ends once") {
   scripted_server server{answer(ok("x"))};
   net::io_context io;
-  http::client_options options = direct;
+  http::client_options options = no_proxy;
   options.connections = 8;
   http::client client{io, options};
   auto guard = net::make_work_guard(io);
@@ -220,7 +220,7 @@ TEST_CASE("cancellation races with the response, and each request ends once") {
 TEST_CASE("stopping ends every request, and every later one") {
   scripted_server server{silence()};
   net::io_context io;
-  http::client_options options = direct;
+  http::client_options options = no_proxy;
   options.connections = 4;
   http::client client{io, options};
   int stopped = 0;
@@ -240,7 +240,7 @@ TEST_CASE("stopping ends every request, and every later one") {
 TEST_CASE("a client that is destroyed ends its requests") {
   scripted_server server{silence()};
   net::io_context io;
-  auto client = std::make_unique<http::client>(io, direct);
+  auto client = std::make_unique<http::client>(io, no_proxy);
   int stopped = 0;
   for (int i = 0; i < 30; ++i) {
     client->async_send(http::request{server.url()},
@@ -259,7 +259,7 @@ TEST_CASE("a client that is destroyed ends its requests") {
 TEST_CASE("a client may be destroyed in the completion of its own request") {
   scripted_server server{answer(ok("x"))};
   net::io_context io;
-  auto client = std::make_unique<http::client>(io, direct);
+  auto client = std::make_unique<http::client>(io, no_proxy);
   int calls = 0;
   for (int i = 0; i < 5; ++i) {
     client->async_send(http::request{server.url()}, [&](std::error_code, const http::response&) {
@@ -275,7 +275,7 @@ TEST_CASE("the context may be destroyed first, in every phase") {
   scripted_server silent{silence()};
   scripted_server quick{answer(ok("x"))};
   auto io = std::make_unique<net::io_context>();
-  http::client client{*io, direct};
+  http::client client{*io, no_proxy};
   const auto never = [held = std::make_shared<int>(1)](std::error_code, const http::response&) { FAIL("called"); };
   SECTION("unused") {}
   SECTION("before anything was sent") { client.async_send(http::request{silent.url()}, never); }
@@ -283,7 +283,7 @@ TEST_CASE("the context may be destroyed first, in every phase") {
     for (int i = 0; i < 40; ++i) client.async_send(http::request{silent.url()}, never);
     while (silent.connections() != 16) io->poll();
   }
-  SECTION("with idle connections") { run(*io, client.get(quick.url())); }
+  SECTION("with idle connections") { run_to_end(*io, client.get(quick.url())); }
   SECTION("with an end that is posted and not delivered") {
     client.async_send(http::request{quick.url()}, never);
     while (client.stats().finished == 0) io->run_one();
@@ -303,7 +303,7 @@ TEST_CASE("a context whose time goes before the client takes the requests along"
   auto io = std::make_unique<net::io_context>();
   // What is made first goes last: the time does, as a rule.
   net::use_service<canigo::detail::context_service>(*io);
-  http::client client{*io, direct};
+  http::client client{*io, no_proxy};
   auto held = std::make_shared<int>(1);
   const std::weak_ptr<int> watched = held;
   client.async_send(http::request{server.url()},
@@ -317,7 +317,7 @@ TEST_CASE("one that is stopped while its time runs out ends once") {
   scripted_server server{silence()};
   net::io_context io;
   canigo::time_source_control clock{io, {}};
-  http::client client{io, direct};
+  http::client client{io, no_proxy};
   std::vector<std::error_code> ends;
   client.async_send(http::request{server.url()},
                     [&](std::error_code ec, const http::response&) { ends.push_back(ec); });
@@ -334,7 +334,7 @@ TEST_CASE("one whose time runs out just as its turn comes ends once") {
   scripted_server quick{answer(ok("x"))};
   net::io_context io;
   canigo::time_source_control clock{io, {}};
-  http::client_options one = direct;
+  http::client_options one = no_proxy;
   one.connections = 1;
   http::client client{io, one};
   net::cancellation_signal signal;
@@ -364,7 +364,7 @@ TEST_CASE("curl's own time and much news at once do not get in each other's way"
   scripted_server quick{answer(ok("x"))};
   net::io_context io;
   canigo::time_source_control clock{io, {}};
-  http::client_options patient = direct;
+  http::client_options patient = no_proxy;
   patient.connect_timeout = 1h;
   patient.timeout = 2h;
   http::client client{io, patient};
@@ -389,7 +389,7 @@ TEST_CASE("a client may live in a coroutine that the context destroys") {
   {
     net::io_context io;
     const auto work = [&]() -> net::awaitable<void> {
-      http::client client{co_await net::this_coro::executor, direct};
+      http::client client{co_await net::this_coro::executor, no_proxy};
       co_await client.get(server.url());
     };
     net::co_spawn(io, work(), net::detached);
@@ -400,7 +400,7 @@ TEST_CASE("a client may live in a coroutine that the context destroys") {
 
 TEST_CASE("requests end in time [realtime]", "[realtime]") {
   net::io_context io;
-  http::client_options options = direct;
+  http::client_options options = no_proxy;
   options.timeout = 50ms;
   const auto begin = std::chrono::steady_clock::now();
   SECTION("a server that does not answer") {
@@ -470,7 +470,7 @@ TEST_CASE("requests end in time [realtime]", "[realtime]") {
     http::client client{io, options};
     net::steady_timer timer{io, 60ms};
     timer.async_wait([&](std::error_code) { late = true; });
-    CHECK(run(io, client.get(server.url())).status == 200);
+    CHECK(run_to_end(io, client.get(server.url())).status == 200);
   }
   CHECK(std::chrono::steady_clock::now() - begin < 2s);
 }

@@ -59,7 +59,7 @@ TEST_CASE("a request gets its response") {
   scripted_server server{answer(ok("hello", "Content-Type: text/plain\r\nSet-Cookie: a\r\nset-cookie:  b \r\n"))};
   net::io_context io;
   http::client client{io, direct};
-  const http::response r = run(io, client.get(server.url("/path")));
+  const http::response r = run_to_end(io, client.get(server.url("/path")));
   CHECK(r.status == 200);
   CHECK(r.body == "hello");
   CHECK(r.headers.find("content-type") == std::string_view{"text/plain"});
@@ -77,7 +77,7 @@ TEST_CASE("a scheme may be written in capitals") {
   scripted_server server{answer(ok("hello"))};
   net::io_context io;
   http::client client{io, direct};
-  CHECK(run(io, client.get("HTTP" + server.url().substr(4))).body == "hello");
+  CHECK(run_to_end(io, client.get("HTTP" + server.url().substr(4))).body == "hello");
 }
 
 TEST_CASE("an idle client does not keep the loop running, and works again later") {
@@ -85,7 +85,7 @@ TEST_CASE("an idle client does not keep the loop running, and works again later"
   net::io_context io;
   http::client client{io, direct};
   for (int i = 0; i < 3; ++i) {
-    const http::response r = run(io, client.get(server.url()));  // returns when nothing is left to do
+    const http::response r = run_to_end(io, client.get(server.url()));  // returns when nothing is left to do
     CHECK(r.reused == (i > 0));
   }
   CHECK(server.connections() == 1);
@@ -106,7 +106,7 @@ TEST_CASE("method, headers and body arrive as they were given") {
             .with_body("a body that does not fit into the string itself")
             .with_timeout(10s));
   };
-  const auto r = run(io, sent());
+  const auto r = run_to_end(io, sent());
   CHECK(r.body.starts_with("POST /a?b=c HTTP/1.1\r\n"));
   CHECK(has(r.body, "\r\nX-Long-Enough-To-Be-Allocated: and a value that is long enough, too\r\n"));
   CHECK(has(r.body, "\r\nX-Empty:\r\n"));
@@ -118,7 +118,7 @@ TEST_CASE("method, headers and body arrive as they were given") {
   http::client nameless{io, with([](auto& o) { o.user_agent = ""; })};
   auto post = http::request{"POST", server.url()}.with_body("{}");
   post.with_header("content-type", "application/json").with_header("Expect", "100-continue");
-  const auto own = run(io, nameless.send(std::move(post)));
+  const auto own = run_to_end(io, nameless.send(std::move(post)));
   CHECK(has(own.body, "\r\ncontent-type: application/json\r\n"));
   CHECK(has(own.body, "\r\nExpect: 100-continue\r\n"));
   CHECK_FALSE(has(own.body, "User-Agent"));
@@ -129,7 +129,7 @@ TEST_CASE("each method is sent as itself, and leaves nothing behind for the next
   net::io_context io;
   http::client client{io, with([](auto& o) { o.connections = 1; })};
   const auto method_of = [&](http::request q) {
-    return std::string{*run(io, client.send(std::move(q))).headers.find("X-Method")};
+    return std::string{*run_to_end(io, client.send(std::move(q))).headers.find("X-Method")};
   };
   CHECK(method_of({"PUT", server.url()}) == "PUT");
   CHECK(method_of({"HEAD", server.url()}) == "HEAD");
@@ -140,7 +140,7 @@ TEST_CASE("each method is sent as itself, and leaves nothing behind for the next
   CHECK(method_of({"DELETE", server.url()}) == "DELETE");
   CHECK(method_of({"HEAD", server.url()}) == "HEAD");
   CHECK(method_of(http::request{"PROPFIND", server.url()}.with_header("Depth", "1")) == "PROPFIND");
-  const auto r = run(io, client.get(server.url()));
+  const auto r = run_to_end(io, client.get(server.url()));
   CHECK(r.body.starts_with("GET / HTTP/1.1\r\n"));
   CHECK_FALSE(has(r.body, "Content-Length"));
   CHECK_FALSE(has(r.body, "Depth"));
@@ -222,7 +222,7 @@ TEST_CASE("a response may come byte by byte") {
   }};
   net::io_context io;
   http::client client{io, direct};
-  const auto r = run(io, client.get(server.url()));
+  const auto r = run_to_end(io, client.get(server.url()));
   CHECK(r.body == "slowly");
   CHECK(r.headers.find("A") == std::string_view{"b"});
 }
@@ -232,7 +232,7 @@ TEST_CASE("a chunked response is put together, with its trailers") {
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\nX-Sum: 7\r\n\r\n")};
   net::io_context io;
   http::client client{io, direct};
-  const auto r = run(io, client.get(server.url()));
+  const auto r = run_to_end(io, client.get(server.url()));
   CHECK(r.body == "hello world");
   CHECK(r.headers.find("x-sum") == std::string_view{"7"});
 }
@@ -241,7 +241,7 @@ TEST_CASE("interim responses are not the response") {
   scripted_server server{answer("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok("x", "A: b\r\n"))};
   net::io_context io;
   http::client client{io, direct};
-  const auto r = run(io, client.get(server.url()));
+  const auto r = run_to_end(io, client.get(server.url()));
   CHECK(r.status == 200);
   CHECK_FALSE(r.headers.contains("Link"));
 }
@@ -250,25 +250,25 @@ TEST_CASE("a folded header line is one value") {
   scripted_server server{answer(ok("x", "A: b\r\n  c\r\n\td\r\n"))};
   net::io_context io;
   http::client client{io, direct};
-  CHECK(run(io, client.get(server.url())).headers.find("A") == std::string_view{"b c d"});
+  CHECK(run_to_end(io, client.get(server.url())).headers.find("A") == std::string_view{"b c d"});
 }
 
 TEST_CASE("odd header lines are taken for what they can be") {
   scripted_server server{answer(ok("x", "A: b\r\n \r\nB:\r\n"))};
   net::io_context io;
   http::client client{io, direct};
-  const auto r = run(io, client.get(server.url()));
+  const auto r = run_to_end(io, client.get(server.url()));
   CHECK(r.headers.find("A") == std::string_view{"b"});
   CHECK(r.headers.find("B") == std::string_view{""});
 
   scripted_server folded{answer(ok("x", "A:\r\n b\r\n"))};
-  CHECK(run(io, client.get(folded.url())).headers.find("A") == std::string_view{"b"});
+  CHECK(run_to_end(io, client.get(folded.url())).headers.find("A") == std::string_view{"b"});
 
   scripted_server shapeless{answer(ok("x", "No colon\r\n"))};
   CHECK(error_of(io, client.get(shapeless.url())) == http::error::weird_server_reply);
 
   scripted_server bare{answer("HTTP/1.1 200 OK\nContent-Length: 1\nA: b\n\nx")};  // line ends without a \r
-  const auto b = run(io, client.get(bare.url()));
+  const auto b = run_to_end(io, client.get(bare.url()));
   CHECK(b.body == "x");
   CHECK(b.headers.find("A") == std::string_view{"b"});
 }
@@ -327,7 +327,7 @@ TEST_CASE("a connection that the server closed while it was idle is replaced") {
   net::io_context io;
   http::client client{io, direct};
   for (int i = 0; i < 5; ++i) {
-    CHECK(run(io, client.get(server.url())).status == 200);
+    CHECK(run_to_end(io, client.get(server.url())).status == 200);
     while (server.open() != 0) std::this_thread::yield();
   }
   CHECK(server.connections() == 5);
@@ -377,8 +377,8 @@ TEST_CASE("a response over the bound is too large") {
     scripted_server exact{answer(ok("1234567890"))};
     scripted_server head{answer("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n")};
     http::client client{io, tight};
-    CHECK(run(io, client.get(exact.url())).body == "1234567890");
-    CHECK(run(io, client.send(http::request{"HEAD", head.url()})).status == 200);
+    CHECK(run_to_end(io, client.get(exact.url())).body == "1234567890");
+    CHECK(run_to_end(io, client.send(http::request{"HEAD", head.url()})).status == 200);
   }
   SECTION("headers in one response, or without end") {
     scripted_server server{answer(ok("x", "A: " + std::string(70'000, 'a') + "\r\n"))};
@@ -409,9 +409,9 @@ TEST_CASE("a server that refuses an upload midway is heard") {
   }};
   net::io_context io;
   http::client client{io, direct};
-  CHECK(run(io, client.get(server.url())).status == 200);
+  CHECK(run_to_end(io, client.get(server.url())).status == 200);
   auto upload = http::request{"POST", server.url()}.with_body(std::string(16 << 20, 'x'));
-  const auto r = run(io, client.send(std::move(upload)));
+  const auto r = run_to_end(io, client.send(std::move(upload)));
   CHECK(r.status == 413);
   CHECK(r.body == "no!");
   CHECK(r.reused);
@@ -434,7 +434,7 @@ TEST_CASE("redirects are followed, up to the bound") {
   }};
   net::io_context io;
   http::client client{io, direct};
-  const auto r = run(io, client.get(server.url("/start")));
+  const auto r = run_to_end(io, client.get(server.url("/start")));
   CHECK(r.status == 200);
   CHECK(r.body == "GET");
   CHECK(r.redirects == 1);
@@ -443,11 +443,11 @@ TEST_CASE("redirects are followed, up to the bound") {
 
   CHECK(error_of(io, client.get(server.url("/loop"))) == http::error::too_many_redirects);
   CHECK(error_of(io, client.get(server.url("/file"))) == http::error::unsupported_protocol);
-  CHECK(run(io, client.send(http::request{"POST", server.url("/start")}.with_body("x"))).body == "GET");
-  CHECK(run(io, client.send(http::request{"DELETE", server.url("/start")})).status == 302);
+  CHECK(run_to_end(io, client.send(http::request{"POST", server.url("/start")}.with_body("x"))).body == "GET");
+  CHECK(run_to_end(io, client.send(http::request{"DELETE", server.url("/start")})).status == 302);
 
   http::client strict{io, with([](auto& o) { o.max_redirects = 0; })};
-  CHECK(run(io, strict.get(server.url("/start"))).status == 302);
+  CHECK(run_to_end(io, strict.get(server.url("/start"))).status == 302);
 }
 
 TEST_CASE("no more requests are under way than there are connections") {
@@ -621,6 +621,6 @@ TEST_CASE("a client works on a strand's executor too") {
   net::io_context io;
   const auto strand = net::make_strand(io);
   http::client client{strand, direct};
-  CHECK(run(io, client.get(server.url())).status == 200);
+  CHECK(run_to_end(io, client.get(server.url())).status == 200);
   CHECK(client.get_executor() == strand);
 }

@@ -151,7 +151,7 @@ void expect_ends(bool is_known, std::int64_t in_a_row) {
   {
     net::io_context io;  // what curl and Asio keep for the process
     http::client client{io, direct};
-    CHECK(run(io, client.get(url)).status == 200);
+    CHECK(run_to_end(io, client.get(url)).status == 200);
   }
   const std::size_t descriptors = open_descriptors();
   const auto needed = for_every_allocation([&](std::int64_t k) {
@@ -282,13 +282,13 @@ TEST_CASE("what curl has no memory for ends with not_enough_memory, and the next
       const meanwhile little{curl_heap::too_much, long_text.size()};
       CHECK(error_of(io, client.send(std::move(r))) == errc::not_enough_memory);
     }
-    CHECK(run(io, client.get(url)).status == 200);
+    CHECK(run_to_end(io, client.get(url)).status == 200);
   }
   {
     const meanwhile full{curl_heap::has_no_room, true};
     CHECK(error_of(io, client.get(url)) == errc::not_enough_memory);
   }
-  CHECK(run(io, client.get(url)).status == 200);
+  CHECK(run_to_end(io, client.get(url)).status == 200);
   CHECK(client.stats().waiting + client.stats().running == 0);
 }
 
@@ -370,7 +370,7 @@ TEST_CASE("a request that gets no file descriptor fails, and the next one works"
   const std::string url = server.url("/");
   net::io_context io;
   http::client warm{io, direct};
-  CHECK(run(io, warm.get(url)).status == 200);
+  CHECK(run_to_end(io, warm.get(url)).status == 200);
   rlimit most{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &most) == 0);
   const int free = ::dup(0);  // all below it are taken
@@ -383,7 +383,7 @@ TEST_CASE("a request that gets no file descriptor fails, and the next one works"
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
     const auto error = error_of(io, client.get(url));
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &most) == 0);
-    CHECK(run(io, client.get(url)).status == 200);
+    CHECK(run_to_end(io, client.get(url)).status == 200);
     if (!error) break;
     ++failed;
     REQUIRE(spare < 100);

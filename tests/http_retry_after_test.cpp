@@ -15,13 +15,13 @@ using canigo::http::retry_after;
 namespace {
 
 // Thu, 01 Jan 2026 00:00:00 GMT
-const auto now = std::chrono::system_clock::from_time_t(1767225600);
+const auto new_year = std::chrono::system_clock::from_time_t(1767225600);
 
 std::optional<duration> wait_for(std::string_view value, std::string_view date = "") {
   response r;
   r.headers.add("retry-after", value);
   if (!date.empty()) r.headers.add("Date", date);
-  return retry_after(r, now);
+  return retry_after(r, new_year);
 }
 
 }  // namespace
@@ -51,14 +51,14 @@ TEST_CASE("a date counts from the server's own clock if the response tells it") 
 TEST_CASE("no wait is longer than the bound") {
   response r;
   r.headers.add("Retry-After", "99999999999999999999999999999999");
-  CHECK(retry_after(r, now) == 24h);
-  CHECK(retry_after(r, now, 10s) == 10s);
-  CHECK(retry_after(r, now, 1500ms) == 1500ms);
-  CHECK(retry_after(r, now, -1s) == 0s);
+  CHECK(retry_after(r, new_year) == 24h);
+  CHECK(retry_after(r, new_year, 10s) == 10s);
+  CHECK(retry_after(r, new_year, 1500ms) == 1500ms);
+  CHECK(retry_after(r, new_year, -1s) == 0s);
   r.headers.set("Retry-After", "2");
-  CHECK(retry_after(r, now, 1500ms) == 1500ms);
+  CHECK(retry_after(r, new_year, 1500ms) == 1500ms);
   r.headers.set("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT");
-  CHECK(retry_after(r, now) == 24h);
+  CHECK(retry_after(r, new_year) == 24h);
 }
 
 TEST_CASE("what is neither seconds nor a date asks for nothing") {
@@ -67,7 +67,7 @@ TEST_CASE("what is neither seconds nor a date asks for nothing") {
     INFO(text);
     CHECK_FALSE(wait_for(text));
   }
-  CHECK_FALSE(retry_after(response{}, now));
+  CHECK_FALSE(retry_after(response{}, new_year));
 }
 
 TEST_CASE("what is no wait is none") {

@@ -13,7 +13,7 @@ namespace http_test {
 
 /// Runs a coroutine and then the loop until nothing is left in it; returns or throws what the coroutine does.
 template <class T>
-T run(asio::io_context& io, asio::awaitable<T> work) {
+T run_to_end(asio::io_context& io, asio::awaitable<T> work) {
   std::optional<T> value;
   std::exception_ptr failure;
   asio::co_spawn(io, std::move(work), [&](std::exception_ptr e, T v) {
@@ -30,7 +30,7 @@ T run(asio::io_context& io, asio::awaitable<T> work) {
 template <class T>
 std::error_code error_of(asio::io_context& io, asio::awaitable<T> work) {
   try {
-    run(io, std::move(work));
+    run_to_end(io, std::move(work));
     return {};
   } catch (const std::system_error& e) {
     return e.code();

@@ -6,6 +6,8 @@
 #include "canigo/time.hpp"
 #include "canigo/timeout.hpp"
 
+#include "outcome.hpp"
+
 #include <asio/awaitable.hpp>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
@@ -42,26 +44,12 @@ struct limits_run {
 
   long ms() const { return static_cast<long>(time.elapsed() / std::chrono::milliseconds{1}); }
   void note(const std::string& what) { log.push_back(what + "@" + std::to_string(ms())); }
-
-  static std::error_code code_of(const std::exception_ptr& e) {
-    if (!e) return {};
-    try {
-      std::rethrow_exception(e);
-    } catch (const std::system_error& error) {
-      return error.code();
-    }
-  }
 };
 
-/// How an operation ended.
-template <class T>
-canigo::net::awaitable<std::error_code> outcome_of(canigo::net::awaitable<T> operation) {
-  try {
-    (void)co_await std::move(operation);
-  } catch (const std::system_error& e) {
-    co_return e.code();
-  }
-  co_return std::error_code{};
+/// Takes `d`, and ends with a value.
+inline canigo::net::awaitable<int> answer_after(canigo::duration d) {
+  co_await canigo::sleep_for(d);
+  co_return 42;
 }
 
 /// What an operation said when it failed.

@@ -28,7 +28,7 @@ namespace {
 /// Stops nothing.
 constexpr auto no_stop = stop_mode{};
 constexpr auto no_type = net::cancellation_type::none;
-const std::initializer_list<net::cancellation_type> all_types{
+const std::initializer_list<net::cancellation_type> every_type{
     net::cancellation_type::terminal, net::cancellation_type::partial, net::cancellation_type::total};
 const std::initializer_list<stop_mode> all_modes{stop_mode::drain, stop_mode::finish_running, stop_mode::cancel_all};
 
@@ -95,10 +95,10 @@ void disturb_everywhere(Pool make_pool, Call call) {
       REQUIRE(steps < 10'000);
     }
   };
-  for (const auto type : all_types) everywhere(type, no_stop);
+  for (const auto type : every_type) everywhere(type, no_stop);
   for (const auto mode : all_modes) {
     everywhere(no_type, mode);
-    for (const auto type : all_types) everywhere(type, mode);
+    for (const auto type : every_type) everywhere(type, mode);
   }
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("waiting for a group is cancelled at every step", "[torture]") {
 
 TEST_CASE("waiting for a stop is cancelled at every step, and the stop goes on", "[torture]") {
   for (const auto mode : all_modes) {
-    for (const auto type : all_types) {
+    for (const auto type : every_type) {
       for (int steps = 0;; ++steps) {
         bench_top b;
         auto pool = full_pool(b.io);

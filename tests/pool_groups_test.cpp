@@ -17,7 +17,7 @@ using canigo::detail::pool_waiter_list;
 
 namespace {
 
-/// Who is in a group, as places in `all`.
+/// Who is in a group, as indices in `all`.
 template <std::size_t N>
 std::vector<std::size_t> members(pool_groups& groups, std::uint64_t id, const std::array<pool_group_member, N>& all) {
   std::vector<std::size_t> found;
@@ -26,7 +26,7 @@ std::vector<std::size_t> members(pool_groups& groups, std::uint64_t id, const st
   return found;
 }
 
-using places = std::vector<std::size_t>;
+using indices = std::vector<std::size_t>;
 
 }  // namespace
 
@@ -61,17 +61,17 @@ TEST_CASE("a group is there as long as somebody is in it", "[pool_groups]") {
   m[4].choose_group(0);
   groups.join(m[4]);
   CHECK(m[4].group() == 0);
-  CHECK(members(groups, 7, m) == places{2, 1, 0});
-  CHECK(members(groups, 8, m) == places{3});
+  CHECK(members(groups, 7, m) == indices{2, 1, 0});
+  CHECK(members(groups, 8, m) == indices{3});
   CHECK(groups.first(0) == nullptr);
   CHECK(groups.waiters(9) == nullptr);
   CHECK(groups.leave(m[1]).empty());
-  CHECK(members(groups, 7, m) == places{2, 0});
+  CHECK(members(groups, 7, m) == indices{2, 0});
   CHECK(groups.leave(m[2]).empty());
   CHECK(groups.leave(m[0]).empty());
   CHECK(groups.waiters(7) == nullptr);
   CHECK(groups.leave(m[4]).empty());
-  CHECK(members(groups, 8, m) == places{3});
+  CHECK(members(groups, 8, m) == indices{3});
 }
 
 TEST_CASE("who waits for a group is handed over when the last one leaves it", "[pool_groups]") {

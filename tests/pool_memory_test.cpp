@@ -379,7 +379,7 @@ TEST_CASE("a wait that there is no memory to make cancellable ends with not_enou
       has_failed = f->has_failed();
       f.reset();
       b.time.run_for(10ms);
-      if (error && pool_run::code_of(error) == errc::not_enough_memory) {
+      if (error && code_of(error) == errc::not_enough_memory) {
         ++refused;
         CHECK(has_ended);
         CHECK(b.ms() == 10);
@@ -408,7 +408,7 @@ TEST_CASE("no allocation whose failure loses a handler that waits for a task") {
     const auto note = [&](const std::exception_ptr& e) {
       ++told;
       if (e) {
-        CHECK(pool_run::code_of(e) == errc::not_enough_memory);
+        CHECK(code_of(e) == errc::not_enough_memory);
         ++refused;
       }
     };

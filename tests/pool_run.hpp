@@ -9,6 +9,7 @@
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
+#include "outcome.hpp"
 
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
@@ -29,14 +30,6 @@ namespace pool_run {
 
 namespace net = canigo::net;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool is_sanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool is_sanitized = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
-#else
-inline constexpr bool is_sanitized = false;
-#endif
-
 /// An io_context in virtual time.
 struct bench_top {
   net::io_context io;
@@ -50,28 +43,6 @@ struct bench_top {
     });
   }
 };
-
-inline std::error_code code_of(const std::exception_ptr& e) {
-  try {
-    if (e) std::rethrow_exception(e);
-  } catch (const std::system_error& s) {
-    return s.code();
-  } catch (...) {
-    return std::make_error_code(std::errc::protocol_error);
-  }
-  return {};
-}
-
-template <class T>
-net::awaitable<std::error_code> outcome_of(net::awaitable<T> op) {
-  std::exception_ptr e;
-  try {
-    co_await std::move(op);
-  } catch (...) {
-    e = std::current_exception();
-  }
-  co_return code_of(e);
-}
 
 inline void adds_up(const canigo::pool_stats& s) {
   CHECK(s.submitted == s.succeeded + s.failed + s.cancelled + s.timed_out + s.stopped + s.queued + s.delayed +

@@ -4,6 +4,7 @@
 
 #include "catch.hpp"
 #include "pool_run.hpp"
+#include "sanitized.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -25,7 +26,7 @@ using namespace canigo;
 
 namespace {
 
-constexpr int operations = pool_run::is_sanitized ? 100'000 : 1'000'000;
+constexpr int operations = is_sanitized ? 100'000 : 1'000'000;
 
 struct threads {
   threads(net::io_context& io, int n) : guard{io.get_executor()} {

@@ -22,7 +22,7 @@ using namespace pool_run;
 namespace {
 
 const std::error_code would_deadlock = make_error_code(std::errc::resource_deadlock_would_occur);
-using ends = std::vector<std::error_code>;
+using codes = std::vector<std::error_code>;
 
 /// A result that nothing can stand in for.
 struct number {
@@ -78,7 +78,7 @@ TEST_CASE("the only worker is refused to wait for its own pool, whatever it woul
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
   auto later = pool.submit([] {}, {.delay = 1h, .group = 7});
-  ends seen;
+  codes seen;
   pool.try_post([&](task_context&) -> net::awaitable<void> {
     seen.push_back(co_await outcome_of(later.result()));
     seen.push_back(co_await outcome_of(pool.wait_group(7)));
@@ -86,7 +86,7 @@ TEST_CASE("the only worker is refused to wait for its own pool, whatever it woul
     seen.push_back(co_await outcome_of(pool.closed()));
   });
   b.time.run_for(1s);
-  CHECK(seen == ends{would_deadlock, would_deadlock, {}, would_deadlock});
+  CHECK(seen == codes{would_deadlock, would_deadlock, {}, would_deadlock});
   b.time.run();
   CHECK(later.state() == task_state::succeeded);
 }
@@ -95,7 +95,7 @@ TEST_CASE("of the waits that a resize leaves hopeless those end for which nobody
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 3}};
   auto later = pool.submit([] {}, {.delay = 1h, .group = 7});
-  ends seen(3);
+  codes seen(3);
   task<void> second;
   pool.try_post([&](task_context&) -> net::awaitable<void> {
     co_await sleep_for(1ms);
@@ -108,7 +108,7 @@ TEST_CASE("of the waits that a resize leaves hopeless those end for which nobody
   b.time.run_for(2ms);
   pool.resize(2);
   b.time.run_for(1s);
-  CHECK(seen == ends{{}, would_deadlock, would_deadlock});
+  CHECK(seen == codes{{}, would_deadlock, would_deadlock});
   CHECK(second.state() == task_state::succeeded);
   CHECK(pool.stats().working == 0);
 }
@@ -117,12 +117,12 @@ TEST_CASE("a wait is not hopeless while there are workers that sleep") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 3}};
   auto later = pool.submit([] {}, {.delay = 1h});
-  ends seen;
+  codes seen;
   pool.try_post([&](task_context&) -> net::awaitable<void> { seen.push_back(co_await outcome_of(later.result())); });
   b.time.poll();
   pool.resize(2);
   b.time.run();
-  CHECK(seen == ends{{}});
+  CHECK(seen == codes{{}});
   CHECK(b.ms() == 3'600'000);
 }
 
@@ -130,13 +130,13 @@ TEST_CASE("a wait for what has just ended is not hopeless") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 2}};
   auto later = pool.submit([w = last_words{[&] { pool.resize(1); }}] {}, {.delay = 1h});
-  ends seen;
+  codes seen;
   pool.try_post([&](task_context&) -> net::awaitable<void> { seen.push_back(co_await outcome_of(later.result())); });
   b.time.poll();
   CHECK(pool.stats().working == 1);
   CHECK(later.cancel());
   b.time.run();
-  CHECK(seen == ends{net::error::operation_aborted});
+  CHECK(seen == codes{net::error::operation_aborted});
 }
 
 TEST_CASE("who waits in a pool is told although that pool works in the turn of another") {
@@ -190,7 +190,7 @@ TEST_CASE("an operation may wait for another pool, which is no deadlock") {
 TEST_CASE("results without a default constructor are waited for, and so is their absence") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
-  ends seen;
+  codes seen;
   b.spawn([&]() -> net::awaitable<void> {
     const task<number> t = pool.submit([] { return number{7}; });
     const number first = co_await t.result();
@@ -206,7 +206,7 @@ TEST_CASE("results without a default constructor are waited for, and so is their
     seen.push_back(co_await outcome_of(pool.run([] { return number{9}; })));
   });
   b.time.run();
-  CHECK(seen == ends{net::error::operation_aborted, errc::stopped});
+  CHECK(seen == codes{net::error::operation_aborted, errc::stopped});
 }
 
 TEST_CASE("who begins to wait for a task while that ends is told, too") {

@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "catch.hpp"
+#include "refusal.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -21,18 +22,6 @@ using canigo::rate;
 namespace {
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-
-// The text of the error that `call` throws; the code is checked on the way.
-template <typename Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const std::system_error& error) {
-    CHECK(error.code() == errc::invalid_argument);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

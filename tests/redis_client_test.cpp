@@ -26,7 +26,7 @@
 #include <vector>
 
 using http_test::error_of;
-using http_test::run;
+using http_test::run_to_end;
 using namespace redis_test;
 using namespace std::chrono_literals;
 
@@ -41,11 +41,11 @@ TEST_CASE("a command is answered, and an idle client keeps no loop running") {
   redis_server server;
   net::io_context io;
   redis::client client{io, server.url()};
-  CHECK(run(io, client.run("SET", "key", 42)).text() == "OK");
-  CHECK(run(io, client.run("GET", std::string{"key"})).text() == "42");
-  CHECK(run(io, client.run("INCR", "n")).integer() == 1);
-  CHECK(run(io, client.run("GET", "none")).is_nil());
-  CHECK(run(io, client.run("KEYS", "*")).elements().size() == 2);
+  CHECK(run_to_end(io, client.run("SET", "key", 42)).text() == "OK");
+  CHECK(run_to_end(io, client.run("GET", std::string{"key"})).text() == "42");
+  CHECK(run_to_end(io, client.run("INCR", "n")).integer() == 1);
+  CHECK(run_to_end(io, client.run("GET", "none")).is_nil());
+  CHECK(run_to_end(io, client.run("KEYS", "*")).elements().size() == 2);
   CHECK(client.stats().connects == 1);
   CHECK(client.stats().answered == 5);
 }
@@ -56,7 +56,7 @@ TEST_CASE("an error reply is an exception with its text") {
   redis::client client{io, server.url()};
   CHECK(error_of(io, client.run("EVALSHA", std::string(40, '0'), 0)) == redis::error::no_script);
   CHECK(what_of(io, client.run("NOSUCH")).find("unknown command") != std::string::npos);
-  run(io, client.run("SET", "text", "x"));
+  run_to_end(io, client.run("SET", "text", "x"));
   CHECK(error_of(io, client.run("LPUSH", "text", "y")) == redis::error::wrong_type);
   std::optional<std::error_code> ec;
   client.async_run(redis::command{"NOSUCH"}, [&](std::error_code e, const redis::reply& r) {
@@ -111,14 +111,14 @@ TEST_CASE("user, password and database are those of the URL") {
   const std::string path = server.path();
   {
     redis::client client{io, "unix://:s3cret@" + path + "?db=3"};
-    run(io, client.run("SET", "k", "v"));
-    CHECK(run(io, client.run("CLIENT", "INFO")).text().find(" db=3 ") != std::string::npos);
-    CHECK(run(io, client.run("CLIENT", "GETNAME")).text() == "canigo");
-    run(io, client.run("ACL", "SETUSER", "joe", "on", ">p w", "~app:*", "+get", "+set"));
+    run_to_end(io, client.run("SET", "k", "v"));
+    CHECK(run_to_end(io, client.run("CLIENT", "INFO")).text().find(" db=3 ") != std::string::npos);
+    CHECK(run_to_end(io, client.run("CLIENT", "GETNAME")).text() == "canigo");
+    run_to_end(io, client.run("ACL", "SETUSER", "joe", "on", ">p w", "~app:*", "+get", "+set"));
   }
   {
     redis::client client{io, "unix://joe:p%20w@" + path};
-    CHECK(run(io, client.run("SET", "app:1", "x")).text() == "OK");
+    CHECK(run_to_end(io, client.run("SET", "app:1", "x")).text() == "OK");
     CHECK(error_of(io, client.run("GET", "other")) == redis::error::no_permission);
   }
   // What will not get better is not waited for.
@@ -232,7 +232,7 @@ TEST_CASE("a server that does not answer in time, and one that is not there [rea
     }};
     redis::client client{io, url_of(server), {.timeout = 50ms}};
     CHECK(error_of(io, client.run("GET", "lost")) == errc::timed_out);
-    CHECK(run(io, client.run(redis::command{"GET", "go"}.with_timeout(5s))).text() == "gone");
+    CHECK(run_to_end(io, client.run(redis::command{"GET", "go"}.with_timeout(5s))).text() == "gone");
     CHECK(server.connections() == 2);
   }
   SECTION("half open: it accepts and says nothing") {
@@ -273,7 +273,7 @@ TEST_CASE("a connection that breaks ends what was sent, and is made again for wh
   redis::client client{io, url_of(server)};
   CHECK(error_of(io, client.run("GET", "go")) == redis::error::connection_lost);
   CHECK(error_of(io, client.run("GET", "go")) == redis::error::connection_lost);
-  CHECK(run(io, client.run("GET", "go")).text() == "at last");
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "at last");
   CHECK(client.stats().failures == 2);
 }
 
@@ -281,9 +281,9 @@ TEST_CASE("a server that has restarted meanwhile costs an idle client nothing") 
   redis_server server;
   net::io_context io;
   redis::client client{io, server.url()};
-  run(io, client.run("PING"));
+  run_to_end(io, client.run("PING"));
   server.restart();
-  CHECK(run(io, client.run("PING")).text() == "PONG");
+  CHECK(run_to_end(io, client.run("PING")).text() == "PONG");
   CHECK(client.stats().failures == 0);
   CHECK(client.stats().connects == 2);
 }
@@ -310,8 +310,8 @@ TEST_CASE("an answer to nothing is no answer to the next command") {
   }};
   net::io_context io;
   redis::client client{io, url_of(server)};
-  CHECK(run(io, client.run("GET", "go")).text() == "one");
-  CHECK(run(io, client.run("GET", "go")).text() == "mine");
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "one");
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "mine");
 }
 
 TEST_CASE("a server that is a replica now is left") {
@@ -324,7 +324,7 @@ TEST_CASE("a server that is a replica now is left") {
   net::io_context io;
   redis::client client{io, url_of(server)};
   CHECK(error_of(io, client.run("SET", "go")) == redis::error::read_only);
-  CHECK(run(io, client.run("SET", "go")).text() == "master");
+  CHECK(run_to_end(io, client.run("SET", "go")).text() == "master");
   CHECK(server.connections() == 2);
 }
 
@@ -349,19 +349,19 @@ TEST_CASE("sentinels are asked for the master") {
   net::io_context io;
   const auto address = [](const scripted_server& s) { return "127.0.0.1:" + std::to_string(s.port()); };
   redis::client client{io, "redis+sentinel://127.0.0.1:1," + address(does_not) + "," + address(knows) + "/main"};
-  CHECK(run(io, client.run("GET", "go")).text() == "from the master");
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "from the master");
   // One that accepts and never answers does not keep the others from being asked.
   scripted_server silent{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
   redis::client another{
       io, "redis+sentinel://" + address(silent) + "," + address(knows) + "/main", {.connect_timeout = 1s}};
-  CHECK(run(io, another.run("GET", "go")).text() == "from the master");
+  CHECK(run_to_end(io, another.run("GET", "go")).text() == "from the master");
 }
 
 TEST_CASE("stopping ends every command, and every later one") {
   redis_server server;
   net::io_context io;
   redis::client client{io, server.url()};
-  run(io, client.run("PING"));
+  run_to_end(io, client.run("PING"));
   io.restart();
   int stopped = 0;
   const auto count = [&](std::error_code ec, const redis::reply&) { stopped += ec == errc::stopped; };
@@ -416,7 +416,7 @@ TEST_CASE("the context of a client may be destroyed first, in every phase") {
     client.async_run(redis::command{"BLPOP", "none", 0}, never);
     while (client.stats().in_flight == 0) io->poll();
   }
-  SECTION("idle") { run(*io, client.run("PING")); }
+  SECTION("idle") { run_to_end(*io, client.run("PING")); }
   SECTION("stopped, and the ends not delivered") {
     client.async_run(redis::command{"BLPOP", "none", 0}, never);
     while (client.stats().in_flight == 0) io->poll();

@@ -9,6 +9,7 @@
 #include "redis_proxy.hpp"
 #include "redis_run.hpp"
 #include "redis_server.hpp"
+#include "sanitized.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -31,17 +32,7 @@ namespace {
 using way = proxy::way;
 
 /// Late by so much is not late: what scenarios in real time are allowed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr auto tolerance = 50ms;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr auto tolerance = 50ms;
-#else
-constexpr auto tolerance = 20ms;
-#endif
-#else
-constexpr auto tolerance = 20ms;
-#endif
+constexpr auto tolerance = is_sanitized ? 50ms : 20ms;
 
 /// Everything that a client says: it waits behind itself, is woken by push, and gives back what it has.
 net::awaitable<void> say_everything(redis::semaphore& slots) {

@@ -90,7 +90,7 @@ struct cluster {
   }
 };
 
-const redis::semaphore_options two_places{.permits = 2, .lease = 700ms, .give_up = 60s};
+const redis::semaphore_options two_short_leases{.permits = 2, .lease = 700ms, .give_up = 60s};
 
 /// Tasks that take permits and give them back until they are told to end, and what is out among them.
 struct bustle {
@@ -133,7 +133,7 @@ struct bustle {
 }  // namespace
 
 TEST_CASE("when the master dies the replica's clients wait for one lease, and the cap holds [realtime]", "[realtime]") {
-  auto [all, io, a, b] = two_members<net::io_context, cluster>{two_places};
+  auto [all, io, a, b] = two_members<net::io_context, cluster>{two_short_leases};
   auto p = run(io, a.slots.acquire({.tokens = 2}));
   CHECK(p.held() == 2);
   waiting first{b.slots, {}};
@@ -162,7 +162,7 @@ TEST_CASE("when the master dies the replica's clients wait for one lease, and th
 
 TEST_CASE("a master that is made a replica while it is up is left for the new one, and the cap holds [realtime]",
           "[realtime]") {
-  auto [all, io, a, b] = two_members<net::io_context, cluster>{two_places};
+  auto [all, io, a, b] = two_members<net::io_context, cluster>{two_short_leases};
   bustle tasks;
   bustle::side one{a.slots}, two{b.slots};
   for (int i = 0; i < 3; ++i) {

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string numbers = redis::detail::packed(std::vector<double>(19, 0));
+const std::string no_numbers = redis::detail::packed(std::vector<double>(19, 0));
 constexpr std::int64_t far_away = 9'000'000'000'000'000;
 
 /// What others remember of a limit, whose lease lasts.
@@ -56,7 +56,7 @@ TEST_CASE("who finds a limit in another form is told both, and touches nothing")
   const struct {
     std::string text;
     int form;
-  } forms[]{{numbers + "0123456789abcdef" + '\0' + '\0', 1}, {"short", 1}, {numbers + "\3\4more", 3}};
+  } forms[]{{no_numbers + "0123456789abcdef" + '\0' + '\0', 1}, {"short", 1}, {no_numbers + "\3\4more", 3}};
   for (const auto& [text, form] : forms) {
     CAPTURE(form, text.size());
     redis_server server;
@@ -90,7 +90,7 @@ TEST_CASE("once the last that kept it in another form has gone, and its lease, a
     drained io;
     member m{io, server.url(), {.permits = 2, .lease = 1min, .quarantine = quarantine}};
     others older{io, m.client, "s"};
-    older.have(numbers + "\3");
+    older.have(no_numbers + "\3");
     run(io, m.client.run("ZADD", older.prefix + ":q", 1, "host:1:1:1|1|1"));
     CHECK(error_of(io, m.slots.acquire(0)).category() == redis::form_category());
     older.go();
@@ -132,7 +132,7 @@ TEST_CASE("a quota in another form fails as its options say") {
   net::io_context io;
   redis::client client{io, server.url()};
   others older{io, client, "r"};
-  older.have(numbers + "\3");
+  older.have(no_numbers + "\3");
   redis::scheduler closed{client, "crm", {.rate = rate::per_second(1000)}};
   redis::scheduler open{client, "crm", {.rate = rate::per_second(1000), .on_failure = redis::failure_mode::open()}};
   redis::scheduler local{
@@ -157,7 +157,7 @@ TEST_CASE("who holds permits when a limit is in another form loses them with the
   auto p = run(io, m.slots.acquire(0));
   others older{io, m.client, "s"};
   run(io, m.client.run("FLUSHALL"));
-  older.have(numbers + "\3");
+  older.have(no_numbers + "\3");
   run_until(io, [&] { return p.held() == 0; });
   CHECK(m.slots.stats().lost_leases == 1);
 }

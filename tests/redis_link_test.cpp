@@ -27,7 +27,7 @@
 #include <vector>
 
 using http_test::error_of;
-using http_test::run;
+using http_test::run_to_end;
 using namespace redis_test;
 using namespace std::chrono_literals;
 
@@ -67,7 +67,7 @@ TEST_CASE("a server may tell nothing of itself, or what is not asked for") {
     }};
     net::io_context io;
     redis::client client{io, url_of(server)};
-    CHECK(run(io, client.run("GET", "go")).text() == "gone");
+    CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
   }
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("a server that can't serve now is left for another") {
     net::io_context io;
     redis::client client{io, url_of(server)};
     CHECK(error_of(io, client.run("GET", "go")) == redis::error_of(text));
-    CHECK(run(io, client.run("GET", "go")).text() == "gone");
+    CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
     CHECK(server.connections() == 2);
   }
 }
@@ -114,7 +114,7 @@ TEST_CASE("a server that says twice that it is a replica is left once") {
   io.run();
   CHECK(first.ec == redis::error::read_only);
   CHECK(second.ec == redis::error::read_only);
-  CHECK(run(io, client.run("GET", "go")).text() == "gone");
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
   CHECK(server.connections() == 2);
 }
 
@@ -141,10 +141,10 @@ TEST_CASE("a connection that was reset, or has said something, while it was idle
   }};
   net::io_context io;
   redis::client client{io, url_of(server)};
-  CHECK(run(io, client.run("GET", "go")).text() == "first");
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "first");
   is_idle = true;
   while (!done) std::this_thread::yield();
-  CHECK(run(io, client.run("GET", "go")).text() == "second");
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "second");
   CHECK(client.stats().failures == 0);
   CHECK(client.stats().connects == 2);
 }
@@ -210,7 +210,7 @@ TEST_CASE("one command that is not answered in time, among others that are, cost
   while (b.ends == 0) io.run_one();
   CHECK(a.text == "for a");
   CHECK(b.ec == errc::timed_out);
-  CHECK(run(io, client.run("GET", "go")).text() == "gone");
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
   CHECK(client.stats().connects == 1);
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("a client works on an executor that nobody knows, and without a time l
   const net::any_io_executor executor =
       net::require(io.get_executor(), net::execution::allocator(net::recycling_allocator<void>{}));
   redis::client client{executor, server.url(), {.timeout = canigo::duration::max()}};
-  CHECK(run(io, client.run("PING")).text() == "PONG");
+  CHECK(run_to_end(io, client.run("PING")).text() == "PONG");
 }
 
 TEST_CASE("a command that nobody waits for any more goes with the client, or with the context") {

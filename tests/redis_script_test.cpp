@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-using http_test::run;
+using http_test::run_to_end;
 using namespace redis_test;
 
 namespace {
@@ -84,7 +84,7 @@ class limit {
     for (const auto& [id, weight] : s.cancelled) add(id, weight);
     for (const auto& w : s.wanted) add(w.id, w.count, w.priority, w.weight);
     c.add(s.run_id).add(s.session).add(redis::detail::packed(numbers)).add(prefix).add(s.flags);
-    const auto parts = run(io, client.run(c)).elements();
+    const auto parts = run_to_end(io, client.run(c)).elements();
     if (parts.at(0).text() != "OK") return parts.at(0).text();
     next = parts.at(1).integer();
     hold = parts.at(4).integer();
@@ -118,7 +118,7 @@ class limit {
     return text + " queue=" + std::to_string(parts.at(2).integer()) + " out=" + std::to_string(parts.at(3).integer());
   }
 
-  redis::reply ask(const redis::command& c) { return run(io, client.run(c)); }
+  redis::reply ask(const redis::command& c) { return run_to_end(io, client.run(c)); }
   std::int64_t number(const std::string& field) { return number_at(text_of("*"), place(field)); }
   void set(const std::string& field, std::int64_t n) {
     const std::array<double, 1> one{number_of(n)};

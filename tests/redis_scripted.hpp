@@ -49,7 +49,7 @@ inline scripted_server::script says(std::string text) {
 
 inline std::string what_of(asio::io_context& io, asio::awaitable<canigo::redis::reply> work) {
   try {
-    http_test::run(io, std::move(work));
+    http_test::run_to_end(io, std::move(work));
   } catch (const std::system_error& e) {
     return e.what();
   }

@@ -29,14 +29,14 @@ sync_answer with_runs(std::string runs, std::int64_t told = 0, std::string setti
   return sync_answer{redis::reply{std::move(parts)}};
 }
 
-std::string run(double first, double count, double weight, double token) {
+std::string run_text(double first, double count, double weight, double token) {
   return packed(std::vector<double>{first, count, weight, token});
 }
 
 }  // namespace
 
 TEST_CASE("an answer of the script is read, with the waiters that stand together") {
-  const auto a = with_runs(run(5, 3, 1, 1000) + run(9, 1, 2, 0), 1);
+  const auto a = with_runs(run_text(5, 3, 1, 1000) + run_text(9, 1, 2, 0), 1);
   CHECK(a.what == sync_answer::status::ok);
   CHECK_FALSE(a.next);
   CHECK(a.queue == 3);
@@ -58,12 +58,12 @@ TEST_CASE("what is no answer of the script is none") {
   const auto is_refused = [](const sync_answer& a) { return a.what == sync_answer::status::other && a.grants.empty(); };
   const double huge = std::numeric_limits<double>::infinity();
   CHECK(is_refused(with_runs("half a run")));
-  CHECK(is_refused(with_runs(run(1, 1, 1, 1) + "x")));
-  CHECK(is_refused(with_runs(run(-1, 1, 1, 1))));
-  CHECK(is_refused(with_runs(run(1, -1, 1, 1))));
-  CHECK(is_refused(with_runs(run(huge, 1, 1, 1))));
-  CHECK(is_refused(with_runs(run(1, 1e300, 1, 1))));
-  CHECK(is_refused(with_runs(run(1, 1, 1, std::numeric_limits<double>::quiet_NaN()))));
+  CHECK(is_refused(with_runs(run_text(1, 1, 1, 1) + "x")));
+  CHECK(is_refused(with_runs(run_text(-1, 1, 1, 1))));
+  CHECK(is_refused(with_runs(run_text(1, -1, 1, 1))));
+  CHECK(is_refused(with_runs(run_text(huge, 1, 1, 1))));
+  CHECK(is_refused(with_runs(run_text(1, 1e300, 1, 1))));
+  CHECK(is_refused(with_runs(run_text(1, 1, 1, std::numeric_limits<double>::quiet_NaN()))));
   CHECK(is_refused(sync_answer{redis::reply{}}));
   CHECK(is_refused(sync_answer{redis::reply{std::vector<redis::reply>{text("OK")}}}));
   CHECK(is_refused(sync_answer{redis::reply{std::vector<redis::reply>{text("STALE")}}}));

@@ -4,6 +4,7 @@
 #include "canigo/timeout.hpp"
 
 #include "catch.hpp"
+#include "sanitized.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -23,19 +24,11 @@ using namespace canigo;
 
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool is_sanitized = true;
-#elif defined(__has_feature)
-constexpr bool is_sanitized = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
-#else
-constexpr bool is_sanitized = false;
-#endif
-
 constexpr duration may_be_late = is_sanitized ? 50ms : 20ms;
 
 time_point clock_now() { return std::chrono::steady_clock::now(); }
 
-struct grant {
+struct noted_grant {
   std::string who;
   duration at;
 };
@@ -54,7 +47,7 @@ class real_run {
     net::co_spawn(io_, acquiring(*this, std::move(who), priority), net::detached);
   }
 
-  const std::vector<grant>& run() {
+  const std::vector<noted_grant>& run() {
     io_.restart();
     io_.run();
     return grants_;
@@ -71,7 +64,7 @@ class real_run {
   net::io_context io_;
   time_point start_ = clock_now();  // before the scheduler's own, so that nothing right seems early
   scheduler scheduler_;
-  std::vector<grant> grants_;
+  std::vector<noted_grant> grants_;
 };
 
 /// A machine that is held up makes everybody late, so of five tries the best counts. None excuses one that is early.
@@ -82,7 +75,8 @@ void in_time(const std::function<duration()>& lateness_of_a_try) {
 }
 
 /// "who at-in-ms" each: fails where the order is another or one is early; else how late the latest is.
-duration compare(const std::vector<grant>& grants, const std::vector<std::pair<std::string_view, int>>& expected) {
+duration compare(const std::vector<noted_grant>& grants,
+                 const std::vector<std::pair<std::string_view, int>>& expected) {
   REQUIRE(grants.size() == expected.size());
   duration latest{};
   for (std::size_t i = 0; i < grants.size(); ++i) {
@@ -112,7 +106,7 @@ TEST_CASE("S2 in real time: what gathered goes at once, and the rest at the rate
     // The bucket brims: the schedule goes on from here.
     const duration asked = r.elapsed();
     for (const char* who : {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}) r.acquire(who, 0);
-    std::vector<grant> grants = r.run();
+    std::vector<noted_grant> grants = r.run();
     for (auto& g : grants) g.at -= asked;
     return compare(grants, {{"0", 0},
                             {"1", 0},
@@ -155,7 +149,7 @@ TEST_CASE("S4 in real time: a burst in the order of arrival, then by priority", 
         r.acquire(std::to_string(priority) + "b" + std::to_string(batch), priority);
       }
     }
-    std::vector<grant> grants = r.run();
+    std::vector<noted_grant> grants = r.run();
     for (auto& g : grants) g.at -= asked;
     return compare(grants, {{"0b0", 0},
                             {"1b0", 0},

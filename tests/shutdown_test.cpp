@@ -76,7 +76,7 @@ struct with_the_time : deadline {
 };
 
 /// While the context goes: what was posted and never run goes last of all.
-void at_the_end(stage& s, std::function<void()> f) {
+void when_time_goes(stage& s, std::function<void()> f) {
   net::post(*s.io, [w = last_words{std::move(f)}] { FAIL("it was run"); });
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("a limit for an operation that begins while its context goes leaves no
   stage s;
   std::shared_ptr<void> kept;
   bool has_begun = false;
-  at_the_end(s, [&, executor = s.io->get_executor()] {
+  when_time_goes(s, [&, executor = s.io->get_executor()] {
     has_begun = true;
     async_never(kept,
                 canigo::cancel_after(1h, net::bind_executor(executor, [alive = s.alive](std::error_code) { FAIL(); })));
@@ -153,7 +153,7 @@ TEST_CASE("a coroutine that is resumed while its context goes is destroyed where
     ++reached;
   });
   s.time->poll();
-  at_the_end(s, [&] { std::exchange(resume, nullptr)(); });
+  when_time_goes(s, [&] { std::exchange(resume, nullptr)(); });
   CHECK(s.alive.use_count() == 2);
   s.end();
   CHECK(reached == 1);
@@ -294,7 +294,7 @@ TEST_CASE("an operation that ends while its context goes takes its worker with i
   strand_pool pool{*s.io, {.concurrency = 1}};
   auto t = pool.submit([&resume, alive = s.alive](task_context&) { return until(resume); });
   s.time->poll();
-  at_the_end(s, [&] { std::exchange(resume, nullptr)(); });
+  when_time_goes(s, [&] { std::exchange(resume, nullptr)(); });
   CHECK(t.state() == task_state::running);
   s.end();
   CHECK(has_ended(t.state()));

@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "pool_run.hpp"
+#include "sanitized.hpp"
 
 #include <asio/associated_cancellation_slot.hpp>
 #include <asio/associated_executor.hpp>

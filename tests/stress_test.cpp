@@ -10,6 +10,7 @@
 #include "canigo/wait_group.hpp"
 
 #include "catch.hpp"
+#include "sanitized.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
@@ -41,13 +42,7 @@ using namespace canigo;
 
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int slowness = 2;
-#elif defined(__has_feature)
-constexpr int slowness = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer) ? 2 : 1;
-#else
-constexpr int slowness = 1;
-#endif
+constexpr int slowness = is_sanitized ? 2 : 1;
 
 constexpr int rounds = 24'000 / slowness;  // of each of eight threads
 
@@ -75,7 +70,7 @@ void on_threads(int n, const std::function<void(int)>& f) {
 }
 
 /// How many operations began, and how they ended.
-struct ends {
+struct tally {
   std::atomic<std::uint64_t> begun{0}, granted{0}, cancelled{0}, timed_out{0}, evicted{0}, rejected{0}, stopped{0};
   std::atomic<std::uint64_t> tokens{0};
 
@@ -101,7 +96,7 @@ struct ends {
   }
 };
 
-void check_counts(const queue_stats& s, const ends& e) {
+void check_counts(const queue_stats& s, const tally& e) {
   CHECK(s.requested == e.begun);
   CHECK(s.waiting == 0);
   CHECK(s.granted == e.granted);
@@ -139,7 +134,7 @@ TEST_CASE("a cancellation races a grant a hundred thousand times, with one outco
   constexpr int races = 100'000 / slowness;
   loop l{3};
   scheduler s{l.io, {.rate = rate::per_hour(1), .burst = races, .initial_tokens = 0}};
-  ends e;
+  tally e;
   std::atomic<std::uint64_t> given{0};
   std::thread giver{[&] {
     while (e.sum() < races) {
@@ -180,7 +175,7 @@ TEST_CASE("eight threads ask, cancel, change, pause and stop one scheduler", "[s
                .queue_limit = 300,
                .on_overflow = overflow::evict_least_important,
                .ageing = 1ms}};
-  ends e;
+  tally e;
   std::atomic<std::uint64_t> refunded{0}, charged{0};
   const rate rates[] = {rate::per_second(100'000), rate::per_second(1'000'000), rate::per_hour(1)};
   const time_point start = std::chrono::steady_clock::now();
@@ -265,7 +260,7 @@ TEST_CASE("eight threads ask, cancel, change, pause and stop one scheduler", "[s
 TEST_CASE("eight threads on one semaphore never hold more than there are", "[semaphore][stress]") {
   loop l{4};
   semaphore s{l.io, {.permits = 5, .priorities = 3, .queue_limit = 200, .on_overflow = overflow::evict_oldest}};
-  ends e;
+  tally e;
   std::atomic<std::uint64_t> inside{0}, peak{0};
   const auto enter = [&](permit p) {
     const std::uint64_t now = inside += p.held();
@@ -332,7 +327,7 @@ TEST_CASE("eight threads on one limiter, and everything is given back", "[limite
             {.rates = {{rate::per_second(1'000'000), 100}, {rate::per_second(500'000), 200}},
              .concurrency = 6,
              .priorities = 2}};
-  ends e;
+  tally e;
   std::atomic<int> inside{0}, peak{0};
   on_threads(8, [&](int thread) {
     std::minstd_rand random{static_cast<unsigned>(thread + 1)};
@@ -371,7 +366,7 @@ TEST_CASE("eight threads on one limiter, and everything is given back", "[limite
 TEST_CASE("schedulers that are stopped and destroyed under the hands of eight threads", "[scheduler][stress]") {
   loop l{4};
   for (int round = 0; round < 400 / slowness; ++round) {
-    ends e;
+    tally e;
     auto s = std::make_shared<scheduler>(
         l.io, scheduler_options{.rate = rate::per_second(100'000), .burst = 4, .priorities = 2});
     on_threads(4, [&, s](int thread) {

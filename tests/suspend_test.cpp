@@ -33,7 +33,7 @@ using namespace canigo;
 namespace {
 
 /// One of everything that can be waited for, a victim and others who want the same.
-struct world {
+struct waiting_rooms {
   net::io_context io;
   time_source_control clock{io, time_point{}};
   scheduler rate_limit{io, {.rate = rate::per_second(100), .burst = 3, .initial_tokens = 1, .priorities = 2}};
@@ -86,59 +86,59 @@ struct world {
 
 // ---- what is cancelled: each waits several times, in several ways ----
 
-net::awaitable<void> acquires(world& w) {
+net::awaitable<void> acquires(waiting_rooms& w) {
   co_await w.rate_limit.acquire();
   co_await w.rate_limit.acquire({.tokens = 3});
   co_await w.rate_limit.acquire(1);
 }
 
-net::awaitable<void> acquires_with_a_deadline(world& w) {
+net::awaitable<void> acquires_with_a_deadline(waiting_rooms& w) {
   co_await w.rate_limit.acquire({.deadline = w.in(1s)});
   co_await w.rate_limit.acquire({.priority = 1, .tokens = 2, .deadline = w.in(1s)});
 }
 
-net::awaitable<void> sleeps(world& w) {
+net::awaitable<void> sleeps(waiting_rooms& w) {
   co_await sleep_for(0s);
   co_await sleep_for(5ms);
   co_await sleep_until(w.in(12ms));
 }
 
-net::awaitable<void> acquires_within_a_limit_of_time(world& w) {
+net::awaitable<void> acquires_within_a_limit_of_time(waiting_rooms& w) {
   co_await with_timeout(w.rate_limit.acquire({.tokens = 2}), 1s);
   co_await with_timeout(with_timeout(w.rate_limit.acquire(), 2s), 1s);
 }
 
-net::awaitable<void> is_wrapped_by_a_cancel_source(world& w) {
+net::awaitable<void> is_wrapped_by_a_cancel_source(waiting_rooms& w) {
   cancel_source source;
   co_await source.wrap(w.rate_limit.acquire({.tokens = 2}));
   co_await source.wrap(sleep_for(3ms));
 }
 
-net::awaitable<void> holds_permits(world& w) {
+net::awaitable<void> holds_permits(waiting_rooms& w) {
   const permit one = co_await w.places.acquire();
   co_await sleep_for(3ms);
   const permit two = co_await w.places.acquire({.priority = 1, .deadline = w.in(10s)});
 }
 
-net::awaitable<void> holds_both(world& w) {
+net::awaitable<void> holds_both(waiting_rooms& w) {
   permit one = co_await w.both.acquire({.tokens = 2});
   one.settle(1);
   co_await sleep_for(3ms);
   const permit two = co_await w.both.acquire({.priority = 1, .deadline = w.in(10s)});
 }
 
-net::awaitable<void> closes_a_gate(world& w) {
+net::awaitable<void> closes_a_gate(waiting_rooms& w) {
   co_await sleep_for(1ms);
   co_await w.door.close();
   co_await w.door.close();
 }
 
-net::awaitable<void> waits_for_a_group(world& w) {
+net::awaitable<void> waits_for_a_group(waiting_rooms& w) {
   co_await w.crowd.wait();
   co_await w.crowd.wait();
 }
 
-net::awaitable<void> child(world& w) {
+net::awaitable<void> child(waiting_rooms& w) {
   struct inside {
     int& n;
     explicit inside(int& count) : n{++count} {}
@@ -150,14 +150,14 @@ net::awaitable<void> child(world& w) {
   co_await sleep_for(2ms);
 }
 
-net::awaitable<void> joins_children(world& w) {
+net::awaitable<void> joins_children(waiting_rooms& w) {
   for (int i = 0; i < 3; ++i) w.children.spawn(child(w));
   co_await w.children.join();
 }
 
 // ---- what the others do meanwhile, and need all of it ----
 
-net::awaitable<void> other(world& w, int priority) {
+net::awaitable<void> other(waiting_rooms& w, int priority) {
   co_await w.rate_limit.acquire(priority);
   {
     const permit p = co_await w.places.acquire(priority);
@@ -167,15 +167,15 @@ net::awaitable<void> other(world& w, int priority) {
   co_await w.rate_limit.acquire({.priority = priority, .tokens = 2});
 }
 
-net::awaitable<void> inside_the_gate(world& w) {
+net::awaitable<void> inside_the_gate(waiting_rooms& w) {
   const permit inside = w.door.enter();
   co_await sleep_for(4ms);
   w.crowd.done();
 }
 
 /// Cancels the victim after so many steps; false if all was over before that.
-bool cancelled_after(net::awaitable<void> (*victim)(world&), int steps, net::cancellation_type type) {
-  world w;
+bool cancelled_after(net::awaitable<void> (*victim)(waiting_rooms&), int steps, net::cancellation_type type) {
+  waiting_rooms w;
   w.crowd.add();
   w.spawn(victim(w), w.signal.slot());
   w.spawn(other(w, 0));
@@ -211,7 +211,7 @@ TEST_CASE("cancelled at every suspension point, in every way, nothing is consume
           "[suspend]") {
   struct {
     const char* name;
-    net::awaitable<void> (*victim)(world&);
+    net::awaitable<void> (*victim)(waiting_rooms&);
   } const victims[] = {
       {"acquires", acquires},
       {"acquires with a deadline", acquires_with_a_deadline},

@@ -22,11 +22,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-net::awaitable<int> answer_after(duration d) {
-  co_await sleep_for(d);
-  co_return 42;
-}
-
 // Ends with a value, whether it is cancelled or not.
 net::awaitable<int> stubborn_answer(duration d) {
   co_await pool_run::stubborn(d);
@@ -244,7 +239,7 @@ TEST_CASE("limits of time on many threads: each operation ends once", "[timeout]
         on_strand ? net::any_io_executor{net::make_strand(io)} : net::any_io_executor{io.get_executor()};
     net::co_spawn(executor, with_timeout(answer_after(std::chrono::microseconds{i % 5 * 20}), 50us),
                   [&](std::exception_ptr e, int value) {
-                    if (e ? pool_run::code_of(e) != errc::timed_out : value != 42) ++wrong;
+                    if (e ? code_of(e) != errc::timed_out : value != 42) ++wrong;
                     ++ended;
                   });
   }

@@ -18,7 +18,7 @@ using canigo::detail::timing_wheel;
 
 namespace {
 
-constexpr time_point start{1000s};
+constexpr time_point wheel_start{1000s};
 
 struct timer : timer_node {
   int id = 0;
@@ -64,57 +64,57 @@ time_point earlier(time_point t, duration d) { return t < time_point::min() + d 
 }  // namespace
 
 TEST_CASE("an empty wheel has nothing due, ever", "[timing_wheel]") {
-  timing_wheel wheel{start};
+  timing_wheel wheel{wheel_start};
   CHECK(wheel.empty());
   CHECK(wheel.next() == time_point::max());
-  CHECK(wheel.pop(start) == nullptr);
+  CHECK(wheel.pop(wheel_start) == nullptr);
   CHECK(wheel.pop(time_point::max()) == nullptr);
 }
 
 TEST_CASE("a node is due at its instant and not a nanosecond earlier", "[timing_wheel]") {
   for (const duration delay :
        {1ns, 63ns, 64ns, 65ns, 4096ns, duration{1ms}, duration{1s}, duration{1h}, duration{24h * 36500}}) {
-    timing_wheel wheel{start};
+    timing_wheel wheel{wheel_start};
     timer t;
-    wheel.insert(t, start + delay);
+    wheel.insert(t, wheel_start + delay);
     CHECK(t.linked());
-    CHECK(wheel.next() == start + delay);
-    CHECK(wheel.pop(start + delay - 1ns) == nullptr);
-    CHECK(wheel.next() == start + delay);
-    CHECK(wheel.pop(start + delay) == &t);
+    CHECK(wheel.next() == wheel_start + delay);
+    CHECK(wheel.pop(wheel_start + delay - 1ns) == nullptr);
+    CHECK(wheel.next() == wheel_start + delay);
+    CHECK(wheel.pop(wheel_start + delay) == &t);
     CHECK_FALSE(t.linked());
     CHECK(wheel.empty());
   }
 }
 
 TEST_CASE("one deadline costs one wake-up, however far away it is", "[timing_wheel]") {
-  timing_wheel wheel{start};
+  timing_wheel wheel{wheel_start};
   std::vector<timer> timers(62);
   for (std::size_t i = 0; i < timers.size(); ++i)
-    wheel.insert(timers[i], start + duration{(std::int64_t{1} << i) + 12345});
+    wheel.insert(timers[i], wheel_start + duration{(std::int64_t{1} << i) + 12345});
   int wake_ups = 0;
   const auto log = run(wheel, wake_ups);
   CHECK(log.size() == timers.size());
   CHECK(wake_ups == 62);
   for (std::size_t i = 0; i < log.size(); ++i) {
-    CHECK(log[i].first == start + duration{(std::int64_t{1} << i) + 12345});
+    CHECK(log[i].first == wheel_start + duration{(std::int64_t{1} << i) + 12345});
     CHECK(log[i].second == &timers[i]);
   }
 }
 
 TEST_CASE("the earliest deadline stays exact when the one before it is removed", "[timing_wheel]") {
-  timing_wheel wheel{start};
+  timing_wheel wheel{wheel_start};
   timer a, b, c;
-  wheel.insert(c, start + 900ms);
-  wheel.insert(a, start + 700ms);
-  wheel.insert(b, start + 800ms);
-  CHECK(wheel.next() == start + 700ms);
+  wheel.insert(c, wheel_start + 900ms);
+  wheel.insert(a, wheel_start + 700ms);
+  wheel.insert(b, wheel_start + 800ms);
+  CHECK(wheel.next() == wheel_start + 700ms);
   wheel.remove(a);
-  CHECK(wheel.next() == start + 800ms);
+  CHECK(wheel.next() == wheel_start + 800ms);
   wheel.remove(b);
-  CHECK(wheel.next() == start + 900ms);
-  wheel.insert(a, start + 850ms);
-  CHECK(wheel.next() == start + 850ms);
+  CHECK(wheel.next() == wheel_start + 900ms);
+  wheel.insert(a, wheel_start + 850ms);
+  CHECK(wheel.next() == wheel_start + 850ms);
   wheel.remove(c);
   wheel.remove(a);
   CHECK(wheel.next() == time_point::max());
@@ -131,12 +131,12 @@ TEST_CASE("the earliest of seventeen that leaves is made up for exactly", "[timi
 
 TEST_CASE("equal deadlines come out in the order of insertion, whenever they went in", "[timing_wheel]") {
   // The reference moves closer between the insertions, so each node first stands on another level.
-  timing_wheel wheel{start};
-  const time_point when = start + 1h + 123'456'789ns;
+  timing_wheel wheel{wheel_start};
+  const time_point when = wheel_start + 1h + 123'456'789ns;
   std::vector<timer> timers(200);
   std::vector<timer> others(200);
   std::vector<timer*> expected;
-  time_point now = start;
+  time_point now = wheel_start;
   for (std::size_t i = 0; i < timers.size(); ++i) {
     wheel.insert(timers[i], when);
     wheel.insert(others[i], now + (when - now) / 3);
@@ -151,44 +151,44 @@ TEST_CASE("equal deadlines come out in the order of insertion, whenever they wen
 }
 
 TEST_CASE("a deadline that has passed is due at once, after those already due", "[timing_wheel]") {
-  timing_wheel wheel{start};
+  timing_wheel wheel{wheel_start};
   timer a, b, c, d;
-  wheel.insert(a, start + 10ns);
-  wheel.insert(b, start + 20ns);
-  CHECK(wheel.pop(start + 30ns) == &a);
-  wheel.insert(c, start - 1h);
+  wheel.insert(a, wheel_start + 10ns);
+  wheel.insert(b, wheel_start + 20ns);
+  CHECK(wheel.pop(wheel_start + 30ns) == &a);
+  wheel.insert(c, wheel_start - 1h);
   wheel.insert(d, time_point::min());
-  CHECK(wheel.next() <= start + 20ns);
-  CHECK(drain(wheel, start + 30ns) == std::vector<timer*>{&b, &c, &d});
-  wheel.insert(a, start + 30ns);
-  CHECK(wheel.next() <= start + 30ns);
-  CHECK(wheel.pop(start + 30ns) == &a);
+  CHECK(wheel.next() <= wheel_start + 20ns);
+  CHECK(drain(wheel, wheel_start + 30ns) == std::vector<timer*>{&b, &c, &d});
+  wheel.insert(a, wheel_start + 30ns);
+  CHECK(wheel.next() <= wheel_start + 30ns);
+  CHECK(wheel.pop(wheel_start + 30ns) == &a);
 }
 
 TEST_CASE("what is due can be removed before it is taken", "[timing_wheel]") {
-  timing_wheel wheel{start};
+  timing_wheel wheel{wheel_start};
   std::vector<timer> timers(5);
-  for (timer& t : timers) wheel.insert(t, start + 1s);
-  CHECK(wheel.pop(start + 1s) == &timers[0]);
+  for (timer& t : timers) wheel.insert(t, wheel_start + 1s);
+  CHECK(wheel.pop(wheel_start + 1s) == &timers[0]);
   wheel.remove(timers[1]);
   wheel.remove(timers[4]);
-  wheel.insert(timers[1], start + 1s);
-  CHECK(drain(wheel, start + 1s) == std::vector<timer*>{&timers[2], &timers[3], &timers[1]});
+  wheel.insert(timers[1], wheel_start + 1s);
+  CHECK(drain(wheel, wheel_start + 1s) == std::vector<timer*>{&timers[2], &timers[3], &timers[1]});
 }
 
 TEST_CASE("time that goes backwards stands still", "[timing_wheel]") {
-  timing_wheel wheel{start};
+  timing_wheel wheel{wheel_start};
   timer a, b, c;
-  wheel.insert(a, start + 1s);
-  CHECK(wheel.pop(start + 500ms) == nullptr);
-  CHECK(wheel.pop(start - 1h) == nullptr);
-  wheel.insert(b, start + 600ms);
-  CHECK(wheel.next() == start + 600ms);
+  wheel.insert(a, wheel_start + 1s);
+  CHECK(wheel.pop(wheel_start + 500ms) == nullptr);
+  CHECK(wheel.pop(wheel_start - 1h) == nullptr);
+  wheel.insert(b, wheel_start + 600ms);
+  CHECK(wheel.next() == wheel_start + 600ms);
   CHECK(wheel.pop(time_point::min()) == nullptr);
-  wheel.insert(c, start - 30min);
-  CHECK(wheel.next() == start + 500ms);
-  CHECK(drain(wheel, start + 500ms) == std::vector<timer*>{&c});
-  CHECK(drain(wheel, start + 1s) == std::vector<timer*>{&b, &a});
+  wheel.insert(c, wheel_start - 30min);
+  CHECK(wheel.next() == wheel_start + 500ms);
+  CHECK(drain(wheel, wheel_start + 500ms) == std::vector<timer*>{&c});
+  CHECK(drain(wheel, wheel_start + 1s) == std::vector<timer*>{&b, &a});
 }
 
 TEST_CASE("the ends of the clock are instants like any other", "[timing_wheel]") {
@@ -209,20 +209,20 @@ TEST_CASE("the ends of the clock are instants like any other", "[timing_wheel]")
 }
 
 TEST_CASE("a crowd in one slot that loses its earliest still fires on time, with few wake-ups", "[timing_wheel]") {
-  timing_wheel wheel{start};
+  timing_wheel wheel{wheel_start};
   std::vector<timer> timers(1000);
   for (std::size_t i = 0; i < timers.size(); ++i)
-    wheel.insert(timers[i], start + 1s + duration{1000 * static_cast<int>(i)});
+    wheel.insert(timers[i], wheel_start + 1s + duration{1000 * static_cast<int>(i)});
   for (std::size_t i = 0; i < 500; ++i) {
     wheel.remove(timers[i]);
-    CHECK(wheel.next() <= start + 1s + duration{1000 * static_cast<int>(i + 1)});
+    CHECK(wheel.next() <= wheel_start + 1s + duration{1000 * static_cast<int>(i + 1)});
   }
   int wake_ups = 0;
   const auto log = run(wheel, wake_ups);
   REQUIRE(log.size() == 500);
   for (std::size_t i = 0; i < 500; ++i) {
     REQUIRE(log[i].second == &timers[500 + i]);
-    REQUIRE(log[i].first == start + 1s + duration{1000 * static_cast<int>(500 + i)});
+    REQUIRE(log[i].first == wheel_start + 1s + duration{1000 * static_cast<int>(500 + i)});
   }
   CHECK(wake_ups <= 510);
 }

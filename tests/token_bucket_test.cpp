@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "catch.hpp"
+#include "refusal.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -32,18 +33,18 @@ static void showValue(const rate& value, std::ostream& os) { os << to_string(val
 
 namespace {
 
-constexpr time_point start{duration{1'000'000'000'000}};
+constexpr time_point bucket_start{duration{1'000'000'000'000}};
 constexpr duration year = 365 * 24h;
 
 // What a token bucket is, in exact arithmetic: the level is counted in units of 1/period of a token. What came in
 // during the nanosecond in which it became full is not cut off before the next one.
-struct model {
+struct bucket_model {
   std::int64_t tokens, period;  // the rate
   std::int64_t burst;
   int128 level;
   time_point last;
 
-  model(const rate& r, std::int64_t depth, std::int64_t initial, time_point now)
+  bucket_model(const rate& r, std::int64_t depth, std::int64_t initial, time_point now)
       : tokens(r.tokens()), period(r.period().count()), burst(depth), level(int128{initial} * period), last(now) {}
 
   void advance(time_point now) {
@@ -71,7 +72,7 @@ struct model {
 };
 
 // Rates of every size, with awkward ratios among them.
-rc::Gen<rate> any_rate() {
+rc::Gen<rate> any_bucket_rate() {
   return rc::gen::exec([] {
     const auto period =
         *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, 50), rc::gen::inRange<std::int64_t>(1, 10'000'000'000),
@@ -101,17 +102,6 @@ duration any_step(const rate& r) {
                                              {1, rc::gen::inRange<std::int64_t>(0, 4'000'000'000'000'000)}})};
 }
 
-template <typename Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const std::system_error& error) {
-    CHECK(error.code() == errc::invalid_argument);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 // When `count` acquires that arrive at `now` go: each as early as the bucket lets it.
 std::vector<std::int64_t> schedule_ms(token_bucket& bucket, time_point now, int count) {
   std::vector<std::int64_t> times;
@@ -126,157 +116,160 @@ std::vector<std::int64_t> schedule_ms(token_bucket& bucket, time_point now, int 
 }  // namespace
 
 TEST_CASE("an empty bucket gives its first token a full interval later", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(5), 1, 0, start};
-  CHECK_FALSE(bucket.try_take(start, 1));
-  CHECK(bucket.available(start) == 0);
-  CHECK(bucket.ready_at(start, 1) == start + 200ms);
-  CHECK_FALSE(bucket.try_take(start + 200ms - 1ns, 1));
-  CHECK(bucket.try_take(start + 200ms, 1));
-  CHECK(bucket.ready_at(start + 200ms, 1) == start + 400ms);
+  token_bucket bucket{rate::per_second(5), 1, 0, bucket_start};
+  CHECK_FALSE(bucket.try_take(bucket_start, 1));
+  CHECK(bucket.available(bucket_start) == 0);
+  CHECK(bucket.ready_at(bucket_start, 1) == bucket_start + 200ms);
+  CHECK_FALSE(bucket.try_take(bucket_start + 200ms - 1ns, 1));
+  CHECK(bucket.try_take(bucket_start + 200ms, 1));
+  CHECK(bucket.ready_at(bucket_start + 200ms, 1) == bucket_start + 400ms);
 }
 
 TEST_CASE("a bucket starts with its initial tokens", "[token_bucket]") {
-  token_bucket bucket{rate{10, 3s}, 5, 3, start};
+  token_bucket bucket{rate{10, 3s}, 5, 3, bucket_start};
   CHECK(bucket.burst() == 5);
   CHECK(bucket.rate() == rate{10, 3s});
-  CHECK(bucket.available(start) == 3);
-  CHECK_FALSE(bucket.try_take(start, 4));
-  CHECK(bucket.try_take(start, 3));
-  CHECK(bucket.available(start) == 0);
-  CHECK(bucket.available(start + 300ms) == 1);
-  CHECK(bucket.available(start + 1h) == 5);
+  CHECK(bucket.available(bucket_start) == 3);
+  CHECK_FALSE(bucket.try_take(bucket_start, 4));
+  CHECK(bucket.try_take(bucket_start, 3));
+  CHECK(bucket.available(bucket_start) == 0);
+  CHECK(bucket.available(bucket_start + 300ms) == 1);
+  CHECK(bucket.available(bucket_start + 1h) == 5);
 }
 
 TEST_CASE("S5: burst 1 after an idle time gives one at once, then one per interval", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(5), 1, 0, start};
-  CHECK(schedule_ms(bucket, start + 2150ms, 6) == std::vector<std::int64_t>{0, 200, 400, 600, 800, 1000});
+  token_bucket bucket{rate::per_second(5), 1, 0, bucket_start};
+  CHECK(schedule_ms(bucket, bucket_start + 2150ms, 6) == std::vector<std::int64_t>{0, 200, 400, 600, 800, 1000});
 }
 
 TEST_CASE("S6: burst 5 after an idle time gives exactly five at once", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(5), 5, 0, start};
-  CHECK(schedule_ms(bucket, start + 3s, 11) ==
+  token_bucket bucket{rate::per_second(5), 5, 0, bucket_start};
+  CHECK(schedule_ms(bucket, bucket_start + 3s, 11) ==
         std::vector<std::int64_t>{0, 0, 0, 0, 0, 200, 400, 600, 800, 1000, 1200});
 }
 
 TEST_CASE("S7: a bucket with impossible arguments is refused with field, value and range", "[token_bucket]") {
   const auto r = rate::per_second(1);
-  CHECK(refusal([&] { token_bucket(r, 0, 0, start); }).find("burst is 0; allowed: 1 to 4611686018427387904") == 0);
-  CHECK(refusal([&] { token_bucket(r, token_bucket::max_burst + 1, 0, start); }).find("burst is 46") == 0);
+  CHECK(refusal([&] { token_bucket(r, 0, 0, bucket_start); }).find("burst is 0; allowed: 1 to 4611686018427387904") ==
+        0);
+  CHECK(refusal([&] { token_bucket(r, token_bucket::max_burst + 1, 0, bucket_start); }).find("burst is 46") == 0);
   CHECK(refusal([&] {
-          token_bucket(r, static_cast<std::uint64_t>(-1), 0, start);
+          token_bucket(r, static_cast<std::uint64_t>(-1), 0, bucket_start);
         }).find("burst is 18446744073709551615; allowed") == 0);
-  CHECK(refusal([&] { token_bucket(r, 5, 6, start); }).find("initial_tokens is 6; allowed: 0 to the burst of 5") == 0);
-  token_bucket bucket{r, 5, 5, start};
-  CHECK(refusal([&] { bucket.set_burst(start, 0); }).find("burst is 0") == 0);
+  CHECK(refusal([&] {
+          token_bucket(r, 5, 6, bucket_start);
+        }).find("initial_tokens is 6; allowed: 0 to the burst of 5") == 0);
+  token_bucket bucket{r, 5, 5, bucket_start};
+  CHECK(refusal([&] { bucket.set_burst(bucket_start, 0); }).find("burst is 0") == 0);
   CHECK(bucket.burst() == 5);
-  CHECK(bucket.available(start) == 5);
+  CHECK(bucket.available(bucket_start) == 5);
 }
 
 TEST_CASE("S19: a refund into a full bucket is capped at the burst", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(5), 5, 5, start};
-  bucket.refund(start, 3);
-  CHECK(bucket.available(start) == 5);
-  REQUIRE(bucket.try_take(start, 2));
-  bucket.refund(start, 1);
-  CHECK(bucket.available(start) == 4);
-  bucket.refund(start, std::numeric_limits<std::uint64_t>::max());
-  CHECK(bucket.available(start) == 5);
-  CHECK_FALSE(bucket.try_take(start, 6));
-  CHECK(bucket.try_take(start, 5));
+  token_bucket bucket{rate::per_second(5), 5, 5, bucket_start};
+  bucket.refund(bucket_start, 3);
+  CHECK(bucket.available(bucket_start) == 5);
+  REQUIRE(bucket.try_take(bucket_start, 2));
+  bucket.refund(bucket_start, 1);
+  CHECK(bucket.available(bucket_start) == 4);
+  bucket.refund(bucket_start, std::numeric_limits<std::uint64_t>::max());
+  CHECK(bucket.available(bucket_start) == 5);
+  CHECK_FALSE(bucket.try_take(bucket_start, 6));
+  CHECK(bucket.try_take(bucket_start, 5));
 }
 
 TEST_CASE("S19: a charge below empty delays the next token by exactly the debt", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(5), 5, 2, start};
-  bucket.charge(start, 5);
-  CHECK(bucket.available(start) == -3);
-  CHECK(bucket.ready_at(start, 1) == start + 800ms);
-  CHECK_FALSE(bucket.try_take(start + 800ms - 1ns, 1));
-  CHECK(bucket.try_take(start + 800ms, 1));
+  token_bucket bucket{rate::per_second(5), 5, 2, bucket_start};
+  bucket.charge(bucket_start, 5);
+  CHECK(bucket.available(bucket_start) == -3);
+  CHECK(bucket.ready_at(bucket_start, 1) == bucket_start + 800ms);
+  CHECK_FALSE(bucket.try_take(bucket_start + 800ms - 1ns, 1));
+  CHECK(bucket.try_take(bucket_start + 800ms, 1));
 }
 
 TEST_CASE("a request above the burst never succeeds, but says when its tokens have come", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(5), 2, 2, start};
-  CHECK_FALSE(bucket.try_take(start + 1h, 3));
-  CHECK_FALSE(bucket.can_take(start + 1h, 3));
+  token_bucket bucket{rate::per_second(5), 2, 2, bucket_start};
+  CHECK_FALSE(bucket.try_take(bucket_start + 1h, 3));
+  CHECK_FALSE(bucket.can_take(bucket_start + 1h, 3));
   // Two are there at once, five more are an interval apart each.
-  CHECK(bucket.ready_at(start, 7) == start + 1s);
-  CHECK(bucket.ready_at(start + 1h, 7) == start + 1h + 1s);
-  CHECK(bucket.available(start + 1h) == 2);
+  CHECK(bucket.ready_at(bucket_start, 7) == bucket_start + 1s);
+  CHECK(bucket.ready_at(bucket_start + 1h, 7) == bucket_start + 1h + 1s);
+  CHECK(bucket.available(bucket_start + 1h) == 2);
 }
 
 TEST_CASE("a new rate goes on from the tokens that are there", "[token_bucket]") {
-  token_bucket bucket{rate::per_hour(1), 10, 0, start};
-  CHECK(bucket.ready_at(start, 1) == start + 1h);
-  bucket.set_rate(start, rate::per_second(100));
-  CHECK(bucket.ready_at(start, 1) == start + 10ms);
+  token_bucket bucket{rate::per_hour(1), 10, 0, bucket_start};
+  CHECK(bucket.ready_at(bucket_start, 1) == bucket_start + 1h);
+  bucket.set_rate(bucket_start, rate::per_second(100));
+  CHECK(bucket.ready_at(bucket_start, 1) == bucket_start + 10ms);
   // Half a token has come; the other half comes at half the speed.
-  bucket.set_rate(start + 5ms, rate::per_second(50));
-  CHECK(bucket.ready_at(start + 5ms, 1) == start + 15ms);
-  CHECK(bucket.available(start + 5ms) == 0);
-  bucket.set_rate(start + 1s, rate::per_second(1));
-  CHECK(bucket.available(start + 1s) == 10);
+  bucket.set_rate(bucket_start + 5ms, rate::per_second(50));
+  CHECK(bucket.ready_at(bucket_start + 5ms, 1) == bucket_start + 15ms);
+  CHECK(bucket.available(bucket_start + 5ms) == 0);
+  bucket.set_rate(bucket_start + 1s, rate::per_second(1));
+  CHECK(bucket.available(bucket_start + 1s) == 10);
   CHECK(bucket.rate() == rate::per_second(1));
 }
 
 TEST_CASE("a new rate lets a debt stand", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(1), 1, 0, start};
-  bucket.charge(start, 4);
-  bucket.set_rate(start, rate::per_second(10));
-  CHECK(bucket.available(start) == -4);
-  CHECK(bucket.ready_at(start, 1) == start + 500ms);
+  token_bucket bucket{rate::per_second(1), 1, 0, bucket_start};
+  bucket.charge(bucket_start, 4);
+  bucket.set_rate(bucket_start, rate::per_second(10));
+  CHECK(bucket.available(bucket_start) == -4);
+  CHECK(bucket.ready_at(bucket_start, 1) == bucket_start + 500ms);
 }
 
 TEST_CASE("a deeper bucket gets no tokens as a present, a shallower one loses the surplus", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(1), 5, 5, start};
-  bucket.set_burst(start, 10);
-  CHECK(bucket.available(start) == 5);
-  CHECK(bucket.available(start + 3s) == 8);
-  bucket.set_burst(start + 3s, 4);
-  CHECK(bucket.available(start + 3s) == 4);
-  bucket.set_burst(start + 3s, 100);
-  CHECK(bucket.available(start + 3s) == 4);
-  CHECK(bucket.available(start + 3s + 1000ms) == 5);
+  token_bucket bucket{rate::per_second(1), 5, 5, bucket_start};
+  bucket.set_burst(bucket_start, 10);
+  CHECK(bucket.available(bucket_start) == 5);
+  CHECK(bucket.available(bucket_start + 3s) == 8);
+  bucket.set_burst(bucket_start + 3s, 4);
+  CHECK(bucket.available(bucket_start + 3s) == 4);
+  bucket.set_burst(bucket_start + 3s, 100);
+  CHECK(bucket.available(bucket_start + 3s) == 4);
+  CHECK(bucket.available(bucket_start + 3s + 1000ms) == 5);
 }
 
 TEST_CASE("time that goes backwards adds no credit and breaks nothing", "[token_bucket]") {
-  token_bucket bucket{rate::per_second(1), 3, 3, start};
-  REQUIRE(bucket.try_take(start, 3));
-  CHECK_FALSE(bucket.try_take(start - 1h, 1));
-  CHECK(bucket.available(start - 1h) == 0);
-  CHECK(bucket.ready_at(start - 1h, 1) == start + 1s);
-  bucket.refund(start - 2h, 1);
-  CHECK(bucket.available(start) == 1);
-  CHECK(bucket.try_take(start - 1h, 1));
-  bucket.set_rate(start - 1h, rate::per_second(2));
-  bucket.set_burst(start - 1h, 1);
-  CHECK(bucket.ready_at(start, 1) == start + 500ms);
-  CHECK(bucket.try_take(start + 500ms, 1));
+  token_bucket bucket{rate::per_second(1), 3, 3, bucket_start};
+  REQUIRE(bucket.try_take(bucket_start, 3));
+  CHECK_FALSE(bucket.try_take(bucket_start - 1h, 1));
+  CHECK(bucket.available(bucket_start - 1h) == 0);
+  CHECK(bucket.ready_at(bucket_start - 1h, 1) == bucket_start + 1s);
+  bucket.refund(bucket_start - 2h, 1);
+  CHECK(bucket.available(bucket_start) == 1);
+  CHECK(bucket.try_take(bucket_start - 1h, 1));
+  bucket.set_rate(bucket_start - 1h, rate::per_second(2));
+  bucket.set_burst(bucket_start - 1h, 1);
+  CHECK(bucket.ready_at(bucket_start, 1) == bucket_start + 500ms);
+  CHECK(bucket.try_take(bucket_start + 500ms, 1));
   // A full bucket stays full for a thread whose clock reading is a little older.
-  token_bucket full{rate::per_second(1), 2, 0, start};
-  REQUIRE(full.try_take(start + 10s, 1));
-  CHECK(full.try_take(start + 10s - 1ns, 1));
-  CHECK_FALSE(full.try_take(start + 10s - 1ns, 1));
+  token_bucket full{rate::per_second(1), 2, 0, bucket_start};
+  REQUIRE(full.try_take(bucket_start + 10s, 1));
+  CHECK(full.try_take(bucket_start + 10s - 1ns, 1));
+  CHECK_FALSE(full.try_take(bucket_start + 10s - 1ns, 1));
 }
 
 TEST_CASE("what was cut off at the brim does not come back with an older clock reading", "[token_bucket]") {
   const auto r = rate::per_second(1);
   SECTION("after a refund") {
-    token_bucket bucket{r, 5, 0, start};
-    bucket.refund(start + 4s, 3);
-    REQUIRE(bucket.try_take(start + 2s, 5));
-    CHECK(bucket.available(start + 4s) == 0);
+    token_bucket bucket{r, 5, 0, bucket_start};
+    bucket.refund(bucket_start + 4s, 3);
+    REQUIRE(bucket.try_take(bucket_start + 2s, 5));
+    CHECK(bucket.available(bucket_start + 4s) == 0);
   }
   SECTION("after a cut in the burst") {
-    token_bucket bucket{r, 10, 0, start};
-    bucket.set_burst(start + 8s, 4);
-    REQUIRE(bucket.try_take(start + 5s, 4));
-    CHECK(bucket.available(start + 8s) == 0);
+    token_bucket bucket{r, 10, 0, bucket_start};
+    bucket.set_burst(bucket_start + 8s, 4);
+    REQUIRE(bucket.try_take(bucket_start + 5s, 4));
+    CHECK(bucket.available(bucket_start + 8s) == 0);
   }
   SECTION("after a refund into a full bucket") {
-    token_bucket bucket{r, 5, 5, start};
-    bucket.refund(start - 1h, 1);
-    REQUIRE(bucket.try_take(start - 1h, 5));
-    CHECK(bucket.available(start) == 0);
+    token_bucket bucket{r, 5, 5, bucket_start};
+    bucket.refund(bucket_start - 1h, 1);
+    REQUIRE(bucket.try_take(bucket_start - 1h, 5));
+    CHECK(bucket.available(bucket_start) == 0);
   }
 }
 
@@ -309,19 +302,19 @@ TEST_CASE("a new rate near the beginning of time is safe", "[token_bucket]") {
 TEST_CASE("a debt saturates instead of wrapping", "[token_bucket]") {
   constexpr auto everything = std::numeric_limits<std::uint64_t>::max();
   for (const rate& r : {rate{1, 1ns}, rate{1, duration::max()}, rate{999'999'999, 1s}}) {
-    token_bucket bucket{r, 5, 5, start};
-    for (int i = 0; i < 5; ++i) bucket.charge(start, everything);
-    CHECK(bucket.available(start) < -(std::int64_t{1} << 62));
+    token_bucket bucket{r, 5, 5, bucket_start};
+    for (int i = 0; i < 5; ++i) bucket.charge(bucket_start, everything);
+    CHECK(bucket.available(bucket_start) < -(std::int64_t{1} << 62));
     CHECK_FALSE(bucket.try_take(time_point::max(), 1));
-    CHECK_FALSE(bucket.try_take(start, 0));
-    CHECK(bucket.ready_at(start, everything) == time_point::max());
-    bucket.set_burst(start, token_bucket::max_burst);
-    CHECK_FALSE(bucket.try_take(start, token_bucket::max_burst));
+    CHECK_FALSE(bucket.try_take(bucket_start, 0));
+    CHECK(bucket.ready_at(bucket_start, everything) == time_point::max());
+    bucket.set_burst(bucket_start, token_bucket::max_burst);
+    CHECK_FALSE(bucket.try_take(bucket_start, token_bucket::max_burst));
     CHECK_FALSE(bucket.try_take(time_point::max(), 1));
-    bucket.set_rate(start, rate{2, 3ns});
-    CHECK_FALSE(bucket.try_take(start + 10 * year, 1));
-    bucket.refund(start, everything);
-    CHECK(bucket.try_take(start, 1));
+    bucket.set_rate(bucket_start, rate{2, 3ns});
+    CHECK_FALSE(bucket.try_take(bucket_start + 10 * year, 1));
+    bucket.refund(bucket_start, everything);
+    CHECK(bucket.try_take(bucket_start, 1));
   }
 }
 
@@ -405,12 +398,12 @@ TEST_CASE("the schedule has not drifted after 100 years", "[token_bucket]") {
 
 TEST_CASE("a bucket decides as exact arithmetic does", "[token_bucket]") {
   CHECK(rc::check("the same decisions as the model over any sequence", [] {
-    const rate r = *any_rate();
+    const rate r = *any_bucket_rate();
     const std::int64_t depth = *any_burst();
     const std::int64_t initial = *rc::gen::inRange<std::int64_t>(0, depth + 1);
-    token_bucket bucket{r, static_cast<std::uint64_t>(depth), static_cast<std::uint64_t>(initial), start};
-    model exact{r, depth, initial, start};
-    time_point now = start;
+    token_bucket bucket{r, static_cast<std::uint64_t>(depth), static_cast<std::uint64_t>(initial), bucket_start};
+    bucket_model exact{r, depth, initial, bucket_start};
+    time_point now = bucket_start;
     const int steps = *rc::gen::inRange(1, 60);
     for (int i = 0; i < steps; ++i) {
       now = saturating_add(now, any_step(r));
@@ -448,11 +441,11 @@ TEST_CASE("a bucket decides as exact arithmetic does", "[token_bucket]") {
 
 TEST_CASE("R4: what is ready at an instant is refused a nanosecond earlier and granted then", "[token_bucket]") {
   CHECK(rc::check("ready_at is tight", [] {
-    const rate r = *any_rate();
+    const rate r = *any_bucket_rate();
     const std::int64_t depth = *any_burst();
     token_bucket bucket{r, static_cast<std::uint64_t>(depth),
-                        static_cast<std::uint64_t>(*rc::gen::inRange<std::int64_t>(0, depth + 1)), start};
-    time_point now = start;
+                        static_cast<std::uint64_t>(*rc::gen::inRange<std::int64_t>(0, depth + 1)), bucket_start};
+    time_point now = bucket_start;
     const int steps = *rc::gen::inRange(1, 30);
     for (int i = 0; i < steps; ++i) {
       now = saturating_add(now, any_step(r));
@@ -475,10 +468,10 @@ TEST_CASE("R4: what is ready at an instant is refused a nanosecond earlier and g
 
 TEST_CASE("tokens beyond the burst have come when ready_at says so", "[token_bucket]") {
   CHECK(rc::check("the last of n tokens taken as they come", [] {
-    const rate r = *any_rate();
+    const rate r = *any_bucket_rate();
     const auto depth = *rc::gen::inRange<std::uint64_t>(1, 5);
-    token_bucket bucket{r, depth, *rc::gen::inRange<std::uint64_t>(0, depth + 1), start};
-    const time_point now = start + any_step(r);
+    token_bucket bucket{r, depth, *rc::gen::inRange<std::uint64_t>(0, depth + 1), bucket_start};
+    const time_point now = bucket_start + any_step(r);
     const auto n = *rc::gen::inRange<std::uint64_t>(1, 20);
     const time_point expected = bucket.ready_at(now, n);
     time_point t = now;
@@ -493,13 +486,13 @@ TEST_CASE("tokens beyond the burst have come when ready_at says so", "[token_buc
 
 TEST_CASE("R1, R2: every window holds at most burst + t·rate, and a saturated one at least t·rate", "[token_bucket]") {
   CHECK(rc::check("window bounds over all pairs of grants", [] {
-    const rate r = *any_rate();
+    const rate r = *any_bucket_rate();
     const rate exact = r.reduced();
     const std::int64_t depth = *rc::gen::inRange<std::int64_t>(1, 20);
     const bool saturated = *rc::gen::arbitrary<bool>();
-    token_bucket bucket{r, static_cast<std::uint64_t>(depth), 0, start};
+    token_bucket bucket{r, static_cast<std::uint64_t>(depth), 0, bucket_start};
     std::vector<std::pair<time_point, std::int64_t>> grants;
-    time_point now = start;
+    time_point now = bucket_start;
     for (int i = 0; i < 60; ++i) {
       const std::int64_t n = saturated ? 1 : *rc::gen::inRange<std::int64_t>(1, depth + 1);
       if (!saturated) now = saturating_add(now, any_step(r));
@@ -522,22 +515,22 @@ TEST_CASE("R1, R2: every window holds at most burst + t·rate, and a saturated o
     }
     // The fullest a saturated window can be without a grant at its ends: from just after one to the start.
     if (saturated && !grants.empty())
-      RC_ASSERT(static_cast<std::int64_t>(grants.size()) >= worth(grants.back().first - start));
+      RC_ASSERT(static_cast<std::int64_t>(grants.size()) >= worth(grants.back().first - bucket_start));
   }));
 }
 
 TEST_CASE("R5: a change of rate keeps the level, rounding down by less than a nanosecond", "[token_bucket]") {
   CHECK(rc::check("set_rate against exact arithmetic", [] {
-    const rate before = *any_rate();
-    const rate after = *any_rate();
+    const rate before = *any_bucket_rate();
+    const rate after = *any_bucket_rate();
     const std::int64_t depth = *rc::gen::inRange<std::int64_t>(1, 1000);
     const std::int64_t initial = *rc::gen::inRange<std::int64_t>(0, depth + 1);
-    token_bucket bucket{before, static_cast<std::uint64_t>(depth), static_cast<std::uint64_t>(initial), start};
-    model exact{before, depth, initial, start};
+    token_bucket bucket{before, static_cast<std::uint64_t>(depth), static_cast<std::uint64_t>(initial), bucket_start};
+    bucket_model exact{before, depth, initial, bucket_start};
     const std::int64_t debt = *rc::gen::inRange<std::int64_t>(0, 20);
-    bucket.charge(start, static_cast<std::uint64_t>(debt));
+    bucket.charge(bucket_start, static_cast<std::uint64_t>(debt));
     exact.charge(debt);
-    const time_point now = start + any_step(before);
+    const time_point now = bucket_start + any_step(before);
     exact.advance(now);
     const auto level = bucket.available(now);
     bucket.set_rate(now, after);
@@ -566,15 +559,15 @@ TEST_CASE("R5: a change of rate keeps the level, rounding down by less than a na
 
 TEST_CASE("M1: a clock that steps back never yields more than one that stands still", "[token_bucket]") {
   CHECK(rc::check("backward steps against the model, which ignores them", [] {
-    const rate r = *any_rate();
+    const rate r = *any_bucket_rate();
     const std::int64_t depth = *rc::gen::inRange<std::int64_t>(1, 20);
-    token_bucket bucket{r, static_cast<std::uint64_t>(depth), static_cast<std::uint64_t>(depth), start};
-    model exact{r, depth, depth, start};
-    time_point now = start;
-    time_point last = start;
+    token_bucket bucket{r, static_cast<std::uint64_t>(depth), static_cast<std::uint64_t>(depth), bucket_start};
+    bucket_model exact{r, depth, depth, bucket_start};
+    time_point now = bucket_start;
+    time_point last = bucket_start;
     for (int i = 0; i < 40; ++i) {
       now = saturating_add(now, *rc::gen::arbitrary<bool>() ? any_step(r) : -any_step(r) / 2);
-      now = std::max(now, start - year);
+      now = std::max(now, bucket_start - year);
       last = std::max(last, now);
       exact.advance(now);
       const std::int64_t n = *rc::gen::inRange<std::int64_t>(1, depth + 1);

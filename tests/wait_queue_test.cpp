@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "catch.hpp"
+#include "refusal.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -23,7 +24,7 @@ using canigo::detail::wait_queue;
 
 namespace {
 
-constexpr time_point start{1000s};
+constexpr time_point queue_start{1000s};
 
 struct waiter : wait_node {
   explicit waiter(int of_class, std::uint64_t wanted = 1) {
@@ -45,19 +46,8 @@ std::vector<waiter*> drain(wait_queue& queue, time_point now) {
   return order;
 }
 
-template <typename Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const std::system_error& error) {
-    CHECK(error.code() == errc::invalid_argument);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 // The same by brute force: every waiter in one vector.
-struct model {
+struct queue_model {
   duration ageing;
   std::vector<waiter*> waiting;
 
@@ -93,14 +83,14 @@ struct model {
 TEST_CASE("waiters go by class, then by arrival", "[wait_queue]") {
   wait_queue queue{3};
   waiter a{2}, b{0}, c{1}, d{0}, e{2}, f{1};
-  for (waiter* w : {&a, &b, &c, &d, &e, &f}) queue.push(*w, start);
+  for (waiter* w : {&a, &b, &c, &d, &e, &f}) queue.push(*w, queue_start);
   CHECK(queue.size() == 6);
   CHECK(queue.size(0) == 2);
   CHECK(queue.priorities() == 3);
   CHECK(a.linked());
   CHECK(queue.oldest() == &a);
   CHECK(queue.youngest_of_least_important() == &e);
-  CHECK(drain(queue, start) == std::vector<waiter*>{&b, &d, &c, &f, &a, &e});
+  CHECK(drain(queue, queue_start) == std::vector<waiter*>{&b, &d, &c, &f, &a, &e});
   CHECK_FALSE(a.linked());
   CHECK(queue.empty());
 }
@@ -109,7 +99,7 @@ TEST_CASE("an empty queue has nobody to offer", "[wait_queue]") {
   for (const duration ageing : {duration::max(), duration{1}}) {
     wait_queue queue{1024, ageing};
     CHECK(queue.empty());
-    CHECK(queue.front(start) == nullptr);
+    CHECK(queue.front(queue_start) == nullptr);
     CHECK(queue.oldest() == nullptr);
     CHECK(queue.youngest_of_least_important() == nullptr);
     CHECK(queue.tokens(0) == 0);
@@ -120,16 +110,16 @@ TEST_CASE("an empty queue has nobody to offer", "[wait_queue]") {
 TEST_CASE("a waiter that leaves is gone wherever it stood, and may come back", "[wait_queue]") {
   wait_queue queue{1};
   waiter a{0}, b{0}, c{0}, d{0};
-  for (waiter* w : {&a, &b, &c, &d}) queue.push(*w, start);
+  for (waiter* w : {&a, &b, &c, &d}) queue.push(*w, queue_start);
   queue.remove(b);
   queue.remove(a);
   queue.remove(d);
-  CHECK(queue.front(start) == &c);
+  CHECK(queue.front(queue_start) == &c);
   CHECK(queue.youngest_of_least_important() == &c);
-  queue.push(a, start);
-  CHECK(drain(queue, start) == std::vector<waiter*>{&c, &a});
-  queue.push(d, start);
-  CHECK(queue.front(start) == &d);
+  queue.push(a, queue_start);
+  CHECK(drain(queue, queue_start) == std::vector<waiter*>{&c, &a});
+  queue.push(d, queue_start);
+  CHECK(queue.front(queue_start) == &d);
   CHECK(queue.oldest() == &d);
 }
 
@@ -138,20 +128,20 @@ TEST_CASE("every one of 1024 classes keeps its rank", "[wait_queue]") {
   std::vector<std::unique_ptr<waiter>> waiters;
   for (int i = 0; i < 1024; ++i) {
     const int scattered = (i * 389) % 1024;
-    queue.push(*waiters.emplace_back(std::make_unique<waiter>(scattered)), start);
+    queue.push(*waiters.emplace_back(std::make_unique<waiter>(scattered)), queue_start);
   }
   CHECK(queue.youngest_of_least_important()->priority == 1023);
   CHECK(queue.oldest() == waiters.front().get());
   CHECK(queue.tokens_ahead(1023) == 1024);
   int expected = 0;
-  for (const waiter* w : drain(queue, start)) REQUIRE(w->priority == expected++);
+  for (const waiter* w : drain(queue, queue_start)) REQUIRE(w->priority == expected++);
   CHECK(expected == 1024);
 }
 
 TEST_CASE("a queue knows the tokens that each class waits for", "[wait_queue]") {
   wait_queue queue{4};
   waiter a{0, 5}, b{1, 7}, c{1, 11}, d{3, 13};
-  for (waiter* w : {&a, &b, &c, &d}) queue.push(*w, start);
+  for (waiter* w : {&a, &b, &c, &d}) queue.push(*w, queue_start);
   CHECK(queue.tokens(1) == 18);
   CHECK(queue.tokens(2) == 0);
   CHECK(queue.tokens_ahead(0) == 5);
@@ -166,7 +156,7 @@ TEST_CASE("sums of tokens saturate and come back", "[wait_queue]") {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   wait_queue queue{2};
   waiter a{0, most}, b{0, most}, c{1, 3};
-  for (waiter* w : {&a, &b, &c}) queue.push(*w, start);
+  for (waiter* w : {&a, &b, &c}) queue.push(*w, queue_start);
   CHECK(queue.tokens(0) == most);
   CHECK(queue.tokens_ahead(1) == most);
   queue.remove(a);
@@ -178,46 +168,46 @@ TEST_CASE("sums of tokens saturate and come back", "[wait_queue]") {
 TEST_CASE("with ageing, a waiter rises by one class per interval waited", "[wait_queue]") {
   wait_queue queue{3, 10s};
   waiter low{2}, high{0}, late{0}, middle{1};
-  queue.push(low, start);
-  queue.push(high, start + 5s);
-  CHECK(queue.front(start + 5s) == &high);
-  CHECK(queue.front(start + 20s - 1ns) == &high);
-  CHECK(queue.front(start + 20s) == &low);  // class 0 by now, and it came first
-  queue.push(middle, start + 12s);
-  queue.push(late, start + 19s);
+  queue.push(low, queue_start);
+  queue.push(high, queue_start + 5s);
+  CHECK(queue.front(queue_start + 5s) == &high);
+  CHECK(queue.front(queue_start + 20s - 1ns) == &high);
+  CHECK(queue.front(queue_start + 20s) == &low);  // class 0 by now, and it came first
+  queue.push(middle, queue_start + 12s);
+  queue.push(late, queue_start + 19s);
   queue.remove(high);
-  CHECK(queue.front(start + 19s) == &late);
-  CHECK(queue.front(start + 20s) == &low);
+  CHECK(queue.front(queue_start + 19s) == &late);
+  CHECK(queue.front(queue_start + 20s) == &low);
   queue.remove(low);
-  CHECK(queue.front(start + 22s - 1ns) == &late);
-  CHECK(queue.front(start + 22s) == &middle);
-  CHECK(drain(queue, start + 22s) == std::vector<waiter*>{&middle, &late});
+  CHECK(queue.front(queue_start + 22s - 1ns) == &late);
+  CHECK(queue.front(queue_start + 22s) == &middle);
+  CHECK(drain(queue, queue_start + 22s) == std::vector<waiter*>{&middle, &late});
 }
 
 TEST_CASE("the next promotion is the instant at which the front may change by waiting alone", "[wait_queue]") {
   wait_queue queue{3, 10s};
   waiter first{0}, second{1}, third{2};
-  CHECK(queue.next_promotion(start) == time_point::max());
-  queue.push(first, start);
-  CHECK(queue.next_promotion(start) == time_point::max());
-  queue.push(third, start + 1s);
-  queue.push(second, start + 4s);
-  CHECK(queue.next_promotion(start + 4s) == start + 11s);
-  CHECK(queue.next_promotion(start + 11s) == start + 14s);
-  CHECK(queue.next_promotion(start + 14s) == start + 21s);
-  CHECK(queue.next_promotion(start + 21s) == time_point::max());
+  CHECK(queue.next_promotion(queue_start) == time_point::max());
+  queue.push(first, queue_start);
+  CHECK(queue.next_promotion(queue_start) == time_point::max());
+  queue.push(third, queue_start + 1s);
+  queue.push(second, queue_start + 4s);
+  CHECK(queue.next_promotion(queue_start + 4s) == queue_start + 11s);
+  CHECK(queue.next_promotion(queue_start + 11s) == queue_start + 14s);
+  CHECK(queue.next_promotion(queue_start + 14s) == queue_start + 21s);
+  CHECK(queue.next_promotion(queue_start + 21s) == time_point::max());
   CHECK(queue.first_of_most_important() == &first);
   queue.remove(first);
   CHECK(queue.first_of_most_important() == &second);
-  CHECK(wait_queue{3}.next_promotion(start) == time_point::max());
+  CHECK(wait_queue{3}.next_promotion(queue_start) == time_point::max());
 }
 
 TEST_CASE("O3: with ageing, nobody of a later arrival overtakes after (classes - 1) intervals", "[wait_queue]") {
   wait_queue queue{3, 1s};
   waiter patient{2};
-  queue.push(patient, start);
+  queue.push(patient, queue_start);
   std::vector<std::unique_ptr<waiter>> crowd;
-  time_point now = start;
+  time_point now = queue_start;
   int served = 0;
   while (patient.linked() && served < 1000) {
     queue.push(*crowd.emplace_back(std::make_unique<waiter>(0)), now);  // class 0 is never empty
@@ -226,7 +216,7 @@ TEST_CASE("O3: with ageing, nobody of a later arrival overtakes after (classes -
     ++served;
     if (next != &patient) now += 100ms;
   }
-  CHECK(now == start + 2s);
+  CHECK(now == queue_start + 2s);
 }
 
 TEST_CASE("a clock at its ends or stepping back does not upset the ageing", "[wait_queue]") {
@@ -239,7 +229,7 @@ TEST_CASE("a clock at its ends or stepping back does not upset the ageing", "[wa
   queue.remove(a);
   queue.push(a, time_point::min());  // counts as arriving with the latest before it
   CHECK(queue.front(time_point::max()) == &b);
-  CHECK(queue.front(start) == &b);
+  CHECK(queue.front(queue_start) == &b);
 }
 
 TEST_CASE("a queue with impossible arguments is refused with field, value and range", "[wait_queue]") {
@@ -254,9 +244,9 @@ TEST_CASE("O1, O2: a queue orders as sorting everybody would", "[wait_queue]") {
   const auto compare = [](duration ageing) {
     const int priorities = *rc::gen::element(1, 2, 5, 64, 65, 200, 1024);
     wait_queue queue{priorities, ageing};
-    model sorted{ageing, {}};
+    queue_model sorted{ageing, {}};
     std::vector<std::unique_ptr<waiter>> owners;
-    time_point now = start;
+    time_point now = queue_start;
     const int steps = *rc::gen::inRange(1, 200);
     for (int i = 0; i < steps; ++i) {
       const auto kind = *rc::gen::weightedElement<int>({{5, 0}, {2, 1}, {2, 2}, {3, 3}});

@@ -22,13 +22,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-net::awaitable<int> answer_after(duration d) {
-  co_await sleep_for(d);
-  co_return 42;
-}
-
 /// Takes `d`, and does not end before that when it is cancelled.
-net::awaitable<void> stubborn(duration d) {
+net::awaitable<void> deaf(duration d) {
   co_await net::this_coro::throw_if_cancelled(false);
   const time_point end = time_source::of(co_await net::this_coro::executor).now() + d;
   co_await outcome_of(sleep_until(end));
@@ -146,7 +141,7 @@ TEST_CASE("a permit is out until a cancelled operation has really ended") {
   semaphore slots{run.io, {.permits = 1}};
   std::error_code ended;
   net::cancellation_signal signal;
-  run.go([&]() -> net::awaitable<void> { co_await with_limit(stubborn(300ms), slots); }, signal, ended);
+  run.go([&]() -> net::awaitable<void> { co_await with_limit(deaf(300ms), slots); }, signal, ended);
   run.go([&]() -> net::awaitable<void> {
     co_await with_limit(sleep_for(0ms), slots);
     run.note("next");

@@ -9,7 +9,6 @@ namespace canigo::detail {
 namespace {
 
 constexpr std::uint8_t grants_in_a_row = 128;
-constexpr duration retry_after = std::chrono::milliseconds{1};
 constexpr duration catch_up = std::chrono::milliseconds{20};
 
 }  // namespace

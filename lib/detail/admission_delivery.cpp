@@ -7,12 +7,6 @@
 
 namespace canigo::detail {
 
-namespace {
-
-constexpr int resumptions_per_turn = 128;
-
-}  // namespace
-
 void admission::unlock_and_hand_over_all(bool drain_now) noexcept {
   suspended_list foreign{std::move(foreign_)};
   const net::any_io_executor until_all_is_posted = loop_.let_go();

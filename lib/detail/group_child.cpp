@@ -8,12 +8,6 @@
 
 namespace canigo::detail {
 
-namespace {
-
-constexpr duration retry_after = std::chrono::milliseconds{1};
-
-}  // namespace
-
 group_child::~group_child() {
   // One by one: a chain of thousands must not be destroyed from inside each other.
   auto next = std::move(next_failed_);

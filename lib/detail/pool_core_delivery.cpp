@@ -8,13 +8,6 @@
 
 namespace canigo::detail {
 
-namespace {
-
-constexpr int resumptions_per_turn = 128;
-constexpr duration retry_after = std::chrono::milliseconds{1};
-
-}  // namespace
-
 /// Where the drain that calls this goes on, it finds itself who is ready.
 void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
   has_something_to_carry_out_ = false;

@@ -1,5 +1,7 @@
 #include "canigo/detail/timing_wheel.hpp"
 
+#include "canigo/detail/bits.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -17,10 +19,6 @@ constexpr std::uint64_t key(time_point t) noexcept {
 constexpr time_point instant(std::uint64_t key) noexcept {
   return time_point{duration{static_cast<std::int64_t>(key ^ sign_bit)}};
 }
-
-constexpr unsigned lowest(std::uint64_t word) noexcept { return static_cast<unsigned>(std::countr_zero(word)); }
-
-constexpr std::uint64_t bit(unsigned place) noexcept { return std::uint64_t{1} << place % 64; }
 
 }  // namespace
 

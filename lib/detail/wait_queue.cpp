@@ -1,5 +1,6 @@
 #include "canigo/detail/wait_queue.hpp"
 
+#include "canigo/detail/bits.hpp"
 #include "canigo/error.hpp"
 
 #include <algorithm>
@@ -27,12 +28,6 @@ std::uint64_t span(time_point from, time_point to) noexcept {
   return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
          static_cast<std::uint64_t>(from.time_since_epoch().count());
 }
-
-constexpr unsigned word_bits = 64;
-
-constexpr std::uint64_t bit(unsigned index) noexcept { return std::uint64_t{1} << index % word_bits; }
-
-constexpr unsigned lowest(std::uint64_t word) noexcept { return static_cast<unsigned>(std::countr_zero(word)); }
 
 constexpr unsigned highest(std::uint64_t word) noexcept {
   return word_bits - 1 - static_cast<unsigned>(std::countl_zero(word));

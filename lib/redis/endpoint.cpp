@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view schemes = "redis://, rediss://, unix:, redis+sentinel://";
 
 [[noreturn]] void refuse(std::string_view part, std::string_view value, std::string_view allowed) {
-  detail::throw_invalid(std::string{"redis url: "}.append(part), value, allowed);
+  canigo::detail::throw_invalid(std::string{"redis url: "}.append(part), value, allowed);
 }
 
 bool take_prefix(std::string_view& text, std::string_view prefix) {

@@ -18,7 +18,7 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-constexpr std::uint64_t exact = std::uint64_t{1} << 53;  // what Lua's numbers hold
+constexpr std::uint64_t exact_in_lua = std::uint64_t{1} << 53;
 constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 
 ledger_options checked(ledger_options o) {
@@ -66,7 +66,7 @@ ledger::micro_rate ledger::in_micros(const canigo::rate& r, std::uint64_t burst)
   } else {
     tokens *= 1000;
   }
-  if (burst > most_tokens || burst * std::max(tokens, period / tokens + 1) >= exact) {
+  if (burst > most_tokens || burst * std::max(tokens, period / tokens + 1) >= exact_in_lua) {
     throw_invalid("scheduler_options.burst", burst, "less, at this rate: burst times period below 2^53 us");
   }
   return {tokens, period};

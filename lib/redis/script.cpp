@@ -37,7 +37,7 @@ namespace {
 // that all of it has; where that is another one nothing is touched while a lease lasts, and all is made anew then. So
 // KEYS[2] means the same in every form. Of form 1 are those in which the run id stood in that place, up to a zero byte:
 // who looks for that finds none here, and fails.
-constexpr std::string_view text = R"lua(
+constexpr std::string_view lua_text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack
 local me, prefix, flags = A[2], A[4], A[5]
@@ -436,10 +436,10 @@ std::string sha1_of(std::string_view bytes) {
 
 }  // namespace
 
-std::string_view sync_script() noexcept { return text; }
+std::string_view sync_script() noexcept { return lua_text; }
 
 const std::string& sync_sha() {
-  static const std::string sha = sha1_of(text);
+  static const std::string sha = sha1_of(lua_text);
   return sha;
 }
 

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/post.hpp"
 #include "canigo/net.hpp"
+#include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_allocator.hpp>
@@ -17,6 +18,7 @@
 #include <asio/deferred.hpp>
 #endif
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <system_error>
@@ -25,6 +27,11 @@
 #include <utility>
 
 namespace canigo::detail {
+
+/// How many a drain resumes before the rest of the loop has its turn.
+inline constexpr int resumptions_per_turn = 128;
+/// How soon that is tried again which there was no memory for.
+inline constexpr duration retry_after = std::chrono::milliseconds{1};
 
 /// A caller that is suspended: its completion handler, and the way back to it.
 ///
