@@ -20,7 +20,7 @@ std::optional<permit> gate::try_enter() noexcept { return detail::occupy_place(*
 
 net::awaitable<void> gate::close() {
   shut();
-  return detail::wait_for<detail::plain_waiter>(admission_, request{});
+  return detail::wait_for<detail::plain_waiter>(admission_);
 }
 
 void gate::shut() {

@@ -64,7 +64,11 @@ limiter::~limiter() { admission_->close(); }
 
 net::awaitable<permit> limiter::acquire(request r) { return detail::wait_for<detail::permit_waiter>(admission_, r); }
 
-std::optional<permit> limiter::try_acquire(request r) { return detail::try_permit(*admission_, r); }
+net::awaitable<permit> limiter::acquire(int priority) {
+  return detail::wait_for<detail::permit_waiter>(admission_, priority);
+}
+
+std::optional<permit> limiter::try_acquire(const request& r) { return detail::try_permit(*admission_, r); }
 
 void limiter::set_rate(std::size_t index, const canigo::rate& r) {
   admission_->change_supplies(

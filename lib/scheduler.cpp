@@ -25,7 +25,11 @@ scheduler::~scheduler() { admission_->close(); }
 
 net::awaitable<void> scheduler::acquire(request r) { return detail::wait_for<detail::plain_waiter>(admission_, r); }
 
-bool scheduler::try_acquire(request r) {
+net::awaitable<void> scheduler::acquire(int priority) {
+  return detail::wait_for<detail::plain_waiter>(admission_, priority);
+}
+
+bool scheduler::try_acquire(const request& r) {
   const auto o = admission_->try_enter(r);
   if (o > detail::outcome::granted) admission_->check(r);
   return o == detail::outcome::granted;

@@ -34,7 +34,11 @@ semaphore::~semaphore() { admission_->close(); }
 
 net::awaitable<permit> semaphore::acquire(request r) { return detail::wait_for<detail::permit_waiter>(admission_, r); }
 
-std::optional<permit> semaphore::try_acquire(request r) { return detail::try_permit(*admission_, r); }
+net::awaitable<permit> semaphore::acquire(int priority) {
+  return detail::wait_for<detail::permit_waiter>(admission_, priority);
+}
+
+std::optional<permit> semaphore::try_acquire(const request& r) { return detail::try_permit(*admission_, r); }
 
 void semaphore::resize(std::uint64_t permits) {
   checked_permits(permits, "semaphore.resize: permits");

@@ -22,6 +22,6 @@ void wait_group::done() noexcept {
 
 std::uint64_t wait_group::count() const { return admission_->occupied(); }
 
-net::awaitable<void> wait_group::wait() { return detail::wait_for<detail::plain_waiter>(admission_, request{}); }
+net::awaitable<void> wait_group::wait() { return detail::wait_for<detail::plain_waiter>(admission_); }
 
 }  // namespace canigo

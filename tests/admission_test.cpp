@@ -93,8 +93,7 @@ TEST_CASE("a look sees the supplies, the first who waits and the pause of one mo
   };
   CHECK(first() == "0 nobody");
   CHECK(e->try_enter({}) == outcome::granted);
-  net::co_spawn(
-      run.io, [](admission* a) { return detail::wait_for<detail::plain_waiter>(a, {}); }(e.core), net::detached);
+  net::co_spawn(run.io, [](admission* a) { return detail::wait_for<detail::plain_waiter>(a); }(e.core), net::detached);
   run.time.poll();
   CHECK(first() == "1 1");
   CHECK(e->waiting() == 1);
@@ -142,7 +141,7 @@ TEST_CASE("an idle engine lets all go while no place is occupied", "[admission]"
   CHECK(a->occupy(2));
   int left = 0;
   for (int i = 0; i < 3; ++i) {
-    net::co_spawn(run.io, detail::wait_for<detail::plain_waiter>(a, {}), [&](std::exception_ptr) { ++left; });
+    net::co_spawn(run.io, detail::wait_for<detail::plain_waiter>(a), [&](std::exception_ptr) { ++left; });
   }
   run.time.poll();
   a->release(1);

@@ -83,7 +83,7 @@ class limiter {
   /// One that is granted at once does not go through the event loop, except after 128 such in a row.
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
   net::awaitable<permit> acquire(request r);
-  net::awaitable<permit> acquire(int priority = 0) { return acquire(request{.priority = priority}); }
+  net::awaitable<permit> acquire(int priority = 0);
 
   /// The same for any completion token; signature void(std::error_code, permit). Always completes by a post.
   ///
@@ -98,7 +98,7 @@ class limiter {
   /// Goes if all limits allow it and nobody waits; never waits.
   ///
   /// Throws std::system_error for a priority or a number of tokens that can't be; empty once stopped.
-  std::optional<permit> try_acquire(request r);
+  std::optional<permit> try_acquire(const request& r);
   std::optional<permit> try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
 
   /// Changes a limit for everybody who waits, at once. The level of a rate stays, up to the new burst.

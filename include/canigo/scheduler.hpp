@@ -71,7 +71,7 @@ class scheduler {
   /// One that is granted at once does not go through the event loop, except after 128 such in a row.
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
   net::awaitable<void> acquire(request r);
-  net::awaitable<void> acquire(int priority = 0) { return acquire(request{.priority = priority}); }
+  net::awaitable<void> acquire(int priority = 0);
 
   /// The same for any completion token; signature void(std::error_code). Always completes by a post.
   ///
@@ -86,7 +86,7 @@ class scheduler {
   /// Takes the tokens if they are there and nobody waits; never waits.
   ///
   /// Throws std::system_error for a priority or a number of tokens that can't be; false once stopped.
-  bool try_acquire(request r);
+  bool try_acquire(const request& r);
   bool try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
 
   /// Gives back tokens that were granted and not used; beyond the burst they are lost.
