@@ -112,7 +112,6 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
     call_now(w, *t);
     if (is_simple(w, *t)) [[likely]] {
       t->is_dropped_ = true;
-      t->drop_callable();
       mutex_.lock();
       finish_simple(w, *t);
       clock_is_right = false;

@@ -125,6 +125,7 @@ class task_of final : public result_task<typename operation_traits<R, F>::type> 
     } else {
       this->value_.emplace(invoke_operation<R>(*callable_, c));
     }
+    if constexpr (!std::is_trivially_destructible_v<F>) drop_callable();
   }
 
   net::awaitable<void> start(task_context& c) override {

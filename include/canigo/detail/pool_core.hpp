@@ -41,6 +41,9 @@
 
 namespace canigo::detail {
 
+/// Those of a task that comes without: a constant, so that looking at them costs nothing.
+inline constexpr task_options no_options{};
+
 /// Whether the task needs no task_extras for its own sake.
 constexpr bool is_plain(const task_options& o) noexcept {
   return o.timeout == duration::zero() && o.delay == duration::zero() && o.group == 0 && o.name.empty() &&

@@ -51,7 +51,7 @@ class pool_handle {
   /// Allocates: nothing in steady state but its coroutine frames, which Asio recycles.
   template <class F>
     requires operation<std::decay_t<F>, R>
-  auto run(F&& f, const task_options& o = {}) -> run_result<F, operation_result<R, F>> {
+  auto run(F&& f, const task_options& o = no_options) -> run_result<F, operation_result<R, F>> {
     return run_result<F, operation_result<R, F>>(
         await_task<operation_result<R, F>>(pool_waiter::purpose::run, make_task(std::forward<F>(f), o)));
   }
@@ -69,7 +69,7 @@ class pool_handle {
   /// Hands an operation over; never suspends. Where the pool refuses it, that is how its task ends.
   template <class F>
     requires operation<std::decay_t<F>, R>
-  auto submit(F&& f, const task_options& o = {}) -> task<operation_result<R, F>> {
+  auto submit(F&& f, const task_options& o = no_options) -> task<operation_result<R, F>> {
     auto t = make_task(std::forward<F>(f), o);
     core_->submit(*t);
     return task<operation_result<R, F>>{std::move(t)};
@@ -81,7 +81,7 @@ class pool_handle {
   /// Allocates: nothing in steady state for a callable of up to 100 bytes without options but a priority.
   template <class F>
     requires operation<std::decay_t<F>, R>
-  bool try_post(F&& f, const task_options& o = {}) {
+  bool try_post(F&& f, const task_options& o = no_options) {
     core_->check(o);
     task_ref t{new task_of<std::decay_t<F>, R>(std::forward<F>(f))};
     core_->prepare(*t, o);

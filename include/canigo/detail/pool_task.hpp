@@ -73,7 +73,7 @@ class pool_task : public wait_node {
   static constexpr int deadlock = -2;
   static constexpr int abandoned = -3;  // above 0: an errc
 
-  /// Runs a short operation and keeps its result. Throws what it throws.
+  /// Runs a short operation, keeps its result and drops the callable. Throws what it throws, and drops nothing then.
   virtual void call(task_context& context) = 0;
   /// The same for a long one.
   virtual net::awaitable<void> start(task_context& context) = 0;
