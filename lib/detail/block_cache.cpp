@@ -1,8 +1,12 @@
 #include "canigo/detail/block_cache.hpp"
 
+#include "canigo/detail/fetch.hpp"
 #include "canigo/detail/mutex.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
+#include <utility>
 
 namespace canigo::detail {
 
@@ -21,45 +25,36 @@ constexpr bool enabled = true;
 constexpr bool enabled = true;
 #endif
 
-constexpr unsigned batch = 32;
-constexpr unsigned most_batches = 64;
+constexpr std::size_t batch = 32;
+constexpr std::size_t most_batches = 64;
 
-struct block {
-  block* next;
-  block* next_batch;
-};
-
-void free_all(block* b) noexcept {
-  while (b != nullptr) {
-    block* next = b->next;
-    ::operator delete(b);
-    b = next;
-  }
-}
+// Blocks are kept by their addresses, in arrays and not in lists through the blocks themselves: what another thread
+// freed is in that thread's cache, and who takes it would have to wait for it to come from there to find the next one.
+// So it is fetched well before it is handed out.
+constexpr std::size_t fetched_ahead = 2;
+constexpr std::size_t fetched_size = block_size - 64;  // the last line may have the beginning of another block
 
 /// What all threads share. Never destroyed: threads may end after it would be.
 struct depot {
   mutex lock;
-  block* batches = nullptr;
-  unsigned count = 0;
+  std::size_t count = 0;
+  void* blocks[most_batches * batch]{};
 
-  bool give(block* first) noexcept {
+  /// A batch; false if there is no room for it.
+  bool give(void* const* from) noexcept {
     const std::lock_guard guard{lock};
-    if (count == most_batches) return false;
-    first->next_batch = batches;
-    batches = first;
-    ++count;
+    if (count == std::size(blocks)) return false;
+    std::copy_n(from, batch, blocks + count);
+    count += batch;
     return true;
   }
 
-  block* take() noexcept {
+  bool take(void** to) noexcept {
     const std::lock_guard guard{lock};
-    block* first = batches;
-    if (first != nullptr) {
-      batches = first->next_batch;
-      --count;
-    }
-    return first;
+    if (count == 0) return false;
+    count -= batch;
+    std::copy_n(blocks + count, batch, to);
+    return true;
   }
 };
 
@@ -67,26 +62,28 @@ constinit depot shared;
 
 /// What a thread keeps. Trivial, so that it can be used as long as the thread runs.
 struct store {
-  block* first;
-  unsigned room;  // for so many more; 0 also before the first one and after the end
+  std::size_t count;
+  std::size_t most;  // 0 also before the first one and after the end
   bool cleared_at_exit;
   bool is_over;
+  void* blocks[2 * batch];
 };
 
 constinit thread_local store mine{};
 
-unsigned count() noexcept { return mine.cleared_at_exit ? 2 * batch - mine.room : 0; }
+void free_all(void* const* blocks, std::size_t n) noexcept {
+  std::for_each_n(blocks, n, [](void* p) { ::operator delete(p); });
+}
 
 struct clear_at_exit {
   clear_at_exit() noexcept {
     mine.cleared_at_exit = true;
-    mine.room = 2 * batch;
+    mine.most = 2 * batch;
   }
   ~clear_at_exit() {
     mine.is_over = true;
-    free_all(mine.first);
-    mine.first = nullptr;
-    mine.room = 0;
+    free_all(mine.blocks, std::exchange(mine.count, 0));
+    mine.most = 0;
   }
 };
 
@@ -96,38 +93,30 @@ void register_thread() noexcept {
 }
 
 bool refill() noexcept {
-  block* first = shared.take();
-  if (first == nullptr) return false;
+  if (!shared.take(mine.blocks)) return false;
   if (!mine.cleared_at_exit) register_thread();
-  mine.first = first;
-  mine.room -= batch;
+  mine.count = batch;
   return true;
 }
 
 void hand_over_a_batch() noexcept {
-  block* first = mine.first;
-  block* last = first;
-  for (unsigned i = 1; i < batch; ++i) last = last->next;
-  mine.first = last->next;
-  mine.room += batch;
-  last->next = nullptr;
-  if (!shared.give(first)) free_all(first);
+  mine.count -= batch;
+  void* const* last = mine.blocks + mine.count;
+  if (!shared.give(last)) free_all(last, batch);
 }
 
-void keep(void* p) noexcept {
-  mine.first = ::new (p) block{mine.first, nullptr};
-  --mine.room;
-}
+void keep(void* p) noexcept { mine.blocks[mine.count++] = p; }
 
-/// Where the thread has no room: yet, any more, or just now.
-void keep_or_free(void* p) noexcept {
+/// Where the thread has no room: yet, any more, or just now. Never inline, like the next one: that would make the usual
+/// way longer.
+[[gnu::noinline]] void keep_or_free(void* p) noexcept {
   if (mine.is_over) return ::operator delete(p);
   if (!mine.cleared_at_exit) register_thread();
-  if (mine.room == 0) hand_over_a_batch();
+  if (mine.count == mine.most) hand_over_a_batch();
   keep(p);
 }
 
-void* allocate_without_cache(std::size_t size) {
+[[gnu::noinline]] void* allocate_without_cache(std::size_t size) {
   if (size > block_size) return ::operator new(size);
   // Of a block's size in any case where another thread may keep it.
   if (!enabled || mine.is_over || !refill()) return ::operator new(enabled ? block_size : size);
@@ -137,27 +126,26 @@ void* allocate_without_cache(std::size_t size) {
 }  // namespace
 
 void* allocate_block(std::size_t size) {
-  block* b = mine.first;
-  if (size > block_size || b == nullptr) [[unlikely]]
+  store& m = mine;
+  if (size > block_size || m.count == 0) [[unlikely]]
     return allocate_without_cache(size);
-  mine.first = b->next;
-  __builtin_prefetch(b->next, 1);  // it may be in the cache of who freed it
-  ++mine.room;
-  return b;
+  void* p = m.blocks[--m.count];
+  if (m.count >= fetched_ahead) fetch(m.blocks[m.count - fetched_ahead], fetched_size);
+  return p;
 }
 
 void deallocate_block(void* p, std::size_t size) noexcept {
   if (!enabled || size > block_size) [[unlikely]]
     return ::operator delete(p);
-  if (mine.room == 0) [[unlikely]]
+  if (mine.count == mine.most) [[unlikely]]
     return keep_or_free(p);
   keep(p);
 }
 
 void reserve_blocks(std::size_t n) {
-  while (count() < n) {  // a thread that is ending has no room left to fill
+  while (mine.count < n && !mine.is_over) {  // a thread that is ending keeps none
     void* p = ::operator new(block_size);
-    if (mine.room == 0) {
+    if (mine.count == mine.most) {
       keep_or_free(p);
     } else {
       keep(p);

@@ -1,6 +1,7 @@
 #include "canigo/detail/wait_queue.hpp"
 
 #include "canigo/detail/bits.hpp"
+#include "canigo/detail/fetch.hpp"
 #include "canigo/error.hpp"
 
 #include <algorithm>
@@ -28,6 +29,8 @@ std::uint64_t span(time_point from, time_point to) noexcept {
   return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
          static_cast<std::uint64_t>(from.time_since_epoch().count());
 }
+
+constexpr std::size_t mostly_all = 192;  // of what waits
 
 constexpr unsigned highest(std::uint64_t word) noexcept {
   return word_bits - 1 - static_cast<unsigned>(std::countl_zero(word));
@@ -94,8 +97,11 @@ void wait_queue::remove(wait_node& node) noexcept {
   wait_node* next = node.next_;
   if (list.head == &node) {
     list.head = next;
-    if (next == nullptr) waiting_.erase(node.priority);
-    __builtin_prefetch(next, 1);  // another thread may have written it, and it is the next to go
+    if (next == nullptr) {
+      waiting_.erase(node.priority);
+    } else {
+      fetch(next, mostly_all);  // it is the next to go
+    }
   } else {
     node.previous_->next_ = next;
     (next != nullptr ? next->previous_ : list.tail) = node.previous_;

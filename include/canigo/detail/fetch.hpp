@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+
+namespace canigo::detail {
+
+/// Has the processor begin to bring `size` bytes into its cache, to be written: for what another one has written last.
+inline void fetch(const void* p, std::size_t size) noexcept {
+  constexpr std::size_t line = 64;
+  for (std::size_t i = 0; i < size; i += line) __builtin_prefetch(static_cast<const std::byte*>(p) + i, 1);
+}
+
+}  // namespace canigo::detail
