@@ -2,6 +2,9 @@
 // threads (B9), long ones with a timeout (B10), and starting up (B13). Beside each, what bare Asio or the least
 // machinery need for it.
 
+#include "canigo/detail/block_cache.hpp"
+#include "canigo/detail/fetch.hpp"
+#include "canigo/detail/mutex.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/strand_pool.hpp"
 
@@ -17,6 +20,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -179,6 +183,76 @@ bench::sample thread_pool_fed_from_outside() {
   return s;
 }
 
+/// The least that three threads need for it: functions in order of arrival, so many at most, in a list under the lock
+/// that a pool has, each in memory that one thread takes and another gives back. Who finds nothing looks again.
+class bounded_list {
+ public:
+  template <class F>
+  bool push(const F& f) {
+    auto* n = ::new (canigo::detail::allocate_block(sizeof(node))) node{f};
+    {
+      const std::lock_guard guard{lock_};
+      if (size_ < most_waiting) {
+        ++size_;
+        (last_ != nullptr ? last_->next : first_) = n;
+        last_ = n;
+        return true;
+      }
+    }
+    free(n);
+    return false;
+  }
+  void work_until(const std::atomic<bool>& is_over) {
+    while (!is_over.load(std::memory_order_relaxed)) {
+      if (node* n = pop()) {
+        n->f();
+        free(n);
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
+
+ private:
+  struct node {
+    std::function<void()> f;
+    node* next = nullptr;
+  };
+  node* pop() {
+    const std::lock_guard guard{lock_};
+    node* n = first_;
+    if (n == nullptr) return nullptr;
+    first_ = n->next;
+    if (first_ == nullptr) {
+      last_ = nullptr;
+    } else {
+      canigo::detail::fetch(first_, sizeof(node));
+    }
+    --size_;
+    return n;
+  }
+  static void free(node* n) {
+    n->~node();
+    canigo::detail::deallocate_block(n, sizeof(node));
+  }
+
+  canigo::detail::mutex lock_;
+  node* first_ = nullptr;
+  node* last_ = nullptr;
+  std::int64_t size_ = 0;
+};
+
+bench::sample list_fed_from_outside() {
+  bounded_list list;
+  alignas(128) std::atomic<bool> is_over{false};
+  std::thread a{[&] { list.work_until(is_over); }}, b{[&] { list.work_until(is_over); }};
+  const auto s = fed_from_outside([&](const auto& f, const auto&) { return list.push(f); });
+  is_over = true;
+  a.join();
+  b.join();
+  return s;
+}
+
 /// A word that goes to another thread and back: what handing over one thing at a time can't be below.
 bench::sample there_and_back() {
   constexpr std::int64_t rounds = 20'000;
@@ -229,6 +303,7 @@ void from_outside() {
   bench::match{"B9", "a short operation from another thread, two threads run the loop, 1024 wait at most"}
       .add("strand_pool(2).try_post", [] { return pool_fed_from_outside(most_waiting); })
       .add("strand_pool(2).try_post, a million may wait", [] { return pool_fed_from_outside(1'000'000); })
+      .add("floor: a list under the same lock", list_fed_from_outside)
       .add("bare: asio::thread_pool(2)", thread_pool_fed_from_outside)
       .add("bare: asio::post to a loop that sleeps, and the answer", woken_by_a_post)
       .add("floor: a word to another thread and back", there_and_back)
