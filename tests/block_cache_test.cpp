@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 using canigo::detail::allocate_block;
 using canigo::detail::block_size;
@@ -50,4 +51,27 @@ TEST_CASE("a thread that ends may still use blocks, and keeps none", "[block_cac
     at_the_end.block = allocate_block(1);
   }}.join();
   use_one(1);
+}
+
+TEST_CASE("what one thread has freed another gets, each block once", "[block_cache]") {
+  // More than a thread keeps, and than all of them share.
+  std::vector<void*> blocks(3000);
+  const auto take_all = [&] {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      blocks[i] = allocate_block(block_size);
+      std::memcpy(blocks[i], &i, sizeof(i));
+    }
+  };
+  std::size_t changed = 0;
+  const auto give_back_all = [&] {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (std::memcmp(blocks[i], &i, sizeof(i)) != 0) ++changed;
+      deallocate_block(blocks[i], block_size);
+    }
+  };
+  for (int round = 0; round < 3; ++round) {
+    std::thread{take_all}.join();
+    std::thread{give_back_all}.join();
+  }
+  CHECK(changed == 0);
 }
