@@ -267,7 +267,7 @@ void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexc
   ++w.failures_;
   if (!restarts_.note(time_->now())) {
     if (mode_ < stop_mode::cancel_all) {
-      if (!counts_.report.cause) counts_.report.cause = cause;
+      counts_.report.cause = cause;
       apply_stop(stop_mode::cancel_all);
     }
     return;

@@ -86,7 +86,7 @@ void subscriber::act() {
     } else if (is_waiting_) {
       timer_->cancel();  // it would keep the loop running
     }
-  } else if (link_ == nullptr && !is_waiting_) {
+  } else if (link_ == nullptr) {
     const time_point now = clock::now();
     if (now < not_before_) return wait(not_before_ - now);
     link_ = std::make_shared<link>(strand_, options_, std::shared_ptr<link_listener>{shared_from_this(), this});
