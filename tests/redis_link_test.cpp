@@ -9,6 +9,7 @@
 #include "catch.hpp"
 #include "http_run.hpp"
 #include "http_server.hpp"
+#include "redis_proxy.hpp"
 #include "redis_scripted.hpp"
 #include "redis_server.hpp"
 
@@ -116,6 +117,39 @@ TEST_CASE("a server that says twice that it is a replica is left once") {
   CHECK(second.ec == redis::error::read_only);
   CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
   CHECK(server.connections() == 2);
+}
+
+TEST_CASE("a server that says that it is a replica, and more than it was asked, is left once") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    co_await greet(p);
+    co_await command_with(p, "go");
+    co_await p.send(p.number == 1 ? "-READONLY no\r\n+more\r\n" : "+gone\r\n");
+    co_await p.linger();
+  }};
+  net::io_context io;
+  redis::client client{io, url_of(server)};
+  CHECK(error_of(io, client.run("SET", "go")) == redis::error::read_only);
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+  CHECK(client.stats().failures == 1);
+  CHECK(client.stats().connects == 2);
+}
+
+TEST_CASE("a connection that breaks while a command is written is as one that breaks before its reply") {
+  redis_server server;
+  net::io_context io;
+  proxy between{io, server.folder() / "proxy.sock", server.path()};
+  redis::client client{io, between.url()};
+  asked first{client, redis::command{"BLPOP", "nothing", 0}};
+  while (client.stats().in_flight == 0) io.run_one();
+  io.poll();
+  // Before the loop looks at the connection again, the command is on its way.
+  net::post(io, [&] { between.close(); });
+  asked second{client, redis::command{"PING"}};
+  while (second.ends == 0) io.run_one();
+  CHECK(first.ec == redis::error::connection_lost);
+  CHECK(second.ec == redis::error::connection_lost);
+  CHECK(client.stats().sent == 2);
+  CHECK(client.stats().failures == 1);
 }
 
 TEST_CASE("a connection that was reset, or has said something, while it was idle is replaced") {

@@ -77,6 +77,20 @@ TEST_CASE("a permit is not kept while somebody waits elsewhere") {
   CHECK(a.slots.stats().idle == 0);
 }
 
+TEST_CASE("a permit is not kept while somebody waits here, also where Redis has not heard of it") {
+  redis_server server;
+  drained io;
+  redis::semaphore_options o = keeping;
+  o.permits = 1;
+  member a{io, server.url(), o};
+  auto p = run(io, a.slots.acquire());
+  waiting next{a.slots, {}};
+  p.release();
+  CHECK(a.slots.stats().idle == 0);
+  run_until(io, [&] { return next.ended(); });
+  CHECK(next.p.held() == 1);
+}
+
 TEST_CASE("a permit that is kept goes back when the horizon is over [realtime]", "[realtime]") {
   redis_server server;
   drained io;

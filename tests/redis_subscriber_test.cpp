@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <thread>
 
 using namespace redis_test;
 using namespace std::chrono_literals;
@@ -65,4 +66,43 @@ TEST_CASE("a second connection that can't be made, and that nobody wants any mor
   s->remove("news");
   io.run_for(60s);
   CHECK(io.stopped());
+}
+
+TEST_CASE("whether the second connection still says something is asked once, and of a channel that is listened to") {
+  redis_server server;
+  net::io_context io;
+  redis::client client{io, server.url()};
+  const auto s = redis::detail::engine_of(client).subscriptions();
+  const auto heard = std::make_shared<listener>();
+  s->add("news", heard);
+  run_until(io, [&] { return heard->times == 1; });
+  s->check("olds");
+  s->check("news");
+  s->check("news");
+  s->add("more", heard);
+  run_until(io, [&] { return heard->times == 3; });
+  CHECK(run(io, client.run("PUBSUB", "NUMSUB", "olds")).elements().at(1).integer() == 0);
+  run_for(io, 1ms);
+  CHECK(heard->times == 3);
+}
+
+TEST_CASE("a second connection that answers in time is kept, also where that is seen late [realtime]", "[realtime]") {
+  redis_server server;
+  net::io_context io;
+  redis::client client{io, server.url(), {.connect_timeout = 200ms}};
+  const auto s = redis::detail::engine_of(client).subscriptions();
+  const auto heard = std::make_shared<listener>();
+  s->add("news", heard);
+  run_until(io, [&] { return heard->times == 1; });
+  server.pause();
+  s->check("news");
+  io.restart();
+  io.poll();
+  server.resume();
+  // The answer is there, and the time is up, when the loop goes on.
+  const auto late = steady::now() + 250ms;
+  while (steady::now() < late) std::this_thread::yield();
+  run_until(io, [&] { return heard->times == 2; });
+  run_for(io, 50ms);
+  CHECK(heard->times == 2);
 }

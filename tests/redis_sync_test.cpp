@@ -54,6 +54,19 @@ TEST_CASE("an answer of the script is read, with the waiters that stand together
   CHECK(with_runs("").grants.empty());
 }
 
+TEST_CASE("waiters that follow each other stand together where they ask for the same") {
+  const std::vector<std::uint64_t> acknowledged;
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> cancels;
+  redis::detail::sync_call call;
+  call.acknowledged = &acknowledged;
+  call.cancels = &cancels;
+  call.wanted = {{5, 0, 1}, {6, 0, 1}, {7, 1, 1}, {8, 1, 2}, {10, 1, 2}};
+  const std::vector<std::string> words = call.encoded(false).arguments();
+  const std::string lists = run_text(5, 2, 0, 1) + run_text(7, 1, 1, 1) + run_text(8, 1, 1, 2) + run_text(10, 1, 1, 2);
+  const std::string counts = packed(std::vector<double>{0, 0, 4});
+  CHECK(words.at(8).ends_with(counts + lists));
+}
+
 TEST_CASE("what is no answer of the script is none") {
   const auto is_refused = [](const sync_answer& a) { return a.what == sync_answer::status::other && a.grants.empty(); };
   const double huge = std::numeric_limits<double>::infinity();
