@@ -16,7 +16,7 @@ TEST_CASE("a wait group counts by names, and an unknown one is harmless [realtim
   redis_server server;
   asio::io_context io;
   redis::client client{io, server.url()};
-  redis::semaphore slots{client, "work", {.permits = 2, .lease = 100ms}};
+  redis::semaphore slots{client, "work", {.permits = 2, .lease = 1min, .quarantine = false}};
   redis::wait_group group{slots};
   const std::string a = run(io, group.add());
   const std::string b = run(io, group.add());
