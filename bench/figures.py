@@ -39,7 +39,7 @@ TARGETS = [
     ("B15", "ns", "http::client, acquire before each", "Go: net/http and rate.Wait", 1.05),
 ]
 # What bare Asio does in another way for these is no bound of what is possible.
-NO_FLOOR = ["B9", "B10", "B11"]
+NO_FLOOR = ["B10", "B11"]
 # What may allocate nothing in steady state.
 NO_ALLOCATIONS = {"B1": "scheduler.try_acquire", "B2": "scheduler.acquire", "B6": "semaphore.acquire",
                   "B7": "strand_pool(8).try_post", "B10": "try_post, does not suspend, timeout"}
