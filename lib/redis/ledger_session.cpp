@@ -43,9 +43,10 @@ void ledger::ask_again() noexcept { fresh_.merge(asked_); }
 
 void ledger::lose_session() noexcept {
   for (const auto& [id, weak] : holdings_) {
-    const auto h = weak.lock();  // there, as a permit that goes has released it before
-    h->now = holding::state::lost;
-    h->next_to_tell = std::exchange(ended_, h);
+    if (const auto h = weak.lock()) {
+      h->now = holding::state::lost;
+      h->next_to_tell = std::exchange(ended_, h);
+    }
     ++stats_.lost_leases;
   }
   holdings_.clear();
