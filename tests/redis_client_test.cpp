@@ -302,12 +302,7 @@ TEST_CASE("hostile replies end the connection with a clear error") {
 }
 
 TEST_CASE("an answer to nothing is no answer to the next command") {
-  scripted_server server{[](peer& p) -> net::awaitable<void> {
-    co_await greet(p);
-    co_await command_with(p, "go");
-    co_await p.send(p.number == 1 ? "+one\r\n+two\r\n" : "+mine\r\n");
-    co_await p.linger();
-  }};
+  scripted_server server{says("+one\r\n+two\r\n", "+mine\r\n")};
   net::io_context io;
   redis::client client{io, url_of(server)};
   CHECK(run_to_end(io, client.run("GET", "go")).text() == "one");
@@ -315,12 +310,7 @@ TEST_CASE("an answer to nothing is no answer to the next command") {
 }
 
 TEST_CASE("a server that is a replica now is left") {
-  scripted_server server{[](peer& p) -> net::awaitable<void> {
-    co_await greet(p);
-    co_await command_with(p, "go");
-    co_await p.send(p.number == 1 ? "-READONLY You can't write against a read only replica.\r\n" : "+master\r\n");
-    co_await p.linger();
-  }};
+  scripted_server server{says("-READONLY You can't write against a read only replica.\r\n", "+master\r\n")};
   net::io_context io;
   redis::client client{io, url_of(server)};
   CHECK(error_of(io, client.run("SET", "go")) == redis::error::read_only);

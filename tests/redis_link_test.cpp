@@ -103,12 +103,7 @@ TEST_CASE("a server that can't serve now is left for another") {
 }
 
 TEST_CASE("a server that says twice that it is a replica is left once") {
-  scripted_server server{[](peer& p) -> net::awaitable<void> {
-    co_await greet(p);
-    co_await command_with(p, "go");
-    co_await p.send(p.number == 1 ? "-READONLY no\r\n-READONLY no\r\n" : "+gone\r\n");
-    co_await p.linger();
-  }};
+  scripted_server server{says("-READONLY no\r\n-READONLY no\r\n", "+gone\r\n")};
   net::io_context io;
   redis::client client{io, url_of(server)};
   asked first{client, redis::command{"SET", "a"}}, second{client, redis::command{"SET", "go"}};
@@ -120,12 +115,7 @@ TEST_CASE("a server that says twice that it is a replica is left once") {
 }
 
 TEST_CASE("a server that says that it is a replica, and more than it was asked, is left once") {
-  scripted_server server{[](peer& p) -> net::awaitable<void> {
-    co_await greet(p);
-    co_await command_with(p, "go");
-    co_await p.send(p.number == 1 ? "-READONLY no\r\n+more\r\n" : "+gone\r\n");
-    co_await p.linger();
-  }};
+  scripted_server server{says("-READONLY no\r\n+more\r\n", "+gone\r\n")};
   net::io_context io;
   redis::client client{io, url_of(server)};
   CHECK(error_of(io, client.run("SET", "go")) == redis::error::read_only);

@@ -37,15 +37,18 @@ inline asio::awaitable<void> greet(peer& p) {
 
 inline std::string url_of(const scripted_server& s) { return "redis://127.0.0.1:" + std::to_string(s.port()); }
 
-/// A server that says the same to every connection, once it is logged in.
-inline scripted_server::script says(std::string text) {
-  return [text = std::move(text)](peer& p) -> asio::awaitable<void> {
+/// A server that says `first` to its first connection, once it is logged in, and `then` to those that follow.
+inline scripted_server::script says(std::string first, std::string then) {
+  return [first = std::move(first), then = std::move(then)](peer& p) -> asio::awaitable<void> {
     co_await greet(p);
     co_await command_with(p, "go");
-    co_await p.send(text);
+    co_await p.send(p.number == 1 ? first : then);
     co_await p.linger();
   };
 }
+
+/// A server that says the same to every connection.
+inline scripted_server::script says(const std::string& text) { return says(text, text); }
 
 inline std::string what_of(asio::io_context& io, asio::awaitable<canigo::redis::reply> work) {
   try {
