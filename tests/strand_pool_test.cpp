@@ -965,3 +965,18 @@ TEST_CASE("natural spellings of an operation with captures own what they capture
   b.time.run();
   CHECK(sum == 1'301'112);
 }
+
+TEST_CASE("what an operation has captured goes when it has run, not with the last handle of its task") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 2}};
+  const auto shared = std::make_shared<int>(1);
+  auto quick = pool.submit([shared] { return *shared; });
+  auto slow = pool.submit([shared]() -> net::awaitable<void> { co_await sleep_for(1s); });
+  REQUIRE(shared.use_count() == 3);
+  b.time.run_for(500ms);
+  CHECK(quick.state() == task_state::succeeded);
+  CHECK(shared.use_count() == 2);
+  b.time.run_for(1s);
+  CHECK(slow.state() == task_state::succeeded);
+  CHECK(shared.use_count() == 1);
+}
