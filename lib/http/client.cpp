@@ -2,7 +2,7 @@
 
 #include "engine.hpp"
 
-#include <asio/use_awaitable.hpp>
+#include <utility>
 
 namespace canigo::http {
 
@@ -12,9 +12,7 @@ client::client(const net::any_io_executor& executor, const client_options& optio
 client::~client() { engine_->close(); }
 
 net::awaitable<response> client::send(request r) {
-  // Named, for the same reason that request is no aggregate.
-  auto pending = async_send(std::move(r), net::use_awaitable);
-  co_return co_await std::move(pending);
+  return canigo::detail::await_operation<detail::transfer>(engine_, std::move(r));
 }
 
 client_stats client::stats() const { return engine_->stats(); }

@@ -23,10 +23,12 @@ bool is_field_value(std::string_view text) noexcept {
   return text.find_first_of(std::string_view{"\r\n\0", 3}) == std::string_view::npos;
 }
 
+constexpr bool is_blank(char c) noexcept { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
 constexpr std::string_view trim(std::string_view text) noexcept {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 bool starts_with_any_case(std::string_view text, std::string_view lower) noexcept {
@@ -108,7 +110,11 @@ easy_handle::easy_handle(const client_options& options, curl_opensocket_callback
   if (!options.verify_tls) set(CURLOPT_SSL_VERIFYPEER, 0L)(CURLOPT_SSL_VERIFYHOST, 0L);
   if (!options.ca_file.empty()) set(CURLOPT_CAINFO, options.ca_file.c_str())(CURLOPT_CAPATH, nullptr);
   if (!options.user_agent.empty()) set(CURLOPT_USERAGENT, options.user_agent.c_str());
-  if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
+  if (options.proxy) {
+    set(CURLOPT_PROXY, options.proxy->c_str());
+    // Or curl would look for exceptions to none in the environment, each time.
+    if (options.proxy->empty()) set(CURLOPT_NOPROXY, "");
+  }
   if (set.result() != CURLE_OK) throw std::system_error{to_error_code(set.result()), "http::client"};
 #if LIBCURL_VERSION_NUM >= 0x075700
   // Without it, a transfer that is cancelled while its name is looked up waits for the resolver, and everybody with
@@ -176,6 +182,8 @@ CURLcode easy_handle::set_method(const request& r) noexcept {
   const bool is_get = r.method == "GET";
   const bool is_head = r.method == "HEAD";
   const bool is_post = r.method == "POST";
+  if (is_get && is_set_for_get_) return CURLE_OK;
+  is_set_for_get_ = false;
   option_setter set{get()};
   // Takes back what the request before has set. In this order: any POSTFIELDS makes it a POST.
   set(CURLOPT_POSTFIELDS, nullptr)(CURLOPT_CUSTOMREQUEST, nullptr)(CURLOPT_HTTPGET, 1L);
@@ -194,6 +202,7 @@ CURLcode easy_handle::set_method(const request& r) noexcept {
   const std::size_t most = is_head ? no_limit : std::max<std::size_t>(max_body_, 1);
   set(CURLOPT_MAXFILESIZE_LARGE,
       static_cast<curl_off_t>(std::min<std::size_t>(most, std::numeric_limits<curl_off_t>::max())));
+  is_set_for_get_ = is_get && set.result() == CURLE_OK;
   return set.result();
 }
 

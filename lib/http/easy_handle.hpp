@@ -59,6 +59,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   transfer* transfer_ = nullptr;
   std::error_code refused_;  // why a callback made curl give up
   bool head_complete_ = false;
+  bool is_set_for_get_ = false;  // as the transfer before left it
 };
 
 }  // namespace canigo::http::detail

@@ -13,6 +13,10 @@ constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cas
 
 bool same_name(std::string_view a, std::string_view b) noexcept { return std::ranges::equal(a, b, {}, lower, lower); }
 
+// Enough for the fields of most messages, so that they are two allocations.
+constexpr std::size_t first_fields = 8;
+constexpr std::size_t first_text = 256;
+
 void check_room(std::size_t used, std::size_t more) {
   constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
   if (more > most - used) canigo::detail::throw_invalid("headers", more, "4 GiB of text in all");
@@ -23,14 +27,14 @@ void check_room(std::size_t used, std::size_t more) {
 void headers::add(std::string_view name, std::string_view value) {
   const std::size_t at = text_.size();
   check_room(at, name.size() + value.size());
-  if (fields_.size() == fields_.capacity()) fields_.reserve(std::max<std::size_t>(8, fields_.size() * 2));
+  if (fields_.size() == fields_.capacity()) fields_.reserve(std::max(first_fields, fields_.size() * 2));
   const std::size_t wanted = at + name.size() + value.size();
   if (wanted <= text_.capacity()) {
     text_.append(name).append(value);
   } else {
     // The views may point into the text that is about to move.
     std::string grown;
-    grown.reserve(std::max<std::size_t>(wanted, text_.capacity() * 2));
+    grown.reserve(std::max({wanted, text_.capacity() * 2, first_text}));
     grown.append(text_).append(name).append(value);
     text_.swap(grown);
   }

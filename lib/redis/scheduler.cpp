@@ -5,7 +5,6 @@
 #include "ledger.hpp"
 
 #include <asio/error.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include <utility>
 
@@ -65,13 +64,11 @@ scheduler::scheduler(client& c, std::string_view name, const scheduler_options& 
 scheduler::~scheduler() { ledger_->close(); }
 
 net::awaitable<void> scheduler::acquire(request r) {
-  auto pending = async_acquire(r, net::use_awaitable);
-  co_await std::move(pending);
+  return canigo::detail::await_operation<detail::quota_waiter>(ledger_, r);
 }
 
 net::awaitable<bool> scheduler::acquire_now(request r) {
-  return granted_now(net::async_initiate<const net::use_awaitable_t<>, void(std::error_code)>(
-      detail::start_limit_wait<detail::quota_waiter>{ledger_}, net::use_awaitable, r, false));
+  return granted_now(canigo::detail::await_operation<detail::quota_waiter>(ledger_, r, false));
 }
 
 bool scheduler::try_acquire(request r) { return ledger_->try_acquire(r, nullptr); }

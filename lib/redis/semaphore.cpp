@@ -5,7 +5,6 @@
 #include "ledger.hpp"
 
 #include <asio/error.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include <utility>
 
@@ -55,13 +54,11 @@ semaphore::semaphore(client& c, std::string_view name, const semaphore_options& 
 semaphore::~semaphore() { ledger_->close(); }
 
 net::awaitable<permit> semaphore::acquire(request r) {
-  auto pending = async_acquire(r, net::use_awaitable);
-  co_return co_await std::move(pending);
+  return canigo::detail::await_operation<detail::place_waiter>(ledger_, r);
 }
 
 net::awaitable<std::optional<permit>> semaphore::acquire_now(request r) {
-  return granted_now(net::async_initiate<const net::use_awaitable_t<>, void(std::error_code, permit)>(
-      detail::start_limit_wait<detail::place_waiter>{ledger_}, net::use_awaitable, r, false));
+  return granted_now(canigo::detail::await_operation<detail::place_waiter>(ledger_, r, false));
 }
 
 std::optional<permit> semaphore::try_acquire(request r) {

@@ -4,8 +4,8 @@
 
 namespace canigo::http::detail {
 
-transfer::transfer(std::shared_ptr<engine> e, request&& r) noexcept
-    : engine_{std::move(e)}, request_{std::move(r)}, limit_{*this} {}
+transfer::transfer(std::shared_ptr<engine> e, const request& r) noexcept
+    : engine_{std::move(e)}, request_{r}, limit_{*this} {}
 
 transfer::~transfer() = default;
 

@@ -12,6 +12,7 @@
 
 #include <asio/any_io_executor.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <system_error>
 #include <tuple>
@@ -23,7 +24,7 @@ class engine;
 class easy_handle;
 struct host;
 
-/// A caller that waits for a response, with its request.
+/// A caller that waits for the response to a request, which stays where it is meanwhile.
 class transfer : public canigo::detail::suspended,
                  public list_node<transfer, struct in_engine>,
                  public list_node<transfer, struct in_mail>,
@@ -31,7 +32,7 @@ class transfer : public canigo::detail::suspended,
  public:
   using results = std::tuple<std::error_code, response>;
 
-  transfer(std::shared_ptr<engine> e, request&& r) noexcept;
+  transfer(std::shared_ptr<engine> e, const request& r) noexcept;
 
   results take_results() noexcept { return {error_, std::move(response_)}; }
   static results failed(errc code) noexcept { return {make_error_code(code), response{}}; }
@@ -56,7 +57,7 @@ class transfer : public canigo::detail::suspended,
   };
 
   std::shared_ptr<engine> engine_;
-  request request_;
+  const request& request_;
   response response_;
   std::error_code error_;
   std::size_t header_bytes_ = 0;
@@ -77,10 +78,23 @@ class transfer : public canigo::detail::suspended,
   bool ended_ = false;
 };
 
+/// The same with the request, for a caller who has no place for it.
+class owning_transfer : public transfer {
+ public:
+  owning_transfer(std::shared_ptr<engine> e, request&& r) noexcept
+      : transfer{std::move(e), own_request_}, own_request_{std::move(r)} {}
+
+ protected:
+  ~owning_transfer() = default;
+
+ private:
+  request own_request_;
+};
+
 void start(transfer& t) noexcept;
 const net::any_io_executor& executor_of(const engine& e) noexcept;
 
 /// Initiates a transfer for a caller that came with a completion token.
-using start_transfer = canigo::detail::initiation<transfer, engine>;
+using start_transfer = canigo::detail::initiation<owning_transfer, engine>;
 
 }  // namespace canigo::http::detail
