@@ -24,7 +24,7 @@ struct time_source::on_quiet {
 };
 
 time_source::time_source(net::execution_context& context)
-    : service{context}, wheel_{std::chrono::steady_clock::now()} {}
+    : service{context}, wheel_{detail::steady_now()} {}
 
 time_source::~time_source() = default;
 

@@ -1,6 +1,10 @@
 #include "canigo/time.hpp"
 
+#include "canigo/detail/steady_now.hpp"
+
 #include "catch.hpp"
+
+#include <chrono>
 
 using namespace std::chrono_literals;
 using canigo::duration;
@@ -34,4 +38,14 @@ TEST_CASE("adding to an instant stops at the ends of time", "[time]") {
   CHECK(saturating_add(time_point::min(), duration::min()) == time_point::min());
   CHECK(saturating_add(time_point::min(), duration::max()) == time_point{-1ns});
   CHECK(saturating_add(time_point::max(), duration::min()) == time_point{-1ns});
+}
+
+TEST_CASE("the time that is read is the steady clock's", "[time]") {
+  for (int i = 0; i < 1000; ++i) {
+    const auto before = std::chrono::steady_clock::now();
+    const time_point now = canigo::detail::steady_now();
+    const auto after = std::chrono::steady_clock::now();
+    CHECK(before <= now);
+    CHECK(now <= after);
+  }
 }

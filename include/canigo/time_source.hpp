@@ -2,6 +2,7 @@
 
 #include "canigo/detail/mutex.hpp"
 #include "canigo/detail/post.hpp"
+#include "canigo/detail/steady_now.hpp"
 #include "canigo/detail/timing_wheel.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
@@ -59,8 +60,9 @@ class time_source : public net::execution_context::service {
   static time_source& of(const net::any_io_executor& executor);
 
   time_point now() const noexcept {
-    return is_virtual_ ? time_point{duration{virtual_now_.load(std::memory_order_relaxed)}}
-                       : std::chrono::steady_clock::now();
+    if (is_virtual_) [[unlikely]]
+      return time_point{duration{virtual_now_.load(std::memory_order_relaxed)}};
+    return detail::steady_now();
   }
 
   /// Calls the function of `d` at `when`, or as soon as the loop gets to it where that has passed.

@@ -31,8 +31,8 @@ constexpr std::size_t max_headers = 400;
 constexpr int max_redirects = 3;
 
 /// A transfer that nobody waits for.
-struct probe final : http::detail::transfer {
-  explicit probe(http::request r) : transfer{nullptr, std::move(r)} {}
+struct probe final : http::detail::owning_transfer {
+  explicit probe(http::request r) : owning_transfer{nullptr, std::move(r)} {}
   void resume() override {}
   void post() override {}
   void destroy() noexcept override {}

@@ -17,12 +17,14 @@ class supplies {
   /// free.
   enum class occupancy { none, one, tokens, idle };
 
-  explicit supplies(std::vector<token_bucket> rates) : rates_{std::move(rates)} {}
+  explicit supplies(std::vector<token_bucket> rates)
+      : rates_{std::move(rates)}, is_one_rate_alone_{rates_.size() == 1} {}
   supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o)
       : rates_{std::move(rates)}, capacity_{capacity}, occupancy_{o} {}
 
   /// Takes what a request for `tokens` needs from all, or nothing from any.
   [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
+    if (is_one_rate_alone_) return rates_.front().try_take(now, tokens);
     const std::uint64_t places = places_for(tokens);
     if (occupancy_ != occupancy::none && !has_room_for(places)) return false;
     if (rates_.size() == 1) {
@@ -81,6 +83,7 @@ class supplies {
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
   occupancy occupancy_ = occupancy::none;
+  bool is_one_rate_alone_ = false;  // and nothing is occupied: what a scheduler has
   bool is_closed_ = false;
 };
 

@@ -33,6 +33,7 @@ class transfer : public canigo::detail::suspended,
   using results = std::tuple<std::error_code, response>;
 
   transfer(std::shared_ptr<engine> e, const request& r) noexcept;
+  transfer(std::shared_ptr<engine> e, const request&& r) = delete;
 
   results take_results() noexcept { return {error_, std::move(response_)}; }
   static results failed(errc code) noexcept { return {make_error_code(code), response{}}; }
