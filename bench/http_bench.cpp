@@ -57,6 +57,7 @@ bench::sample bare_multi(const std::string& url) {
     CURL* easy = curl_easy_init();
     curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "canigo");  // the same request: every peer names its agent
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, discard);
     curl_multi_add_handle(multi, easy);
     handles.push_back(easy);

@@ -16,10 +16,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <future>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace http_test;
@@ -50,6 +54,26 @@ scripted_server::script echo() {
     }
   };
 }
+
+/// The environment without these names, as long as this lives.
+class environment_without {
+ public:
+  environment_without(std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      const char* value = std::getenv(name);
+      saved_.emplace_back(name, value != nullptr ? std::optional<std::string>{value} : std::nullopt);
+      unsetenv(name);
+    }
+  }
+  environment_without(const environment_without&) = delete;
+  environment_without& operator=(const environment_without&) = delete;
+  ~environment_without() {
+    for (const auto& [name, value] : saved_) value ? setenv(name, value->c_str(), 1) : unsetenv(name);
+  }
+
+ private:
+  std::vector<std::pair<const char*, std::optional<std::string>>> saved_;
+};
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
@@ -122,6 +146,51 @@ TEST_CASE("method, headers and body arrive as they were given") {
   CHECK(has(own.body, "\r\ncontent-type: application/json\r\n"));
   CHECK(has(own.body, "\r\nExpect: 100-continue\r\n"));
   CHECK_FALSE(has(own.body, "User-Agent"));
+}
+
+TEST_CASE("a request that names its own agent is sent with that one alone") {
+  scripted_server server{echo()};
+  net::io_context io;
+  http::client client{io, with([](auto& o) { o.user_agent = "tester/1"; })};
+  const auto lines = [&](http::request q) {
+    const std::string text = run_to_end(io, client.send(std::move(q))).body;
+    std::vector<std::string> found;
+    for (auto at = text.find("\r\nUser-Agent:"); at != text.npos; at = text.find("\r\nUser-Agent:", at + 1)) {
+      found.push_back(text.substr(at + 2, text.find("\r\n", at + 2) - at - 2));
+    }
+    return found;
+  };
+  using list = std::vector<std::string>;
+  CHECK(lines({server.url()}) == list{"User-Agent: tester/1"});
+  CHECK(lines(http::request{server.url()}.with_header("X-Other", "1")) == list{"User-Agent: tester/1"});
+  CHECK(lines(http::request{server.url()}.with_header("user-agent", "own")).empty());  // spelled as it was given
+  CHECK(lines(http::request{server.url()}.with_header("User-Agent", "own")) == list{"User-Agent: own"});
+  CHECK(lines({server.url()}) == list{"User-Agent: tester/1"});
+}
+
+TEST_CASE("the proxy of the environment is used by clients made while it names one, and told the agent") {
+  const environment_without clean{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
+                                  "ALL_PROXY",  "no_proxy",    "NO_PROXY"};
+  scripted_server proxy{echo()};
+  scripted_server server{echo()};
+  net::io_context io;
+  http::client_options options = with([](auto& o) { o.user_agent = "tester/1"; });
+  options.proxy.reset();
+  http::client before{io, options};
+  setenv("http_proxy", proxy.url().c_str(), 1);
+  http::client meanwhile{io, options};
+  setenv("no_proxy", "127.0.0.1", 1);
+
+  const auto through = run_to_end(io, meanwhile.get("http://elsewhere.test/x"));
+  CHECK(through.body.starts_with("GET http://elsewhere.test/x HTTP/1.1\r\n"));
+  CHECK(has(through.body, "\r\nUser-Agent: tester/1\r\n"));
+  const auto excepted = run_to_end(io, meanwhile.get(server.url("/y")));
+  CHECK(excepted.body.starts_with("GET /y HTTP/1.1\r\n"));
+  CHECK(has(excepted.body, "\r\nUser-Agent: tester/1\r\n"));
+  unsetenv("no_proxy");
+  const auto straight = run_to_end(io, before.get(server.url("/z")));
+  CHECK(straight.body.starts_with("GET /z HTTP/1.1\r\n"));
+  CHECK(has(straight.body, "\r\nUser-Agent: tester/1\r\n"));
 }
 
 TEST_CASE("each method is sent as itself, and leaves nothing behind for the next on the same handle") {

@@ -109,11 +109,17 @@ easy_handle::easy_handle(const client_options& options, curl_opensocket_callback
 #endif
   if (!options.verify_tls) set(CURLOPT_SSL_VERIFYPEER, 0L)(CURLOPT_SSL_VERIFYHOST, 0L);
   if (!options.ca_file.empty()) set(CURLOPT_CAINFO, options.ca_file.c_str())(CURLOPT_CAPATH, nullptr);
-  if (!options.user_agent.empty()) set(CURLOPT_USERAGENT, options.user_agent.c_str());
-  if (options.proxy) {
-    set(CURLOPT_PROXY, options.proxy->c_str());
-    // Or curl would look for exceptions to none in the environment, each time.
-    if (options.proxy->empty()) set(CURLOPT_NOPROXY, "");
+  if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
+  if (options.proxy == "") {
+    // Without a proxy there is nobody else to name the agent to, and it is a field as any other: curl would format it
+    // twice each time, and look for exceptions to no proxy in the environment.
+    set(CURLOPT_NOPROXY, "");
+    if (!options.user_agent.empty()) {
+      agent_.reset(curl_slist_append(nullptr, ("User-Agent: " + options.user_agent).c_str()));
+      if (!agent_) throw std::bad_alloc{};
+    }
+  } else if (!options.user_agent.empty()) {
+    set(CURLOPT_USERAGENT, options.user_agent.c_str());
   }
   if (set.result() != CURLE_OK) throw std::system_error{to_error_code(set.result()), "http::client"};
 #if LIBCURL_VERSION_NUM >= 0x075700
@@ -140,7 +146,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
     return errc::not_enough_memory;
   }
   option_setter set{get()};
-  set(CURLOPT_URL, r.url.c_str())(CURLOPT_HTTPHEADER, fields_.get());
+  set(CURLOPT_URL, r.url.c_str())(CURLOPT_HTTPHEADER, fields_ ? fields_.get() : agent_.get());
   if (set.result() != CURLE_OK) return to_error_code(set.result());
   if (r.url.find('\0') != std::string::npos) return error::malformed_url;
   if (const auto code = set_method(r); code != CURLE_OK) return to_error_code(code);
@@ -153,8 +159,8 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
 
 std::error_code easy_handle::set_headers(const request& r) {
   fields_.reset();
-  const auto append = [&](const std::string& line) {
-    curl_slist* longer = curl_slist_append(fields_.get(), line.c_str());
+  const auto append = [&](const char* line) {
+    curl_slist* longer = curl_slist_append(fields_.get(), line);
     if (longer == nullptr) throw std::bad_alloc{};
     if (!fields_) fields_.reset(longer);
   };
@@ -168,13 +174,14 @@ std::error_code easy_handle::set_headers(const request& r) {
     } else {
       line.append(": ").append(value);
     }
-    append(line);
+    append(line.c_str());
   }
   if (!r.body.empty()) {
     // curl takes every body for a form, and asks the server's leave before it sends a large one.
     if (!r.headers.contains("Content-Type")) append("Content-Type:");
     if (!r.headers.contains("Expect")) append("Expect:");
   }
+  if (fields_ && agent_ && !r.headers.contains("User-Agent")) append(agent_->data);
   return {};
 }
 

@@ -55,7 +55,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   const std::size_t max_body_;
   const int max_redirects_;
   std::unique_ptr<CURL, cleanup> easy_;
-  std::unique_ptr<curl_slist, cleanup> fields_;
+  std::unique_ptr<curl_slist, cleanup> agent_;   // the field that names it, where curl does not
+  std::unique_ptr<curl_slist, cleanup> fields_;  // of a request that has any of its own
   transfer* transfer_ = nullptr;
   std::error_code refused_;  // why a callback made curl give up
   bool head_complete_ = false;

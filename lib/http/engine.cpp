@@ -6,6 +6,8 @@
 #include <asio/prefer.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -31,6 +33,21 @@ void check(const client_options& o) {
   if (o.max_redirects < 0 || o.max_redirects > 100) throw_invalid("max_redirects", o.max_redirects, "0 to 100");
 }
 
+/// Whether the environment names a proxy, in one of the ways that curl looks for.
+bool environment_has_proxy() noexcept {
+  constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+  return std::ranges::any_of(names, [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  });
+}
+
+/// curl asks the environment with each request. Where there is no proxy in it now, there is to be none.
+client_options with_known_proxy(client_options o) {
+  if (!o.proxy && !environment_has_proxy()) o.proxy = "";
+  return o;
+}
+
 }  // namespace
 
 std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, const client_options& options) {
@@ -39,12 +56,12 @@ std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, const
 }
 
 engine::engine(const net::any_io_executor& executor, const client_options& options)
-    : options_{options},
+    : options_{with_known_proxy(options)},
       time_{&time_source::of(executor)},
       context_{&net::use_service<canigo::detail::context_service>(net::query(executor, net::execution::context))},
       executor_{executor},
       loop_executor_{canigo::detail::context_executor(executor)},
-      multi_{options, loop_executor_, *time_, *this},
+      multi_{options_, loop_executor_, *time_, *this},
       queue_{options.connections, options.connections_per_host},
       alarm_{*this} {
   context_->add(*this);

@@ -33,7 +33,8 @@ struct client_options {
   std::string user_agent = "canigo";      ///< empty: the field is not sent
   bool verify_tls = true;                 ///< check the server's certificate and name
   std::string ca_file = {};               ///< PEM file of trusted certificates; empty: the system's
-  std::optional<std::string> proxy = {};  ///< unset: as http_proxy, https_proxy and no_proxy say; empty: none
+  std::optional<std::string> proxy = {};  ///< unset: as http_proxy, https_proxy, all_proxy and no_proxy say, if any
+                                          ///< does when the client is made; empty: none
 };
 
 struct client_stats {
