@@ -72,9 +72,12 @@ class Run:
     def has(self, work, name):
         return (work, name) in self.samples
 
+    def values(self, work, name, what):
+        """One of each round."""
+        return [1 - r["reached"] if what == "missed" else r.get(what, 0) for r in self.samples[work, name]]
+
     def figure(self, work, name, what="ns"):
-        values = [1 - r["reached"] if what == "missed" else r.get(what, 0) for r in self.samples[work, name]]
-        return statistics.median(values)
+        return statistics.median(self.values(work, name, what))
 
     def spread(self, work, name):
         values = [r["ns"] for r in self.samples[work, name]]
@@ -84,8 +87,9 @@ class Run:
         of = of or self
         if of.data["run"] != self.data["run"]:
             raise SystemExit("a ratio of figures from different runs means nothing; measure both in one run")
-        below = of.figure(work, other, what)
-        return self.figure(work, ours, what) / below if below else float("inf")
+        # Of each round, and then the median: what slows the machine for a second slows both.
+        rounds = zip(self.values(work, ours, what), of.values(work, other, what))
+        return statistics.median(above / below if below else float("inf") for above, below in rounds)
 
     def works(self):
         return sorted(dict.fromkeys(work for work, _ in self.samples), key=rank)

@@ -65,7 +65,8 @@ bool admission::is_paused(time_point now) noexcept {
   return why_not(r, now);
 }
 
-outcome admission::why_not(const request& r, time_point now) noexcept {
+/// By value: where the address of a request goes nowhere, what is known of it costs nothing.
+outcome admission::why_not(request r, time_point now) noexcept {
   outcome o = outcome::must_wait;
   if (r.priority < 0 || r.priority >= priorities_) {
     o = to_outcome(errc::invalid_priority);
@@ -90,7 +91,7 @@ outcome admission::try_enter(const request& r) noexcept {
   return o;
 }
 
-outcome admission::try_enter_in_turn(const request& r) noexcept {
+[[gnu::always_inline]] inline outcome admission::enter_in_turn(const request& r) noexcept {
   const time_point now = now_for(r);
   const std::lock_guard lock{mutex_};
   const outcome o = try_enter_locked(r, now);
@@ -98,6 +99,10 @@ outcome admission::try_enter_in_turn(const request& r) noexcept {
   in_a_row_ = 0;
   return outcome::granted_by_post;
 }
+
+outcome admission::try_enter_in_turn(const request& r) noexcept { return enter_in_turn(r); }
+
+outcome admission::try_enter_in_turn(int priority) noexcept { return enter_in_turn({.priority = priority}); }
 
 void admission::enter(waiter& w, const request& r) noexcept {
   const time_point now = clock();

@@ -139,14 +139,17 @@ class admission final : public counted_member {
 
   /// Grants `r` if that is possible without waiting and without overtaking anyone.
   outcome try_enter(const request& r) noexcept;
-  /// Whether `r` has to wait, by a look that takes no lock: somebody does, and nothing can be wrong with `r`. False
-  /// where that takes a closer look.
-  bool is_behind_others(const request& r) const noexcept {
-    return somebody_waits_.load(std::memory_order_relaxed) && r.priority == 0 && r.tokens == 1 &&
-           r.deadline == time_point::max();
+  /// Whether a request has to wait, by a look that takes no lock: somebody does, and nothing can be wrong with it.
+  /// False where that takes a closer look.
+  bool is_behind_others(int priority = 0) const noexcept {
+    return somebody_waits_.load(std::memory_order_relaxed) && priority == 0;
   }
-  /// The same for a coroutine, which must pass through the event loop now and then.
+  bool is_behind_others(const request& r) const noexcept {
+    return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max();
+  }
+  /// The same as try_enter for a coroutine, which must pass through the event loop now and then.
   outcome try_enter_in_turn(const request& r) noexcept;
+  outcome try_enter_in_turn(int priority = 0) noexcept;
   /// Lets `w` wait for `r`. Ends by a post, always.
   void enter(waiter& w, const request& r) noexcept;
   /// Delivers to `w` what was decided without it, by a post.
@@ -232,7 +235,8 @@ class admission final : public counted_member {
   bool is_paused(time_point now) noexcept;
   bool gave_up_last_place() noexcept;
   outcome try_enter_locked(const request& r, time_point now) noexcept;
-  outcome why_not(const request& r, time_point now) noexcept;
+  outcome enter_in_turn(const request& r) noexcept;
+  outcome why_not(request r, time_point now) noexcept;
   bool make_room(int priority) noexcept;
   void finish(waiter& w, outcome o) noexcept;
   void ready(waiter& w) noexcept;

@@ -92,15 +92,14 @@ struct start_parked {
 /// Throws what a request was refused for at once.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
 
-/// Waits for the request that `wanted` are the first fields of, or that it is; the body of every acquire(). A field by
-/// itself is read as it was written, where a whole request would be copied by larger words, for which the processor has
-/// to wait.
+/// Waits for the request that `wanted` are the first fields of, or that it is; the body of every acquire(). What is
+/// granted at once has no request in the frame, but what it knows of it.
 template <class Waiter, class... Wanted>
 net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted... wanted) {
   using granted_type = typename Waiter::granted_type;
+  const outcome o = home->is_behind_others(wanted...) ? outcome::must_wait : home->try_enter_in_turn(wanted...);
+  if (o == outcome::granted) co_return Waiter::granted(*home, request{wanted...});
   const request r{wanted...};
-  const outcome o = home->is_behind_others(r) ? outcome::must_wait : home->try_enter_in_turn(r);
-  if (o == outcome::granted) co_return Waiter::granted(*home, r);
   if (o > outcome::granted) throw_refusal(*home, r, o);
 
   using start = start_parked<Waiter>;
