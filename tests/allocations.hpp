@@ -54,10 +54,14 @@ enum victims : unsigned {
 };
 inline std::atomic<victims> may_fail{all};
 
+inline thread_local char here = 0;  // its address names the thread
+inline std::atomic<const char*> may_fail_in{nullptr};
+
 /// Counts one, and says whether it is to fail.
 inline bool fails(victims kind = by_malloc) noexcept {
   made.fetch_add(1, std::memory_order_relaxed);
   if ((kind & may_fail.load(std::memory_order_relaxed)) == 0) return false;
+  if (const char* thread = may_fail_in; thread != nullptr && thread != &here) return false;
   const std::int64_t first = fails_at.load(std::memory_order_relaxed);
   const std::int64_t this_one = turn.fetch_add(1, std::memory_order_relaxed);
   return first >= 0 && this_one >= first && this_one - first < fail_in_a_row.load(std::memory_order_relaxed);
@@ -112,16 +116,20 @@ class counted {
   std::int64_t start_ = made;
 };
 
-/// Fails the k-th allocation in its scope, or several from there on.
+/// Fails the k-th allocation in its scope, or several from there on; of all threads, or of one that says &here.
 class failing {
  public:
-  explicit failing(std::int64_t k, victims kind = all, std::int64_t in_a_row = 1) {
+  explicit failing(std::int64_t k, victims kind = all, std::int64_t in_a_row = 1, const char* thread = nullptr) {
     may_fail = kind;
+    may_fail_in = thread;
     fail_in_a_row = in_a_row;
     turn = 0;
     fails_at = k;
   }
-  ~failing() { fails_at = -1; }
+  ~failing() {
+    fails_at = -1;
+    may_fail_in = nullptr;
+  }
   failing(const failing&) = delete;
   failing& operator=(const failing&) = delete;
   bool has_failed() const { return turn > fails_at; }

@@ -82,12 +82,12 @@ TEST_CASE("deadlines after the first take nothing from the heap", "[time_source]
 }
 
 TEST_CASE("a deadline for which there is no memory at all is called once there is some", "[time_source]") {
-  // Its executor takes memory for each function.
+  // Its executor takes memory for each function; and where it has none, its thread ends the program.
   net::thread_pool threads{1};
   auto& time = time_source::of(threads.get_executor());
   counting first, second;
   {
-    const failing f{0, victims::all, 100};
+    const failing f{0, victims::all, 100, &here};
     CHECK(time.arm(first, time.now()));
     CHECK(f.has_failed());
   }
@@ -104,7 +104,7 @@ TEST_CASE("a timer that nobody waits for is let go of at once where there is no 
   counting d;
   CHECK(time.arm(d, time.now() + 24h));
   {
-    const failing f{0, victims::all, 100};
+    const failing f{0, victims::all, 100, &here};
     CHECK(time.cancel(d));
     CHECK(f.has_failed());
   }
