@@ -190,7 +190,6 @@ CURLcode easy_handle::set_method(const request& r) noexcept {
   const bool is_head = r.method == "HEAD";
   const bool is_post = r.method == "POST";
   if (is_get && is_set_for_get_) return CURLE_OK;
-  is_set_for_get_ = false;
   option_setter set{get()};
   // Takes back what the request before has set. In this order: any POSTFIELDS makes it a POST.
   set(CURLOPT_POSTFIELDS, nullptr)(CURLOPT_CUSTOMREQUEST, nullptr)(CURLOPT_HTTPGET, 1L);

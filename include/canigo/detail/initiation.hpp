@@ -69,8 +69,8 @@ struct awaited<std::tuple<std::error_code, T>> {
   using type = T;
 };
 
-/// The same for a coroutine, whose frame has room for the operation: allocates nothing else. `Base` and `Home` as of an
-/// initiation.
+/// Initiates an operation for a coroutine, whose frame has room for it: nothing else is allocated. `Base` and `Home` as
+/// of an initiation.
 template <class Base, class Home, class... Args>
 auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {
