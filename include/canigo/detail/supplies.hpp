@@ -17,10 +17,12 @@ class supplies {
   /// free.
   enum class occupancy { none, one, tokens, idle };
 
-  explicit supplies(std::vector<token_bucket> rates)
-      : rates_{std::move(rates)}, is_one_rate_alone_{rates_.size() == 1} {}
+  explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
   supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o)
-      : rates_{std::move(rates)}, capacity_{capacity}, occupancy_{o} {}
+      : rates_{std::move(rates)},
+        capacity_{capacity},
+        occupancy_{o},
+        is_one_rate_alone_{o == occupancy::none && rates_.size() == 1} {}
 
   /// Takes what a request for `tokens` needs from all, or nothing from any.
   [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
@@ -83,7 +85,7 @@ class supplies {
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
   occupancy occupancy_ = occupancy::none;
-  bool is_one_rate_alone_ = false;  // and nothing is occupied: what a scheduler has
+  bool is_one_rate_alone_;  // and nothing is occupied: what a scheduler has
   bool is_closed_ = false;
 };
 
