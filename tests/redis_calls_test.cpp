@@ -231,6 +231,20 @@ TEST_CASE("an estimate counts who goes first, and no more than can be waited for
   run_until(io, [&] { return stopped == 4; });
 }
 
+TEST_CASE("an estimate counts what has gathered, however young the machine is") {
+  redis_server server;
+  drained io;
+  quota q{io, server.url()};
+  CHECK(had(io, q.tokens) == 0);
+  q.tokens.refund(10);  // those of ten hours
+  const auto calls = q.tokens.stats().round_trips;
+  run_until(io, [&] { return q.tokens.stats().round_trips > calls; });
+  CHECK(q.tokens.estimate({.tokens = 10}) == 0s);
+  CHECK(had(io, q.tokens) == 10);
+  CHECK(q.tokens.estimate({}) > 1min);
+  CHECK(q.tokens.estimate({}) <= 1h);
+}
+
 TEST_CASE("places are changed for all processes") {
   auto [server, io, a, b] = two_members<drained>{two_places};
   const auto one = run(io, a.slots.acquire());

@@ -69,17 +69,19 @@ duration ledger::estimate(const request& r) const {
   const std::lock_guard lock{mutex_};
   if (context_gone_) return duration::max();
   const time_point now = time_->now();
-  time_point at = std::max({now, paused_until_, closed_until_});
-  const bool is_here = at == now && is_idle_enough(r, now);
+  duration wait = std::max({now, paused_until_, closed_until_}) - now;
+  const bool is_here = wait == duration::zero() && is_idle_enough(r, now);
   if (empty_at_ != time_point::min() && !is_here) {
     auto tokens = static_cast<double>(r.tokens);
     for (const auto& [place, w] : waiting_) {
       if (std::get<0>(place) <= r.priority) tokens += static_cast<double>(w->wanted_.tokens);
     }
-    const time_point full = now - std::min(time_of(static_cast<double>(settings_.burst)), now.time_since_epoch());
-    at = std::max(at, saturating_add(std::max(empty_at_, full), time_of(tokens)));
+    // What comes in from when the bucket was empty, but no more than fits: by spans, which no clock is too young for.
+    const duration full = time_of(static_cast<double>(settings_.burst));
+    const duration empty_in = saturating_add(empty_at_, full) <= now ? -full : empty_at_ - now;
+    wait = std::max(wait, saturating_add(time_point{empty_in}, time_of(tokens)).time_since_epoch());
   }
-  return at - now;
+  return wait;
 }
 
 // ---- settings -------------------------------------------------------------------------------------------------------
