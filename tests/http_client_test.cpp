@@ -516,7 +516,27 @@ TEST_CASE("redirects are followed, up to the bound") {
   CHECK(run_to_end(io, client.send(http::request{"DELETE", server.url("/start")})).status == 302);
 
   http::client strict{io, with([](auto& o) { o.max_redirects = 0; })};
-  CHECK(run_to_end(io, strict.get(server.url("/start"))).status == 302);
+  const auto not_followed = run_to_end(io, strict.get(server.url("/start")));
+  CHECK(not_followed.status == 302);
+  CHECK(not_followed.redirect == server.url("/end"));
+  CHECK(run_to_end(io, strict.get(server.url("/end"))).redirect.empty());
+}
+
+TEST_CASE("a body that nobody wants is counted and dropped") {
+  scripted_server server{answer(ok("0123456789"))};
+  net::io_context io;
+  http::client client{io, with([](auto& o) { o.max_body = 10; })};
+  http::request r{server.url()};
+  r.keep_body = false;
+  const auto dropped = run_to_end(io, client.send(r));
+  CHECK(dropped.body.empty());
+  CHECK(dropped.body_size == 10);
+  const auto kept = run_to_end(io, client.get(server.url()));
+  CHECK(kept.body == "0123456789");
+  CHECK(kept.body_size == 10);
+
+  http::client tight{io, with([](auto& o) { o.max_body = 9; })};
+  CHECK(error_of(io, tight.send(r)) == errc::too_large);
 }
 
 TEST_CASE("no more requests are under way than there are connections") {

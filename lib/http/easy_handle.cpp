@@ -251,6 +251,9 @@ void easy_handle::fill(response& r) const {
   const char* url = "";
   curl_easy_getinfo(get(), CURLINFO_EFFECTIVE_URL, &url);
   r.url = url;
+  const char* redirect = nullptr;
+  curl_easy_getinfo(get(), CURLINFO_REDIRECT_URL, &redirect);
+  if (redirect != nullptr) r.redirect = redirect;
 }
 
 // The callbacks stand in curl's stack frames, which no exception may pass. Anything but `size` ends the transfer.
@@ -296,13 +299,14 @@ void easy_handle::take_header_line(std::string_view line) {
 
 std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void* self) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
-  std::string& body = h.transfer_->response_.body;
-  if (size > h.max_body_ - body.size()) {
+  response& r = h.transfer_->response_;
+  if (size > h.max_body_ - r.body_size) {
     h.refused_ = errc::too_large;
     return size + 1;
   }
   try {
-    body.append(data, size);
+    if (h.transfer_->request_.keep_body) r.body.append(data, size);
+    r.body_size += size;
   } catch (...) {
     h.refused_ = errc::not_enough_memory;
     return size + 1;

@@ -22,6 +22,7 @@ struct request {
   http::headers headers;            ///< beside those that HTTP itself needs
   std::string body;                 ///< sent as it is, with any method but GET and HEAD
   std::optional<duration> timeout;  ///< in place of the client's, from send() to the last byte
+  bool keep_body = true;            ///< false: what comes back is counted, and dropped as it comes
 
   request() = default;
   request(std::string url_) : url(std::move(url_)) {}

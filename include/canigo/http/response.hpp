@@ -3,6 +3,7 @@
 #include "canigo/http/headers.hpp"
 #include "canigo/time.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace canigo::http {
@@ -24,7 +25,9 @@ struct response {
   int status = 0;         ///< 0: none came
   http::headers headers;  ///< of the last hop, trailers included
   std::string body;
-  std::string url;  ///< where it came from after redirects
+  std::uint64_t body_size = 0;  ///< bytes of the body, also where it was not kept
+  std::string url;              ///< where it came from after redirects
+  std::string redirect;         ///< where one that was not followed leads, absolute; empty: nowhere
   int redirects = 0;
   bool reused = false;  ///< over a connection that was there already
   http::timing timing;
