@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -170,9 +171,24 @@ TEST_CASE("S4 in real time: a burst in the order of arrival, then by priority", 
 
 namespace {
 
-/// How many of `callers` loops of acquires were granted by `span`. Fails where one came before its token was due.
-std::int64_t granted_when_saturated(const rate& r, int callers, duration span) {
+/// How long this thread has been ready to run while a processor did something else. Zero where the kernel doesn't say.
+duration kept_waiting_by_others() {
+  std::ifstream file{"/proc/thread-self/schedstat"};
+  std::int64_t ran = 0;
+  std::int64_t waited = 0;
+  file >> ran >> waited;
+  return duration{waited};
+}
+
+struct saturated_run {
+  std::int64_t granted = 0;
+  duration machine_busy{};  // the part of the span in which others had the processor
+};
+
+/// Loops of acquires, until `span` has passed. Fails where a grant came before its token was due.
+saturated_run granted_when_saturated(const rate& r, int callers, duration span) {
   net::io_context io{1};
+  const duration others_before = kept_waiting_by_others();
   const time_point start = clock_now();
   scheduler s{io, {.rate = r}};
   std::int64_t granted = 0;
@@ -188,7 +204,7 @@ std::int64_t granted_when_saturated(const rate& r, int callers, duration span) {
   for (int i = 0; i < callers; ++i) net::co_spawn(io, caller(s, r, start, granted, early), net::detached);
   io.run_until(start + span);
   CHECK(early == 0);
-  return granted;
+  return {granted, std::min(kept_waiting_by_others() - others_before, span)};
 }
 
 }  // namespace
@@ -199,16 +215,23 @@ TEST_CASE("S14 in real time: saturated, the rate is kept and never exceeded", "[
   const double share = is_sanitized ? 0.95 : 0.99;  // to make so many callers takes some of the span, then
   for (const std::int64_t per_second : {1'000, 20'000, 100'000, 1'000'000}) {
     const auto due = static_cast<double>(per_second) * 0.4;
-    double best = 0;
-    double possible = 2 * due;
-    for (int i = 0; i < 10 && best < share * std::min(due, possible / 8); ++i) {
+    double granted = 0;
+    double possible = 0;
+    double expected = 1;
+    for (int i = 0; i < 10 && granted < share * expected; ++i) {
       // What this machine can do at all just now, where nobody has to wait: above an eighth of that, to wait and to be
       // woken may take all of its time, and it is not the schedule that is measured.
-      possible = static_cast<double>(granted_when_saturated(rate::per_second(1'000'000'000), callers, span / 4)) * 4;
-      best = std::max(best, static_cast<double>(granted_when_saturated(rate::per_second(per_second), callers, span)));
+      const saturated_run free = granted_when_saturated(rate::per_second(1'000'000'000), callers, span / 4);
+      possible = static_cast<double>(free.granted) * 4;
+      const saturated_run run = granted_when_saturated(rate::per_second(per_second), callers, span);
+      granted = static_cast<double>(run.granted);
+      // Lateness beyond 20 ms is not caught up, so what others took of the processor may be missing.
+      const double lost = static_cast<double>(run.machine_busy.count()) / static_cast<double>(span.count());
+      expected = std::min(due * (1 - lost), possible / 8);
     }
-    INFO(per_second << " per second: " << best << " of " << due << ", " << possible << " possible");
-    CHECK(best >= share * std::min(due, possible / 8));
+    INFO(per_second << " per second: " << granted << " of " << expected << ", " << due << " due, " << possible
+                    << " possible");
+    CHECK(granted >= share * expected);
   }
 }
 
