@@ -10,15 +10,18 @@ import tidy  # noqa: E402, the line above comes first
 
 GOOD = {
     "meson.build": "project('canigo', 'cpp',\n  version: '0.1.0')\n",
-    "include/canigo/meson.build": "'canigo.hpp', 'version.hpp', 'rate.hpp', 'scheduler.hpp', 'detail/mutex.hpp'\n",
+    "include/canigo/meson.build": "'canigo.hpp', 'version.hpp', 'rate.hpp', 'scheduler.hpp', 'detail/mutex.hpp', "
+                                "'detail/asio_settings.hpp'\n",
     "include/canigo/canigo.hpp": "#pragma once\n\n#include \"canigo/rate.hpp\"\n#include \"canigo/scheduler.hpp\"\n"
                                  "#include \"canigo/version.hpp\"\n",
     "include/canigo/version.hpp": "#pragma once\n\ninline constexpr int version_major = 0;\n"
                                   "inline constexpr int version_minor = 1;\ninline constexpr int version_patch = 0;\n",
     "include/canigo/rate.hpp": "#pragma once\n\n#include <fmt/core.h>\n\n#include <cstdint>\n",
-    "include/canigo/scheduler.hpp": "#pragma once\n\n#include \"canigo/detail/mutex.hpp\"\n"
+    "include/canigo/scheduler.hpp": "#pragma once\n\n#include \"canigo/detail/asio_settings.hpp\"\n"
+                                    "#include \"canigo/detail/mutex.hpp\"\n"
                                     "#include \"canigo/rate.hpp\"\n\n#include <asio/awaitable.hpp>\n",
     "include/canigo/detail/mutex.hpp": "#pragma once\n",
+    "include/canigo/detail/asio_settings.hpp": "#pragma once\n\n#include <asio/version.hpp>\n",
     "lib/meson.build": "'rate.cpp', 'scheduler.cpp'\n",
     "lib/rate.cpp": "#include \"canigo/rate.hpp\"\n",
     "lib/scheduler.cpp": "#include \"canigo/scheduler.hpp\"\n\n#include \"parts.hpp\"\n\n#include <fmt/format.h>\n",
@@ -68,6 +71,8 @@ BAD = [
      "tests/rate_test.cpp:2"),
     ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"a\", \"[realtime]\") {\n}\n\nvoid helper() { usleep(5); }\n\n"
                                        "TEST_CASE(\"b\") {\n  helper();\n}\n"}, "tests/rate_test.cpp:4"),
+    ("asio", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n"
+                                              "#include <asio/post.hpp>\n"}, "include/canigo/scheduler.hpp:3"),
     ("names", {"tests/rate_test.cpp": "void f() {\n  g(cancel_after(1s, h));\n}\n"}, "tests/rate_test.cpp:2"),
     ("tests", {"tests/version_test.cpp": None}, "include/canigo/version.hpp:1"),
     ("listed", {"lib/meson.build": "'scheduler.cpp'\n"}, "lib/rate.cpp:1"),

@@ -336,16 +336,33 @@ def lines(tree):
             yield path, tree.text(path).count("\n") + 1, "no newline at the end of the file"
 
 
-@rule
-def umbrella(tree):
-    """canigo.hpp is all of the core: what is no edge and no detail."""
-    path = "include/canigo/canigo.hpp"
+def reached_from(tree, path):
+    """All own files that a file includes, itself among them."""
     reached, waiting = set(), [path]
     while waiting:
         header = waiting.pop()
         if header in tree.files and header not in reached:
             reached.add(header)
             waiting += [target for _, _, target in tree.includes(header) if target]
+    return reached
+
+
+@rule
+def asio(tree):
+    """What includes Asio has the linker compare it with the library's."""
+    settings = "include/canigo/detail/asio_settings.hpp"
+    for path in tree.under("include/canigo/", suffix=(".hpp",)):
+        for number, spelling, _ in tree.includes(path):
+            if spelling.startswith("asio") and settings not in reached_from(tree, path):
+                yield path, number, "includes Asio without canigo/net.hpp, so that nobody notices another Asio"
+                break
+
+
+@rule
+def umbrella(tree):
+    """canigo.hpp is all of the core: what is no edge and no detail."""
+    path = "include/canigo/canigo.hpp"
+    reached = reached_from(tree, path)
     for header in tree.under("include/canigo/"):
         if "/" not in concept(header) and header not in reached:
             yield path, 1, f"does not include canigo/{concept(header)}.hpp"
