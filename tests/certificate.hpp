@@ -10,14 +10,14 @@
 #include <memory>
 #include <string>
 
-/// Writes a key and a certificate for it, signed by itself, that names localhost.
-inline void make_certificate(const std::string& key_file, const std::string& certificate_file) {
+/// Writes a key and a certificate for it, signed by itself, that names localhost and ends in so many seconds.
+inline void make_certificate(const std::string& key_file, const std::string& certificate_file, long ends_in = 3600) {
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key{EVP_EC_gen("P-256"), &EVP_PKEY_free};
   const std::unique_ptr<X509, decltype(&X509_free)> c{X509_new(), &X509_free};
   X509_set_version(c.get(), 2);
   ASN1_INTEGER_set(X509_get_serialNumber(c.get()), 1);
-  X509_gmtime_adj(X509_getm_notBefore(c.get()), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(c.get()), 3600);
+  X509_gmtime_adj(X509_getm_notBefore(c.get()), -7200);
+  X509_gmtime_adj(X509_getm_notAfter(c.get()), ends_in);
   X509_set_pubkey(c.get(), key.get());
   X509_NAME* name = X509_get_subject_name(c.get());
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("test"), -1, -1, 0);

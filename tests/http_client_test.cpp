@@ -144,6 +144,11 @@ TEST_CASE("method, headers and body arrive as they were given") {
   post.with_header("content-type", "application/json").with_header("Expect", "100-continue");
   const auto own = run_to_end(io, nameless.send(std::move(post)));
   CHECK(has(own.body, "\r\ncontent-type: application/json\r\n"));
+  for (const char* method : {"POST", "PUT", "PATCH"}) {
+    const auto empty = run_to_end(io, client.send(http::request{method, server.url()}));
+    CHECK(has(empty.body, "\r\nContent-Length: 0\r\n"));
+    CHECK_FALSE(has(empty.body, "Content-Type"));
+  }
   CHECK(has(own.body, "\r\nExpect: 100-continue\r\n"));
   CHECK_FALSE(has(own.body, "User-Agent"));
 }
@@ -243,6 +248,35 @@ TEST_CASE("what can't be sent is refused with a word about it") {
   CHECK(client.stats().waiting + client.stats().running == 0);
 }
 
+TEST_CASE("what is refused is named, and no secret is shown") {
+  net::io_context io;
+  http::client client{io, direct};
+  const auto words = [&](http::request q) -> std::string {
+    // A handler is told the same without the words.
+    client.async_send(q, [](std::error_code ec, const http::response&) { CHECK(ec == errc::invalid_argument); });
+    try {
+      run_to_end(io, client.send(std::move(q)));
+      return "sent";
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == errc::invalid_argument);
+      return e.what();
+    }
+  };
+  const std::string url = "http://127.0.0.1:9/";
+  CHECK(has(words({"GE T", url}), "method is GE T; allowed: "));
+  CHECK(has(words(http::request{url}.with_body("1234")), "body of GET is 4 bytes; allowed: none"));
+  CHECK(has(words(http::request{url}.with_header("A B", "c")), "a header's name is A B; allowed: "));
+  const auto cut = words(http::request{url}.with_header("Authorization", "secret\r\nX: y"));
+  CHECK(has(cut, "header Authorization is (hidden); allowed: no line break"));
+  CHECK_FALSE(has(cut, "secret"));
+  for (const char* name : {"Content-Length", "content-length", "CONTENT-LENGTH"}) {
+    const auto text = words(http::request{"POST", url}.with_header(name, "3").with_body("12345"));
+    CHECK(has(text, "header " + std::string{name} + " is 3; allowed: not to be given"));
+  }
+  CHECK(has(words(http::request{"POST", url}.with_header("Transfer-Encoding", "chunked")),
+            "header Transfer-Encoding is chunked; allowed: not to be given"));
+}
+
 TEST_CASE("options outside their range are named") {
   net::io_context io;
   const auto text_of = [&](http::client_options o) -> std::string {
@@ -261,6 +295,7 @@ TEST_CASE("options outside their range are named") {
   CHECK(has(text_of({.timeout = -1s}), "timeout is -1s"));
   CHECK(has(text_of({.max_redirects = -1}), "max_redirects is -1"));
   CHECK(has(text_of({.max_redirects = 101}), "max_redirects is 101"));
+  CHECK(has(text_of({.user_agent = "a\r\nX-Injected: 1"}), "user_agent is a??X-Injected: 1; allowed: no line break"));
   CHECK(text_of({.timeout = canigo::duration::max()}) == "accepted");
 }
 
@@ -537,6 +572,37 @@ TEST_CASE("a body that nobody wants is counted and dropped") {
 
   http::client tight{io, with([](auto& o) { o.max_body = 9; })};
   CHECK(error_of(io, tight.send(r)) == errc::too_large);
+}
+
+TEST_CASE("a URL of any length arrives whole") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    const std::string request = co_await p.request();
+    const auto path = request.substr(4, request.find(" HTTP/") - 4);
+    co_await p.send(ok(std::to_string(path.size()) + path.substr(path.size() - 4)));
+  }};
+  net::io_context io;
+  http::client client{io, direct};
+  for (const std::size_t size : {8'000u, 8'192u, 8'193u, 70'000u, 1'000'000u}) {
+    CHECK(run_to_end(io, client.get(server.url("/" + std::string(size - 5, 'x') + "end!"))).body ==
+          std::to_string(size) + "end!");
+  }
+}
+
+TEST_CASE("a proxy that will not connect to the server is told apart from the server") {
+  net::io_context io;
+  for (const auto& [status, error] :
+       {std::pair{"407", http::error::proxy_authentication_required}, std::pair{"403", http::error::proxy_refused},
+        std::pair{"502", http::error::proxy_refused}}) {
+    scripted_server proxy{answer(std::string{"HTTP/1.1 "} + status + " No\r\nContent-Length: 0\r\n\r\n")};
+    http::client client{io, with([&](auto& o) { o.proxy = "http://user:secret@" + proxy.url().substr(7); })};
+    CHECK(error_of(io, client.get("https://elsewhere.test/")) == error);
+    const std::string text = http::make_error_code(error).message();
+    CHECK_FALSE(has(text, "secret"));
+  }
+  // Without a tunnel it is a response as any.
+  scripted_server proxy{answer("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")};
+  http::client client{io, with([&](auto& o) { o.proxy = proxy.url(); })};
+  CHECK(run_to_end(io, client.get("http://elsewhere.test/")).status == 407);
 }
 
 TEST_CASE("no more requests are under way than there are connections") {

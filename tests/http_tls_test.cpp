@@ -43,36 +43,60 @@ net::awaitable<void> serve(net::ip::tcp::socket socket, net::ssl::context& tls) 
   }
 }
 
-net::awaitable<void> accept(net::ip::tcp::acceptor& a, net::ssl::context& tls) {
+net::awaitable<void> accept_tls(net::ip::tcp::acceptor& a, net::ssl::context& tls) {
   for (;;) {
     auto socket = co_await a.async_accept(net::use_awaitable);
     net::co_spawn(a.get_executor(), serve(std::move(socket), tls), net::detached);
   }
 }
 
+/// A folder for a while.
+class temporary_folder {
+ public:
+  temporary_folder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+  ~temporary_folder() { std::filesystem::remove_all(path_); }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "canigo-XXXXXX").string();
+};
+
+/// A server with a certificate of its own, in the loop of who asks it.
+class tls_server {
+ public:
+  explicit tls_server(net::io_context& io, long certificate_ends_in = 3600)
+      : acceptor_{io, {net::ip::make_address("127.0.0.1"), 0}} {
+    make_certificate(folder_ / "key", certificate(), certificate_ends_in);
+    tls_.use_private_key_file(folder_ / "key", net::ssl::context::pem);
+    tls_.use_certificate_file(certificate(), net::ssl::context::pem);
+    net::co_spawn(io, accept_tls(acceptor_, tls_), net::detached);
+  }
+  std::string certificate() const { return folder_ / "certificate"; }
+  std::string url(const std::string& host = "localhost") const {
+    return "https://" + host + ":" + std::to_string(acceptor_.local_endpoint().port()) + "/";
+  }
+
+ private:
+  temporary_folder folder_;
+  net::ssl::context tls_{net::ssl::context::tls_server};
+  net::ip::tcp::acceptor acceptor_;
+};
+
 }  // namespace
 
 TEST_CASE("HTTPS: the certificate and the host's name are checked, and the connection is kept") {
-  std::string folder = (std::filesystem::temp_directory_path() / "canigo-XXXXXX").string();
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
-  const std::string key = folder + "/key", certificate = folder + "/certificate";
-  make_certificate(key, certificate);
   net::io_context io;
-  net::ssl::context tls{net::ssl::context::tls_server};
-  tls.use_private_key_file(key, net::ssl::context::pem);
-  tls.use_certificate_file(certificate, net::ssl::context::pem);
-  net::ip::tcp::acceptor acceptor{io, {net::ip::make_address("127.0.0.1"), 0}};
-  net::co_spawn(io, accept(acceptor, tls), net::detached);
-  const std::string port = ":" + std::to_string(acceptor.local_endpoint().port()) + "/";
-
-  const auto ask = [&](const std::string& host, http::client_options o) -> std::error_code {
+  const tls_server server{io};
+  const auto ask = [&](const std::string& url, http::client_options o) -> std::error_code {
     o.proxy = "";
     o.connections_per_host = 1;
     http::client client{io, o};
     std::error_code error;
     const auto both = [&]() -> net::awaitable<void> {
       for (int i = 0; i < 2; ++i) {
-        const http::response r = co_await client.get("https://" + host + port);
+        const http::response r = co_await client.get(url);
         CHECK(r.body == "secret");
         CHECK(r.reused == (i == 1));
         if (i == 0) CHECK(r.timing.secured > r.timing.connected);
@@ -90,10 +114,10 @@ TEST_CASE("HTTPS: the certificate and the host's name are checked, and the conne
     while (!ended) io.run_one();
     return error;
   };
-  CHECK_FALSE(ask("localhost", {.ca_file = certificate}));
-  // Its name is another one; nobody we trust has signed it; and the user said not to look.
-  CHECK(ask("127.0.0.1", {.ca_file = certificate}) == http::error::certificate_rejected);
-  CHECK(ask("localhost", {}) == http::error::certificate_rejected);
-  CHECK_FALSE(ask("127.0.0.1", {.verify_tls = false}));
-  std::filesystem::remove_all(folder);
+  CHECK_FALSE(ask(server.url(), {.ca_file = server.certificate()}));
+  CHECK(ask(server.url("127.0.0.1"), {.ca_file = server.certificate()}) == http::error::certificate_of_another_host);
+  CHECK(ask(server.url(), {}) == http::error::certificate_rejected);  // nobody we trust has signed it
+  CHECK_FALSE(ask(server.url("127.0.0.1"), {.verify_tls = false}));
+  const tls_server late{io, -60};
+  CHECK(ask(late.url(), {.ca_file = late.certificate()}) == http::error::certificate_expired);
 }

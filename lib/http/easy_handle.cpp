@@ -1,40 +1,24 @@
 #include "easy_handle.hpp"
 
+#include "request_check.hpp"
+#include "text.hpp"
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <fcntl.h>
 #include <limits>
 #include <new>
 #include <string>
+#include <unistd.h>
 
 namespace canigo::http::detail {
 namespace {
 
-constexpr bool is_token(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
-}
-
-bool is_token(std::string_view text) noexcept {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return is_token(c); });
-}
-
-// A line break in a value would be a field, or a request, of somebody else's making.
-bool is_field_value(std::string_view text) noexcept {
-  return text.find_first_of(std::string_view{"\r\n\0", 3}) == std::string_view::npos;
-}
-
-constexpr bool is_blank(char c) noexcept { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
-constexpr std::string_view trim(std::string_view text) noexcept {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 bool starts_with_any_case(std::string_view text, std::string_view lower) noexcept {
-  return text.size() >= lower.size() && std::ranges::equal(text.substr(0, lower.size()), lower, {}, [](char c) {
-           return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-         });
+  return text.size() >= lower.size() && same_text(text.substr(0, lower.size()), lower);
 }
 
 // curl guesses a scheme where there is none, which turns a typing error into a name look-up.
@@ -45,24 +29,48 @@ std::error_code check_scheme(std::string_view url) noexcept {
   return has_scheme ? error::unsupported_protocol : error::malformed_url;
 }
 
-std::error_code to_error_code(CURLcode code) noexcept {
-  switch (code) {
-    case CURLE_OK:
-      return {};
-    case CURLE_OPERATION_TIMEDOUT:
-      return errc::timed_out;
-    case CURLE_FILESIZE_EXCEEDED:
-      return errc::too_large;
-    case CURLE_OUT_OF_MEMORY:
-      return errc::not_enough_memory;
-    default:
-      return {static_cast<int>(code), error_category()};
+/// What a status line of HTTP/1.0, 1.1, 2 or 3 is; curl takes less, such as "HTTP 200", for one.
+bool is_status_line(std::string_view line) noexcept {
+  line.remove_prefix(std::string_view{"HTTP/"}.size());
+  for (const std::string_view version : {"1.1 ", "1.0 ", "2 ", "2.0 ", "3 ", "3.0 "}) {
+    if (!line.starts_with(version)) continue;
+    line.remove_prefix(version.size());
+    constexpr std::size_t digits = 3;
+    return line.size() > digits && line[0] != '0' && std::ranges::all_of(line.substr(0, digits), is_digit) &&
+           is_blank(line[digits]);
   }
+  return false;
+}
+
+/// RFC 9110, 9.2.2: those that may arrive twice and do what they do once.
+bool is_idempotent(std::string_view method) noexcept {
+  constexpr std::array all{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"};
+  return std::ranges::find(all, method) != all.end();
+}
+
+bool is_out_of_descriptors() noexcept {
+  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno == EMFILE || errno == ENFILE;
+  ::close(fd);
+  return false;
+}
+
+bool has_memory_for(std::size_t size) noexcept {
+  return std::unique_ptr<char[]>{new (std::nothrow) char[size]} != nullptr;
 }
 
 long to_milliseconds(duration d) noexcept {
   constexpr duration most = std::chrono::hours{24} * 24;  // curl counts in a long, 32 bits on some systems
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(std::min(d, most)).count());
+}
+
+/// Another library's numbers for what is wrong with a certificate are others.
+bool curl_uses_openssl() noexcept {
+  static const bool does = [] {
+    const char* name = curl_version_info(CURLVERSION_NOW)->ssl_version;
+    return name != nullptr && std::string_view{name}.find("SSL/") != std::string_view::npos;
+  }();
+  return does;
 }
 
 /// Sets options until one fails.
@@ -84,18 +92,19 @@ class option_setter {
 
 }  // namespace
 
-easy_handle::easy_handle(const client_options& options, curl_opensocket_callback open, curl_closesocket_callback close,
-                         void* sockets)
+easy_handle::easy_handle(const client_options& options, connection_source& source, curl_closesocket_callback close,
+                         void* closer)
     : max_headers_{options.max_headers},
       max_body_{options.max_body},
       max_redirects_{options.max_redirects},
+      source_{&source},
       easy_{curl_easy_init()} {
   if (!easy_) throw std::bad_alloc{};
   CURL* easy = easy_.get();
   option_setter set{easy};
   set(CURLOPT_PRIVATE, this)(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_OPENSOCKETFUNCTION, open)(CURLOPT_OPENSOCKETDATA, sockets);
-  set(CURLOPT_CLOSESOCKETFUNCTION, close)(CURLOPT_CLOSESOCKETDATA, sockets);
+  set(CURLOPT_OPENSOCKETFUNCTION, &on_open)(CURLOPT_OPENSOCKETDATA, this);
+  set(CURLOPT_CLOSESOCKETFUNCTION, close)(CURLOPT_CLOSESOCKETDATA, closer);
   set(CURLOPT_HEADERFUNCTION, &on_header)(CURLOPT_HEADERDATA, this);
   set(CURLOPT_WRITEFUNCTION, &on_body)(CURLOPT_WRITEDATA, this);
   set(CURLOPT_PREREQFUNCTION, &on_connected)(CURLOPT_PREREQDATA, this);
@@ -121,7 +130,7 @@ easy_handle::easy_handle(const client_options& options, curl_opensocket_callback
   } else if (!options.user_agent.empty()) {
     set(CURLOPT_USERAGENT, options.user_agent.c_str());
   }
-  if (set.result() != CURLE_OK) throw std::system_error{to_error_code(set.result()), "http::client"};
+  if (set.result() != CURLE_OK) throw std::system_error{reason(set.result()), "http::client"};
 #if LIBCURL_VERSION_NUM >= 0x075700
   // Without it, a transfer that is cancelled while its name is looked up waits for the resolver, and everybody with
   // it.
@@ -138,26 +147,33 @@ easy_handle* easy_handle::of(CURL* easy) noexcept {
 std::error_code easy_handle::begin(transfer& t) noexcept {
   const request& r = t.request_;
   if (const auto ec = check_scheme(r.url)) return ec;
-  const bool takes_no_body = r.method == "GET" || r.method == "HEAD";
-  if (!is_token(r.method) || (takes_no_body && !r.body.empty())) return errc::invalid_argument;
+  const bool has_body = !r.body.empty() || r.method == "POST" || r.method == "PUT" || r.method == "PATCH";
   try {
-    if (const auto ec = set_headers(r)) return ec;
+    if (problem_of(r)) return errc::invalid_argument;
+    set_headers(r, has_body);
   } catch (...) {
     return errc::not_enough_memory;
   }
   option_setter set{get()};
   set(CURLOPT_URL, r.url.c_str())(CURLOPT_HTTPHEADER, fields_ ? fields_.get() : agent_.get());
-  if (set.result() != CURLE_OK) return to_error_code(set.result());
+  set(CURLOPT_FRESH_CONNECT, 0L);
+  if (set.result() != CURLE_OK) return reason(set.result());
   if (r.url.find('\0') != std::string::npos) return error::malformed_url;
-  if (const auto code = set_method(r); code != CURLE_OK) return to_error_code(code);
+  if (const auto code = set_method(r, has_body); code != CURLE_OK) return reason(code);
   transfer_ = &t;
   t.easy_ = this;
   refused_ = {};
+  no_socket_ = {};
+  local_port_ = 0;
+  sent_hop_ = -1;
+  may_resend_ = is_idempotent(r.method);
+  in_head_ = false;
   head_complete_ = false;
+  length_ = {};
   return {};
 }
 
-std::error_code easy_handle::set_headers(const request& r) {
+void easy_handle::set_headers(const request& r, bool has_body) {
   fields_.reset();
   const auto append = [&](const char* line) {
     curl_slist* longer = curl_slist_append(fields_.get(), line);
@@ -166,7 +182,6 @@ std::error_code easy_handle::set_headers(const request& r) {
   };
   std::string line;
   for (const auto h : r.headers) {
-    if (!is_token(h.name) || !is_field_value(h.value)) return errc::invalid_argument;
     // A field without a value is written so; with a colon it would take away one that curl adds itself.
     line.assign(h.name);
     if (const auto value = trim(h.value); value.empty()) {
@@ -176,16 +191,15 @@ std::error_code easy_handle::set_headers(const request& r) {
     }
     append(line.c_str());
   }
-  if (!r.body.empty()) {
+  if (has_body) {
     // curl takes every body for a form, and asks the server's leave before it sends a large one.
     if (!r.headers.contains("Content-Type")) append("Content-Type:");
     if (!r.headers.contains("Expect")) append("Expect:");
   }
   if (fields_ && agent_ && !r.headers.contains("User-Agent")) append(agent_->data);
-  return {};
 }
 
-CURLcode easy_handle::set_method(const request& r) noexcept {
+CURLcode easy_handle::set_method(const request& r, bool has_body) noexcept {
   const bool is_get = r.method == "GET";
   const bool is_head = r.method == "HEAD";
   const bool is_post = r.method == "POST";
@@ -195,7 +209,7 @@ CURLcode easy_handle::set_method(const request& r) noexcept {
   set(CURLOPT_POSTFIELDS, nullptr)(CURLOPT_CUSTOMREQUEST, nullptr)(CURLOPT_HTTPGET, 1L);
   if (is_head) {
     set(CURLOPT_NOBODY, 1L);
-  } else if (is_post || !r.body.empty() || r.method == "PUT" || r.method == "PATCH") {
+  } else if (has_body) {
     set(CURLOPT_POST, 1L)(CURLOPT_POSTFIELDS, r.body.data());
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(r.body.size()));
   }
@@ -216,7 +230,7 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   transfer& t = *transfer_;
   transfer_ = nullptr;
   t.easy_ = nullptr;
-  std::error_code ec = refused_ ? refused_ : to_error_code(result);
+  std::error_code ec = refused_ ? *refused_ : reason(result);
   // curl takes a head that breaks off for a short one.
   if (!ec && !head_complete_) ec = error::partial_response;
   try {
@@ -224,17 +238,71 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   } catch (...) {
     if (!ec) ec = errc::not_enough_memory;
   }
-  // curl takes "HTTP/2 2" for a status line.
-  if (!ec && (t.response_.status < 100 || t.response_.status > 999)) ec = error::weird_server_reply;
   return ec;
 }
 
+std::error_code easy_handle::reason(CURLcode result) const noexcept {
+  // The bound of a header line in curl, several times over.
+  constexpr std::size_t longest_line = 1 << 20;
+  constexpr int too_large = 100;  // CURLE_TOO_LARGE, of 8.6
+  switch (static_cast<int>(result)) {
+    case CURLE_OK:
+      return {};
+    case CURLE_OPERATION_TIMEDOUT:
+      return errc::timed_out;
+    case CURLE_FILESIZE_EXCEEDED:
+    case too_large:
+      return errc::too_large;
+    case CURLE_OUT_OF_MEMORY:
+      // Older ones say the same of a header line beyond their bound.
+      if (was_sent_in_this_hop() && !head_complete_ && has_memory_for(longest_line)) return errc::too_large;
+      return errc::not_enough_memory;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+      // That of the answer: HTTP/0.9, or a status that is none.
+      return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;
+    case CURLE_COULDNT_CONNECT:
+      if (no_socket_) return no_socket_;
+      break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+      if (!may_resend_ && was_sent_in_this_hop()) return error::no_response;
+      if (is_out_of_descriptors()) return std::make_error_code(std::errc::too_many_files_open);
+      break;
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return certificate_problem();
+    default:
+      break;
+  }
+  if (const auto answer = number(CURLINFO_HTTP_CONNECTCODE); answer >= 300) {
+    constexpr int authentication_required = 407;
+    return answer == authentication_required ? error::proxy_authentication_required : error::proxy_refused;
+  }
+  return {static_cast<int>(result), error_category()};
+}
+
+error easy_handle::certificate_problem() const noexcept {
+  if (!curl_uses_openssl()) return error::certificate_rejected;
+  switch (number(CURLINFO_SSL_VERIFYRESULT)) {
+    case 9:   // X509_V_ERR_CERT_NOT_YET_VALID
+    case 10:  // X509_V_ERR_CERT_HAS_EXPIRED
+      return error::certificate_expired;
+    case 0:  // X509_V_OK; it is curl that compares the names, before it asks
+    case 1:  // what curl begins with
+      return error::certificate_of_another_host;
+    default:
+      return error::certificate_rejected;
+  }
+}
+
+int easy_handle::number(CURLINFO info) const noexcept {
+  long value = 0;
+  curl_easy_getinfo(get(), info, &value);
+  return static_cast<int>(value);
+}
+
+bool easy_handle::was_sent_in_this_hop() const noexcept { return sent_hop_ == number(CURLINFO_REDIRECT_COUNT); }
+
 void easy_handle::fill(response& r) const {
-  const auto number = [&](CURLINFO info) {
-    long value = 0;
-    curl_easy_getinfo(get(), info, &value);
-    return static_cast<int>(value);
-  };
   const auto time = [&](CURLINFO info) -> duration {
     curl_off_t value = 0;
     curl_easy_getinfo(get(), info, &value);
@@ -276,12 +344,19 @@ void easy_handle::take_header_line(std::string_view line) {
     refused_ = errc::too_large;
     return;
   }
-  if (line.starts_with("HTTP/")) {
+  if (!in_head_ && (line.starts_with("HTTP/") || !head_complete_)) {
+    if (!line.starts_with("HTTP/") || !is_status_line(line)) {
+      refused_ = error::weird_server_reply;
+      return;
+    }
     list.clear();
+    length_ = {};
     head_complete_ = false;
+    in_head_ = true;
     return;
   }
   if (line == "\r\n" || line == "\n") {
+    in_head_ = false;
     head_complete_ = true;
     return;
   }
@@ -294,7 +369,19 @@ void easy_handle::take_header_line(std::string_view line) {
   }
   // Without a colon it is a name without a value.
   const auto colon = std::min(line.find(':'), line.size() - 1);
-  list.add(trim(line.substr(0, colon)), trim(line.substr(colon + 1)));
+  const auto name = trim(line.substr(0, colon));
+  const auto value = trim(line.substr(colon + 1));
+  if (in_head_ && same_text(name, "Content-Length")) take_length(value);
+  list.add(name, value);
+}
+
+void easy_handle::take_length(std::string_view value) {
+  // Where two of them differ, or one is no number, nobody knows where the body ends, and the next response begins.
+  std::uint64_t length = 0;
+  const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), length);
+  const bool is_number = failed == std::errc{} && end == value.data() + value.size();
+  if (!is_number || length_.value_or(length) != length) refused_ = error::weird_server_reply;
+  length_ = length;
 }
 
 std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void* self) noexcept {
@@ -314,9 +401,55 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
   return size;
 }
 
-int easy_handle::on_connected(void* self, char*, char*, int, int) noexcept {
-  static_cast<easy_handle*>(self)->transfer_->connected_ = true;
-  return CURL_PREREQFUNC_OK;
+curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept {
+  auto& h = *static_cast<easy_handle*>(self);
+  // Where the request has gone out already this is for sending it again.
+  if (!h.may_resend_ && h.was_sent_in_this_hop()) {
+    h.refused_ = error::no_response;
+    return CURL_SOCKET_BAD;
+  }
+  const curl_socket_t fd = h.source_->open_socket(*address);
+  if (fd == CURL_SOCKET_BAD && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+    h.no_socket_ = {errno, std::system_category()};
+  }
+  return fd;
+}
+
+int easy_handle::on_connected(void* self, char*, char*, int, int local_port) noexcept {
+  auto& h = *static_cast<easy_handle*>(self);
+  h.transfer_->connected_ = true;
+  return h.may_send(local_port) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+/// Where a connection that is used again breaks before the first byte of the answer, curl sends the request again, up
+/// to five times, though the server may have done what it says each time.
+bool easy_handle::may_send(int local_port) noexcept {
+  const int hop = number(CURLINFO_REDIRECT_COUNT);
+  const auto was_redirected = [&] {
+    const int status = number(CURLINFO_RESPONSE_CODE);
+    return status >= 300 && status < 400;
+  };
+  const bool was_broken = hop == sent_hop_;
+  // The other is that a server will not have an Expect, which curl counts as a redirect.
+  const bool is_again = was_broken || (sent_hop_ >= 0 && !was_redirected());
+  if (is_again && !may_resend_) {
+    refused_ = was_broken ? make_error_code(error::no_response) : std::error_code{};
+    return false;
+  }
+  // What it goes over the next time, if there is one, is to be a connection that has not been idle.
+  if (may_resend_) curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
+  // Nothing can be sent over it any more then, so curl takes another.
+  if (source_->spoil_if_unclean(local_port)) {
+    curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
+    return true;
+  }
+  if (is_again) {
+    may_resend_ = false;
+    ++transfer_->response_.resends;
+  }
+  sent_hop_ = hop;
+  local_port_ = local_port;
+  return true;
 }
 
 }  // namespace canigo::http::detail

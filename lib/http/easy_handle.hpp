@@ -5,11 +5,25 @@
 #include <curl/curl.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
 namespace canigo::http::detail {
+
+/// What an easy handle needs of the connections that it is given.
+class connection_source {
+ public:
+  /// A socket for a new one; CURL_SOCKET_BAD, with errno set.
+  virtual curl_socket_t open_socket(const curl_sockaddr& address) noexcept = 0;
+  /// Makes the idle connection from this port useless if something is to be read from it, which nobody has asked for.
+  virtual bool spoil_if_unclean(int local_port) noexcept = 0;
+
+ protected:
+  ~connection_source() = default;
+};
 
 /// One of curl's easy handles, used for one transfer after the other.
 ///
@@ -18,8 +32,7 @@ namespace canigo::http::detail {
 class easy_handle : public list_node<easy_handle, struct in_unwatched> {
  public:
   /// Throws std::bad_alloc.
-  easy_handle(const client_options& options, curl_opensocket_callback open, curl_closesocket_callback close,
-              void* sockets);
+  easy_handle(const client_options& options, connection_source& source, curl_closesocket_callback close, void* closer);
 
   CURL* get() const noexcept { return easy_.get(); }
   transfer* current() const noexcept { return transfer_; }
@@ -34,6 +47,9 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// The one that works for a transfer which begin() has been called for.
   static easy_handle& of(const transfer& t) noexcept { return *t.easy_; }
 
+  /// The connection that the current transfer's request went over, by its own port; 0: none yet.
+  int local_port() const noexcept { return local_port_; }
+
   std::error_code unwatched;  ///< why a socket of the current transfer's could not be watched
 
  private:
@@ -44,23 +60,37 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
 
   static std::size_t on_header(char* data, std::size_t, std::size_t size, void* self) noexcept;
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* self) noexcept;
-  static int on_connected(void* self, char*, char*, int, int) noexcept;
+  static int on_connected(void* self, char*, char*, int, int local_port) noexcept;
+  static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept;
 
   void take_header_line(std::string_view line);
-  std::error_code set_headers(const request& r);
-  CURLcode set_method(const request& r) noexcept;
+  void take_length(std::string_view value);
+  void set_headers(const request& r, bool has_body);
+  bool may_send(int local_port) noexcept;
+  bool was_sent_in_this_hop() const noexcept;
+  std::error_code reason(CURLcode result) const noexcept;
+  error certificate_problem() const noexcept;
+  int number(CURLINFO info) const noexcept;
+  CURLcode set_method(const request& r, bool has_body) noexcept;
   void fill(response& r) const;
 
   const std::size_t max_headers_;
   const std::size_t max_body_;
   const int max_redirects_;
+  connection_source* source_;
   std::unique_ptr<CURL, cleanup> easy_;
   std::unique_ptr<curl_slist, cleanup> agent_;   // the field that names it, where curl does not
   std::unique_ptr<curl_slist, cleanup> fields_;  // of a request that has any of its own
   transfer* transfer_ = nullptr;
-  std::error_code refused_;  // why a callback made curl give up
+  std::optional<std::error_code> refused_;  // why a callback made curl give up; no error: the answer stands
+  std::error_code no_socket_;               // why none could be opened
+  int local_port_ = 0;
+  int sent_hop_ = -1;        // the last hop of redirects that the request was sent for
+  bool may_resend_ = false;  // once more in the same hop
+  bool in_head_ = false;
   bool head_complete_ = false;
-  bool is_set_for_get_ = false;  // as the transfer before left it
+  std::optional<std::uint64_t> length_;  // what the head says of the body
+  bool is_set_for_get_ = false;          // as the transfer before left it
 };
 
 }  // namespace canigo::http::detail

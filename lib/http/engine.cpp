@@ -2,6 +2,8 @@
 
 #include "canigo/error.hpp"
 
+#include "text.hpp"
+
 #include <asio/error.hpp>
 #include <asio/prefer.hpp>
 
@@ -31,6 +33,7 @@ void check(const client_options& o) {
   if (o.connect_timeout <= duration::zero()) throw_invalid("connect_timeout", o.connect_timeout, "more than 0");
   if (o.timeout <= duration::zero()) throw_invalid("timeout", o.timeout, "more than 0");
   if (o.max_redirects < 0 || o.max_redirects > 100) throw_invalid("max_redirects", o.max_redirects, "0 to 100");
+  if (!is_field_value(o.user_agent)) throw_invalid("user_agent", o.user_agent, "no line break and no zero byte");
 }
 
 /// Whether the environment names a proxy, in one of the ways that curl looks for.

@@ -33,7 +33,20 @@ class category final : public std::error_category {
  public:
   const char* name() const noexcept override { return "curl"; }
 
-  std::string message(int value) const override { return curl_easy_strerror(static_cast<CURLcode>(value)); }
+  std::string message(int value) const override {
+    switch (error{value}) {
+      case error::certificate_expired:
+        return "The server's certificate has expired, or is not valid yet";
+      case error::certificate_of_another_host:
+        return "The server's certificate is that of another host";
+      case error::proxy_refused:
+        return "The proxy refused to connect to the server";
+      case error::proxy_authentication_required:
+        return "The proxy wants a user and a password, or others (407)";
+      default:
+        return curl_easy_strerror(static_cast<CURLcode>(value));
+    }
+  }
 
   std::error_condition default_error_condition(int value) const noexcept override {
     if (value == CURLE_OUT_OF_MEMORY) return std::make_error_condition(std::errc::not_enough_memory);

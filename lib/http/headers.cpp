@@ -2,16 +2,13 @@
 
 #include "canigo/error.hpp"
 
+#include "text.hpp"
+
 #include <algorithm>
 #include <limits>
 
 namespace canigo::http {
 namespace {
-
-// Not std::tolower: header names are ASCII whatever the locale says.
-constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same_name(std::string_view a, std::string_view b) noexcept { return std::ranges::equal(a, b, {}, lower, lower); }
 
 // Enough for the fields of most messages, so that they are two allocations.
 constexpr std::size_t first_fields = 8;
@@ -51,7 +48,8 @@ void headers::set(std::string_view name, std::string_view value) {
 }
 
 void headers::remove(std::string_view name) {
-  std::erase_if(fields_, [&](const field& f) { return same_name(name, {text_.data() + f.name_at, f.name_size}); });
+  using detail::same_text;
+  std::erase_if(fields_, [&](const field& f) { return same_text(name, {text_.data() + f.name_at, f.name_size}); });
 }
 
 void headers::append_to_last(std::string_view text) {
@@ -70,7 +68,7 @@ void headers::clear() noexcept {
 
 std::optional<std::string_view> headers::find(std::string_view name) const noexcept {
   for (const auto h : *this) {
-    if (same_name(name, h.name)) return h.value;
+    if (detail::same_text(name, h.name)) return h.value;
   }
   return std::nullopt;
 }
@@ -78,7 +76,7 @@ std::optional<std::string_view> headers::find(std::string_view name) const noexc
 std::vector<std::string_view> headers::find_all(std::string_view name) const {
   std::vector<std::string_view> values;
   for (const auto h : *this) {
-    if (same_name(name, h.name)) values.push_back(h.value);
+    if (detail::same_text(name, h.name)) values.push_back(h.value);
   }
   return values;
 }

@@ -1,5 +1,7 @@
 #include "host_queue.hpp"
 
+#include "text.hpp"
+
 #include <algorithm>
 
 namespace canigo::http::detail {
@@ -14,7 +16,7 @@ std::string host_queue::key_of(std::string_view url) {
 
   std::string key{url.substr(0, authority_at)};
   key += url.substr(host_at, authority_end - host_at);
-  std::ranges::transform(key, key.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(key, key.begin(), lower);
   const std::string_view port = key.starts_with("https:") ? ":443" : ":80";
   if (key.ends_with(port)) key.resize(key.size() - port.size());
   return key;

@@ -81,7 +81,8 @@ easy_handle& multi::idle_handle() {
   if (idle_handles_.empty()) {
     // So that giving it back needs no memory.
     idle_handles_.reserve(handles_.size() + 1);
-    handles_.push_back(std::make_unique<easy_handle>(options_, &on_open, &on_close, this));
+    connection_source& source = *this;
+    handles_.push_back(std::make_unique<easy_handle>(options_, source, &on_close, this));
     idle_handles_.push_back(handles_.back().get());
   }
   return *idle_handles_.back();
@@ -123,17 +124,19 @@ int multi::on_timer(CURLM*, long milliseconds, void* self) noexcept {
   return 0;
 }
 
-curl_socket_t multi::on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept {
+curl_socket_t multi::open_socket(const curl_sockaddr& address) noexcept {
 #ifdef SOCK_CLOEXEC
-  const int fd = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  const int fd = ::socket(address.family, address.socktype | SOCK_CLOEXEC, address.protocol);
 #else
-  const int fd = ::socket(address->family, address->socktype, address->protocol);
+  const int fd = ::socket(address.family, address.socktype, address.protocol);
 #endif
   static_assert(CURL_SOCKET_BAD == -1);
   // Where this is the next address, after one that failed, curl goes by the number, and sees no change to tell of.
-  static_cast<multi*>(self)->sockets_.reopened(fd);
+  if (fd >= 0) sockets_.reopened(fd);
   return fd;
 }
+
+bool multi::spoil_if_unclean(int) noexcept { return false; }
 
 int multi::on_close(void* self, curl_socket_t fd) noexcept {
   static_cast<multi*>(self)->sockets_.unwatch(fd);

@@ -17,7 +17,7 @@ namespace canigo::http::detail {
 
 /// curl's multi interface: transfers go in, results come out, and it says what it wants to be told of: sockets by
 /// their listener, a time by alarm_at(). By one thread at a time; calls nothing but the listener.
-class multi {
+class multi : private connection_source {
  public:
   /// Throws std::bad_alloc, and errc::… for an option that curl can't use.
   multi(const client_options& options, const net::any_io_executor& executor, const time_source& time,
@@ -60,7 +60,9 @@ class multi {
 
   easy_handle& idle_handle();
 
-  static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept;
+  curl_socket_t open_socket(const curl_sockaddr& address) noexcept override;
+  bool spoil_if_unclean(int local_port) noexcept override;
+
   static int on_close(void* self, curl_socket_t fd) noexcept;
   static int on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) noexcept;
   static int on_timer(CURLM*, long milliseconds, void* self) noexcept;

@@ -1,5 +1,7 @@
 #include "canigo/http/retry_after.hpp"
 
+#include "text.hpp"
+
 #include <curl/curl.h>
 
 #include <algorithm>
@@ -10,11 +12,8 @@
 namespace canigo::http {
 namespace {
 
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-constexpr bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
 std::optional<duration> parse_seconds(std::string_view text, duration most) noexcept {
-  if (text.empty() || !std::ranges::all_of(text, is_digit)) return std::nullopt;
+  if (text.empty() || !std::ranges::all_of(text, detail::is_digit)) return std::nullopt;
   const auto bound = std::chrono::ceil<std::chrono::seconds>(most).count();
   long long seconds = 0;
   for (const char c : text) {
@@ -28,7 +27,7 @@ std::optional<std::chrono::system_clock::time_point> parse_date(std::string_view
   // curl_getdate takes much for a date, a bare number for instance; every form that HTTP allows begins with the
   // weekday.
   constexpr std::size_t longest = 64;
-  if (text.empty() || !is_letter(text.front()) || text.size() > longest) return std::nullopt;
+  if (text.empty() || !detail::is_letter(text.front()) || text.size() > longest) return std::nullopt;
   const std::time_t t = curl_getdate(std::string{text}.c_str(), nullptr);
   if (t == -1) return std::nullopt;
   // The clock counts nanoseconds in 64 bits, which end in 2262.

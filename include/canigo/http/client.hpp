@@ -48,9 +48,15 @@ struct client_stats {
 /// Any number of requests may be out; `connections` of them are under way at a time, and the others wait in the order
 /// of arrival. With `connections_per_host`, hosts that have a place take turns.
 ///
+/// A connection that breaks before the first byte of the answer leaves open whether the server has done what it was
+/// asked. GET, HEAD, PUT, DELETE, OPTIONS and TRACE are sent once more then, over a new connection, if the broken one
+/// had been used before; response::resends says so. A request with any other method is never sent again: it ends with
+/// error::no_response.
+///
 /// Errors, of all requests: error::… and any other code of curl's as it is, see http::error; errc::timed_out;
 /// errc::too_large for a response beyond a bound; errc::invalid_argument for a method or header field that can't be
-/// sent; errc::not_enough_memory; errc::stopped. A response with a status of 400 and more is not an error.
+/// sent, Content-Length and Transfer-Encoding among them, which are the client's to write; errc::not_enough_memory;
+/// std::errc::too_many_files_open; errc::stopped. A response with a status of 400 and more is not an error.
 /// Cancellation: terminal, partial, total. The request ends with operation_aborted; where it was under way its
 /// connection is closed, for what the server still sends is of no use.
 /// Threads: any, all members, at once. Work on the connections is done by whichever thread runs the executor's
@@ -71,7 +77,8 @@ class client {
   client(const client&) = delete;
   client& operator=(const client&) = delete;
 
-  /// Sends the request and waits for all of the response. Throws std::system_error.
+  /// Sends the request and waits for all of the response. Throws std::system_error; for errc::invalid_argument its text
+  /// names the field, the value and what is allowed.
   net::awaitable<response> send(request r);
   net::awaitable<response> get(std::string url) { return send(request{std::move(url)}); }
 

@@ -6,8 +6,10 @@
 namespace canigo::http {
 
 /// The codes of libcurl that a caller may want to tell apart, by name. The values are CURLcode's, and the category
-/// can carry any other of them too.
+/// can carry any other of them too; those from 1000 on are finer than curl's. No text holds a URL, or anything else of
+/// the request.
 ///
+/// Out of descriptors is std::errc::too_many_files_open.
 /// What the library decides itself has its own codes: errc::timed_out for every timeout, errc::too_large for a
 /// response beyond a bound, errc::stopped, and Asio's operation_aborted for cancellation.
 enum class error {
@@ -21,13 +23,17 @@ enum class error {
   partial_response = 18,    ///< the server closed in the middle of the body
   tls_connect_failed = 35,  ///< the TLS handshake failed
   too_many_redirects = 47,
-  no_response = 52,  ///< the server closed without a word
+  no_response = 52,  ///< the server closed without a word; it may have done what it was asked
   send_failed = 55,
   receive_failed = 56,
-  certificate_rejected = 60,  ///< the server's certificate does not verify
+  certificate_rejected = 60,  ///< nobody who is trusted has signed the server's certificate
   bad_content_encoding = 61,
   ca_file_unusable = 77,  ///< the file with the trusted certificates can't be read
   http2_stream_failed = 92,
+  certificate_expired = 1000,     ///< or it is not valid yet
+  certificate_of_another_host,    ///< it is valid, and names other hosts than this one
+  proxy_refused,                  ///< it would not connect us, for another reason than the next
+  proxy_authentication_required,  ///< 407: it wants a user and a password, or others
 };
 
 /// The category "curl": values are CURLcode, texts are curl's.

@@ -1,0 +1,39 @@
+#include "request_check.hpp"
+
+#include "text.hpp"
+
+namespace canigo::http::detail {
+namespace {
+
+constexpr std::string_view token = "letters, digits and !#$%&'*+-.^_`|~";
+
+std::optional<request_problem> problem_of(const header& h) {
+  const auto field = [&] { return std::string{"header "}.append(h.name); };
+  if (!is_token(h.name)) return request_problem{"a header's name", std::string{h.name}, token};
+  // The value may be a secret, so it is not shown.
+  if (!is_field_value(h.value)) return request_problem{field(), "(hidden)", "no line break and no zero byte"};
+  // What says where the body ends is the client's to write. Another's opinion is where the next request begins that
+  // somebody hid in this one.
+  if (same_text(h.name, "Content-Length")) {
+    return request_problem{field(), std::string{h.value}, "not to be given; it is that of the body"};
+  }
+  if (same_text(h.name, "Transfer-Encoding")) {
+    return request_problem{field(), std::string{h.value}, "not to be given; the body is sent as it is"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<request_problem> problem_of(const request& r) {
+  if (!is_token(r.method)) return request_problem{"method", r.method, token};
+  if (!r.body.empty() && (r.method == "GET" || r.method == "HEAD")) {
+    return request_problem{"body of " + r.method, std::to_string(r.body.size()) + " bytes", "none"};
+  }
+  for (const auto h : r.headers) {
+    if (auto problem = problem_of(h)) return problem;
+  }
+  return std::nullopt;
+}
+
+}  // namespace canigo::http::detail

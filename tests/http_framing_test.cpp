@@ -1,0 +1,100 @@
+#include "canigo/error.hpp"
+#include "canigo/http/client.hpp"
+#include "canigo/net.hpp"
+
+#include "catch.hpp"
+#include "http_run.hpp"
+#include "http_server.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include <atomic>
+#include <string>
+#include <string_view>
+
+using namespace http_test;
+using canigo::errc;
+namespace http = canigo::http;
+namespace net = canigo::net;
+
+namespace {
+
+std::error_code error_of_answer(std::string text) {
+  scripted_server server{answer(std::move(text))};
+  net::io_context io;
+  http::client client{io, {.proxy = ""}};
+  return error_of(io, client.get(server.url()));
+}
+
+}  // namespace
+
+TEST_CASE("what follows an answer in the same breath is not the next one") {
+  for (const std::string& head : {std::string{"HTTP/1.1 204 No Content\r\n\r\n"}, ok(""), ok("body"),
+                                  std::string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}}) {
+    scripted_server server{[&](peer& p) -> net::awaitable<void> {
+      co_await p.request();
+      const std::string more = p.number == 1 ? ok("forged") : "";
+      co_await p.send(head + more);
+      for (;;) {
+        co_await p.request();
+        co_await p.send(ok("true"));
+      }
+    }};
+    net::io_context io;
+    http::client client{io, {.proxy = ""}};
+    run_to_end(io, client.get(server.url()));
+    CHECK(run_to_end(io, client.get(server.url())).body != "forged");
+  }
+}
+
+TEST_CASE("a body whose length is said in two ways is refused, and its connection closed") {
+  for (const char* length : {"5\r\nContent-Length: 6", "6\r\nContent-Length: 5", "5, 6", "5 6", "0x5", "-5", "+5", "",
+                             "99999999999999999999"}) {
+    INFO(length);
+    scripted_server server{answer(std::string{"HTTP/1.1 200 OK\r\nContent-Length: "} + length + "\r\n\r\nhello!")};
+    net::io_context io;
+    http::client client{io, {.proxy = ""}};
+    const auto error = error_of(io, client.get(server.url()));
+    CHECK((error == http::error::weird_server_reply || error == errc::too_large));
+    while (server.open() != 0) std::this_thread::yield();
+  }
+  CHECK_FALSE(error_of_answer("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 05\r\n\r\nhello"));
+  // Those of two responses have nothing to do with each other.
+  CHECK_FALSE(error_of_answer("HTTP/1.1 103 Early Hints\r\nContent-Length: 9\r\n\r\n" + ok("hello")));
+}
+
+TEST_CASE("an answer that is not HTTP/1.0, 1.1, 2 or 3, or has no such status, is no answer") {
+  for (const char* line :
+       {"HTTP/0.9 200 OK", "HTTP/1.2 200 OK", "HTTP/1.1 99 Low", "HTTP/1.1 099 Low", "HTTP/1.1 20 OK",
+        "HTTP/1.1 2000 OK", "HTTP/1.1 1000 OK", "HTTP/1.1 -20 OK", "HTTP/1.1 2OO OK", "HTTP/1.1", "HTTP 200 OK",
+        " HTTP/1.1 200 OK", "HTTP/11 200 OK", "http/1.1 200 OK", "hello", "HTTP/2 99", "HTTP/1.1\t200 OK", "ICY 200"}) {
+    INFO(line);
+    CHECK(error_of_answer(std::string{line} + "\r\nContent-Length: 0\r\n\r\n") == http::error::weird_server_reply);
+  }
+  CHECK_FALSE(error_of_answer("HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"));
+  CHECK_FALSE(error_of_answer("HTTP/1.1 999 \r\nContent-Length: 0\r\n\r\n"));
+  // Nor is what has neither status nor fields.
+  scripted_server old{[](peer& p) -> net::awaitable<void> {
+    co_await p.request();
+    co_await p.send("<html>hello</html>");
+  }};
+  net::io_context io;
+  http::client client{io, {.proxy = ""}};
+  CHECK(error_of(io, client.get(old.url())) == http::error::weird_server_reply);
+}
+
+TEST_CASE("a header line beyond all bounds is too large, not a lack of memory") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    co_await p.request();
+    co_await p.send("HTTP/1.1 200 OK\r\nA: ");
+    const std::string more(64 << 10, 'a');
+    for (;;) co_await p.send(more);
+  }};
+  net::io_context io;
+  for (const std::size_t most : {std::size_t{64} << 10, std::size_t{64} << 20}) {
+    http::client client{io, {.max_headers = most, .proxy = ""}};
+    CHECK(error_of(io, client.get(server.url())) == errc::too_large);
+  }
+}
