@@ -18,11 +18,15 @@ import urllib.request
 from email.utils import formatdate
 
 PROGRAM, DEMO_SERVER = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+# Any bytes go in and come out.
+WIDE = {"encoding": "utf-8", "errors": "surrogateescape"}
 EARLY = 0.001  # a timer here and the clock there may disagree by so many seconds
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/ok…, /status/N…, /slow/SECONDS…, /retry/seconds|date|zero/TIMES…, /half, /big, /drip"""
+    """/ok…, /status/N…, /slow/SECONDS…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big, /body/BYTES…,
+    /hop/TIMES…, /to/URL
+    """
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -31,6 +35,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = self.server
         with server.lock:
             server.seen.append((time.monotonic(), self.path))
+            server.credentials.append(self.headers.get("Authorization"))
             times = sum(path == self.path for _, path in server.seen)
             server.arrived.notify_all()
         parts = self.path.split("?")[0].split("/")
@@ -41,8 +46,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(float(parts[2]))
             self.answer(200, b"late\n")
         elif kind == "retry" and times <= int(parts[3]):
-            after = {"seconds": "1", "date": formatdate(time.time() + 2, usegmt=True), "zero": "0"}[parts[2]]
-            self.answer(503 if parts[2] == "date" else 429, b"later\n", ("Retry-After", after))
+            after = {"seconds": "1", "date": formatdate(time.time() + 2, usegmt=True), "zero": "0",
+                     "years": "315360000", "unsaid": None}[parts[2]]
+            self.answer(503 if parts[2] == "date" else 429, b"later\n", *([("Retry-After", after)] if after else []))
+        elif kind == "hop" and parts[2] != "0":
+            self.answer(302, b"on\n", ("Location", "/".join(["", "hop", str(int(parts[2]) - 1), *parts[3:]])))
+        elif kind == "to":
+            self.answer(307, b"on\n", ("Location", self.path[len("/to/"):]))
+        elif kind == "body":
+            self.answer(200, b"x" * int(parts[2]))
         elif kind == "half":
             self.send_response(200)
             self.send_header("Content-Length", "1000")
@@ -85,11 +97,16 @@ class Server(http.server.ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.arrived = threading.Condition(self.lock)
         self.seen = []
+        self.credentials = []
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def paths(self):
         with self.lock:
             return [path for _, path in self.seen]
+
+    def times(self):
+        with self.lock:
+            return [at for at, _ in self.seen]
 
     def wait_for(self, path):
         with self.lock:
@@ -102,16 +119,16 @@ class Server(http.server.ThreadingHTTPServer):
 class Fetch:
     """A run of the program whose input stays open."""
 
-    def __init__(self, *arguments):
-        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.process = subprocess.Popen([PROGRAM, *arguments], **pipes)
+    def __init__(self, *arguments, **streams):
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **WIDE)
+        self.process = subprocess.Popen([PROGRAM, *arguments], **{**pipes, **streams})
 
     def feed(self, *lines):
         self.process.stdin.write("".join(line + "\n" for line in lines))
         self.process.stdin.flush()
 
-    def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
+    def interrupt(self, how=signal.SIGINT):
+        self.process.send_signal(how)
 
     def end(self):
         """Closes the input. (exit status, lines of the standard output, standard error)"""
@@ -187,12 +204,12 @@ class FetchTest(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertRegex(out[0], r"^class +order +started +wait +status +bytes +url$")
         self.assertRegex(out[1], rf"^ +1 +1 +\d+ ms +\d+ ms +200 +5  {self.url}/ok$")
-        self.assertRegex(out[3], r"^class +calls +failures +wait p50 +wait p99 +rate$")
-        self.assertRegex(out[5], r"^ +all +1 +0 +\d+ ms +\d+ ms +0.00/s$")
+        self.assertRegex(out[3], r"^class +calls +requests +failures +p50 wait <= +p99 wait <= +rate$")
+        self.assertRegex(out[5], r"^ +all +1 +1 +0 +\d+ ms +\d+ ms +0.00/s$")
 
     def test_with_output_none_there_is_the_summary_alone(self):
         _, out, _ = fetch([f"1 {self.url}/ok"], "--rate", "100/s", "--output", "none")
-        self.assertEqual(len([line for line in out if line]), 3)
+        self.assertEqual(len(out), 3)
         self.assertNotIn(self.url, "".join(out))
 
     def test_a_bad_line_is_reported_with_its_number_and_skipped(self):
@@ -221,7 +238,7 @@ class FetchTest(unittest.TestCase):
             os.remove(path)
         self.assertEqual((status, len(calls)), (0, 3000))
 
-    def test_retry_after_holds_all_back_and_the_call_is_queued_again(self):
+    def test_retry_after_holds_all_of_its_server_back_and_the_call_is_queued_again(self):
         for form in ("seconds", "date"):  # two seconds from now, but a date has whole ones
             with self.subTest(form):
                 self.server.seen.clear()
@@ -233,7 +250,7 @@ class FetchTest(unittest.TestCase):
                 times = [at for at, _ in self.server.seen]
                 self.assertGreaterEqual(times[1] - times[0], 1 - EARLY)
                 self.assertEqual(self.server.seen[1][1], self.server.seen[0][1])
-                self.assertIn("all calls wait for", err)
+                self.assertIn("its calls wait for", err)
 
     def test_attempts_are_bounded(self):
         status, calls, _, _ = fetch_json([f"0 {self.url}/retry/zero/99"], "--rate", "1000/s", "--attempts", "3")
@@ -280,7 +297,7 @@ class FetchTest(unittest.TestCase):
         self.assertEqual([call["status"] for call in calls if call["class"] == 0], [200])
         self.assertEqual([call["attempts"] for call in calls if call["class"] == 1], [0] * 5)
         self.assertEqual(self.server.paths(), ["/slow/0.5"])
-        self.assertIn("1 calls may finish within 1h", err)
+        self.assertIn("1 call may finish within 1h", err)
 
     def test_an_interrupt_ends_the_reading_of_an_open_pipe(self):
         run = Fetch("--rate", "1000/s")
@@ -361,10 +378,193 @@ class FetchTest(unittest.TestCase):
         run.close()
 
     def test_any_text_in_a_url_makes_valid_json(self):
-        status, out, _ = fetch([f'0 {self.url}/ok/"\\\u00e9\x01'], "--rate", "1000/s", "--output", "json")
-        self.assertIn('\\"', out[0])
-        json.loads(out[0])
-        self.assertIn(status, (0, 1))
+        paths = ['/ok/"\\', "/ok/\u00e9\u20ac\U0001f600", "/ok/\x01", "/ok/\x9b\u202e", "/ok/\udcff-\udce2\udc82"]
+        _, out, _ = fetch([f"0 {self.url}{path}" for path in paths], "--rate", "1000/s", "--output", "json")
+        self.assertNotRegex("".join(out), "[\udc80-\udcff]")  # all of it is UTF-8
+        self.assertNotRegex("".join(out), "[\x00-\x1f\x7f-\x9f\u202e]")
+        urls = {call["order"]: call["url"] for call in map(json.loads, out[:-1])}
+        self.assertEqual([urls[i + 1].removeprefix(self.url) for i in range(4)], paths[:4])
+        self.assertEqual(urls[5].removeprefix(self.url), "/ok/\ufffd-\ufffd\ufffd")
+
+    def test_what_steers_a_terminal_is_spelled_out(self):
+        lines = [f"0 {self.url}/ok/\x1b[31m", "1 \x1b]0;title\x07", "\x1b[2J http://h/",
+                 f"0 {self.url}/ok/\x9b\u202e\u00e9\udcff"]
+        _, out, err = fetch(lines, "--rate", "1000/s")
+        self.assertNotRegex("".join(out) + err.replace("\n", ""), "[\x00-\x1f\x7f-\x9f\u202e\udcff]")
+        self.assertIn("/ok/\\x1b[31m", "".join(out))
+        self.assertIn("/ok/\\u009b\\u202e\u00e9\\xff", "".join(out))
+        self.assertIn("\\x1b]0;title\\x07", err)
+
+    def test_a_password_is_sent_and_not_printed(self):
+        secret = self.url.replace("//", "//user:secret@")
+        lines = [f"0 {secret}/ok", f"0 {secret}/retry/seconds/1", "0 http://user:se/cret@host/",
+                 "1 ftp://user:secret@h/", "user:secret@h http://h/",
+                 f"1 {self.url}/to/http://user:secret@127.0.0.1:1/"]
+        for form in ("text", "json"):
+            with self.subTest(form):
+                self.server.seen.clear()
+                _, out, err = fetch(lines, "--rate", "1000/s", "--output", form)
+                text = "\n".join(out) + err
+                self.assertNotIn("secret", text)
+                self.assertNotIn("cret@", text)
+                self.assertIn("://***@127.0.0.1", text)
+        self.assertIn("Basic dXNlcjpzZWNyZXQ=", self.server.credentials)
+
+    def test_each_redirect_is_a_request_within_the_quota(self):
+        lines = [f"1 {self.url}/hop/5/{i}" for i in range(5)]
+        status, calls, summary, _ = fetch_json(lines, "--rate", "20/s")
+        self.assertEqual(status, 0)
+        self.assertEqual([(call["status"], call["redirects"], call["attempts"]) for call in calls], [(200, 5, 1)] * 5)
+        self.assertEqual({call["redirected_to"] for call in calls}, {f"{self.url}/hop/0/{i}" for i in range(5)})
+        self.assertEqual((summary["calls"], summary["requests"], len(self.server.paths())), (5, 30, 30))
+        # 30 at 20/s take 1.45 s; the first may have been seen late.
+        times = self.server.times()
+        self.assertGreater(times[-1] - times[0], 1)
+        self.assertLess(summary["rate_per_s"], 29)
+
+    def test_redirects_are_bounded_and_lead_to_http_alone(self):
+        cases = {
+            f"{self.url}/hop/6": (302, "redirects"),
+            f"{self.url}/to/ftp://127.0.0.1:1/": (307, "protocol"),
+            f"{self.url}/to/": (307, None),
+        }
+        status, calls, _, _ = fetch_json([f"1 {url}" for url in cases], "--rate", "1000/s")
+        self.assertEqual(status, 1)
+        self.assertEqual(len(self.server.paths()), 8 + (2 if "/" in self.server.paths() else 0))
+        for call in calls:
+            code, error = cases[call["url"]]
+            if error:
+                self.assertEqual(call["status"], code)
+                self.assertIn(error, call["error"].lower())
+
+    def test_a_redirect_takes_credentials_to_the_same_server_alone(self):
+        other = Server()
+        self.addCleanup(other.server_close)
+        self.addCleanup(other.shutdown)
+        secret = self.url.replace("//", "//user:secret@")
+        lines = [f"0 {secret}/hop/1", f"0 {secret}/to/{self.url}/ok", f"0 {secret}/to/{other.url}/ok"]
+        status, _, _, _ = fetch_json(lines, "--rate", "1000/s")
+        self.assertEqual(status, 0)
+        self.assertEqual(self.server.credentials, ["Basic dXNlcjpzZWNyZXQ="] * 5)
+        self.assertEqual(other.credentials, [None])
+
+    def test_a_long_url_is_requested_whole_or_refused(self):
+        whole, too_long = "/ok/" + "x" * 20_000, "/ok/" + "y" * 70_000
+        lines = [f"0 {self.url}{whole}", f"0 {self.url}{too_long}"]
+        status, calls, summary, err = fetch_json(lines, "--rate", "1000/s")
+        self.assertEqual(status, 3)
+        self.assertEqual(self.server.paths(), [whole])
+        self.assertEqual([call["url"] for call in calls], [self.url + whole])
+        self.assertEqual(summary["bad_lines"], 1)
+        self.assertIn("line 2: longer than 65536 bytes; skipped", err)
+
+    def test_a_server_that_asks_for_years_holds_up_nobody_else(self):
+        patient = Server()
+        self.addCleanup(patient.server_close)
+        self.addCleanup(patient.shutdown)
+        lines = [f"0 {self.url}/retry/years/1"] + [f"1 {patient.url}/ok/{i}" for i in range(20)]
+        status, calls, _, err = fetch_json(lines, "--rate", "20/s", "--max-pause", "3s")
+        self.assertEqual(status, 0)
+        self.assertEqual(len(calls), 21)
+        refused, accepted = self.server.times()
+        self.assertGreaterEqual(accepted - refused, 3 - EARLY)
+        # 20 others take one second.
+        self.assertLess(patient.times()[0], accepted)
+        self.assertIn(f"{self.url}: 429; its calls wait for 3s (--max-pause; it asks for 3650d)", err)
+
+    def test_a_call_is_tried_again_also_if_the_server_does_not_say_when(self):
+        status, calls, summary, _ = fetch_json([f"0 {self.url}/retry/unsaid/2"], "--rate", "1000/s")
+        self.assertEqual((status, calls[0]["attempts"], calls[0]["status"], summary["requests"]), (0, 3, 200, 3))
+        first, second, third = self.server.times()
+        self.assertGreaterEqual(second - first, 0.25 - EARLY)
+        self.assertGreaterEqual(third - second, 0.5 - EARLY)
+
+    def test_a_class_that_is_full_does_not_hide_what_matters_more(self):
+        run = Fetch("--rate", "20/s", "--queue-limit", "100", "--output", "none")
+        run.feed(*[f"2 {self.url}/ok/{i}" for i in range(2000)], f"0 {self.url}/ok/important")
+        self.server.wait_for("/ok/important")
+        self.assertLess(len(self.server.paths()), 600)
+        run.interrupt()
+        self.assertEqual(run.end()[0], 130)
+
+    def test_bodies_are_not_kept(self):
+        def peak_of(size):
+            run = Fetch("--rate", "1000/s", "--burst", "16", "--output", "json", "--timeout", "1h")
+            run.feed(*[f"0 {self.url}/body/{size}/{i}" for i in range(16)])
+            run.process.stdin.close()
+            out = run.process.stdout.read().splitlines()
+            run.process.stdout.close()
+            run.process.stderr.close()
+            _, status, used = os.wait4(run.process.pid, 0)
+            run.process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(run.process.returncode, 0)
+            self.assertEqual({json.loads(line)["bytes"] for line in out[:-1]}, {size})
+            return used.ru_maxrss
+
+        self.assertLess(peak_of(12 << 20) - peak_of(10), 60_000)  # KiB; all of it is 196 MB
+
+    def test_a_byte_order_mark_is_skipped_and_a_scheme_may_be_in_capitals(self):
+        status, calls, _, _ = fetch_json([f"\ufeff0 {self.url}/ok/1", f"0 {self.url.replace('http', 'HTTP')}/ok/2"],
+                                         "--rate", "1000/s")
+        self.assertEqual((status, len(calls)), (0, 2))
+        self.assertEqual(self.server.paths(), ["/ok/1", "/ok/2"])
+
+    def test_a_host_may_have_any_letters(self):
+        # A proxy sees the name as it would be looked up.
+        url, environment = "http://b\u00fccher.example/ok", {**os.environ, "http_proxy": self.url, "LC_ALL": "C"}
+        run = Fetch("--rate", "1000/s", "--output", "json", env=environment)
+        run.feed(f"0 {url}")
+        status, out, _ = run.end()
+        self.assertEqual((status, json.loads(out[0])["url"]), (0, url))
+        self.assertEqual(self.server.paths(), ["http://xn--bcher-kva.example/ok"])
+
+    def test_what_cannot_be_read_is_no_empty_input(self):
+        for path, word in (("/", "Is a directory"), ("/proc/self/mem", "Input/output error")):
+            with self.subTest(path):
+                run = Fetch(path, "--output", "none")
+                status, _, err = run.end()
+                self.assertEqual(status, 2)
+                self.assertIn(f"canigo-fetch: {path}: {word}", err)
+
+    def test_a_standard_stream_may_be_closed(self):
+        line = f"0 {self.url}/ok\nnonsense\n"
+
+        def run(redirection, text=line):
+            pipes = dict(input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            return subprocess.run(["sh", "-c", f'exec "$0" --rate 1000/s {redirection}', PROGRAM], check=False, **pipes)
+
+        without_input = run("<&-", "")
+        self.assertEqual(without_input.returncode, 2)
+        self.assertIn("standard input: Bad file descriptor", without_input.stderr)
+        without_output = run(">&-")
+        self.assertEqual(without_output.returncode, 2)
+        self.assertIn("standard output: Bad file descriptor", without_output.stderr)
+        full_output = run(">/dev/full")
+        self.assertEqual(full_output.returncode, 2)
+        self.assertIn("standard output: No space left on device", full_output.stderr)
+        for errors in ("2>&-", "2>/dev/full"):
+            with self.subTest(errors):
+                without_errors = run(errors)
+                self.assertEqual(without_errors.returncode, 3)
+                self.assertIn("1 line was not understood", without_errors.stdout)
+
+    def test_a_note_that_cannot_be_written_fails_no_call(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            run = Fetch("--rate", "1000/s", "--output", "json", stderr=full)
+            run.feed(f"0 {self.url}/retry/seconds/1")
+            out, _ = run.process.communicate()
+        self.assertEqual((run.process.returncode, json.loads(out.splitlines()[0])["status"]), (0, 200))
+
+    def test_the_exit_status_names_the_signal(self):
+        for how in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(how):
+                self.server.seen.clear()
+                run = Fetch("--rate", "1000/s")
+                run.feed(f"0 {self.url}/ok")
+                self.server.wait_for("/ok")
+                run.interrupt(how)
+                self.assertEqual(run.process.wait(), 128 + how)
+                run.end()
 
     def test_bad_usage_names_the_option_and_what_is_allowed(self):
         for arguments, words in {
@@ -428,6 +628,14 @@ class DemoServerTest(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertEqual({call["status"] for call in calls}, {200})
         self.assertGreater(self.verdict(url)["refused"], 0)
+
+    def test_a_server_that_takes_less_is_soon_asked_for_no_more(self):
+        # Each refusal is a pause of a second: at the rate asked for there would be one for every seventh call.
+        url = self.serve("--quota", "50/s", "--burst", "5", "--enforce")
+        status, _, summary, err = fetch_json([f"0 {url}/job/{i}" for i in range(200)], "--rate", "200/s")
+        self.assertEqual((status, summary["failures"]), (0, 0))
+        self.assertLess(self.verdict(url)["refused"], 8)
+        self.assertRegex(err, r"429; its calls wait for 1s, then go at \d+/s")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 #include "call.hpp"
 
+#include "text.hpp"
+#include "url.hpp"
+
 #include <fmt/format.h>
 
 #include <charconv>
@@ -26,11 +29,11 @@ parsed_line parse_line(std::string_view line, int priorities) {
   int priority = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), priority);
   if (error != std::errc{} || end != number.data() + number.size() || priority < 0 || priority >= priorities) {
-    return {{}, fmt::format("priority is {}; allowed: 0 to {}", number.substr(0, 40), priorities - 1)};
+    return {{}, fmt::format("priority is {}; allowed: 0 to {}", printable_url(number).substr(0, 40), priorities - 1)};
   }
   const std::string_view url = trimmed(line.substr(gap));
-  if (!url.starts_with("http://") && !url.starts_with("https://")) {
-    return {{}, fmt::format("URL is {}; allowed: http:// or https://", url.substr(0, 80))};
+  if (!is_http(url)) {
+    return {{}, fmt::format("URL is {}; allowed: http:// or https://", printable_url(url).substr(0, 80))};
   }
   if (url.find_first_of(" \t") != std::string_view::npos) return {{}, "more than PRIORITY URL"};
   call c;

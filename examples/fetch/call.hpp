@@ -3,6 +3,7 @@
 #include <canigo/time.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,13 +16,20 @@ struct call {
   std::size_t order = 0;  ///< of its line among the good ones, from 1
   int priority = 0;
   std::string url;
-  int attempts = 0;
-  canigo::time_point read;     ///< when its line was read
-  canigo::time_point started;  ///< when its last attempt was let go
+  std::string place;           ///< where a redirect has led, in place of `url`
+  int attempts = 0;            ///< the first, and one for each time that it was told to come back later
+  int redirects = 0;           ///< followed
+  canigo::time_point queued;   ///< since when it waits to be let go
+  canigo::time_point started;  ///< when it was let go last
+  canigo::duration waited{0};  ///< to be let go, all its requests together
+  bool is_ahead = false;       ///< beyond what its class may read ahead
+  bool was_led_here = false;   ///< its next request is no attempt of its own, but the next hop
   std::error_code error;
   int status = 0;
-  std::size_t bytes = 0;
+  std::uint64_t bytes = 0;
 
+  const std::string& target() const noexcept { return place.empty() ? url : place; }
+  bool was_sent() const noexcept { return attempts > 0; }
   bool ok() const noexcept { return !error && status < 400; }
 };
 

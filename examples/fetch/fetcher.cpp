@@ -1,7 +1,11 @@
 #include "fetcher.hpp"
 
+#include <canigo/error.hpp>
 #include <canigo/http/retry_after.hpp>
 #include <canigo/timeout.hpp>
+
+#include "text.hpp"
+#include "url.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -21,83 +25,202 @@ namespace fetch {
 using namespace std::chrono_literals;
 namespace http = canigo::http;
 
+namespace {
+
+constexpr int most_redirects = 5;
+
+canigo::time_point now() { return std::chrono::steady_clock::now(); }
+
+double per_second(const canigo::rate& r) {
+  return static_cast<double>(r.tokens()) / std::chrono::duration<double>(r.period()).count();
+}
+
+std::string to_text(canigo::duration d) {
+  return canigo::to_string(d < 10s ? std::chrono::ceil<std::chrono::milliseconds>(d)
+                                   : std::chrono::ceil<std::chrono::seconds>(d));
+}
+
+// Nobody reads what we print.
+void rethrow(const std::exception_ptr& e) {
+  if (e) std::rethrow_exception(e);
+}
+
+}  // namespace
+
 fetcher::fetcher(asio::io_context& io, const options& o, report& r)
     : io_{io},
       options_{o},
       report_{r},
       input_{io.get_executor(), o.input},
-      room_{io, {.permits = o.queue_limit}},
-      limits_{io,
-              {.rates = {{o.rate, o.burst}},
-               .concurrency = o.connections,
-               .priorities = o.priorities,
-               .queue_limit = o.queue_limit}},
-      http_{io, {.connections = o.connections, .timeout = o.timeout, .user_agent = "canigo-fetch"}} {}
+      queue_{o.priorities, o.queue_limit, per_second(o.rate)},
+      limits_{io, {.rates = {{o.rate, o.burst}}, .concurrency = o.connections}},
+      http_{io, {.connections = o.connections, .timeout = o.timeout, .max_redirects = 0, .user_agent = "canigo-fetch"}},
+      backoff_{
+          .first = std::min<canigo::duration>(500ms, o.max_pause), .cap = o.max_pause, .jitter = canigo::jitter::equal},
+      news_{io.get_executor()},
+      room_{io.get_executor()} {}
 
 asio::awaitable<void> fetcher::run() {
   asio::co_spawn(io_, over_.wrap(obey_signals()), asio::detached);
   asio::co_spawn(io_, over_.wrap(show_progress()), asio::detached);
+  asio::co_spawn(io_, read_lines(), rethrow);
+  co_await let_go();
+  while (auto c = queue_.take_any()) {
+    c->error = canigo::errc::stopped;
+    report_.finished(*c);
+  }
+  while (running_ > 0) co_await news_.wait_until();
+  over_.cancel();
+}
 
+asio::awaitable<void> fetcher::read_lines() {
   std::size_t lines = 0;
   std::size_t calls = 0;
   while (const auto line = co_await input_.next()) {
     ++lines;
-    parsed_line parsed = parse_line(*line, options_.priorities);
+    parsed_line parsed = parse_line(line->text, options_.priorities);
+    if (parsed.value && !line->is_whole) {
+      parsed = {{}, fmt::format("longer than {} bytes", line_reader::longest_line)};
+    }
     if (!parsed.problem.empty()) report_.bad_line(lines, parsed.problem);
     if (!parsed.value) continue;
     parsed.value->order = ++calls;
-    canigo::permit place = co_await room_.acquire();
-    asio::co_spawn(io_, make(std::move(*parsed.value), std::move(place)), [](const std::exception_ptr& e) {
-      if (e) std::rethrow_exception(e);  // nobody reads what we print
-    });
+    parsed.value->queued = now();
+    queue_.add(std::move(*parsed.value));
+    news_.give();
+    while (queue_.is_full() && !is_stopping()) co_await room_.wait_until();
   }
-  // All places are free when all calls have ended.
-  const canigo::permit all = co_await room_.acquire({.tokens = options_.queue_limit});
-  over_.cancel();
+  if (input_.error()) report_.input_failed(options_.input, input_.error());
+  has_read_all_ = true;
+  news_.give();
 }
 
-asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit place) {
-  c.read = std::chrono::steady_clock::now();
+bool fetcher::is_over() const noexcept {
+  return is_stopping() || (has_read_all_ && running_ == 0 && queue_.waiting() == 0);
+}
+
+asio::awaitable<void> fetcher::let_go() {
+  while (!is_over()) {
+    if (!queue_.has_next(now())) {
+      co_await news_.wait_until(queue_.next_at());
+      continue;
+    }
+    canigo::permit may_go;
+    try {
+      may_go = co_await limits_.acquire();
+    } catch (const std::system_error&) {
+      co_return;  // stopped
+    }
+    // Who goes is decided now. If nobody is left, for a server wants a pause meanwhile, it was not used.
+    if (auto c = queue_.take(now())) {
+      ++running_;
+      room_.give();
+      asio::co_spawn(io_, make(std::move(*c), std::move(may_go)), rethrow);
+    } else {
+      may_go.settle(0);
+    }
+  }
+}
+
+asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_go) {
+  c.started = now();
+  c.waited += c.started - c.queued;
+  if (!std::exchange(c.was_led_here, false)) ++c.attempts;
+  report_.sent(c);
+  http::response response;
+  http::request request{c.target()};
+  request.keep_body = false;
   try {
-    co_await attempt(c);
+    response = co_await http_.send(std::move(request));
+    c.error = {};
   } catch (const std::system_error& e) {
     c.error = e.code();
   }
-  report_.finished(c);
+  c.status = response.status;
+  c.bytes = response.body_size;
+  answered(std::move(c), response);
 }
 
-asio::awaitable<void> fetcher::attempt(call& c) {
-  for (;;) {
-    const canigo::permit may_go = co_await limits_.acquire(c.priority);
-    c.started = std::chrono::steady_clock::now();
-    ++c.attempts;
-    const http::response response = co_await http_.get(c.url);
-    c.status = response.status;
-    c.bytes = response.body.size();
-
-    if (response.status != 429 && response.status != 503) co_return;
-    const auto wait = http::retry_after(response);
-    if (!wait) co_return;
-    pause(*wait);
-    report_.note(fmt::format("{}: {}, all calls wait for {}", c.url, response.status, canigo::to_string(*wait)));
-    if (c.attempts == options_.attempts) co_return;
+/// Ends the call, or has it wait for its next request.
+void fetcher::answered(call c, const http::response& r) {
+  server& s = queue_.server_of(c);
+  std::optional<canigo::time_point> next;
+  const bool is_refused = c.status == 429 || c.status == 503;
+  if (is_refused) {
+    next = told_to_wait(c, s, r);
+  } else if (!c.error) {
+    s.pace.taken(c.started, now());
   }
+  queue_.done(s, now());
+  if (!is_refused && is_led_on(c, r)) next = now();
+  --running_;
+  if (next) {
+    c.queued = now();
+    queue_.put_back(std::move(c), *next);
+  } else {
+    report_.finished(c);
+  }
+  news_.give();
 }
 
-/// Nobody goes for a while; of several such demands the one that ends last counts.
-void fetcher::pause(canigo::duration wait) {
-  paused_until_ = std::max(paused_until_, canigo::saturating_add(std::chrono::steady_clock::now(), wait));
-  limits_.pause_until(paused_until_);
+/// When to try again, if at all. Only those that want the same server wait for it.
+std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s, const http::response& r) {
+  const auto asked = http::retry_after(r, std::chrono::system_clock::now(), canigo::duration::max()).value_or(0s);
+  const auto pause = std::min(asked, options_.max_pause);
+  const auto until = canigo::saturating_add(now(), pause);
+  s.told_pace = std::max(s.told_pace, s.pace.per_second());
+  s.pace.refused(c.started, now(), pause);
+  // Others that were under way say the same.
+  const bool is_new_pause = pause > 0s && until > canigo::saturating_add(s.paused_until, pause / 2);
+  if (pause > 0s) {
+    s.paused_until = std::max(s.paused_until, until);
+    queue_.hold(s, s.paused_until);
+  }
+  if (is_new_pause || s.pace.per_second() < 0.8 * s.told_pace) {
+    s.told_pace = s.pace.per_second();
+    std::string text = fmt::format("{}: {}; its calls", printable(s.origin), c.status);
+    if (is_new_pause) text += " wait for " + to_text(pause);
+    if (asked > pause) text += fmt::format(" (--max-pause; it asks for {})", to_text(asked));
+    if (is_new_pause && s.pace.is_slowed()) text += ", then";
+    if (s.pace.is_slowed()) text += fmt::format(" go at {:.3g}/s", s.pace.per_second());
+    report_.note(text);
+  }
+  if (c.attempts >= options_.attempts || is_stopping()) return std::nullopt;
+  if (pause > 0s) return now();
+  return canigo::saturating_add(now(), backoff_.delay(static_cast<std::uint32_t>(c.attempts), random_()));
+}
+
+/// Whether there is a next hop. It is a request like any other, so it waits to be let go as such.
+bool fetcher::is_led_on(call& c, const http::response& r) const {
+  if (c.error || r.redirect.empty()) return false;
+  if (is_stopping()) {
+    c.error = canigo::errc::stopped;
+  } else if (!is_http(r.redirect)) {
+    c.error = http::error::unsupported_protocol;
+  } else if (c.redirects == most_redirects) {
+    c.error = http::error::too_many_redirects;
+  } else {
+    c.place = with_credentials_of(c.target(), r.redirect);
+    ++c.redirects;
+    c.was_led_here = true;
+  }
+  return !c.error;
 }
 
 asio::awaitable<void> fetcher::obey_signals() {
   asio::signal_set signals{io_, SIGINT, SIGTERM};
-  co_await signals.async_wait(asio::use_awaitable);
-  ++interruptions_;
-  report_.note(
-      fmt::format("stopping: {} calls may finish within {}", limits_.stats().held, canigo::to_string(options_.grace)));
+  signal_ = co_await signals.async_wait(asio::use_awaitable);
+  if (running_ == 0) {
+    report_.note("stopping");
+  } else {
+    report_.note(fmt::format("stopping: {} may finish within {}",
+                             running_ == 1 ? "1 call" : fmt::format("{} calls", running_),
+                             canigo::to_string(options_.grace)));
+  }
   input_.stop();
-  limits_.stop();  // those that wait end now
+  limits_.stop();
+  news_.give();
+  room_.give();
   give_up_after(options_.grace);
   co_await signals.async_wait(asio::use_awaitable);
   http_.stop();
@@ -114,8 +237,7 @@ void fetcher::give_up_after(canigo::duration grace) {
 asio::awaitable<void> fetcher::show_progress() {
   for (;;) {
     co_await canigo::sleep_for(200ms);
-    const canigo::limiter_stats now = limits_.stats();
-    report_.progress(now.held, now.waiting);
+    report_.progress(running_, queue_.waiting());
   }
 }
 

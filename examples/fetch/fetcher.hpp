@@ -1,12 +1,14 @@
 #pragma once
 
+#include <canigo/backoff.hpp>
 #include <canigo/cancel.hpp>
 #include <canigo/http/client.hpp>
 #include <canigo/limiter.hpp>
-#include <canigo/semaphore.hpp>
 
 #include "call.hpp"
+#include "call_queue.hpp"
 #include "input.hpp"
+#include "notice.hpp"
 #include "options.hpp"
 #include "report.hpp"
 
@@ -14,6 +16,8 @@
 #include <asio/io_context.hpp>
 
 #include <cstddef>
+#include <optional>
+#include <random>
 
 namespace fetch {
 
@@ -24,26 +28,37 @@ class fetcher {
 
   /// Ends when the input has, and every call has been reported.
   asio::awaitable<void> run();
-  bool was_interrupted() const noexcept { return interruptions_ > 0; }
+  /// The signal that ended it early; 0: none did.
+  int signal() const noexcept { return signal_; }
 
  private:
-  asio::awaitable<void> make(call c, canigo::permit place);
-  asio::awaitable<void> attempt(call& c);
+  asio::awaitable<void> read_lines();
+  asio::awaitable<void> let_go();
+  asio::awaitable<void> make(call c, canigo::permit may_go);
   asio::awaitable<void> obey_signals();
   asio::awaitable<void> show_progress();
-  void pause(canigo::duration wait);
+  void answered(call c, const canigo::http::response& r);
+  std::optional<canigo::time_point> told_to_wait(const call& c, server& s, const canigo::http::response& r);
+  bool is_led_on(call& c, const canigo::http::response& r) const;
   void give_up_after(canigo::duration grace);
+  bool is_stopping() const noexcept { return signal_ != 0; }
+  bool is_over() const noexcept;
 
   asio::io_context& io_;
   const options& options_;
   report& report_;
   line_reader input_;
-  canigo::semaphore room_;  // what is read ahead: reading waits for it, so memory is bounded
-  canigo::limiter limits_;  // rate and connections in one step, by priority
-  canigo::time_point paused_until_ = canigo::time_point::min();
+  call_queue queue_;
+  canigo::limiter limits_;  // rate and connections in one step
   canigo::http::client http_;
+  const canigo::backoff backoff_;  // of a call that was not told when to come back
+  std::mt19937_64 random_{std::random_device{}()};
+  notice news_;                 // for let_go(): a call, a place, the end
+  notice room_;                 // for read_lines()
   canigo::cancel_source over_;  // ends what only runs beside the calls
-  int interruptions_ = 0;
+  std::size_t running_ = 0;
+  bool has_read_all_ = false;
+  int signal_ = 0;
 };
 
 }  // namespace fetch

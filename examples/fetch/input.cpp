@@ -8,16 +8,24 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <string_view>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace fetch {
 
 line_reader::line_reader(const asio::any_io_executor& executor, const std::string& path) : descriptor_{executor} {
+  const auto fail = [&](int why) {
+    if (file_ >= 0) ::close(file_);
+    throw std::system_error{why, std::system_category(), path == "-" ? "standard input" : path};
+  };
   file_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0) throw std::system_error{errno, std::system_category(), path};
+  if (file_ < 0) fail(errno);
   flags_ = ::fcntl(file_, F_GETFL);
+  struct stat status{};
+  if (::fstat(file_, &status) != 0) fail(errno);
+  if (S_ISDIR(status.st_mode)) fail(EISDIR);
+  if ((flags_ & O_ACCMODE) == O_WRONLY) fail(EBADF);
   asio::error_code can_not_be_polled;
   descriptor_.assign(file_, can_not_be_polled);
   can_wait_ = !can_not_be_polled;
@@ -29,23 +37,31 @@ line_reader::~line_reader() {
   ::close(file_);
 }
 
-asio::awaitable<std::optional<std::string>> line_reader::next() {
+asio::awaitable<std::optional<line_reader::line>> line_reader::next() {
   for (;;) {
     const auto end = buffer_.find('\n', read_);
     if (end != std::string::npos) {
-      std::string line = buffer_.substr(read_, std::min(end - read_, longest_line));
+      line l = cut(end - read_);
       read_ = end + 1;
-      co_return line;
+      co_return l;
     }
-    // What is too long to be a line is dropped as it comes, but for its beginning.
-    if (buffer_.size() - read_ > longest_line) buffer_.resize(read_ + longest_line);
+    // What is too long to be a line is dropped as it comes, but for its beginning, and a byte that says so.
+    if (buffer_.size() - read_ > longest_line) buffer_.resize(read_ + longest_line + 1);
     if (!co_await read_more()) {
       if (read_ == buffer_.size()) co_return std::nullopt;
-      std::string line = buffer_.substr(read_);
+      line l = cut(buffer_.size() - read_);
       read_ = buffer_.size();
-      co_return line;
+      co_return l;
     }
   }
+}
+
+line_reader::line line_reader::cut(std::size_t size) {
+  std::string_view text{buffer_.data() + read_, std::min(size, longest_line)};
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (at_begin_ && text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  at_begin_ = false;
+  return {std::string{text}, size <= longest_line};
 }
 
 asio::awaitable<bool> line_reader::read_more() {
@@ -64,6 +80,7 @@ asio::awaitable<bool> line_reader::read_more() {
   std::array<char, 16384> piece;
   const ssize_t n = ::read(file_, piece.data(), piece.size());
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) co_return true;
+  if (n < 0) error_.assign(errno, std::system_category());
   if (n <= 0) at_end_ = true;
   if (n > 0) buffer_.append(piece.data(), static_cast<std::size_t>(n));
   co_return n > 0;

@@ -4,18 +4,37 @@
 #include "fetcher.hpp"
 #include "options.hpp"
 #include "report.hpp"
+#include "text.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
-#include <fmt/format.h>
 
+#include <cerrno>
+#include <clocale>
 #include <csignal>
+#include <cstdio>
 #include <exception>
-#include <system_error>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace {
+
+// A standard stream that is closed leaves its number to whatever is opened next, which would then be read or written
+// in its place. So the number is taken by what can be neither read nor written, as the stream would be used.
+void occupy_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    const bool is_closed = ::fcntl(fd, F_GETFD) < 0 && errno == EBADF;
+    if (is_closed && ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_streams();
+  std::setlocale(LC_CTYPE, "C.UTF-8");  // a host's name may have any letters
+  std::signal(SIGPIPE, SIG_IGN);        // a server that hangs up is an error of its call, not our end
   const fetch::options options = fetch::parse(argc, argv);
-  std::signal(SIGPIPE, SIG_IGN);  // a server that hangs up is an error of its call, not our end
   try {
     asio::io_context io{1};
     fetch::report report{options};
@@ -24,10 +43,10 @@ int main(int argc, char** argv) {
       if (e) std::rethrow_exception(e);
     });
     io.run();
-    report.summary(fetcher.was_interrupted());
-    return report.exit_code(fetcher.was_interrupted());
-  } catch (const std::system_error& e) {
-    fmt::print(stderr, "canigo-fetch: {}\n", e.what());
+    report.summary(fetcher.signal());
+    return report.exit_code(fetcher.signal());
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "canigo-fetch: %s\n", fetch::printable(e.what()).c_str());
     return fetch::bad_usage;
   }
 }

@@ -21,11 +21,13 @@ goes first. Priority 0 is the most important. Empty lines and lines that start w
   printf '0 http://localhost:8080/a\n2 http://localhost:8080/b\n' | canigo-fetch --rate 10/3s)";
 
 constexpr const char* notes =
-    R"(A response 429 or 503 with Retry-After holds all calls back for that long, and its call is queued again.
+    R"(Every request counts, also the one that a redirect asks for, and a second attempt.
+After a response 429 or 503 its call is tried again. With Retry-After all calls to that server wait for so long; the
+others go on. And the server is asked less often, until it takes what it is asked.
 Ctrl-C stops taking new calls and lets those that run finish; again, or after the grace time, it cancels them.
 
-Exit codes: 0 all calls were fine; 1 some failed; 2 bad usage; 3 all were fine, but some lines were not understood;
-130 interrupted.)";
+Exit codes: 0 all calls were fine; 1 some failed; 2 bad usage, or input or output failed; 3 all were fine, but some
+lines were not understood; 130 interrupted, 143 terminated.)";
 
 template <class Number>
 void count_option(CLI::App& app, const std::string& name, Number& target, Number most, const std::string& text) {
@@ -70,10 +72,11 @@ options parse(int argc, char** argv) {
   count_option<std::uint64_t>(app, "-b,--burst", o.burst, 1'000'000, "Most calls made at once after a quiet time");
   count_option<int>(app, "-p,--priorities", o.priorities, 1024, "Classes: 0 (first) to this less one");
   count_option<std::size_t>(app, "-c,--connections", o.connections, 65536, "Most calls under way at a time");
-  time_option(app, "-t,--timeout", o.timeout, "For one call, from sending to the last byte: 500ms, 10s, 1m");
+  time_option(app, "-t,--timeout", o.timeout, "For one request, from sending to the last byte: 500ms, 10s, 1m");
   count_option<std::size_t>(app, "-q,--queue-limit", o.queue_limit, 10'000'000,
-                            "Most calls read ahead; reading waits while there are so many");
+                            "Most calls of one class that are read ahead");
   count_option<int>(app, "-a,--attempts", o.attempts, 1000, "Most tries of a call that is told to come back later");
+  time_option(app, "-m,--max-pause", o.max_pause, "Longest pause that a server gets which asks for one");
   time_option(app, "-g,--grace", o.grace, "For running calls to finish after Ctrl-C");
   const std::map<std::string, output> formats{{"text", output::text}, {"json", output::json}, {"none", output::none}};
   app.add_option_function<std::string>(

@@ -12,10 +12,10 @@ namespace fetch {
 /// How the process ends, as its user sees it.
 enum exit_code : int {
   all_ok = 0,
-  some_failed = 1,  ///< a call had no response, or one with a status of 400 or more
-  bad_usage = 2,
-  bad_input = 3,  ///< every call was fine, but some lines were not understood
-  interrupted = 130
+  some_failed = 1,    ///< a call had no response, or one with a status of 400 or more
+  bad_usage = 2,      ///< or the input can't be read, or the output not written
+  bad_input = 3,      ///< every call was fine, but some lines were not understood
+  interrupted = 128,  ///< and the number of the signal, as a shell says it
 };
 
 enum class output { text, json, none };
@@ -29,6 +29,7 @@ struct options {
   canigo::duration timeout = std::chrono::seconds{10};
   std::size_t queue_limit = 1000;
   int attempts = 5;
+  canigo::duration max_pause = std::chrono::minutes{5};
   canigo::duration grace = std::chrono::seconds{5};
   output format = output::text;
 };

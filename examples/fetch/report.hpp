@@ -7,45 +7,60 @@
 #include "options.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace fetch {
 
 /// Tells what happens: a line per finished call and a summary on the standard output, the rest on the standard error.
+///
+/// What the standard output does not take ends the program, by a std::system_error; what the standard error does not
+/// take is lost.
 class report {
  public:
   explicit report(const options& o);
 
+  /// A request goes out.
+  void sent(const call& c);
   void finished(const call& c);
   void bad_line(std::size_t number, std::string_view problem);
+  void input_failed(std::string_view name, std::error_code why);
   void note(std::string_view text);
   /// One line on a terminal, written over again and again.
   void progress(std::size_t running, std::size_t waiting);
-  void summary(bool was_interrupted);
+  /// `signal`: the one that ended it early, or 0.
+  void summary(int signal);
 
-  int exit_code(bool was_interrupted) const noexcept;
-  /// Calls of any outcome.
-  std::size_t calls() const noexcept;
+  int exit_code(int signal) const noexcept;
 
  private:
   struct of_class {
     std::size_t count = 0;
     std::size_t failures = 0;
+    std::size_t requests = 0;
     canigo::wait_histogram wait;
     canigo::time_point first_start = canigo::time_point::max();
     canigo::time_point last_start = canigo::time_point::min();
+
+    void merge(const of_class& other);
+    double rate() const noexcept;
   };
 
   void print_row(const call& c);
   void print_object(const call& c);
+  void print_summary(const of_class& all, int signal);
+  void print_summary_object(const of_class& all, int signal);
   void clear_progress();
-  double rate_of(const of_class& c) const noexcept;
+  std::size_t calls() const noexcept;
 
   output format_;
   canigo::time_point begin_;
   bool shows_progress_;
   bool progress_shown_ = false;
+  bool has_head_ = false;
+  bool input_failed_ = false;
   std::size_t bad_lines_ = 0;
   std::vector<of_class> classes_;
 };

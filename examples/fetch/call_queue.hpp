@@ -1,0 +1,86 @@
+#pragma once
+
+#include <canigo/time.hpp>
+
+#include "call.hpp"
+#include "pace.hpp"
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace fetch {
+
+/// What is known of a server, and who waits for it.
+struct server {
+  explicit server(double most_per_second) : pace{most_per_second} {}
+
+  std::string origin;
+  fetch::pace pace;
+  double told_pace = 0;                                         // that the user has heard of
+  canigo::time_point paused_until = canigo::time_point::min();  // as it asked
+  canigo::time_point held_until = canigo::time_point::min();    // as its pace asks, too
+  bool is_held = false;
+  std::size_t running = 0;
+  std::map<int, std::map<std::size_t, call>> waiting;  // by class, by order
+};
+
+/// The calls that wait. The next one is the first of the most important class whose server may be asked: a server that
+/// wants to be left alone holds nobody up but those that wait for it.
+class call_queue {
+ public:
+  /// At most `limit` calls of each class are read ahead, and so that a class which has as many does not hide those
+  /// that matter more, `most_bytes_ahead` of further ones.
+  call_queue(int classes, std::size_t limit, double most_per_second);
+
+  void add(call c);
+  /// One that was taken waits again, in its old place, but is not taken before `when`.
+  void put_back(call c, canigo::time_point when);
+  /// Whether take() has one to give.
+  bool has_next(canigo::time_point now);
+  /// When it may have one next, if it has none.
+  canigo::time_point next_at() const;
+  std::optional<call> take(canigo::time_point now);
+  /// Any one, whether it may go or not.
+  std::optional<call> take_any();
+
+  /// That of a call which was taken, until done().
+  server& server_of(const call& c);
+  /// Nobody asks it for so long; of several such times the last one counts.
+  void hold(server& s, canigo::time_point until);
+  /// A call that was taken has its answer, or none.
+  void done(server& s, canigo::time_point now);
+
+  std::size_t waiting() const noexcept { return waiting_; }
+  /// No more should be read.
+  bool is_full() const noexcept { return of_class_.front() >= limit_ || bytes_ahead_ >= most_bytes_ahead; }
+
+  static constexpr std::size_t most_bytes_ahead = 8 << 20;
+
+ private:
+  void put(call c);
+  void wake(canigo::time_point now);
+  void release(server& s);
+  std::optional<call> taken(server& s, std::map<int, std::map<std::size_t, call>>::iterator of_class);
+  void forget_some(canigo::time_point now);
+
+  static constexpr std::size_t remembered = 10'000;  // servers that nobody wants now
+
+  const std::size_t limit_;
+  const double most_per_second_;
+  std::map<std::string, server> servers_;                  // by origin
+  std::set<std::tuple<int, std::size_t, server*>> first_;  // of each class of each server that is not held
+  std::set<std::pair<canigo::time_point, server*>> held_;
+  std::multimap<canigo::time_point, call> later_;
+  std::vector<std::size_t> of_class_;  // that wait
+  std::size_t waiting_ = 0;
+  std::size_t bytes_ahead_ = 0;
+  std::size_t forgets_at_ = remembered;
+};
+
+}  // namespace fetch

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fetch {
+
+/// For a terminal: what would steer it, or is not UTF-8, is spelled out, as \x1b.
+std::string printable(std::string_view text);
+
+/// As a JSON string: UTF-8 as it is. A byte that is not becomes U+FFFD, for JSON has no place for it.
+std::string json_text(std::string_view text);
+
+/// The same of a URL, without its password.
+std::string printable_url(std::string_view url);
+std::string json_url(std::string_view url);
+
+}  // namespace fetch

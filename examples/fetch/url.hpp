@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fetch {
+
+/// Whether the scheme is http or https, in any case.
+bool is_http(std::string_view url);
+
+/// Scheme, host and port in lower case, without a default port: what is one server to us.
+std::string origin_of(std::string_view url);
+
+/// `url` with the name and password of `before` if it leads to the same server and has none, as browsers do it.
+std::string with_credentials_of(std::string_view before, std::string url);
+
+/// `***` in place of name and password, which may be a secret both. Also of what only looks like a URL.
+std::string without_credentials(std::string_view url);
+
+}  // namespace fetch
