@@ -59,6 +59,18 @@ void ask_until(net::io_context& io, const std::string& url, const redis::command
   }
 }
 
+/// A sentinel that watches what listens on `master`; `more` is of its file.
+process sentinel_of(const std::string& file, const std::string& port, const std::string& master,
+                    const std::string& more) {
+  std::ofstream{file} << "port " << port << "\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 " << master << " 1\n"
+                      << more;
+  return process{[&] {
+    const int nowhere = ::open("/dev/null", O_RDWR);
+    for (const int fd : {0, 1, 2}) ::dup2(nowhere, fd);
+    ::execlp("redis-server", "redis-server", file.c_str(), "--sentinel", nullptr);
+  }};
+}
+
 /// All three, the replica follows, and the sentinel knows it.
 struct cluster {
   cluster() {
@@ -79,14 +91,8 @@ struct cluster {
   std::string url() const { return "redis+sentinel://127.0.0.1:" + ports[2] + "/main"; }
 
   void start_sentinel() {
-    const std::string file = master.folder() / "sentinel.conf";
-    std::ofstream{file} << "port " << ports[2] << "\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 " << ports[0]
-                        << " 1\nsentinel down-after-milliseconds main 400\nsentinel failover-timeout main 3000\n";
-    sentinel.emplace([&] {
-      const int nowhere = ::open("/dev/null", O_RDWR);
-      for (const int fd : {0, 1, 2}) ::dup2(nowhere, fd);
-      ::execlp("redis-server", "redis-server", file.c_str(), "--sentinel", nullptr);
-    });
+    sentinel.emplace(sentinel_of(master.folder() / "sentinel.conf", ports[2], ports[0],
+                                 "sentinel down-after-milliseconds main 400\nsentinel failover-timeout main 3000\n"));
   }
 };
 
@@ -131,6 +137,38 @@ struct bustle {
 };
 
 }  // namespace
+
+TEST_CASE("sentinels may want a password, which may be another one than the master's [realtime]", "[realtime]") {
+  const auto ports = free_ports(2);
+  redis_server master{{"--port", ports[0], "--bind", "127.0.0.1", "--requirepass", "of-the-master"}};
+  net::io_context io;
+  const auto ask = [&](const std::string& credentials, const redis::client_options& o) -> std::string {
+    redis::client client{io, "redis+sentinel://" + credentials + "127.0.0.1:" + ports[1] + "/main", o};
+    try {
+      return run(io, client.run("ECHO", "here")).text();
+    } catch (const std::system_error& e) {
+      return e.what();
+    }
+  };
+  for (const std::string password : {"of-the-master", "its-own"}) {
+    CAPTURE(password);
+    process sentinel = sentinel_of(master.folder() / "sentinel.conf", ports[1], ports[0],
+                                   "sentinel auth-pass main of-the-master\nrequirepass " + password + "\n");
+    ask_until(io, "redis://:" + password + "@127.0.0.1:" + ports[1], redis::command{"PING"},
+              [](const redis::reply& r) { return r.text() == "PONG"; });
+    const bool is_same = password == "of-the-master";
+    const std::string with_that_of_the_url = ask(":of-the-master@", {});
+    if (is_same) {
+      CHECK(with_that_of_the_url == "here");
+    } else {
+      CHECK(ask(":of-the-master@", {.sentinel_password = password}) == "here");
+      CHECK(ask(":of-the-master@", {.sentinel_user = "default", .sentinel_password = password}) == "here");
+      // It fails at once, and says where.
+      CHECK(with_that_of_the_url.find("sentinel 127.0.0.1:" + ports[1] + ": WRONGPASS") != std::string::npos);
+    }
+    CHECK(ask("", {}).find("NOAUTH") != std::string::npos);
+  }
+}
 
 TEST_CASE("when the master dies the replica's clients wait for one lease, and the cap holds [realtime]", "[realtime]") {
   auto [all, io, a, b] = two_members<net::io_context, cluster>{two_short_leases};

@@ -32,11 +32,16 @@ std::shared_ptr<const link_options> checked(std::string_view url, const client_o
   if (o.name.find_first_of(" \r\n") != std::string::npos) {
     throw_invalid("client_options.name", o.name, "text without spaces");
   }
-  return std::make_shared<const link_options>(link_options{.where = endpoint::parse(url),
-                                                           .tls = {.verify = o.verify_tls, .ca_file = o.ca_file},
-                                                           .name = o.name,
-                                                           .connect_timeout = o.connect_timeout,
-                                                           .max_reply = o.max_reply});
+  const auto where = endpoint::parse(url);
+  const bool has_own = !o.sentinel_user.empty() || !o.sentinel_password.empty();
+  return std::make_shared<const link_options>(
+      link_options{.where = where,
+                   .tls = {.verify = o.verify_tls, .ca_file = o.ca_file},
+                   .name = o.name,
+                   .connect_timeout = o.connect_timeout,
+                   .max_reply = o.max_reply,
+                   .sentinel_login = has_own ? login_of(o.sentinel_user, o.sentinel_password)
+                                             : login_of(where.user, where.password)});
 }
 
 }  // namespace

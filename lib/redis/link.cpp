@@ -31,6 +31,12 @@ std::string line_of(std::string_view info, std::string_view key) {
 
 }  // namespace
 
+std::optional<command> login_of(const std::string& user, const std::string& password) {
+  if (!user.empty()) return command{"AUTH", user, password};
+  if (!password.empty()) return command{"AUTH", password};
+  return std::nullopt;
+}
+
 void on_read::operator()(std::error_code ec, std::size_t n) const noexcept { owner->has_read(ec, n); }
 void on_written::operator()(std::error_code ec, std::size_t) const noexcept { owner->has_written(ec); }
 
@@ -73,26 +79,40 @@ net::awaitable<endpoint::address> link::find_master() {
   // One that never answers leaves time for the others, and for the master.
   const duration each = options_->connect_timeout / static_cast<duration::rep>(sentinels.size() + 1);
   std::exception_ptr last;
+  bool is_refused = false;
   for (const auto& sentinel : sentinels) {
     try {
       auto answer = ask_sentinel(sentinel);
       co_return co_await with_timeout(std::move(answer), each);
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
-      last = std::current_exception();
+      // What one of them said tells more than that another one is not there.
+      if (!std::exchange(is_refused, !refusal_.empty())) last = std::current_exception();
     }
   }
   std::rethrow_exception(last);
 }
 
 net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& sentinel) {
-  std::string question = command{"SENTINEL", "get-master-addr-by-name", options_->where.master}.encoded();
+  const std::string question = command{"SENTINEL", "get-master-addr-by-name", options_->where.master}.encoded();
   const auto s = co_await open_stream(options_->where, sentinel, options_->tls);
   reply_reader reader{options_->max_reply};
-  const auto answers = co_await ask(*s, reader, std::move(question), 1);
-  const auto& answer = answers.front().elements();
-  if (answer.size() != 2) throw std::system_error{error::no_master};
-  co_return endpoint::address{answer[0].text(), answer[1].text()};
+  auto answers = co_await ask(*s, reader, question, 1);
+  const auto& login = options_->sentinel_login;
+  // Who is not asked for a password says none: it may be another's.
+  if (answers.back().is_error() && error_of(answers.back().text()) == error::auth_required && login) {
+    answers = co_await ask(*s, reader, login->encoded() + question, 2);
+  }
+  for (const auto& r : answers) {
+    if (!r.is_error()) continue;
+    refusal_ = "sentinel " + sentinel.host + ":" + sentinel.port + ": " + r.text();
+    const bool is_login = answers.size() == 2 && &r == &answers.front();
+    throw std::system_error{is_login ? error::wrong_password : error_of(r.text())};
+  }
+  const auto& address = answers.back().elements();
+  if (address.size() != 2) throw std::system_error{error::no_master};
+  refusal_.clear();
+  co_return endpoint::address{address[0].text(), address[1].text()};
 }
 
 net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, std::string bytes, std::size_t replies) {
@@ -121,11 +141,7 @@ net::awaitable<void> link::log_in() {
     steps.push_back(s);
     bytes += c.encoded();
   };
-  if (!where.user.empty()) {
-    say(step::auth, command{"AUTH", where.user, where.password});
-  } else if (!where.password.empty()) {
-    say(step::auth, command{"AUTH", where.password});
-  }
+  if (const auto login = login_of(where.user, where.password)) say(step::auth, *login);
   if (where.database != 0) say(step::select, command{"SELECT", where.database});
   if (!options_->name.empty()) say(step::name, command{"CLIENT", "SETNAME", options_->name});
   say(step::info, command{"INFO", "server"});

@@ -2,6 +2,7 @@
 
 #include "canigo/cancel.hpp"
 #include "canigo/net.hpp"
+#include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/reply_reader.hpp"
 #include "canigo/redis/endpoint.hpp"
 #include "canigo/redis/error.hpp"
@@ -16,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -29,7 +31,11 @@ struct link_options {
   std::string name;
   duration connect_timeout;
   std::size_t max_reply;
+  std::optional<command> sentinel_login;
 };
+
+/// What logs in; nothing where there is neither a user nor a password.
+std::optional<command> login_of(const std::string& user, const std::string& password);
 
 /// Hears of what becomes of a link. On the link's strand.
 class link_listener {

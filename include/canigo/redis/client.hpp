@@ -33,11 +33,13 @@ struct client_options {
   duration connect_timeout = std::chrono::seconds{5};  ///< until logged in, TLS included; more than 0
   duration timeout = std::chrono::seconds{5};          ///< of a command, from call to reply; more than 0; max: none
   backoff reconnect = {.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{5}};
-  std::size_t queue_limit = 10'000;  ///< most commands that are waited for; 1 or more
-  std::size_t max_reply = 16 << 20;  ///< bytes of one reply, and what its elements cost; 1 KiB or more
-  std::string name = "canigo";       ///< shown by CLIENT LIST; without spaces; empty: none
-  bool verify_tls = true;            ///< check the server's certificate and name
-  std::string ca_file = {};          ///< PEM file of trusted certificates; empty: the system's
+  std::size_t queue_limit = 10'000;    ///< most commands that are waited for; 1 or more
+  std::size_t max_reply = 16 << 20;    ///< bytes of one reply, and what its elements cost; 1 KiB or more
+  std::string name = "canigo";         ///< shown by CLIENT LIST; without spaces; empty: none
+  bool verify_tls = true;              ///< check the server's certificate and name
+  std::string ca_file = {};            ///< PEM file of trusted certificates; empty: the system's
+  std::string sentinel_user = {};      ///< to sentinels that ask; none: as sentinel_password says
+  std::string sentinel_password = {};  ///< the same; neither: those of the URL
 };
 
 struct client_stats {
