@@ -56,7 +56,10 @@ TEST_CASE("who finds a limit in another form is told both, and touches nothing")
   const struct {
     std::string text;
     int form;
-  } forms[]{{no_numbers + "0123456789abcdef" + '\0' + '\0', 1}, {"short", 1}, {no_numbers + "\3\4more", 3}};
+  } forms[]{{no_numbers + "0123456789abcdef" + '\0' + '\0', 1},
+            {"short", 1},
+            {no_numbers + "\4\4more", 4},
+            {no_numbers + "\2\3run", 2}};
   for (const auto& [text, form] : forms) {
     CAPTURE(form, text.size());
     redis_server server;
@@ -72,7 +75,7 @@ TEST_CASE("who finds a limit in another form is told both, and touches nothing")
       CHECK(ec.category() == redis::form_category());
       CHECK(ec.value() == form);
       CHECK(ec.message() ==
-            "processes of another version use this limit, in form " + std::to_string(form) + "; this one's is form 2");
+            "processes of another version use this limit, in form " + std::to_string(form) + "; this one's is form 3");
     }
     CHECK_FALSE(m.slots.stats().available);
     CHECK(m.slots.stats().waiting == 0);
@@ -90,7 +93,7 @@ TEST_CASE("once the last that kept it in another form has gone, and its lease, a
     drained io;
     member m{io, server.url(), {.permits = 2, .lease = 1min, .quarantine = quarantine}};
     others older{io, m.client, "s"};
-    older.have(no_numbers + "\3");
+    older.have(no_numbers + "\4");
     run(io, m.client.run("ZADD", older.prefix + ":q", 1, "host:1:1:1|1|1"));
     CHECK(error_of(io, m.slots.acquire(0)).category() == redis::form_category());
     older.go();
@@ -132,7 +135,7 @@ TEST_CASE("a quota in another form fails as its options say") {
   net::io_context io;
   redis::client client{io, server.url()};
   others older{io, client, "r"};
-  older.have(no_numbers + "\3");
+  older.have(no_numbers + "\4");
   redis::scheduler closed{client, "crm", {.rate = rate::per_second(1000)}};
   redis::scheduler open{client, "crm", {.rate = rate::per_second(1000), .on_failure = redis::failure_mode::open()}};
   redis::scheduler local{
@@ -157,7 +160,7 @@ TEST_CASE("who holds permits when a limit is in another form loses them with the
   auto p = run(io, m.slots.acquire(0));
   others older{io, m.client, "s"};
   run(io, m.client.run("FLUSHALL"));
-  older.have(no_numbers + "\3");
+  older.have(no_numbers + "\4");
   run_until(io, [&] { return p.held() == 0; });
   CHECK(m.slots.stats().lost_leases == 1);
 }

@@ -88,8 +88,8 @@ const std::string no_script = "-NOSCRIPT No matching script. Please use EVAL.\r\
 /// What the script says to one whose first waiter gets a permit.
 std::string granted_to_the_first() {
   const std::array<double, 4> run{1, 1, 1, 7};
-  return "*11\r\n$2\r\nOK\r\n:-1\r\n:0\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n$0\r\n\r\n:0\r\n$32\r\n" +
-         redis::detail::packed(run) + "\r\n";
+  return "*12\r\n$2\r\nOK\r\n:-1\r\n:0\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n$0\r\n\r\n:0\r\n$32\r\n" +
+         redis::detail::packed(run) + "\r\n:99\r\n";
 }
 
 /// The number of a call of the script in its session.

@@ -55,6 +55,8 @@ struct say {
   int ahead = 0;
   int version = 0;
   std::int64_t pause = 0;
+  std::int64_t seen = 0;    // the greatest token
+  std::int64_t latest = 0;  // what time it can be at most
 };
 
 class limit {
@@ -76,6 +78,9 @@ class limit {
                                 number_of(rate_period),
                                 number_of(burst),
                                 number_of(s.pause),
+                                number_of(s.seen),
+                                number_of(s.latest),
+                                number_of(epoch),
                                 number_of(s.acknowledged.size()),
                                 number_of(s.cancelled.size()),
                                 number_of(s.wanted.size())};
@@ -94,6 +99,7 @@ class limit {
     settings = parts.at(8).text();
     std::map<int, std::int64_t> granted;
     told = parts.at(9).integer();
+    now = parts.at(11).integer();
     const std::string& all = parts.at(10).text();
     runs = all.size() / 32;
     for (std::size_t at = 0; at < all.size(); at += 32) {
@@ -130,6 +136,19 @@ class limit {
     ask(redis::command{"ZADD", prefix + "sess", 1, session});
     set("reap", 1);
   }
+  /// As if the clock had been set forward by so much since the last call, or nobody had called for so long.
+  void set_forward(std::int64_t us) {
+    for (const char* field : {"last", "due", "reap", "hold", "epoch", "zu", "keep"}) set(field, number(field) - us);
+    const auto all = ask(redis::command{"ZRANGE", prefix + "sess", 0, -1, "WITHSCORES"}).elements();
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      ask(redis::command{"ZADD", prefix + "sess", std::to_string(std::stoll(all[i + 1].text()) - us), all[i].text()});
+      std::string text = text_of(all[i].text());
+      const std::array<double, 1> its{number_of(number_at(text, 24) - us)};
+      ask(redis::command{"HSET", prefix + "state", all[i].text(), text.replace(24, 8, redis::detail::packed(its))});
+    }
+    epoch -= us;
+    now -= us;
+  }
   std::string text_of(const std::string& session) {
     return ask(redis::command{"HGET", prefix + "state", session}).text();
   }
@@ -141,6 +160,7 @@ class limit {
   std::int64_t ahead = 0;
   std::string settings;
   std::size_t runs = 0;
+  std::int64_t now = 0;
   std::int64_t told = 0;  // of the runs, before
   std::int64_t last_token = 0;
   int rate_tokens = 0;
@@ -198,16 +218,16 @@ TEST_CASE("script: who stand together are told of and acknowledged together, and
   CHECK(sync.told == 1);
   CHECK(sync({.session = "a", .sequence = 3, .held = 1, .acknowledged = {3}, .cap = 10}) ==
         "OK 1,2,4,5,6,7 queue=0 out=7");
-  CHECK(sync.runs == 2);
+  CHECK(sync.runs == 3);
   CHECK(sync({.session = "a", .sequence = 4, .held = 1, .cancelled = {{5, 1}}, .cap = 10}) ==
         "OK 1,2,4,6,7 queue=0 out=6");
-  CHECK(sync.runs == 3);
-  CHECK(sync.told == 3);
+  CHECK(sync.runs == 4);
+  CHECK(sync.told == 4);
   // Of another weight.
   CHECK(sync({.session = "a", .sequence = 5, .held = 1, .wanted = {{8, 0, 2}}, .cap = 10}) ==
         "OK 1,2,4,6,7,8 queue=0 out=8");
-  CHECK(sync.runs == 4);
-  CHECK(sync.told == 3);
+  CHECK(sync.runs == 5);
+  CHECK(sync.told == 4);
   CHECK(sync({.session = "a", .sequence = 6, .held = 4, .acknowledged = {{1, 2}, {6, 3}}, .cap = 10}) ==
         "OK 4 queue=0 out=5");
   // Not all that stand together are let in.
@@ -283,25 +303,160 @@ TEST_CASE("script: another server, or one without its data, lets nobody in for o
   CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}, {2}}, .run_id = "r2"}) == "OK 1,2 queue=0 out=2");
 }
 
-TEST_CASE("script: the server's clock may jump") {
+TEST_CASE("script: the server's clock may be set back, and time goes on from where it was") {
   limit sync;
   CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
-  const std::int64_t before = sync.number("last");
-  // Forward by an hour, as it looks from what was stored: leases go on.
-  sync.set("last", before - 60 * minute);
-  const auto expiry = std::stoll(sync.ask(redis::command{"ZSCORE", prefix + "sess", "a"}).text());
-  sync.ask(redis::command{"ZADD", prefix + "sess", expiry - 60 * minute, "a"});
   CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
-  // Back by an hour: time goes on from where it was.
-  sync.set("last", sync.number("last") + 60 * minute);
-  for (const char* session : {"a", "b"}) {
-    sync.ask(redis::command{"ZADD", prefix + "sess", sync.number("last") + minute, session});
-  }
+  sync.set_forward(-60 * minute);
   CHECK(sync({.session = "b", .sequence = 2}) == "OK queue=1 out=2");
   const std::int64_t then = sync.number("last");
   CHECK(sync({.session = "b", .sequence = 3}) == "OK queue=1 out=2");
   CHECK(sync.number("last") > then);
   CHECK(sync.number("last") < then + minute);
+}
+
+TEST_CASE("script: the server's clock may be set forward, and time goes on as its callers measure it") {
+  for (const std::int64_t step : {minute / 15, minute / 3, 60 * minute, 365 * 24 * 60 * minute}) {
+    CAPTURE(step);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+    CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+    const std::int64_t before = sync.now;
+    sync.set_forward(step);
+    const std::int64_t latest = sync.now + 1000;
+    CHECK(sync({.session = "b", .sequence = 2, .latest = latest}) == "OK queue=1 out=2");
+    CHECK(sync.now == latest);
+    // From there on it runs as the server's.
+    CHECK(sync({.session = "a", .sequence = 2, .held = 2, .acknowledged = {{1, 2}}, .latest = latest + minute}) ==
+          "OK queue=1 out=2");
+    CHECK(sync.now >= latest);
+    CHECK(sync.now < before - step + minute / 2);
+  }
+}
+
+TEST_CASE("script: what is late by less than a sixteenth of a lease, or was measured in another epoch, counts as is") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1}) == "OK queue=0 out=0");
+  CHECK(sync({.session = "a", .sequence = 2, .latest = sync.now - minute / 17}) == "OK queue=0 out=0");
+  CHECK(sync.number("off") == 0);
+  const std::int64_t known = sync.now;
+  sync.epoch -= 1;
+  CHECK(sync({.session = "a", .sequence = 3, .latest = known - minute}) == "OK queue=0 out=0");
+  CHECK(sync.number("off") == 0);
+}
+
+TEST_CASE("script: where nobody called for long leases are moved, and none of them twice") {
+  limit sync;
+  CHECK(sync({.session = "dead", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync({.session = "waits", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  // One who never called can't know whether that was an hour, or the clock was set.
+  sync.set_forward(60 * minute);
+  CHECK(sync({.session = "new", .sequence = 1, .wanted = {{1, -1}}}) == "OK ?1 queue=1 out=2");
+  sync.set_forward(minute * 3 / 4);
+  CHECK(sync({.session = "newer", .sequence = 1, .wanted = {{1, -1}}}) == "OK ?1 queue=1 out=2");
+  sync.set_forward(minute * 3 / 4);
+  // Neither of the two has called, and it is more than a lease.
+  CHECK(sync({.session = "newest", .sequence = 1, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  CHECK(sync.text_of("dead").empty());
+  CHECK(sync.text_of("waits").empty());
+}
+
+TEST_CASE("script: a lease that was moved may be moved again once its owner has called") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  for (int i = 2; i < 6; ++i) {
+    sync.set_forward(60 * minute);
+    CHECK(sync({.session = "new" + std::to_string(i), .sequence = 1, .wanted = {{1, -1}}}) == "OK ?1 queue=0 out=2");
+    sync.set_forward(minute / 4);
+    CHECK(sync({.session = "a", .sequence = i, .held = 2, .acknowledged = {{1, 2}}}) == "OK queue=0 out=2");
+  }
+}
+
+TEST_CASE("script: Redis may restart again and again, and who is dead is dead after the second time") {
+  limit sync;
+  CHECK(sync({.session = "dead", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  int sequence = 0;
+  for (const char* held : {"2", "2", "0"}) {
+    sync.set_forward(minute * 3 / 4);
+    ++sequence;
+    CHECK(sync({.session = "a",
+                .sequence = sequence,
+                .run_id = "r" + std::to_string(sequence + 1),
+                .flags = "q",
+                .latest = sync.now + minute}) == std::string{"OK queue=0 out="} + held);
+  }
+}
+
+TEST_CASE("script: who may not ask for the run id changes nothing for those who may") {
+  limit sync;
+  const std::string unknown{redis::command::run_id_placeholder};
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}, .run_id = unknown}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "b", .sequence = 1, .flags = "q"}) == "OK queue=0 out=1");
+  CHECK(sync.hold == minute);  // it may have restarted, as far as is known
+  const auto epoch = sync.epoch;
+  for (int i = 2; i < 5; ++i) {
+    CHECK(sync({.session = "a", .sequence = i, .run_id = unknown, .flags = "q"}) == "OK 1 queue=0 out=1");
+    CHECK(sync({.session = "b", .sequence = i, .flags = "q"}) == "OK queue=0 out=1");
+    CHECK(sync.epoch == epoch);
+    CHECK(sync.hold < minute);
+  }
+}
+
+TEST_CASE("script: any of the keys that is lost without the others is a loss of data") {
+  for (unsigned lost = 1; lost < 8; ++lost) {
+    CAPTURE(lost);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}, .cap = 3}) == "OK 1,2 queue=0 out=2");
+    CHECK(sync({.session = "dead", .sequence = 1, .wanted = {{1}}, .cap = 3}) == "OK 1 queue=0 out=3");
+    CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 3, .version = 4}) == "OK queue=1 out=3");
+    const auto token = sync.last_token, epoch = sync.epoch;
+    for (const auto& [bit, key] : {std::pair{1U, "state"}, {2U, "sess"}, {4U, "q"}}) {
+      if ((lost & bit) != 0) CHECK(sync.ask(redis::command{"DEL", prefix + key}).integer() == 1);
+    }
+    // It is noticed by whoever calls first, and for one lease all who hold something are believed.
+    CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1}}, .cap = 3, .flags = "q", .version = 4}) ==
+          "OK queue=1 out=0");
+    CHECK(sync.hold == minute);
+    CHECK(sync.epoch > epoch);
+    CHECK(sync({.session = "a", .sequence = 2, .held = 2, .acknowledged = {{1, 2}}, .cap = 3, .flags = "q"}) ==
+          "OK queue=1 out=2");
+    sync.set("hold", 0);
+    CHECK(sync({.session = "b", .sequence = 3, .cap = 3, .flags = "q", .version = 4}) == "OK 1 queue=0 out=3");
+    CHECK(sync.last_token > token);
+    CHECK(sync({.session = "dead", .sequence = 2, .held = 1, .cap = 3}) == "NOSESS");
+    CHECK(sync({.session = "b", .sequence = 4, .held = 1, .acknowledged = {1}, .cap = 3, .version = 4}) ==
+          "OK queue=0 out=3");
+    CHECK(sync.number("version") == 4);
+  }
+}
+
+TEST_CASE("script: one that is told that it is dead takes nothing along") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  const auto epoch = sync.epoch;
+  sync.expire("a");
+  sync.expire("b");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 2}) == "NOSESS");
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}, {2}}, .flags = "q"}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync.hold == 0);
+  CHECK(sync.epoch == epoch);
+}
+
+TEST_CASE("script: tokens are no smaller than the time, nor than what any caller has seen") {
+  limit sync;
+  const std::int64_t then = std::stoll(sync.ask(redis::command{"TIME"}).elements()[0].text()) * 1'000'000;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}, .cap = 9}) == "OK 1 queue=0 out=1");
+  CHECK(sync.last_token >= then);
+  // What Redis was given back is older than what it gave since.
+  sync.set("fence", 7);
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2}, {3}}, .cap = 9}) == "OK 1,2,3 queue=0 out=4");
+  CHECK(sync.runs == 1);
+  // Its clock is behind the one that was.
+  const std::int64_t later = sync.now + 60 * minute;
+  CHECK(sync({.session = "c", .sequence = 1, .cap = 9, .seen = later}) == "OK queue=0 out=4");
+  CHECK(sync({.session = "d", .sequence = 1, .wanted = {{1}}, .cap = 9}) == "OK 1 queue=0 out=5");
+  CHECK(sync.last_token == later + 1);
 }
 
 TEST_CASE("script: nobody called for long, though somebody waits: no more than the burst") {

@@ -26,6 +26,7 @@ sync_answer with_runs(std::string runs, std::int64_t told = 0, std::string setti
   parts.push_back(text(std::move(settings)));
   parts.emplace_back(told);
   parts.push_back(text(std::move(runs)));
+  parts.emplace_back(std::int64_t{99});
   return sync_answer{redis::reply{std::move(parts)}};
 }
 
@@ -42,6 +43,7 @@ TEST_CASE("an answer of the script is read, with the waiters that stand together
   CHECK(a.queue == 3);
   CHECK(a.held_by_all == 7);
   CHECK(a.epoch == 5);
+  CHECK(a.now == 99);
   CHECK(a.empty.count() == -20'000);
   REQUIRE(a.grants.size() == 2);
   CHECK(a.grants[0].first == 5);

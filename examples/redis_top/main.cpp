@@ -40,8 +40,8 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   if (all.empty()) co_return;  // gone meanwhile
   // Then comes the form of it all; a printable byte, where those had no numbers yet.
   const int form = all.size() > 152 ? static_cast<unsigned char>(all[152]) : 0;
-  if (form != 2) {
-    fmt::print("{}\n  in form {}, of another version; here is 2\n", prefix.substr(0, prefix.size() - 1),
+  if (form != 3) {
+    fmt::print("{}\n  in form {}, of another version; here is 3\n", prefix.substr(0, prefix.size() - 1),
                form != 0 && form < 32 ? form : 1);
     co_return;
   }

@@ -124,6 +124,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool has_news() const noexcept;
   bool wants_call(time_point now) const noexcept;
   command prepare(time_point now);
+  std::int64_t latest_there(std::int64_t as_of) const noexcept;
   void read_answer(const sync_answer& a);
   void grant(limit_waiter& w, std::int64_t token);
   void take_note(std::uint64_t from, std::uint64_t to);
@@ -214,6 +215,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool context_gone_ = false;
   std::int64_t lease_until_ = 0;  // on the clock that does not stop
   std::int64_t sent_at_ = 0;
+  std::int64_t told_at_ = 0;   // when that call was sent, on the clock of leases,
+  std::int64_t told_now_ = 0;  // that was answered last, with this time of Redis; 0: none
   time_point called_at_{};
   time_point renew_at_ = time_point::max();
   time_point next_at_ = time_point::max();

@@ -17,7 +17,16 @@ constexpr std::size_t most_per_call = 1000;
 
 }  // namespace
 
+/// The time that it can be at most where the script runs, in us; 0 if that is not known well enough.
+std::int64_t ledger::latest_there(std::int64_t as_of) const noexcept {
+  const std::int64_t since = (as_of - told_at_) / 1000;
+  const std::int64_t drift = since / 1000;  // of two clocks
+  const bool is_known = told_now_ != 0 && since >= 0 && drift <= options_.lease.count() / 1000 / 32;
+  return is_known ? told_now_ + since + drift : 0;
+}
+
 command ledger::prepare(time_point now) {
+  const std::int64_t sent_at = awake_or_not();
   sync_call s;
   s.prefix = prefix_;
   s.session = session_;
@@ -36,6 +45,9 @@ command ledger::prepare(time_point now) {
                      : paused_until_ <= now             ? 0
                                                         : std::chrono::ceil<microseconds>(paused_until_ - now).count();
   s.changes = unsaid_;
+  s.seen = last_token_;
+  s.latest = latest_there(sent_at);
+  s.epoch = epoch_;
   s.acknowledged = &acknowledged_;
   s.cancels = &cancels_;
   const std::size_t wanted = std::min(fresh_.size(), most_per_call);
@@ -61,7 +73,7 @@ command ledger::prepare(time_point now) {
   charged_under_way_ = charged_;
   is_hinted_ = must_tell_ = false;
   next_at_ = time_point::max();
-  sent_at_ = awake_or_not();
+  sent_at_ = sent_at;
   called_at_ = now;
   return c;
 }
@@ -129,6 +141,8 @@ void ledger::read_answer(const sync_answer& a) {
   retry_at_ = time_point::min();
   is_registered_ = !leave_under_way_;
   charged_and_answered_ = charged_under_way_;
+  told_at_ = sent_at_;
+  told_now_ = a.now;
   // A tenth for clocks that run at different speeds, and for the time that cancelling takes.
   lease_until_ = sent_at_ + options_.lease.count() / 10 * 9;
   renew_at_ = saturating_add(now, options_.lease / 3 - duration{awake_or_not() - sent_at_});

@@ -15,23 +15,37 @@ namespace {
 // Numbers, as doubles: number of this call, lease (us), weight held, what of it, or of the tokens, lies idle there,
 //       tokens charged (or given back, if negative) until the last call that was answered, and until now, tokens
 //       wanted ahead; version of the settings that follow: capacity (0: none), tokens, period (us) and burst of the
-//       rate (0 tokens: none), us that a pause lasts (-1: for ever); how many there are of each of the following:
+//       rate (0 tokens: none), us that a pause lasts (-1: for ever); the greatest token that the caller has seen, the
+//       time that it can be at most, as the caller knows from an answer (0: not known), and the epoch of that answer;
+//       how many there are of each of the following:
 //       acknowledged (waiter, how many), cancelled (waiter, weight), wanted (waiter, how many, class, weight), where
 //       class -1 means now or not at all. Waiters have numbers, and stand together where those follow each other.
 // Reply status; with OK us to the next useful call or -1, length of the queue, weight out, us of quarantine left,
 //       epoch, us until the bucket is empty no more, tokens granted ahead, settings if they are others than the
 //       caller's, how many of the runs that follow were told of before, by push or by an answer, and runs of waiters:
-//       all grants that are not acknowledged; with token 0 who weighs too much, and with -1 who can't have it now.
-//       With FORM the form in which it is kept.
+//       all grants that are not acknowledged; with token 0 who weighs too much, and with -1 who can't have it now; the
+//       time. With FORM the form in which it is kept.
 //
 // The epoch is another one after Redis has restarted or lost its data: it may have forgotten who waits, and what it
 // said in another epoch counts no more.
 // A session's text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles, and then runs
 // of waiters: those that are granted and not acknowledged yet. A run is the number of its first, how many, the weight
 // of each and the token of the first, as doubles; the others' tokens follow. To read and write numbers as text takes
-// more time than all else, and so does a field or an argument for each. All are whole and below 2^53. Time is the
-// server's, continued at its old value where it was set back. Errors are data: Redis 7 rewrites the text of error
-// replies of scripts.
+// more time than all else, and so does a field or an argument for each. All are whole and below 2^53. Errors are data:
+// Redis 7 rewrites the text of error replies of scripts.
+//
+// Time is the server's, and goes on from its old value where that was set back, and where it was set forward: between
+// two calls of one process no more time goes by than that process has measured. What a call was late by looks the same,
+// and time stands still for so long: a lease lasts longer then, and a bucket fills later. What is less than a sixteenth
+// of a lease is taken for a late call; leases end a tenth earlier for those who have them.
+//
+// A process that never called has measured nothing. Where nobody called for half a lease before it does, leases are
+// moved along by so much, as they would end by a clock that was set forward. Each is moved once only until its owner
+// calls, or who has died would keep what it held for as long as others call now and then. Then its score in KEYS[2] is
+// another one than the end in its text.
+//
+// Any of the keys may be lost without the others: evicted, or deleted. How many there are in KEYS[2] and KEYS[3] stands
+// in what is remembered of the limit, and where that is not so all is lost.
 //
 // Processes of different versions of this library may meet. After the numbers of what is remembered stands the form
 // that all of it has; where that is another one nothing is touched while a lease lasts, and all is made anew then. So
@@ -42,49 +56,72 @@ local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack
 local me, prefix, flags = A[2], A[4], A[5]
 local seq, ttl, held, idle, charged_before, charged, wanted_ahead, stated, my_cap, my_n, my_p, my_burst, my_pause,
-      acks, cancels, wishes, at = unpacked('<dddddddddddddddd', A[3])
-local forever, form = 9000000000000000, 2
-local all_of_it = '<dddddddddddddddddddBBc0Bc0'
+      seen, latest, latest_epoch, acks, cancels, wishes, at = unpacked('<ddddddddddddddddddd', A[3])
+local forever, form = 9000000000000000, 3
+local all_of_it = '<dddddddddddddddddddBBc0Bc0Bc0'
 local function s(x) return string.format('%.0f', x) end
 local function tell(session, what) call('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
+local function forget()
+  for i = 1, 3 do call('PEXPIRE', KEYS[i], 0) end
+end
 local function place_of(id, weight) return string.format('%s|%.0f|%.0f', me, id, weight) end
 
 local known = call('HMGET', KEYS[1], '*', me)
 local last, fence, total, zu, zr, epoch, hold, off, lying, qseq = 0, -1, 0, -1, 0, 0, 0, 0, 0, 0
+local members, length = call('ZCARD', KEYS[2]), call('ZCARD', KEYS[3])
+local function counts() return string.format('%d %d', members, length) end
 local due, reap, keep, version, cap, n, p, burst, pause = -1, 0, 0, 0, my_cap, my_n, my_p, my_burst, 0
-local run, head, _ = '', ''
+local run, head, counted, _ = '', '', ''
 local t = call('TIME')
 local raw = t[1] * 1000000 + t[2]
 local theirs = form
 if known[1] then theirs = string.byte(known[1], 153) or 1 end
 if theirs ~= form then
   if #call('ZRANGEBYSCORE', KEYS[2], raw, '+inf') > 0 then return {'FORM', theirs < 32 and theirs or 1} end
-  for i = 1, 3 do call('PEXPIRE', KEYS[i], 0) end
   known = {false, false}
 end
 if known[1] then
-  last, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p, burst, pause, _, run,
-    head = unpacked(all_of_it, known[1])
+  last, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p, burst, pause, _,
+    counted, run, head = unpacked(all_of_it, known[1])
 end
-local now = raw + off
-if now < last then
-  off = last - raw
-  now = last
-end
+if known[2] and seq <= select(2, unpacked('<dd', known[2])) then return {'STALE'} end
+local is_first = not known[1]
 
-local recount = false
-if run ~= A[1] then
+local is_measured = latest > 0 and latest_epoch == epoch
+local now = raw + off
+if is_measured and now > latest + floor(ttl / 16) then now = latest end
+if now < last then now = last end
+off = now - raw
+
+if is_first or counted ~= counts() then
+  forget()
+  known = {false, false}
+  total, lying, qseq, due, reap, members, length, run, head = 0, 0, 0, -1, 0, 0, 0, '', ''
+end
+local function move(new_end)
+  local all = call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
+  for i = 1, #all, 2 do
+    local text, ends = call('HGET', KEYS[1], all[i]), tonumber(all[i + 1])
+    if text and select(4, unpacked('<dddd', text)) == ends then
+      call('ZADD', KEYS[2], math.max(ends, new_end(ends)), all[i])
+    end
+  end
+end
+-- One who may not ask for the run id can't know of a restart.
+local run_now = A[1]
+if string.byte(run_now) == 63 and run ~= '' then run_now = run end
+local recount = total < 0
+if run ~= run_now then
   -- A server that has restarted, or lost its data: what it knows may be out of date, so nobody new is let in before
   -- everybody who holds something has had the time to say so.
   if my_cap > 0 and string.find(flags, 'q', 1, true) then hold = now + ttl end
-  for _, id in ipairs(sessions()) do call('ZADD', KEYS[2], 'GT', now + ttl, id) end
+  move(function() return now + ttl end)
   recount = true
   epoch = math.max(now, epoch + 1)
   zu = -1
-elseif now - last > ttl / 2 then
-  -- The server stood still, or its clock jumped: nobody's lease runs out by that.
-  for _, id in ipairs(sessions()) do call('ZINCRBY', KEYS[2], now - last, id) end
+elseif not is_measured and now - last > ttl / 2 then
+  move(function(ends) return ends + now - last end)
 end
 
 -- No lease ends before `reap`.
@@ -94,11 +131,11 @@ if now >= reap then
     local is_dead = {}
     for _, id in ipairs(dead) do
       is_dead[id] = true
-      call('ZREM', KEYS[2], id)
+      members = members - call('ZREM', KEYS[2], id)
       call('HDEL', KEYS[1], id)
     end
     for _, entry in ipairs(call('ZRANGE', KEYS[3], 0, -1)) do
-      if is_dead[match(entry, '^[^|]*')] then call('ZREM', KEYS[3], entry) end
+      if is_dead[match(entry, '^[^|]*')] then length = length - call('ZREM', KEYS[3], entry) end
     end
     if is_dead[me] then known[2] = false end
     recount = true
@@ -106,14 +143,20 @@ if now >= reap then
   reap = tonumber(call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]) or forever
 end
 
+local function remember(...)
+  local count = counts()
+  call('HSET', KEYS[1], '*',
+       pack(all_of_it, now, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p,
+            burst, pause, form, #count, count, #run_now, run_now, #head, head), ...)
+end
+
 local own, settled, expiry = 0, charged_before, 0
 local was, was_lying = 0, 0
 -- What is granted and not acknowledged: by waiter, and the waiters in the order of their grants.
 local token_of, weight_of, order, before = {}, {}, {}, 0
 if known[2] then
-  local number, from
-  was, number, settled, expiry, was_lying, from = unpacked('<ddddd', known[2])
-  if seq <= number then return {'STALE'} end
+  local from
+  was, _, settled, expiry, was_lying, from = unpacked('<ddddd', known[2])
   while from <= #known[2] do
     local first, count, weight, token
     first, count, weight, token, from = unpacked('<dddd', known[2], from)
@@ -125,19 +168,21 @@ if known[2] then
   end
   before = #order
 elseif seq > 1 and now >= hold then
+  total = -1  -- who was reaped is to be counted out
+  remember()
   return {'NOSESS'}
 end
 -- A bit more than asked for, so that not every call has to write it.
 if expiry < now + ttl then
   expiry = now + ttl + floor(ttl / 32)
-  call('ZADD', KEYS[2], expiry, me)
+  members = members + call('ZADD', KEYS[2], expiry, me)
   if expiry < reap then reap = expiry end
 end
 
 -- Of the settings those of the highest version count, and of version 0 those of who speaks last.
 local old_n, old_p, old_burst = n, p, burst
 local set = string.find(flags, '[CRBP]')
-local mine_count = not known[1] or stated > version or (version == 0 and not set)
+local mine_count = is_first or stated > version or (version == 0 and not set)
 local function changes(letter) return mine_count or (set and string.find(flags, letter, 1, true)) end
 if changes('C') then cap = my_cap end
 if changes('R') then n, p = my_n, my_p end
@@ -198,7 +243,7 @@ for _ = 1, cancels do
     token_of[id] = nil
     if take then zu, zr = plus(-weight) end
   else
-    call('ZREM', KEYS[3], place_of(id, weight))
+    length = length - call('ZREM', KEYS[3], place_of(id, weight))
   end
 end
 own = held
@@ -222,8 +267,8 @@ if recount then
 end
 
 -- What it wants, and whoever waits.
--- Tokens are fewer than microseconds, so they go on rising after all was forgotten.
-if fence < 0 then fence = now end
+-- Tokens are fewer than microseconds, so they go on rising where those that were given last are forgotten.
+if seen > fence then fence = seen end
 local granted, refused, others = 0, {}, {}
 -- A call that comes late costs no tokens: what the bucket has no room for is still given for 20 ms.
 local as_of = due >= 0 and math.min(now, math.max(due, now - slack)) or now
@@ -259,7 +304,7 @@ local function other(session)
   return o
 end
 local function grant(session, id, weight)
-  fence = fence + 1
+  fence = math.max(fence + 1, raw)
   granted = granted + 1
   if cap > 0 then total = total + weight end
   if session == me then
@@ -275,7 +320,6 @@ local function grant(session, id, weight)
   end
 end
 
-local length = call('ZCARD', KEYS[3])
 local was_empty, added = length == 0, 0
 if was_empty then
   as_of = now
@@ -398,7 +442,7 @@ end
 end_run()
 local pending = table.concat(runs)
 if leaving then
-  call('ZREM', KEYS[2], me)
+  members = members - call('ZREM', KEYS[2], me)
   call('HDEL', KEYS[1], me)
 else
   writes[#writes + 1] = me
@@ -406,9 +450,7 @@ else
 end
 local expires = now > keep or not known[2]
 if expires then keep = now + 43200000000 end
-call('HSET', KEYS[1], '*',
-     pack(all_of_it, now, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p,
-          burst, pause, form, #A[1], A[1], #head, head), unpack(writes))
+remember(unpack(writes))
 if expires then
   for i = 1, 3 do call('PEXPIRE', KEYS[i], lasts) end
 end
@@ -419,7 +461,7 @@ if version ~= stated then
   settings = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', version, cap, n, p, burst, left)
 end
 return {'OK', next_call, length, total, math.max(0, hold - now), epoch, take and zu - now or 0, ahead, settings,
-        told, pending .. table.concat(refused)}
+        told, pending .. table.concat(refused), now}
 )lua";
 
 std::string sha1_of(std::string_view bytes) {

@@ -6,7 +6,7 @@
 namespace canigo::redis::detail {
 
 /// The form in which it keeps limits in Redis, below 32. Another one has another number.
-inline constexpr int limit_form = 2;
+inline constexpr int limit_form = 3;
 
 /// The one script behind all limits, and its name in Redis' cache.
 std::string_view sync_script() noexcept;

@@ -145,6 +145,9 @@ command sync_call::encoded(bool with_text) const {
                               as_double(settings.period),
                               as_double(settings.burst),
                               as_double(settings.pause),
+                              as_double(seen),
+                              as_double(latest),
+                              as_double(epoch),
                               0,
                               0,
                               0};
@@ -161,7 +164,7 @@ sync_answer::sync_answer(const reply& r) {
     what = status::other_form;
     form = static_cast<int>(parts[1].integer());
   }
-  if (parts[0].text() != "OK" || parts.size() != 11) return;
+  if (parts[0].text() != "OK" || parts.size() != 12) return;
   auto runs = runs_of(parts[10].text());
   if (!runs) return;
   grants = std::move(*runs);
@@ -175,6 +178,7 @@ sync_answer::sync_answer(const reply& r) {
   epoch = parts[5].integer();
   empty = us(parts[6].integer());
   ahead = static_cast<std::uint64_t>(parts[7].integer());
+  now = parts[11].integer();
   if (!parts[8].text().empty()) settings = settings_of(parts[8].text());
 }
 

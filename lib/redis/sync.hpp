@@ -49,7 +49,10 @@ struct sync_call {
   std::int64_t charged = 0;
   std::uint64_t ahead = 0;
   limit_settings settings;
-  unsigned changes = 0;  // of setting
+  unsigned changes = 0;     // of setting
+  std::uint64_t seen = 0;   // the greatest token that is known here
+  std::int64_t latest = 0;  // us: what time it can be at most where the script runs; 0: not known
+  std::int64_t epoch = 0;   // of the answer that says so
   const std::vector<std::uint64_t>* acknowledged = nullptr;
   const std::vector<std::pair<std::uint64_t, std::uint64_t>>* cancels = nullptr;  // waiter and weight
   std::vector<wish> wanted;
@@ -80,7 +83,8 @@ struct sync_answer {
   std::uint64_t ahead = 0;
   std::optional<limit_settings> settings;
   std::vector<run> grants;
-  int form = 0;  // which the limit has, where it is another one than ours
+  std::int64_t now = 0;  // us: the time there
+  int form = 0;          // which the limit has, where it is another one than ours
 };
 
 /// Numbers as the script reads them: doubles, the least byte first.

@@ -116,7 +116,7 @@ class Top(unittest.TestCase):
         numbers = {"last": now - 5e6, "fence": 12, "total": 1, "cap": 7, "pause": now + 40e6}
         fields = "last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst pause".split()
         self.redis.ask("HSET", "{canigo:mine:a b}:s:state", "*",
-                       struct.pack("<19d", *(numbers.get(f, 0) for f in fields)) + b"\2\3run\0", "host:1:1",
+                       struct.pack("<19d", *(numbers.get(f, 0) for f in fields)) + b"\3\3run\0", "host:1:1",
                        struct.pack("<5d", 1, 1, 0, now + 9e6, 0))
         self.redis.ask("ZADD", "{canigo:mine:a b}:s:sess", now + 9e6, "host:1:1", now - 1e6, "gone:2:1")
         lines = self.shows(r"\{canigo:mine:a b\}:s",
@@ -129,9 +129,9 @@ class Top(unittest.TestCase):
 
     def test_another_form(self):
         for text, form in ((struct.pack("<19d", *range(19)) + b"run\0\0", 1), (b"short", 1),
-                           (struct.pack("<19d", *range(19)) + b"\3\3run\0", 3)):
+                           (struct.pack("<19d", *range(19)) + b"\4\3run\0", 4)):
             self.redis.ask("HSET", "{canigo:mine:later}:s:state", "*", text)
-            self.shows(r"\{canigo:mine:later\}:s", rf"  in form {form}, of another version; here is 2")
+            self.shows(r"\{canigo:mine:later\}:s", rf"  in form {form}, of another version; here is 3")
 
     def test_no_limits(self):
         self.redis.ask("SET", "canigo", "something else")
