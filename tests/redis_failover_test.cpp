@@ -4,6 +4,7 @@
 
 #include "catch.hpp"
 #include "redis_member.hpp"
+#include "redis_ports.hpp"
 #include "redis_process.hpp"
 #include "redis_run.hpp"
 #include "redis_server.hpp"
@@ -11,7 +12,6 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
@@ -30,34 +30,6 @@ using namespace redis_test;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// Ports that nobody listens on, all of them different.
-std::vector<std::string> free_ports(std::size_t n) {
-  net::io_context io;
-  std::vector<net::ip::tcp::acceptor> open;
-  std::vector<std::string> ports;
-  for (std::size_t i = 0; i < n; ++i) {
-    open.emplace_back(io, net::ip::tcp::endpoint{net::ip::make_address("127.0.0.1"), 0});
-    ports.push_back(std::to_string(open.back().local_endpoint().port()));
-  }
-  return ports;
-}
-
-/// Asks again and again, with no answer at all being one that is not good.
-template <class Good>
-void ask_until(net::io_context& io, const std::string& url, const redis::command& c, Good good) {
-  redis::client client{io, url};
-  const auto give_up = steady::now() + 60s;
-  for (bool is_good = false; !is_good;) {
-    REQUIRE(steady::now() < give_up);
-    try {
-      is_good = good(run(io, client.run(c)));
-    } catch (const std::system_error&) {
-      // Not yet.
-    }
-    if (!is_good) run_for(io, 20ms);
-  }
-}
 
 /// A sentinel that watches what listens on `master`; `more` is of its file.
 process sentinel_of(const std::string& file, const std::string& port, const std::string& master,

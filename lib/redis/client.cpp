@@ -1,6 +1,7 @@
 #include "canigo/redis/client.hpp"
 
 #include "engine.hpp"
+#include "slots.hpp"
 
 #include <asio/use_awaitable.hpp>
 
@@ -17,9 +18,20 @@ client::~client() { engine_->close(); }
 
 net::awaitable<reply> client::run(command c) {
   using detail::answer;
-  auto pending = net::async_initiate<const net::use_awaitable_t<>, void(answer)>(
-      detail::start_call<detail::answered_call>{engine_}, net::use_awaitable, c);
-  answer a = co_await std::move(pending);
+  const auto home = engine_;  // this may go meanwhile
+  auto at = home->cluster().are_known() ? home->cluster().of(detail::slot_of(c)) : home;
+  answer a;
+  for (int redirections = 0;; ++redirections) {
+    auto pending = net::async_initiate<const net::use_awaitable_t<>, void(answer)>(
+        detail::start_call<detail::answered_call>{at}, net::use_awaitable, c);
+    a = co_await std::move(pending);
+    if (a.error == errc::store_unavailable || a.error == error::connection_lost) home->cluster().failed(*at);
+    if (a.error != error::moved || redirections == detail::most_redirections) break;
+    auto next = home->cluster().follow(*at, a.what.text());
+    if (next.where == nullptr) break;
+    at = std::move(next.where);
+    c.set_asks_first(next.is_once);
+  }
   if (a.error && !a.what.text().empty()) throw std::system_error{a.error, a.what.text()};
   if (a.error) throw std::system_error{a.error};
   co_return std::move(a.what);

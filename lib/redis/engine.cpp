@@ -54,11 +54,17 @@ net::any_io_executor strand_on(const net::any_io_executor& executor) {
 
 std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, std::string_view url,
                                      const client_options& options) {
-  return std::shared_ptr<engine>{new engine{executor, url, options}};
+  return open(executor, checked(url, options), options);
 }
 
-engine::engine(const net::any_io_executor& executor, std::string_view url, const client_options& options)
-    : link_options_{checked(url, options)},
+std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
+                                     const client_options& options) {
+  return std::shared_ptr<engine>{new engine{executor, std::move(link), options}};
+}
+
+engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
+               const client_options& options)
+    : link_options_{std::move(link)},
       reconnect_{options.reconnect},
       timeout_{options.timeout},
       queue_limit_{options.queue_limit},
@@ -66,6 +72,7 @@ engine::engine(const net::any_io_executor& executor, std::string_view url, const
       context_{&net::use_service<canigo::detail::context_service>(net::query(executor, net::execution::context))},
       executor_{executor},
       strand_{strand_on(executor)},
+      nodes_{*this, link_options_, options},
       again_{*this},
       alarm_{*this},
       random_{std::random_device{}()} {
@@ -171,6 +178,7 @@ void engine::limit_called(call& c, due why) noexcept {
 }
 
 void engine::close() noexcept {
+  nodes_.close();
   const delivery d{*this};
   closing_ = true;
   turn_wanted_ = true;

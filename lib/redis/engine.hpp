@@ -6,6 +6,7 @@
 #include "canigo/time_source.hpp"
 
 #include "link.hpp"
+#include "nodes.hpp"
 #include "subscriber.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -35,6 +36,9 @@ class engine final : public std::enable_shared_from_this<engine>,
  public:
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::string_view url,
                                       const client_options& options);
+  /// One for a node of a cluster.
+  static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
+                                      const client_options& options);
   ~engine();
 
   void start(call& c) noexcept;
@@ -47,8 +51,10 @@ class engine final : public std::enable_shared_from_this<engine>,
   const net::any_io_executor& executor() const noexcept { return executor_; }
   /// The connection for what is published; made at the first call.
   std::shared_ptr<subscriber> subscriptions();
+  nodes& cluster() noexcept { return nodes_; }
 
  private:
+  friend class nodes;
   using calls = std::list<call*>;
   struct alarm : deadline {
     explicit alarm(engine& e) noexcept;
@@ -57,7 +63,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   struct delivery;
   enum class phase { down, dialing, up };
 
-  engine(const net::any_io_executor& executor, std::string_view url, const client_options& options);
+  engine(const net::any_io_executor& executor, std::shared_ptr<const link_options> link, const client_options& options);
   void context_shutdown() noexcept override;
 
   // With the lock held.
@@ -92,6 +98,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   canigo::detail::context_service* const context_;
   net::any_io_executor executor_;
   net::any_io_executor strand_;
+  nodes nodes_;
 
   mutable canigo::detail::mutex mutex_;
   calls waiting_;

@@ -107,8 +107,15 @@ void engine::send_waiting() noexcept {
   }
   try {
     const std::lock_guard lock{mutex_};
+    static const std::string asking = command{"ASKING"}.encoded();
     std::size_t size = 0;
-    for (const call* c : waiting_) size += c->bytes_.size();
+    calls answers_to_asking;  // nobody waits for those
+    for (const call* c : waiting_) {
+      size += c->bytes_.size();
+      if (!c->asks_first_) continue;
+      size += asking.size();
+      answers_to_asking.push_back(nullptr);
+    }
     bytes.reserve(size);
     const time_point now = time_->now();
     constexpr auto length = command::run_id_placeholder.size();
@@ -116,6 +123,11 @@ void engine::send_waiting() noexcept {
     id.resize(length, '?');
     // Nothing fails from here on.
     for (call* c : waiting_) {
+      if (c->asks_first_) {
+        bytes += asking;
+        waiting_.splice(c->place_, answers_to_asking, answers_to_asking.begin());
+        ++abandoned_;
+      }
       bytes += c->bytes_;
       if (c->run_id_at_ != std::string::npos) {
         bytes.replace(bytes.size() - c->bytes_.size() + c->run_id_at_, length, id);

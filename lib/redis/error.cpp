@@ -25,6 +25,7 @@ constexpr description descriptions[] = {
     {error::moved, "MOVED", "another node has the key"},
     {error::moved, "ASK", "another node has the key"},
     {error::busy, "BUSY", "the server is busy with a script"},
+    {error::busy, "TRYAGAIN", "the keys are on their way to another node"},
     {error::out_of_memory, "OOM", "the server is out of memory"},
     {error::auth_required, "NOAUTH", "the server wants a password"},
     {error::wrong_password, "WRONGPASS", "wrong user or password"},

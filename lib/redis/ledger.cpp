@@ -5,6 +5,7 @@
 
 #include "ledger_change.hpp"
 #include "names.hpp"
+#include "slots.hpp"
 
 #include <asio/error.hpp>
 
@@ -38,7 +39,9 @@ std::shared_ptr<ledger> ledger::open(client& c, ledger_options o) {
 ledger::ledger(client& c, ledger_options o)
     : options_{std::move(o)},
       prefix_{"{canigo:" + escaped(options_.space) + ":" + escaped(options_.name) + "}:" + options_.kind + ":"},
-      engine_{engine_of(c).shared_from_this()},
+      home_{engine_of(c).shared_from_this()},
+      slot_{slot_of(prefix_)},
+      engine_{home_->cluster().of(slot_)},
       time_{&time_source::of(c.get_executor())},
       context_{
           &net::use_service<canigo::detail::context_service>(net::query(c.get_executor(), net::execution::context))},

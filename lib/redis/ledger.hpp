@@ -115,7 +115,9 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void alarm_called() noexcept;
   void post_turn() noexcept;
   void turn() noexcept;
-  void send(const command& c) noexcept;
+  void send(command c) noexcept;
+  bool is_redirected(const reply& r) noexcept;
+  void use(std::shared_ptr<engine> node) noexcept;
   void answered(std::error_code ec, const reply& r) noexcept;
 
   // With the lock held.
@@ -159,7 +161,11 @@ class ledger final : public std::enable_shared_from_this<ledger>,
 
   const ledger_options options_;
   const std::string prefix_;
-  const std::shared_ptr<engine> engine_;
+  const std::shared_ptr<engine> home_;  // of the client
+  const unsigned slot_;
+  std::shared_ptr<engine> engine_;    // the node that has the limit: another one in a cluster
+  std::shared_ptr<engine> for_once_;  // where the next call goes
+  int redirections_ = 0;              // in a row
   time_source* const time_;
   canigo::detail::context_service* const context_;
   net::any_io_executor executor_;

@@ -45,7 +45,7 @@ struct ledger::change {
     const bool post = std::exchange(l.turn_wanted_, false) && !l.turn_posted_;
     if (post) l.turn_posted_ = true;
     l.mutex_.unlock();
-    if (call) l.send(*call);
+    if (call) l.send(std::move(*call));
     while (ended != nullptr) {
       std::shared_ptr<holding> h = std::exchange(ended, std::move(ended->next_to_tell));
       try {

@@ -78,10 +78,12 @@ command ledger::prepare(time_point now) {
   return c;
 }
 
-void ledger::send(const command& c) noexcept {
+void ledger::send(command c) noexcept {
+  const auto once = std::exchange(for_once_, nullptr);
+  c.set_asks_first(once != nullptr);
   const auto done = [self = shared_from_this()](std::error_code ec, const reply& r) { self->answered(ec, r); };
   try {
-    start_call<call>{engine_}(done, c);
+    start_call<call>{once != nullptr ? once : engine_}(done, c);
   } catch (...) {
     answered(make_error_code(errc::not_enough_memory), {});
   }
@@ -100,8 +102,9 @@ void ledger::answered(std::error_code ec, const reply& r) noexcept {
   if (ec) {
     ++stats_.failed_calls;
     unsaid_ |= std::exchange(unsaid_under_way_, 0);
-    // Unknown after a restart or SCRIPT FLUSH: once more, with the text.
-    if (ec == error::no_script && !std::exchange(send_text_, true)) {
+    // Unknown after a restart or SCRIPT FLUSH: once more, with the text. Or to the node of a cluster that has the keys.
+    const bool is_unknown = ec == error::no_script && !std::exchange(send_text_, true);
+    if (is_unknown || (ec == error::moved && is_redirected(r))) {
       if (session_under_way_ == session_number_) {
         --sequence_;
         ask_again();
@@ -109,8 +112,11 @@ void ledger::answered(std::error_code ec, const reply& r) noexcept {
       }
       return;
     }
+    home_->cluster().failed(*engine_);
+    use(home_->cluster().of(slot_));
     return failed(now);
   }
+  redirections_ = 0;
   send_text_ = false;
   ++stats_.round_trips;
   stats_.round_trip.record(now - called_at_);
@@ -130,6 +136,28 @@ void ledger::answered(std::error_code ec, const reply& r) noexcept {
     unsaid_ |= changed;
   }
   failed(now);
+}
+
+/// Whether another node of the cluster is asked next.
+bool ledger::is_redirected(const reply& r) noexcept {
+  try {
+    auto next = home_->cluster().follow(*engine_, r.text());
+    if (next.where == nullptr || ++redirections_ > most_redirections) return false;
+    if (next.is_once) {
+      for_once_ = std::move(next.where);
+    } else {
+      use(std::move(next.where));
+    }
+    return true;
+  } catch (...) {
+    return false;  // no memory
+  }
+}
+
+void ledger::use(std::shared_ptr<engine> node) noexcept {
+  if (node == engine_) return;
+  listen(false);
+  engine_ = std::move(node);
 }
 
 void ledger::read_answer(const sync_answer& a) {

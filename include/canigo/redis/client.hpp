@@ -61,6 +61,9 @@ struct client_stats {
 /// error::connection_lost, as they may have been executed. A client that nobody waits for has no timer and reads
 /// nothing, and keeps no loop running.
 ///
+/// In a Redis Cluster run() goes to the node that has the command's first key, on a connection of its own; async_run()
+/// goes to the one that the URL names, and may end with error::moved.
+///
 /// Errors, of all commands: redis::error::… for an error reply and a broken connection, with the text of the reply as
 /// the exception's; errc::store_unavailable if there was no connection to send it on in time; errc::timed_out if it was
 /// sent and not answered in time; errc::too_large for a reply beyond the bound; errc::queue_full;

@@ -49,6 +49,13 @@ class command {
   }
   std::optional<duration> timeout() const noexcept { return timeout_; }
 
+  /// Whether an ASKING goes before it, which lets a node of a cluster serve a slot that it is about to have.
+  command& set_asks_first(bool yes) {
+    asks_first_ = yes;
+    return *this;
+  }
+  bool asks_first() const noexcept { return asks_first_; }
+
   const std::vector<std::string>& arguments() const noexcept { return arguments_; }
 
   /// As it goes over the wire.
@@ -58,6 +65,7 @@ class command {
   std::vector<std::string> arguments_;
   std::optional<duration> timeout_;
   bool wants_run_id_ = false;
+  bool asks_first_ = false;
 };
 
 }  // namespace canigo::redis

@@ -19,7 +19,7 @@ enum class error {
   master_down,         ///< MASTERDOWN: a replica without its master
   cluster_down,        ///< CLUSTERDOWN
   moved,               ///< MOVED or ASK: another node of the cluster has the key
-  busy,                ///< BUSY: a script runs for too long
+  busy,                ///< BUSY: a script runs for too long; TRYAGAIN: the keys are on their way to another node
   out_of_memory,       ///< OOM: the server's memory is full
   auth_required,       ///< NOAUTH: the server wants a password
   wrong_password,      ///< WRONGPASS, or any other answer to AUTH

@@ -8,6 +8,7 @@ call::call(std::shared_ptr<engine> e, const command& c)
     : engine_{std::move(e)},
       bytes_{c.encoded()},
       run_id_at_{c.wants_run_id() ? bytes_.find(command::run_id_placeholder) : std::string::npos},
+      asks_first_{c.asks_first()},
       timeout_{c.timeout()},
       limit_{*this} {}
 

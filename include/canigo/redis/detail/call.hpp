@@ -54,6 +54,7 @@ class call : public canigo::detail::suspended {
   std::shared_ptr<engine> engine_;
   const std::string bytes_;
   const std::size_t run_id_at_;  // npos: nowhere
+  const bool asks_first_;        // behind an ASKING
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "canigo/redis/command.hpp"
+#include "canigo/redis/endpoint.hpp"
+#include "canigo/redis/reply.hpp"
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace canigo::redis::detail {
+
+/// How many slots a Redis Cluster deals its keys into.
+inline constexpr unsigned cluster_slots = 16384;
+
+/// The slot of a key: that of what stands between its first { and the next }, if that is anything.
+unsigned slot_of(std::string_view key) noexcept;
+
+/// The slot of the first key of a command, as far as that is where most commands have it.
+unsigned slot_of(const command& c) noexcept;
+
+/// Where another node has a slot.
+struct redirection {
+  unsigned slot = 0;
+  endpoint::address where;  // without a host: the same as that of who says so
+  bool is_once = false;     // only for this one command, which is to follow ASKING
+};
+
+/// What an error reply says, "MOVED 3999 127.0.0.1:6381" or "ASK 3999 …"; nothing for any other text.
+std::optional<redirection> redirection_of(std::string_view text);
+
+/// The slots from `first` to `last`, and which node has them.
+struct slot_range {
+  unsigned first = 0;
+  unsigned last = 0;
+  endpoint::address where;  // as above
+};
+
+/// What CLUSTER SLOTS answers; what is malformed is left out.
+std::vector<slot_range> slot_ranges(const reply& r);
+
+}  // namespace canigo::redis::detail
