@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Seeded defects of the script behind all limits, which the tests by tables must find: script_canaries.py REDIS_TESTS.
+
+The script is text that Redis runs, so nothing is compiled for this: each defect is a copy of that text, with what
+stands in the source exactly once replaced, and the tests named "script: …" send that copy. Ends with the totals that
+Catch2 prints.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "lib/redis/script.cpp"
+BUDGET = 120  # seconds, for each; what takes longer does not end
+
+DEFECTS = {
+    "lease_moved_twice": ("if text and select(4, unpacked('<dddd', text)) == ends then", "if text then"),
+    "lease_not_moved": ("elseif not is_measured and now - last > ttl / 2 then", "elseif false then"),
+    "step_forward_trusted": ("if is_measured and now > latest + floor(ttl / 16) then now = latest end", ""),
+    "step_back_trusted": ("if now < last then now = last end", ""),
+    "measured_in_another_epoch": ("latest > 0 and latest_epoch == epoch", "latest > 0"),
+    "lost_key_not_missed": ("if is_first or counted ~= counts() then", "if is_first then"),
+    "sessions_miscounted": ("members = members - call('ZREM', KEYS[2], id)", "call('ZREM', KEYS[2], id)"),
+    "queue_miscounted": ("length = length - call('ZREM', KEYS[3], place_of(id, weight))",
+                         "call('ZREM', KEYS[3], place_of(id, weight))"),
+    "token_behind_the_time": ("fence = math.max(fence + 1, raw)", "fence = fence + 1"),
+    "token_behind_a_caller": ("if seen > fence then fence = seen end", ""),
+    "no_quarantine": ("then hold = now + ttl end", "then hold = 0 end"),
+    "dead_not_counted_out": ("  remember()\n  return {'NOSESS'}", "  return {'NOSESS'}"),
+    "unknown_run_id_counts": ("if string.byte(run_now) == 63 and run ~= '' then run_now = run end", ""),
+    "settings_lost_with_a_key": ("local mine_count = is_first or", "local mine_count = not known[1] or"),
+    "late_call_counts": ("if known[2] and seq <= select(2, unpacked('<dd', known[2])) then return {'STALE'} end", ""),
+    "granted_twice": ("    if token_of[id] then\n      -- granted", "    if false then\n      -- granted"),
+    "overtaken": ("elseif length == 0 and (cap == 0", "elseif (cap == 0"),
+    "over_the_cap": ("elseif cap > 0 and total + weight > cap then", "elseif cap > 0 and total > cap then"),
+}
+
+
+def run(tests, script):
+    """(whether it found something, what it said)."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(script)
+        file.flush()
+        try:
+            ran = subprocess.run([tests, "script:*"], capture_output=True, text=True, timeout=BUDGET, check=False,
+                                 env={**os.environ, "CANIGO_TEST_SCRIPT": file.name})
+        except subprocess.TimeoutExpired:
+            return False, "does not end"
+    said = next((line.strip() for line in ran.stdout.splitlines() if "CHECK(" in line or "ERR" in line), "")
+    return ran.returncode != 0, said
+
+
+def main(tests):
+    source = SOURCE.read_text(encoding="utf-8")
+    script = re.search(r'R"lua\((.*)\)lua"', source, re.S).group(1)
+    found, said = run(tests, script)
+    failed = int(found)
+    print("finds something where there is no defect: " + said if found else "nothing found where there is no defect")
+    for name, (there, instead) in DEFECTS.items():
+        if script.count(there) != 1:
+            sys.exit(f"script_canaries: {name}: the script does not hold exactly once: {there}")
+        found, said = run(tests, script.replace(there, instead))
+        failed += not found
+        print(f"{'found ' if found else 'MISSED'} {name}: {said[:100]}", flush=True)
+    total = len(DEFECTS) + 1
+    if failed:
+        print(f"test cases: {total} | {total - failed} passed | {failed} failed")
+    else:
+        print(f"All tests passed ({total} assertions in {total} test cases)")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
