@@ -26,7 +26,10 @@ detail::admission* open(const net::any_io_executor& executor, const limiter_opti
   const auto now = time_source::of(executor).now();
   std::vector<token_bucket> buckets;
   buckets.reserve(o.rates.size());
-  for (const rate_limit& l : o.rates) buckets.emplace_back(l.rate, l.burst, l.initial_tokens, now);
+  for (const rate_limit& l : o.rates) {
+    detail::check_tokens("limiter_options.rates[" + std::to_string(buckets.size()) + "].", l.burst, l.initial_tokens);
+    buckets.emplace_back(l.rate, l.burst, l.initial_tokens, now);
+  }
   detail::supplies supplies{std::move(buckets), checked_concurrency(o.concurrency, "limiter_options.concurrency"),
                             detail::supplies::occupancy::one};
   return detail::admission::open(executor, std::move(supplies),
@@ -77,7 +80,9 @@ void limiter::set_rate(std::size_t index, const canigo::rate& r) {
 
 void limiter::set_burst(std::size_t index, std::uint64_t burst) {
   admission_->change_supplies([&](detail::supplies& s, time_point now) {
-    bucket_at(s, index, "limiter.set_burst: index").set_burst(now, burst);
+    token_bucket& bucket = bucket_at(s, index, "limiter.set_burst: index");
+    detail::check_tokens("limiter.set_burst: ", burst);
+    bucket.set_burst(now, burst);
   });
 }
 

@@ -7,6 +7,7 @@ namespace canigo {
 namespace {
 
 detail::admission* open(const net::any_io_executor& executor, const scheduler_options& o) {
+  detail::check_tokens("scheduler_options.", o.burst, o.initial_tokens);
   const auto now = time_source::of(executor).now();
   detail::supplies supplies{{token_bucket{o.rate, o.burst, o.initial_tokens, now}}};
   return detail::admission::open(executor, std::move(supplies),
@@ -48,6 +49,7 @@ void scheduler::set_rate(const canigo::rate& r) {
 }
 
 void scheduler::set_burst(std::uint64_t burst) {
+  detail::check_tokens("scheduler.set_burst: ", burst);
   admission_->change_supplies([&](detail::supplies& s, time_point now) { s.rates().front().set_burst(now, burst); });
 }
 

@@ -18,7 +18,7 @@ constexpr uint128 divide_up(uint128 dividend, uint128 divisor) noexcept {
 }
 
 void check_burst(std::uint64_t burst) {
-  if (burst < 1 || burst > token_bucket::max_burst) detail::throw_invalid("burst", burst, "1 to 4611686018427387904");
+  if (burst < 1 || burst > token_bucket::max_burst) detail::throw_invalid("token_bucket.burst", burst, "1 to 2^62");
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ token_bucket::token_bucket(const canigo::rate& supply, std::uint64_t burst, std:
       burst_(burst) {
   check_burst(burst);
   if (initial_tokens > burst)
-    detail::throw_invalid("initial_tokens", initial_tokens, "0 to the burst of " + std::to_string(burst));
+    detail::throw_invalid("token_bucket.initial_tokens", initial_tokens, "0 to the burst of " + std::to_string(burst));
 }
 
 time_point token_bucket::ready_at(time_point now, std::uint64_t tokens) const noexcept {

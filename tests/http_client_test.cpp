@@ -288,14 +288,15 @@ TEST_CASE("options outside their range are named") {
       return e.what();
     }
   };
-  CHECK(has(text_of({.connections = 0}), "connections is 0; allowed: 1 to 65536"));
-  CHECK(has(text_of({.connections = 65537}), "connections is 65537"));
-  CHECK(has(text_of({.connections_per_host = 65537}), "connections_per_host is 65537"));
-  CHECK(has(text_of({.connect_timeout = 0s}), "connect_timeout is 0s"));
-  CHECK(has(text_of({.timeout = -1s}), "timeout is -1s"));
-  CHECK(has(text_of({.max_redirects = -1}), "max_redirects is -1"));
-  CHECK(has(text_of({.max_redirects = 101}), "max_redirects is 101"));
-  CHECK(has(text_of({.user_agent = "a\r\nX-Injected: 1"}), "user_agent is a??X-Injected: 1; allowed: no line break"));
+  CHECK(has(text_of({.connections = 0}), "client_options.connections is 0; allowed: 1 to 65536"));
+  CHECK(has(text_of({.connections = 65537}), "client_options.connections is 65537"));
+  CHECK(has(text_of({.connections_per_host = 65537}), "client_options.connections_per_host is 65537"));
+  CHECK(has(text_of({.connect_timeout = 0s}), "client_options.connect_timeout is 0s"));
+  CHECK(has(text_of({.timeout = -1s}), "client_options.timeout is -1s"));
+  CHECK(has(text_of({.max_redirects = -1}), "client_options.max_redirects is -1"));
+  CHECK(has(text_of({.max_redirects = 101}), "client_options.max_redirects is 101"));
+  CHECK(has(text_of({.user_agent = "a\r\nX-Injected: 1"}),
+            "client_options.user_agent is a??X-Injected: 1; allowed: no line break"));
   CHECK(text_of({.timeout = canigo::duration::max()}) == "accepted");
 }
 

@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 #include <chrono>
+#include <type_traits>
 
 using namespace std::chrono_literals;
 using canigo::duration;
@@ -48,4 +49,18 @@ TEST_CASE("the time that is read is the steady clock's", "[time]") {
     CHECK(before <= now);
     CHECK(now <= after);
   }
+}
+
+TEST_CASE("a deadline is a point in time, and never unless it is said", "[time]") {
+  canigo::deadline_point deadline;
+  CHECK(deadline == canigo::time_point::max());
+  const canigo::time_point at{std::chrono::seconds{3}};
+  deadline = at;
+  CHECK(deadline == at);
+  CHECK(deadline - at == canigo::duration::zero());
+  deadline = std::chrono::time_point_cast<std::chrono::milliseconds>(at + std::chrono::milliseconds{5});
+  CHECK(deadline > at);
+  const canigo::time_point back = deadline;
+  CHECK(back == at + std::chrono::milliseconds{5});
+  static_assert(std::is_trivially_copyable_v<canigo::deadline_point>);
 }

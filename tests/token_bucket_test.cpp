@@ -150,17 +150,18 @@ TEST_CASE("S6: burst 5 after an idle time gives exactly five at once", "[token_b
 
 TEST_CASE("S7: a bucket with impossible arguments is refused with field, value and range", "[token_bucket]") {
   const auto r = rate::per_second(1);
-  CHECK(refusal([&] { token_bucket(r, 0, 0, bucket_start); }).find("burst is 0; allowed: 1 to 4611686018427387904") ==
-        0);
-  CHECK(refusal([&] { token_bucket(r, token_bucket::max_burst + 1, 0, bucket_start); }).find("burst is 46") == 0);
+  CHECK(refusal([&] { token_bucket(r, 0, 0, bucket_start); }).find("token_bucket.burst is 0; allowed: 1 to 2^62") == 0);
+  CHECK(refusal([&] {
+          token_bucket(r, token_bucket::max_burst + 1, 0, bucket_start);
+        }).find("token_bucket.burst is 46") == 0);
   CHECK(refusal([&] {
           token_bucket(r, static_cast<std::uint64_t>(-1), 0, bucket_start);
-        }).find("burst is 18446744073709551615; allowed") == 0);
+        }).find("token_bucket.burst is 18446744073709551615; allowed") == 0);
   CHECK(refusal([&] {
           token_bucket(r, 5, 6, bucket_start);
-        }).find("initial_tokens is 6; allowed: 0 to the burst of 5") == 0);
+        }).find("token_bucket.initial_tokens is 6; allowed: 0 to the burst of 5") == 0);
   token_bucket bucket{r, 5, 5, bucket_start};
-  CHECK(refusal([&] { bucket.set_burst(bucket_start, 0); }).find("burst is 0") == 0);
+  CHECK(refusal([&] { bucket.set_burst(bucket_start, 0); }).find("token_bucket.burst is 0") == 0);
   CHECK(bucket.burst() == 5);
   CHECK(bucket.available(bucket_start) == 5);
 }

@@ -233,11 +233,11 @@ TEST_CASE("a clock at its ends or stepping back does not upset the ageing", "[wa
 }
 
 TEST_CASE("a queue with impossible arguments is refused with field, value and range", "[wait_queue]") {
-  CHECK(refusal([] { wait_queue{0}; }).find("priorities is 0; allowed: 1 to 1024") == 0);
-  CHECK(refusal([] { wait_queue{-3}; }).find("priorities is -3; allowed: 1 to 1024") == 0);
-  CHECK(refusal([] { wait_queue{1025}; }).find("priorities is 1025; allowed: 1 to 1024") == 0);
-  CHECK(refusal([] { wait_queue{1, 0s}; }).find("ageing is 0s; allowed: 1ns or more") == 0);
-  CHECK(refusal([] { wait_queue{1, -1s}; }).find("ageing is -1s; allowed: 1ns or more") == 0);
+  CHECK(refusal([] { wait_queue{0}; }).find("wait_queue.priorities is 0; allowed: 1 to 1024") == 0);
+  CHECK(refusal([] { wait_queue{-3}; }).find("wait_queue.priorities is -3; allowed: 1 to 1024") == 0);
+  CHECK(refusal([] { wait_queue{1025}; }).find("wait_queue.priorities is 1025; allowed: 1 to 1024") == 0);
+  CHECK(refusal([] { wait_queue{1, 0s}; }).find("wait_queue.ageing is 0s; allowed: 1ns or more") == 0);
+  CHECK(refusal([] { wait_queue{1, -1s}; }).find("wait_queue.ageing is -1s; allowed: 1ns or more") == 0);
 }
 
 TEST_CASE("O1, O2: a queue orders as sorting everybody would", "[wait_queue]") {

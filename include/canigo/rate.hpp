@@ -10,6 +10,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace canigo {
 
@@ -25,6 +26,18 @@ class rate {
   constexpr rate(std::integral auto tokens, duration period)
       : tokens_(static_cast<std::int64_t>(tokens)), period_(period) {
     if (tokens_ < 1 || period_.count() < tokens_) reject(tokens_, period_);
+  }
+
+  /// A number without a unit does not compile, and says what to write.
+  template <class Tokens>
+    requires std::is_arithmetic_v<Tokens>
+  constexpr rate(Tokens) noexcept : tokens_{1}, period_{1} {
+    static_assert(std::is_void_v<Tokens>, "rate: tokens in what time? rate::per_second(5), or rate{10, 3s}");
+  }
+  template <class Tokens, class Period>
+    requires std::is_arithmetic_v<Tokens> && std::is_arithmetic_v<Period>
+  constexpr rate(Tokens, Period) noexcept : tokens_{1}, period_{1} {
+    static_assert(std::is_void_v<Period>, "rate: a period of what unit? rate{10, 3s}, with std::chrono_literals");
   }
 
   static constexpr rate per_second(std::integral auto tokens) { return {tokens, std::chrono::seconds{1}}; }

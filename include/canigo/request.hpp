@@ -8,9 +8,9 @@ namespace canigo {
 
 /// What is asked for, how important it is, and until when it is of use.
 struct request {
-  int priority = 0;                         ///< class, 0 (first) … priorities-1
-  std::uint64_t tokens = 1;                 ///< 1 or more; more than the burst is errc::too_large
-  time_point deadline = time_point::max();  ///< a grant later than this is of no use
+  int priority = 0;              ///< class, 0 (first) … priorities-1
+  std::uint64_t tokens = 1;      ///< 1 or more; more than the burst is errc::too_large
+  deadline_point deadline = {};  ///< a grant later than this is of no use
 };
 
 /// What happens to a newcomer when the queue is full.

@@ -67,7 +67,8 @@ class resource_pool : public detail::pool_handle<R> {
                                 .timeout = o.timeout,
                                 .retry = o.retry,
                                 .restart = o.restart,
-                                .observer = o.observer},
+                                .observer = o.observer,
+                                .type = "resource_pool"},
                                std::make_unique<resources>(o)} {}
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

@@ -10,13 +10,13 @@ namespace canigo {
 
 /// What a pool is to know about one operation. Trivially destructible; see retry_policy.
 struct task_options {
-  int priority = 0;                         ///< class, 0 (first) … priorities-1
-  duration timeout = duration::zero();      ///< of each attempt; 0: the pool's; max: none
-  duration delay = duration::zero();        ///< before it is queued
-  std::uint64_t group = 0;                  ///< for cancel_group and wait_group; 0: none
-  std::string_view name = {};               ///< for the statistics; copied; the first 256 of a pool are told apart
-  retry_policy retry = {};                  ///< attempts 0: the pool's
-  time_point deadline = time_point::max();  ///< of all attempts and the waiting together
+  int priority = 0;                     ///< class, 0 (first) … priorities-1
+  duration timeout = duration::zero();  ///< of each attempt; 0: the pool's; max: none
+  duration delay = duration::zero();    ///< before it is queued
+  std::uint64_t group = 0;              ///< for cancel_group and wait_group; 0: none
+  std::string_view name = {};           ///< for the statistics; copied; the first 256 of a pool are told apart
+  retry_policy retry = {};              ///< attempts 0: the pool's
+  deadline_point deadline = {};         ///< of all attempts and the waiting together
 };
 
 }  // namespace canigo

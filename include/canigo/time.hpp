@@ -14,6 +14,18 @@ using time_point = std::chrono::steady_clock::time_point;
 
 static_assert(std::is_same_v<time_point::duration, duration>, "canigo needs a steady clock that counts in nanoseconds");
 
+/// Until when something is of use: a time_point, or `max()` for ever. A time span in its place does not compile.
+struct deadline_point : time_point {
+  constexpr deadline_point() noexcept : time_point{time_point::max()} {}
+  template <class Duration>
+  constexpr deadline_point(const std::chrono::time_point<clock, Duration>& t) noexcept : time_point{t} {}
+  template <class Rep, class Period>
+  constexpr deadline_point(std::chrono::duration<Rep, Period>) noexcept {
+    static_assert(std::is_void_v<Rep>,
+                  "deadline: a point in time is wanted, not a span: time_source::of(executor).now() + 2s");
+  }
+};
+
 /// `t + d`, stopping at the ends of time.
 constexpr time_point saturating_add(time_point t, duration d) noexcept {
   if (d > duration::zero() && t > time_point::max() - d) return time_point::max();

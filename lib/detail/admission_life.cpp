@@ -8,6 +8,13 @@
 
 namespace canigo::detail {
 
+void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t initial_tokens) {
+  if (burst < 1 || burst > token_bucket::max_burst) throw_invalid(std::string{prefix} + "burst", burst, "1 to 2^62");
+  if (initial_tokens > burst) {
+    throw_invalid(std::string{prefix} + "initial_tokens", initial_tokens, "0 to the burst of " + std::to_string(burst));
+  }
+}
+
 admission_options checked(std::string_view type, const admission_options& o) {
   const auto field = [&](const char* name) { return std::string{type} + "." + name; };
   if (o.priorities < 1 || o.priorities > wait_queue::max_priorities) {

@@ -5,6 +5,7 @@
 #include <asio/io_context.hpp>
 
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace canigo::detail {
@@ -14,13 +15,15 @@ namespace {
 constexpr std::size_t most_workers = 100'000;
 
 const pool_core_options& checked(const pool_core_options& o) {
-  if (o.concurrency < 1 || o.concurrency > most_workers) throw_invalid("concurrency", o.concurrency, "1 to 100000");
+  const auto field = [&](const char* name) { return std::string{o.type}.append("_options.").append(name); };
+  if (o.concurrency < 1 || o.concurrency > most_workers)
+    throw_invalid(field("concurrency"), o.concurrency, "1 to 100000");
   if (o.priorities < 1 || o.priorities > wait_queue::max_priorities)
-    throw_invalid("priorities", o.priorities, "1 to 1024");
-  if (o.queue_limit < 1) throw_invalid("queue_limit", o.queue_limit, "1 or more");
-  if (o.timeout <= duration::zero()) throw_invalid("timeout", o.timeout, "more than 0");
-  if (o.restart.limit > 10'000) throw_invalid("restart.limit", o.restart.limit, "0 to 10000");
-  if (o.restart.within <= duration::zero()) throw_invalid("restart.within", o.restart.within, "more than 0");
+    throw_invalid(field("priorities"), o.priorities, "1 to 1024");
+  if (o.queue_limit < 1) throw_invalid(field("queue_limit"), o.queue_limit, "1 or more");
+  if (o.timeout <= duration::zero()) throw_invalid(field("timeout"), o.timeout, "more than 0");
+  if (o.restart.limit > 10'000) throw_invalid(field("restart.limit"), o.restart.limit, "0 to 10000");
+  if (o.restart.within <= duration::zero()) throw_invalid(field("restart.within"), o.restart.within, "more than 0");
   return o;
 }
 

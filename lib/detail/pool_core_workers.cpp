@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -141,7 +142,8 @@ void pool_core::woken(pool_worker& w) {
 // ---- coming and going -----------------------------------------------------------------------------------------------
 
 void pool_core::resize(std::size_t concurrency) {
-  if (concurrency < 1 || concurrency > 100'000) throw_invalid("concurrency", concurrency, "1 to 100000");
+  if (concurrency < 1 || concurrency > 100'000)
+    throw_invalid(std::string{options_.type}.append(".resize: concurrency"), concurrency, "1 to 100000");
   std::vector<std::unique_ptr<pool_worker>> made;
   std::size_t first = 0;
   {

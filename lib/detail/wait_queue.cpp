@@ -13,8 +13,9 @@ namespace canigo::detail {
 namespace {
 
 std::size_t checked(int priorities, duration ageing) {
-  if (priorities < 1 || priorities > wait_queue::max_priorities) throw_invalid("priorities", priorities, "1 to 1024");
-  if (ageing < duration{1}) throw_invalid("ageing", ageing, "1ns or more");
+  if (priorities < 1 || priorities > wait_queue::max_priorities)
+    throw_invalid("wait_queue.priorities", priorities, "1 to 1024");
+  if (ageing < duration{1}) throw_invalid("wait_queue.ageing", ageing, "1ns or more");
   return static_cast<std::size_t>(priorities);
 }
 

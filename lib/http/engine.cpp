@@ -27,13 +27,18 @@ time_point add(time_point t, duration d) noexcept { return d >= time_point::max(
 void check(const client_options& o) {
   using canigo::detail::throw_invalid;
   constexpr std::size_t most_connections = 65536;
-  if (o.connections < 1 || o.connections > most_connections) throw_invalid("connections", o.connections, "1 to 65536");
+  if (o.connections < 1 || o.connections > most_connections)
+    throw_invalid("client_options.connections", o.connections, "1 to 65536");
   if (o.connections_per_host > most_connections)
-    throw_invalid("connections_per_host", o.connections_per_host, "0 to 65536");
-  if (o.connect_timeout <= duration::zero()) throw_invalid("connect_timeout", o.connect_timeout, "more than 0");
-  if (o.timeout <= duration::zero()) throw_invalid("timeout", o.timeout, "more than 0");
-  if (o.max_redirects < 0 || o.max_redirects > 100) throw_invalid("max_redirects", o.max_redirects, "0 to 100");
-  if (!is_field_value(o.user_agent)) throw_invalid("user_agent", o.user_agent, "no line break and no zero byte");
+    throw_invalid("client_options.connections_per_host", o.connections_per_host, "0 to 65536");
+  if (o.connect_timeout <= duration::zero())
+    throw_invalid("client_options.connect_timeout", o.connect_timeout, "more than 0");
+  if (o.timeout <= duration::zero()) throw_invalid("client_options.timeout", o.timeout, "more than 0");
+  if (o.max_redirects < 0 || o.max_redirects > 100)
+    throw_invalid("client_options.max_redirects", o.max_redirects, "0 to 100");
+  if (!is_field_value(o.user_agent)) {
+    throw_invalid("client_options.user_agent", o.user_agent, "no line break and no zero byte");
+  }
 }
 
 /// Whether the environment names a proxy, in one of the ways that curl looks for.

@@ -23,10 +23,11 @@ constexpr std::uint64_t exact_in_lua = std::uint64_t{1} << 53;
 constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 
 ledger_options checked(ledger_options o) {
-  if (o.name.empty()) throw_invalid("name", o.name, "a name");
-  if (o.priorities < 1 || o.priorities > 256) throw_invalid("options.priorities", o.priorities, "1 to 256");
-  if (o.queue_limit < 1) throw_invalid("options.queue_limit", o.queue_limit, "1 or more");
-  if (o.give_up <= duration::zero()) throw_invalid("options.give_up", o.give_up, "more than 0");
+  const std::string type = o.rate ? "scheduler" : "semaphore";
+  if (o.name.empty()) throw_invalid(type + ": name", o.name, "a name");
+  if (o.priorities < 1 || o.priorities > 256) throw_invalid(type + "_options.priorities", o.priorities, "1 to 256");
+  if (o.queue_limit < 1) throw_invalid(type + "_options.queue_limit", o.queue_limit, "1 or more");
+  if (o.give_up <= duration::zero()) throw_invalid(type + "_options.give_up", o.give_up, "more than 0");
   return o;
 }
 

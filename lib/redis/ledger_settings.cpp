@@ -124,7 +124,7 @@ void ledger::set_rate(const canigo::rate& r) {
 
 void ledger::set_burst(std::uint64_t n) {
   const change c{*this};
-  if (n < 1) throw_invalid("burst", n, "1 to 2^31");
+  if (n < 1) throw_invalid("scheduler.set_burst: burst", n, "1 to 2^31");
   const canigo::rate now{static_cast<std::int64_t>(settings_.tokens), std::chrono::microseconds{settings_.period}};
   (void)in_micros(now, n);
   settings_.burst = n;

@@ -39,9 +39,9 @@ detail::ledger_options checked(std::string_view name, const scheduler_options& o
           .horizon = o.horizon};
 }
 
-std::int64_t chargeable(std::uint64_t tokens) {
+std::int64_t chargeable(std::string_view field, std::uint64_t tokens) {
   constexpr std::uint64_t most = std::uint64_t{1} << 31;
-  if (tokens > most) throw_invalid("tokens", tokens, "0 to 2^31");
+  if (tokens > most) throw_invalid(field, tokens, "0 to 2^31");
   return static_cast<std::int64_t>(tokens);
 }
 
@@ -73,9 +73,9 @@ net::awaitable<bool> scheduler::acquire_now(request r) {
 
 bool scheduler::try_acquire(request r) { return ledger_->try_acquire(r, nullptr); }
 
-void scheduler::refund(std::uint64_t tokens) { ledger_->charge(-chargeable(tokens)); }
+void scheduler::refund(std::uint64_t tokens) { ledger_->charge(-chargeable("scheduler.refund: tokens", tokens)); }
 
-void scheduler::charge(std::uint64_t tokens) { ledger_->charge(chargeable(tokens)); }
+void scheduler::charge(std::uint64_t tokens) { ledger_->charge(chargeable("scheduler.charge: tokens", tokens)); }
 
 void scheduler::set_rate(const canigo::rate& r) { ledger_->set_rate(r); }
 

@@ -69,7 +69,7 @@ std::optional<permit> semaphore::try_acquire(request r) {
 
 void semaphore::resize(std::uint64_t permits) {
   constexpr std::uint64_t most = std::uint64_t{1} << 31;
-  if (permits < 1 || permits > most) throw_invalid("permits", permits, "1 to 2^31");
+  if (permits < 1 || permits > most) throw_invalid("semaphore.resize: permits", permits, "1 to 2^31");
   ledger_->set_permits(permits);
 }
 

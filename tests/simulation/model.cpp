@@ -175,7 +175,7 @@ time_point model::next_event() {
     if (wait > 0) next = now_ + duration{wait};
   }
   for (const auto& w : queue_) {
-    if (w.wanted.deadline >= now_) next = std::min(next, w.wanted.deadline);
+    if (w.wanted.deadline >= now_) next = std::min<time_point>(next, w.wanted.deadline);
     if (options_.ageing != duration::max() && class_of(w) > 0) {
       next = std::min(next, now_ + (options_.ageing - (now_ - w.since) % options_.ageing));
     }

@@ -116,6 +116,9 @@ struct admission_options {
   duration ageing = duration::max();
 };
 
+/// Throws unless a rate can have these, naming them with `prefix` before.
+void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t initial_tokens = 0);
+
 /// `o`, if each of it is in its range; else throws, naming it as a field of `type`.
 admission_options checked(std::string_view type, const admission_options& o);
 

@@ -36,6 +36,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,7 @@ struct pool_core_options {
   retry_policy retry = {};
   restart_policy restart = {};
   pool_observer* observer = nullptr;
+  std::string_view type = "strand_pool";  ///< what it is called where an option is refused
 };
 
 /// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
