@@ -15,13 +15,17 @@ asio::awaitable<void> call(canigo::scheduler& quota, int priority, const char* w
   fmt::print("{:4} ms  {}\n", elapsed / 200ms * 200, what);  // here the request would go out
 }
 
+void rethrow(std::exception_ptr error) {  // asio::detached would drop it
+  if (error) std::rethrow_exception(error);
+}
+
 int main() {
   asio::io_context io;
   canigo::scheduler quota{io, {.rate = canigo::rate::per_second(5), .priorities = 3}};
-  asio::co_spawn(io, call(quota, 2, "newsletter"), asio::detached);
-  asio::co_spawn(io, call(quota, 2, "report"), asio::detached);
-  asio::co_spawn(io, call(quota, 1, "search"), asio::detached);
-  asio::co_spawn(io, call(quota, 0, "payment"), asio::detached);
+  asio::co_spawn(io, call(quota, 2, "newsletter"), rethrow);
+  asio::co_spawn(io, call(quota, 2, "report"), rethrow);
+  asio::co_spawn(io, call(quota, 1, "search"), rethrow);
+  asio::co_spawn(io, call(quota, 0, "payment"), rethrow);
   io.run();
 }
 // [readme]

@@ -7,9 +7,10 @@
 #include <canigo/testing/virtual_time.hpp>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <fmt/core.h>
+
+#include <exception>
 
 using namespace std::chrono_literals;
 using canigo::rate;
@@ -26,6 +27,10 @@ asio::awaitable<void> work(experiment& e, canigo::scheduler& scheduler, int prio
   fmt::print("{:3}.  class {}, batch {}  at {:4} ms\n", ++e.order, priority, batch, (e.time.now() - e.start) / 1ms);
 }
 
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
 void run(const char* title, const canigo::scheduler_options& options, int batches, canigo::duration silence = 0s) {
   fmt::print("{}\n", title);
   experiment e;
@@ -34,7 +39,7 @@ void run(const char* title, const canigo::scheduler_options& options, int batche
   e.start = e.time.now();
   for (int batch = 0; batch < batches; ++batch) {
     for (int priority = 0; priority < options.priorities; ++priority) {
-      asio::co_spawn(e.io, work(e, scheduler, priority, batch), asio::detached);
+      asio::co_spawn(e.io, work(e, scheduler, priority, batch), rethrow);
     }
   }
   e.time.run();

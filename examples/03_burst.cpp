@@ -4,9 +4,10 @@
 #include <canigo/testing/virtual_time.hpp>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <fmt/core.h>
+
+#include <exception>
 
 using namespace std::chrono_literals;
 using canigo::testing::virtual_time;
@@ -16,13 +17,17 @@ asio::awaitable<void> call(canigo::scheduler& quota, virtual_time& time, canigo:
   fmt::print(" {}", (time.now() - start) / 1ms);
 }
 
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
 void run(const canigo::scheduler_options& options, canigo::duration silence, int calls) {
   asio::io_context io;
   virtual_time time{io};
   canigo::scheduler quota{io, options};
   time.run_for(silence);
   fmt::print("{:6} ms of silence, {} calls at", silence / 1ms, calls);
-  for (int i = 0; i < calls; ++i) asio::co_spawn(io, call(quota, time, time.now()), asio::detached);
+  for (int i = 0; i < calls; ++i) asio::co_spawn(io, call(quota, time, time.now()), rethrow);
   time.run();
   fmt::print(" ms\n");
 }

@@ -5,9 +5,10 @@
 #include <canigo/timeout.hpp>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <fmt/core.h>
+
+#include <exception>
 
 using namespace std::chrono_literals;
 
@@ -25,13 +26,17 @@ asio::awaitable<void> show(const char* what, asio::awaitable<void> operation) {
   fmt::print("{:6} ms  {}: {}\n", now.elapsed() / 1ms, what, outcome);
 }
 
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
 asio::awaitable<void> story() {
   // The token is a second away. Who can't wait that long is told so at once, while there is time for something else.
   co_await show("deadline in 300 ms", quota.acquire({.deadline = now.now() + 300ms}));
 
   // A deadline that could be met. But something more important comes before the token does, and takes it.
   const canigo::request patient{.priority = 1, .deadline = now.now() + 1500ms};
-  asio::co_spawn(io, show("class 1, deadline in 1500 ms", quota.acquire(patient)), asio::detached);
+  asio::co_spawn(io, show("class 1, deadline in 1500 ms", quota.acquire(patient)), rethrow);
   co_await show("class 0", quota.acquire(0));
   co_await canigo::sleep_for(500ms);
 
@@ -40,7 +45,7 @@ asio::awaitable<void> story() {
 
   // Cancelled from elsewhere, also from another thread. The token goes to whoever is next.
   canigo::cancel_source stop;
-  asio::co_spawn(io, show("wrapped in a cancel_source", stop.wrap(quota.acquire())), asio::detached);
+  asio::co_spawn(io, show("wrapped in a cancel_source", stop.wrap(quota.acquire())), rethrow);
   co_await canigo::sleep_for(50ms);
   stop.cancel();
 
@@ -51,6 +56,6 @@ asio::awaitable<void> story() {
 }
 
 int main() {
-  asio::co_spawn(io, story(), asio::detached);
+  asio::co_spawn(io, story(), rethrow);
   now.run();
 }

@@ -19,10 +19,20 @@ asio::awaitable<void> session(tcp::socket socket, canigo::scheduler& quota) {
   }
 }
 
+void report(std::exception_ptr error) try {  // one session's error ends no other
+  if (error) std::rethrow_exception(error);
+} catch (const std::system_error& e) {
+  if (e.code() != asio::error::eof) fmt::print(stderr, "{}\n", e.what());
+}
+
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
 asio::awaitable<void> listen(tcp::acceptor& acceptor, canigo::scheduler& quota) {
   for (;;) {
     tcp::socket socket = co_await acceptor.async_accept(asio::use_awaitable);
-    asio::co_spawn(acceptor.get_executor(), session(std::move(socket), quota), asio::detached);
+    asio::co_spawn(acceptor.get_executor(), session(std::move(socket), quota), report);
   }
 }
 
@@ -41,11 +51,12 @@ int main() {
   asio::io_context io;
   tcp::acceptor acceptor{io, {asio::ip::address_v4::loopback(), 0}};
   canigo::scheduler quota{io, {.rate = {5, 2s}, .priorities = 2}};  // (*)
-  asio::co_spawn(io, listen(acceptor, quota), asio::detached);
+  asio::co_spawn(io, listen(acceptor, quota), rethrow);
 
   int answers = 0;
   for (const char* line : {"free\n", "free\n", "gold\n", "free\n", "gold\n"}) {
-    asio::co_spawn(io, client(acceptor.local_endpoint(), line), [&](std::exception_ptr) {
+    asio::co_spawn(io, client(acceptor.local_endpoint(), line), [&](std::exception_ptr error) {
+      rethrow(error);
       if (++answers == 5) io.stop();
     });
   }

@@ -5,16 +5,20 @@
 #include <canigo/timeout.hpp>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <exception>
 
 using namespace std::chrono_literals;
 
 asio::io_context io;
 canigo::testing::virtual_time now{io};
+
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
 
 asio::awaitable<void> story() {
   // At most ten run; twenty more may wait. A producer that would be the next is held back until there is room.
@@ -27,7 +31,7 @@ asio::awaitable<void> story() {
     --running;
     ++done;
   };
-  for (int i = 0; i < 100; ++i) asio::co_spawn(io, pool.run(job), asio::detached);
+  for (int i = 0; i < 100; ++i) asio::co_spawn(io, pool.run(job), rethrow);
 
   co_await canigo::sleep_for(10ms);
   const auto stats = pool.stats();
@@ -43,6 +47,6 @@ asio::awaitable<void> story() {
 }
 
 int main() {
-  asio::co_spawn(io, story(), asio::detached);
+  asio::co_spawn(io, story(), rethrow);
   now.run();
 }

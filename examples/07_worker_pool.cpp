@@ -4,11 +4,11 @@
 #include <canigo/timeout.hpp>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <fmt/core.h>
 
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -67,7 +67,11 @@ asio::awaitable<void> story() {
       report.succeeded, report.cancelled, report.stopped, report.escalated);
 }
 
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
 int main() {
-  asio::co_spawn(io, story(), asio::detached);
+  asio::co_spawn(io, story(), rethrow);
   now.run();
 }

@@ -5,10 +5,10 @@
 #include <canigo/timeout.hpp>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <fmt/core.h>
 
+#include <exception>
 #include <string>
 
 using namespace std::chrono_literals;
@@ -69,7 +69,11 @@ asio::awaitable<void> story() {
   }
 }
 
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
 int main() {
-  asio::co_spawn(io, story(), asio::detached);
+  asio::co_spawn(io, story(), rethrow);
   now.run();
 }

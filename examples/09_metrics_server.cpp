@@ -37,7 +37,9 @@ asio::awaitable<void> greet(restinio::request_handle_t request, service& s) {
 restinio::request_handling_status_t answer(const restinio::request_handle_t& request, service& s) {
   const auto path = request->header().path();
   if (path == "/hello") {
-    asio::co_spawn(s.io, greet(request, s), asio::detached);
+    asio::co_spawn(s.io, greet(request, s), [request](std::exception_ptr error) {
+      if (error) request->create_response(restinio::status_internal_server_error()).done();
+    });
   } else if (path == "/metrics") {  // (*)
     request->create_response().append_header("Content-Type", s.metrics.content_type).set_body(s.metrics.text()).done();
   } else if (path == "/healthz") {  // (*) ready for more, or not

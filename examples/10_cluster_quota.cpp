@@ -5,7 +5,6 @@
 #include <canigo/with_limit.hpp>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <fmt/core.h>
 
@@ -13,6 +12,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <signal.h>
 #include <string>
@@ -39,12 +39,16 @@ asio::awaitable<void> calls(canigo::redis::scheduler& quota, canigo::redis::sema
   for (;;) co_await canigo::with_limits(call_crm(process, out), {.priority = 1}, slots, quota);
 }
 
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
 void work(const std::string& url, int process, int out) {
   asio::io_context io;
   canigo::redis::client redis{io, url};
   canigo::redis::semaphore slots{redis, "crm-api", {.permits = 5, .lease = 500ms, .priorities = 3}};
   canigo::redis::scheduler quota{redis, "crm-api", {.rate = canigo::rate::per_second(50), .burst = 5, .priorities = 3}};
-  for (int i = 0; i < 4; ++i) asio::co_spawn(io, calls(quota, slots, process, out), asio::detached);
+  for (int i = 0; i < 4; ++i) asio::co_spawn(io, calls(quota, slots, process, out), rethrow);
   io.run_for(3s);
   std::_Exit(0);
 }

@@ -18,6 +18,7 @@
 #include <asio.hpp>
 #include <fmt/core.h>
 
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,17 @@ void start_over(int refused = 0) {
 }
 
 // ---- guide.md -----------------------------------------------------------------------------------
+
+constexpr auto rethrow = [](std::exception_ptr error, const auto&...) {
+  if (error) std::rethrow_exception(error);
+};
+
+using typed = net::io_context::executor_type;
+
+net::awaitable<void, typed> get_typed(canigo::scheduler& quota, std::string& log) {
+  co_await quota.async_acquire({.priority = 1}, net::use_awaitable_t<typed>{});
+  log = "gone";
+}
 
 net::awaitable<reply> get(canigo::scheduler& quota, std::string url, int priority) {
   co_await quota.acquire(priority);
@@ -248,11 +260,24 @@ TEST_CASE("docs: a call waits for its turn, goes on, and gives up in time") {
   net::io_context io;
   canigo::testing::virtual_time time{io};
   canigo::scheduler quota{io, {.rate = canigo::rate::per_second(1), .priorities = 3}};
-  net::co_spawn(io, get(quota, "/low", 2), net::detached);
-  net::co_spawn(io, get_soon(quota, "/soon"), net::detached);
+  net::co_spawn(io, get(quota, "/low", 2), rethrow);
+  net::co_spawn(io, get_soon(quota, "/soon"), rethrow);
   time.run();
   CHECK(sent == std::vector<std::string>{"/soon", "/low"});
   CHECK(time.elapsed() == 2010ms);
+}
+
+TEST_CASE("docs: a coroutine on an executor of a type of its own acquires, and what it ends with comes out of run") {
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(1), .priorities = 2}};
+  std::string log;
+  net::co_spawn(io, get_typed(quota, log), rethrow);
+  time.run();
+  CHECK(log == "gone");
+  CHECK(time.elapsed() == 1s);
+  net::co_spawn(io, get(quota, "/a", 2), rethrow);  // there is no such priority
+  CHECK_THROWS_AS(time.run(), std::system_error);
 }
 
 TEST_CASE("docs: a 429 holds everybody back") {
@@ -260,9 +285,9 @@ TEST_CASE("docs: a 429 holds everybody back") {
   net::io_context io;
   canigo::testing::virtual_time time{io};
   canigo::scheduler quota{io, {.rate = canigo::rate::per_second(1)}};
-  net::co_spawn(io, get_heeding_429(quota, "/a", 0), net::detached);
+  net::co_spawn(io, get_heeding_429(quota, "/a", 0), rethrow);
   time.run_for(1010ms);
-  net::co_spawn(io, get(quota, "/b", 0), net::detached);
+  net::co_spawn(io, get(quota, "/b", 0), rethrow);
   CHECK(sent.size() == 1);
   time.run_for(29s + 999ms);
   CHECK(sent.size() == 1);
@@ -276,7 +301,7 @@ TEST_CASE("docs: what was really used is settled") {
   net::io_context io;
   canigo::testing::virtual_time time{io};
   canigo::scheduler quota{io, {.rate = canigo::rate::per_minute(60'000), .burst = 1000, .initial_tokens = 1000}};
-  net::co_spawn(io, get_metered(quota, "/a", 1000), net::detached);
+  net::co_spawn(io, get_metered(quota, "/a", 1000), rethrow);
   time.run();
   CHECK(quota.stats().tokens == 310);
 }
@@ -286,7 +311,7 @@ TEST_CASE("docs: several limits are one") {
   net::io_context io;
   canigo::testing::virtual_time time{io};
   canigo::limiter api{io, {.rates = {{canigo::rate::per_minute(60'000), 1000, 1000}}, .concurrency = 1}};
-  for (int i = 0; i < 2; ++i) net::co_spawn(io, get_limited(api, "/a", 0), net::detached);
+  for (int i = 0; i < 2; ++i) net::co_spawn(io, get_limited(api, "/a", 0), rethrow);
   time.run();
   // 500 at 0 ms; 700 settled at 10 ms, which leaves 310; the second has its 500 at 200 ms, and ends at 210.
   CHECK(time.elapsed() == 210ms);
@@ -298,7 +323,7 @@ TEST_CASE("docs: an operation and its limits") {
   canigo::testing::virtual_time time{io};
   canigo::semaphore slots{io, {.permits = 2, .priorities = 2}};
   canigo::scheduler quota{io, {.rate = canigo::rate::per_second(10), .priorities = 2}};
-  for (const char* url : {"/a", "/b", "/c"}) net::co_spawn(io, get_when_free(slots, quota, url), net::detached);
+  for (const char* url : {"/a", "/b", "/c"}) net::co_spawn(io, get_when_free(slots, quota, url), rethrow);
   time.run();
   CHECK(sent == std::vector<std::string>{"/a", "/b", "/c"});
   CHECK(time.elapsed() == 310ms);
@@ -369,11 +394,11 @@ TEST_CASE("a night's worth of reports goes out in an hour, and none of them befo
     log.push_back(name);
   };
 
-  for (int i = 0; i < 100; ++i) net::co_spawn(io, call(1, "report"), net::detached);
+  for (int i = 0; i < 100; ++i) net::co_spawn(io, call(1, "report"), rethrow);
   time.run_for(30min);
   CHECK(log.size() == 50);
 
-  net::co_spawn(io, call(0, "payment"), net::detached);
+  net::co_spawn(io, call(0, "payment"), rethrow);
   time.run_for(36s);
   CHECK(log.back() == "payment");
 
@@ -397,7 +422,7 @@ TEST_CASE("who sleeps and who does not are done in the end, in ten thousand orde
 
   for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
     canigo::testing::simulation world{seed};
-    net::co_spawn(world.get_executor(), code_under_test(), net::detached);
+    net::co_spawn(world.get_executor(), code_under_test(), rethrow);
     world.run();
     INFO("seed " << seed);
     CHECK(invariant());
