@@ -138,6 +138,7 @@ asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_
   }
   c.status = response.status;
   c.bytes = response.body_size;
+  report_.sent_again(c, response.resends);
   answered(std::move(c), response);
 }
 

@@ -62,7 +62,7 @@ void pace::refused(canigo::time_point sent, canigo::time_point now, canigo::dura
     return;
   }
   const double ran_for = seconds(sent - first_sent_);
-  if (rising_ > 0 || (is_slowed() && ran_for >= 1)) {
+  if (!samples_ && (rising_ > 0 || (is_slowed() && ran_for >= 1))) {
     set(rate_ * a_bit_less, now, pause);
   } else if (pause > 0ns) {
     const double lowest = is_slowed() ? rate_ / 2 : rate_ / 4;

@@ -47,6 +47,10 @@ void report::sent(const call& c) {
   k.last_start = std::max(k.last_start, c.started);
 }
 
+void report::sent_again(const call& c, int times) {
+  classes_[static_cast<std::size_t>(c.priority)].requests += static_cast<std::size_t>(times);
+}
+
 void report::finished(const call& c) {
   of_class& k = classes_[static_cast<std::size_t>(c.priority)];
   ++k.count;

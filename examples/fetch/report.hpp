@@ -24,6 +24,8 @@ class report {
 
   /// A request goes out.
   void sent(const call& c);
+  /// So many times without our doing.
+  void sent_again(const call& c, int times);
   void finished(const call& c);
   void bad_line(std::size_t number, std::string_view problem);
   void input_failed(std::string_view name, std::error_code why);
