@@ -263,18 +263,18 @@ TEST_CASE("what is refused is named, and no secret is shown") {
     }
   };
   const std::string url = "http://127.0.0.1:9/";
-  CHECK(has(words({"GE T", url}), "method is GE T; allowed: "));
-  CHECK(has(words(http::request{url}.with_body("1234")), "body of GET is 4 bytes; allowed: none"));
-  CHECK(has(words(http::request{url}.with_header("A B", "c")), "a header's name is A B; allowed: "));
+  CHECK(has(words({"GE T", url}), "request.method is GE T; allowed: "));
+  CHECK(has(words(http::request{url}.with_body("1234")), "request.body is 4 bytes; allowed: none with GET"));
+  CHECK(has(words(http::request{url}.with_header("A B", "c")), "request.headers: a name is A B; allowed: "));
   const auto cut = words(http::request{url}.with_header("Authorization", "secret\r\nX: y"));
-  CHECK(has(cut, "header Authorization is (hidden); allowed: no line break"));
+  CHECK(has(cut, "request.headers: Authorization is (hidden); allowed: no line break"));
   CHECK_FALSE(has(cut, "secret"));
   for (const char* name : {"Content-Length", "content-length", "CONTENT-LENGTH"}) {
     const auto text = words(http::request{"POST", url}.with_header(name, "3").with_body("12345"));
-    CHECK(has(text, "header " + std::string{name} + " is 3; allowed: not to be given"));
+    CHECK(has(text, "request.headers: " + std::string{name} + " is 3; allowed: not to be given"));
   }
   CHECK(has(words(http::request{"POST", url}.with_header("Transfer-Encoding", "chunked")),
-            "header Transfer-Encoding is chunked; allowed: not to be given"));
+            "request.headers: Transfer-Encoding is chunked; allowed: not to be given"));
 }
 
 TEST_CASE("options outside their range are named") {
@@ -573,6 +573,20 @@ TEST_CASE("a body that nobody wants is counted and dropped") {
 
   http::client tight{io, with([](auto& o) { o.max_body = 9; })};
   CHECK(error_of(io, tight.send(r)) == errc::too_large);
+}
+
+TEST_CASE("a host's name may have letters that DNS has not, whatever the locale") {
+  scripted_server proxy{echo()};
+  net::io_context io;
+  http::client client{io, with([&](auto& o) { o.proxy = proxy.url(); })};
+  for (const char* url : {"http://b\u00fccher.test/\u00fc?\u00fc", "HTTP://B\u00dcCHER.test/\u00fc?\u00fc"}) {
+    const auto r = run_to_end(io, client.get(url));
+    CHECK(r.body.starts_with("GET http://xn--bcher-kva.test/"));
+    CHECK(has(r.body, "\r\nHost: xn--bcher-kva.test\r\n"));
+  }
+  const auto with_user = run_to_end(io, client.get("http://\u00fcser@example.test:81/"));
+  CHECK(has(with_user.body, "\r\nHost: example.test:81\r\n"));
+  CHECK(error_of(io, client.get("http://\xff\xfe.test/")) == http::error::malformed_url);
 }
 
 TEST_CASE("a URL of any length arrives whole") {

@@ -30,6 +30,73 @@ std::error_code error_of_answer(std::string text) {
 
 }  // namespace
 
+TEST_CASE("what a server says before it is asked is not the next answer") {
+  const std::string forged = ok("forged");
+  for (const std::string& unasked : {forged, forged.substr(0, 1), std::string(20'000, 'x'), forged + forged}) {
+    std::atomic<int> said{0};
+    scripted_server server{[&](peer& p) -> net::awaitable<void> {
+      co_await p.request();
+      co_await p.send(ok("first"));
+      if (p.number == 1) {
+        co_await p.request();
+        co_await p.send(ok("second"));
+        co_await p.deliver(unasked);
+        ++said;
+      }
+      for (;;) {
+        const std::string request = co_await p.request();
+        co_await p.send(ok("answer to " + request.substr(0, request.find(' '))));
+      }
+    }};
+    net::io_context io;
+    http::client client{io, {.connections_per_host = 1, .proxy = ""}};
+    CHECK(run_to_end(io, client.get(server.url())).body == "first");
+    const auto second = run_to_end(io, client.get(server.url()));
+    CHECK(second.body == "second");
+    CHECK(second.reused);
+    while (said == 0) std::this_thread::yield();
+    // The connection is another one; and as nothing was sent over the old one, this is no resend.
+    const auto r = run_to_end(io, client.send(http::request{"POST", server.url()}.with_body("x")));
+    CHECK(r.body == "first");
+    CHECK(r.resends == 0);
+    CHECK_FALSE(r.reused);
+    CHECK(server.connections() == 2);
+    CHECK(run_to_end(io, client.send(http::request{"PUT", server.url()})).body == "answer to PUT");
+  }
+}
+
+TEST_CASE("many idle connections with something to say are all passed by") {
+  std::atomic<unsigned> asked{0};
+  std::atomic<unsigned> said{0};
+  constexpr unsigned count = 8;  // more than curl tries again by itself
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    co_await p.request();
+    ++asked;
+    while (asked < count) co_await net::post(co_await net::this_coro::executor, net::use_awaitable);
+    co_await p.send(ok("true"));
+    if (p.number <= count) {
+      co_await p.deliver(ok("forged"));
+      ++said;
+    }
+    for (;;) {
+      co_await p.request();
+      co_await p.send(ok("true"));
+    }
+  }};
+  net::io_context io;
+  http::client client{io, {.connections = count, .proxy = ""}};
+  unsigned good = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    client.async_send({server.url()}, [&](std::error_code, const http::response& r) { good += r.body == "true"; });
+  }
+  io.run();
+  REQUIRE(good == count);
+  while (said < count) std::this_thread::yield();
+  for (unsigned i = 0; i < count; ++i) {
+    CHECK(run_to_end(io, client.send(http::request{"POST", server.url()})).body == "true");
+  }
+}
+
 TEST_CASE("what follows an answer in the same breath is not the next one") {
   for (const std::string& head : {std::string{"HTTP/1.1 204 No Content\r\n\r\n"}, ok(""), ok("body"),
                                   std::string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}}) {

@@ -234,3 +234,19 @@ TEST_CASE("a server that has gone since is not taken for one that never had the 
   io.run();
   CHECK(error == http::error::no_response);
 }
+
+TEST_CASE("each request has its own resend, however many there were before") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    co_await p.request();
+    co_await p.send(ok("x"));
+    co_await p.request();  // and breaks
+  }};
+  net::io_context io;
+  http::client client{io, {.connections = 1, .proxy = ""}};
+  REQUIRE(!send_to_end(io, client, {server.url()}).error);
+  for (int i = 0; i < 12; ++i) {
+    const auto o = send_to_end(io, client, {server.url()});
+    CHECK(!o.error);
+    CHECK(o.response.resends == 1);
+  }
+}

@@ -6,16 +6,19 @@
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
 #include <asio/read_until.hpp>
 #include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+#include <linux/sockios.h>
 
 #include <atomic>
 #include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <thread>
@@ -49,6 +52,15 @@ class peer {
 
   asio::awaitable<void> send(std::string_view text) {
     co_await asio::async_write(socket, asio::buffer(text.data(), text.size()), asio::use_awaitable);
+  }
+
+  /// Sends, and waits until it has arrived where the client can read it.
+  asio::awaitable<void> deliver(std::string_view text) {
+    co_await send(text);
+    for (int unacknowledged = 1; unacknowledged != 0;) {
+      co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
+      if (::ioctl(socket.native_handle(), SIOCOUTQ, &unacknowledged) != 0) co_return;
+    }
   }
 
   /// Until the client closes.

@@ -1,5 +1,6 @@
 #include "easy_handle.hpp"
 
+#include "ascii_url.hpp"
 #include "request_check.hpp"
 #include "text.hpp"
 
@@ -92,8 +93,8 @@ class option_setter {
 
 }  // namespace
 
-easy_handle::easy_handle(const client_options& options, connection_source& source, curl_closesocket_callback close,
-                         void* closer)
+easy_handle::easy_handle(const client_options& options, const trust& trusted, connection_source& source,
+                         curl_closesocket_callback close, void* closer)
     : max_headers_{options.max_headers},
       max_body_{options.max_body},
       max_redirects_{options.max_redirects},
@@ -117,7 +118,6 @@ easy_handle::easy_handle(const client_options& options, connection_source& sourc
   set(CURLOPT_PROTOCOLS, protocols)(CURLOPT_REDIR_PROTOCOLS, protocols);
 #endif
   if (!options.verify_tls) set(CURLOPT_SSL_VERIFYPEER, 0L)(CURLOPT_SSL_VERIFYHOST, 0L);
-  if (!options.ca_file.empty()) set(CURLOPT_CAINFO, options.ca_file.c_str())(CURLOPT_CAPATH, nullptr);
   if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
   if (options.proxy == "") {
     // Without a proxy there is nobody else to name the agent to, and it is a field as any other: curl would format it
@@ -130,6 +130,8 @@ easy_handle::easy_handle(const client_options& options, connection_source& sourc
   } else if (!options.user_agent.empty()) {
     set(CURLOPT_USERAGENT, options.user_agent.c_str());
   }
+  if (const auto code = set_trust(easy, trusted); code != CURLE_OK)
+    throw std::system_error{reason(code), "http::client"};
   if (set.result() != CURLE_OK) throw std::system_error{reason(set.result()), "http::client"};
 #if LIBCURL_VERSION_NUM >= 0x075700
   // Without it, a transfer that is cancelled while its name is looked up waits for the resolver, and everybody with
@@ -148,14 +150,21 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   const request& r = t.request_;
   if (const auto ec = check_scheme(r.url)) return ec;
   const bool has_body = !r.body.empty() || r.method == "POST" || r.method == "PUT" || r.method == "PATCH";
+  option_setter set{get()};
   try {
     if (problem_of(r)) return errc::invalid_argument;
     set_headers(r, has_body);
+    if (has_other_letters(r.url)) {
+      const auto url = with_ascii_host(r.url);
+      if (!url) return error::malformed_url;
+      set(CURLOPT_URL, url->c_str());
+    } else {
+      set(CURLOPT_URL, r.url.c_str());
+    }
   } catch (...) {
     return errc::not_enough_memory;
   }
-  option_setter set{get()};
-  set(CURLOPT_URL, r.url.c_str())(CURLOPT_HTTPHEADER, fields_ ? fields_.get() : agent_.get());
+  set(CURLOPT_HTTPHEADER, fields_ ? fields_.get() : agent_.get());
   set(CURLOPT_FRESH_CONNECT, 0L);
   if (set.result() != CURLE_OK) return reason(set.result());
   if (r.url.find('\0') != std::string::npos) return error::malformed_url;
@@ -405,6 +414,7 @@ curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* addr
   auto& h = *static_cast<easy_handle*>(self);
   // Where the request has gone out already this is for sending it again.
   if (!h.may_resend_ && h.was_sent_in_this_hop()) {
+    h.is_worn_ = true;
     h.refused_ = error::no_response;
     return CURL_SOCKET_BAD;
   }
@@ -432,6 +442,7 @@ bool easy_handle::may_send(int local_port) noexcept {
   const bool was_broken = hop == sent_hop_;
   // The other is that a server will not have an Expect, which curl counts as a redirect.
   const bool is_again = was_broken || (sent_hop_ >= 0 && !was_redirected());
+  is_worn_ = is_worn_ || is_again;
   if (is_again && !may_resend_) {
     refused_ = was_broken ? make_error_code(error::no_response) : std::error_code{};
     return false;
@@ -441,6 +452,7 @@ bool easy_handle::may_send(int local_port) noexcept {
   // Nothing can be sent over it any more then, so curl takes another.
   if (source_->spoil_if_unclean(local_port)) {
     curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
+    is_worn_ = true;
     return true;
   }
   if (is_again) {

@@ -2,6 +2,8 @@
 
 #include "canigo/http/client.hpp"
 
+#include "trust.hpp"
+
 #include <curl/curl.h>
 
 #include <cstddef>
@@ -32,7 +34,8 @@ class connection_source {
 class easy_handle : public list_node<easy_handle, struct in_unwatched> {
  public:
   /// Throws std::bad_alloc.
-  easy_handle(const client_options& options, connection_source& source, curl_closesocket_callback close, void* closer);
+  easy_handle(const client_options& options, const trust& trusted, connection_source& source,
+              curl_closesocket_callback close, void* closer);
 
   CURL* get() const noexcept { return easy_.get(); }
   transfer* current() const noexcept { return transfer_; }
@@ -49,6 +52,10 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
 
   /// The connection that the current transfer's request went over, by its own port; 0: none yet.
   int local_port() const noexcept { return local_port_; }
+
+  /// Whether it had to take another connection for a transfer. curl counts that as long as the handle lives, and gives
+  /// up at the sixth time.
+  bool is_worn() const noexcept { return is_worn_; }
 
   std::error_code unwatched;  ///< why a socket of the current transfer's could not be watched
 
@@ -85,7 +92,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::optional<std::error_code> refused_;  // why a callback made curl give up; no error: the answer stands
   std::error_code no_socket_;               // why none could be opened
   int local_port_ = 0;
-  int sent_hop_ = -1;        // the last hop of redirects that the request was sent for
+  int sent_hop_ = -1;  // the last hop of redirects that the request was sent for
+  bool is_worn_ = false;
   bool may_resend_ = false;  // once more in the same hop
   bool in_head_ = false;
   bool head_complete_ = false;

@@ -99,7 +99,7 @@ void engine::context_shutdown() noexcept {
   linked_list<transfer, in_engine> doomed;
   while (transfer* t = transfers.pop()) {
     time_->cancel(t->limit_);
-    if (t->easy_ != nullptr) multi_.remove(*t, CURLE_OK);
+    if (t->easy_ != nullptr) multi_.abort(*t);
     queue_.remove(*t);
     doomed.push(*t);
   }
@@ -364,7 +364,7 @@ void engine::read_results() noexcept {
 }
 
 void engine::finish(transfer& t, std::error_code ec) noexcept {
-  if (t.easy_ != nullptr) multi_.remove(t, CURLE_OK);
+  if (t.easy_ != nullptr) multi_.abort(t);
   queue_.remove(t);
   {
     const std::lock_guard lock{mutex_};

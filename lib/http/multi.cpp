@@ -28,8 +28,11 @@ CURLM* make_multi() {
 
 multi::multi(const client_options& options, const net::any_io_executor& executor, const time_source& time,
              socket_listener& listener)
-    : options_{options}, time_{&time}, sockets_{executor, listener}, multi_{make_multi()} {
+    : options_{options}, trust_{trust_of(options)}, time_{&time}, sockets_{executor, listener}, multi_{make_multi()} {
   CURLM* m = multi_.get();
+  if (read_trust(m, trust_) == CURLE_SSL_CACERT_BADFILE && !options.ca_file.empty()) {
+    canigo::detail::throw_invalid("client_options.ca_file", options.ca_file, "a PEM file with certificates");
+  }
   curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, &on_socket);
   curl_multi_setopt(m, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, &on_timer);
@@ -73,8 +76,35 @@ std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
   easy_handle& h = easy_handle::of(t);
   curl_multi_remove_handle(multi_.get(), h.get());
   unwatched_.remove(h);
-  idle_handles_.push_back(&h);
-  return h.end(result);
+  const auto ec = h.end(result);
+  if (h.is_worn()) {
+    std::erase_if(handles_, [&](const auto& one) { return one.get() == &h; });
+  } else {
+    idle_handles_.push_back(&h);
+  }
+  return ec;
+}
+
+void multi::abort(transfer& t) noexcept {
+  easy_handle& h = easy_handle::of(t);
+  const int port = h.local_port();
+  const bool is_worn = h.is_worn();
+  // Of HTTP/2 curl keeps the connection, and in it what it has written for the server, until somebody uses it again. So
+  // it is closed if this was the last that used it, and else made to write.
+  curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 1L);
+  remove(t, CURLE_OK);
+  if (!is_worn) curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 0L);
+  if (port != 0 && sockets_.is_in_use(port)) flush(port);
+}
+
+void multi::flush(int local_port) noexcept {
+  for (const auto& h : handles_) {
+    if (h->current() == nullptr || h->local_port() != local_port) continue;
+    // Its window is sent along with all else that is to be written.
+    curl_easy_pause(h->get(), CURLPAUSE_RECV);
+    curl_easy_pause(h->get(), CURLPAUSE_CONT);
+    return;
+  }
 }
 
 easy_handle& multi::idle_handle() {
@@ -82,7 +112,7 @@ easy_handle& multi::idle_handle() {
     // So that giving it back needs no memory.
     idle_handles_.reserve(handles_.size() + 1);
     connection_source& source = *this;
-    handles_.push_back(std::make_unique<easy_handle>(options_, source, &on_close, this));
+    handles_.push_back(std::make_unique<easy_handle>(options_, trust_, source, &on_close, this));
     idle_handles_.push_back(handles_.back().get());
   }
   return *idle_handles_.back();
@@ -136,7 +166,7 @@ curl_socket_t multi::open_socket(const curl_sockaddr& address) noexcept {
   return fd;
 }
 
-bool multi::spoil_if_unclean(int) noexcept { return false; }
+bool multi::spoil_if_unclean(int local_port) noexcept { return sockets_.spoil_if_unclean(local_port); }
 
 int multi::on_close(void* self, curl_socket_t fd) noexcept {
   static_cast<multi*>(self)->sockets_.unwatch(fd);
@@ -181,7 +211,10 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   // The socket of a transfer that is done is a connection, which will be of use again.
   curl_socket_t connection = CURL_SOCKET_BAD;
   curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &connection);
-  if (connection == fd) sockets_.watch(fd, true);
+  if (connection != fd || sockets_.watch(fd, true)) return;
+  long version = CURL_HTTP_VERSION_NONE;
+  curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
+  sockets_.find(fd)->is_http1 = version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1;
 }
 
 }  // namespace canigo::http::detail

@@ -5,6 +5,7 @@
 
 #include "easy_handle.hpp"
 #include "socket_table.hpp"
+#include "trust.hpp"
 
 #include <curl/curl.h>
 
@@ -31,8 +32,11 @@ class multi : private connection_source {
 
   /// Starts a transfer. Throws std::bad_alloc; with an error nothing was started.
   std::error_code add(transfer& t);
-  /// Ends a transfer that was started, whatever state it is in.
+  /// Ends a transfer that was started and has ended by itself.
   std::error_code remove(transfer& t, CURLcode result) noexcept;
+
+  /// Ends one in whatever state it is. Its server hears of it at once.
+  void abort(transfer& t) noexcept;
 
   struct outcome {
     transfer* ended;
@@ -59,6 +63,7 @@ class multi : private connection_source {
   };
 
   easy_handle& idle_handle();
+  void flush(int local_port) noexcept;
 
   curl_socket_t open_socket(const curl_sockaddr& address) noexcept override;
   bool spoil_if_unclean(int local_port) noexcept override;
@@ -70,6 +75,7 @@ class multi : private connection_source {
   void stop_wanting(CURL* easy, socket_watch& w) noexcept;
 
   const client_options options_;
+  const trust trust_;
   const time_source* time_;
   socket_table sockets_;
   std::unique_ptr<CURLM, cleanup> multi_;  // null: closed

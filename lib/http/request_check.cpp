@@ -8,8 +8,8 @@ namespace {
 constexpr std::string_view token = "letters, digits and !#$%&'*+-.^_`|~";
 
 std::optional<request_problem> problem_of(const header& h) {
-  const auto field = [&] { return std::string{"header "}.append(h.name); };
-  if (!is_token(h.name)) return request_problem{"a header's name", std::string{h.name}, token};
+  const auto field = [&] { return std::string{"request.headers: "}.append(h.name); };
+  if (!is_token(h.name)) return request_problem{"request.headers: a name", std::string{h.name}, token};
   // The value may be a secret, so it is not shown.
   if (!is_field_value(h.value)) return request_problem{field(), "(hidden)", "no line break and no zero byte"};
   // What says where the body ends is the client's to write. Another's opinion is where the next request begins that
@@ -26,9 +26,9 @@ std::optional<request_problem> problem_of(const header& h) {
 }  // namespace
 
 std::optional<request_problem> problem_of(const request& r) {
-  if (!is_token(r.method)) return request_problem{"method", r.method, token};
+  if (!is_token(r.method)) return request_problem{"request.method", r.method, token};
   if (!r.body.empty() && (r.method == "GET" || r.method == "HEAD")) {
-    return request_problem{"body of " + r.method, std::to_string(r.body.size()) + " bytes", "none"};
+    return request_problem{"request.body", std::to_string(r.body.size()) + " bytes", "none with GET or HEAD"};
   }
   for (const auto h : r.headers) {
     if (auto problem = problem_of(h)) return problem;

@@ -5,6 +5,8 @@
 #include <curl/curl.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <sys/socket.h>
 #include <utility>
 
 namespace canigo::http::detail {
@@ -40,6 +42,7 @@ std::error_code socket_table::watch(int fd, bool is_connection) noexcept {
     if (index >= watches_.size()) watches_.resize(std::max(index + 1, watches_.size() * 2));
     unwatch(fd);
     watches_[index] = std::make_unique<socket_watch>(executor_, fd, is_connection);
+    ports_like(watches_[index]->local_port).push(*watches_[index]);
     return {};
   } catch (const std::system_error& e) {
     return e.code();
@@ -76,12 +79,34 @@ void socket_table::stop_waiting(socket_watch& w) noexcept {
 void socket_table::unwatch(int fd) noexcept {
   if (find(fd) == nullptr) return;
   auto w = std::move(watches_[static_cast<std::size_t>(fd)]);
+  ports_like(w->local_port).remove(*w);
   w->let_go();
   if (w->waiting != 0) let_go_of_.push(*w.release());
 }
 
 void socket_table::unwatch_all() noexcept {
   for (std::size_t fd = 0; fd < watches_.size(); ++fd) unwatch(static_cast<int>(fd));
+}
+
+bool socket_table::spoil_if_unclean(int local_port) noexcept {
+  bool was_any = false;
+  // Two connections may be from one port, if they lead to different places; nobody loses by losing an unclean one.
+  for (socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
+    if (w->local_port != local_port || !w->is_http1 || w->wanted != 0) continue;
+    char first = 0;
+    const auto size = ::recv(w->fd, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) continue;
+    ::shutdown(w->fd, SHUT_RDWR);
+    was_any = true;
+  }
+  return was_any;
+}
+
+bool socket_table::is_in_use(int local_port) const noexcept {
+  for (const socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
+    if (w->local_port == local_port && w->wanted != 0) return true;
+  }
+  return false;
 }
 
 bool socket_table::heard(socket_watch& w, int fired) noexcept {

@@ -7,6 +7,8 @@
 
 #include <asio/any_io_executor.hpp>
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <system_error>
 #include <vector>
@@ -45,15 +47,27 @@ class socket_table {
   /// Lets go of a socket, which stays open; it goes when its waits have been heard of.
   void unwatch(int fd) noexcept;
   void unwatch_all() noexcept;
+  /// Shuts down the idle connections of HTTP/1 from this port that have something to say, if only that they have ended.
+  /// Whether there were any.
+  bool spoil_if_unclean(int local_port) noexcept;
+  /// Whether anything is wanted of a connection from this port.
+  bool is_in_use(int local_port) const noexcept;
   /// Notes that waits have come back. False: that was the last of a socket that was let go of, and `w` is gone.
   bool heard(socket_watch& w, int fired) noexcept;
   /// The execution context goes: no wait that is out will be heard of.
   void shutdown() noexcept;
 
  private:
+  using port_list = linked_list<socket_watch, at_port>;
+  port_list& ports_like(int port) noexcept { return by_port_[static_cast<std::size_t>(port) % by_port_.size()]; }
+  const port_list& ports_like(int port) const noexcept {
+    return by_port_[static_cast<std::size_t>(port) % by_port_.size()];
+  }
+
   net::any_io_executor executor_;
   socket_listener* listener_;
   std::vector<std::unique_ptr<socket_watch>> watches_;  // by number
+  std::array<port_list, 256> by_port_;                  // in each, ports that end alike
   linked_list<socket_watch, in_limbo> let_go_of_;
 };
 

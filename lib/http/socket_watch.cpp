@@ -1,14 +1,34 @@
 #include "socket_watch.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
 
 namespace canigo::http::detail {
+namespace {
+
+int local_port_of(int socket) noexcept {
+  union {
+    sockaddr any;
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+    sockaddr_storage room;
+  } address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(socket, &address.any, &size) != 0) return 0;
+  if (address.any.sa_family == AF_INET) return ntohs(address.v4.sin_port);
+  return address.any.sa_family == AF_INET6 ? ntohs(address.v6.sin6_port) : 0;
+}
+
+}  // namespace
 
 socket_watch::socket_watch(const net::any_io_executor& executor, int socket, bool connection)
-    : descriptor{executor}, fd{socket}, is_connection{connection} {
+    : descriptor{executor}, fd{socket}, is_connection{connection}, local_port{local_port_of(socket)} {
   if (is_connection) {
     descriptor->assign(fd);
     return;

@@ -18,7 +18,9 @@ namespace canigo::http::detail {
 /// thread's socket a moment later. So until a socket is known to be a connection, a duplicate of it is what the
 /// reactor gets. A connection is watched itself, and stays with the reactor between requests, which saves two system
 /// calls for each.
-struct socket_watch : list_node<socket_watch, struct in_mail>, list_node<socket_watch, struct in_limbo> {
+struct socket_watch : list_node<socket_watch, struct in_mail>,
+                      list_node<socket_watch, struct in_limbo>,
+                      list_node<socket_watch, struct at_port> {
   /// Room for one wait, so that starting it needs no allocation and can't fail.
   static constexpr std::size_t wait_size = 256;
   using wait_memory = canigo::detail::fixed_memory<wait_size>;
@@ -31,6 +33,8 @@ struct socket_watch : list_node<socket_watch, struct in_mail>, list_node<socket_
   std::optional<net::posix::stream_descriptor> descriptor;  // empty: let go of, but a wait is still to be heard of
   const int fd;
   const bool is_connection;  // it is closed by curl's closing callback, and by nothing else
+  const int local_port;      // 0: it has none
+  bool is_http1 = false;     // its server says nothing that it is not asked for
   int wanted = 0;            // CURL_POLL_IN, CURL_POLL_OUT
   int waiting = 0;           // what an async_wait is out for
   wait_memory read_memory;

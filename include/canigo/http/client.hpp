@@ -32,7 +32,8 @@ struct client_options {
   std::size_t max_headers = 64 << 10;     ///< bytes of its header fields, those of all hops together
   std::string user_agent = "canigo";      ///< empty: the field is not sent
   bool verify_tls = true;                 ///< check the server's certificate and name
-  std::string ca_file = {};               ///< PEM file of trusted certificates; empty: the system's
+  std::string ca_file = {};               ///< PEM file of trusted certificates, read once, by the constructor; empty:
+                                          ///< that which CURL_CA_BUNDLE or SSL_CERT_FILE names, else the system's
   std::optional<std::string> proxy = {};  ///< unset: as http_proxy, https_proxy, all_proxy and no_proxy say, if any
                                           ///< does when the client is made; empty: none
 };
@@ -58,7 +59,8 @@ struct client_stats {
 /// sent, Content-Length and Transfer-Encoding among them, which are the client's to write; errc::not_enough_memory;
 /// std::errc::too_many_files_open; errc::stopped. A response with a status of 400 and more is not an error.
 /// Cancellation: terminal, partial, total. The request ends with operation_aborted; where it was under way its
-/// connection is closed, for what the server still sends is of no use.
+/// connection is closed, for what the server still sends is of no use; one of HTTP/2 that other requests use stays, and
+/// the request's stream is reset.
 /// Threads: any, all members, at once. Work on the connections is done by whichever thread runs the executor's
 /// context, by one at a time.
 /// Completion: always by a post to the handler's associated executor, by default the client's.

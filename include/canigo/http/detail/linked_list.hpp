@@ -30,6 +30,8 @@ class linked_list {
   linked_list& operator=(linked_list&&) = delete;
 
   bool empty() const noexcept { return first_ == nullptr; }
+  T* first() const noexcept { return first_; }
+  static T* after(const T& t) noexcept { return node(t).next_; }
   static bool contains(const T& t) noexcept { return node(t).linked_; }
 
   /// Nothing happens if it is in already.

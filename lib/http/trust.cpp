@@ -1,0 +1,125 @@
+#include "trust.hpp"
+
+#include "canigo/net.hpp"
+
+#include "text.hpp"
+
+#include <asio/buffer.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/write.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+namespace canigo::http::detail {
+namespace {
+
+/// Eight hexadecimal digits, a dot, and a number.
+bool is_hash(std::string_view name) noexcept {
+  constexpr std::size_t digits = 8;
+  const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
+  return name.size() > digits + 1 && name[digits] == '.' && std::ranges::all_of(name.substr(0, digits), is_hex) &&
+         std::ranges::all_of(name.substr(digits + 1), is_digit);
+}
+
+std::size_t hashes_in(const char* folder) {
+  std::error_code failed;
+  std::size_t count = 0;
+  for (std::filesystem::directory_iterator at{folder, failed}, end; !failed && at != end; at.increment(failed)) {
+    count += is_hash(at->path().filename().native());
+  }
+  return count;
+}
+
+std::size_t certificates_in(const char* file) {
+  std::ifstream in{file};
+  std::size_t count = 0;
+  for (std::string line; std::getline(in, line);) {
+    count += line.starts_with("-----BEGIN ") && line.find("CERTIFICATE-----") != std::string::npos;
+  }
+  return count;
+}
+
+trust curls_own() {
+  const curl_version_info_data* made = curl_version_info(CURLVERSION_NOW);
+  if (made->age < CURLVERSION_SEVENTH) return {};
+  // The folder will do where all of the file is in it, as it is on Debian.
+  if (made->capath != nullptr) {
+    const std::size_t hashes = hashes_in(made->capath);
+    if (hashes > 0 && (made->cainfo == nullptr || hashes >= certificates_in(made->cainfo))) {
+      return {.folder = made->capath, .is_known = true};
+    }
+  }
+  if (made->cainfo == nullptr || made->capath != nullptr) return {};
+  return {.file = made->cainfo, .is_known = true};
+}
+
+}  // namespace
+
+trust trust_of(const client_options& options) {
+  if (!options.verify_tls) return {};
+  if (!options.ca_file.empty()) return {.file = options.ca_file, .is_known = true};
+  for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return {.file = value, .is_known = true};
+  }
+  static const trust own = curls_own();
+  return own;
+}
+
+CURLcode set_trust(CURL* easy, const trust& trusted) noexcept {
+  if (!trusted.is_known) return CURLE_OK;
+  const auto or_none = [](const std::string& path) { return path.empty() ? nullptr : path.c_str(); };
+  CURLcode result = curl_easy_setopt(easy, CURLOPT_CAINFO, or_none(trusted.file));
+  if (result == CURLE_OK) result = curl_easy_setopt(easy, CURLOPT_CAPATH, or_none(trusted.folder));
+#if LIBCURL_VERSION_NUM >= 0x075700
+  // What is read once does not hold up the loop a day later.
+  curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, -1L);
+#endif
+  return result;
+}
+
+CURLcode read_trust(CURLM* multi, const trust& trusted) {
+  if (trusted.file.empty()) return CURLE_OK;
+  using easy_pointer = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
+  const easy_pointer easy{curl_easy_init(), &curl_easy_cleanup};
+  if (!easy) throw std::bad_alloc{};
+  try {
+    // curl reads it when a server has something to say: so one does, and it is no TLS.
+    net::io_context io;
+    net::ip::tcp::acceptor server{io, {net::ip::address_v4::loopback(), 0}};
+    server.non_blocking(true);
+    net::ip::tcp::socket peer{io};
+    const std::string url = "https://127.0.0.1:" + std::to_string(server.local_endpoint().port()) + "/";
+    curl_easy_setopt(easy.get(), CURLOPT_URL, url.c_str());
+    curl_easy_setopt(easy.get(), CURLOPT_PROXY, "");
+    curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy.get(), CURLOPT_TIMEOUT_MS, 5000L);
+    if (const auto code = set_trust(easy.get(), trusted); code != CURLE_OK) return code;
+    if (curl_multi_add_handle(multi, easy.get()) != CURLM_OK) throw std::bad_alloc{};
+    int running = 1;
+    while (curl_multi_perform(multi, &running) == CURLM_OK && running > 0) {
+      std::error_code not_yet;
+      if (!peer.is_open() && !server.accept(peer, not_yet)) net::write(peer, net::buffer("no TLS\r\n", 8), not_yet);
+      constexpr int ms = 1;
+      curl_multi_wait(multi, nullptr, 0, ms, nullptr);
+    }
+  } catch (const std::system_error&) {
+    // There is no loopback, or no descriptor, so curl reads it when it must.
+  }
+  int more = 0;
+  const CURLMsg* message = curl_multi_info_read(multi, &more);
+  const CURLcode result = message != nullptr ? message->data.result : CURLE_OK;
+  curl_multi_remove_handle(multi, easy.get());
+  return result == CURLE_SSL_CACERT_BADFILE || result == CURLE_OUT_OF_MEMORY ? result : CURLE_OK;
+}
+
+}  // namespace canigo::http::detail
