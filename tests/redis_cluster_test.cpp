@@ -8,11 +8,18 @@
 #include "redis_member.hpp"
 #include "redis_ports.hpp"
 #include "redis_run.hpp"
+#include "redis_scripted.hpp"
 #include "redis_server.hpp"
 
+#include <asio/buffer.hpp>
 #include <asio/io_context.hpp>
+#include <asio/read_until.hpp>
+#include <asio/use_awaitable.hpp>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <string>
@@ -168,6 +175,42 @@ TEST_CASE("a limit follows its slot to another node, and is served after a quara
   CHECK(w.p.held() == 1);
   CHECK(w.p.token() > token);
   CHECK(cluster.ask(1, redis::command{"CLUSTER", "COUNTKEYSINSLOT", slot}).integer() >= 2);
+}
+
+TEST_CASE("a command that a node sends elsewhere for once follows ASKING there") {
+  std::string said;
+  scripted_server target{[&](peer& p) -> net::awaitable<void> {
+    co_await greet(p);
+    co_await net::async_read_until(p.socket, net::dynamic_buffer(said), "go\r\n", net::use_awaitable);
+    co_await p.send("+OK\r\n+here\r\n");
+    co_await p.linger();
+  }};
+  scripted_server home{says("-ASK 1 127.0.0.1:" + std::to_string(target.port()) + "\r\n")};
+  net::io_context io;
+  redis::client client{io, url_of(home)};
+  CHECK(run(io, client.run("GET", "go")).text() == "here");
+  CHECK(said == redis::command{"ASKING"}.encoded() + redis::command{"GET", "go"}.encoded());
+  CHECK(client.stats().in_flight == 0);
+}
+
+TEST_CASE("nodes that send each other's commands away are not followed for ever") {
+  std::string away;
+  scripted_server home{[&](peer& p) -> net::awaitable<void> {
+    co_await greet(p);
+    for (std::array<char, 4096> part;;) {
+      const std::size_t n = co_await p.socket.async_read_some(net::buffer(part), net::use_awaitable);
+      for (auto commands = std::count(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n), '*'); commands > 0;
+           --commands) {
+        co_await p.send(away);
+      }
+    }
+  }};
+  away = "-MOVED 1 :" + std::to_string(home.port()) + "\r\n";
+  net::io_context io;
+  redis::client client{io, url_of(home)};
+  CHECK(what_of(io, client.run("GET", "go")).starts_with("MOVED 1 :"));
+  redis::semaphore slots{client, "crm", {.permits = 1, .give_up = 300ms}};
+  CHECK(error_of(io, slots.acquire(0)) == errc::store_unavailable);
 }
 
 TEST_CASE("a quota in a cluster [realtime]", "[realtime]") {
