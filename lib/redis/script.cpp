@@ -62,15 +62,12 @@ local all_of_it = '<dddddddddddddddddddBBc0Bc0Bc0'
 local function s(x) return string.format('%.0f', x) end
 local function tell(session, what) call('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
-local function forget()
-  for i = 1, 3 do call('PEXPIRE', KEYS[i], 0) end
-end
 local function place_of(id, weight) return string.format('%s|%.0f|%.0f', me, id, weight) end
 
 local known = call('HMGET', KEYS[1], '*', me)
 local last, fence, total, zu, zr, epoch, hold, off, lying, qseq = 0, -1, 0, -1, 0, 0, 0, 0, 0, 0
 local members, length = call('ZCARD', KEYS[2]), call('ZCARD', KEYS[3])
-local function counts() return string.format('%d %d', members, length) end
+local function counts() return members .. ' ' .. length end
 local due, reap, keep, version, cap, n, p, burst, pause = -1, 0, 0, 0, my_cap, my_n, my_p, my_burst, 0
 local run, head, counted, _ = '', '', ''
 local t = call('TIME')
@@ -95,33 +92,31 @@ if now < last then now = last end
 off = now - raw
 
 if is_first or counted ~= counts() then
-  forget()
+  for i = 1, 3 do call('PEXPIRE', KEYS[i], 0) end
   known = {false, false}
   total, lying, qseq, due, reap, members, length, run, head = 0, 0, 0, -1, 0, 0, 0, '', ''
-end
-local function move(new_end)
-  local all = call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
-  for i = 1, #all, 2 do
-    local text, ends = call('HGET', KEYS[1], all[i]), tonumber(all[i + 1])
-    if text and select(4, unpacked('<dddd', text)) == ends then
-      call('ZADD', KEYS[2], math.max(ends, new_end(ends)), all[i])
-    end
-  end
 end
 -- One who may not ask for the run id can't know of a restart.
 local run_now = A[1]
 if string.byte(run_now) == 63 and run ~= '' then run_now = run end
 local recount = total < 0
-if run ~= run_now then
+local is_new = run ~= run_now
+if is_new or (not is_measured and now - last > ttl / 2) then
+  local all = call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
+  for i = 1, #all, 2 do
+    local text, ends = call('HGET', KEYS[1], all[i]), tonumber(all[i + 1])
+    if text and select(4, unpacked('<dddd', text)) == ends then
+      call('ZADD', KEYS[2], is_new and math.max(ends, now + ttl) or ends + now - last, all[i])
+    end
+  end
+end
+if is_new then
   -- A server that has restarted, or lost its data: what it knows may be out of date, so nobody new is let in before
   -- everybody who holds something has had the time to say so.
   if my_cap > 0 and string.find(flags, 'q', 1, true) then hold = now + ttl end
-  move(function() return now + ttl end)
   recount = true
   epoch = math.max(now, epoch + 1)
   zu = -1
-elseif not is_measured and now - last > ttl / 2 then
-  move(function(ends) return ends + now - last end)
 end
 
 -- No lease ends before `reap`.

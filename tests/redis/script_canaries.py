@@ -18,7 +18,7 @@ BUDGET = 120  # seconds, for each; what takes longer does not end
 
 DEFECTS = {
     "lease_moved_twice": ("if text and select(4, unpacked('<dddd', text)) == ends then", "if text then"),
-    "lease_not_moved": ("elseif not is_measured and now - last > ttl / 2 then", "elseif false then"),
+    "lease_not_moved": ("if is_new or (not is_measured and now - last > ttl / 2) then", "if is_new then"),
     "step_forward_trusted": ("if is_measured and now > latest + floor(ttl / 16) then now = latest end", ""),
     "step_back_trusted": ("if now < last then now = last end", ""),
     "measured_in_another_epoch": ("latest > 0 and latest_epoch == epoch", "latest > 0"),
