@@ -18,10 +18,11 @@ std::uint64_t checked_concurrency(std::uint64_t concurrency, std::string_view fi
   return concurrency;
 }
 
-detail::admission* open(const net::any_io_executor& executor, const limiter_options& o) {
+detail::admission* open(const net::any_io_executor& executor, const limiter_options& o,
+                        std::shared_ptr<detail::shared_places> shared) {
   if (o.rates.size() > most_rates) detail::throw_invalid("limiter_options.rates.size()", o.rates.size(), "0 to 16");
-  if (o.rates.empty() && o.concurrency == unlimited) {
-    detail::throw_invalid("limiter_options.rates.size()", o.rates.size(), "1 to 16, or 0 with a concurrency");
+  if (o.rates.empty() && o.concurrency == unlimited && !o.share) {
+    detail::throw_invalid("limiter_options.rates.size()", o.rates.size(), "1 to 16, or 0 with a concurrency or share");
   }
   const auto now = time_source::of(executor).now();
   std::vector<token_bucket> buckets;
@@ -31,7 +32,7 @@ detail::admission* open(const net::any_io_executor& executor, const limiter_opti
     buckets.emplace_back(l.rate, l.burst, l.initial_tokens, now);
   }
   detail::supplies supplies{std::move(buckets), checked_concurrency(o.concurrency, "limiter_options.concurrency"),
-                            detail::supplies::occupancy::one};
+                            detail::supplies::occupancy::one, std::move(shared)};
   return detail::admission::open(executor, std::move(supplies),
                                  detail::checked("limiter_options", {.priorities = o.priorities,
                                                                      .queue_limit = o.queue_limit,
@@ -55,13 +56,14 @@ wait_reason reason(const detail::supplies& s, std::uint64_t tokens, time_point n
     last.index = i;
     last.until = ready;
   }
+  if (s.shared() != nullptr && last.until <= now) return {.binds = wait_reason::limit::share};
   return last;
 }
 
 }  // namespace
 
 limiter::limiter(const net::any_io_executor& executor, const limiter_options& options)
-    : admission_{open(executor, options)} {}
+    : admission_{open(executor, options, options.share ? options.share->places_ : nullptr)} {}
 
 limiter::~limiter() { admission_->close(); }
 

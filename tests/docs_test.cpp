@@ -6,6 +6,7 @@
 #include <canigo/limiter.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/semaphore.hpp>
+#include <canigo/shared_cap.hpp>
 #include <canigo/task_group.hpp>
 #include <canigo/testing/simulation.hpp>
 #include <canigo/testing/virtual_time.hpp>
@@ -199,6 +200,20 @@ net::awaitable<void> all_of_limiter(net::io_context& io) {
   CHECK(api.stats().tokens.front() == -130);
 }
 
+net::awaitable<void> all_of_shared_cap(net::io_context& io) {
+  using canigo::rate;
+  // [contract]
+  canigo::shared_cap connections{{.permits = 2}};
+  canigo::limiter reports{io, {.rates = {{rate::per_second(1)}}, .share = connections}};
+  canigo::limiter payments{io, {.rates = {{rate::per_second(100)}}, .share = connections}};
+  canigo::permit report = co_await reports.acquire();  // a token of the one, and a place of both, in one step
+  connections.resize(4);                               // never revokes
+  std::uint64_t out = connections.held();              // of all limiters; permits() says how many there are
+  // [contract]
+  CHECK(out == 1);
+  CHECK(payments.try_acquire());
+}
+
 net::awaitable<void> all_of_with_limit(net::io_context& io) {
   auto op = []() -> net::awaitable<int> { co_return 7; };
   canigo::semaphore slots{io, {.permits = 2, .priorities = 2}};
@@ -368,6 +383,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_scheduler(io), keep);
   net::co_spawn(io, all_of_semaphore(io), keep);
   net::co_spawn(io, all_of_limiter(io), keep);
+  net::co_spawn(io, all_of_shared_cap(io), keep);
   net::co_spawn(io, all_of_with_limit(io), keep);
   net::co_spawn(io, all_of_groups(io), keep);
   net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
@@ -379,7 +395,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
-  CHECK(ended == 6);
+  CHECK(ended == 7);
 }
 
 // ---- testing.md ---------------------------------------------------------------------------------

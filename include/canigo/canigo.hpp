@@ -22,6 +22,7 @@
 #include "canigo/retry_policy.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
+#include "canigo/shared_cap.hpp"
 #include "canigo/stop_mode.hpp"
 #include "canigo/stop_on_signals.hpp"
 #include "canigo/strand_pool.hpp"

@@ -7,6 +7,7 @@
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
 #include "canigo/request.hpp"
+#include "canigo/shared_cap.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -32,8 +33,9 @@ struct rate_limit {
 inline constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 struct limiter_options {
-  std::vector<rate_limit> rates = {};     ///< all must admit; up to 16, or none if there is a cap on concurrency
+  std::vector<rate_limit> rates = {};     ///< all must admit; up to 16, or none if there is a cap or a share
   std::uint64_t concurrency = unlimited;  ///< most permits out at once, whatever they weigh; 1 or more
+  std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one place of it
   int priorities = 1;                     ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;      ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;
@@ -53,6 +55,7 @@ struct wait_reason {
     paused,       ///< pause_until()
     rate,         ///< the one at `index`, which lets it go last
     concurrency,  ///< all permits are out
+    share,        ///< all places of the shared cap are taken
   };
   limit binds = limit::none;
   std::size_t index = 0;

@@ -79,7 +79,9 @@ net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
 ///
 /// All are asked with the same priority and deadline; a cap for one place, the others for `r.tokens`. Where a later
 /// limit refuses, the earlier ones get back what they gave. Unlike those of a canigo::limiter, places are held while
-/// waiting for the next limit; where all limits are in this process, a limiter does without that.
+/// waiting for the next limit: callers that wait for a slow quota can hold all the slots, and starve those of a fast
+/// quota that share them. Where all limits are in this process a limiter holds nothing while it waits; and where
+/// several quotas have slots in common, they are limiters with a shared_cap.
 template <class T, limit... Limits>
   requires(sizeof...(Limits) > 0)
 net::awaitable<T> with_limits(net::awaitable<T> op, request r, Limits&... limits) {

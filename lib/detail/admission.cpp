@@ -212,8 +212,10 @@ void admission::limit_passed(waiter& w) noexcept {
 
 // ---- supply meets demand --------------------------------------------------------------------------------------------
 
-void admission::pump(time_point now) noexcept {
-  if (context_gone_) return;
+/// With places that are shared, the first in the queue seeks one as soon as nothing else is in its way.
+template <bool Shares>
+[[gnu::always_inline]] inline void admission::serve(time_point now) noexcept {
+  [[maybe_unused]] bool seeks = false;
   time_point next = paused_until_;
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
@@ -226,7 +228,21 @@ void admission::pump(time_point now) noexcept {
         finish(static_cast<waiter&>(*n), to_outcome(errc::too_large));
         continue;
       }
-      if (!supplies_.try_take(as_of, n->tokens)) {
+      if constexpr (Shares) {
+        const time_point ready = supplies_.ready_at(as_of, n->tokens);
+        if (ready > now) {
+          next = ready;
+          if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));
+          break;
+        }
+        seeks = !supplies_.shared()->seek(*seat_, queue_.effective_class(*n, now));
+        if (seeks) {
+          next = queue_.next_promotion(now);  // the others are to know its class
+          break;
+        }
+        supplies_.take(ready, n->tokens);
+        as_of = ready;
+      } else if (!supplies_.try_take(as_of, n->tokens)) {
         const time_point ready = supplies_.ready_at(as_of, n->tokens);
         if (ready > now || !supplies_.try_take(ready, n->tokens)) {
           next = ready;
@@ -240,8 +256,21 @@ void admission::pump(time_point now) noexcept {
       finish(static_cast<waiter&>(*n), outcome::granted);
     }
   }
+  if constexpr (Shares) {
+    if (!seeks) supplies_.shared()->withdraw(*seat_);
+  }
   wake_at(queue_.empty() ? time_point::max() : next);
 }
+
+void admission::pump(time_point now) noexcept {
+  if (is_plain_) [[likely]] {
+    serve<false>(now);
+  } else if (!context_gone_) {
+    pump_shared(now);
+  }
+}
+
+void admission::pump_shared(time_point now) noexcept { serve<true>(now); }
 
 void admission::wake_at(time_point when) noexcept {
   if (retrying_) when = std::min(when, time_->now() + retry_after);
@@ -287,26 +316,49 @@ std::uint64_t admission::occupied() const noexcept {
 void admission::release(std::uint64_t places) noexcept {
   mutex_.lock();
   supplies_.release(places);
-  if (queue_.empty() && !kept_by_places_) [[likely]] {
+  if (!frees_alone_) [[unlikely]]
+    return release_and_tell(places);
+  if (queue_.empty()) [[likely]] {
     mutex_.unlock();
     return;
   }
+  pump(time_->now());
+  unlock_and_hand_over();
+}
+
+/// The rest of a release that concerns others. The lock is held before, and not after it.
+void admission::release_and_tell(std::uint64_t places) noexcept {
+  const std::shared_ptr<shared_places> sought = put_back(places);
   if (!queue_.empty()) pump(time_->now());
   const bool last = gave_up_last_place();
   unlock_and_hand_over();
+  if (sought != nullptr) sought->pass_on();
   if (last) release_ref();
 }
 
+/// Gives places back to all who share them. What it returns is to pass them on when the lock is released.
+std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
+  return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
+}
+
 void admission::undo(std::uint64_t tokens) noexcept {
+  std::shared_ptr<shared_places> sought;
   bool last = false;
   {
     const change c{*this};
     const time_point now = clock();
     supplies_.undo(now, tokens);
+    sought = put_back(supplies_.places_for(tokens));
     pump(now);
     last = gave_up_last_place();
   }
+  if (sought != nullptr) sought->pass_on();
   if (last) release_ref();
+}
+
+void admission::seat::look_again() noexcept {
+  const change c{*owner};
+  if (!owner->context_gone_) owner->pump(owner->time_->now());
 }
 
 bool admission::gave_up_last_place() noexcept {
@@ -325,6 +377,7 @@ void admission::stop() noexcept {
   const change c{*this};
   stopped_ = true;
   while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
+  if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
   if (!context_gone_) wake_at(time_point::max());
 }
 

@@ -43,7 +43,12 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       executor_{executor},
       runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
       wake_up_{*this},
-      drain_{*this} {
+      drain_{*this},
+      seat_{supplies_.shared() != nullptr ? std::make_unique<seat>(*this) : nullptr} {
+  if (seat_ != nullptr) {
+    is_plain_ = frees_alone_ = false;
+    supplies_.shared()->make_room_for(priorities_);
+  }
   join();
 }
 
@@ -56,7 +61,10 @@ void admission::close() noexcept {
   {
     const std::lock_guard lock{mutex_};
     kept_by_places_ = supplies_.occupied() > 0;
-    if (kept_by_places_) return;
+    if (kept_by_places_) {
+      frees_alone_ = false;
+      return;
+    }
   }
   release_ref();
 }
@@ -81,6 +89,8 @@ void admission::end_with_context() noexcept {
   {
     const std::lock_guard lock{mutex_};
     context_gone_ = stopped_ = true;
+    is_plain_ = false;
+    if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
     time_->cancel(wake_up_);
     while (wait_node* n = queue_.first_of_most_important()) {
       auto& w = static_cast<waiter&>(*n);
@@ -95,6 +105,8 @@ void admission::end_with_context() noexcept {
     if (std::exchange(retrying_, false)) release_ref();
     time_ = nullptr;
   }
+  // One who has freed a place elsewhere may be about to post here.
+  if (seat_ != nullptr) shared_places::wait_for_visitors(*seat_);
   // Their frames may hold permits, other waiters' handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();
   {

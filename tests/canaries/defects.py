@@ -37,7 +37,8 @@ DEFECTS = {
     # Scheduler, semaphore, limiter: the engine.
     "wake_up_lost": (ENGINE, SIMULATION, "wake_at(«queue_.empty() ? time_point::max() : next»);", "time_point::max()"),
     "wake_up_late": (ENGINE, SIMULATION,
-                     "«if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));»", ""),
+                     "may be lighter.\n          «if (n->tokens > 1) "
+                     "next = std::min(next, queue_.next_promotion(now));»", ""),
     "head_cancelled_unseen": (ENGINE, SIMULATION, "finish(w, outcome::aborted);\n  «pump(time_->now());»", ""),
     "cancelled_takes_tokens": (ENGINE, SIMULATION, "finish(w, outcome::aborted);«»",
                                "supplies_.try_take(time_->now(), w.tokens);"),
@@ -52,7 +53,7 @@ DEFECTS = {
     "evicts_its_equals": (ENGINE, SIMULATION, "«victim->priority <= priority»", "victim->priority < priority"),
     "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
     "stop_forgotten": (ENGINE, SIMULATION, "«stopped_ = true;»\n  while", ""),
-    "release_unseen": (ENGINE, SIMULATION, "«if (!queue_.empty()) pump(time_->now());»\n  const bool last", ""),
+    "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock_and_hand_over();\n}\n\n/// The rest", ""),
     "too_large_waits": (ENGINE, SIMULATION, "«n->tokens > supplies_.largest_request()»", "false"),
     "cancelled_after_its_end": (ENGINE, interleaving("who is cancelled while the permit is given back*"),
                                 "«if (w.state_ != waiter::state::queued) return;»", ""),

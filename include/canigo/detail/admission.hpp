@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <system_error>
@@ -227,6 +228,15 @@ class admission final : public counted_member {
     fixed_memory<160> memory;
   };
 
+  /// What those that it shares places with see of it.
+  struct seat final : place_seeker {
+    explicit seat(admission& a) noexcept : owner{&a} {}
+    void keep() noexcept override { owner->add_ref(); }
+    void let_go() noexcept override { owner->release_ref(); }
+    void look_again() noexcept override;
+    admission* owner;
+  };
+
   admission(const net::any_io_executor& executor, supplies s, const admission_options& options);
   ~admission() = default;
   bool may_go() noexcept override;
@@ -237,6 +247,8 @@ class admission final : public counted_member {
   time_point now_for(const request& r) const noexcept;
   bool is_paused(time_point now) noexcept;
   bool gave_up_last_place() noexcept;
+  void release_and_tell(std::uint64_t places) noexcept;
+  std::shared_ptr<shared_places> put_back(std::uint64_t places) noexcept;
   outcome try_enter_locked(const request& r, time_point now) noexcept;
   outcome enter_in_turn(const request& r) noexcept;
   outcome why_not(request r, time_point now) noexcept;
@@ -244,6 +256,9 @@ class admission final : public counted_member {
   void finish(waiter& w, outcome o) noexcept;
   void ready(waiter& w) noexcept;
   void pump(time_point now) noexcept;
+  void pump_shared(time_point now) noexcept;
+  template <bool Shares>
+  void serve(time_point now) noexcept;
   void wake_at(time_point when) noexcept;
   void read_counts(queue_stats& s) const noexcept;
   void count_end(outcome o) noexcept;
@@ -261,6 +276,8 @@ class admission final : public counted_member {
   supplies supplies_;
   wait_queue queue_;
   bool stopped_ = false;
+  bool is_plain_ = true;         // the context is there, and no place is shared
+  bool frees_alone_ = true;      // a release concerns nobody else: no place is shared, and the handle is there
   bool kept_by_places_ = false;  // the handle is gone, and its reference stands for what is occupied
   bool dying_ = false;           // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;      // exactly one call of wake_up_ is to come
@@ -284,6 +301,7 @@ class admission final : public counted_member {
   loop_hold loop_;                 // while handlers are pending that executor_'s loop must run for
   wake_up wake_up_;
   drain drain_;
+  const std::unique_ptr<seat> seat_;  // where places are shared
 };
 
 /// An engine that lets everybody go while no place in it is occupied: what a gate waits with.

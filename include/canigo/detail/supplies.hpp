@@ -1,16 +1,20 @@
 #pragma once
 
+#include "canigo/detail/shared_places.hpp"
 #include "canigo/time.hpp"
 #include "canigo/token_bucket.hpp"
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace canigo::detail {
 
-/// Everything that a request needs at once: tokens of every rate, and room under the cap on concurrency.
+/// Everything that a request needs at once: tokens of every rate, room under the cap on concurrency, and a place of
+/// those that are shared with others, where some are.
 ///
-/// Pure values: a request is admitted by all of them in one step, or takes nothing from any.
+/// A request is admitted by all of them in one step, or takes nothing from any. Pure values, but for the shared places.
 class supplies {
  public:
   /// What a request occupies under the cap: one place, or as many as it asks for tokens. `idle`: none, but all must be
@@ -18,27 +22,34 @@ class supplies {
   enum class occupancy { none, one, tokens, idle };
 
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
-  supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o)
+  supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o,
+           std::shared_ptr<shared_places> shared = nullptr)
       : rates_{std::move(rates)},
         capacity_{capacity},
         occupancy_{o},
-        is_one_rate_alone_{o == occupancy::none && rates_.size() == 1} {}
+        is_one_rate_alone_{o == occupancy::none && rates_.size() == 1},
+        is_one_rate_{rates_.size() == 1 && shared == nullptr},
+        is_more_{rates_.size() > 1 || shared != nullptr},
+        shared_{std::move(shared)} {}
 
   /// Takes what a request for `tokens` needs from all, or nothing from any.
   [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
     if (is_one_rate_alone_) return rates_.front().try_take(now, tokens);
     const std::uint64_t places = places_for(tokens);
     if (occupancy_ != occupancy::none && !has_room_for(places)) return false;
-    if (rates_.size() == 1) {
+    if (is_one_rate_) {
       if (!rates_.front().try_take(now, tokens)) return false;
-    } else if (!rates_.empty() && !try_take_all(now, tokens)) {
+    } else if (is_more_ && !try_take_all(now, tokens)) {
       return false;
     }
     occupied_ += places;
     return true;
   }
+  /// Takes what a request for `tokens` needs at ready_at(), or later, where a shared place has been taken for it.
+  void take(time_point now, std::uint64_t tokens) noexcept;
 
-  /// When a request for `tokens` could be admitted if nobody else came; max if that takes a release.
+  /// When a request for `tokens` could be admitted if nobody else came; max if that takes a release. Shared places
+  /// aside: who shares them may come at any moment.
   time_point ready_at(time_point now, std::uint64_t tokens) const noexcept {
     return has_room_for(places_for(tokens)) ? rates_ready_at(now, tokens) : time_point::max();
   }
@@ -75,6 +86,8 @@ class supplies {
   std::uint64_t capacity() const noexcept { return capacity_; }
   void set_capacity(std::uint64_t capacity) noexcept { capacity_ = capacity; }
   std::uint64_t occupied() const noexcept { return occupied_; }
+  /// The places that all of these requests need one of; or nullptr.
+  const std::shared_ptr<shared_places>& shared() const noexcept { return shared_; }
   /// The most tokens that one request can ever get.
   std::uint64_t largest_request() const noexcept;
 
@@ -86,7 +99,10 @@ class supplies {
   std::uint64_t occupied_ = 0;
   occupancy occupancy_ = occupancy::none;
   bool is_one_rate_alone_;  // and nothing is occupied: what a scheduler has
+  bool is_one_rate_;        // and no place is shared
+  bool is_more_;            // than that
   bool is_closed_ = false;
+  std::shared_ptr<shared_places> shared_;
 };
 
 }  // namespace canigo::detail

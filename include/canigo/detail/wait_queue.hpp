@@ -73,6 +73,9 @@ class wait_queue {
     return size_ == 0 || ageing_ == duration::max() ? first_of_most_important() : front_by_age(now);
   }
 
+  /// The class that a linked node has risen to by now. O(1).
+  int effective_class(const wait_node& node, time_point now) const noexcept;
+
   /// The first arrival of the most important class, ageing aside, or nullptr. O(1).
   wait_node* first_of_most_important() const noexcept { return size_ == 0 ? nullptr : at(waiting_.first()).head; }
 
@@ -126,7 +129,6 @@ class wait_queue {
 
   const class_list& at(int priority) const noexcept { return classes_[static_cast<std::size_t>(priority)]; }
   wait_node* front_by_age(time_point now) noexcept;
-  int effective_class(const wait_node& node, time_point now) const noexcept;
 
   std::vector<class_list> classes_;
   class_set waiting_;
