@@ -10,13 +10,12 @@ bool supplies::try_take_all(time_point now, std::uint64_t tokens) noexcept {
     if (!rate.can_take(now, tokens)) return false;
   }
   if (shared_ != nullptr && !shared_->try_take()) return false;
-  for (auto& rate : rates_) rate.try_take(now, tokens);
+  take_tokens(now, tokens);
   return true;
 }
 
-void supplies::take(time_point now, std::uint64_t tokens) noexcept {
+void supplies::take_tokens(time_point now, std::uint64_t tokens) noexcept {
   for (auto& rate : rates_) rate.try_take(now, tokens);
-  occupied_ += places_for(tokens);
 }
 
 time_point supplies::rates_ready_at(time_point now, std::uint64_t tokens) const noexcept {

@@ -46,7 +46,10 @@ class supplies {
     return true;
   }
   /// Takes what a request for `tokens` needs at ready_at(), or later, where a shared place has been taken for it.
-  void take(time_point now, std::uint64_t tokens) noexcept;
+  void take(time_point now, std::uint64_t tokens) noexcept {
+    take_tokens(now, tokens);
+    occupied_ += places_for(tokens);
+  }
 
   /// When a request for `tokens` could be admitted if nobody else came; max if that takes a release. Shared places
   /// aside: who shares them may come at any moment.
@@ -93,6 +96,7 @@ class supplies {
 
  private:
   bool try_take_all(time_point now, std::uint64_t tokens) noexcept;
+  void take_tokens(time_point now, std::uint64_t tokens) noexcept;
 
   std::vector<token_bucket> rates_;
   std::uint64_t capacity_ = 0;
