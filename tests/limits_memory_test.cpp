@@ -4,6 +4,7 @@
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
+#include "canigo/shared_cap.hpp"
 #include "canigo/task_group.hpp"
 
 #include "allocations.hpp"
@@ -75,6 +76,42 @@ TEST_CASE("a contended semaphore and a limiter allocate nothing in steady state"
   CHECK(c.so_far() == 0);
   stop = true;
   run.time.run();
+}
+
+TEST_CASE("limiters that share a cap allocate nothing in steady state, free or not", "[memory]") {
+  limits_run run;
+  shared_cap outer{{.permits = 3}};
+  shared_cap inner{{.permits = 2}};
+  limiter a{run.io, {.share = outer, .priorities = 2, .ageing = 3ms}};
+  limiter b{run.io, {.concurrency = 2, .share = outer, .priorities = 2, .ageing = 5ms}};
+  limiter c{run.io, {.rates = {{rate::per_second(1000), 1}, {rate::per_second(2000), 1}}, .share = inner}};
+  limiter d{run.io, {.rates = {{rate::per_second(500), 1}}, .share = inner}};
+  bool stop = false;
+  for (int i = 0; i < 16; ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      while (!stop) {
+        permit p = co_await (i % 2 == 0 ? a : b).acquire({.priority = i % 4 / 2, .deadline = run.time.now() + 10s});
+        permit q = co_await (i % 5 == 0 ? c : d).acquire({.deadline = run.time.now() + 10s});
+        q.settle(2);
+      }
+    });
+  }
+  run.time.run_for(3s);
+  const counted contended;
+  run.time.run_for(1s);
+  CHECK(contended.so_far() == 0);
+  stop = true;
+  run.time.run();
+
+  std::int64_t awaited = -1;
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 300; ++i) const permit p = co_await b.acquire();
+    const counted free;
+    for (int i = 0; i < 1000; ++i) const permit p = co_await b.acquire(i % 2);
+    awaited = free.so_far();
+  });
+  run.time.run();
+  CHECK(awaited == 0);
 }
 
 TEST_CASE("a callback that waits allocates nothing once the allocator is warm", "[memory]") {

@@ -9,6 +9,7 @@ ENGINE = "detail/admission.cpp"
 ENGINE_DELIVERY = "detail/admission_delivery.cpp"
 ENGINE_LIFE = "detail/admission_life.cpp"
 QUEUE = "detail/wait_queue.cpp"
+SHARED = "detail/shared_places.cpp"
 SUPPLIES = "detail/supplies.cpp"
 BUCKET = "token_bucket.cpp"
 BACKLOG = "detail/pool_backlog.cpp"
@@ -98,6 +99,26 @@ DEFECTS = {
     "limiter_keeps_its_cap": (LIMITER, SIMULATION, "«s.set_capacity(concurrency);»", ""),
     "split_copies": (PERMIT, SIMULATION, "«places_ -= places;»", ""),
     "settles_from_the_start": (PERMIT, SIMULATION, "«tokens_ = used;»", ""),
+    # Places that limiters share.
+    "share_taken_before_the_rate": (ENGINE, SIMULATION,
+                                    "if («ready > now») {\n          next = ready;\n          if (n->tokens > 1)",
+                                    "false"),
+    "share_not_passed_on": (ENGINE, SIMULATION,
+                            "«if (sought != nullptr) sought->pass_on();»\n  if (last) release_ref();\n}\n\n/// Gives",
+                            ""),
+    "share_kept_by_what_nobody_took": (ENGINE, SIMULATION,
+                                       "«sought = put_back(supplies_.places_for(tokens));»", ""),
+    "share_unaware_of_age": (ENGINE, SIMULATION, "«next = queue_.next_promotion(now);»  // the others", ""),
+    "share_without_a_bound": (SUPPLIES, SIMULATION, "«if (shared_ != nullptr && !shared_->try_take()) return false;»",
+                              ""),
+    "share_keeps_its_class": (SHARED, SIMULATION, "«if (s.linked() && s.priority != priority) seekers_->remove(s);»",
+                              ""),
+    "share_out_of_turn": (SHARED, SIMULATION, "«seekers_->remove(s);»\n  ++occupied_", ""),
+    "share_grows_unseen": (SHARED, SIMULATION, "«pass_on();»\n}\n\nstd::uint64_t shared_places::capacity", ""),
+    "share_taken_before_who_waits": (SHARED, interleaving("nobody takes a shared place before who waits for it"),
+                                     "occupied_ >= capacity_ || «!seekers_->empty()»", "false"),
+    "share_posted_to_what_is_gone": (ENGINE_LIFE, interleaving("a context goes while a shared place*"),
+                                     "«if (seat_ != nullptr) shared_places::wait_for_visitors(*seat_);»", ""),
     # Work inside a limit.
     "limit_left_before_the_work": (WITH_LIMIT, SIMULATION,
                                    "} else {\n      «co_return co_await std::move(op);»\n    }\n  } else {",

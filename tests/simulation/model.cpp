@@ -77,8 +77,10 @@ std::int64_t model::wait_for(std::uint64_t tokens) const noexcept {
 bool model::try_take(std::uint64_t tokens) noexcept {
   if (!has_place_for(tokens)) return false;
   if (wait_for(tokens) > 0) return false;
+  if (shared_ != nullptr && !shared_->may_take()) return false;
   charge(tokens);
   held_ += places_for(tokens);
+  if (shared_ != nullptr) shared_->take();
   return true;
 }
 
@@ -153,6 +155,7 @@ void model::cancel(int id) {
 }
 
 void model::serve() {
+  if (shared_ != nullptr) return shared_->settle();
   while (!queue_.empty() && now_ >= paused_until_) {
     const auto w = first();
     if (w->wanted.tokens > largest()) {
@@ -187,21 +190,25 @@ void model::pass_to(time_point t) {
   for (;;) {
     const time_point event = next_event();
     const time_point next = std::min(t, event);
-    for (bucket& b : options_.rates) b.pass((next - now_).count());
-    now_ = next;
+    move_to(next);
     if (event > t) return;
     serve();
     // One whose deadline is now may go now; after that it may not.
-    for (bool again = true; again;) {
-      const auto late =
-          std::find_if(queue_.begin(), queue_.end(), [this](const waiter& w) { return w.wanted.deadline <= now_; });
-      again = late != queue_.end();
-      if (again) {
-        finish(late, end::timed_out);
-        serve();
-      }
-    }
+    while (end_one_too_late()) serve();
   }
+}
+
+void model::move_to(time_point t) {
+  for (bucket& b : options_.rates) b.pass((t - now_).count());
+  now_ = t;
+}
+
+bool model::end_one_too_late() {
+  const auto late =
+      std::find_if(queue_.begin(), queue_.end(), [this](const waiter& w) { return w.wanted.deadline <= now_; });
+  if (late == queue_.end()) return false;
+  finish(late, end::timed_out);
+  return true;
 }
 
 void model::refund(std::uint64_t n) {
@@ -230,6 +237,7 @@ void model::set_places(std::uint64_t n) {
 
 void model::release(std::uint64_t n) {
   held_ -= n;
+  if (shared_ != nullptr) shared_->put_back(n);
   serve();
 }
 
@@ -241,6 +249,7 @@ void model::pause_until(time_point t) {
 void model::stop() {
   stopped_ = true;
   while (!queue_.empty()) finish(first(), end::stopped);
+  if (shared_ != nullptr) shared_->settle();
 }
 
 /// Who has become too large is told when first in the queue. With ageing who is first changes by itself, and that alone
@@ -256,9 +265,111 @@ std::vector<std::int64_t> model::tokens() const {
   return all;
 }
 
+void model::end_too_large() {
+  while (!queue_.empty() && now_ >= paused_until_ && first()->wanted.tokens > largest()) {
+    finish(first(), end::too_large);
+  }
+}
+
+/// The first lacks nothing, but a place that is shared.
+bool model::could_go() {
+  end_too_large();
+  if (queue_.empty() || now_ < paused_until_) return false;
+  const std::uint64_t tokens = first()->wanted.tokens;
+  return has_place_for(tokens) && wait_for(tokens) == 0;
+}
+
 std::uint64_t model::count(end e) const {
   const auto found = counts_.find(e);
   return found == counts_.end() ? 0 : found->second;
+}
+
+// ---- shared_model ----
+
+/// Who lacks a place now. A limiter keeps its turn as long as the class of its first one stays.
+void shared_model::look() {
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    model& m = *models_[i];
+    const auto known = std::find_if(lacking_.begin(), lacking_.end(), [i](const lack& l) { return l.who == i; });
+    const bool lacks = m.could_go();
+    const int priority = lacks ? m.class_of(*m.first()) : 0;
+    if (known != lacking_.end()) {
+      if (lacks && known->priority == priority) continue;
+      lacking_.erase(known);
+    }
+    if (lacks) lacking_.push_back({i, priority, is_passing_ ? step_ : turn_after(i)});
+  }
+}
+
+/// The next turn. Who had a turn in common with others, and gets a place in the same step as they, has one in common
+/// with them again.
+std::uint64_t shared_model::turn_after(std::size_t who) {
+  const auto had = had_turn_.find(who);
+  if (had == had_turn_.end()) return ++step_;
+  std::uint64_t& next = next_turn_[had->second];
+  if (next == 0) next = ++step_;
+  had_turn_.erase(had);
+  return next;
+}
+
+/// How many more the engine has granted of it.
+std::uint64_t shared_model::chosen(const lack& l) {
+  const std::uint64_t there = has_granted_(l.who);
+  const std::uint64_t here = models_[l.who]->count(end::granted);
+  return there > here ? there - here : 0;
+}
+
+void shared_model::settle(bool only_chosen) {
+  had_turn_.clear();
+  next_turn_.clear();
+  for (look(); held_ < places_ && !lacking_.empty(); look()) {
+    const auto next = std::min_element(lacking_.begin(), lacking_.end(), [this](const lack& a, const lack& b) {
+      // Of those that time alone brought, in whatever order, the engine's choice.
+      const bool tie = is_passing_ && a.since == step_ && b.since == step_;
+      if (tie) return chosen(a) > chosen(b);
+      if (a.priority != b.priority) return a.priority < b.priority;
+      if (a.since != b.since) return a.since < b.since;
+      return chosen(a) > chosen(b);
+    });
+    if (only_chosen && chosen(*next) == 0) return;
+    model& m = *models_[next->who];
+    had_turn_[next->who] = next->since;
+    lacking_.erase(next);
+    const auto w = m.first();
+    m.charge(w->wanted.tokens);
+    m.held_ += m.places_for(w->wanted.tokens);
+    take();
+    m.finish(w, end::granted);
+  }
+}
+
+void shared_model::resize(std::uint64_t places) {
+  places_ = places;
+  settle();
+}
+
+time_point shared_model::next_event() {
+  time_point next = time_point::max();
+  for (const auto& m : models_) next = std::min(next, m->next_event());
+  return next;
+}
+
+void shared_model::pass_to(time_point t) {
+  for (;;) {
+    const time_point event = next_event();
+    for (const auto& m : models_) m->move_to(std::min(t, event));
+    if (event > t) return;
+    is_passing_ = true;
+    ++step_;
+    settle(true);
+    for (bool again = true; again;) {
+      again = false;
+      for (const auto& m : models_) again = again || m->end_one_too_late();
+      settle(true);
+    }
+    settle();
+    is_passing_ = false;
+  }
 }
 
 }  // namespace simulated

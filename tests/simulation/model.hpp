@@ -6,9 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace simulated {
@@ -60,6 +63,8 @@ struct options {
   duration ageing = duration::max();
 };
 
+class shared_model;
+
 /// What scheduler, semaphore and limiter are to do, as plainly as it can be said: one list, looked through again and
 /// again. Slow and sequential, and sharing nothing with the engine.
 class model {
@@ -70,6 +75,8 @@ class model {
   };
 
   explicit model(const options& o) : options_{o} {}
+  /// One of several limiters that share a cap.
+  model(const options& o, shared_model& others) : options_{o}, shared_{&others} {}
 
   /// Moves the time on; all that is due until then happens when it is due.
   void pass_to(time_point t);
@@ -98,6 +105,7 @@ class model {
   time_point next_event();
 
  private:
+  friend class shared_model;
   struct waiter {
     int id;
     request wanted;
@@ -117,8 +125,13 @@ class model {
   void finish(std::vector<waiter>::iterator w, end how);
   void finish(int id, end how);
   void serve();
+  void end_too_large();
+  void move_to(time_point t);
+  bool end_one_too_late();
+  bool could_go();
 
   options options_;
+  shared_model* shared_ = nullptr;
   time_point now_{};
   time_point paused_until_ = time_point::min();
   bool stopped_ = false;
@@ -127,6 +140,54 @@ class model {
   std::vector<waiter> queue_;  // in the order of arrival
   std::map<int, fate> fates_;
   std::map<end, std::uint64_t> counts_;
+};
+
+/// A cap of several models: who lacks nothing but a place gets one by class, then by how long its limiter has lacked
+/// it.
+///
+/// What happens at one instant by the passing of time alone happens in any order from limiter to limiter, so there the
+/// engine is asked what it chose, and judged by the rest.
+class shared_model {
+ public:
+  /// `has_granted`: how many requests the engine has granted, of the limiter so made.
+  shared_model(std::uint64_t places, std::function<std::uint64_t(std::size_t)> has_granted)
+      : places_{places}, has_granted_{std::move(has_granted)} {}
+
+  model& add(const options& o) { return *models_.emplace_back(std::make_unique<model>(o, *this)); }
+  model& at(std::size_t i) { return *models_[i]; }
+  void resize(std::uint64_t places);
+  void serve() { settle(); }
+  void pass_to(time_point t);
+  time_point next_event();
+  std::uint64_t held() const noexcept { return held_; }
+  /// Somebody waits for nothing, now that all is said and done.
+  bool wastes_a_place() const { return held_ < places_ && !lacking_.empty(); }
+
+ private:
+  friend class model;
+  struct lack {
+    std::size_t who;
+    int priority;
+    std::uint64_t since;  // its turn; one in common for all that time brought about at one instant
+  };
+
+  bool may_take() const noexcept { return held_ < places_ && lacking_.empty(); }
+  void take() noexcept { ++held_; }
+  void put_back(std::uint64_t n) noexcept { held_ -= n; }
+  void settle(bool only_chosen = false);
+  void look();
+  std::uint64_t turn_after(std::size_t who);
+  std::uint64_t chosen(const lack& l);
+
+  std::uint64_t places_;
+  std::uint64_t held_ = 0;
+  std::uint64_t step_ = 0;
+  bool is_passing_ = false;
+  std::vector<lack> lacking_;
+  std::map<std::size_t, std::uint64_t> had_turn_;     // whoever got a place in this step
+  std::map<std::uint64_t, std::uint64_t> next_turn_;  // by the turn before
+  std::vector<std::unique_ptr<model>> models_;
+  std::function<std::uint64_t(std::size_t)> has_granted_;
 };
 
 }  // namespace simulated

@@ -7,6 +7,7 @@
 #include "canigo/testing/simulation.hpp"
 #include "canigo/timeout.hpp"
 
+#include "end_of.hpp"
 #include "limited.hpp"
 #include "shortage.hpp"
 
@@ -38,21 +39,6 @@ using canigo::permit;
 namespace {
 
 canigo::rate rate_of(std::int64_t token) { return canigo::rate{1, duration{token}}; }
-
-end end_of(std::error_code ec) {
-  if (!ec) return end::granted;
-  if (ec == net::error::operation_aborted) return end::cancelled;
-  if (ec == errc::timed_out) return end::timed_out;
-  if (ec == errc::deadline_unreachable) return end::unreachable;
-  if (ec == errc::queue_full) return end::queue_full;
-  if (ec == errc::evicted) return end::evicted;
-  if (ec == errc::stopped) return end::stopped;
-  if (ec == errc::too_large) return end::too_large;
-  if (ec == errc::invalid_priority) return end::invalid_priority;
-  if (ec == errc::invalid_argument) return end::invalid_argument;
-  if (ec == errc::not_enough_memory) return end::no_memory;
-  return end::waiting;
-}
 
 /// Scheduler, semaphore or limiter, spoken to alike.
 class engine {

@@ -3,6 +3,7 @@
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
+#include "canigo/shared_cap.hpp"
 #include "canigo/wait_group.hpp"
 
 #include "stage.hpp"
@@ -243,6 +244,52 @@ void a_cap_without_a_rate(stage& t) {
   t.expect(l.stats().held == 0, "a permit is lost");
 }
 
+void limiters_share_a_cap(stage& t) {
+  shared_cap cap{{.permits = 2}};
+  limiter a{t.io(), {.rates = {{rate::per_second(200), 4}}, .share = cap, .priorities = 2, .ageing = 4ms}};
+  limiter b{t.io(), {.concurrency = 2, .share = cap, .queue_limit = 3, .on_overflow = overflow::evict_oldest}};
+  stops(t, a);
+  stops(t, b);
+  for (int i = 0; i < 8; ++i) {
+    t.spawn([&a, &b, i]() -> net::awaitable<void> {
+      const request r{.priority = i % 4 == 0 ? 1 : 0, .deadline = i < 2 ? time_point{9ms} : time_point::max()};
+      permit p = co_await (i % 2 == 0 ? a : b).acquire(r);
+      co_await sleep_for(2ms);
+      p.settle(2);
+    });
+  }
+  t.play([&] { t.pass(2ms); }, [&] { cap.resize(1); }, [&] { a.async_acquire({}, t.handler()); },
+         [&] { b.async_acquire({.deadline = t.now() + 3ms}, t.handler()); }, [&] { t.pass(3ms); },
+         [&] { a.pause_until(t.now() + 4ms); }, [&] { cap.resize(3); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_conserved(a.stats());
+  t.expect_conserved(b.stats());
+  t.expect(a.stats().held + b.stats().held == 0 && cap.held() == 0, "a place is lost");
+}
+
+void limiters_that_share_a_cap_are_destroyed(stage& t) {
+  shared_cap cap{{.permits = 1}};
+  std::optional<limiter> a{std::in_place, t.io(), limiter_options{.share = cap}};
+  std::optional<limiter> b{std::in_place, t.io(), limiter_options{.share = cap}};
+  t.can_stop([&](stop_mode) {
+    if (a) a->stop();
+    if (b) b->stop();
+  });
+  permit out = a->try_acquire().value();
+  for (int i = 0; i < 4; ++i) {
+    t.spawn([&, i]() -> net::awaitable<void> {
+      if (!(i % 2 == 0 ? a : b)) co_return;
+      const permit p = co_await (i % 2 == 0 ? a : b)->acquire();
+      co_await sleep_for(1ms);
+    });
+  }
+  t.play([&] { t.pass(2ms); }, [&] { a->async_acquire({}, t.handler()); }, [&] { b->async_acquire({}, t.handler()); },
+         [&] { out.release(); }, [&] { a.reset(); }, [&] { t.pass(2ms); }, [&] { b.reset(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  out.release();
+  t.expect(cap.held() == 0, "a place is lost");
+}
+
 void a_gate_and_a_group_that_are_waited_for(stage& t) {
   gate g{t.io()};
   wait_group w{t.io()};
@@ -292,6 +339,8 @@ std::vector<scenario> scenarios_of_limits() {
       {"several limits at once", several_limits_at_once},
       {"a limiter is paused and in debt", a_limiter_is_paused_and_in_debt},
       {"a cap without a rate", a_cap_without_a_rate},
+      {"limiters share a cap", limiters_share_a_cap},
+      {"limiters that share a cap are destroyed", limiters_that_share_a_cap_are_destroyed},
       {"a gate and a group that are waited for", a_gate_and_a_group_that_are_waited_for},
       {"a gate goes while some are inside", a_gate_goes_while_some_are_inside},
   };
