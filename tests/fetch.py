@@ -299,6 +299,16 @@ class FetchTest(unittest.TestCase):
         self.assertEqual(self.server.paths(), ["/slow/0.5"])
         self.assertIn("1 call may finish within 1h", err)
 
+    def test_calls_that_were_not_made_have_no_row(self):
+        run = Fetch("--rate", "1000/s", "--connections", "1", "--grace", "1h")
+        run.feed(f"0 {self.url}/slow/0.5", *[f"1 {self.url}/ok/{i}" for i in range(5)])
+        self.server.wait_for("/slow/0.5")
+        run.interrupt()
+        status, out, _ = run.end()
+        self.assertEqual(status, 130)
+        self.assertEqual([line.split()[-1] for line in out if self.url in line], [f"{self.url}/slow/0.5"])
+        self.assertEqual(out[-2:], ["5 calls were not made", "interrupted"])
+
     def test_an_interrupt_ends_the_reading_of_an_open_pipe(self):
         run = Fetch("--rate", "1000/s")
         run.feed(f"0 {self.url}/ok")

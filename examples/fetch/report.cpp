@@ -57,7 +57,8 @@ void report::finished(const call& c) {
   if (!c.ok()) ++k.failures;
   if (c.was_sent()) k.wait.record(c.waited);
   clear_progress();
-  if (format_ == output::text) print_row(c);
+  if (!c.was_sent()) ++not_made_;
+  if (format_ == output::text && c.was_sent()) print_row(c);
   if (format_ == output::json) print_object(c);
 }
 
@@ -66,10 +67,9 @@ void report::print_row(const call& c) {
     print(fmt::format("{:>5} {:>6} {:>10} {:>10} {:>6} {:>9}  {}\n", "class", "order", "started", "wait", "status",
                       "bytes", "url"));
   }
-  const auto time = [&](canigo::duration d) { return c.was_sent() ? fmt::format("{} ms", ms(d)) : "-"; };
   std::string row =
-      fmt::format("{:>5} {:>6} {:>10} {:>10} {:>6} {:>9}  {}", c.priority, c.order, time(c.started - begin_),
-                  time(c.waited), c.status != 0 ? fmt::to_string(c.status) : "-", c.bytes, printable_url(c.url));
+      fmt::format("{:>5} {:>6} {:>7} ms {:>7} ms {:>6} {:>9}  {}", c.priority, c.order, ms(c.started - begin_),
+                  ms(c.waited), c.status != 0 ? fmt::to_string(c.status) : "-", c.bytes, printable_url(c.url));
   if (c.attempts > 1) row += fmt::format("  ({} attempts)", c.attempts);
   if (c.redirects > 0) row += fmt::format("  (redirected to {})", printable_url(c.target()));
   if (c.error) row += "  " + printable(c.error.message());
@@ -168,9 +168,11 @@ void report::print_summary(const of_class& all, int signal) {
     if (classes_[i].count > 0) row(fmt::to_string(i), classes_[i]);
   }
   row("all", all);
-  if (bad_lines_ > 0)
-    print(
-        fmt::format("{} not understood\n", bad_lines_ == 1 ? "1 line was" : fmt::format("{} lines were", bad_lines_)));
+  const auto were = [](std::size_t n, std::string_view what) {
+    return n == 1 ? fmt::format("1 {} was", what) : fmt::format("{} {}s were", n, what);
+  };
+  if (bad_lines_ > 0) print(were(bad_lines_, "line") + " not understood\n");
+  if (not_made_ > 0) print(were(not_made_, "call") + " not made\n");
   if (signal != 0) print("interrupted\n");
 }
 

@@ -64,6 +64,7 @@ class report {
   bool has_head_ = false;
   bool input_failed_ = false;
   std::size_t bad_lines_ = 0;
+  std::size_t not_made_ = 0;
   std::vector<of_class> classes_;
 };
 
