@@ -472,11 +472,12 @@ class FetchTest(unittest.TestCase):
         patient = Server()
         self.addCleanup(patient.server_close)
         self.addCleanup(patient.shutdown)
-        lines = [f"0 {self.url}/retry/years/1"] + [f"1 {patient.url}/ok/{i}" for i in range(20)]
-        status, calls, _, err = fetch_json(lines, "--rate", "20/s", "--max-pause", "3s")
+        lines = [f"0 {self.url}/retry/years/1"] + [f"0 {self.url}/ok/{i}" for i in range(30)]
+        lines += [f"0 {patient.url}/ok/{i}" for i in range(20)]
+        status, calls, _, err = fetch_json(lines, "--rate", "20/s", "--max-pause", "3s", "--queue-limit", "10")
         self.assertEqual(status, 0)
-        self.assertEqual(len(calls), 21)
-        refused, accepted = self.server.times()
+        self.assertEqual(len(calls), 51)
+        refused, accepted = (at for at, path in self.server.seen if path == "/retry/years/1")
         self.assertGreaterEqual(accepted - refused, 3 - EARLY)
         # 20 others take one second.
         self.assertLess(patient.times()[0], accepted)

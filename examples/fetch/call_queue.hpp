@@ -57,8 +57,10 @@ class call_queue {
   void done(server& s, canigo::time_point now);
 
   std::size_t waiting() const noexcept { return waiting_; }
-  /// No more should be read.
-  bool is_full() const noexcept { return of_class_.front() >= limit_ || bytes_ahead_ >= most_bytes_ahead; }
+  /// No more should be read. While a server is held, its calls may be all that has been read.
+  bool is_full() const noexcept {
+    return (of_class_.front() >= limit_ && held_.empty()) || bytes_ahead_ >= most_bytes_ahead;
+  }
 
   static constexpr std::size_t most_bytes_ahead = 8 << 20;
 

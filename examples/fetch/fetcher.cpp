@@ -176,6 +176,7 @@ std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s
   if (pause > 0s) {
     s.paused_until = std::max(s.paused_until, until);
     queue_.hold(s, s.paused_until);
+    room_.give();
   }
   if (is_new_pause || s.pace.per_second() < 0.8 * s.told_pace) {
     s.told_pace = s.pace.per_second();
