@@ -23,8 +23,7 @@ struct time_source::on_quiet {
   time_source* source;
 };
 
-time_source::time_source(net::execution_context& context)
-    : service{context}, wheel_{detail::steady_now()} {}
+time_source::time_source(net::execution_context& context) : service{context}, wheel_{detail::steady_now()} {}
 
 time_source::~time_source() = default;
 
@@ -161,7 +160,8 @@ void time_source::shutdown() {
 time_source_control::time_source_control(net::execution_context& context, time_point start)
     : source_{net::use_service<time_source>(context)} {
   if (source_.executor_ || source_.is_virtual_) {
-    detail::throw_invalid("context", "in use by a canigo object", "one without, so that all see the same time");
+    detail::throw_invalid("virtual_time: context", "in use by a canigo object",
+                          "one without, so that all see the same time");
   }
   source_.is_virtual_ = true;
   std::destroy_at(&source_.wheel_);

@@ -152,11 +152,11 @@ TEST_CASE("virtual time on a context whose time is in use is refused, and says w
   };
   SECTION("by a canigo object") {
     const scheduler s{io, {.rate = rate::per_second(1)}};
-    CHECK(text().find("context is in use by a canigo object") == 0);
+    CHECK(text().find("virtual_time: context is in use by a canigo object") == 0);
   }
   SECTION("by another virtual time") {
     const virtual_time first{io};
-    CHECK(text().find("context is in use by a canigo object") == 0);
+    CHECK(text().find("virtual_time: context is in use by a canigo object") == 0);
   }
 }
 

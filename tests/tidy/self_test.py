@@ -73,6 +73,8 @@ BAD = [
                                        "TEST_CASE(\"b\") {\n  helper();\n}\n"}, "tests/rate_test.cpp:4"),
     ("asio", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n"
                                               "#include <asio/post.hpp>\n"}, "include/canigo/scheduler.hpp:3"),
+    ("refusals", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\nvoid f() { throw_invalid(\"burst\", 0, \"1\"); }\n"},
+     "lib/rate.cpp:2"),
     ("names", {"tests/rate_test.cpp": "void f() {\n  g(cancel_after(1s, h));\n}\n"}, "tests/rate_test.cpp:2"),
     ("tests", {"tests/version_test.cpp": None}, "include/canigo/version.hpp:1"),
     ("listed", {"lib/meson.build": "'scheduler.cpp'\n"}, "lib/rate.cpp:1"),

@@ -359,6 +359,17 @@ def asio(tree):
 
 
 @rule
+def refusals(tree):
+    """What is refused names whose field it is: "scheduler_options.burst", "permit.split: places", or a type, "rate"."""
+    types = {concept(path).split("/")[-1] for path in tree.under("include/canigo/")}
+    for path in tree.under("include/canigo/", "lib/"):
+        for number, line in tree.lines(path):
+            found = re.search(r'throw_invalid\("(\w+)"', line)
+            if found and found.group(1) not in types:
+                yield path, number, f"refuses {found.group(1)} and does not say whose"
+
+
+@rule
 def umbrella(tree):
     """canigo.hpp is all of the core: what is no edge and no detail."""
     path = "include/canigo/canigo.hpp"
