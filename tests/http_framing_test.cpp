@@ -125,7 +125,7 @@ TEST_CASE("a body whose length is said in two ways is refused, and its connectio
     http::client client{io, {.proxy = ""}};
     const auto error = error_of(io, client.get(server.url()));
     CHECK((error == http::error::weird_server_reply || error == errc::too_large));
-    while (server.open() != 0) std::this_thread::yield();
+    while (error && server.open() != 0) std::this_thread::yield();
   }
   CHECK_FALSE(error_of_answer("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 05\r\n\r\nhello"));
   // Those of two responses have nothing to do with each other.

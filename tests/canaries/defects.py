@@ -25,6 +25,9 @@ CHILD = "detail/child.cpp"
 LIMITER = "limiter.cpp"
 PERMIT = "permit.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
+HTTP_HANDLE = "http/easy_handle.cpp"
+HTTP_MULTI = "http/multi.cpp"
+HTTP_SOCKETS = "http/socket_table.cpp"
 
 SIMULATION = ("simulation", "--seeds", "20000")
 TORTURE = ("torture",)
@@ -32,6 +35,10 @@ TORTURE = ("torture",)
 
 def interleaving(test):
     return ("interleaving", test)
+
+
+def http(test):
+    return ("http", test)
 
 
 DEFECTS = {
@@ -157,4 +164,22 @@ DEFECTS = {
                                        "«if (t.is_long()) request_cancel(*t.worker_);»\n    return true;", ""),
     "pool_forgets_whom_to_tell": (DELIVERY, TORTURE, "«home.retry_soon();»", ""),
     "workers_outlive_the_context": (POOL, TORTURE, "«while (suspended* s = workers.pop()) s->destroy();»", ""),
+    # HTTP, whose servers may be anybody.
+    "http_sends_again_what_may_not": (HTTP_HANDLE, http("a request that may not arrive twice*"),
+                                      "may_resend_ = «is_idempotent(r.method)»;", "true"),
+    "http_sends_again_in_silence": (HTTP_HANDLE, http("a request that may arrive twice*"),
+                                    "«++transfer_->response_.resends;»", ""),
+    "http_opens_another_to_send_again": (HTTP_HANDLE, http("a server that has gone since*"),
+                                         "if («!h.may_resend_ && h.was_sent_in_this_hop()») {\n    h.is_worn_",
+                                         "false"),
+    "http_resends_are_used_up": (HTTP_MULTI, http("each request has its own resend*"), "if («h.is_worn()») {", "false"),
+    "http_takes_what_was_unasked": (HTTP_HANDLE, http("what a server says before*"),
+                                    "if («source_->spoil_if_unclean(local_port)») {", "false"),
+    "http_sees_the_end_alone": (HTTP_SOCKETS, http("what a server says before*"),
+                                "«size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)»",
+                                "size != 0"),
+    "http_leaves_a_stream_to_its_server": (HTTP_MULTI, http("the server of a cancelled HTTP/2 request*"),
+                                           "«if (port != 0 && sockets_.is_in_use(port)) flush(port);»", ""),
+    "http_believes_the_last_length": (HTTP_HANDLE, http("a body whose length is said in two ways*"),
+                                      "«!is_number || length_.value_or(length) != length»", "!is_number"),
 }
