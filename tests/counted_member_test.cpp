@@ -48,9 +48,9 @@ TEST_CASE("a counted member goes with its last reference", "[counted_member]") {
     m->release_ref();
     CHECK(said.empty());
     m->release_ref();
-    CHECK(said == " may gone");
+    CHECK(said == " may lets-go gone");
   }
-  CHECK(said == " may gone");
+  CHECK(said == " may lets-go gone");
 }
 
 TEST_CASE("a counted member that is busy goes when it is asked again", "[counted_member]") {
@@ -62,7 +62,7 @@ TEST_CASE("a counted member that is busy goes when it is asked again", "[counted
   CHECK(said == " busy");
   m->is_busy = false;
   m->ask_again();
-  CHECK(said == " busy may gone");
+  CHECK(said == " busy may lets-go gone");
 }
 
 TEST_CASE("a context that goes first ends a counted member, which stays while somebody refers to it",

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -281,6 +282,29 @@ TEST_CASE("pools are destroyed while eight threads use their context") {
     CHECK_NOTHROW(kept.cancel());
   }
   loop.join();
+}
+
+TEST_CASE("the last reference to a pool goes while another thread destroys the context") {
+  constexpr int rounds = is_sanitized ? 200 : 500;
+  for (int round = 0; round < rounds; ++round) {
+    auto io = std::make_unique<net::io_context>();
+    auto pool = std::make_unique<strand_pool>(*io, strand_pool_options{.concurrency = 8});
+    std::optional<task<void>> last{pool->submit([] {})};
+    if (round % 2 == 0) io->poll();
+    pool.reset();
+    if (round % 3 == 0) io->poll();
+    std::atomic<int> ready{0};
+    const auto together = [&ready] {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+    };
+    std::jthread drops{[&] {
+      together();
+      last.reset();
+    }};
+    together();
+    io.reset();
+  }
 }
 
 TEST_CASE("workers with resources that break, on eight threads") {

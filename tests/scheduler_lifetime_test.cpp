@@ -251,6 +251,25 @@ TEST_CASE("a scheduler on a strand goes before and after its context", "[schedul
   }
 }
 
+TEST_CASE("a scheduler on a strand goes while another thread destroys its context", "[scheduler]") {
+  for (int round = 0; round < 300; ++round) {
+    auto io = std::make_unique<net::io_context>();
+    std::optional<scheduler> s{std::in_place, net::any_io_executor{net::make_strand(*io)}, one_per_hour};
+    std::atomic<int> ready = 0;
+    const auto together = [&ready] {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+    };
+    std::thread other{[&] {
+      together();
+      s.reset();
+    }};
+    together();
+    io.reset();
+    other.join();
+  }
+}
+
 TEST_CASE("a scheduler goes while its deadlines are called", "[scheduler]") {
   // The first to time out destroys the scheduler under the others, whose deadlines are due in the same instant.
   timeline t;

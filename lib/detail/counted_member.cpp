@@ -14,6 +14,9 @@ void counted_member::unreferenced() noexcept {
     const std::lock_guard lock{mutex_};
     if (!context_gone_) {
       if (!may_go()) return;
+      // The context knows this as long as it has something of the context's, or is at the lock just now: it may be
+      // gone right after remove(), and a strand, say, would reach for it when this is deleted.
+      let_go_of_context();
       is_left_to_context_ = !context_->remove(*this);
       if (is_left_to_context_) return;
     }

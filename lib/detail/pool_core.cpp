@@ -65,7 +65,7 @@ void pool_core::close() noexcept {
   release_ref();
 }
 
-/// A strand's would reach for its context when this goes, and so would the workers'.
+/// A strand's would reach for its context when it goes, and so would the workers'.
 void pool_core::let_go_of_context() noexcept {
   loop_.give_up();
   executor_ = {};

@@ -4,6 +4,7 @@
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"
+#include "canigo/time_source.hpp"
 
 #include "interleaving_test.hpp"
 #include "world.hpp"
@@ -17,6 +18,7 @@ using canigo::rate;
 using canigo::scheduler;
 using canigo::semaphore;
 using interleaving::caller;
+using interleaving::strand_of_loop;
 using interleaving::world;
 using namespace std::chrono_literals;
 
@@ -80,6 +82,32 @@ TEST_CASE("the context goes while a pool is destroyed", "[interleaving]") {
                                                       canigo::strand_pool_options{.concurrency = 1});
     w.thread("context", [&] { w.shut_down(); });
     w.thread("destroys", [&] { pool.reset(); });
+    w.run();
+  });
+}
+
+TEST_CASE("the context goes while the last task of a pool that is gone is dropped", "[interleaving]") {
+  explore(2, [](world& w) {
+    auto pool = std::make_unique<canigo::strand_pool>(net::any_io_executor{w.make_loop("loop", 0)},
+                                                      canigo::strand_pool_options{.concurrency = 1});
+    std::optional<canigo::task<void>> t = pool->submit([] {});
+    pool.reset();
+    w.thread("context", [&] { w.shut_down(); });
+    w.thread("drops", [&] { t.reset(); });
+    w.run();
+  });
+}
+
+TEST_CASE("the context goes while a semaphore on a strand and its last permit do", "[interleaving]") {
+  explore(3, [](world& w) {
+    const auto home = w.make_loop("loop", 0);
+    canigo::time_source::of(net::any_io_executor{home});  // keeps the first executor that it sees
+    auto s = std::make_unique<semaphore>(net::any_io_executor{strand_of_loop{home}},
+                                         canigo::semaphore_options{.permits = 1});
+    std::optional<permit> p = s->try_acquire();
+    w.thread("context", [&] { w.shut_down(); });
+    w.thread("destroys", [&] { s.reset(); });
+    w.thread("drops", [&] { p.reset(); });
     w.run();
   });
 }

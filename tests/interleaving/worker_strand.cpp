@@ -26,6 +26,12 @@ namespace {
 struct strand {
   explicit strand(net::any_io_executor b) : base{std::move(b)} {}
   net::any_io_executor base;
+  strand(const strand&) = delete;
+  strand& operator=(const strand&) = delete;
+  /// As Asio's, which leaves the list of all strands of its context.
+  ~strand() {
+    if (const auto* l = canigo::detail::target_of<loop_executor>(base)) l->reach();
+  }
   work_queue queue;
   bool scheduled = false;
   bool closed = false;

@@ -63,6 +63,7 @@ void world::shut_down() {
     l.queue.drop();
   }
   context_->end();
+  for (loop& l : loops_) l.is_freed = true;
 }
 
 bool world::pass_to_next() {
@@ -76,6 +77,7 @@ void world::run() {
   do {
     explorer_.run_threads();
   } while (pass_to_next());
+  for (const loop& l : loops_) expect(!l.was_reached_late, "something reached for a context that is gone");
 }
 
 }  // namespace interleaving

@@ -19,6 +19,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
@@ -34,6 +35,8 @@ struct loop {
   work_queue queue;
   bool closing = false;
   bool is_gone = false;  // with its context
+  bool is_freed = false;
+  bool was_reached_late = false;
 };
 
 /// What Asio wants an executor to be: posts to a loop.
@@ -52,9 +55,41 @@ class loop_executor {
     return net::execution::blocking.never;
   }
   loop_executor require(net::execution::blocking_t::never_t) const noexcept { return *this; }
+  /// Touches what goes with the context.
+  void reach() const noexcept {
+    explorer::step("reach for the context");
+    if (loop_->is_freed) loop_->was_reached_late = true;
+  }
 
  private:
   loop* loop_;
+};
+
+/// The same by way of a strand: what its copies share reaches for the context when the last one goes.
+class strand_of_loop {
+ public:
+  explicit strand_of_loop(loop_executor base) : shared_{std::make_shared<const shared>(base)} {}
+
+  template <class F>
+  void execute(F&& f) const {
+    shared_->base.execute(std::forward<F>(f));
+  }
+  bool operator==(const strand_of_loop&) const noexcept = default;
+  net::execution_context& query(net::execution::context_t c) const noexcept { return shared_->base.query(c); }
+  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
+    return net::execution::blocking.never;
+  }
+  strand_of_loop require(net::execution::blocking_t::never_t) const noexcept { return *this; }
+
+ private:
+  struct shared {
+    explicit shared(loop_executor b) noexcept : base{b} {}
+    shared(const shared&) = delete;
+    shared& operator=(const shared&) = delete;
+    ~shared() { base.reach(); }
+    loop_executor base;
+  };
+  std::shared_ptr<const shared> shared_;
 };
 
 /// Somebody who asks for a permit or a token, and what became of it.

@@ -32,7 +32,8 @@ class counted_member : private context_member {
   /// Whether this can go at once; if not, unreferenced() is to be called again. Under the lock, while the context is
   /// there.
   virtual bool may_go() noexcept { return true; }
-  /// Gives up what reaches for the context. Under the lock, where nobody refers to this.
+  /// Gives up what reaches for the context, also when it goes with this. Under the lock, where nobody refers to this;
+  /// maybe twice.
   virtual void let_go_of_context() noexcept = 0;
   /// The context is going: destroy what waits, call nothing, touch the context no more. With a reference held.
   virtual void end_with_context() noexcept = 0;
