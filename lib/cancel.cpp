@@ -30,7 +30,7 @@ class cancel_source::registry {
         link(r, told_);
       }
       try {
-        c->cancel(net::cancellation_type::terminal);
+        c->end();
       } catch (...) {
         untell(*c);
         throw;

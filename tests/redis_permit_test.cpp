@@ -50,6 +50,15 @@ net::awaitable<void> fail() {
   throw std::system_error{std::make_error_code(std::errc::io_error)};
 }
 
+/// As `a || b` does, which throws something of its own then.
+net::awaitable<void> fail_if_cancelled() {
+  try {
+    co_await canigo::sleep_for(1h);
+  } catch (const std::system_error&) {
+  }
+  throw std::runtime_error{"cancelled"};
+}
+
 }  // namespace
 
 TEST_CASE("an empty permit holds nothing, and nothing runs under it") {
@@ -93,12 +102,13 @@ TEST_CASE("a permit that was lost is lost for everybody who asks [realtime]", "[
   net::io_context io;
   member m{io, server.url(), {.permits = 1, .lease = 100ms, .quarantine = false}};
   auto p = run(io, m.slots.acquire(0));
-  watched before{io, p.lost()}, wrapped{io, p.wrap(canigo::sleep_for(1h))};
+  watched before{io, p.lost()}, wrapped{io, p.wrap(canigo::sleep_for(1h))}, composed{io, p.wrap(fail_if_cancelled())};
   server.pause();
-  run_until(io, [&] { return before.ec && wrapped.ec; });
+  run_until(io, [&] { return before.ec && wrapped.ec && composed.ec; });
   server.resume();
   CHECK(before.ec == std::error_code{});
   CHECK(wrapped.ec == errc::lease_lost);
+  CHECK(composed.ec == errc::lease_lost);
   watched after{io, p.lost()}, late{io, p.wrap(canigo::sleep_for(1h))};
   run_until(io, [&] { return after.ec && late.ec; });
   CHECK(after.ec == std::error_code{});

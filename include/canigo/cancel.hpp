@@ -9,7 +9,6 @@
 #include <asio/this_coro.hpp>
 
 #include <memory>
-#include <system_error>
 #include <utility>
 
 namespace canigo {
@@ -28,8 +27,9 @@ class cancel_source {
 
   /// Runs `op`, and cancels it (terminal) when this source is cancelled.
   ///
-  /// The result is that of `op`; one that heeds the cancellation ends with operation_aborted. Once the source is
-  /// cancelled, `op` is not started at all. `op` runs on a strand, as in with_timeout.
+  /// The result is that of `op`, also where it comes late. With any exception that `op` ends with once it is cancelled,
+  /// whatever it makes of that, this ends with operation_aborted. Once the source is cancelled, `op` is not started at
+  /// all. `op` runs on a strand, as in with_timeout.
   /// Cancellation: passed on to `op`. Allocates: the strand, and what co_spawn does.
   template <class T>
   net::awaitable<T> wrap(net::awaitable<T> op) {
@@ -63,7 +63,7 @@ class cancel_source {
     const net::any_io_executor executor = co_await net::this_coro::executor;
     const auto c = std::make_shared<detail::child>(executor);
     const registration known{std::move(r), c};
-    co_return co_await detail::run_child(c, std::move(op));
+    co_return co_await detail::run_child(c, std::move(op), net::error::operation_aborted);
   }
 
   std::shared_ptr<registry> registry_;

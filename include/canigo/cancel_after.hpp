@@ -10,7 +10,6 @@
 #include <asio/associator.hpp>
 #include <asio/async_result.hpp>
 #include <asio/cancellation_signal.hpp>
-#include <asio/error.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <memory>
@@ -30,8 +29,9 @@ struct cancel_after_t {
 /// `co_await socket.async_read_some(buffer, cancel_after(2s))`: the operation is cancelled (terminal) when `limit` is
 /// over.
 ///
-/// One that ends with operation_aborted because of this ends with errc::timed_out instead. Works with any operation
-/// whose handler takes a std::error_code first and that heeds its cancellation slot, and with any other token:
+/// One that ends with an error after that, whatever it makes of the cancellation, ends with errc::timed_out; one that
+/// has a result keeps it. Works with any operation whose handler takes a std::error_code first and that heeds its
+/// cancellation slot, and with any other token:
 /// cancel_after(2s, token). A newer Asio has a function of this name as well, which a call without `canigo::` may find
 /// by its arguments; over its limit the operation then ends with operation_aborted.
 /// Cancellation: that of the adapted token is passed on to the operation.
@@ -84,7 +84,7 @@ class limited_handler {
   template <class... Args>
   void operator()(std::error_code error, Args&&... args) {
     if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) slot.clear();
-    if (limit_->stop() && error == net::error::operation_aborted) error = errc::timed_out;
+    if (limit_->stop() && error) error = errc::timed_out;
     limit_.reset();
     std::move(handler_)(error, std::forward<Args>(args)...);
   }

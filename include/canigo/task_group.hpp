@@ -66,7 +66,8 @@ class task_group {
   task_group(const task_group&) = delete;
   task_group& operator=(const task_group&) = delete;
 
-  /// Starts `op`. In a cancelled group it ends with operation_aborted before it has begun.
+  /// Starts `op`. In a cancelled group it ends with operation_aborted before it has begun. With any exception that it
+  /// ends with once the group has cancelled it, whatever it makes of that, it has failed with operation_aborted.
   ///
   /// The result may be ignored. Throws std::bad_alloc, and has then started nothing.
   template <class T>

@@ -6,11 +6,9 @@
 #include "canigo/time.hpp"
 
 #include <asio/awaitable.hpp>
-#include <asio/error.hpp>
 #include <asio/this_coro.hpp>
 
 #include <memory>
-#include <system_error>
 #include <utility>
 
 namespace canigo {
@@ -25,10 +23,10 @@ net::awaitable<void> sleep_for(duration d);
 
 /// Runs `op` until `t` at the latest: then it is cancelled (terminal), and awaited until it has really ended.
 ///
-/// The result is that of `op`, also where it finishes late with one: a value that exists is not thrown away. An `op`
-/// that ends with operation_aborted because of this ends with errc::timed_out instead. `op` runs on a strand of the
-/// calling coroutine's executor (on that executor itself if it is a strand), which makes the cancellation safe where
-/// several threads run the context.
+/// The result is that of `op`, also where it finishes late with one: a value that exists is not thrown away. With any
+/// exception that `op` ends with after its time, whatever it makes of the cancellation (`a || b`, a channel), this ends
+/// with errc::timed_out. `op` runs on a strand of the calling coroutine's executor (on that executor itself if it is a
+/// strand), which makes the cancellation safe where several threads run the context.
 /// Errors: errc::timed_out; all of `op`. Cancellation: passed on to `op`.
 /// Allocates: the strand, and what co_spawn does.
 template <class T>
@@ -38,12 +36,7 @@ net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t) {
   c->start(t);
   // However this is left, nothing stays armed.
   const std::unique_ptr<detail::timed_child, decltype([](detail::timed_child* p) { p->stop(); })> armed{c.get()};
-  try {
-    co_return co_await detail::run_child(c, std::move(op));
-  } catch (const std::system_error& e) {
-    if (e.code() != net::error::operation_aborted || !c->stop()) throw;
-  }
-  throw std::system_error{make_error_code(errc::timed_out)};
+  co_return co_await detail::run_child(c, std::move(op), make_error_code(errc::timed_out));
 }
 
 /// The same with the time that `op` may take. Nothing ends it if `d` reaches past the end of time.

@@ -27,14 +27,16 @@ net::any_io_executor serialized(const net::any_io_executor& executor) {
 
 child::child(const net::any_io_executor& parent) : executor_{serialized(parent)} {}
 
-void child::cancel(net::cancellation_type type) {
+void child::cancel(net::cancellation_type type, bool for_good) {
   net::any_io_executor strand;
   {
     const std::lock_guard lock{mutex_};
     strand = executor_;
   }
   if (!strand) return;
-  net::post(strand, [self = shared_from_this(), type] {
+  net::post(strand, [self = shared_from_this(), type, for_good] {
+    if (self->is_over_) return;
+    if (for_good) self->was_ended_ = true;
     if (self->is_started_) {
       self->signal_.emit(type);
     } else {
@@ -50,9 +52,11 @@ void child::let_go_of_strand() noexcept {
   executor_ = {};
 }
 
-void child::started() {
-  is_started_ = true;
-  if (is_cancelled_) throw std::system_error{net::error::operation_aborted};
+child::life::life(child& c) : child_{c} {
+  c.is_started_ = true;
+  if (!c.is_cancelled_) return;
+  c.is_over_ = true;
+  throw std::system_error{net::error::operation_aborted};
 }
 
 timed_child::limit::limit(timed_child& c) noexcept
@@ -60,9 +64,8 @@ timed_child::limit::limit(timed_child& c) noexcept
         timed_child& late = *static_cast<limit&>(d).owner;
         const auto self = std::move(late.self_);
         if (why == due::shutdown) return;
-        late.is_late_ = true;
         try {
-          late.cancel(net::cancellation_type::terminal);
+          late.end();
         } catch (...) {
           late.start(late.time_.now() + std::chrono::milliseconds{1});  // no memory just now
         }
@@ -77,9 +80,8 @@ void timed_child::start(time_point deadline) {
   if (!time_.arm(limit_, deadline)) self_.reset();
 }
 
-bool timed_child::stop() noexcept {
+void timed_child::stop() noexcept {
   if (time_.cancel(limit_)) self_.reset();
-  return is_late_;
 }
 
 }  // namespace canigo::detail

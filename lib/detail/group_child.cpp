@@ -66,7 +66,7 @@ void task_group_core::add(group_child& c) {
       c.is_listed_ = true;
     }
   }
-  if (cancelled) c.cancel(net::cancellation_type::terminal);
+  if (cancelled) c.end();
 }
 
 void task_group_core::unlist(group_child& c) noexcept {
@@ -108,7 +108,7 @@ void task_group_core::cancel() noexcept {
       c = first_->shared_from_this();
     }
     try {
-      c->cancel(net::cancellation_type::terminal);
+      c->end();
     } catch (...) {
       cancel_later();
       return;

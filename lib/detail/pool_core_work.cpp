@@ -150,14 +150,24 @@ net::awaitable<void> pool_core::main(life l) {
   }
 }
 
+/// What an operation has ended with that just threw: no_code for what it threw, if it was not asked to end. Once it
+/// was, the exception is for that, as `a || b` makes one of its own of a cancellation, and a channel an error.
+int pool_core::ended_as(const pool_task& t) const noexcept {
+  if (!t.end_requested_.load(std::memory_order_acquire)) return pool_task::no_code;
+  const std::lock_guard lock{mutex_};
+  return t.extras_ != nullptr && t.extras_->is_late ? static_cast<int>(errc::timed_out) : pool_task::aborted;
+}
+
 /// Looks at how an operation ended, with no lock held, as that may take user code.
 void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
-  w.retry_ = w.was_aborted_ = w.is_fatal_ = false;
+  w.retry_ = w.is_fatal_ = false;
   if (w.error_) [[unlikely]] {
+    w.ended_as_ = ended_as(t);
+    bool cancelled_itself = false;
     try {
       std::rethrow_exception(w.error_);
     } catch (const std::system_error& e) {
-      w.was_aborted_ = e.code() == net::error::operation_aborted;
+      cancelled_itself = w.ended_as_ == pool_task::no_code && e.code() == net::error::operation_aborted;
     } catch (const fatal_error&) {
       w.is_fatal_ = options_.restart.is_fatal == nullptr;
     } catch (...) {
@@ -165,10 +175,12 @@ void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
     try {
       if (options_.restart.is_fatal != nullptr) w.is_fatal_ = options_.restart.is_fatal(w.error_);
       const task_extras* x = t.extras_;
-      if (x != nullptr && x->attempts.load(std::memory_order_relaxed) < x->retry.attempts) {
-        const auto e =
-            w.was_aborted_ ? std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)}) : w.error_;
-        w.retry_ = x->retry.retry_if == nullptr || x->retry.retry_if(e);
+      if (x != nullptr && x->attempts.load(std::memory_order_relaxed) < x->retry.attempts &&
+          w.ended_as_ != pool_task::aborted) {
+        const auto e = w.ended_as_ == pool_task::no_code
+                           ? w.error_
+                           : std::make_exception_ptr(std::system_error{pool_task::to_error_code(w.ended_as_)});
+        w.retry_ = x->retry.retry_if == nullptr ? !cancelled_itself : x->retry.retry_if(e);
       }
     } catch (...) {  // a predicate that fails has not said yes
     }
@@ -193,7 +205,6 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
     x->ran = coarse_now_ - x->started_at;
     if (x->name != nullptr) x->name->ran.record(x->ran);
   }
-  const bool is_late = x != nullptr && x->is_late;
   if (!e) {
     w.failures_ = 0;
   } else if (w.is_fatal_ && !resources_) {
@@ -208,16 +219,11 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   task_state s = task_state::succeeded;
   int code = pool_task::no_code;
   if (e) {
-    s = task_state::failed;
-    if (w.was_aborted_ && is_late) {
-      s = task_state::timed_out;
-      code = static_cast<int>(errc::timed_out);
-      e = nullptr;
-    } else if (w.was_aborted_ && (t.cancel_requested_ || mode_ == stop_mode::cancel_all)) {
-      s = task_state::cancelled;
-      code = pool_task::aborted;
-      e = nullptr;
-    }
+    code = w.ended_as_;
+    s = code == pool_task::no_code   ? task_state::failed
+        : code == pool_task::aborted ? task_state::cancelled
+                                     : task_state::timed_out;
+    if (code != pool_task::no_code) e = nullptr;
   }
   if (t.is_dropped_ && options_.observer == nullptr && (x == nullptr || x->group() == 0)) {
     note_end(t, s, code, std::move(e));

@@ -138,13 +138,14 @@ DEFECTS = {
                               "used_levels_ &= ~(1u << level);"),
     "wheel_loses_the_last": (WHEEL, SIMULATION, "«file(*node);\n    if (node == last) return;»",
                              "if (node == last) return;\n    file(*node);"),
-    "timeout_cancels_nothing": (CHILD, SIMULATION, "«late.cancel(net::cancellation_type::terminal);»", ""),
-    "timeout_is_told_as_cancelled": (CHILD, SIMULATION, "«late.is_late_ = true;»", ""),
+    "timeout_cancels_nothing": (CHILD, SIMULATION, "«late.end();»", ""),
+    "timeout_is_told_as_cancelled": (CHILD, SIMULATION, "«if (for_good) self->was_ended_ = true;»", ""),
     # Pools.
     "pool_wakes_nobody": (TASKS, SIMULATION, "backlog_.queue(t, now);\n  «wake_one();»", ""),
     "pool_keeps_its_workers_busy": (WORK, SIMULATION, "«crew_.end(w, t.is_long());»", ""),
     "pool_admits_nobody_held_back": (TASKS, SIMULATION, "while («backlog_.held() > 0» &&", "false"),
     "pool_stops_without_the_delayed": (BACKLOG, SIMULATION, "«if (n == nullptr) n = delayed_.oldest();»", ""),
+    "pool_tells_what_a_cancelled_one_threw": (WORK, SIMULATION, "w.ended_as_ = «ended_as(t)»;", "pool_task::no_code"),
     "pool_stops_without_those_held_back": (STOP, SIMULATION, "«while (pool_task* t = backlog_.take_any_held()) "
                                            "end_stopped(*t);»", ""),
     "pool_ignores_delays": (TASKS, SIMULATION, "«x->delay > duration::zero() && !t.is_held_»", "false"),

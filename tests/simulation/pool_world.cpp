@@ -47,9 +47,10 @@ std::string figures(const canigo::pool_stats& s) {
   return text;
 }
 
-/// What an operation of the plan throws.
+/// What an operation of the plan throws, and what it may make of its cancellation.
 struct failure {};
 
+struct something_else {};
 /// One operation, and what is known of it.
 struct record {
   const pool_step* wanted = nullptr;
@@ -233,7 +234,7 @@ class pool_world {
     ends(r);
   }
 
-  static net::awaitable<void> work(pool_world& w, record& r) {
+  static net::awaitable<void> work(pool_world& w, record& r, canigo::task_context& c) {
     const inside here{w};
     w.begins(r);
     const pool_step& s = *r.wanted;
@@ -289,7 +290,7 @@ class pool_world {
 
   /// What is handed to the pool: short for those that are, else long.
   auto long_one(record& r) {
-    return [this, &r](canigo::task_context&) { return work(*this, r); };
+    return [this, &r](canigo::task_context& c) { return work(*this, r, c); };
   }
 
   static net::awaitable<void> awaiting(pool_world& w, record& r, canigo::task_options o) {
@@ -352,6 +353,8 @@ class pool_world {
     if (e == std::future_errc::broken_promise) return was_short(r);  // its worker had no memory to go on with it
     return false;
   }
+    } catch (const something_else&) {
+      fail(r, "ends with what it has made of its cancellation");
 
   // ---- deeds ----
 

@@ -9,6 +9,7 @@
 
 #include <asio/awaitable.hpp>
 #include <asio/cancellation_state.hpp>
+#include <asio/error.hpp>
 #include <asio/this_coro.hpp>
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -117,12 +119,18 @@ class task_group_core : public std::enable_shared_from_this<task_group_core>, pr
 template <class T>
 net::awaitable<void> group_child_main(std::shared_ptr<group_child_of<T>> c, net::awaitable<T> op) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
-  c->started();
-  if constexpr (std::is_void_v<T>) {
-    co_await std::move(op);
-  } else {
-    c->value.emplace(co_await std::move(op));
+  try {
+    const child::life life{*c};
+    if constexpr (std::is_void_v<T>) {
+      co_await std::move(op);
+    } else {
+      c->value.emplace(co_await std::move(op));
+    }
+    co_return;
+  } catch (...) {
+    if (!c->was_ended()) throw;
   }
+  throw std::system_error{net::error::operation_aborted};
 }
 
 }  // namespace canigo::detail

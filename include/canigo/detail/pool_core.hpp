@@ -243,6 +243,7 @@ class pool_core final : public counted_member {
   bool finish(pool_worker& w, pool_task& t) noexcept;
   bool try_again(pool_task& t) noexcept;
   void restarted(pool_worker& w, const std::exception_ptr& cause) noexcept;
+  int ended_as(const pool_task& t) const noexcept;
   void apply_stop(stop_mode mode) noexcept;
   void check_drained() noexcept;
   void check_closed() noexcept;

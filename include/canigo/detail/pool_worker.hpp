@@ -90,8 +90,8 @@ class pool_worker : public crew_member {
   pool_waiter* nested_waits_ = nullptr;  // of its operation for its own pool
   time_point idle_since_{};
   bool cancel_is_out_ = false;
-  bool was_aborted_ = false;  // this and the next two on the strand only: what error_ is
-  bool is_fatal_ = false;
+  int ended_as_ = 0;                     // what error_ is, where we had ended the operation; on the strand only
+  bool is_fatal_ = false;            // what error_ is; this and the next on the strand only
   bool retry_ = false;               // worth another attempt
   bool resource_is_proven_ = false;  // made or checked, and not used since
   bool evict_ = false;               // its resource has been idle for long
