@@ -9,8 +9,11 @@
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
+#include <asio/detached.hpp>
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -245,4 +248,119 @@ TEST_CASE("a task that stands for none is copied as such") {
   const task<int> none;
   const task<int> copy = none;
   CHECK_FALSE(copy.valid());
+}
+
+TEST_CASE("what an operation has left on its strand holds up no worker") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 2}};
+  codes left, unrelated;
+  std::function<void()> resume;
+  const bool begins_later = GENERATE(true, false);
+  const auto slow = pool.submit([&](task_context&) { return until(resume); });  // keeps one worker
+  // On the other, a coroutine that goes on after its operation, and waits for the slow one.
+  pool.try_post([&](task_context& c) -> net::awaitable<void> {
+    net::co_spawn(
+        c.executor(),
+        [&]() -> net::awaitable<void> {
+          if (begins_later) co_await sleep_for(2ms);
+          left.push_back(co_await outcome_of(slow.result()));
+          left.push_back(co_await outcome_of(pool.run([] {})));
+        },
+        net::detached);
+    co_await sleep_for(1ms);
+  });
+  b.time.run_for(3ms);
+  CHECK(left.empty());
+  // Now one that has nothing to do with it.
+  const auto nested = [&](task_context&) -> net::awaitable<void> {
+    co_await sleep_for(2ms);
+    unrelated.push_back(co_await outcome_of(slow.result()));
+  };
+  pool.try_post(nested);
+  b.time.run_for(10ms);
+  CHECK(unrelated.empty());
+  resume();
+  b.time.run();
+  CHECK(left == codes(2));
+  CHECK(unrelated == codes(1));
+}
+
+TEST_CASE("what an operation has left on its strand may wait while the next one works there") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  codes left;
+  pool.try_post([&](task_context& c) -> net::awaitable<void> {
+    net::co_spawn(
+        c.executor(),
+        [&]() -> net::awaitable<void> {
+          co_await sleep_for(5ms);
+          left.push_back(co_await outcome_of(pool.run([] {})));
+          left.push_back(co_await outcome_of(pool.wait_group(7)));
+        },
+        net::detached);
+    co_return;
+  });
+  pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
+  pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
+  b.time.run();
+  CHECK(left == codes(2));
+}
+
+TEST_CASE("what an operation has left on its strand may outlive the pool, and wait in another one") {
+  bench_top b;
+  auto pool = std::make_unique<strand_pool>(b.io, strand_pool_options{.concurrency = 1});
+  std::optional<strand_pool> other;
+  codes left;
+  pool->try_post([&](task_context& c) -> net::awaitable<void> {
+    net::co_spawn(
+        c.executor(),
+        [&]() -> net::awaitable<void> {
+          co_await sleep_for(5ms);
+          left.push_back(co_await outcome_of(other->run([] {})));
+        },
+        net::detached);
+    co_return;
+  });
+  b.time.run_for(1ms);
+  pool.reset();
+  b.time.run_for(1ms);
+  other.emplace(b.io, strand_pool_options{.concurrency = 1});
+  b.time.run();
+  CHECK(left == codes(1));
+}
+
+TEST_CASE("children of an operation on its strand wait inside it") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  codes ends;
+  pool.try_post([&](task_context& c) -> net::awaitable<void> {
+    ends.push_back(co_await outcome_of(with_timeout(pool.run([] {}), 1h)));
+    ends.push_back(
+        co_await outcome_of(net::co_spawn(c.executor(), [&] { return pool.run([] {}); }, net::use_awaitable)));
+    task_group group{c.executor()};
+    group.spawn(pool.run([] {}));
+    ends.push_back(co_await outcome_of(group.join()));
+  });
+  b.time.run();
+  CHECK(ends == codes(3, would_deadlock));
+}
+
+TEST_CASE("an operation that waits for its own group, or for itself, is refused to") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 4}};
+  codes ends;
+  std::optional<task<void>> own;
+  own = pool.submit(
+      [&](task_context&) -> net::awaitable<void> {
+        ends.push_back(co_await outcome_of(pool.wait_group(7)));
+        ends.push_back(co_await outcome_of(with_timeout(pool.wait_group(7), 1h)));
+        ends.push_back(co_await outcome_of(own->result()));
+        ends.push_back(co_await outcome_of(pool.wait_group(8)));
+      },
+      {.group = 7});
+  pool.try_post([](task_context&) { return sleep_for(1ms); }, {.group = 8});
+  b.time.run();
+  CHECK(ends == codes{would_deadlock, would_deadlock, would_deadlock, {}});
+  CHECK(own->state() == task_state::succeeded);
+  CHECK(b.ms() == 1);
 }

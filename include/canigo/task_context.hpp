@@ -29,7 +29,8 @@ class task_context {
   time_point deadline() const noexcept;
   /// Whether it shall end: its time is up, its owner cancelled it, or the pool cancels all. Any thread.
   bool stop_requested() const noexcept;
-  /// The strand of its worker. What is posted there does not run at the same time as the operation.
+  /// The strand of its worker, marked as this operation's. What is posted there does not run at the same time as the
+  /// operation; a coroutine that is left there when the operation ends is the pool's no more. On the strand.
   const net::any_io_executor& executor() const noexcept;
   /// Which worker, 0 …
   std::size_t worker() const noexcept;

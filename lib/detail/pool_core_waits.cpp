@@ -47,6 +47,15 @@ bool pool_core::would_block_all(pool_waiter& w) noexcept {
   return false;
 }
 
+/// Its operation has ended, and has left behind who waits inside: that holds up no worker any more.
+void pool_core::disown_waits(pool_worker& w) noexcept {
+  while (pool_waiter* left_behind = w.nested_waits_) {
+    w.nested_waits_ = left_behind->next_inside_;
+    left_behind->inside_ = nullptr;
+  }
+  --blocked_;
+}
+
 /// Where fewer workers are left, and each of them waits for its own pool, one of these waits ends. That frees its
 /// worker, to go on or to leave, and then this is looked at again.
 void pool_core::end_hopeless_wait() noexcept {
@@ -79,6 +88,10 @@ void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
   if (t.is_delivered_) {
     w.inside_ = nullptr;
     ready(w, pool_task::no_code);
+  } else if (w.inside_ != nullptr &&
+             w.inside_->current_ == &t) {  // it can't end before the operation that waits for it
+    w.inside_ = nullptr;
+    ready(w, pool_task::deadlock);
   } else if (!has_ended(t.state()) && would_block_all(w)) {
     ready(w, pool_task::deadlock);
   } else {
@@ -89,9 +102,13 @@ void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
 void pool_core::wait_group(std::uint64_t group, pool_waiter& w) noexcept {
   const change c{*this};
   pool_waiter_list* list = groups_.waiters(group);
+  const task_extras* inside = w.inside_ != nullptr ? w.inside_->current_->extras_ : nullptr;
   if (list == nullptr) {
     w.inside_ = nullptr;
     ready(w, pool_task::no_code);
+  } else if (inside != nullptr && inside->group() == group) {  // the same
+    w.inside_ = nullptr;
+    ready(w, pool_task::deadlock);
   } else if (would_block_all(w)) {
     ready(w, pool_task::deadlock);
   } else {

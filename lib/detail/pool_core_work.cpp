@@ -196,7 +196,10 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   std::exception_ptr e = std::move(w.error_);
   w.error_ = nullptr;
   crew_.end(w, t.is_long());
-  if (t.is_long()) loop_.remove_reason();
+  if (t.is_long()) {
+    loop_.remove_reason();
+    if (w.nested_waits_ != nullptr) disown_waits(w);
+  }
   w.current_ = nullptr;
   t.worker_ = nullptr;
   task_extras* x = t.extras_;

@@ -243,6 +243,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.current_ = nullptr;
     w.handed_ = nullptr;
     w.parked_ = nullptr;
+      if (w.nested_waits_ != nullptr) disown_waits(w);
     crew_.lose(w);
     // What it waited for has dropped it, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();

@@ -65,7 +65,9 @@ bool task_context::stop_requested() const noexcept {
   return worker_->current_->end_requested_.load(std::memory_order_acquire);
 }
 
-const net::any_io_executor& task_context::executor() const noexcept { return worker_->strand_->executor(); }
+const net::any_io_executor& task_context::executor() const noexcept {
+  return worker_->strand_->executor_for(worker_->mark());
+}
 
 std::size_t task_context::worker() const noexcept { return worker_->index_; }
 

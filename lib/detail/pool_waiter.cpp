@@ -40,8 +40,13 @@ std::exception_ptr task_waiter::take_failure() noexcept {
 
 void pool_waiter::comes_from(const net::any_io_executor& executor) noexcept {
   if (at_home_) return;  // a worker's strand is never what its pool was given
-  auto* w = static_cast<pool_worker*>(const_cast<void*>(worker_strand::owner_of(executor)));
-  if (w != nullptr && w->home_ == home_) inside_ = w;
+  const auto [owner, home, operation] = worker_strand::mark_of(executor);
+  if (owner == nullptr || home != home_) return;
+  auto* w = static_cast<pool_worker*>(const_cast<void*>(owner));
+  // What an operation has left behind on its strand holds up no worker. The strand is ours just now, so what runs there
+  // stays as it is.
+  const bool is_at_work = w->current_ != nullptr && w->current_->is_long();
+  if (is_at_work && (operation == 0 || operation == w->mark())) inside_ = w;
 }
 
 }  // namespace canigo::detail

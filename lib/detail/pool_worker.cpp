@@ -7,7 +7,7 @@ namespace canigo::detail {
 pool_worker::pool_worker(pool_core& home, std::size_t index)
     : home_{&home},
       index_{index},
-      strand_{worker_strand::make(home.executor(), this)},
+      strand_{worker_strand::make(home.executor(), this, &home)},
       context_{*this},
       wake_{*this},
       hand_over_{*this},

@@ -12,7 +12,9 @@
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -33,11 +35,14 @@ struct in_blocks {
 /// ever, so the memory for both is there first.
 constexpr std::size_t blocks_per_post = 4;
 
-/// A worker's strand, and whose it is.
+/// A worker's strand, and whose it is; executors of it may outlive him and his pool.
 template <class Strand>
 struct strand_of_worker {
+  strand_of_worker(const typename Strand::inner_executor_type& inner, const void* o, const void* h)
+      : strand{inner}, owner{o}, home{h} {}
   Strand strand;
-  const void* owner;
+  std::atomic<const void*> owner;
+  const void* home;
 };
 
 /// A strand without the property that counts outstanding work.
@@ -47,16 +52,18 @@ struct strand_of_worker {
 template <class Strand>
 class worker_executor {
  public:
-  using shared_strand = std::shared_ptr<const strand_of_worker<Strand>>;
+  using shared_strand = std::shared_ptr<strand_of_worker<Strand>>;
 
-  worker_executor(shared_strand strand, bool never_blocks) noexcept
-      : strand_(std::move(strand)), never_blocks_{never_blocks} {}
+  worker_executor(shared_strand strand, std::uint32_t operation, bool never_blocks) noexcept
+      : strand_(std::move(strand)), operation_{operation}, never_blocks_{never_blocks} {}
 
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(strand_->strand.get_inner_executor(), net::execution::context);
   }
-  worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, true}; }
-  worker_executor require(net::execution::blocking_t::possibly_t) const noexcept { return {strand_, false}; }
+  worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, operation_, true}; }
+  worker_executor require(net::execution::blocking_t::possibly_t) const noexcept {
+    return {strand_, operation_, false};
+  }
 
   template <class Function>
   void execute(Function&& f) const {
@@ -80,10 +87,13 @@ class worker_executor {
   }
   bool operator!=(const worker_executor& other) const noexcept { return !(*this == other); }
 
-  const void* owner() const noexcept { return strand_->owner; }
+  worker_strand::mark mark() const noexcept {
+    return {strand_->owner.load(std::memory_order_acquire), strand_->home, operation_};
+  }
 
  private:
   shared_strand strand_;
+  std::uint32_t operation_;
   bool never_blocks_;
 };
 
@@ -93,12 +103,19 @@ static_assert(sizeof(worker_executor<net::strand<net::any_io_executor>>) <=
 template <class Inner>
 class strand_on final : public worker_strand {
  public:
-  strand_on(const Inner& inner, const void* owner)
-      : strand_{std::make_shared<const strand_of_worker<net::strand<Inner>>>(
-            strand_of_worker<net::strand<Inner>>{net::strand<Inner>{inner}, owner})},
-        executor_{worker_executor<net::strand<Inner>>{strand_, false}} {}
+  strand_on(const Inner& inner, const void* owner, const void* home)
+      : strand_{std::make_shared<strand_of_worker<net::strand<Inner>>>(inner, owner, home)},
+        executor_{worker_executor<net::strand<Inner>>{strand_, 0, false}} {}
+  ~strand_on() override { strand_->owner.store(nullptr, std::memory_order_release); }
 
   const net::any_io_executor& executor() const noexcept override { return executor_; }
+
+  const net::any_io_executor& executor_for(std::uint32_t operation) noexcept override {
+    if (std::exchange(operation_, operation) != operation) {
+      operations_executor_ = worker_executor<net::strand<Inner>>{strand_, operation, false};
+    }
+    return operations_executor_;
+  }
 
   void post(suspended& s) const override {
     reserve_blocks(blocks_per_post);
@@ -118,13 +135,15 @@ class strand_on final : public worker_strand {
   }
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const override {
-    net::co_spawn(worker_executor<net::strand<Inner>>{strand_, false}, std::move(coroutine),
+    net::co_spawn(worker_executor<net::strand<Inner>>{strand_, 0, false}, std::move(coroutine),
                   net::bind_cancellation_slot(slot, net::detached));
   }
 
  private:
   typename worker_executor<net::strand<Inner>>::shared_strand strand_;
   net::any_io_executor executor_;
+  net::any_io_executor operations_executor_;
+  std::uint32_t operation_ = 0;  // which that is marked as
 };
 
 using io_strand = net::strand<net::io_context::executor_type>;
@@ -132,22 +151,23 @@ using any_strand = net::strand<net::any_io_executor>;
 
 }  // namespace
 
-std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& base, const void* owner) {
+std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& base, const void* owner,
+                                                   const void* home) {
   const net::any_io_executor inner = context_executor(base);
   if (const auto* io = target_of<net::io_context::executor_type>(inner)) {
-    return std::make_unique<strand_on<net::io_context::executor_type>>(*io, owner);
+    return std::make_unique<strand_on<net::io_context::executor_type>>(*io, owner, home);
   }
-  return std::make_unique<strand_on<net::any_io_executor>>(inner, owner);
+  return std::make_unique<strand_on<net::any_io_executor>>(inner, owner, home);
 }
 
-const void* worker_strand::owner_of(const net::any_io_executor& executor) noexcept {
-  if (const auto* w = target_of<worker_executor<io_strand>>(executor)) return w->owner();
-  if (const auto* w = target_of<worker_executor<any_strand>>(executor)) return w->owner();
+worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor) noexcept {
+  if (const auto* w = target_of<worker_executor<io_strand>>(executor)) return w->mark();
+  if (const auto* w = target_of<worker_executor<any_strand>>(executor)) return w->mark();
   if (const auto* s = target_of<any_strand>(executor)) {
     const net::any_io_executor inner = s->get_inner_executor();
-    return owner_of(inner);
+    return mark_of(inner);
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace canigo::detail

@@ -17,6 +17,7 @@ POOL = "detail/pool_core.cpp"
 DELIVERY = "detail/pool_core_delivery.cpp"
 STOP = "detail/pool_core_stop.cpp"
 TASKS = "detail/pool_core_tasks.cpp"
+WAITER = "detail/pool_waiter.cpp"
 WAITS = "detail/pool_core_waits.cpp"
 WORK = "detail/pool_core_work.cpp"
 WORKERS = "detail/pool_core_workers.cpp"
@@ -160,6 +161,10 @@ DEFECTS = {
     "pool_deadlock_of_fewer_unseen": (WORKERS, SIMULATION, "crew_.leave(w);\n  «end_hopeless_wait();»", ""),
     "pool_wait_inside_never_over": (WAITS, SIMULATION, "if (w.inside_->nested_waits_ == nullptr) «--blocked_;»", ""),
     "pool_lost_worker_stays_away": (WORKERS, SIMULATION, "«if (is_missed) retry_soon();»", ""),
+    "pool_frees_strands_late": (COUNTED, interleaving("the context goes while the last task of a pool*"),
+                                "«let_go_of_context();»\n      is_left_to_context_", ""),
+    "pool_counts_what_is_left_behind": (WAITER, SIMULATION,
+                                        "if («is_at_work && (operation == 0 || operation == w->mark())»)", "true"),
     "pool_sleeps_beside_work": (WORKERS, interleaving("one posts while a worker goes to sleep"),
                                 "} else if («!backlog_.queued().empty()») {\n    wake(w);", "false"),
     "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),

@@ -14,6 +14,7 @@
 #include <asio/execution_context.hpp>
 #include <asio/post.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -25,13 +26,13 @@ namespace {
 /// What waits for its turn; at most one of it runs at a time, on whichever thread runs the loop below.
 struct strand {
   explicit strand(net::any_io_executor b) : base{std::move(b)} {}
-  net::any_io_executor base;
   strand(const strand&) = delete;
   strand& operator=(const strand&) = delete;
   /// As Asio's, which leaves the list of all strands of its context.
   ~strand() {
     if (const auto* l = canigo::detail::target_of<loop_executor>(base)) l->reach();
   }
+  net::any_io_executor base;
   work_queue queue;
   bool scheduled = false;
   bool closed = false;
@@ -79,7 +80,7 @@ void schedule(const std::shared_ptr<strand>& s) {
 
 class strand_executor {
  public:
-  strand_executor(std::shared_ptr<strand> s, const void* owner) : strand_{std::move(s)}, owner_{owner} {}
+  strand_executor(std::shared_ptr<strand> s, canigo::detail::worker_strand::mark m) : strand_{std::move(s)}, mark_{m} {}
 
   template <class F>
   void execute(F&& f) const {
@@ -95,20 +96,24 @@ class strand_executor {
     return net::execution::blocking.never;
   }
   strand_executor require(net::execution::blocking_t::never_t) const noexcept { return *this; }
-  const void* owner() const noexcept { return owner_; }
+  canigo::detail::worker_strand::mark mark() const noexcept { return mark_; }
+  strand_executor marked(std::uint32_t operation) const { return {strand_, {mark_.owner, mark_.home, operation}}; }
 
  private:
   std::shared_ptr<strand> strand_;
-  const void* owner_;
+  canigo::detail::worker_strand::mark mark_;
 };
 
 class model_strand final : public canigo::detail::worker_strand {
  public:
-  model_strand(const net::any_io_executor& base, const void* owner)
-      : typed_{net::use_service<strands>(net::query(base, net::execution::context)).make(base), owner},
-        executor_{typed_} {}
+  model_strand(const net::any_io_executor& base, canigo::detail::worker_strand::mark m)
+      : typed_{net::use_service<strands>(net::query(base, net::execution::context)).make(base), m}, executor_{typed_} {}
 
   const net::any_io_executor& executor() const noexcept override { return executor_; }
+  const net::any_io_executor& executor_for(std::uint32_t operation) noexcept override {
+    operations_executor_ = typed_.marked(operation);
+    return operations_executor_;
+  }
   void post(canigo::detail::suspended& s) const override {
     typed_.execute(canigo::detail::resumption<std::allocator<void>>{s, {}});
   }
@@ -120,6 +125,7 @@ class model_strand final : public canigo::detail::worker_strand {
  private:
   strand_executor typed_;
   net::any_io_executor executor_;
+  net::any_io_executor operations_executor_;
 };
 
 }  // namespace
@@ -128,13 +134,14 @@ class model_strand final : public canigo::detail::worker_strand {
 
 namespace canigo::detail {
 
-std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& base, const void* owner) {
-  return std::make_unique<interleaving::model_strand>(base, owner);
+std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& base, const void* owner,
+                                                   const void* home) {
+  return std::make_unique<interleaving::model_strand>(base, mark{owner, home, 0});
 }
 
-const void* worker_strand::owner_of(const net::any_io_executor& executor) noexcept {
+worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor) noexcept {
   const auto* s = target_of<interleaving::strand_executor>(executor);
-  return s != nullptr ? s->owner() : nullptr;
+  return s != nullptr ? s->mark() : mark{};
 }
 
 }  // namespace canigo::detail

@@ -72,6 +72,8 @@ pool_plan make_pool_plan(std::uint64_t seed, dice d) {
     s.lasts = static_cast<std::int64_t>(d.roll(5));
     s.throws = d.one_in(4);
     s.heeds = !d.one_in(5);
+    s.makes_its_own = d.one_in(3);
+    s.leaves_one = d.one_in(6);
     s.workers = 1 + d.roll(4);
     s.mode = static_cast<canigo::stop_mode>(1 + d.roll(3));
     if (d.one_in(2)) s.grace = static_cast<std::int64_t>(d.roll(4));
@@ -123,6 +125,8 @@ std::string describe(const pool_step& s) {
       if (s.attempts > 1) text += " attempts " + std::to_string(s.attempts);
       if (s.throws) text += " throws";
       if (!s.heeds) text += " heeds nothing";
+      if (s.makes_its_own) text += " makes something else of its cancellation";
+      if (s.leaves_one) text += " leaves one behind";
       break;
   }
   if (s.fails_at >= 0) text += ", allocation " + std::to_string(s.fails_at) + " fails";

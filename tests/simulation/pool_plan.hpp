@@ -42,7 +42,9 @@ struct pool_step {
   std::int64_t deadline = -1;
   std::uint32_t attempts = 1;
   bool throws = false;
-  bool heeds = true;  // cancellation
+  bool heeds = true;           // cancellation
+  bool makes_its_own = false;  // of a cancellation, an exception
+  bool leaves_one = false;     // a coroutine on its strand, which goes on after it
   std::size_t workers = 1;
   canigo::stop_mode mode = canigo::stop_mode::drain;
   std::int64_t grace = -1;

@@ -14,6 +14,7 @@
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/this_coro.hpp>
 
 #include <algorithm>
@@ -49,8 +50,8 @@ std::string figures(const canigo::pool_stats& s) {
 
 /// What an operation of the plan throws, and what it may make of its cancellation.
 struct failure {};
-
 struct something_else {};
+
 /// One operation, and what is known of it.
 struct record {
   const pool_step* wanted = nullptr;
@@ -238,16 +239,42 @@ class pool_world {
     const inside here{w};
     w.begins(r);
     const pool_step& s = *r.wanted;
-    if (s.heeds) {
-      if (s.what == pool_deed::run_nested) co_await nested(w, r);
-      if (s.what == pool_deed::run_family) co_await family(s);
-      co_await canigo::sleep_for(s.lasts * 1ms);
+    if (s.leaves_one && !w.plan_.is_short) net::co_spawn(c.executor(), left_behind(w, r), net::detached);
+    if (s.heeds && s.makes_its_own) {
+      try {
+        co_await heeding(w, r);
+      } catch (const std::system_error& e) {
+        if (e.code() != net::error::operation_aborted) throw;
+        throw something_else{};
+      }
+    } else if (s.heeds) {
+      co_await heeding(w, r);
     } else {
       co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
       co_await net::this_coro::throw_if_cancelled(false);
       co_await canigo::sleep_for(s.lasts * 1ms);
     }
     w.ends(r);
+  }
+
+  static net::awaitable<void> heeding(pool_world& w, record& r) {
+    const pool_step& s = *r.wanted;
+    if (s.what == pool_deed::run_nested) co_await nested(w, r);
+    if (s.what == pool_deed::run_family) co_await family(s);
+    co_await canigo::sleep_for(s.lasts * 1ms);
+  }
+
+  /// Uses the pool when the operation that began it has ended, on a strand that is a worker's.
+  static net::awaitable<void> left_behind(pool_world& w, record& r) {
+    if (r.wanted->what == pool_deed::run_nested || r.wanted->what == pool_deed::run_family) co_return;
+    co_await canigo::sleep_for((1 + r.wanted->lasts) * 1ms);
+    if (w.is_over_ || !w.pool_) co_return;
+    try {
+      co_await w.pool_->run([] {});
+    } catch (const std::system_error& e) {
+      const plenty here;
+      if (e.code() == std::errc::resource_deadlock_would_occur) w.fail(r, "has left one that is told of a deadlock");
+    }
   }
 
   static net::awaitable<void> nested(pool_world& w, record& r) {
@@ -326,6 +353,8 @@ class pool_world {
       code = -1;
       if (r.threw == 0) fail(r, "fails without having thrown");
       if (r.begun < r.wanted->attempts && !may_end_early(r)) fail(r, "is not tried again");
+    } catch (const something_else&) {
+      fail(r, "ends with what it has made of its cancellation");
     } catch (const std::bad_alloc&) {
       code = -2;
       if (!r.began_short && !was_short(r)) fail(r, "ends with bad_alloc");
@@ -353,8 +382,6 @@ class pool_world {
     if (e == std::future_errc::broken_promise) return was_short(r);  // its worker had no memory to go on with it
     return false;
   }
-    } catch (const something_else&) {
-      fail(r, "ends with what it has made of its cancellation");
 
   // ---- deeds ----
 

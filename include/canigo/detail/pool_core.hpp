@@ -208,6 +208,7 @@ class pool_core final : public counted_member {
   void end_hopeless_wait() noexcept;
 
   // Workers.
+  void disown_waits(pool_worker& w) noexcept;
   void spawn(pool_worker& w);
   void wake_one() noexcept;
   void wake_all() noexcept;

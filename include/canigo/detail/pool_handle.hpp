@@ -29,7 +29,8 @@ namespace canigo::detail {
 ///
 /// Errors, of run, async_run and tasks: what the operation threw, after its last attempt; errc::timed_out;
 /// errc::stopped; errc::queue_full and errc::evicted by the overflow policy; operation_aborted if it was cancelled;
-/// std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself, also after a resize();
+/// std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself, also after a resize(), and
+/// if a task waits for itself or its group;
 /// std::future_errc::broken_promise if what the operation waited for dropped it without a word, with which its worker
 /// goes too, and is replaced. What takes an operation throws errc::invalid_priority and errc::invalid_argument at once,
 /// with the operation left alone, and std::bad_alloc.
@@ -95,7 +96,8 @@ class pool_handle {
 
   /// Cancels what is in the group now; how many that were.
   std::size_t cancel_group(std::uint64_t group) { return core_->cancel_group(group); }
-  /// Waits until nothing is in the group. Cancellation: terminal, partial, total; ends the wait only.
+  /// Waits until nothing is in the group. An operation of the group itself gets
+  /// std::errc::resource_deadlock_would_occur. Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> wait_group(std::uint64_t group) { return group_ended(pool_ref{*core_}, group); }
 
   /// Changes the number of workers. Interrupts nothing: no operation starts while more run than are wanted now.

@@ -65,6 +65,9 @@ class pool_worker : public crew_member {
     pool_worker* worker;
   };
 
+  /// Of the operation that runs, on its executor.
+  std::uint32_t mark() const noexcept { return static_cast<std::uint32_t>(serial_) | 1u << 31; }
+
   pool_core* home_;
   const std::size_t index_;
   std::unique_ptr<worker_strand> strand_;

@@ -7,6 +7,7 @@
 #include <asio/awaitable.hpp>
 #include <asio/cancellation_signal.hpp>
 
+#include <cstdint>
 #include <memory>
 
 namespace canigo::detail {
@@ -17,19 +18,27 @@ namespace canigo::detail {
 /// worker lives, which is as long as the pool does.
 class worker_strand {
  public:
-  /// On the context of `base`. `owner` marks all executors of one pool; see owner_of.
-  static std::unique_ptr<worker_strand> make(const net::any_io_executor& base, const void* owner);
+  /// On the context of `base`. `owner` is the worker and `home` its pool; see mark_of.
+  static std::unique_ptr<worker_strand> make(const net::any_io_executor& base, const void* owner, const void* home);
   virtual ~worker_strand() = default;
 
   virtual const net::any_io_executor& executor() const noexcept = 0;
+  /// The same, marked as that of an operation; the mark is not 0. Until the next call. On the strand.
+  virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
   /// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
   virtual void post(suspended& s) const = 0;
   /// The same, but at once if nothing runs on the strand and the caller runs in its context.
   virtual void dispatch(suspended& s) const = 0;
   virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const = 0;
 
-  /// The owner of the worker's strand that `executor` is, or is a strand on; null if it is no such thing.
-  static const void* owner_of(const net::any_io_executor& executor) noexcept;
+  /// Whose strand an executor is, or is a strand on, and which operation's; 0: of whichever runs there.
+  struct mark {
+    const void* owner =
+        nullptr;  // null: it is no such thing, or the worker is gone; may go unless `home` is known not to
+    const void* home = nullptr;
+    std::uint32_t operation = 0;
+  };
+  static mark mark_of(const net::any_io_executor& executor) noexcept;
 };
 
 }  // namespace canigo::detail
