@@ -8,9 +8,12 @@
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
+#include <algorithm>
+#include <exception>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -383,4 +386,215 @@ TEST_CASE("a worker that is lost over its resource is replaced, and nothing of i
   CHECK(w.alive == 0);
   CHECK(pool.stats().resources == 0);
   CHECK(nothing_holds_the_loop());
+}
+
+TEST_CASE("a resize to less keeps the workers that have a resource") {
+  world w;
+  const std::size_t warm = GENERATE(1u, 3u);
+  resource_pool<connection> pool{w.io, options(w, 4)};
+  w.time.run();
+  for (std::size_t i = 0; i < warm; ++i) {
+    pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
+  }
+  w.time.run();
+  CHECK(pool.stats().resources == warm);
+  SECTION("that sleep") {
+    pool.resize(1);
+    w.time.run();
+  }
+  SECTION("that just work") {
+    pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
+    w.time.run_for(50ms);
+    pool.resize(1);
+    w.time.run();
+  }
+  SECTION("that end their work before those that are to go have gone") {
+    pool.try_post([&pool](connection&) { pool.resize(1); });
+    w.time.run();
+  }
+  CHECK(pool.stats().resources == 1);
+  CHECK(w.alive == 1);
+  CHECK(w.made == static_cast<int>(warm));
+  pool.try_post([](connection&) {});
+  w.time.run();
+  CHECK(w.made == static_cast<int>(warm));
+}
+
+TEST_CASE("workers that were told to go come back where more are wanted before they have gone") {
+  world w;
+  resource_pool<connection> pool{w.io, options(w, 4)};
+  w.time.run();
+  pool.resize(1);
+  pool.resize(4);
+  int running = 0, most = 0;
+  for (int i = 0; i < 8; ++i) {
+    pool.try_post([&](connection&, task_context&) -> net::awaitable<void> {
+      most = std::max(most, ++running);
+      co_await sleep_for(100ms);
+      --running;
+    });
+  }
+  w.time.run();
+  CHECK(most == 4);
+  CHECK(pool.stats().succeeded == 8);
+}
+
+namespace {
+
+/// A pool of one, of whose functions one hangs, if only the first time.
+struct hung : world {
+  explicit hung(std::string function, bool always = false) : where{std::move(function)}, is_always{always} {
+    o.make = [this]() -> net::awaitable<connection> {
+      co_await maybe_hang("make");
+      co_return connection{*this};
+    };
+    o.check = [this](connection&) -> net::awaitable<bool> {
+      co_await maybe_hang("check");
+      co_return true;
+    };
+    o.reset = [this](connection&) { return maybe_hang("reset"); };
+    o.destroy = [this](connection&) { return maybe_hang("destroy"); };
+    o.restart.backoff = backoff::constant(0s);
+  }
+  net::awaitable<void> maybe_hang(const char* here) {
+    if (where != here || (!is_always && std::exchange(has_hung, true))) co_return;
+    std::exception_ptr e;
+    try {
+      co_await sleep_for(1000h);
+    } catch (...) {
+      e = std::current_exception();
+    }
+    if (e) throw std::runtime_error{"of its own making"};
+  }
+  std::string where;
+  bool is_always;
+  bool has_hung = false;
+  resource_pool_options<connection> o = options(*this, 1);
+};
+
+}  // namespace
+
+TEST_CASE("a function of a resource that hangs is cancelled when its time is up, and its worker goes on") {
+  const std::string place = GENERATE("make", "check", "reset", "destroy");
+  INFO(place);
+  hung w{place};
+  w.o.call_timeout = 3s;
+  resource_pool<connection> pool{w.io, w.o};
+  pool.try_post([](connection&) {});
+  pool.try_post([](connection&) { throw std::runtime_error{"reset it"}; });
+  pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
+  auto last = pool.submit([](connection&) {});
+  w.time.run();
+  CHECK(last.state() == task_state::succeeded);
+  CHECK(w.has_hung);
+  CHECK(w.ms() == 3000);
+  bool closed = false;
+  w.spawn([&]() -> net::awaitable<void> {
+    co_await pool.stop(stop_mode::drain);
+    closed = true;
+  });
+  w.time.run();
+  CHECK(closed);
+  CHECK(w.alive == 0);
+  CHECK(time_source::of(w.io.get_executor()).idle());
+}
+
+TEST_CASE("a pool whose resources are never made stops, and says why") {
+  hung w{"make", true};
+  w.o.call_timeout = 5s;
+  resource_pool<connection> pool{w.io, w.o};
+  auto t = pool.submit([](connection&) {});
+  std::string why;
+  w.spawn([&]() -> net::awaitable<void> {
+    try {
+      (void)co_await pool.closed();
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == errc::timed_out);
+      why = e.what();
+    }
+  });
+  w.time.run();
+  CHECK(t.state() == task_state::stopped);
+  CHECK(why.find("resource_pool_options.make") == 0);
+  CHECK(w.ms() == 20'000);
+}
+
+TEST_CASE("a stop is not held up for ever by a resource that takes no leave") {
+  hung w{"destroy", true};
+  w.o.call_timeout = 2s;
+  resource_pool<connection> pool{w.io, w.o};
+  pool.try_post([](connection&) {});
+  w.time.run();
+  bool closed = false;
+  w.spawn([&]() -> net::awaitable<void> {
+    co_await pool.stop();
+    closed = true;
+  });
+  w.time.run();
+  CHECK(closed);
+  CHECK(w.ms() == 2000);
+  CHECK(w.alive == 0);
+}
+
+TEST_CASE("a function that ends well although its time is up has done its work") {
+  world w;
+  auto o = options(w, 1);
+  o.call_timeout = 1s;
+  o.make = [&]() -> net::awaitable<connection> {
+    co_await pool_run::stubborn(5s);
+    co_return connection{w};
+  };
+  resource_pool<connection> pool{w.io, o};
+  auto t = pool.submit([](connection&) {});
+  w.time.run();
+  CHECK(t.state() == task_state::succeeded);
+  CHECK(w.made == 1);
+  CHECK(w.ms() == 5000);
+}
+
+TEST_CASE("nothing of what a function of a resource does to its cancellation reaches the next operation") {
+  const std::string place = GENERATE("make", "check", "reset", "destroy", "operation");
+  INFO(place);
+  world w;
+  bool has_run = false;
+  const auto disturb = [&](const char* here) -> net::awaitable<void> {
+    if (place != here) co_return;
+    has_run = true;
+    co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
+    co_await net::this_coro::throw_if_cancelled(false);
+  };
+  auto o = options(w, 1);
+  o.make = [&]() -> net::awaitable<connection> {
+    co_await disturb("make");
+    co_return connection{w};
+  };
+  o.check = [&](connection&) -> net::awaitable<bool> {
+    co_await disturb("check");
+    co_return true;
+  };
+  o.reset = [&](connection&) { return disturb("reset"); };
+  o.destroy = [&](connection&) { return disturb("destroy"); };
+  resource_pool<connection> pool{w.io, o};
+  pool.try_post([](connection&) {});
+  pool.try_post([&](connection&, task_context&) -> net::awaitable<void> {
+    co_await disturb("operation");
+    throw std::runtime_error{"reset it"};
+  });
+  if (place == "destroy") pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
+  std::function<void()> resume;
+  bool went_on = false;
+  auto t = pool.submit([&](connection&, task_context&) -> net::awaitable<void> {
+    co_await pool_run::until(resume);
+    co_await sleep_for(0s);
+    went_on = true;
+  });
+  w.time.run();
+  CHECK(has_run);
+  CHECK(t.state() == task_state::running);
+  t.cancel();
+  w.time.poll();
+  resume();
+  w.time.run();
+  CHECK_FALSE(went_on);
+  CHECK(t.state() == task_state::cancelled);
 }

@@ -17,6 +17,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -41,6 +42,9 @@ struct resource_pool_options {
   detail::async_function<void(R&)> destroy = {};  ///< takes leave of it; the destructor follows in any case
   duration idle_timeout = duration::max();        ///< a resource unused for so long is destroyed
   std::size_t min_idle = 0;                       ///< but as many are kept
+  /// Of each call of these functions that is a coroutine: then it is cancelled, and counts as failed with
+  /// errc::timed_out. What a task may take begins when its worker has a resource. max: none.
+  duration call_timeout = std::chrono::seconds{30};
 };
 
 /// A strand_pool whose workers each own a resource, such as a connection.
@@ -52,8 +56,8 @@ struct resource_pool_options {
 /// forgotten, and nobody can hold one while waiting for a second.
 ///
 /// A resource breaks when `check` says so, when `reset` throws, or when an operation fails with an error that is fatal
-/// (restart_policy). Its worker then destroys it and makes a new one; a failed `make` counts the same. Past the restart
-/// limit the pool stops, with the error as the cause that closed() throws.
+/// (restart_policy). Its worker then destroys it and makes a new one; a failed `make`, and one over its `call_timeout`,
+/// counts the same. Past the restart limit the pool stops, with the error as the cause that closed() throws.
 template <class R>
 class resource_pool : public detail::pool_handle<R> {
  public:
@@ -84,9 +88,13 @@ class resource_pool : public detail::pool_handle<R> {
       if (o.idle_timeout <= duration::zero()) {
         detail::throw_invalid("resource_pool_options.idle_timeout", o.idle_timeout, "more than 0");
       }
+      if (o.call_timeout <= duration::zero()) {
+        detail::throw_invalid("resource_pool_options.call_timeout", o.call_timeout, "more than 0");
+      }
       has_check = static_cast<bool>(o.check);
       has_reset = static_cast<bool>(o.reset);
       idle_timeout = o.idle_timeout;
+      call_timeout = o.call_timeout;
       min_idle = o.min_idle;
     }
 

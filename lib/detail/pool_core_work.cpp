@@ -93,7 +93,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
   if (done != nullptr && !finish(w, *done)) done = nullptr;
   for (;;) {
     pool_task* t = nullptr;
-    if (w.tasks_left_ > 0 && !w.is(pool_worker::state::resting) && !must_leave()) t = take_next(w, clock_is_right);
+    if (w.tasks_left_ > 0 && w.is(pool_worker::state::awake) && !must_leave()) t = take_next(w, clock_is_right);
     if (is_parked) {
       if (t == nullptr) {
         settle(w);
@@ -274,7 +274,8 @@ void pool_core::request_cancel(pool_worker& w) noexcept {
 /// On the worker's strand, where no operation can end and none can start meanwhile.
 void pool_core::do_cancel(pool_worker& w) noexcept {
   const auto is_meant = [&] {
-    return w.cancel_serial_ == w.serial_ && (w.is(pool_worker::state::running) || w.is(pool_worker::state::repairing));
+    return w.cancel_serial_ == w.serial_ && (w.is(pool_worker::state::running) || w.is(pool_worker::state::repairing) ||
+                                             (w.is(pool_worker::state::leaving) && w.is_overdue_));
   };
   bool emit = false;
   {

@@ -85,7 +85,7 @@ void pool_core::wake_all() noexcept {
 
 /// Puts a parked worker to sleep, unless there is a reason not to, noted under the same lock under which work comes in.
 void pool_core::settle(pool_worker& w) noexcept {
-  if (must_leave()) {
+  if (w.is(pool_worker::state::leaving) || must_leave()) {
     leave(w);
   } else if (w.is(pool_worker::state::resting)) {
     return;
@@ -162,7 +162,15 @@ void pool_core::resize(std::size_t concurrency) {
       if (w->index_ == workers_.size()) workers_.push_back(std::move(w));
     }
     crew_.want(concurrency);
-    for (std::size_t n = crew_.staying(); n > concurrency && crew_.first_idle() != nullptr; --n) wake_one();
+    // Those go that have been idle for longest, or have no resource; and they go, whoever else is free before they are
+    // woken.
+    while (crew_.is_too_large() && crew_.last_idle() != nullptr) {
+      auto& w = static_cast<pool_worker&>(*crew_.last_idle());
+      w.rest_.disarm();
+      crew_.wake(w);
+      crew_.leave(w);
+      wake(w);
+    }
     for (const auto& w : workers_) {
       if (!crew_.is_short()) break;
       if (!w->is(pool_worker::state::gone)) continue;
@@ -195,7 +203,7 @@ void pool_core::spawn(pool_worker& w) {
 void pool_core::leave(pool_worker& w) noexcept {
   w.rest_.disarm();
   w.is_retired_ = true;
-  crew_.leave(w);
+  if (!w.is(pool_worker::state::leaving)) crew_.leave(w);
   end_hopeless_wait();
 }
 
@@ -235,6 +243,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     if (w.is(pool_worker::state::running)) {
       cut_off = w.current_;
       w.error_ = nullptr;
+      if (w.nested_waits_ != nullptr) disown_waits(w);
     }
     if (cut_off != nullptr || w.is(pool_worker::state::repairing)) loop_.remove_reason();
     if (w.resource_ != nullptr && !w.evict_) --made_;
@@ -243,7 +252,6 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.current_ = nullptr;
     w.handed_ = nullptr;
     w.parked_ = nullptr;
-      if (w.nested_waits_ != nullptr) disown_waits(w);
     crew_.lose(w);
     // What it waited for has dropped it, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
@@ -290,9 +298,13 @@ void pool_core::end_rest(pool_worker& w) noexcept {
   if (w.parked_ != nullptr) wake(w);
 }
 
-/// Of a worker that waits to start again, or of a resource that nobody uses.
+/// Of a worker that waits to start again, of a call for its resource, or of a resource that nobody uses.
 void pool_core::rest_is_over(pool_worker& w) noexcept {
   if (w.is(pool_worker::state::resting)) return end_rest(w);
+  if (w.is(pool_worker::state::repairing) || w.is(pool_worker::state::leaving)) {
+    w.is_overdue_ = true;
+    return request_cancel(w);
+  }
   if (!w.is(pool_worker::state::idle) || w.resource_ == nullptr) return;
   const time_point at = saturating_add(w.idle_since_, resources_->idle_timeout);
   if (time_->now() < at) {

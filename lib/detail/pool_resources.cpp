@@ -1,29 +1,67 @@
 // Workers that own a resource.
 
 #include "canigo/detail/pool_core.hpp"
+#include "canigo/error.hpp"
 
 #include <asio/this_coro.hpp>
 
+#include <exception>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 namespace canigo::detail {
 
+/// The worker turns to its resource, and away from it. Under the lock.
+void pool_core::begin_care(pool_worker& w) noexcept {
+  crew_.repair(w);
+  loop_.add_reason(executor_);
+  begin_call(w);
+}
+
+void pool_core::end_care(pool_worker& w) noexcept {
+  w.rest_.disarm();
+  w.is_overdue_ = false;
+  crew_.recover(w);
+  loop_.remove_reason();
+}
+
+/// Of a function of the user's, which has its own time. Under the lock.
+void pool_core::begin_call(pool_worker& w) noexcept {
+  ++w.serial_;
+  w.is_overdue_ = false;
+  if (resources_->call_timeout != duration::max()) {
+    w.rest_.arm(saturating_add(time_->now(), resources_->call_timeout));
+  } else {
+    w.rest_.disarm();
+  }
+}
+
+/// In a handler of what such a function has thrown: that, or that its time was up.
+std::exception_ptr pool_core::what_failed(pool_worker& w, const char* call) noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!w.is_overdue_) return std::current_exception();
+  }
+  try {
+    throw std::system_error{make_error_code(errc::timed_out), call};
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
   const change c{*this};
   coarse_now_ = time_->now();
-  if (!w.is_retired_ && must_leave()) leave(w);
+  if (!w.is_retired_ && (w.is(pool_worker::state::leaving) || must_leave())) leave(w);
   if (w.is_retired_) return step::leave;  // maybe since it was about to sleep, and whatever is wanted now
   if (w.evict_) {
-    crew_.repair(w);
-    loop_.add_reason(executor_);
+    begin_care(w);
     return step::evict;
   }
   if (w.is(pool_worker::state::resting) || backlog_.queued().empty()) return step::rest;
   if (w.resource_ == nullptr || (resources_->has_check && !w.resource_is_proven_)) {
-    crew_.repair(w);
-    ++w.serial_;
-    loop_.add_reason(executor_);
+    begin_care(w);
     return step::prepare;
   }
   t = take(w);
@@ -60,8 +98,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
         {
           const change c{*this};
           w.evict_ = false;
-          crew_.recover(w);
-          loop_.remove_reason();
+          end_care(w);
         }
         break;
       case step::prepare:
@@ -92,11 +129,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           const change c{*this};
           coarse_now_ = time_->now();
           release = finish(w, *t);
-          if (cause && (is_broken || resources_->has_reset)) {
-            crew_.repair(w);
-            ++w.serial_;
-            loop_.add_reason(executor_);
-          }
+          if (cause && (is_broken || resources_->has_reset)) begin_care(w);
         }
         if (release) t->release_ref();
         if (cause && (is_broken || resources_->has_reset)) co_await mend_resource(w, cause, is_broken);
@@ -107,24 +140,22 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
 
 net::awaitable<void> pool_core::prepare_resource(pool_worker& w) {
   std::exception_ptr e;
-  bool is_new = false;
+  const bool is_new = w.resource_ == nullptr;
   try {
-    if (w.resource_ == nullptr) {
+    if (is_new) {
       w.resource_ = co_await resources_->make(w.index_);
-      is_new = true;
     } else if (!co_await resources_->check(w.resource_)) {
       e = std::make_exception_ptr(fatal_error{"the check of a resource failed"});
     }
   } catch (...) {
-    e = std::current_exception();
+    e = what_failed(w, is_new ? "resource_pool_options.make" : "resource_pool_options.check");
   }
   co_await net::this_coro::reset_cancellation_state();
   co_await net::this_coro::throw_if_cancelled(true);
   if (e && w.resource_ != nullptr) co_await drop_resource(w);
   const change c{*this};
-  crew_.recover(w);
-  loop_.remove_reason();
-  if (is_new) ++made_;
+  end_care(w);
+  if (is_new && !e) ++made_;
   w.resource_is_proven_ = !e;
   if (e && mode_ <= stop_mode::drain) restarted(w, e);
 }
@@ -135,7 +166,7 @@ net::awaitable<void> pool_core::mend_resource(pool_worker& w, std::exception_ptr
     try {
       co_await resources_->reset(w.resource_);
     } catch (...) {
-      cause = std::current_exception();
+      cause = what_failed(w, "resource_pool_options.reset");
       is_broken = true;
     }
     co_await net::this_coro::reset_cancellation_state();
@@ -143,8 +174,7 @@ net::awaitable<void> pool_core::mend_resource(pool_worker& w, std::exception_ptr
   }
   if (is_broken) co_await drop_resource(w);
   const change c{*this};
-  crew_.recover(w);
-  loop_.remove_reason();
+  end_care(w);
   if (is_broken && mode_ <= stop_mode::drain) restarted(w, cause);
 }
 
@@ -152,6 +182,7 @@ net::awaitable<void> pool_core::drop_resource(pool_worker& w) {
   {
     const change c{*this};
     if (!w.evict_) --made_;
+    begin_call(w);
   }
   void* r = std::exchange(w.resource_, nullptr);
   try {
@@ -160,6 +191,8 @@ net::awaitable<void> pool_core::drop_resource(pool_worker& w) {
   }
   co_await net::this_coro::reset_cancellation_state();
   co_await net::this_coro::throw_if_cancelled(true);
+  const change c{*this};
+  w.rest_.disarm();
 }
 
 }  // namespace canigo::detail

@@ -15,13 +15,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Throws the `turn`-th time it is asked.
+/// Throws the `turn`-th time it is asked, or hangs.
 struct fuse {
   int turn = 0;
+  bool hangs = false;
   int asked = 0;
-  void burn() {
-    if (++asked == turn) throw thrown{};
-  }
 };
 
 /// What the functions of a pool share. They and the resources may outlive the pool's handle.
@@ -43,7 +41,9 @@ struct thing {
 
 net::awaitable<void> burns(fuse& f) {
   co_await sleep_for(1ms);
-  f.burn();
+  if (++f.asked != f.turn) co_return;
+  if (!f.hangs) throw thrown{};
+  co_await sleep_for(1h);
 }
 
 void play_with(stage& t, const workshop& fuses) {
@@ -61,7 +61,8 @@ void play_with(stage& t, const workshop& fuses) {
                                    co_return true;
                                  },
                                  .destroy = [](thing& of) { return burns(of.home->destroy); },
-                                 .idle_timeout = 5ms};
+                                 .idle_timeout = 5ms,
+                                 .call_timeout = 3ms};
   {
     resource_pool<thing> pool{t.io(), std::move(o)};
     t.can_stop([&pool](stop_mode mode) { pool.request_stop(mode, 1ms); });
@@ -89,6 +90,10 @@ void making_one_throws(stage& t) { play_with(t, {.make = {.turn = 2}}); }
 void checking_one_throws(stage& t) { play_with(t, {.check = {.turn = 1}}); }
 void resetting_one_throws(stage& t) { play_with(t, {.reset = {.turn = 1}}); }
 void destroying_one_throws(stage& t) { play_with(t, {.destroy = {.turn = 1}}); }
+void making_one_hangs(stage& t) { play_with(t, {.make = {.turn = 2, .hangs = true}}); }
+void checking_one_hangs(stage& t) { play_with(t, {.check = {.turn = 1, .hangs = true}}); }
+void resetting_one_hangs(stage& t) { play_with(t, {.reset = {.turn = 1, .hangs = true}}); }
+void destroying_one_hangs(stage& t) { play_with(t, {.destroy = {.turn = 1, .hangs = true}}); }
 
 }  // namespace
 
@@ -99,6 +104,10 @@ std::vector<scenario> scenarios_of_resources() {
       {"checking a resource throws", checking_one_throws},
       {"resetting a resource throws", resetting_one_throws},
       {"destroying a resource throws", destroying_one_throws},
+      {"making a resource hangs", making_one_hangs},
+      {"checking a resource hangs", checking_one_hangs},
+      {"resetting a resource hangs", resetting_one_hangs},
+      {"destroying a resource hangs", destroying_one_hangs},
   };
 }
 

@@ -259,6 +259,10 @@ class pool_core final : public counted_member {
   enum class step : std::uint8_t { leave, evict, prepare, work, rest };
   step next_step(pool_worker& w, pool_task*& t) noexcept;
 
+  void begin_care(pool_worker& w) noexcept;
+  void begin_call(pool_worker& w) noexcept;
+  void end_care(pool_worker& w) noexcept;
+  std::exception_ptr what_failed(pool_worker& w, const char* call) noexcept;
   pool_backlog backlog_;
   const pool_core_options options_;
   const bool is_plain_;  // tasks without options of their own need no extras

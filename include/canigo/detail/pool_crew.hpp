@@ -63,6 +63,8 @@ class pool_crew {
   bool is_on_the_move() const noexcept { return staying() > idle_ + running_long_ + repairing_; }
   /// The idle one that goes first, or nullptr.
   crew_member* first_idle() const noexcept { return first_; }
+  /// The one that would go last, or nullptr.
+  crew_member* last_idle() const noexcept { return last_; }
 
   // From gone to awake.
   void join(crew_member& m) noexcept;

@@ -27,6 +27,7 @@ class pool_resources {
   bool has_check = false;
   bool has_reset = false;
   duration idle_timeout = duration::max();
+  duration call_timeout = duration::max();  // of each of these functions but the last
   std::size_t min_idle = 0;
 };
 

@@ -90,14 +90,15 @@ class pool_worker : public crew_member {
   int tasks_left_ = 0;                   // that it may begin before the loop is due for a turn; on the strand only
   std::uint32_t failures_ = 0;           // of its own, in a row
   std::uint32_t turns_ = 0;              // of the loop since the cancellation
+  int ended_as_ = 0;                     // what error_ is, where we had ended the operation; on the strand only
   pool_waiter* nested_waits_ = nullptr;  // of its operation for its own pool
   time_point idle_since_{};
   bool cancel_is_out_ = false;
-  int ended_as_ = 0;                     // what error_ is, where we had ended the operation; on the strand only
   bool is_fatal_ = false;            // what error_ is; this and the next on the strand only
   bool retry_ = false;               // worth another attempt
   bool resource_is_proven_ = false;  // made or checked, and not used since
   bool evict_ = false;               // its resource has been idle for long
+  bool is_overdue_ = false;          // a call for its resource is over its time
   bool is_retired_ = false;          // on the strand only
 };
 
