@@ -74,6 +74,15 @@ TEST_CASE("run_until includes its instant, and leaves the time there", "[virtual
   CHECK(time.elapsed() == 3s);  // the last deadline; there is no reason to go beyond
 }
 
+TEST_CASE("run_for all the time there is runs all there is", "[virtual_time]") {
+  net::io_context io;
+  virtual_time time{io, time_point{1h}};
+  int woke = 0;
+  net::co_spawn(io, sleep_for(24h), [&](std::exception_ptr) { ++woke; });
+  CHECK(time.run_for(duration::max()) > 0);
+  CHECK(woke == 1);
+}
+
 TEST_CASE("time does not go back", "[virtual_time]") {
   net::io_context io;
   virtual_time time{io};

@@ -36,7 +36,7 @@ class virtual_time {
   std::size_t run();
   /// The same up to and including `t`, where the time then stands.
   std::size_t run_until(time_point t);
-  std::size_t run_for(duration d) { return run_until(now() + d); }
+  std::size_t run_for(duration d) { return run_until(saturating_add(now(), d)); }
   /// Runs the handlers that are ready now, and those they make ready, with the time standing still.
   std::size_t poll();
 
