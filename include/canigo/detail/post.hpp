@@ -71,9 +71,15 @@ class fixed_allocator {
 /// The concrete executor inside `executor` if it is an `Executor`, else nullptr.
 ///
 /// any_executor::target() itself does not look at the type in Asio 1.22: it returns a pointer to whatever is there.
+/// With ASIO_NO_TYPEID nobody can say what is there: then no executor is one that we know, for which things are faster.
 template <class Executor>
 const Executor* target_of(const net::any_io_executor& executor) noexcept {
+#if defined(ASIO_NO_TYPEID)
+  static_cast<void>(executor);
+  return nullptr;
+#else
   return executor.target_type() == typeid(Executor) ? executor.target<Executor>() : nullptr;
+#endif
 }
 
 /// Posts to the concrete executor inside `executor` where it is one we know.
