@@ -1,8 +1,10 @@
 #include "canigo/backoff.hpp"
 
 #include "canigo/detail/int128.hpp"
+#include "canigo/error.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace canigo {
 
@@ -26,6 +28,17 @@ duration backoff::delay(std::uint32_t failures, std::uint64_t random) const noex
   const auto width = static_cast<std::uint64_t>((longest - shortest).count());
   const auto offset = static_cast<std::uint64_t>((detail::uint128{width} * random + random) >> 64);
   return shortest + duration{static_cast<duration::rep>(offset)};
+}
+
+void detail::check(const backoff& b, std::string_view name) {
+  const auto field = [&](const char* f) { return std::string{name} + "." + f; };
+  if (b.first < duration::zero()) throw_invalid(field("first"), b.first, "0 or more");
+  if (b.factor < 1) throw_invalid(field("factor"), b.factor, "1 or more");
+  if (b.cap < duration::zero()) throw_invalid(field("cap"), b.cap, "0 or more");
+  if (b.min < duration::zero() || b.min > b.cap) throw_invalid(field("min"), b.min, "0 to cap, " + to_string(b.cap));
+  if (b.jitter < jitter::none || b.jitter > jitter::equal) {
+    throw_invalid(field("jitter"), static_cast<int>(b.jitter), "none, full, equal");
+  }
 }
 
 }  // namespace canigo

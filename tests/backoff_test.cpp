@@ -1,6 +1,7 @@
 #include "canigo/backoff.hpp"
 
 #include "catch.hpp"
+#include "refusal.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -44,4 +45,18 @@ TEST_CASE("no delay leaves [min, cap], whatever the fields") {
       if (min >= 0 && min <= cap) RC_ASSERT(d >= duration{min});
     }
   });
+}
+
+TEST_CASE("a backoff that can't be is refused by name, value and range") {
+  const auto text = [](const backoff& b) { return refusal([&] { detail::check(b, "retry.backoff"); }); };
+  CHECK(text({.first = -1ms}).find("retry.backoff.first is -1ms; allowed: 0 or more") == 0);
+  CHECK(text({.factor = 0}).find("retry.backoff.factor is 0; allowed: 1 or more") == 0);
+  CHECK(text({.cap = -1s}).find("retry.backoff.cap is -1s; allowed: 0 or more") == 0);
+  CHECK(text({.min = -1s}).find("retry.backoff.min is -1s; allowed: 0 to cap, 30s") == 0);
+  CHECK(text({.cap = 1s, .min = 2s}).find("retry.backoff.min is 2s; allowed: 0 to cap, 1s") == 0);
+  CHECK(text({.jitter = static_cast<jitter>(3)}).find("retry.backoff.jitter is 3; allowed: none, full, equal") == 0);
+  CHECK(text({.jitter = static_cast<jitter>(-1)}).find("retry.backoff.jitter is -1") == 0);
+  detail::check({}, "retry.backoff");
+  detail::check(backoff::constant(0s), "retry.backoff");
+  detail::check({.first = 1min, .cap = 1s, .min = 1s, .jitter = jitter::equal}, "retry.backoff");
 }

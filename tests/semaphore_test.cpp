@@ -68,6 +68,8 @@ TEST_CASE("semaphore options out of range are named with value and range", "[sem
   CHECK(making({.priorities = 1025}).find("semaphore_options.priorities is 1025") == 0);
   CHECK(making({.queue_limit = 0}).find("semaphore_options.queue_limit is 0") == 0);
   CHECK(making({.on_overflow = overflow::wait}).find("semaphore_options.on_overflow is wait") == 0);
+  CHECK(making({.on_overflow = static_cast<overflow>(4)})
+            .find("semaphore_options.on_overflow is 4; allowed: reject_new, evict_oldest, evict_least_important") == 0);
   CHECK(making({.ageing = 0s}).find("semaphore_options.ageing is 0s") == 0);
   CHECK(making({.permits = std::uint64_t{1} << 62, .priorities = 1024}).empty());
   semaphore s{io, {}};

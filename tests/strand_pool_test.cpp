@@ -200,11 +200,23 @@ TEST_CASE("P5 options out of range are refused by name") {
   CHECK(text({.concurrency = 1, .restart = {.limit = 10'001}}).find("restart.limit is 10001") != std::string::npos);
   CHECK(text({.concurrency = 1, .restart = {.within = 0s}}).find("restart.within is 0s") != std::string::npos);
   CHECK(text({.concurrency = 1, .timeout = 0s}).find("timeout is 0s") != std::string::npos);
+  CHECK(text({.concurrency = 1, .on_overflow = static_cast<overflow>(4)}).find("on_overflow is 4") !=
+        std::string::npos);
+  CHECK(text({.concurrency = 1, .retry = {.backoff = {.first = -1s}}}).find("retry.backoff.first is -1s") !=
+        std::string::npos);
+  CHECK(text({.concurrency = 1, .restart = {.backoff = {.cap = 1s, .min = 2s}}}).find("restart.backoff.min is 2s") !=
+        std::string::npos);
   strand_pool pool{io, {.concurrency = 1}};
   CHECK_THROWS_AS(pool.try_post([] {}, {.priority = 1}), std::system_error);
   CHECK_THROWS_AS(pool.try_post([] {}, {.priority = -1}), std::system_error);
   CHECK_THROWS_AS(pool.submit([] {}, {.timeout = -1s}), std::system_error);
   CHECK_THROWS_AS(pool.submit([] {}, {.delay = -1s}), std::system_error);
+  CHECK_THROWS_AS(pool.submit([] {}, {.retry = {.attempts = 2, .backoff = {.min = -1s}}}), std::system_error);
+  for (const int none : {0, 4}) {
+    CHECK_THROWS_AS(pool.request_stop(static_cast<stop_mode>(none)), std::system_error);
+    CHECK_THROWS_AS(pool.stop(static_cast<stop_mode>(none)), std::system_error);
+  }
+  CHECK(pool.try_post([] {}));
   CHECK_THROWS_AS(pool.resize(0), std::system_error);
   CHECK_THROWS_AS(pool.resize(100'001), std::system_error);
 }
@@ -410,6 +422,33 @@ TEST_CASE("P13 what still runs after the grace is cancelled") {
   CHECK(report.cancelled == 1);
   CHECK(t.state() == task_state::cancelled);
   adds_up(report);
+}
+
+TEST_CASE("P13 a drain has a grace, too: then what runs is cancelled, and what is queued is stopped") {
+  five_of_100ms f;
+  f.stop(stop_mode::drain, 250ms);
+  f.time.run();
+  CHECK(f.done == 270);
+  CHECK(f.states() == std::vector<task_state>{task_state::succeeded, task_state::succeeded, task_state::cancelled,
+                                              task_state::stopped, task_state::stopped});
+  CHECK(f.report.escalated == 1);
+  adds_up(f.report);
+}
+
+TEST_CASE("P13 of several graces the one counts that is over first, whatever the mode that came with it") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  auto t = pool.submit([](task_context&) { return sleep_for(1h); });
+  const auto [first, second] = GENERATE(std::pair{stop_mode::drain, stop_mode::finish_running},
+                                        std::pair{stop_mode::finish_running, stop_mode::drain});
+  b.time.poll();
+  pool.request_stop(first, 10s);
+  pool.request_stop(second, 2s);
+  pool.request_stop(second, 20s);
+  pool.request_stop(first);
+  b.time.run();
+  CHECK(b.ms() == 2000);
+  CHECK(t.state() == task_state::cancelled);
 }
 
 TEST_CASE("P14 cancel_all ends all at once") {

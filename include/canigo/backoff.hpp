@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 
 namespace canigo {
 
@@ -35,5 +36,10 @@ struct backoff {
   /// The delay after the given number of failures; `random` is any 64 random bits.
   duration delay(std::uint32_t failures, std::uint64_t random) const noexcept;
 };
+
+namespace detail {
+/// Throws errc::invalid_argument for what can't be, naming it as a field of `name`.
+void check(const backoff& b, std::string_view name);
+}  // namespace detail
 
 }  // namespace canigo

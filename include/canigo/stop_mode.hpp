@@ -12,6 +12,8 @@ namespace canigo {
 /// | drain | finishes | is run | stopped |
 /// | finish_running | finishes; no further attempts | stopped | stopped |
 /// | cancel_all | is cancelled | stopped | stopped |
+///
+/// With a grace, drain and finish_running turn into cancel_all when that is over.
 enum class stop_mode : std::uint8_t { drain = 1, finish_running, cancel_all };
 
 /// What became of everything that a pool was given: submitted = succeeded + failed + cancelled + timed_out + stopped.

@@ -22,8 +22,10 @@ admission_options checked(std::string_view type, const admission_options& o) {
   }
   if (o.queue_limit < 1) throw_invalid(field("queue_limit"), o.queue_limit, "1 or more");
   if (o.ageing <= duration::zero()) throw_invalid(field("ageing"), o.ageing, "more than 0");
-  if (o.on_overflow == overflow::wait) {
-    throw_invalid(field("on_overflow"), "wait", "reject_new, evict_oldest, evict_least_important");
+  constexpr auto policies = "reject_new, evict_oldest, evict_least_important";
+  if (o.on_overflow == overflow::wait) throw_invalid(field("on_overflow"), "wait", policies);
+  if (o.on_overflow < overflow::reject_new || o.on_overflow > overflow::wait) {
+    throw_invalid(field("on_overflow"), static_cast<int>(o.on_overflow), policies);
   }
   return o;
 }

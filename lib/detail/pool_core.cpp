@@ -24,6 +24,12 @@ const pool_core_options& checked(const pool_core_options& o) {
   if (o.timeout <= duration::zero()) throw_invalid(field("timeout"), o.timeout, "more than 0");
   if (o.restart.limit > 10'000) throw_invalid(field("restart.limit"), o.restart.limit, "0 to 10000");
   if (o.restart.within <= duration::zero()) throw_invalid(field("restart.within"), o.restart.within, "more than 0");
+  if (o.on_overflow < overflow::reject_new || o.on_overflow > overflow::wait) {
+    throw_invalid(field("on_overflow"), static_cast<int>(o.on_overflow),
+                  "reject_new, evict_oldest, evict_least_important, wait");
+  }
+  check(o.retry.backoff, field("retry.backoff"));
+  check(o.restart.backoff, field("restart.backoff"));
   return o;
 }
 

@@ -8,11 +8,17 @@
 
 namespace canigo::detail {
 
+void check_stop(stop_mode mode) {
+  if (mode < stop_mode::drain || mode > stop_mode::cancel_all) {
+    throw_invalid("pool.stop: mode", static_cast<int>(mode), "drain, finish_running, cancel_all");
+  }
+}
+
 void pool_core::request_stop(stop_mode mode, duration grace) noexcept {
   const change c{*this};
   if (context_gone_) return;
   if (mode > mode_) apply_stop(mode);
-  if (mode == stop_mode::finish_running && mode_ == mode && grace != duration::max()) {
+  if (mode_ != stop_mode::cancel_all && grace != duration::max()) {
     const time_point at = saturating_add(time_->now(), std::max(grace, duration::zero()));
     if (at < grace_at_) grace_.arm(grace_at_ = at);
   }

@@ -20,6 +20,7 @@ void pool_core::check_with(const task_options& o) const {
   }
   if (o.timeout < duration::zero()) throw_invalid("task_options.timeout", o.timeout, "0 or more");
   if (o.delay < duration::zero()) throw_invalid("task_options.delay", o.delay, "0 or more");
+  if (o.retry.attempts > 1) detail::check(o.retry.backoff, "task_options.retry.backoff");
 }
 
 void pool_core::prepare_with(pool_task& t, const task_options& o) {

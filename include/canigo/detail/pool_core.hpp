@@ -63,6 +63,9 @@ struct pool_core_options {
   std::string_view type = "strand_pool";  ///< what it is called where an option is refused
 };
 
+/// Throws errc::invalid_argument for a mode that is none.
+void check_stop(stop_mode mode);
+
 /// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
 ///
 /// One lock guards all of it and is never held while anything outside runs. A task is bound to a worker at the instant
@@ -205,10 +208,10 @@ class pool_core final : public counted_member {
   void ready(pool_waiter& w, int code) noexcept;
   void ready_all(pool_waiter_list& list) noexcept;
   bool would_block_all(pool_waiter& w) noexcept;
+  void disown_waits(pool_worker& w) noexcept;
   void end_hopeless_wait() noexcept;
 
   // Workers.
-  void disown_waits(pool_worker& w) noexcept;
   void spawn(pool_worker& w);
   void wake_one() noexcept;
   void wake_all() noexcept;
@@ -240,11 +243,11 @@ class pool_core final : public counted_member {
   void do_cancel(pool_worker& w) noexcept;
   bool is_simple(const pool_worker& w, const pool_task& t) const noexcept;
   void finish_simple(pool_worker& w, pool_task& t) noexcept;
+  int ended_as(const pool_task& t) const noexcept;
   void examine(pool_worker& w, pool_task& t) noexcept;
   bool finish(pool_worker& w, pool_task& t) noexcept;
   bool try_again(pool_task& t) noexcept;
   void restarted(pool_worker& w, const std::exception_ptr& cause) noexcept;
-  int ended_as(const pool_task& t) const noexcept;
   void apply_stop(stop_mode mode) noexcept;
   void check_drained() noexcept;
   void check_closed() noexcept;
@@ -256,13 +259,13 @@ class pool_core final : public counted_member {
   net::awaitable<void> prepare_resource(pool_worker& w);
   net::awaitable<void> mend_resource(pool_worker& w, std::exception_ptr cause, bool is_broken);
   net::awaitable<void> drop_resource(pool_worker& w);
-  enum class step : std::uint8_t { leave, evict, prepare, work, rest };
-  step next_step(pool_worker& w, pool_task*& t) noexcept;
-
   void begin_care(pool_worker& w) noexcept;
   void begin_call(pool_worker& w) noexcept;
   void end_care(pool_worker& w) noexcept;
   std::exception_ptr what_failed(pool_worker& w, const char* call) noexcept;
+  enum class step : std::uint8_t { leave, evict, prepare, work, rest };
+  step next_step(pool_worker& w, pool_task*& t) noexcept;
+
   pool_backlog backlog_;
   const pool_core_options options_;
   const bool is_plain_;  // tasks without options of their own need no extras

@@ -105,15 +105,20 @@ class pool_handle {
 
   /// Begins to stop, at the call; see stop_mode for what that means. The awaitable waits until it is done.
   ///
-  /// Monotone: a harder mode may follow a softer one, never the other way round. With `finish_running`, what still runs
-  /// after `grace` is cancelled. All callers get the same report.
+  /// Monotone: a harder mode may follow a softer one, never the other way round. After `grace` the mode is cancel_all,
+  /// whichever it was: what still runs is cancelled, and what is still queued ends with errc::stopped. Of several calls
+  /// the grace counts that is over first. All callers get the same report.
+  /// Throws errc::invalid_argument, at once, for a mode that is none.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<stop_report> stop(stop_mode mode = stop_mode::drain, duration grace = duration::max()) {
     request_stop(mode, grace);
     return stopped(pool_ref{*core_});
   }
   /// The same without waiting.
-  void request_stop(stop_mode mode, duration grace = duration::max()) noexcept { core_->request_stop(mode, grace); }
+  void request_stop(stop_mode mode, duration grace = duration::max()) {
+    check_stop(mode);
+    core_->request_stop(mode, grace);
+  }
   /// Waits until the pool has stopped, for whatever reason. Throws the cause where it gave up because of its restart
   /// policy.
   net::awaitable<stop_report> closed() { return detail::closed(pool_ref{*core_}); }
