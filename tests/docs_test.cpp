@@ -7,6 +7,7 @@
 #include <canigo/scheduler.hpp>
 #include <canigo/semaphore.hpp>
 #include <canigo/shared_cap.hpp>
+#include <canigo/strand_pool.hpp>
 #include <canigo/task_group.hpp>
 #include <canigo/testing/simulation.hpp>
 #include <canigo/testing/virtual_time.hpp>
@@ -129,6 +130,15 @@ net::awaitable<reply> get_limited(canigo::limiter& api, std::string url, int pri
   reply r = co_await send(url);
   p.settle(r.used);  // of 500 tokens; charged or given back
   co_return r;       // and the permit lets the next one in
+}
+
+net::awaitable<reply> get_through_a_pause(canigo::strand_pool& pool, canigo::scheduler& quota, std::string url,
+                                          canigo::time_point deadline) {
+  const auto call = [&quota, url](canigo::task_context& t) -> net::awaitable<reply> {
+    co_await quota.acquire(t.request());                     // waits until the deadline of the task, if need be
+    co_return co_await canigo::with_timeout(send(url), 2s);  // the call alone has two seconds
+  };
+  co_return co_await pool.run(call, {.deadline = deadline});  // and no timeout
 }
 
 canigo::time_point soon() { return canigo::time_point::max(); }
@@ -342,6 +352,25 @@ TEST_CASE("docs: an operation and its limits") {
   time.run();
   CHECK(sent == std::vector<std::string>{"/a", "/b", "/c"});
   CHECK(time.elapsed() == 310ms);
+}
+
+TEST_CASE("docs: a pause longer than the limit of a call fails no call") {
+  start_over();
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(10)}};
+  canigo::strand_pool pool{io, {.concurrency = 8}};
+  quota.pause_until(time.now() + 30s);
+  int got = 0, too_late = 0;
+  for (int i = 0; i < 40; ++i) {
+    net::co_spawn(io, get_through_a_pause(pool, quota, "/a", time.now() + 1min),
+                  [&](std::exception_ptr e, const reply&) { got += e == nullptr; });
+    net::co_spawn(io, get_through_a_pause(pool, quota, "/a", time.now() + 20s),
+                  [&](std::exception_ptr e, const reply&) { too_late += e != nullptr; });
+  }
+  time.run();
+  CHECK(got == 40);
+  CHECK(too_late == 40);
 }
 
 TEST_CASE("docs: workers end when the scheduler stops") {

@@ -35,7 +35,8 @@ struct scheduler_stats : queue_stats {
 
 /// Lets callers through at a rate, the important ones first: `co_await scheduler.acquire(priority)`.
 ///
-/// Any closed window of length t holds at most burst + floor(t · rate) tokens granted; saturated, it holds at least
+/// Any closed window of length t holds at most burst + floor(t · rate) tokens granted (where a token is no whole number
+/// of nanoseconds, burst + floor((t + 1 ns) · rate): see token_bucket); saturated, it holds at least
 /// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a class
 /// the order is that of arrival, and a heavy request is not overtaken by a lighter one of its class. A token is bound
 /// to a waiter at the instant it is released: who arrives later but matters more goes first. Every acquire ends
