@@ -53,7 +53,8 @@ template <class Setting>
 
 template <class... Settings>
 struct asio_settings {
-  static_assert((... && (setting_of_library<Settings> != nullptr)));
+  // Not compared with nullptr: g++ with its undefined-behaviour sanitizer takes that for no constant.
+  static_assert((... && (static_cast<void>(&setting_of_library<Settings>), true)));
 };
 
 static_assert(sizeof(asio_settings<asio_version<ASIO_VERSION / 100000, ASIO_VERSION / 100 % 1000, ASIO_VERSION % 100>,
