@@ -39,7 +39,9 @@ struct probe final : http::detail::owning_transfer {
 };
 
 /// What a server sends on one connection after the other, in parts of `part` bytes each; the last again and again.
-struct server {
+struct server final : http::detail::connection_source {
+  server(std::vector<std::string_view> all, std::size_t size) : connections{std::move(all)}, part{size} {}
+
   std::vector<std::string_view> connections;
   std::size_t part;
   std::size_t opened = 0;
@@ -48,23 +50,24 @@ struct server {
   ~server() {
     for (const int end : ends) close(end);
   }
+  curl_socket_t open_socket(const curl_sockaddr&) noexcept override;
+  bool spoil_if_unclean(int) noexcept override { return false; }
 };
 
 // A part is a packet: curl reads one at a time. A socket takes so much and no more than some 270 packets.
-curl_socket_t open_socket(void* self, curlsocktype, curl_sockaddr*) noexcept {
-  server& s = *static_cast<server*>(self);
+curl_socket_t server::open_socket(const curl_sockaddr&) noexcept {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) return CURL_SOCKET_BAD;
-  std::string_view bytes = s.connections[std::min(s.opened++, s.connections.size() - 1)];
+  std::string_view bytes = connections[std::min(opened++, connections.size() - 1)];
   bytes = bytes.substr(0, 64'000);
-  const std::size_t part = std::max(s.part, bytes.size() / 200 + 1);
+  const std::size_t packet = std::max(part, bytes.size() / 200 + 1);
   while (!bytes.empty()) {
-    const auto sent = send(pair[1], bytes.data(), std::min(bytes.size(), part), MSG_NOSIGNAL);
+    const auto sent = send(pair[1], bytes.data(), std::min(bytes.size(), packet), MSG_NOSIGNAL);
     fuzz::require(sent > 0, "a socket takes what is sent");
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
   shutdown(pair[1], SHUT_WR);
-  s.ends.push_back(pair[1]);
+  ends.push_back(pair[1]);
   return pair[0];
 }
 
@@ -89,7 +92,7 @@ exchange perform(const char* method, std::string_view bytes, std::size_t part) {
   options.max_headers = max_headers;
   options.max_redirects = max_redirects;
   options.proxy = "";
-  http::detail::easy_handle easy{options, open_socket, close_socket, &s};
+  http::detail::easy_handle easy{options, {}, s, close_socket, nullptr};
   // Wherever it is sent, it goes no further than to the pair, and asks no resolver.
   curl_slist* everywhere = curl_slist_append(nullptr, "::127.0.0.1:80");
   curl_easy_setopt(easy.get(), CURLOPT_CONNECT_TO, everywhere);
