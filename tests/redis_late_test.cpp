@@ -11,6 +11,7 @@
 #include "redis_run.hpp"
 #include "redis_scripted.hpp"
 #include "redis_server.hpp"
+#include "redis_stopped_clock.hpp"
 
 #include <asio/buffer.hpp>
 #include <asio/error.hpp>
@@ -34,24 +35,6 @@ using namespace redis_test;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// A loop on which time goes on only where it is told to.
-struct stopped_clock {
-  drained io;
-  canigo::time_source_control clock{io, {}};
-
-  void advance(canigo::duration d) { clock.advance(clock.now() + d); }
-  /// Time goes on, without hurry, until it is so. The loop ends whenever there is only time to wait for.
-  template <class Done>
-  void pass_until(Done done) {
-    const auto give_up = steady::now() + 60s;
-    while (!done() && steady::now() < give_up) {
-      io.restart();
-      if (io.run_one_for(5ms) == 0) advance(5ms);
-    }
-    REQUIRE(done());
-  }
-};
 
 /// The lease of whoever has one is over afterwards.
 void wait_out(canigo::duration lease) {

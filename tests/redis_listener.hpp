@@ -3,7 +3,9 @@
 #include "../lib/redis/engine.hpp"
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <system_error>
 
 namespace redis_test {
 
@@ -11,8 +13,10 @@ namespace redis_test {
 struct listener final : canigo::redis::detail::subscription {
   void subscribed() noexcept override { ++times; }
   void published(std::string_view) noexcept override { ++messages; }
+  void refused(std::error_code, const std::string&) noexcept override { ++refusals; }
   int times = 0;
   int messages = 0;
+  int refusals = 0;
 };
 
 }  // namespace redis_test

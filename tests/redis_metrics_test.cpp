@@ -76,6 +76,7 @@ TEST_CASE("what goes wrong with a limit in Redis is shown to Prometheus", "[metr
   CAPTURE(text);
   CHECK(value_of(text, R"(canigo_shared_available{name="slots"})") == "0");
   CHECK(std::stod(*value_of(text, R"(canigo_shared_failed_calls_total{name="slots"})")) >= 1);
+  CHECK(value_of(text, R"(canigo_shared_error{name="slots",cause="No such file or directory"})") == "1");
   CHECK(std::stod(*value_of(text, R"(canigo_client_failures_total{name="redis"})")) >= 1);
   a.slots.stop();
   run_until(io, [&] { return w.ended(); });

@@ -138,6 +138,10 @@ void show_shared(families& f, const std::string& object, const shared_limit_stat
   f.gauge("canigo_shared_waiting", "Requests that wait, of all processes, at the last answer.", l,
           number(s.waiting_of_all));
   f.gauge("canigo_shared_available", "1 if Redis answered the last call.", l, s.available ? 1 : 0);
+  if (!s.cause.empty()) {
+    f.gauge("canigo_shared_error", "1 with the cause, while Redis does not answer or is not heard.",
+            {{"name", object}, {"cause", s.cause}}, 1);
+  }
   f.gauge("canigo_shared_quarantine_seconds", "Nobody is let in for so long, at the last answer.", l,
           seconds(s.quarantine));
   f.counter("canigo_shared_round_trips_total", "Calls that Redis answered.", l, number(s.round_trips));

@@ -165,11 +165,8 @@ void engine::limit_called(call& c, due why) noexcept {
   const bool was_sent = c.sent_at_ != time_point::max();
   take_out(c);
   if (!was_sent) {
-    const auto why_not = [&] {
-      const std::string what = !why_down_.empty() ? why_down_ : cause_ ? cause_.message() : "no connection in time";
-      return link_options_->where.to_string() + ": " + what;
-    };
-    c.reply_ = reply{reply::kind::error, text_of(why_not)};
+    c.cause_ = cause_;
+    c.reply_ = reply{reply::kind::error, text_of([&] { return why_down("no connection in time"); })};
   } else if (last_read_ < c.sent_at_) {
     is_suspect_ = true;
   }
@@ -184,9 +181,22 @@ void engine::close() noexcept {
   turn_wanted_ = true;
 }
 
-client_stats engine::stats() const noexcept {
+/// With the lock held.
+std::string engine::why_down(const char* otherwise) const {
+  return where() + ": " + (!why_down_.empty() ? why_down_ : cause_ ? cause_.message() : otherwise);
+}
+
+std::string engine::where() const { return link_options_->where.to_string(); }
+
+std::pair<std::error_code, std::string> engine::trouble() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return {cause_, cause_ ? text_of([&] { return why_down(""); }) : std::string{}};
+}
+
+client_stats engine::stats() const {
   const std::lock_guard lock{mutex_};
   client_stats s = stats_;
+  if (cause_) s.last_error = why_down("");
   s.waiting = waiting_.size();
   s.in_flight = sent_.size();
   return s;

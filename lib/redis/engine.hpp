@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace canigo::redis::detail {
 
@@ -47,7 +48,11 @@ class engine final : public std::enable_shared_from_this<engine>,
   void limit_called(call& c, due why) noexcept;
   void close() noexcept;
 
-  client_stats stats() const noexcept;
+  client_stats stats() const;
+  /// Why there is no connection: a code, and a text that says where as well. None if there is one, or nobody knows.
+  std::pair<std::error_code, std::string> trouble() const noexcept;
+  /// The server's URL, without user and password.
+  std::string where() const;
   const net::any_io_executor& executor() const noexcept { return executor_; }
   /// The connection for what is published; made at the first call.
   std::shared_ptr<subscriber> subscriptions();
@@ -72,6 +77,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   void fail_all(calls& list, std::error_code ec) noexcept;
   void fail_sent(std::error_code first) noexcept;
 
+  std::string why_down(const char* otherwise) const;
+
   void deliver_later(call& c) noexcept;
   void post_turn() noexcept;
   void alarm_called(const alarm& a) noexcept;
@@ -83,7 +90,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void send_waiting() noexcept;
   void shut_down() noexcept;
   void drop_link() noexcept;
-  void back_off() noexcept;
+  void back_off(time_point since) noexcept;
   void set_alarm(time_point when) noexcept;
   void link_up() noexcept override;
   bool link_reply(reply&& r) noexcept override;
@@ -124,6 +131,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::shared_ptr<link> link_;
   std::uint32_t failures_ = 0;  // in a row
   time_point not_before_ = time_point::min();
+  time_point dialed_at_ = time_point::min();
   alarm alarm_;
   bool alarm_armed_ = false;
   time_point alarm_at_ = time_point::max();

@@ -2,11 +2,10 @@
 #include "canigo/detail/random.hpp"
 #include "canigo/error.hpp"
 
+#include "awake.hpp"
+#include "cause.hpp"
 #include "engine.hpp"
 #include "engine_delivery.hpp"
-
-#include <asio/error.hpp>
-#include <asio/ssl/error.hpp>
 
 #include <algorithm>
 #include <mutex>
@@ -17,17 +16,6 @@ namespace canigo::redis::detail {
 namespace {
 
 constexpr duration longest_wait_for_abandoned = std::chrono::seconds{1};
-
-/// Whether trying again is of no use: the server, or we, will say the same again.
-bool is_final(std::error_code ec) noexcept {
-  return ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
-         ec == error::command_failed || ec.category() == net::error::get_ssl_category();
-}
-
-/// Whether another server, or this one later, would answer otherwise.
-bool wants_other_server(error e) noexcept {
-  return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
-}
 
 }  // namespace
 
@@ -62,8 +50,9 @@ void engine::act(bool rang) noexcept {
     if ((std::exchange(is_suspect_, false) || is_forgotten) && phase_ == phase::up) {
       fail_sent(error::connection_lost);
       ++stats_.failures;
+      if (!cause_) cause_ = error::connection_lost;
       drop_link();
-      back_off();
+      back_off(time_->now());
     }
     has_waiting = !waiting_.empty();
     only_abandoned = !sent_.empty() && abandoned_ == sent_.size();
@@ -82,13 +71,14 @@ void engine::act(bool rang) noexcept {
 void engine::dial_or_wait() noexcept {
   if (time_->now() < not_before_) return set_alarm(not_before_);
   set_alarm(time_point::max());
+  dialed_at_ = time_->now();
   try {
     link_ = std::make_shared<link>(strand_, link_options_, std::shared_ptr<link_listener>{shared_from_this(), this});
     phase_ = phase::dialing;
     link_->dial();
   } catch (...) {
     drop_link();
-    back_off();
+    back_off(dialed_at_);
     set_alarm(not_before_);
   }
 }
@@ -118,6 +108,7 @@ void engine::send_waiting() noexcept {
     }
     bytes.reserve(size);
     const time_point now = time_->now();
+    const std::int64_t awake_now = awake_or_not();
     constexpr auto length = command::run_id_placeholder.size();
     std::string id = link_->run_id();
     id.resize(length, '?');
@@ -133,6 +124,7 @@ void engine::send_waiting() noexcept {
         bytes.replace(bytes.size() - c->bytes_.size() + c->run_id_at_, length, id);
       }
       c->sent_at_ = now;
+      c->awake_at_ = awake_now;
     }
     stats_.sent += waiting_.size();
     sent_.splice(sent_.end(), waiting_);
@@ -161,9 +153,9 @@ void engine::drop_link() noexcept {
   if (const auto l = std::exchange(link_, nullptr)) l->close();
 }
 
-void engine::back_off() noexcept {
+void engine::back_off(time_point since) noexcept {
   ++failures_;
-  not_before_ = saturating_add(time_->now(), reconnect_.delay(failures_, canigo::detail::next_random(random_)));
+  not_before_ = saturating_add(since, reconnect_.delay(failures_, canigo::detail::next_random(random_)));
 }
 
 void engine::set_alarm(time_point when) noexcept {
@@ -223,7 +215,8 @@ bool engine::link_wants_more() noexcept {
 void engine::link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept {
   const bool was_up = phase_ == phase::up;
   drop_link();
-  back_off();
+  // An attempt that took long has been waited for already: a server that comes back finds the next one on its way.
+  back_off(was_up ? time_->now() : dialed_at_);
   {
     const delivery d{*this};
     ++stats_.failures;
@@ -231,7 +224,7 @@ void engine::link_down(std::error_code ec, std::error_code cause, const std::str
     why_down_ = text_of([&] { return text; });
     if (was_up) {
       fail_sent(ec);
-    } else if (is_final(ec)) {
+    } else if (is_permanent(ec, text)) {
       for (call* c : waiting_) c->reply_ = reply{reply::kind::error, text_of([&] { return text; })};
       fail_all(waiting_, ec);
     }

@@ -119,6 +119,7 @@ void ledger::start(limit_waiter& w) noexcept {
       const request& r = w.wanted_;
       const time_point now = time_->now();
       if (!w.error_) w.error_ = why_not(r, now);
+      if (!w.error_ && is_failing_) is_wanted_ = true;
       if (!w.error_ && waiting_.size() >= options_.queue_limit) w.error_ = errc::queue_full;
       if (!w.error_ && now < retry_at_) w.error_ = refusal(w);
       if (!w.error_ && !w.waits_ && !waiting_.empty()) w.error_ = net::error::would_block;
@@ -151,8 +152,7 @@ void ledger::start(limit_waiter& w) noexcept {
         }
       }
       if (w.error_) return finish(w, w.error_);
-      if (r.deadline != time_point::max()) w.limit_armed_ = time_->arm(w.limit_, r.deadline);
-      return;
+      return limit(w);
     }
   }
   w.destroy();
@@ -185,6 +185,7 @@ void ledger::limit_called(limit_waiter& w, due why) noexcept {
   const change c{*this};
   w.limit_armed_ = false;
   if (w.ended_) return ready_.push(w);
+  if (time_->now() < end_of(w)) return limit(w);  // it was to give up, and Redis has answered since
   take_out(w);
   finish(w, is_failing_ || stats_.round_trips == 0 ? errc::store_unavailable : errc::timed_out);
 }
@@ -229,6 +230,8 @@ limit_stats ledger::stats() const {
   s.held = held_;
   s.idle = idle_;
   s.available = !is_failing_;
+  s.last_error_code = is_failing_ ? cause_ : unheard_;
+  s.last_error = is_failing_ ? cause_text_ : unheard_text_;
   return s;
 }
 

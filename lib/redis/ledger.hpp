@@ -95,9 +95,12 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void charge(std::int64_t tokens);
 
   limit_stats stats() const;
+  /// Throws it, with what is known of why.
+  [[noreturn]] void fail(std::error_code ec) const;
   const net::any_io_executor& executor() const noexcept { return executor_; }
 
   void subscribed() noexcept override;
+  void refused(std::error_code ec, const std::string& text) noexcept override;
   void published(std::string_view message) noexcept override;
 
  private:
@@ -118,12 +121,13 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void send(command c) noexcept;
   bool is_redirected(const reply& r) noexcept;
   void use(std::shared_ptr<engine> node) noexcept;
-  void answered(std::error_code ec, const reply& r) noexcept;
+  void answered(const answer& a) noexcept;
 
   // With the lock held.
   void step() noexcept;
   bool is_engaged() const noexcept { return held_ > 0 || !waiting_.empty() || idle_until_ != time_point::max(); }
   bool has_news() const noexcept;
+  bool is_due() const noexcept;
   bool wants_call(time_point now) const noexcept;
   command prepare(time_point now);
   std::int64_t latest_there(std::int64_t as_of) const noexcept;
@@ -142,8 +146,14 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   duration time_of(double tokens) const noexcept;
   static micro_rate in_micros(const canigo::rate& r, std::uint64_t burst);
   void grant_without_redis(time_point now) noexcept;
-  void failed(time_point now, std::error_code other_form = {}) noexcept;
+  void recovered() noexcept;
+  void failed(time_point now, std::error_code cause, std::string_view text = {}) noexcept;
+  bool is_closed_without() const noexcept { return options_.on_failure.what() == failure_mode::kind::closed; }
+  bool may_do_without(time_point now) const noexcept;
   std::error_code refusal(const limit_waiter& w) const noexcept;
+  time_point end_of(const limit_waiter& w) const noexcept;
+  void limit(limit_waiter& w) noexcept;
+  void must_be_told() noexcept;
   bool is_leaving() const noexcept;
   void take_out(limit_waiter& w) noexcept;
   void finish(limit_waiter& w, std::error_code ec) noexcept;
@@ -229,7 +239,15 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   time_point retry_at_ = time_point::min();
   time_point check_after_ = time_point::min();
   time_point failing_since_ = time_point::max();
-  std::error_code other_form_;  // why it fails: in Redis the limit is not what we can read
+  time_point known_until_ = time_point::min();  // that it fails; after that it is asked first
+  time_point tell_until_ = time_point::max();   // what was changed here, while it fails
+  std::error_code cause_;                       // why it fails
+  std::string cause_text_;
+  bool is_permanent_ = false;  // the cause
+  bool is_wanted_ = false;     // somebody has come since it was asked last
+  std::error_code unheard_;    // why nothing is heard of what is published
+  std::string unheard_text_;
+  time_point listen_after_ = time_point::min();
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
   token_bucket local_;

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "awake.hpp"
 #include "ledger.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,17 +17,6 @@ namespace canigo::redis::detail {
 template <class T>
 void make_room(std::vector<T>& v, std::size_t n) {
   if (v.capacity() < n) v.reserve(std::max(n, 2 * v.capacity()));
-}
-
-/// Nanoseconds of a clock that goes on while the machine sleeps, as the server's does.
-inline std::int64_t awake_or_not() noexcept {
-  timespec t{};
-#ifdef CLOCK_BOOTTIME
-  ::clock_gettime(CLOCK_BOOTTIME, &t);
-#else
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-#endif
-  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
 /// Holds the lock; then does what there is to do, and after it what was decided under it.

@@ -2,28 +2,54 @@
 #include "canigo/detail/random.hpp"
 #include "canigo/error.hpp"
 
+#include "cause.hpp"
+#include "engine_delivery.hpp"
 #include "ledger.hpp"
 #include "ledger_change.hpp"
 
 #include <asio/error.hpp>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <system_error>
+#include <utility>
 
 namespace canigo::redis::detail {
 namespace {
 
-constexpr backoff after_failures{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{5}};
+// Short, as the engine has delays of its own for what it can't reach: both together are less than 2 s.
+constexpr backoff after_failures{.first = std::chrono::milliseconds{50}, .cap = std::chrono::milliseconds{500}};
+
+// Longer than the longest of those: while somebody asks, one failure is known until the next.
+constexpr duration known_for = std::chrono::seconds{1};
 
 constexpr std::size_t most_untold = 1000;
 
 }  // namespace
 
-void ledger::failed(time_point now, std::error_code other_form) noexcept {
-  other_form_ = other_form;
-  if (!is_failing_) {
-    is_failing_ = true;
-    failing_since_ = now;
+void ledger::recovered() noexcept {
+  is_failing_ = is_permanent_ = is_wanted_ = false;
+  cause_.clear();
+  cause_text_.clear();
+  failing_since_ = time_point::max();
+  known_until_ = time_point::min();
+  failures_ = 0;
+  retry_at_ = time_point::min();
+}
+
+void ledger::failed(time_point now, std::error_code cause, std::string_view text) noexcept {
+  const bool is_new = !std::exchange(is_failing_, true);
+  cause_ = cause;
+  is_permanent_ = is_permanent(cause, text);
+  cause_text_ = text_of([&] {
+    const std::string where = engine_->where();
+    if (text.starts_with(where)) return std::string{text};
+    return where + ": " + (text.empty() ? cause.message() : std::string{text});
+  });
+  if (is_new) {
+    failing_since_ = called_at_;
     local_at_ = now;
     if (options_.rate && options_.on_failure.what() == failure_mode::kind::local) {
       const double share = options_.on_failure.share();
@@ -37,6 +63,16 @@ void ledger::failed(time_point now, std::error_code other_form) noexcept {
   }
   ++failures_;
   retry_at_ = saturating_add(now, after_failures.delay(failures_, canigo::detail::next_random(random_)));
+  known_until_ = saturating_add(now, known_for);
+  for (auto p = waiting_.begin(); p != waiting_.end();) {
+    limit_waiter& w = *(p++)->second;
+    if (const std::error_code why = refusal(w)) {
+      take_out(w);
+      finish(w, why);
+    } else if (is_new) {
+      limit(w);
+    }
+  }
   if (session_under_way_ != session_number_) return;
   if (!is_registered_ && cancels_.size() >= most_untold) {
     // None of it may ever have got there. What did goes with that session's lease.
@@ -45,20 +81,50 @@ void ledger::failed(time_point now, std::error_code other_form) noexcept {
     ask_again();
     must_tell_ = is_registered_;
   }
-  for (auto p = waiting_.begin(); p != waiting_.end();) {
-    limit_waiter& w = *(p++)->second;
-    const std::error_code why = refusal(w);
-    if (!why) continue;
-    take_out(w);
-    finish(w, why);
-  }
+}
+
+/// Whether who waits is to be served from here: Redis has failed a moment ago, or is being asked once more. A process
+/// that was idle since then asks first, as Redis may have come back meanwhile.
+bool ledger::may_do_without(time_point now) const noexcept {
+  return is_failing_ && !is_closed_without() && now < known_until_;
 }
 
 /// What is said at once: to who does not wait for the next call, and to all where that would be told the same.
 std::error_code ledger::refusal(const limit_waiter& w) const noexcept {
-  if (!is_failing_ || options_.on_failure.what() != failure_mode::kind::closed) return {};
-  if (other_form_) return other_form_;
+  if (!is_failing_ || !is_closed_without()) return {};
+  if (is_permanent_) return cause_;
   return w.waits_ ? std::error_code{} : make_error_code(errc::store_unavailable);
+}
+
+/// When it ends if it is not granted: at its deadline, or once Redis has failed to answer for so long as it waits.
+time_point ledger::end_of(const limit_waiter& w) const noexcept {
+  const time_point deadline = w.wanted_.deadline;
+  if (!is_failing_ || !is_closed_without()) return deadline;
+  return std::min(deadline, saturating_add(std::max(w.since_, failing_since_), options_.give_up));
+}
+
+void ledger::limit(limit_waiter& w) noexcept {
+  if (w.limit_armed_ && !time_->cancel(w.limit_)) return;  // it is being called just now, and looks itself
+  const time_point end = end_of(w);
+  w.limit_armed_ = end != time_point::max() && time_->arm(w.limit_, end);
+}
+
+/// Something was changed here, of which Redis is told for so long.
+void ledger::must_be_told() noexcept {
+  if (!context_gone_) tell_until_ = saturating_add(time_->now(), options_.give_up);
+}
+
+void ledger::fail(std::error_code ec) const {
+  std::string text;
+  std::shared_ptr<engine> node;
+  {
+    const std::lock_guard lock{mutex_};
+    if (ec == errc::store_unavailable || ec == cause_) text = cause_text_;
+    node = engine_;
+  }
+  if (text.empty() && ec == errc::store_unavailable) text = node->trouble().second;
+  if (text.empty()) throw std::system_error{ec};
+  throw std::system_error{ec, text};
 }
 
 void ledger::grant_without_redis(time_point now) noexcept {

@@ -1,6 +1,7 @@
 // The ledger's sessions, and what Redis tells them.
 #include "canigo/error.hpp"
 
+#include "engine_delivery.hpp"
 #include "ledger.hpp"
 #include "ledger_change.hpp"
 
@@ -9,11 +10,15 @@
 #include <algorithm>
 #include <charconv>
 #include <mutex>
+#include <string>
 
 namespace canigo::redis::detail {
 namespace {
 
 using std::chrono::microseconds;
+
+// So long nobody asks again to listen to what may not be listened to.
+constexpr duration refused_for = std::chrono::seconds{30};
 
 }  // namespace
 
@@ -94,6 +99,18 @@ void ledger::subscribed() noexcept {
   const change c{*this};
   // What was published before is in Redis as well.
   is_hinted_ = true;
+  unheard_.clear();
+  unheard_text_.clear();
+}
+
+/// Then the calls that are made anyhow bring what there is, a third of a lease late at most.
+void ledger::refused(std::error_code ec, const std::string& text) noexcept {
+  const change c{*this};
+  if (context_gone_) return;
+  listening_to_ = 0;
+  listen_after_ = saturating_add(time_->now(), refused_for);
+  unheard_ = ec;
+  unheard_text_ = text_of([&] { return engine_->where() + ": messages can't be listened to: " + text; });
 }
 
 void ledger::published(std::string_view message) noexcept {

@@ -33,6 +33,7 @@ void ledger::give_back_idle() noexcept {
   if (idle_ == 0) return;
   if (options_.rate) {
     charged_ -= static_cast<std::int64_t>(idle_);
+    must_be_told();
     ahead_ = 1;
   }
   idle_ = 0;
@@ -113,6 +114,7 @@ void ledger::set_permits(std::uint64_t n) {
   const change c{*this};
   settings_.permits = n;
   unsaid_ |= setting::permits;
+  must_be_told();
   give_back_idle();
 }
 
@@ -120,6 +122,7 @@ void ledger::set_rate(const canigo::rate& r) {
   const change c{*this};
   std::tie(settings_.tokens, settings_.period) = in_micros(r, settings_.burst);
   unsaid_ |= setting::rate;
+  must_be_told();
 }
 
 void ledger::set_burst(std::uint64_t n) {
@@ -129,6 +132,7 @@ void ledger::set_burst(std::uint64_t n) {
   (void)in_micros(now, n);
   settings_.burst = n;
   unsaid_ |= setting::burst;
+  must_be_told();
 }
 
 void ledger::pause_until(time_point t) {
@@ -136,12 +140,14 @@ void ledger::pause_until(time_point t) {
   if (context_gone_) return;
   paused_until_ = t <= time_->now() ? time_point::min() : t;
   unsaid_ |= setting::pause;
+  must_be_told();
   if (options_.rate) give_back_idle();
 }
 
 void ledger::charge(std::int64_t tokens) {
   const change c{*this};
   charged_ += tokens;
+  must_be_told();
 }
 
 }  // namespace canigo::redis::detail

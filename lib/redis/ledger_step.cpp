@@ -44,17 +44,10 @@ void ledger::step() noexcept {
     give_back_idle();
     idle_until_ = time_point::max();
   }
-  if (is_failing_) {
-    const bool enough = saturating_add(failing_since_, options_.give_up) <= now;
-    if (options_.on_failure.what() != failure_mode::kind::closed) {
-      grant_without_redis(now);
-    } else if (enough) {
-      finish_all(errc::store_unavailable);
-    }
-    if (enough) {
-      unsaid_ = 0;
-      charged_ = charged_and_answered_;
-    }
+  if (may_do_without(now)) grant_without_redis(now);
+  if (is_failing_ && tell_until_ <= now) {
+    unsaid_ = 0;
+    charged_ = charged_and_answered_;
   }
   if (!under_way_ && wants_call(now)) {
     if (may_send) {
@@ -70,7 +63,8 @@ void ledger::step() noexcept {
   }
   if (!is_engaged()) {
     listen(false);
-  } else if (!under_way_ && is_registered_ && (!asked_.empty() || options_.horizon > duration::zero())) {
+  } else if (!under_way_ && is_registered_ && now >= listen_after_ &&
+             (!asked_.empty() || options_.horizon > duration::zero())) {
     listen(true);
   }
   set_alarm(next_step(now));
@@ -81,32 +75,33 @@ bool ledger::has_news() const noexcept {
   return unsaid_ != 0 || charged_ != charged_and_answered_ || (is_registered_ && (must_tell_ || !cancels_.empty()));
 }
 
+/// Whether there is something to say or to ask as soon as Redis may be called.
+bool ledger::is_due() const noexcept {
+  if (is_leaving()) return is_registered_ && !is_failing_;
+  if (is_failing_ && is_wanted_) return true;  // also where nobody is left, who was let through or told that it fails
+  return has_news() || (is_engaged() && (!fresh_.empty() || is_hinted_));
+}
+
 bool ledger::wants_call(time_point now) const noexcept {
   if (now < retry_at_) return false;
-  if (is_leaving()) return is_registered_ && !is_failing_;
-  if (is_engaged() && (!fresh_.empty() || is_hinted_)) return true;
-  if (has_news()) return true;
-  if (is_engaged() && now >= renew_at_) return true;
-  return !waiting_.empty() && now >= next_at_;
+  if (is_due() || is_leaving()) return is_due();
+  return (is_engaged() && now >= renew_at_) || (!waiting_.empty() && now >= next_at_);
 }
 
 time_point ledger::next_step(time_point now) const noexcept {
   time_point t = time_point::max();
   if (!under_way_ && !turn_posted_ && !turn_wanted_) {
-    const bool unsaid = has_news() && !is_leaving();
-    if (is_engaged() || unsaid) {
-      t = is_failing_ || unsaid || !fresh_.empty() ? std::max(retry_at_, now) : renew_at_;
+    if (is_due()) {
+      t = std::max(retry_at_, now);
+    } else if (is_engaged() && !is_leaving()) {
+      t = renew_at_;
       if (!waiting_.empty()) t = std::min(t, next_at_);
       t = std::max(t, retry_at_);
     }
   }
   if (held_ > 0) t = std::min(t, saturating_add(now, duration{lease_until_ - awake_or_not()}));
   t = std::min(t, idle_until_);
-  if (is_failing_ && !waiting_.empty()) {
-    t = std::min(t, options_.on_failure.what() == failure_mode::kind::closed
-                        ? saturating_add(failing_since_, options_.give_up)
-                        : local_at_);
-  }
+  if (!waiting_.empty() && may_do_without(now)) t = std::min(t, local_at_);
   return t;
 }
 

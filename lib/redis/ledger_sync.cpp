@@ -58,8 +58,9 @@ command ledger::prepare(time_point now) {
     s.wanted.push_back({w.id_, w.waits_ ? w.wanted_.priority : -1, w.wanted_.tokens});
   }
   command c = s.encoded(send_text_);
-  c = std::move(c).with_timeout(
-      std::clamp(options_.lease / 3, duration{std::chrono::milliseconds{20}}, duration{std::chrono::seconds{2}}));
+  // Who has nothing to lose waits for a connection longer than a short lease lasts.
+  const duration least = std::chrono::milliseconds{is_registered_ ? 20 : 1000};
+  c = std::move(c).with_timeout(std::clamp(options_.lease / 3, least, duration{std::chrono::seconds{2}}));
   // Nothing fails from here on.
   for (auto p = fresh_.begin(); p != place;) {
     waiting_.at(*p)->is_known_ = true;
@@ -71,7 +72,8 @@ command ledger::prepare(time_point now) {
   cancels_under_way_ = cancels_.size();
   unsaid_under_way_ = std::exchange(unsaid_, 0);
   charged_under_way_ = charged_;
-  is_hinted_ = must_tell_ = false;
+  is_hinted_ = must_tell_ = is_wanted_ = false;
+  if (now < known_until_) known_until_ = time_point::max();  // until it has answered or failed
   next_at_ = time_point::max();
   sent_at_ = sent_at;
   called_at_ = now;
@@ -81,16 +83,19 @@ command ledger::prepare(time_point now) {
 void ledger::send(command c) noexcept {
   const auto once = std::exchange(for_once_, nullptr);
   c.set_asks_first(once != nullptr);
-  const auto done = [self = shared_from_this()](std::error_code ec, const reply& r) { self->answered(ec, r); };
+  const auto done = [self = shared_from_this()](const answer& a) { self->answered(a); };
   try {
-    start_call<call>{once != nullptr ? once : engine_}(done, c);
+    start_call<answered_call>{once != nullptr ? once : engine_}(done, c);
   } catch (...) {
-    answered(make_error_code(errc::not_enough_memory), {});
+    answered({make_error_code(errc::not_enough_memory), {}});
   }
 }
 
-void ledger::answered(std::error_code ec, const reply& r) noexcept {
+void ledger::answered(const answer& given) noexcept {
   const change c{*this};
+  const std::error_code ec = given.error;
+  // It may have waited for a connection.
+  if (given.sent_at != 0) sent_at_ = given.sent_at;
   under_way_ = false;
   const time_point now = time_->now();
   if (ec == errc::stopped) {  // the client has gone
@@ -104,38 +109,46 @@ void ledger::answered(std::error_code ec, const reply& r) noexcept {
     unsaid_ |= std::exchange(unsaid_under_way_, 0);
     // Unknown after a restart or SCRIPT FLUSH: once more, with the text. Or to the node of a cluster that has the keys.
     const bool is_unknown = ec == error::no_script && !std::exchange(send_text_, true);
-    if (is_unknown || (ec == error::moved && is_redirected(r))) {
+    if (is_unknown || (ec == error::moved && is_redirected(given.what))) {
       if (session_under_way_ == session_number_) {
         --sequence_;
         ask_again();
         must_tell_ = true;
       }
+      is_wanted_ = is_failing_;
       return;
     }
+    failed(now, given.cause ? given.cause : ec, given.what.text());
     home_->cluster().failed(*engine_);
-    use(home_->cluster().of(slot_));
-    return failed(now);
+    return use(home_->cluster().of(slot_));
   }
   redirections_ = 0;
   send_text_ = false;
   ++stats_.round_trips;
   stats_.round_trip.record(now - called_at_);
   const unsigned changed = std::exchange(unsaid_under_way_, 0);
-  if (session_under_way_ != session_number_) {
-    unsaid_ |= changed;
-    return;
-  }
+  std::error_code cause = error::bad_reply;
   try {
-    const sync_answer a{r};
-    if (a.what != sync_answer::status::ok) unsaid_ |= changed;
-    if (a.what == sync_answer::status::no_session) return lose_session();
-    if (a.what == sync_answer::status::ok) return read_answer(a);
-    if (a.what == sync_answer::status::other_form) return failed(now, {a.form, form_category()});
+    const sync_answer a{given.what};
+    const bool is_ours = session_under_way_ == session_number_;
+    const bool is_ok = a.what == sync_answer::status::ok;
+    if (!is_ok || !is_ours) unsaid_ |= changed;
+    if (is_ok) {
+      recovered();
+    } else if (a.what == sync_answer::status::other_form) {
+      cause = {a.form, form_category()};
+    } else if (!is_ours || a.what == sync_answer::status::no_session) {
+      // A replica that may not write says so, too: only one that takes us in has come back.
+      is_wanted_ = is_failing_;
+      return is_ours ? lose_session() : void();
+    }
+    if (is_ok) return is_ours ? read_answer(a) : void();
   } catch (...) {
     // No memory for it: the next call asks again.
     unsaid_ |= changed;
+    cause = errc::not_enough_memory;
   }
-  failed(now);
+  failed(now, cause);
 }
 
 /// Whether another node of the cluster is asked next.
@@ -162,11 +175,6 @@ void ledger::use(std::shared_ptr<engine> node) noexcept {
 
 void ledger::read_answer(const sync_answer& a) {
   const time_point now = time_->now();
-  is_failing_ = false;
-  other_form_.clear();
-  failing_since_ = time_point::max();
-  failures_ = 0;
-  retry_at_ = time_point::min();
   is_registered_ = !leave_under_way_;
   charged_and_answered_ = charged_under_way_;
   told_at_ = sent_at_;

@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "ledger.hpp"
+#include "told_why.hpp"
 
 #include <asio/error.hpp>
 
@@ -46,14 +47,16 @@ std::int64_t chargeable(std::string_view field, std::uint64_t tokens) {
 }
 
 /// Whether it was let through; that it was not at once is no error.
-net::awaitable<bool> granted_now(net::awaitable<void> grant) {
+net::awaitable<bool> granted_now(std::shared_ptr<detail::ledger> l, net::awaitable<void> grant) {
+  std::error_code ec;
   try {
     co_await std::move(grant);
+    co_return true;
   } catch (const std::system_error& e) {
-    if (e.code() != net::error::would_block) throw;
-    co_return false;
+    ec = e.code();
   }
-  co_return true;
+  if (ec != net::error::would_block) l->fail(ec);
+  co_return false;
 }
 
 }  // namespace
@@ -64,11 +67,11 @@ scheduler::scheduler(client& c, std::string_view name, const scheduler_options& 
 scheduler::~scheduler() { ledger_->close(); }
 
 net::awaitable<void> scheduler::acquire(request r) {
-  return canigo::detail::await_operation<detail::quota_waiter>(ledger_, r);
+  return detail::told_why(ledger_, canigo::detail::await_operation<detail::quota_waiter>(ledger_, r));
 }
 
 net::awaitable<bool> scheduler::acquire_now(request r) {
-  return granted_now(canigo::detail::await_operation<detail::quota_waiter>(ledger_, r, false));
+  return granted_now(ledger_, canigo::detail::await_operation<detail::quota_waiter>(ledger_, r, false));
 }
 
 bool scheduler::try_acquire(request r) { return ledger_->try_acquire(r, nullptr); }

@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "ledger.hpp"
+#include "told_why.hpp"
 
 #include <asio/error.hpp>
 
@@ -37,12 +38,14 @@ detail::ledger_options checked(std::string_view name, const semaphore_options& o
 }
 
 /// The permit, if there was one; that there was none at once is no error.
-net::awaitable<std::optional<permit>> granted_now(net::awaitable<permit> grant) {
+net::awaitable<std::optional<permit>> granted_now(std::shared_ptr<detail::ledger> l, net::awaitable<permit> grant) {
+  std::error_code ec;
   try {
     co_return co_await std::move(grant);
   } catch (const std::system_error& e) {
-    if (e.code() != net::error::would_block) throw;
+    ec = e.code();
   }
+  if (ec != net::error::would_block) l->fail(ec);
   co_return std::nullopt;
 }
 
@@ -54,11 +57,11 @@ semaphore::semaphore(client& c, std::string_view name, const semaphore_options& 
 semaphore::~semaphore() { ledger_->close(); }
 
 net::awaitable<permit> semaphore::acquire(request r) {
-  return canigo::detail::await_operation<detail::place_waiter>(ledger_, r);
+  return detail::told_why(ledger_, canigo::detail::await_operation<detail::place_waiter>(ledger_, r));
 }
 
 net::awaitable<std::optional<permit>> semaphore::acquire_now(request r) {
-  return granted_now(canigo::detail::await_operation<detail::place_waiter>(ledger_, r, false));
+  return granted_now(ledger_, canigo::detail::await_operation<detail::place_waiter>(ledger_, r, false));
 }
 
 std::optional<permit> semaphore::try_acquire(request r) {

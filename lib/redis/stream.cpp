@@ -1,6 +1,8 @@
 #include "stream.hpp"
 
-#include <asio/connect.hpp>
+#include "canigo/timeout.hpp"
+
+#include <asio/error.hpp>
 #include <asio/generic/stream_protocol.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/this_coro.hpp>
@@ -8,7 +10,10 @@
 #include <asio/write.hpp>
 
 #include <cerrno>
+#include <chrono>
+#include <exception>
 #include <sys/socket.h>
+#include <system_error>
 #include <utility>
 
 namespace canigo::redis::detail {
@@ -20,6 +25,10 @@ bool stream::is_open(int socket, bool may_have_data) noexcept {
 }
 
 namespace {
+
+/// The kernel tries again after 1 s, then after twice as long each time. So that a machine that comes back after a long
+/// while is found at once, nobody waits longer than the first of these takes, and begins anew.
+constexpr duration longest_connect = std::chrono::milliseconds{1500};
 
 /// TCP without TLS, or a Unix domain socket.
 class plain_stream final : public stream {
@@ -50,12 +59,24 @@ net::awaitable<net::ip::tcp::socket> connect_tcp(endpoint::address a) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   net::ip::tcp::resolver resolver{executor};
   const auto found = co_await resolver.async_resolve(a.host, a.port, net::use_awaitable);
-  net::ip::tcp::socket socket{executor};
-  co_await net::async_connect(socket, found, net::use_awaitable);
-  socket.set_option(net::ip::tcp::no_delay{true});
-  // A peer whose machine is gone is found out in the end, even where nobody sends.
-  socket.set_option(net::socket_base::keep_alive{true});
-  co_return socket;
+  std::exception_ptr last;
+  for (const auto& entry : found) {
+    net::ip::tcp::socket socket{executor};
+    try {
+      auto connected = socket.async_connect(entry.endpoint(), net::use_awaitable);
+      co_await with_timeout(std::move(connected), longest_connect);
+    } catch (const std::system_error& e) {
+      if (e.code() == net::error::operation_aborted) throw;
+      last = std::current_exception();
+      continue;
+    }
+    socket.set_option(net::ip::tcp::no_delay{true});
+    // A peer whose machine is gone is found out in the end, even where nobody sends.
+    socket.set_option(net::socket_base::keep_alive{true});
+    co_return socket;
+  }
+  if (last) std::rethrow_exception(last);
+  throw std::system_error{make_error_code(net::error::host_not_found)};
 }
 
 net::awaitable<std::unique_ptr<stream>> connect_unix(std::string path) {

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/random.hpp"
 #include "canigo/redis/command.hpp"
+#include "canigo/redis/error.hpp"
 
 #include <asio/post.hpp>
 
@@ -90,11 +91,13 @@ void subscriber::act() {
     const time_point now = clock::now();
     if (now < not_before_) return wait(not_before_ - now);
     link_ = std::make_shared<link>(strand_, options_, std::shared_ptr<link_listener>{shared_from_this(), this});
+    asked_.clear();
     link_->dial();
   }
 }
 
 void subscriber::ask_for(const std::string& channel, const char* what) {
+  asked_.push_back(channel);
   link_->send(command{what, channel}.encoded());
 }
 
@@ -132,7 +135,6 @@ void subscriber::heard() noexcept {
 
 void subscriber::link_up() noexcept {
   is_up_ = true;
-  failures_ = 0;
   change([this] {
     const auto l = link_;  // it may go down at any of these
     for (auto it = channels_.begin(); it != channels_.end() && is_up_; ++it) ask_for(it->first, "SUBSCRIBE");
@@ -142,15 +144,30 @@ void subscriber::link_up() noexcept {
 
 bool subscriber::link_reply(reply&& r) noexcept {
   heard();
+  if (r.is_error()) return was_refused(r.text());
   const auto& parts = r.elements();
   if (parts.size() != 3) return false;
   const auto& what = parts[0].text();
+  if (what != "message" && !asked_.empty()) asked_.pop_front();
+  failures_ = 0;  // and not before: one that lets us in and does not let us listen is no better
   const auto found = channels_.find(parts[1].text());
   if (found == channels_.end()) return true;  // on its way when we left
   const auto who = found->second.lock();
   if (who == nullptr) return true;
   if (what == "subscribe") who->subscribed();
   if (what == "message") who->published(parts[2].text());
+  return true;
+}
+
+bool subscriber::was_refused(const std::string& text) noexcept {
+  if (asked_.empty()) return false;
+  const auto found = channels_.find(asked_.front());
+  asked_.pop_front();
+  if (found == channels_.end()) return true;
+  const auto who = found->second.lock();
+  channels_.erase(found);
+  if (who != nullptr) who->refused(make_error_code(error_of(text)), text);
+  change([] {});
   return true;
 }
 

@@ -10,11 +10,13 @@
 #include <asio/steady_timer.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace canigo::redis::detail {
 
@@ -27,6 +29,8 @@ class subscription {
   /// From here on nothing is missed, until it is called again: the connection was lost in between.
   virtual void subscribed() noexcept = 0;
   virtual void published(std::string_view message) noexcept = 0;
+  /// The server does not let us listen, and says why. Nothing comes from here on.
+  virtual void refused(std::error_code ec, const std::string& text) noexcept = 0;
 
  protected:
   subscription() = default;
@@ -55,6 +59,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   void change(Change c) noexcept;
   void act();
   void ask_for(const std::string& channel, const char* what);
+  bool was_refused(const std::string& text) noexcept;
   void wait(duration d);
   void listen_for_anything(const std::string& channel);
   void heard() noexcept;
@@ -67,6 +72,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   const std::shared_ptr<const link_options> options_;
   const backoff reconnect_;
   std::map<std::string, std::weak_ptr<subscription>> channels_;
+  std::deque<std::string> asked_;  // the channels that answers are to come for, in that order
   std::shared_ptr<link> link_;
   std::optional<net::steady_timer> timer_;
   std::optional<net::steady_timer> silence_;

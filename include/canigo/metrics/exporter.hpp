@@ -24,6 +24,7 @@ struct shared_limit_stats : queue_stats {
   std::uint64_t round_trips = 0, failed_calls = 0, lost_leases = 0, granted_ahead = 0, granted_locally = 0;
   wait_histogram round_trip;
   bool available = true;
+  std::string cause;  // the message of the last error's code: there are few of those
   duration quarantine{};
 };
 
@@ -107,6 +108,9 @@ class exporter {
       shown.granted_locally = s.granted_locally;
       shown.round_trip = s.round_trip;
       shown.available = s.available;
+      if constexpr (requires { s.last_error_code; }) {
+        if (s.last_error_code) shown.cause = s.last_error_code.message();
+      }
       shown.quarantine = s.quarantine;
       return shown;
     });

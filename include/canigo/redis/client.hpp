@@ -32,7 +32,7 @@ engine& engine_of(const client& c) noexcept;
 struct client_options {
   duration connect_timeout = std::chrono::seconds{5};  ///< until logged in, TLS included; more than 0
   duration timeout = std::chrono::seconds{5};          ///< of a command, from call to reply; more than 0; max: none
-  backoff reconnect = {.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{5}};
+  backoff reconnect = {.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{1}};
   std::size_t queue_limit = 10'000;    ///< most commands that are waited for; 1 or more
   std::size_t max_reply = 16 << 20;    ///< bytes of one reply, and what its elements cost; 1 KiB or more
   std::string name = "canigo";         ///< shown by CLIENT LIST; without spaces; empty: none
@@ -47,8 +47,9 @@ struct client_stats {
   std::size_t in_flight = 0;  ///< commands sent and not answered, abandoned ones too
   std::uint64_t sent = 0;
   std::uint64_t answered = 0;
-  std::uint64_t connects = 0;  ///< connections made
-  std::uint64_t failures = 0;  ///< connections lost, and attempts that failed
+  std::uint64_t connects = 0;   ///< connections made
+  std::uint64_t failures = 0;   ///< connections lost, and attempts that failed
+  std::string last_error = {};  ///< why the last attempt failed, or the connection was lost; empty once there is one
 };
 
 /// Speaks to a Redis, or what understands its protocol: RESP 2 over one connection, which all callers share.
@@ -57,9 +58,9 @@ struct client_stats {
 /// that block the connection (BLPOP, SUBSCRIBE, MONITOR, MULTI by hand) are not for a shared one.
 ///
 /// A connection that breaks is made again as soon as somebody needs it, with a random delay that grows from 50 ms to
-/// 5 s after failures. Commands that were not sent wait for it, until their own timeout; those that were end with
-/// error::connection_lost, as they may have been executed. A client that nobody waits for has no timer and reads
-/// nothing, and keeps no loop running.
+/// 1 s after failures; an address that does not answer at all is tried again after 1.5 s. Commands that were not sent
+/// wait for it, until their own timeout; those that were end with error::connection_lost, as they may have been
+/// executed. A client that nobody waits for has no timer and reads nothing, and keeps no loop running.
 ///
 /// In a Redis Cluster run() goes to the node that has the command's first key, on a connection of its own; async_run()
 /// goes to the one that the URL names, and may end with error::moved.

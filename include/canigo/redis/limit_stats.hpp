@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <system_error>
 
 namespace canigo::redis {
 
@@ -20,9 +22,11 @@ struct limit_stats : queue_stats {
   std::uint64_t granted_locally = 0;  ///< without Redis, where `on_failure` says so
   wait_histogram round_trip;          ///< how long those took that were answered
   bool available = true;              ///< the last call was answered
-  std::uint64_t held_by_all = 0;      ///< weight of all processes' permits, at the last answer
-  std::size_t waiting_of_all = 0;     ///< of all processes, at the last answer
-  duration quarantine{};              ///< nobody is let in for so long, at the last answer
+  std::string last_error = {};  ///< why it was not, or why nothing is heard of what is published; empty: all is well
+  std::error_code last_error_code = {};
+  std::uint64_t held_by_all = 0;   ///< weight of all processes' permits, at the last answer
+  std::size_t waiting_of_all = 0;  ///< of all processes, at the last answer
+  duration quarantine{};           ///< nobody is let in for so long, at the last answer
 };
 
 }  // namespace canigo::redis

@@ -70,8 +70,8 @@ struct scheduler_options {
 /// length t holds up to burst + rate · (t + horizon) tokens, a token that was taken ahead goes to whoever is first in
 /// this process, and a pause by another process is heard of with the next call.
 ///
-/// Errors: as redis::semaphore, without lease_lost; errc::store_unavailable and those of redis::form_category() only
-/// where `on_failure` is closed.
+/// Errors: as redis::semaphore, without lease_lost; errc::store_unavailable, redis::error and those of
+/// redis::form_category() only where `on_failure` is closed.
 /// Cancellation: terminal, partial, total. The place in the queue is lost; a token that was on its way goes back.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.

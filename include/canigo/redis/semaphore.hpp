@@ -55,8 +55,9 @@ struct semaphore_options {
 /// errc::deadline_unreachable at once if it has passed; errc::store_unavailable instead if Redis has not answered by
 /// then, or for `give_up`; errc::lease_lost if the lease ended before the caller could run; errc::too_large,
 /// errc::invalid_priority, errc::invalid_argument at once; one of redis::form_category() while processes of another
-/// version of the library have it. It fails closed: without Redis nobody is let in, and the permits that are out are
-/// lost when their lease ends.
+/// version of the library have it; a redis::error at once where waiting is of no use, as with a wrong password. The
+/// text of what is thrown says why Redis does not answer. It fails closed: without Redis nobody is let in, and the
+/// permits that are out are lost when their lease ends.
 /// Cancellation: terminal, partial, total. The place in the queue is lost, and nothing is left in Redis.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped; permits that are out stay good as long as the client

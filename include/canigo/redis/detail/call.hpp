@@ -12,6 +12,7 @@
 #include <asio/any_io_executor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <optional>
@@ -42,6 +43,9 @@ class call : public canigo::detail::suspended {
  protected:
   ~call();
 
+  std::error_code cause_;      // why there was no connection to send it by
+  std::int64_t awake_at_ = 0;  // when it was sent, on the clock that does not stop; 0: never
+
  private:
   friend class engine;
   friend void start(call& c) noexcept;
@@ -71,6 +75,8 @@ class call : public canigo::detail::suspended {
 struct answer {
   std::error_code error;
   reply what;
+  std::error_code cause = {};
+  std::int64_t sent_at = 0;
 };
 
 class answered_call : public call {
@@ -80,7 +86,7 @@ class answered_call : public call {
 
   results take_results() noexcept {
     auto [ec, r] = call::take_results();
-    return {answer{ec, std::move(r)}};
+    return {answer{ec, std::move(r), cause_, awake_at_}};
   }
   static results failed(errc code) noexcept { return {answer{make_error_code(code), {}}}; }
 };

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+namespace canigo::redis::detail {
+
+/// Nanoseconds of a clock that goes on while the machine sleeps, as the server's does.
+inline std::int64_t awake_or_not() noexcept {
+  timespec t{};
+#ifdef CLOCK_BOOTTIME
+  ::clock_gettime(CLOCK_BOOTTIME, &t);
+#else
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+#endif
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+}  // namespace canigo::redis::detail

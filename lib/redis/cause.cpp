@@ -1,0 +1,28 @@
+#include "cause.hpp"
+
+#include "canigo/net.hpp"
+
+#include <asio/ssl/error.hpp>
+
+#include <algorithm>
+
+namespace canigo::redis::detail {
+
+bool is_permanent(std::error_code ec, std::string_view text) noexcept {
+  if (ec.category() == form_category() || ec.category() == net::error::get_ssl_category()) return true;
+  if (ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
+      ec == error::wrong_type) {
+    return true;
+  }
+  // All else that begins with ERR may be over soon: too many clients, a proxy that has lost the server.
+  constexpr std::string_view for_good[] = {"nknown command", "nknown Redis command", "DB index"};
+  return ec == error::command_failed && std::ranges::any_of(for_good, [text](std::string_view part) {
+           return text.find(part) != std::string_view::npos;
+         });
+}
+
+bool wants_other_server(error e) noexcept {
+  return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
+}
+
+}  // namespace canigo::redis::detail

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "canigo/redis/error.hpp"
+
+#include <string_view>
+#include <system_error>
+
+namespace canigo::redis::detail {
+
+/// Whether trying again is of no use before somebody has changed the server, its users, its keys or our URL. `text` is
+/// what the server said, if it said anything.
+bool is_permanent(std::error_code ec, std::string_view text) noexcept;
+
+/// Whether another server, or this one later, would answer otherwise.
+bool wants_other_server(error e) noexcept;
+
+}  // namespace canigo::redis::detail

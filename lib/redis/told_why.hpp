@@ -1,0 +1,27 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include "ledger.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <memory>
+#include <system_error>
+#include <utility>
+
+namespace canigo::redis::detail {
+
+/// What a ledger was asked for by a coroutine; where that fails the exception says why.
+template <class T>
+net::awaitable<T> told_why(std::shared_ptr<ledger> l, net::awaitable<T> grant) {
+  std::error_code ec;
+  try {
+    co_return co_await std::move(grant);
+  } catch (const std::system_error& e) {
+    ec = e.code();
+  }
+  l->fail(ec);
+}
+
+}  // namespace canigo::redis::detail
