@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Several processes share a semaphore and a quota in Redis while everything is done to them: does anybody get too much?
 
-chaos.py WORKER [--seconds N] [--grants N] [--lease MS] [--processes N] [--permits N] [--rate N] [--seed N]
+chaos.py WORKER [--seconds N] [--grants N] [--lease MS] [--processes N] [--permits N] [--rate N] [--outages S,…]
+         [--seed N]
 
 Rounds:
   D1       40 tasks in 3 processes under a cap of 15, each inside for up to 2 s
@@ -11,6 +12,9 @@ Rounds:
            without it, its scripts and its clients' connections are thrown away, and a proxy between them delays, cuts,
            half-closes and splits what passes. Each of these at least once. Permits have weights, and the clocks are
            wrong (D12). Then all is calm, and every task that is left has to be served again (D4).
+  outages  Redis is killed and started, or stopped and goes on, after --outages seconds, while in each failure mode one
+           process is busy and one asks once and is idle. Each must have a permit and a token within 2 s of its return,
+           after the quarantine where there is one; from then on the quota counts for all of them.
   control  the guards are switched off: the quarantine, and the quota's being closed without Redis. This round has to
            show violations of both, or the judge is blind.
 
@@ -220,18 +224,34 @@ class Trouble:
         return ", ".join(f"{n} {what}" for what, n in self.times.items())
 
 
+class Tail:
+    """What has come into a file since it was looked at last, in whole lines: a line that crosses a page of memory may be
+    seen in two pieces."""
+
+    def __init__(self, path):
+        self.path, self.at = path, 0
+
+    def lines(self):
+        with self.path.open("rb") as file:
+            file.seek(self.at)
+            text = file.read()
+        whole = text[:text.rfind(b"\n") + 1]
+        self.at += len(whole)
+        return whole.decode().splitlines()
+
+
 def unserved(log, workers, options, since, seconds=60):
     """The tasks of the workers that run which were not let in after `since`; waits for them."""
     give_up = time.monotonic() + seconds
     left = {(w.pid, "S", task) for w in workers.running for task in range(options.tasks)}
     left |= {(w.pid, "G", task) for w in workers.running for task in range(4)}
-    with log.open() as lines:  # each is written in one piece
-        while left and time.monotonic() < give_up:
-            time.sleep(0.3)
-            for line in lines:  # what has come since: the proxy, a thread of this program, needs its share
-                what, pid, task, at, *rest = line.split()
-                if int(rest[0] if what == "G" else at) > since:
-                    left.discard((int(pid), what, int(task)))
+    tail = Tail(log)
+    while left and time.monotonic() < give_up:
+        time.sleep(0.3)
+        for line in tail.lines():  # what has come since: the proxy, a thread of this program, needs its share
+            what, pid, task, at, *rest = line.split()
+            if int(rest[0] if what == "G" else at) > since:
+                left.discard((int(pid), what, int(task)))
     return len(left)
 
 
@@ -335,6 +355,100 @@ def chaos(options, seconds):
         return r
 
 
+class Lateness(threading.Thread):
+    """How late this machine wakes who sleeps, at worst: so much nobody can be blamed for."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.worst = 0
+        self.start()
+
+    def run(self):
+        while True:
+            before = time.monotonic_ns()
+            time.sleep(0.01)
+            self.worst = max(self.worst, time.monotonic_ns() - before - 10_000_000)
+
+
+def outages(options):
+    second = 1_000_000_000
+    modes = {"closed": 1, "open": 0, "local": 2}
+    with Round("outages", argparse.Namespace(**{**vars(options), "processes": 2 * len(modes)})) as r:
+        busy = [which % 2 == 0 for which in range(2 * len(modes))]
+        r.start(permits=options.permits, lease_ms=options.lease, hold_us=options.hold, rate=options.rate // 5,
+                burst=options.burst, give_up_ms=options.give_up, pace_us=2000,
+                tasks=[options.tasks if b else 0 for b in busy], quota_tasks=[4 if b else 0 for b in busy],
+                group=[which // 2 for which in range(2 * len(modes))],
+                closed=[mode for mode in modes.values() for _ in range(2)])
+        members = {w.pid: f"{name}, {'busy' if b else 'idle'}" for w, name, b in
+                   zip(r.workers.running, [name for name in modes for _ in range(2)], busy)}
+        idle = [w for w, b in zip(r.workers.running, busy) if not b]
+        calm = []  # (from, to): the quota counts
+        worst, lateness, tail = {}, Lateness(), Tail(r.log)
+
+        def all_served(since, patience):
+            """When each was served, as far as it was."""
+            end, seen = time.monotonic() + patience, {}
+            while len(seen) < 2 * len(members) and time.monotonic() < end:
+                for w in idle:
+                    w.send_signal(signal.SIGUSR2)
+                time.sleep(0.1)
+                for key, at in judge.first_service(tail.lines(), members, since).items():
+                    seen.setdefault(key, at)
+            return seen
+
+        ready = set()
+        while len(ready) < len(members):
+            time.sleep(0.05)
+            ready |= {line.split()[1] for line in Tail(r.log).lines() if line[0] == "R"}
+        r.expect(len(all_served(0, 60)) == 2 * len(members), "not all were served before the first outage")
+        for number, length in enumerate(float(s) for s in options.outages.split(",")):
+            is_killed = number % 2 == 0
+            time.sleep(1)
+            if calm:
+                calm[-1] = calm[-1][0], time.monotonic_ns()
+            if is_killed:
+                r.redis.kill()
+            else:
+                r.redis.process.send_signal(signal.SIGSTOP)
+            time.sleep(min(0.5, length / 2))
+            for w in idle:
+                w.send_signal(signal.SIGUSR2)
+            time.sleep(length - min(0.5, length / 2))
+            lateness.worst = 0
+            if is_killed:
+                r.redis.start()
+            else:
+                r.redis.process.send_signal(signal.SIGCONT)
+            back = time.monotonic_ns()
+            allowed = 2 * second + (options.lease * 1_000_000 if is_killed else 0)
+            seen = all_served(back, 20)
+            slow = 10 * lateness.worst + second // 2
+            for pid, name in members.items():
+                for what, thing in (("S", "permit"), ("G", "token")):
+                    took = seen.get((pid, what), back + 20 * second) - back
+                    worst[name] = max(worst.get(name, 0), took)
+                    r.expect(took <= allowed + slow, f"{name}: no {thing} for {took / second:.1f} s after an outage of "
+                             f"{length:g} s ({'killed' if is_killed else 'stopped'})")
+            calm.append((back + allowed + slow, 0))
+            time.sleep(max(0, (calm[-1][0] - time.monotonic_ns()) / second) + 1)
+        calm[-1] = calm[-1][0], time.monotonic_ns()
+        pids = list(members)
+        r.expect(r.workers.finish(), "a worker hung, or failed")
+        log = judge.Log(r.log.read_text(), r.workers.ends, r.workers.stops, options.lease * 1_000_000)
+        r.over_cap = r.over_quota = 0
+        for group in range(len(modes)):
+            part = log.of(pids[2 * group:2 * group + 2])
+            r.over_cap += part.over_the_cap(options.permits)[0]
+            times = [(0, time.monotonic_ns())] if group == 0 else calm
+            r.over_quota += sum(part.between(*t).over_the_quota(options.rate // 5, options.burst)[0] for t in times)
+        print(f"outages: {log.grants()} permits, {r.over_cap} over the cap; {len(log.tokens)} times tokens, "
+              f"{r.over_quota} over the quota; served again after " +
+              ", ".join(f"{took / second:.1f} s ({name})" for name, took in worst.items()), flush=True)
+        r.expect(r.over_cap == r.over_quota == 0, "too much was given")
+        return r
+
+
 def control(options, seconds):
     with Round("control", options) as r:
         # What is held across the loss of the data must be long enough to be seen twice.
@@ -366,12 +480,14 @@ def main():
     parser.add_argument("--tasks", type=int, default=8, help="of each process, that contend for permits")
     parser.add_argument("--rate", type=int, default=500, help="tokens of the quota in a second")
     parser.add_argument("--burst", type=int, default=20)
+    parser.add_argument("--outages", default="6,3", help="seconds, of each")
+    parser.add_argument("--give-up", type=int, default=2000, help="milliseconds, in the outages")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     judge.selftest()
     rounds = [d1(options), steady(options, options.seconds / 2), chaos(options, options.seconds / 2),
-              control(options, 2)]
+              outages(options), control(options, 2)]
     good = all(r.good for r in rounds)
     print("passed" if good else "FAILED", flush=True)
     return 0 if good else 1

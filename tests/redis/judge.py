@@ -8,6 +8,7 @@ class Log:
         self.ends, self.stops, self.lease = ends, stops, lease_ns
         self.visits = []    # (pid, task, from, to, weight) of who was inside
         self.tokens = []    # (asked, got, tokens)
+        self.whose = []     # the process, of each of those
         self.through = set()
         inside = {}
         for line in text.splitlines():
@@ -20,6 +21,7 @@ class Log:
                 self.visits.append((*key, start, self.left(key[0], start, at, rest[0]), weight))
             elif what == "G":
                 self.tokens.append((at, int(rest[0]), int(rest[1])))
+                self.whose.append(key[0])
             elif what == "D":
                 self.through.add(key)
         for (pid, task), (start, weight) in inside.items():
@@ -39,6 +41,19 @@ class Log:
 
     def grants(self):
         return len(self.visits)
+
+    def of(self, pids):
+        """What these processes had."""
+        part = Log("", self.ends, self.stops, self.lease)
+        part.visits = [v for v in self.visits if v[0] in pids]
+        part.tokens = [t for t, whose in zip(self.tokens, self.whose) if whose in pids]
+        return part
+
+    def between(self, start, end):
+        """The tokens that were asked for and given in this time."""
+        part = Log("", self.ends, self.stops, self.lease)
+        part.tokens = [t for t in self.tokens if start <= t[0] and t[1] <= end]
+        return part
 
     def over_the_cap(self, permits):
         """(moments at which somebody came in beyond the cap, the most that was out)."""
@@ -95,6 +110,17 @@ class Log:
         return violations, excess
 
 
+def first_service(lines, pids, since):
+    """When each of these had its first permit and its first token after `since`, of those that had one."""
+    first = {}
+    for line in lines:
+        what, pid, _, at, *rest = line.split()
+        at = int(rest[0] if what == "G" else at)
+        if what in "SG" and int(pid) in pids and at > since:
+            first[int(pid), what] = min(at, first.get((int(pid), what), at))
+    return first
+
+
 def selftest():
     """The judge is not blind, and does not cry wolf."""
     second = 1_000_000_000
@@ -106,6 +132,12 @@ def selftest():
     assert Log(burst, {}, {}, second).over_the_quota(1, 8)[0] > 0
     late = "".join(f"G 1 1 {i} {second * 5 + i} 1\n" for i in range(10))  # asked long before: told late, all at once
     assert Log(late, {}, {}, second).over_the_quota(2, 1)[0] == 0
+    log = Log(burst, {}, {}, second)
+    assert log.of({1}).over_the_quota(1, 8)[0] > 0 and log.of({2}).over_the_quota(1, 8)[0] == 0
+    assert log.between(0, second * 2).over_the_quota(1, 8)[0] > 0
+    assert log.between(second * 2, second * 3).over_the_quota(1, 8)[0] == 0
+    lines = ["S 1 1 10 1", "G 1 1 5 20 1", "S 1 1 30 1", "S 2 1 9 1"]
+    assert first_service(lines, {1, 2}, 9) == {(1, "S"): 10, (1, "G"): 20}
     two = "S 1 1 10 2\nS 1 2 20 2\nE 1 1 30 ok\nE 1 2 40 ok\n"
     assert Log(two, {}, {}, second).over_the_cap(4) == (0, 4)
     assert Log(two, {}, {}, second).over_the_cap(3) == (1, 4)

@@ -4,8 +4,9 @@
 //
 // A line per event, in one write, with nanoseconds of the machine's clock: "S pid task at weight" when a task goes in,
 // "E pid task at ok|lost" when it goes out, "G pid task asked got tokens" for tokens of the quota, "D pid task at" for
-// a task that is through. Ends with SIGTERM, or when all are through. With SIGUSR1 its tasks take their time, so that
-// those of class 1 come to their turn.
+// a task that is through, "R pid 0 at" once it heeds signals. Ends with SIGTERM, or when all are through. With SIGUSR1 its tasks take their time, so that
+// those of class 1 come to their turn. With SIGUSR2 it asks once more, for one permit and one token, for a second; one
+// that has no tasks does nothing else.
 //
 // Its own clocks are wrong by so many seconds as `monotonic`, `boottime` and `realtime` say.
 #include "canigo/redis/scheduler.hpp"
@@ -24,6 +25,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fcntl.h>
+#include <functional>
 #include <map>
 #include <random>
 #include <signal.h>
@@ -73,10 +75,13 @@ const settings defaults{
     {"rate", 0},         // of the quota, per second; 0: no task wants any
     {"burst", 1},        // of the quota
     {"quota_tasks", 4},  // that contend for tokens
-    {"closed", 1},       // the guard of the quota
-    {"monotonic", 0},    // seconds that the clock is wrong by
-    {"boottime", 0},     // the same
-    {"realtime", 0},     // the same
+    {"closed", 1},       // the guard of the quota; 0: open without Redis, 2: a tenth of the rate
+    {"pace_us", 0},      // between the tokens of one task
+    {"give_up_ms", 10'000},
+    {"group", 0},      // which semaphore and which quota
+    {"monotonic", 0},  // seconds that the clock is wrong by
+    {"boottime", 0},   // the same
+    {"realtime", 0},   // the same
 };
 
 int log_file = -1;
@@ -154,9 +159,35 @@ struct worker {
         failed = true;
       }
       if (failed || is_calm) co_await canigo::sleep_for(is_calm ? 100ms : 1ms);
+      if (const long us = (*this)["pace_us"]; us != 0) co_await canigo::sleep_for(microseconds{us});
+    }
+  }
+
+  net::awaitable<void> ask_for_a_permit() {
+    try {
+      auto p = co_await slots.acquire({.deadline = std::chrono::steady_clock::now() + 1s});
+      note("S %d %d %lld %d\n", pid, 0, now(), static_cast<int>(p.held()));
+      note("E %d %d %lld %s\n", pid, 0, now(), "ok");
+    } catch (const std::system_error&) {
+      // Redis is away.
+    }
+  }
+
+  net::awaitable<void> ask_for_a_token() {
+    try {
+      const auto asked = now();
+      co_await quota.acquire({.deadline = std::chrono::steady_clock::now() + 1s});
+      note("G %d %d %lld %lld %d\n", pid, 0, asked, now(), 1);
+    } catch (const std::system_error&) {
+      // The same.
     }
   }
 };
+
+redis::failure_mode mode_of(long closed) {
+  if (closed == 1) return redis::failure_mode::closed();
+  return closed == 0 ? redis::failure_mode::open() : redis::failure_mode::local(0.1);
+}
 
 }  // namespace
 
@@ -178,26 +209,40 @@ int main(int argc, char** argv) {
   net::io_context io{1};
   redis::client client{io, argv[1], {.connect_timeout = 1s, .reconnect = {.first = 50ms, .cap = 1s}}};
   const auto at_least_1 = [&](const char* name) { return static_cast<std::uint64_t>(std::max(is[name], 1L)); };
+  const std::string name = "chaos" + std::to_string(is["group"]);
+  const auto give_up = std::chrono::milliseconds{is["give_up_ms"]};
   redis::semaphore slots{client,
-                         "chaos",
+                         name,
                          {.permits = at_least_1("permits"),
                           .lease = std::chrono::milliseconds{is["lease_ms"]},
                           .priorities = 2,
+                          .give_up = give_up,
                           .quarantine = is["quarantine"] != 0}};
-  redis::scheduler quota{
-      client,
-      "chaos",
-      {.rate = canigo::rate::per_second(static_cast<std::int64_t>(at_least_1("rate"))),
-       .burst = at_least_1("burst"),
-       .priorities = 2,
-       .on_failure = is["closed"] != 0 ? redis::failure_mode::closed() : redis::failure_mode::open()}};
+  redis::scheduler quota{client,
+                         name,
+                         {.rate = canigo::rate::per_second(static_cast<std::int64_t>(at_least_1("rate"))),
+                          .burst = at_least_1("burst"),
+                          .priorities = 2,
+                          .on_failure = mode_of(is["closed"]),
+                          .give_up = give_up}};
   worker w{is, slots, quota};
   net::signal_set calm{io, SIGUSR1};
   calm.async_wait([&](std::error_code, int) { is_calm = true; });
+  net::signal_set more{io, SIGUSR2};
+  std::function<void()> wait_for_more = [&] {
+    more.async_wait([&](std::error_code ec, int) {
+      if (ec) return;
+      net::co_spawn(io, w.ask_for_a_permit(), net::detached);
+      net::co_spawn(io, w.ask_for_a_token(), net::detached);
+      wait_for_more();
+    });
+  };
+  wait_for_more();
   net::signal_set term{io, SIGTERM};
   term.async_wait([&](std::error_code, int) {
     is_ending = true;
     calm.cancel();
+    more.cancel();
     slots.stop();
     quota.stop();
   });
@@ -210,5 +255,6 @@ int main(int argc, char** argv) {
   if (is["rate"] != 0) {
     for (int task = 0; task < is["quota_tasks"]; ++task) net::co_spawn(io, w.spend(task), net::detached);
   }
+  note("R %d %d %lld\n", w.pid, 0, now());
   io.run();
 }
