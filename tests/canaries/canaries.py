@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Seeded defects: what simulation, interleaving, torture and HTTP's tests must find. A checker that can't fail proves
-nothing.
+"""Seeded defects: what simulation, interleaving, torture and tests must find. A checker that can't fail proves nothing.
 
 canaries.py --sources              prints each source that has defects and each harness that must find one of them
 canaries.py --names OUTPUT         writes the source that reads CANIGO_CANARY, which names the defect, at the start
