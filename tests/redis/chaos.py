@@ -225,7 +225,7 @@ class Trouble:
 
 
 class Tail:
-    """What has come into a file since it was looked at last, in whole lines: a line that crosses a page of memory may be
+    """What has come into a file since it was looked at last, in whole lines: one that crosses a page of memory may be
     seen in two pieces."""
 
     def __init__(self, path):

@@ -4,9 +4,9 @@
 //
 // A line per event, in one write, with nanoseconds of the machine's clock: "S pid task at weight" when a task goes in,
 // "E pid task at ok|lost" when it goes out, "G pid task asked got tokens" for tokens of the quota, "D pid task at" for
-// a task that is through, "R pid 0 at" once it heeds signals. Ends with SIGTERM, or when all are through. With SIGUSR1 its tasks take their time, so that
-// those of class 1 come to their turn. With SIGUSR2 it asks once more, for one permit and one token, for a second; one
-// that has no tasks does nothing else.
+// a task that is through, "R pid 0 at" once it heeds signals. Ends with SIGTERM, or when all are through. With SIGUSR1
+// its tasks take their time, so that those of class 1 come to their turn. With SIGUSR2 it asks once more, for one
+// permit and one token, for a second; one that has no tasks does nothing else.
 //
 // Its own clocks are wrong by so many seconds as `monotonic`, `boottime` and `realtime` say.
 #include "canigo/redis/scheduler.hpp"
