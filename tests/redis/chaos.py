@@ -15,6 +15,11 @@ Rounds:
   outages  Redis is killed and started, or stopped and goes on, after --outages seconds, while in each failure mode one
            process is busy and one asks once and is idle. Each must have a permit and a token within 2 s of its return,
            after the quarantine where there is one; from then on the quota counts for all of them.
+  losses   one thing at a time: keys are deleted, any of them, or evicted; Redis is given back what it knew a while ago;
+           its clock is set, forward and back; a worker is killed. After each every worker has to be served again,
+           within a lease (the quarantine) and --service seconds.
+  failover a master with two replicas and three sentinels, all real: the master is killed, and service judged as above,
+           from when the sentinels know the next one.
   control  the guards are switched off: the quarantine, and the quota's being closed without Redis. This round has to
            show violations of both, or the judge is blind.
 
@@ -36,6 +41,7 @@ import threading
 import time
 
 import judge
+import sentinels
 
 
 class Proxy(threading.Thread):
@@ -88,16 +94,20 @@ class Proxy(threading.Thread):
 
 
 class Redis:
-    """Writes all that it is told to a file."""
+    """Writes all that it is told to a file. Its clock can be set where `shim` is there (tests/redis_clock.cpp)."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, shim=None):
         self.path = str(folder / "redis.sock")
         self.folder, self.process = folder, None
+        self.clock = folder / "clock"
+        self.clock.write_bytes(bytes(8))
+        self.settings = {"CANIGO_CLOCK": str(self.clock), "LD_PRELOAD": str(shim)} if shim and shim.exists() else {}
 
     def start(self):
         self.process = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", str(self.folder), "--save", "",
-             "--appendonly", "yes", "--loglevel", "warning"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "--appendonly", "yes", "--loglevel", "warning"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, **self.settings})
         for _ in range(600):
             if self.cli("PING").strip() == "PONG":
                 return
@@ -113,6 +123,25 @@ class Redis:
         shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
         for file in self.folder.glob("*.aof"):
             file.unlink()
+
+    def set_clock(self, seconds):
+        """From what it shows now."""
+        with self.clock.open("r+b") as file:
+            shift = int.from_bytes(file.read(8), sys.byteorder, signed=True) + int(seconds * 1e6)
+            file.seek(0)
+            file.write(shift.to_bytes(8, sys.byteorder, signed=True))
+
+    def copy(self):
+        """What it has written by now; the end may be cut off, as after a crash."""
+        shutil.rmtree(self.folder / "copy", ignore_errors=True)
+        (self.folder / "copy").mkdir()
+        for name in [*self.folder.glob("appendonlydir"), *self.folder.glob("*.aof")]:
+            (shutil.copytree if name.is_dir() else shutil.copy)(name, self.folder / "copy" / name.name)
+
+    def give_back_copy(self):
+        self.forget()
+        for name in (self.folder / "copy").iterdir():
+            (shutil.copytree if name.is_dir() else shutil.copy)(name, self.folder / name.name)
 
     def cli(self, *command):
         return subprocess.run(["redis-cli", "-s", self.path, *command], capture_output=True, text=True,
@@ -240,6 +269,59 @@ class Tail:
         return whole.decode().splitlines()
 
 
+class Losses:
+    """What makes Redis forget, or believe that it is another time; one at a time, and then all are served."""
+
+    def __init__(self, r):
+        self.round, self.redis, self.workers, self.dice = r, r.redis, r.workers, r.dice
+        self.lease = r.options.lease / 1000
+        self.worst = {}  # kind -> seconds until all were served
+        self.bursts = 0  # that the quota may have released beyond its own
+
+    kinds = ("keys", "keys", "eviction", "copy", "forward", "forward a bit", "back", "kill")
+
+    def make(self, what):
+        if what == "keys":
+            keys = [f"{{canigo:default:chaos}}:{kind}:{key}" for kind in "sr" for key in ("state", "sess", "q")]
+            self.redis.cli("DEL", *self.dice.sample(keys, self.dice.randint(1, len(keys))))
+        elif what == "eviction":
+            self.redis.cli("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+            self.redis.cli("CONFIG", "SET", "maxmemory", "1")
+            time.sleep(self.lease * self.dice.random())
+            self.redis.cli("CONFIG", "SET", "maxmemory", "0")
+        elif what == "copy":
+            self.redis.copy()
+            time.sleep(self.lease * self.dice.random())
+            self.redis.kill()
+            self.redis.give_back_copy()
+            self.redis.start()
+        elif what == "forward":
+            self.redis.set_clock(self.dice.choice([3600, 86400, 10]))
+        elif what == "forward a bit":
+            self.bursts += 1  # too little to be seen where sessions last 10 s
+            self.redis.set_clock(self.lease * self.dice.choice([0.1, 0.2, 0.4]))
+        elif what == "back":
+            self.redis.set_clock(-self.dice.choice([3600, self.lease]))
+        elif what == "kill":
+            self.workers.kill_one(self.dice.randrange(self.round.options.processes))
+
+    def go_on_until(self, end):
+        order = []
+        while order or not self.worst or time.monotonic() < end:
+            order = order or self.dice.sample(self.kinds, len(self.kinds))
+            what = order.pop()
+            self.make(what)
+            self.round.expect_service(what, self.worst)
+            time.sleep(self.lease * self.dice.random())
+
+    def told(self):
+        return told_of(self.worst)
+
+
+def told_of(worst):
+    return "all served again, in seconds at most: " + ", ".join(f"{what} {s:.1f}" for what, s in worst.items())
+
+
 def unserved(log, workers, options, since, seconds=60):
     """The tasks of the workers that run which were not let in after `since`; waits for them."""
     give_up = time.monotonic() + seconds
@@ -266,6 +348,26 @@ def wait_for_grants(log, wanted, patience=60):
     return grants >= wanted
 
 
+class Lateness(threading.Thread):
+    """How late this machine wakes who sleeps, at worst: so much nobody can be blamed for."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.worst = 0
+        self.is_over = False
+        self.start()
+
+    def run(self):
+        while not self.is_over:
+            before = time.monotonic_ns()
+            time.sleep(0.01)
+            self.worst = max(self.worst, time.monotonic_ns() - before - 10_000_000)
+
+    def slow(self):
+        """Nanoseconds that a machine like this may take for what takes others none."""
+        return 10 * self.worst + 500_000_000
+
+
 class Round:
     def __init__(self, name, options):
         self.name, self.options = name, options
@@ -276,7 +378,7 @@ class Round:
         self.log = self.folder / "log"
         self.log.touch()
         self.dice = random.Random(f"{self.options.seed} {self.name}")
-        self.redis = Redis(self.folder)
+        self.redis = Redis(self.folder, pathlib.Path(self.options.worker).resolve().parent / "libredis_clock.so")
         self.redis.start()
         return self
 
@@ -285,15 +387,34 @@ class Round:
         self.redis.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start(self, proxied=False, **settings):
-        url = self.redis.path
+    def start(self, proxied=False, url=None, **settings):
+        url = url or "unix:" + self.redis.path
         if proxied:
             self.proxy = Proxy(str(self.folder / "proxy.sock"), self.redis.path, self.options.seed)
             self.proxy.start()
             self.proxy.ready.wait()
-            url = self.proxy.path
+            url = "unix:" + self.proxy.path
         self.settings = settings
-        self.workers = Workers(self.options, "unix:" + url, self.log, self.dice, **settings)
+        self.workers = Workers(self.options, url, self.log, self.dice, **settings)
+
+    def expect_service(self, what, worst):
+        """Every worker gets a permit and tokens, within a lease and --service seconds from now."""
+        since, lateness, tail = time.monotonic_ns(), Lateness(), Tail(self.log)
+        tail.at = self.log.stat().st_size
+        left = {(w.pid, kind) for w in self.workers.running for kind in "SG"}
+        members = {w.pid for w in self.workers.running}
+        bound = self.options.lease / 1000 + self.options.service
+        took = 0
+        while left and time.monotonic_ns() < since + 60_000_000_000:
+            time.sleep(0.01)
+            for key, at in judge.first_service(tail.lines(), members, since).items():
+                if key in left:
+                    left.discard(key)
+                    took = max(took, (at - since) / 1e9)
+        worst[what] = max(worst.get(what, 0), took)
+        lateness.is_over = True
+        self.expect(not left and took <= bound + lateness.slow() / 1e9, f"after {what}: {len(left)} of the workers' "
+                    f"limits are not served, or after {took:.1f} s only")
 
     def expect(self, ok, what):
         if not ok:
@@ -355,21 +476,6 @@ def chaos(options, seconds):
         return r
 
 
-class Lateness(threading.Thread):
-    """How late this machine wakes who sleeps, at worst: so much nobody can be blamed for."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.worst = 0
-        self.start()
-
-    def run(self):
-        while True:
-            before = time.monotonic_ns()
-            time.sleep(0.01)
-            self.worst = max(self.worst, time.monotonic_ns() - before - 10_000_000)
-
-
 def outages(options):
     second = 1_000_000_000
     modes = {"closed": 1, "open": 0, "local": 2}
@@ -423,7 +529,7 @@ def outages(options):
             back = time.monotonic_ns()
             allowed = 2 * second + (options.lease * 1_000_000 if is_killed else 0)
             seen = all_served(back, 20)
-            slow = 10 * lateness.worst + second // 2
+            slow = lateness.slow()
             for pid, name in members.items():
                 for what, thing in (("S", "permit"), ("G", "token")):
                     took = seen.get((pid, what), back + 20 * second) - back
@@ -445,6 +551,41 @@ def outages(options):
         print(f"outages: {log.grants()} permits, {r.over_cap} over the cap; {len(log.tokens)} times tokens, "
               f"{r.over_quota} over the quota; served again after " +
               ", ".join(f"{took / second:.1f} s ({name})" for name, took in worst.items()), flush=True)
+        r.expect(r.over_cap == r.over_quota == 0, "too much was given")
+        return r
+
+
+def losses(options, seconds):
+    with Round("losses", options) as r:
+        r.start(permits=options.permits, lease_ms=options.lease, tasks=options.tasks, hold_us=options.hold,
+                weight=3, rate=options.rate, burst=options.burst)
+        worst = {}
+        r.expect_service("start", worst)
+        trouble = Losses(r)
+        trouble.go_on_until(time.monotonic() + seconds)
+        r.settings["burst"] *= 1 + trouble.bursts
+        r.judge()
+        print("  " + trouble.told(), flush=True)
+        r.expect(r.over_cap == r.over_quota == 0, "too much was given")
+        return r
+
+
+def failover(options, seconds):
+    with Round("failover", options) as r:
+        servers = sentinels.Sentinels(r.folder)
+        try:
+            r.start(url=servers.url(), permits=options.permits, lease_ms=options.lease, tasks=options.tasks,
+                    hold_us=options.hold, weight=3, rate=options.rate, burst=options.burst)
+            worst, end = {}, time.monotonic() + seconds
+            r.expect_service("start", worst)
+            while "failover" not in worst or time.monotonic() < end:
+                dead = servers.kill_master()
+                r.expect_service("failover", worst)
+                servers.bring_back(dead)
+            r.judge()
+        finally:
+            servers.close()
+        print("  " + told_of(worst), flush=True)
         r.expect(r.over_cap == r.over_quota == 0, "too much was given")
         return r
 
@@ -471,7 +612,7 @@ def control(options, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("worker")
-    parser.add_argument("--seconds", type=float, default=40, help="of the steady and the chaos round, together")
+    parser.add_argument("--seconds", type=float, default=40, help="of all rounds but D1 and control, together")
     parser.add_argument("--grants", type=int, default=1, help="in the steady round, at least")
     parser.add_argument("--lease", type=int, default=400, help="milliseconds")
     parser.add_argument("--hold", type=int, default=500, help="microseconds that a permit is held for, at most")
@@ -479,6 +620,7 @@ def main():
     parser.add_argument("--permits", type=int, default=15)
     parser.add_argument("--tasks", type=int, default=8, help="of each process, that contend for permits")
     parser.add_argument("--rate", type=int, default=500, help="tokens of the quota in a second")
+    parser.add_argument("--service", type=float, default=2, help="seconds in which all are served after a fault")
     parser.add_argument("--burst", type=int, default=20)
     parser.add_argument("--outages", default="6,3", help="seconds, of each")
     parser.add_argument("--give-up", type=int, default=2000, help="milliseconds, in the outages")
@@ -486,8 +628,9 @@ def main():
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     judge.selftest()
-    rounds = [d1(options), steady(options, options.seconds / 2), chaos(options, options.seconds / 2),
-              outages(options), control(options, 2)]
+    part = options.seconds / 4
+    rounds = [d1(options), steady(options, part), chaos(options, part), losses(options, part),
+              failover(options, part), outages(options), control(options, 2)]
     good = all(r.good for r in rounds)
     print("passed" if good else "FAILED", flush=True)
     return 0 if good else 1
