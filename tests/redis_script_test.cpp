@@ -402,6 +402,59 @@ TEST_CASE("script: Redis may restart again and again, and who is dead is dead af
   }
 }
 
+TEST_CASE("script: the clock may be set forward in a quarantine, which lasts for one lease none the less, or two") {
+  for (const bool is_lost : {false, true}) {
+    CAPTURE(is_lost);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+    CHECK(sync({.session = "a", .sequence = 2, .held = 2, .acknowledged = {{1, 2}}}) == "OK queue=0 out=2");
+    if (is_lost) sync.ask(redis::command{"FLUSHALL"});
+    const std::string out = is_lost ? "0" : "2";
+    CHECK(sync({.session = "c", .sequence = 1, .run_id = "r2", .flags = "qP", .pause = minute}) ==
+          "OK queue=0 out=" + out);
+    CHECK(sync.hold == minute);
+    sync.set_forward(60 * minute);
+    sync.set("pause", sync.number("pause") - 60 * minute);
+    // Who comes now has called in no quarantine yet, and may not be let in beside who holds, and has not called either.
+    CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .run_id = "r2", .flags = "q"}) ==
+          "OK queue=1 out=" + out);
+    CHECK(sync.hold > minute / 2);
+    CHECK(sync.hold <= minute + 1);
+    CHECK(sync.number("pause") > sync.now + minute / 2);
+    CHECK(sync({.session = "a", .sequence = 3, .held = 2, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=2");
+  }
+}
+
+TEST_CASE("script: a quarantine ends, however seldom anybody calls, and none of them twice") {
+  limit sync;
+  int calls = 0;
+  for (std::string answer; !answer.starts_with("OK 1 "); ++calls) {
+    REQUIRE(calls < 4);
+    answer = sync({.session = "s" + std::to_string(calls), .sequence = 1, .wanted = {{1, -1}}, .flags = "q"});
+    sync.set_forward(minute * 3 / 4);
+  }
+}
+
+TEST_CASE("script: who is not known after a loss of all leaves no key without an end") {
+  for (const char* lost : {"", "state", "sess"}) {
+    CAPTURE(lost);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}, {3}}}) == "OK 1,2 queue=1 out=2");
+    if (*lost == 0) {
+      sync.ask(redis::command{"FLUSHALL"});
+    } else {
+      sync.ask(redis::command{"DEL", prefix + lost});
+    }
+    CHECK(sync({.session = "a", .sequence = 2, .flags = "l"}) == "NOSESS");
+    const auto keys = sync.ask(redis::command{"KEYS", "*"});
+    CHECK(keys.elements().size() == 1);
+    for (const auto& key : keys.elements()) {
+      CAPTURE(key.text());
+      CHECK(sync.ask(redis::command{"PTTL", key.text()}).integer() > 0);
+    }
+  }
+}
+
 TEST_CASE("script: who may not ask for the run id changes nothing for those who may") {
   limit sync;
   const std::string unknown{redis::command::run_id_placeholder};

@@ -84,10 +84,16 @@ if known[1] then
 end
 if known[2] and seq <= select(2, unpacked('<dd', known[2])) then return {'STALE'} end
 local is_first = not known[1]
+local lasts = math.max(86400000, floor(ttl / 100))
 
 local is_measured = latest > 0 and latest_epoch == epoch
 local now = raw + off
 if is_measured and now > latest + floor(ttl / 16) then now = latest end
+-- A quarantine is for those who have not called since: it ends once for all, whatever their leases say. So where none
+-- has measured anything time stands still in it, once; more often, and it would not end where few call, and seldom.
+if not is_measured and hold > last and hold <= epoch + ttl and now - last > ttl / 2 then
+  now, hold = last, epoch + ttl + 1
+end
 if now < last then now = last end
 off = now - raw
 
@@ -165,6 +171,7 @@ if known[2] then
 elseif seq > 1 and now >= hold then
   total = -1  -- who was reaped is to be counted out
   remember()
+  call('PEXPIRE', KEYS[1], lasts)  -- where all was lost it is a new one
   return {'NOSESS'}
 end
 -- A bit more than asked for, so that not every call has to write it.
@@ -406,7 +413,6 @@ if set then
   end
 end
 
-local lasts = math.max(86400000, floor(ttl / 100))
 if was_empty and length > 0 then call('PEXPIRE', KEYS[3], lasts) end
 local writes = {}
 for id, o in pairs(others) do
