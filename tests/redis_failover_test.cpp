@@ -140,6 +140,35 @@ TEST_CASE("sentinels may want a password, which may be another one than the mast
     }
     CHECK(ask("", {}).find("NOAUTH") != std::string::npos);
   }
+  // Its own is said to one that asks for none, too, and does no harm.
+  process open = sentinel_of(master.folder() / "sentinel.conf", ports[1], ports[0],
+                             "sentinel auth-pass main of-the-master\nprotected-mode no\n");
+  ask_until(io, "redis://127.0.0.1:" + ports[1], redis::command{"PING"},
+            [](const redis::reply& r) { return r.text() == "PONG"; });
+  CHECK(ask(":of-the-master@", {.sentinel_password = "none-is-wanted"}) == "here");
+}
+
+TEST_CASE("sentinels may let nobody but their users do anything [realtime]", "[realtime]") {
+  const auto ports = free_ports(2);
+  redis_server master{{"--port", ports[0], "--bind", "127.0.0.1"}};
+  net::io_context io;
+  const auto ask = [&](const std::string& credentials, const redis::client_options& o) -> std::string {
+    redis::client client{io, "redis+sentinel://" + credentials + "127.0.0.1:" + ports[1] + "/main", o};
+    try {
+      return run(io, client.run("ECHO", "here")).text();
+    } catch (const std::system_error& e) {
+      return e.what();
+    }
+  };
+  process sentinel = sentinel_of(master.folder() / "sentinel.conf", ports[1], ports[0],
+                                 "user default on nopass -@all +ping\nuser app on >its-own +@all\n");
+  ask_until(io, "redis://app:its-own@127.0.0.1:" + ports[1], redis::command{"PING"},
+            [](const redis::reply& r) { return r.text() == "PONG"; });
+  CHECK(ask("", {.sentinel_user = "app", .sentinel_password = "its-own"}) == "here");
+  CHECK(ask("", {}).find("NOPERM") != std::string::npos);
+  CHECK(ask("", {.sentinel_user = "app", .sentinel_password = "another"}).find("WRONGPASS") != std::string::npos);
+  // The URL's is the master's first, which knows no such user here.
+  CHECK(ask("app:its-own@", {}).find("127.0.0.1:" + ports[1] + ": ") == std::string::npos);
 }
 
 TEST_CASE("when the master dies the replica's clients wait for one lease, and the cap holds [realtime]", "[realtime]") {

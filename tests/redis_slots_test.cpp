@@ -34,7 +34,19 @@ TEST_CASE("the slot of a command is that of its first key") {
   CHECK(slot_of(redis::command{"GET", "foo"}) == 12182);
   CHECK(slot_of(redis::command{"EVALSHA", "0123", 1, "foo"}) == 12182);
   CHECK(slot_of(redis::command{"eval", "return 1", 1, "foo"}) == 12182);
-  CHECK(slot_of(redis::command{"PING"}) == 0);
+  CHECK(slot_of(redis::command{"EVALSHA_RO", "0123", 2, "foo", "{foo}"}) == 12182);
+  CHECK(slot_of(redis::command{"XINFO", "STREAM", "foo"}) == 12182);
+  CHECK(slot_of(redis::command{"zunion", 2, "foo", "{foo}"}) == 12182);
+}
+
+TEST_CASE("a command without a key has no slot") {
+  CHECK_FALSE(slot_of(redis::command{"PING"}));
+  CHECK_FALSE(slot_of(redis::command{"GET"}));
+  CHECK_FALSE(slot_of(redis::command{"EVAL", "return 1", 0}));
+  CHECK_FALSE(slot_of(redis::command{"EVAL", "return 1", 0, "foo"}));
+  CHECK_FALSE(slot_of(redis::command{"SCAN", 17}));
+  CHECK_FALSE(slot_of(redis::command{"config", "SET", "maxmemory", 0}));
+  CHECK_FALSE(slot_of(redis::command{"Script", "LOAD", "return 1"}));
 }
 
 TEST_CASE("what a node says of another one") {
@@ -93,5 +105,27 @@ TEST_CASE("what CLUSTER SLOTS answers is read, and what is malformed left out") 
   CHECK(ranges[0].where.host == "127.0.0.1");
   CHECK(ranges[0].where.port == "7000");
   CHECK(ranges[1].where.host.empty());
+  for (const auto& r : ranges) CHECK(r.replicas.empty());
   CHECK(redis::detail::slot_ranges(text_reply("none")).empty());
+}
+
+TEST_CASE("the replicas of a range are read, but for those that are malformed") {
+  std::vector<redis::reply> parts;
+  parts.emplace_back(std::int64_t{0});
+  parts.emplace_back(std::int64_t{16383});
+  for (const int port : {7000, 7003, 0, 7004}) {
+    std::vector<redis::reply> node;
+    node.push_back(text_reply(port == 7004 ? "?" : "127.0.0.1"));
+    node.emplace_back(std::int64_t{port});
+    parts.push_back(list_of(std::move(node)));
+  }
+  parts.push_back(text_reply("no node"));
+  std::vector<redis::reply> all;
+  all.push_back(list_of(std::move(parts)));
+  const auto ranges = redis::detail::slot_ranges(list_of(std::move(all)));
+  REQUIRE(ranges.size() == 1);
+  CHECK(ranges[0].where.port == "7000");
+  REQUIRE(ranges[0].replicas.size() == 2);
+  CHECK(ranges[0].replicas[0].port == "7003");
+  CHECK(ranges[0].replicas[1].host.empty());
 }

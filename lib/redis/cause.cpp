@@ -1,5 +1,6 @@
 #include "cause.hpp"
 
+#include "canigo/error.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/ssl/error.hpp>
@@ -23,6 +24,11 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept {
 
 bool wants_other_server(error e) noexcept {
   return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
+}
+
+bool is_of_the_node(std::error_code ec) noexcept {
+  return ec == errc::store_unavailable || ec == errc::timed_out || ec == error::connection_lost ||
+         (ec.category() == error_category() && wants_other_server(static_cast<error>(ec.value())));
 }
 
 }  // namespace canigo::redis::detail

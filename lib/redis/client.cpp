@@ -1,5 +1,6 @@
 #include "canigo/redis/client.hpp"
 
+#include "cause.hpp"
 #include "engine.hpp"
 #include "slots.hpp"
 
@@ -19,13 +20,14 @@ client::~client() { engine_->close(); }
 net::awaitable<reply> client::run(command c) {
   using detail::answer;
   const auto home = engine_;  // this may go meanwhile
-  auto at = home->cluster().are_known() ? home->cluster().of(detail::slot_of(c)) : home;
+  const auto slot = detail::slot_of(c);
+  auto at = slot ? home->cluster().of(*slot) : home;
   answer a;
   for (int redirections = 0;; ++redirections) {
     auto pending = net::async_initiate<const net::use_awaitable_t<>, void(answer)>(
         detail::start_call<detail::answered_call>{at}, net::use_awaitable, c);
     a = co_await std::move(pending);
-    if (a.error == errc::store_unavailable || a.error == error::connection_lost) home->cluster().failed(*at);
+    if (detail::is_of_the_node(a.error)) home->cluster().failed(*at);
     if (a.error != error::moved || redirections == detail::most_redirections) break;
     auto next = home->cluster().follow(*at, a.what.text());
     if (next.where == nullptr) break;

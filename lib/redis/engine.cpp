@@ -41,7 +41,8 @@ std::shared_ptr<const link_options> checked(std::string_view url, const client_o
                    .connect_timeout = o.connect_timeout,
                    .max_reply = o.max_reply,
                    .sentinel_login = has_own ? login_of(o.sentinel_user, o.sentinel_password)
-                                             : login_of(where.user, where.password)});
+                                             : login_of(where.user, where.password),
+                   .is_sentinel_login_first = has_own});
 }
 
 }  // namespace

@@ -177,6 +177,8 @@ void engine::link_up() noexcept {
     cause_ = {};
     ++stats_.connects;
   }
+  // Before it is missed: who has its slots then, others know that it has named.
+  if (link_options_->asks_for_nodes && link_->is_in_cluster()) nodes_.ask(shared_from_this());
   act();
 }
 

@@ -119,9 +119,9 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void post_turn() noexcept;
   void turn() noexcept;
   void send(command c) noexcept;
-  bool is_redirected(const reply& r) noexcept;
+  bool is_redirected(engine& from, const reply& r) noexcept;
   void use(std::shared_ptr<engine> node) noexcept;
-  void answered(const answer& a) noexcept;
+  void answered(engine& from, const answer& a) noexcept;
 
   // With the lock held.
   void step() noexcept;

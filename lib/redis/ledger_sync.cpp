@@ -2,6 +2,7 @@
 #include "canigo/error.hpp"
 #include "canigo/redis/error.hpp"
 
+#include "cause.hpp"
 #include "ledger.hpp"
 #include "ledger_change.hpp"
 
@@ -81,17 +82,18 @@ command ledger::prepare(time_point now) {
 }
 
 void ledger::send(command c) noexcept {
-  const auto once = std::exchange(for_once_, nullptr);
-  c.set_asks_first(once != nullptr);
-  const auto done = [self = shared_from_this()](const answer& a) { self->answered(a); };
+  auto whom = std::exchange(for_once_, nullptr);
+  c.set_asks_first(whom != nullptr);
+  if (whom == nullptr) whom = engine_;
+  const auto done = [self = shared_from_this(), whom](const answer& a) { self->answered(*whom, a); };
   try {
-    start_call<answered_call>{once != nullptr ? once : engine_}(done, c);
+    start_call<answered_call>{whom}(done, c);
   } catch (...) {
-    answered({make_error_code(errc::not_enough_memory), {}});
+    answered(*whom, {make_error_code(errc::not_enough_memory), {}});
   }
 }
 
-void ledger::answered(const answer& given) noexcept {
+void ledger::answered(engine& from, const answer& given) noexcept {
   const change c{*this};
   const std::error_code ec = given.error;
   // It may have waited for a connection.
@@ -109,7 +111,7 @@ void ledger::answered(const answer& given) noexcept {
     unsaid_ |= std::exchange(unsaid_under_way_, 0);
     // Unknown after a restart or SCRIPT FLUSH: once more, with the text. Or to the node of a cluster that has the keys.
     const bool is_unknown = ec == error::no_script && !std::exchange(send_text_, true);
-    if (is_unknown || (ec == error::moved && is_redirected(given.what))) {
+    if (is_unknown || (ec == error::moved && is_redirected(from, given.what))) {
       if (session_under_way_ == session_number_) {
         --sequence_;
         ask_again();
@@ -119,7 +121,8 @@ void ledger::answered(const answer& given) noexcept {
       return;
     }
     failed(now, given.cause ? given.cause : ec, given.what.text());
-    home_->cluster().failed(*engine_);
+    redirections_ = 0;
+    if (is_of_the_node(ec)) home_->cluster().failed(from);
     return use(home_->cluster().of(slot_));
   }
   redirections_ = 0;
@@ -152,9 +155,9 @@ void ledger::answered(const answer& given) noexcept {
 }
 
 /// Whether another node of the cluster is asked next.
-bool ledger::is_redirected(const reply& r) noexcept {
+bool ledger::is_redirected(engine& from, const reply& r) noexcept {
   try {
-    auto next = home_->cluster().follow(*engine_, r.text());
+    auto next = home_->cluster().follow(from, r.text());
     if (next.where == nullptr || ++redirections_ > most_redirections) return false;
     if (next.is_once) {
       for_once_ = std::move(next.where);

@@ -29,6 +29,13 @@ std::string line_of(std::string_view info, std::string_view key) {
   return {};
 }
 
+/// Whether another user, or any at all, may be told what this one is not.
+bool wants_login(const reply& r) {
+  if (!r.is_error()) return false;
+  const error e = error_of(r.text());
+  return e == error::auth_required || e == error::no_permission;
+}
+
 }  // namespace
 
 std::optional<command> login_of(const std::string& user, const std::string& password) {
@@ -97,17 +104,18 @@ net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& se
   const std::string question = command{"SENTINEL", "get-master-addr-by-name", options_->where.master}.encoded();
   const auto s = co_await open_stream(options_->where, sentinel, options_->tls);
   reply_reader reader{options_->max_reply};
-  auto answers = co_await ask(*s, reader, question, 1);
   const auto& login = options_->sentinel_login;
-  // Who is not asked for a password says none: it may be another's.
-  if (answers.back().is_error() && error_of(answers.back().text()) == error::auth_required && login) {
-    answers = co_await ask(*s, reader, login->encoded() + question, 2);
-  }
-  for (const auto& r : answers) {
-    if (!r.is_error()) continue;
-    refusal_ = "sentinel " + sentinel.host + ":" + sentinel.port + ": " + r.text();
-    const bool is_login = answers.size() == 2 && &r == &answers.front();
-    throw std::system_error{is_login ? error::wrong_password : error_of(r.text())};
+  const std::string with_login = login ? login->encoded() + question : "";
+  const bool is_first = login && options_->is_sentinel_login_first;
+  auto answers = co_await ask(*s, reader, is_first ? with_login : question, is_first ? 2 : 1);
+  // Who is not asked for a password does not say that of the URL: it may be another's.
+  if (login && !is_first && wants_login(answers.back())) answers = co_await ask(*s, reader, with_login, 2);
+  // One that is not believed may be let in none the less, where no password is needed.
+  if (answers.back().is_error()) {
+    const bool is_login = answers.front().is_error() && wants_login(answers.back());
+    const std::string& text = (is_login ? answers.front() : answers.back()).text();
+    refusal_ = "sentinel " + sentinel.host + ":" + sentinel.port + ": " + text;
+    throw std::system_error{is_login && answers.size() == 2 ? error::wrong_password : error_of(text)};
   }
   const auto& address = answers.back().elements();
   if (address.size() != 2) throw std::system_error{error::no_master};
@@ -158,7 +166,10 @@ net::awaitable<void> link::log_in() {
       refusal_ = r.text();
       throw std::system_error{what};
     }
-    if (steps[i] == step::info) run_id_ = line_of(r.text(), "run_id");
+    if (steps[i] == step::info) {
+      run_id_ = line_of(r.text(), "run_id");
+      is_in_cluster_ = line_of(r.text(), "redis_mode") == "cluster";
+    }
     // A sentinel may be behind the times.
     if (steps[i] == step::role && (r.elements().empty() || r.elements().front().text() != "master")) {
       throw std::system_error{error::no_master};

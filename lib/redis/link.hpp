@@ -32,6 +32,8 @@ struct link_options {
   duration connect_timeout;
   std::size_t max_reply;
   std::optional<command> sentinel_login;
+  bool is_sentinel_login_first = false;  // it is meant for them
+  bool asks_for_nodes = true;            // where it is in a cluster
 };
 
 /// What logs in; nothing where there is neither a user nor a password.
@@ -77,6 +79,8 @@ class link : public std::enable_shared_from_this<link> {
 
   /// The run id of the server, "" if it does not tell.
   const std::string& run_id() const noexcept { return run_id_; }
+  /// Whether the server is a node of a cluster.
+  bool is_in_cluster() const noexcept { return is_in_cluster_; }
 
  private:
   friend struct on_read;
@@ -99,6 +103,7 @@ class link : public std::enable_shared_from_this<link> {
   std::unique_ptr<stream> stream_;
   reply_reader reader_;
   std::string run_id_;
+  bool is_in_cluster_ = false;
   std::string refusal_;  // what the server said to a command of log_in
   std::string out_;      // to be written next
   std::string writing_;

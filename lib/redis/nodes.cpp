@@ -4,7 +4,9 @@
 #include "slots.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace canigo::redis::detail {
@@ -13,101 +15,148 @@ namespace {
 // More than any cluster has; one that names more names wrong ones.
 constexpr std::size_t most_nodes = 10'000;
 
+// However long the client's commands may take: one that is silent is not to be the only one that is asked.
+constexpr duration longest_question = std::chrono::seconds{2};
+
 }  // namespace
+
+/// Where those nodes are that it names without a host.
+std::string nodes::host_of(const engine& e) {
+  const auto& addresses = e.link_options_->where.addresses;
+  return addresses.empty() ? "localhost" : addresses.front().host;  // none: a Unix domain socket
+}
 
 nodes::nodes(engine& home, std::shared_ptr<const link_options> link, const client_options& options)
     : home_{&home}, link_{std::move(link)}, options_{options} {}
 
-bool nodes::are_known() const noexcept {
+std::size_t nodes::count() const noexcept {
   const std::lock_guard lock{mutex_};
-  return !nodes_.empty();
+  return nodes_.size();
 }
 
 std::shared_ptr<engine> nodes::of(unsigned slot) const {
   const std::lock_guard lock{mutex_};
-  const std::size_t owner = owners_.empty() || owners_[slot] == 0 ? front_ : owners_[slot];
-  return owner == 0 ? home_->shared_from_this() : nodes_[owner - 1].its;
+  return at(owners_.empty() || owners_[slot] == 0 ? front_ : owners_[slot]);
+}
+
+std::shared_ptr<engine> nodes::at(std::size_t number) const {
+  const auto its = number != 0 ? nodes_[number - 1].its : nullptr;
+  return its != nullptr ? its : home_->shared_from_this();
 }
 
 nodes::place nodes::follow(engine& from, std::string_view text) {
   auto there = redirection_of(text);
   if (!there) return {};
-  const auto& asked = from.link_options_->where.addresses;
-  const std::string host = asked.empty() ? "localhost" : asked.front().host;  // none: a Unix domain socket
-  if (there->where.host.empty()) there->where.host = host;
+  if (there->where.host.empty()) there->where.host = host_of(from);
   std::shared_ptr<engine> target;
-  bool asks = false;
   {
     const std::lock_guard lock{mutex_};
     if (is_closed_) return {};
     const std::size_t number = number_of(there->where);
     if (number == 0) return {};
-    target = nodes_[number - 1].its;
-    if (!there->is_once) {
-      owners_[there->slot] = static_cast<std::uint16_t>(number);
-      asks = !std::exchange(is_asking_, true);
-    }
+    target = at(number);
+    if (!there->is_once) owners_[there->slot] = static_cast<std::uint16_t>(number);
   }
-  // Where one slot has gone others have, too. They are found without, only later.
-  if (asks) ask_for_slots(target, there->where.host);
+  // Where one slot has gone others have, too. They are found without, only later. The target may be dead.
+  if (!there->is_once) ask(from.shared_from_this());
   return {std::move(target), there->is_once};
 }
 
-/// With the lock held. 0 where there are too many.
+/// 0 where there are too many.
 std::size_t nodes::number_of(endpoint::address a) {
-  const auto found = std::find_if(nodes_.begin(), nodes_.end(),
-                                  [&](const node& n) { return n.where.host == a.host && n.where.port == a.port; });
+  const auto is = [&a](const endpoint::address& b) { return a.host == b.host && a.port == b.port; };
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const node& n) { return is(n.where); });
   if (found != nodes_.end()) return static_cast<std::size_t>(found - nodes_.begin()) + 1;
   if (nodes_.size() >= most_nodes) return 0;
   owners_.resize(cluster_slots);
-  link_options its = *link_;
-  its.where.path.clear();
-  its.where.master.clear();
-  its.where.addresses = {a};
-  nodes_.push_back(
-      {std::move(a), engine::open(home_->executor(), std::make_shared<const link_options>(its), options_)});
+  std::shared_ptr<engine> new_one;
+  if (const auto& home = link_->where.addresses; home.empty() || !is(home.front())) {
+    link_options its = *link_;
+    its.where.path.clear();
+    its.where.master.clear();
+    its.where.addresses = {a};
+    its.asks_for_nodes = false;
+    new_one = engine::open(home_->executor(), std::make_shared<const link_options>(its), options_);
+  }
+  nodes_.push_back({std::move(a), std::move(new_one)});
   return nodes_.size();
 }
 
-void nodes::ask_for_slots(const std::shared_ptr<engine>& whom, const std::string& host) {
-  const auto done = [home = home_->weak_from_this(), host](std::error_code ec, const reply& r) {
+void nodes::ask(const std::shared_ptr<engine>& whom) noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    if (is_closed_ || std::exchange(is_asking_, true)) return;
+  }
+  const auto done = [home = home_->weak_from_this(), whom](std::error_code ec, const reply& r) {
     const auto h = home.lock();
     if (h == nullptr) return;
     nodes& all = h->cluster();
-    const std::lock_guard lock{all.mutex_};
-    all.is_asking_ = false;
-    try {
-      if (!ec && !all.is_closed_) all.learn(r, host);
-    } catch (...) {
-      // No memory: each slot is found by itself.
+    std::vector<node> dropped;
+    {
+      const std::lock_guard lock{all.mutex_};
+      all.is_asking_ = false;
+      try {
+        if (!ec && !all.is_closed_) all.learn(r, *whom, dropped);
+      } catch (...) {
+        // No memory: each slot is found by itself.
+      }
     }
+    for (const auto& n : dropped) n.its->close();
   };
   try {
-    start_call<call>{whom}(done, command{"CLUSTER", "SLOTS"});
+    start_call<call>{whom}(done, command{"CLUSTER", "SLOTS"}.with_timeout(longest_question));
   } catch (...) {
     const std::lock_guard lock{mutex_};
     is_asking_ = false;
   }
 }
 
-/// With the lock held.
-void nodes::learn(const reply& r, const std::string& host) {
-  for (auto& range : slot_ranges(r)) {
-    if (range.where.host.empty()) range.where.host = host;
-    const auto number = static_cast<std::uint16_t>(number_of(std::move(range.where)));
-    std::fill(owners_.begin() + range.first, owners_.begin() + range.last + 1, number);
+/// Who is named no more, and is used by nobody else, is `dropped`.
+void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropped) {
+  auto ranges = slot_ranges(r);
+  if (ranges.empty()) return;
+  std::vector<std::uint16_t> owners(cluster_slots);
+  std::vector<bool> are_named;
+  const auto number = [&](endpoint::address& a) {
+    if (a.host.empty()) a.host = host_of(teller);
+    const std::size_t n = number_of(std::move(a));
+    are_named.resize(nodes_.size());
+    if (n != 0) are_named[n - 1] = true;
+    return static_cast<std::uint16_t>(n);
+  };
+  for (auto& range : ranges) {
+    std::fill(owners.begin() + range.first, owners.begin() + range.last + 1, number(range.where));
+    for (auto& replica : range.replicas) number(replica);
   }
+  std::vector<node> kept;
+  std::vector<std::uint16_t> new_number(nodes_.size() + 1);
+  kept.reserve(nodes_.size());
+  dropped.reserve(nodes_.size());
+  // Nothing fails from here on.
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const bool is_used = nodes_[i].its != nullptr && nodes_[i].its.use_count() > 1;
+    if (are_named[i] || is_used) {
+      kept.push_back(std::move(nodes_[i]));
+      new_number[i + 1] = static_cast<std::uint16_t>(kept.size());
+    } else if (nodes_[i].its != nullptr) {
+      dropped.push_back(std::move(nodes_[i]));
+    }
+  }
+  nodes_ = std::move(kept);
+  for (auto& o : owners) o = new_number[o];
+  owners_ = std::move(owners);
+  front_ = nodes_.size();  // the one that answers
+  while (front_ != 0 && at(front_).get() != &teller) --front_;
 }
 
 void nodes::failed(const engine& e) noexcept {
   const std::lock_guard lock{mutex_};
-  if (nodes_.empty()) return;
-  std::size_t number = 0;
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].its.get() == &e) number = i + 1;
+  for (std::size_t n = 1; n <= nodes_.size(); ++n) {
+    if (at(n).get() == &e) std::replace(owners_.begin(), owners_.end(), static_cast<std::uint16_t>(n), std::uint16_t{0});
   }
-  if (number != 0) std::replace(owners_.begin(), owners_.end(), static_cast<std::uint16_t>(number), std::uint16_t{0});
-  if (front_ == number) front_ = (front_ + 1) % (nodes_.size() + 1);
+  for (std::size_t n = 0; n < nodes_.size() && at(front_).get() == &e; ++n) {
+    front_ = (front_ + 1) % (nodes_.size() + 1);
+  }
 }
 
 void nodes::close() noexcept {
@@ -119,7 +168,9 @@ void nodes::close() noexcept {
     owners_.clear();
     all.swap(nodes_);
   }
-  for (const auto& n : all) n.its->close();
+  for (const auto& n : all) {
+    if (n.its != nullptr) n.its->close();
+  }
 }
 
 }  // namespace canigo::redis::detail

@@ -22,7 +22,7 @@ class engine;
 inline constexpr int most_redirections = 5;
 
 /// The nodes of a Redis Cluster, and which has which slots, as far as they have said: none until the one that a client
-/// was told of says that another has a key. Each has an engine of its own, which lasts as long as the client's.
+/// was told of says that it is in a cluster. Each of the others has an engine of its own, until nobody names it.
 ///
 /// Threads: any.
 class nodes {
@@ -36,8 +36,10 @@ class nodes {
 
   /// Who has the slot, or might know who has.
   std::shared_ptr<engine> of(unsigned slot) const;
-  /// Whether there are any.
-  bool are_known() const noexcept;
+  /// How many there are.
+  std::size_t count() const noexcept;
+  /// Asks that one who has which slots, unless somebody is asked already.
+  void ask(const std::shared_ptr<engine>& whom) noexcept;
   /// Where an error reply of `from` points to.
   place follow(engine& from, std::string_view text);
   /// It does not answer: others are asked where its slots are by now.
@@ -47,11 +49,14 @@ class nodes {
  private:
   struct node {
     endpoint::address where;
-    std::shared_ptr<engine> its;
+    std::shared_ptr<engine> its;  // none: home's
   };
 
-  void ask_for_slots(const std::shared_ptr<engine>& whom, const std::string& host);
-  void learn(const reply& r, const std::string& host);
+  static std::string host_of(const engine& e);
+
+  // With the lock held.
+  std::shared_ptr<engine> at(std::size_t number) const;
+  void learn(const reply& r, const engine& teller, std::vector<node>& dropped);
   std::size_t number_of(endpoint::address a);
 
   engine* const home_;
@@ -59,7 +64,7 @@ class nodes {
   const client_options options_;
   mutable canigo::detail::mutex mutex_;
   std::vector<node> nodes_;
-  std::vector<std::uint16_t> owners_;  // of the slots: one more than its number, 0 where it is not known
+  std::vector<std::uint16_t> owners_;  // of the slots: one more than its place in nodes_, 0 where it is not known
   std::size_t front_ = 0;              // who is asked where nobody is known, as above; 0: home
   bool is_asking_ = false;
   bool is_closed_ = false;

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
+#include <iterator>
 #include <string>
+#include <utility>
 
 namespace canigo::redis::detail {
 namespace {
@@ -32,8 +33,26 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
+/// These concern the node that they are sent to.
+constexpr std::string_view without_keys[] = {
+    "ACL",       "AUTH",      "BGREWRITEAOF", "BGSAVE",    "CLIENT",   "CLUSTER",  "COMMAND",  "CONFIG",  "DBSIZE",
+    "DEBUG",     "ECHO",      "FAILOVER",     "FLUSHALL",  "FLUSHDB",  "FUNCTION", "HELLO",    "INFO",    "KEYS",
+    "LASTSAVE",  "LATENCY",   "LOLWUT",       "MODULE",    "PING",     "PUBLISH",  "PUBSUB",   "QUIT",    "RANDOMKEY",
+    "READONLY",  "READWRITE", "REPLICAOF",    "ROLE",      "SAVE",     "SCAN",     "SCRIPT",   "SELECT",  "SHUTDOWN",
+    "SLAVEOF",   "SLOWLOG",   "SWAPDB",       "TIME",      "WAIT",     "WAITAOF"};
+
+/// These have something else before their first key.
+constexpr std::string_view of_second[] = {"BITOP", "LMPOP", "MEMORY", "OBJECT",     "SINTERCARD", "XGROUP",
+                                          "XINFO", "ZDIFF", "ZINTER", "ZINTERCARD", "ZMPOP",      "ZUNION"};
+
 /// A node that has no name yet is at the address that was asked.
 std::string host_of(std::string_view said) { return said == "?" ? std::string{} : std::string{said}; }
+
+std::optional<endpoint::address> address_of(const reply& node) {
+  const auto& parts = node.elements();
+  if (parts.size() < 2 || parts[1].integer() < 1 || parts[1].integer() > 65535) return std::nullopt;
+  return endpoint::address{host_of(parts[0].text()), std::to_string(parts[1].integer())};
+}
 
 }  // namespace
 
@@ -45,10 +64,16 @@ unsigned slot_of(std::string_view key) noexcept {
   return crc16(key) % cluster_slots;
 }
 
-unsigned slot_of(const command& c) noexcept {
+std::optional<unsigned> slot_of(const command& c) {
   const auto& words = c.arguments();
-  const std::size_t at = words.front().starts_with("EVAL") || words.front().starts_with("eval") ? 3 : 1;
-  return at < words.size() ? slot_of(words[at]) : 0;
+  std::string name = words.front();
+  for (char& l : name) l = l >= 'a' && l <= 'z' ? static_cast<char>(l - ('a' - 'A')) : l;
+  if (std::ranges::find(without_keys, name) != std::end(without_keys)) return std::nullopt;
+  const bool is_counted = name.starts_with("EVAL") || name.starts_with("FCALL");
+  const bool is_second = std::ranges::find(of_second, name) != std::end(of_second);
+  const std::size_t at = is_counted ? 3 : is_second ? 2 : 1;
+  if (at >= words.size() || (is_counted && words[2] == "0")) return std::nullopt;
+  return slot_of(words[at]);
 }
 
 std::optional<redirection> redirection_of(std::string_view text) {
@@ -70,14 +95,16 @@ std::vector<slot_range> slot_ranges(const reply& r) {
   std::vector<slot_range> ranges;
   for (const auto& range : r.elements()) {
     const auto& parts = range.elements();
-    if (parts.size() < 3 || parts[2].elements().size() < 2) continue;
+    if (parts.size() < 3) continue;
     const auto first = parts[0].integer();
     const auto last = parts[1].integer();
-    const auto& node = parts[2].elements();
-    const auto port = node[1].integer();
-    if (first < 0 || last < first || last >= cluster_slots || port < 1 || port > 65535) continue;
-    ranges.push_back(
-        {static_cast<unsigned>(first), static_cast<unsigned>(last), {host_of(node[0].text()), std::to_string(port)}});
+    const auto master = address_of(parts[2]);
+    if (first < 0 || last < first || last >= cluster_slots || !master) continue;
+    slot_range found{static_cast<unsigned>(first), static_cast<unsigned>(last), *master};
+    for (std::size_t i = 3; i < parts.size(); ++i) {
+      if (auto replica = address_of(parts[i])) found.replicas.push_back(std::move(*replica));
+    }
+    ranges.push_back(std::move(found));
   }
   return ranges;
 }

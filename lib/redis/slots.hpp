@@ -16,8 +16,8 @@ inline constexpr unsigned cluster_slots = 16384;
 /// The slot of a key: that of what stands between its first { and the next }, if that is anything.
 unsigned slot_of(std::string_view key) noexcept;
 
-/// The slot of the first key of a command, as far as that is where most commands have it.
-unsigned slot_of(const command& c) noexcept;
+/// The slot of the first key of a command, as far as that is where most commands have it; nothing for one without keys.
+std::optional<unsigned> slot_of(const command& c);
 
 /// Where another node has a slot.
 struct redirection {
@@ -34,6 +34,7 @@ struct slot_range {
   unsigned first = 0;
   unsigned last = 0;
   endpoint::address where;  // as above
+  std::vector<endpoint::address> replicas = {};
 };
 
 /// What CLUSTER SLOTS answers; what is malformed is left out.

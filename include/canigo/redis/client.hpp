@@ -38,8 +38,8 @@ struct client_options {
   std::string name = "canigo";         ///< shown by CLIENT LIST; without spaces; empty: none
   bool verify_tls = true;              ///< check the server's certificate and name
   std::string ca_file = {};            ///< PEM file of trusted certificates; empty: the system's
-  std::string sentinel_user = {};      ///< to sentinels that ask; none: as sentinel_password says
-  std::string sentinel_password = {};  ///< the same; neither: those of the URL
+  std::string sentinel_user = {};      ///< to sentinels; none: as sentinel_password says
+  std::string sentinel_password = {};  ///< the same; neither: those of the URL, to sentinels that ask
 };
 
 struct client_stats {
@@ -62,8 +62,8 @@ struct client_stats {
 /// wait for it, until their own timeout; those that were end with error::connection_lost, as they may have been
 /// executed. A client that nobody waits for has no timer and reads nothing, and keeps no loop running.
 ///
-/// In a Redis Cluster run() goes to the node that has the command's first key, on a connection of its own; async_run()
-/// goes to the one that the URL names, and may end with error::moved.
+/// In a Redis Cluster run() goes to the node that has the command's first key, on a connection of its own, and where
+/// there is no key to the one that the URL names; async_run() always goes to that one, and may end with error::moved.
 ///
 /// Errors, of all commands: redis::error::… for an error reply and a broken connection, with the text of the reply as
 /// the exception's; errc::store_unavailable if there was no connection to send it on in time; errc::timed_out if it was

@@ -42,7 +42,8 @@ class [[nodiscard]] permit {
   /// Gives back what is held. False if nothing was: released before, or lost. Nobody else's place is freed then.
   bool release() noexcept;
 
-  /// The fencing token: greater than that of every grant before, by anybody; 0 for an empty permit.
+  /// The fencing token: greater than that of every grant by Redis before, to anybody; 0 for an empty permit. A permit
+  /// that was kept here for a `horizon` has that of the latest grant to this process, so others may have greater ones.
   std::uint64_t token() const noexcept;
   /// The weight; 0 once released or lost.
   std::uint64_t held() const noexcept;
