@@ -78,6 +78,10 @@ asio::awaitable<void> show_all(redis::client& client, std::string space) {
       prefixes.insert(key.text().substr(0, key.text().size() - 5));
     }
   } while (cursor != "0");
+  const redis::reply server = co_await client.run("INFO", "server");
+  if (server.text().find("redis_mode:cluster") != std::string::npos) {
+    fmt::print("one node of a cluster: the limits that others have are not here\n");
+  }
   for (const auto& prefix : prefixes) co_await show(client, prefix);
   if (prefixes.empty()) fmt::print("no limits\n");
 }

@@ -14,7 +14,7 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept;
 /// Whether another server, or this one later, would answer otherwise.
 bool wants_other_server(error e) noexcept;
 
-/// Whether that server does not serve anybody, as it seems: it can't be reached, is silent, or says that it is no master.
+/// Whether that server serves nobody, as it seems: it can't be reached, is silent, or says that it is no master.
 bool is_of_the_node(std::error_code ec) noexcept;
 
 }  // namespace canigo::redis::detail

@@ -152,7 +152,8 @@ void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropp
 void nodes::failed(const engine& e) noexcept {
   const std::lock_guard lock{mutex_};
   for (std::size_t n = 1; n <= nodes_.size(); ++n) {
-    if (at(n).get() == &e) std::replace(owners_.begin(), owners_.end(), static_cast<std::uint16_t>(n), std::uint16_t{0});
+    if (at(n).get() != &e) continue;
+    std::replace(owners_.begin(), owners_.end(), static_cast<std::uint16_t>(n), std::uint16_t{0});
   }
   for (std::size_t n = 0; n < nodes_.size() && at(front_).get() == &e; ++n) {
     front_ = (front_ + 1) % (nodes_.size() + 1);

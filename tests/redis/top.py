@@ -27,12 +27,12 @@ def top(*arguments):
 
 
 class Redis:
-    def __init__(self):
+    def __init__(self, *more):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="canigo-"))
         self.path = str(self.folder / "redis.sock")
         self.url = "unix:" + self.path
         self.process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
-                                         "--dir", str(self.folder)], stdin=subprocess.DEVNULL,
+                                         "--dir", str(self.folder), *more], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -136,6 +136,17 @@ class Top(unittest.TestCase):
     def test_no_limits(self):
         self.redis.ask("SET", "canigo", "something else")
         self.assertEqual(top(self.redis.url).stdout, "no limits\n")
+
+    def test_a_node_of_a_cluster(self):
+        with socket.socket() as first, socket.socket() as second:
+            ports = []
+            for s in (first, second):
+                s.bind(("127.0.0.1", 0))
+                ports.append(str(s.getsockname()[1]))
+        node = Redis("--port", ports[0], "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", ports[1])
+        self.addCleanup(node.close)
+        self.assertEqual(top(node.url).stdout,
+                         "one node of a cluster: the limits that others have are not here\nno limits\n")
 
     def test_what_is_no_server(self):
         for url, says in (("unix:/nonexistent/redis.sock", "/nonexistent/redis.sock"),
