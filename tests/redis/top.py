@@ -83,7 +83,7 @@ class Top(unittest.TestCase):
 
     def test_who_holds_and_who_waits(self):
         worker = self.run_worker(permits=2, tasks=5, for_ever=1, lease_ms=60000, quarantine=0)
-        lines = self.shows(r"\{canigo:default:chaos\}:s",
+        lines = self.shows(r"\{canigo:default:chaos0\}:s",
                            r"  held 2 of 2, 3 waiting, last token [0-9]{13,}, last call [0-9.]+ s ago",
                            rf"  \S+:{worker.pid}:\S+ +holds +2  lease +[0-9.]+ s")
         lease = float(lines[2].split()[-2])
@@ -92,7 +92,7 @@ class Top(unittest.TestCase):
 
     def test_two_processes(self):
         first = self.run_worker(permits=3, tasks=1, for_ever=1, lease_ms=60000, quarantine=0)
-        limit = r"\{canigo:default:chaos\}:s"
+        limit = r"\{canigo:default:chaos0\}:s"
         self.shows(limit, r"  held 1 of 3, 0 waiting, .*", rf"  \S+:{first.pid}:\S+ +holds +1 .*")
         second = self.run_worker(permits=3, tasks=3, for_ever=1, lease_ms=60000, quarantine=0)
         holders = rf"  \S+:({first.pid}:\S+ +holds +1|{second.pid}:\S+ +holds +2) .*"
@@ -101,13 +101,13 @@ class Top(unittest.TestCase):
 
     def test_a_quota(self):
         worker = self.run_worker(permits=0, rate=1, burst=3, quota_tasks=4)
-        self.shows(r"\{canigo:default:chaos\}:r",
+        self.shows(r"\{canigo:default:chaos0\}:r",
                    r"  1 tokens in 1000000 us, burst 3, [34] waiting, last token [0-9]+, last call [0-9.]+ s ago",
                    rf"  \S+:{worker.pid}:\S+ +holds +0  lease +[0-9.]+ s")
 
     def test_a_quarantine(self):
         self.run_worker(permits=2, tasks=1, for_ever=1, lease_ms=60000)
-        lines = self.shows(r"\{canigo:default:chaos\}:s", r"  held 0 of 2, 1 waiting, .*",
+        lines = self.shows(r"\{canigo:default:chaos0\}:s", r"  held 0 of 2, 1 waiting, .*",
                            r"  quarantine for [0-9.]+ s more", r"  \S+ +holds +0 .*")
         self.assertLessEqual(float(lines[2].split()[2]), 60)
 
