@@ -252,7 +252,7 @@ TEST_CASE("resize to more lets the waiting in at once", "[semaphore]") {
   CHECK(run.log == log_lines{"a@3", "b@3", "c@13"});
 }
 
-TEST_CASE("one that has become too heavy learns that when it is first", "[semaphore]") {
+TEST_CASE("one that has become too heavy learns that at once, wherever it stands", "[semaphore]") {
   limits_run run;
   semaphore s{run.io, {.permits = 4}};
   run.go(visitor(run, s, "a", {.tokens = 4}, 10ms));
@@ -263,7 +263,20 @@ TEST_CASE("one that has become too heavy learns that when it is first", "[semaph
   run.time.poll();
   s.resize(2);
   run.time.run();
-  CHECK(run.log == log_lines{"a@0", "b@10", "heavy=" + said(errc::too_large) + "@10", "c@20"});
+  CHECK(run.log == log_lines{"a@0", "heavy=" + said(errc::too_large) + "@0", "b@10", "c@20"});
+}
+
+TEST_CASE("one that has become too heavy learns that at once, also where waiters rise with age", "[semaphore]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 4, .priorities = 2, .ageing = 1ms}};
+  run.go(visitor(run, s, "a", {.tokens = 4}, 1h));
+  run.time.poll();
+  run.go(visitor(run, s, "first", {.priority = 0}, 10ms));
+  run.go(visitor(run, s, "heavy", {.priority = 1, .tokens = 3}, 10ms));
+  run.time.run_for(100ms);
+  s.resize(2);
+  run.time.run_for(1ms);
+  CHECK(run.log == log_lines{"a@0", "heavy=" + said(errc::too_large) + "@100"});
 }
 
 TEST_CASE("a full queue refuses, or makes room as it was told", "[semaphore]") {

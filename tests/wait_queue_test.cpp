@@ -165,6 +165,23 @@ TEST_CASE("sums of tokens saturate and come back", "[wait_queue]") {
   CHECK(queue.tokens_ahead(1) == 3);
 }
 
+TEST_CASE("those that are too heavy are found wherever they stand, and can be taken out meanwhile", "[wait_queue]") {
+  wait_queue queue{1024};
+  waiter light{0}, heavy{0, 5}, last{0, 6}, alone{1000, 7}, fits{1001, 4};
+  for (waiter* w : {&light, &heavy, &last, &alone, &fits}) queue.push(*w, queue_start);
+  std::vector<wait_node*> found;
+  queue.for_each_heavier_than(4, [&](wait_node& n) {
+    found.push_back(&n);
+    queue.remove(n);
+  });
+  CHECK(found == std::vector<wait_node*>{&heavy, &last, &alone});
+  CHECK(queue.size() == 2);
+  queue.for_each_heavier_than(4, [&](wait_node&) { FAIL("none is left"); });
+  queue.remove(light);
+  queue.remove(fits);
+  queue.for_each_heavier_than(0, [&](wait_node&) { FAIL("nobody waits"); });
+}
+
 TEST_CASE("with ageing, a waiter rises by one class per interval waited", "[wait_queue]") {
   wait_queue queue{3, 10s};
   waiter low{2}, high{0}, late{0}, middle{1};

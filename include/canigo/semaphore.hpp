@@ -40,8 +40,8 @@ struct semaphore_stats : queue_stats {
 ///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
 /// errc::timed_out when the deadline passes, errc::deadline_unreachable at once if it has passed, or if a pause lasts
-/// longer; errc::too_large at once if it weighs more than there are permits (where resize() is the reason, when it is
-/// first in the queue); errc::invalid_priority, errc::invalid_argument at once. Nothing is consumed by one that fails.
+/// longer; errc::too_large at once if it weighs more than there are permits, or when resize() leaves fewer;
+/// errc::invalid_priority, errc::invalid_argument at once. Nothing is consumed by one that fails.
 /// Cancellation: terminal, partial, total. The place in the queue is lost; no permit is taken, and who waited behind
 /// goes in the same instant if it can.
 /// Threads: any, all members, at once.

@@ -224,10 +224,6 @@ template <bool Shares>
     // would lose that time at every grant; but a process that was held up for long must not make up for it in one go.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     while (wait_node* n = queue_.front(now)) {
-      if (n->tokens > 1 && n->tokens > supplies_.largest_request()) {  // the limit shrank since it came
-        finish(static_cast<waiter&>(*n), to_outcome(errc::too_large));
-        continue;
-      }
       if constexpr (Shares) {
         const time_point ready = supplies_.ready_at(as_of, n->tokens);
         if (ready > now) {
@@ -271,6 +267,13 @@ void admission::pump(time_point now) noexcept {
 }
 
 void admission::pump_shared(time_point now) noexcept { serve<true>(now); }
+
+/// Those for whom the limit has become too small since they came. At once, wherever they stand: where waiters rise with
+/// age, nobody looks when such a one comes to be first.
+void admission::end_too_large() noexcept {
+  queue_.for_each_heavier_than(supplies_.largest_request(),
+                               [this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::too_large)); });
+}
 
 void admission::wake_at(time_point when) noexcept {
   if (retrying_) when = std::min(when, time_->now() + retry_after);

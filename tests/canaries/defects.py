@@ -73,7 +73,7 @@ DEFECTS = {
     "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
     "stop_forgotten": (ENGINE, SIMULATION, "«stopped_ = true;»\n  while", ""),
     "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock_and_hand_over();\n}\n\n/// The rest", ""),
-    "too_large_waits": (ENGINE, SIMULATION, "«n->tokens > supplies_.largest_request()»", "false"),
+    "too_large_waits": (ENGINE, SIMULATION, "«finish(static_cast<waiter&>(n), to_outcome(errc::too_large));»", ""),
     "cancelled_after_its_end": (ENGINE, interleaving("who is cancelled while the permit is given back*"),
                                 "«if (w.state_ != waiter::state::queued) return;»", ""),
     "call_of_a_limit_without_reference": (ENGINE, interleaving("a deadline that passes while the permit*"),
@@ -154,8 +154,8 @@ DEFECTS = {
     "pool_wakes_nobody": (TASKS, SIMULATION, "backlog_.queue(t, now);\n  «wake_one();»", ""),
     "pool_keeps_its_workers_busy": (WORK, SIMULATION, "«crew_.end(w, t.is_long());»", ""),
     "pool_admits_nobody_held_back": (TASKS, SIMULATION, "while («backlog_.held() > 0» &&", "false"),
-    "pool_stops_without_the_delayed": (BACKLOG, SIMULATION, "«if (n == nullptr) n = delayed_.oldest();»", ""),
     "pool_tells_what_a_cancelled_one_threw": (WORK, SIMULATION, "w.ended_as_ = «ended_as(t)»;", "pool_task::no_code"),
+    "pool_stops_without_the_delayed": (BACKLOG, SIMULATION, "«if (n == nullptr) n = delayed_.oldest();»", ""),
     "pool_stops_without_those_held_back": (STOP, SIMULATION, "«while (pool_task* t = backlog_.take_any_held()) "
                                            "end_stopped(*t);»", ""),
     "pool_ignores_delays": (TASKS, SIMULATION, "«x->delay > duration::zero() && !t.is_held_»", "false"),

@@ -158,9 +158,7 @@ void model::serve() {
   if (shared_ != nullptr) return shared_->settle();
   while (!queue_.empty() && now_ >= paused_until_) {
     const auto w = first();
-    if (w->wanted.tokens > largest()) {
-      finish(w, end::too_large);
-    } else if (try_take(w->wanted.tokens)) {
+    if (try_take(w->wanted.tokens)) {
       finish(w, end::granted);
     } else {
       return;
@@ -227,12 +225,23 @@ void model::set_token(std::size_t rate, std::int64_t ns) {
 
 void model::set_burst(std::size_t rate, std::int64_t n) {
   options_.rates[rate].set_burst(n);
+  end_too_large();
   serve();
 }
 
 void model::set_places(std::uint64_t n) {
   options_.places = n;
+  end_too_large();
   serve();
+}
+
+void model::end_too_large() {
+  for (bool again = true; again;) {
+    const auto w =
+        std::find_if(queue_.begin(), queue_.end(), [this](const waiter& x) { return x.wanted.tokens > largest(); });
+    again = w != queue_.end();
+    if (again) finish(w, end::too_large);
+  }
 }
 
 void model::release(std::uint64_t n) {
@@ -252,28 +261,14 @@ void model::stop() {
   if (shared_ != nullptr) shared_->settle();
 }
 
-/// Who has become too large is told when first in the queue. With ageing who is first changes by itself, and that alone
-/// makes nobody look: so a model could say when it comes to light only by looking as often as the engine does.
-bool model::would_strand_by_age(std::uint64_t most) const {
-  return options_.ageing != duration::max() &&
-         std::any_of(queue_.begin(), queue_.end(), [most](const waiter& w) { return w.wanted.tokens > most; });
-}
-
 std::vector<std::int64_t> model::tokens() const {
   std::vector<std::int64_t> all;
   for (const bucket& b : options_.rates) all.push_back(b.available());
   return all;
 }
 
-void model::end_too_large() {
-  while (!queue_.empty() && now_ >= paused_until_ && first()->wanted.tokens > largest()) {
-    finish(first(), end::too_large);
-  }
-}
-
 /// The first lacks nothing, but a place that is shared.
 bool model::could_go() {
-  end_too_large();
   if (queue_.empty() || now_ < paused_until_) return false;
   const std::uint64_t tokens = first()->wanted.tokens;
   return has_place_for(tokens) && wait_for(tokens) == 0;

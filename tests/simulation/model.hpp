@@ -99,7 +99,6 @@ class model {
   std::size_t waiting() const noexcept { return queue_.size(); }
   std::vector<std::int64_t> tokens() const;
   std::uint64_t held() const noexcept { return held_; }
-  bool would_strand_by_age(std::uint64_t most) const;
   std::uint64_t count(end e) const;
   /// When something may change next by the passing of time alone.
   time_point next_event();
@@ -124,8 +123,8 @@ class model {
   time_point earliest(const request& r) const noexcept;
   void finish(std::vector<waiter>::iterator w, end how);
   void finish(int id, end how);
-  void serve();
   void end_too_large();
+  void serve();
   void move_to(time_point t);
   bool end_one_too_late();
   bool could_go();

@@ -148,7 +148,7 @@ class share_world {
         m.set_token(s.rate, token_times[n]);
         break;
       case share_deed::set_burst:
-        if (!l || plan_.rules[s.who].rates.empty() || m.would_strand_by_age(n + 1)) break;
+        if (!l || plan_.rules[s.who].rates.empty()) break;
         l->set_burst(s.rate, n + 1);
         m.set_burst(s.rate, s.value + 1);
         break;

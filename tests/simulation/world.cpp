@@ -291,14 +291,13 @@ class world {
         }
         break;
       case deed::set_burst:
-        if (engine_ && s.rate < plan_.rules.rates.size() &&
-            !model_.would_strand_by_age(static_cast<std::uint64_t>(s.value + 1))) {
+        if (engine_ && s.rate < plan_.rules.rates.size()) {
           model_.set_burst(s.rate, s.value + 1);
           with_engine(s, [&] { engine_->set_burst(s.rate, static_cast<std::uint64_t>(s.value + 1)); });
         }
         break;
       case deed::set_places:
-        if (engine_ && plan_.rules.places && !model_.would_strand_by_age(static_cast<std::uint64_t>(s.value + 1))) {
+        if (engine_ && plan_.rules.places) {
           model_.set_places(static_cast<std::uint64_t>(s.value + 1));
           with_engine(s, [&] { engine_->set_places(static_cast<std::uint64_t>(s.value + 1)); });
         }

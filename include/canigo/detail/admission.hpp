@@ -168,6 +168,7 @@ class admission final : public counted_member {
     const time_point now = time_->now();
     if (!queue_.empty()) pump(now);  // what was due before
     f(supplies_, now);
+    end_too_large();
     pump(now);
   }
   /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
@@ -259,6 +260,7 @@ class admission final : public counted_member {
   void pump_shared(time_point now) noexcept;
   template <bool Shares>
   void serve(time_point now) noexcept;
+  void end_too_large() noexcept;
   void wake_at(time_point when) noexcept;
   void read_counts(queue_stats& s) const noexcept;
   void count_end(outcome o) noexcept;

@@ -88,6 +88,19 @@ class wait_queue {
   /// The last arrival of the last class, by the class it arrived in, or nullptr. O(1).
   wait_node* youngest_of_least_important() const noexcept;
 
+  /// Calls `f` for each that waits for more than `tokens`; it may remove that one. O(waiters).
+  template <class Function>
+  void for_each_heavier_than(std::uint64_t tokens, Function&& f) {
+    if (size_ == 0) return;
+    for (int index = waiting_.next(0); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1)) {
+      if (at(index).tokens <= tokens) continue;
+      for (wait_node *n = at(index).head, *next = nullptr; n != nullptr; n = next) {
+        next = n->next_;
+        if (n->tokens > tokens) f(*n);
+      }
+    }
+  }
+
   bool empty() const noexcept { return size_ == 0; }
   std::size_t size() const noexcept { return size_; }
   std::size_t size(int priority) const noexcept { return at(priority).size; }
