@@ -103,7 +103,6 @@ void multi::flush(int local_port) noexcept {
     // Its window is sent along with all else that is to be written.
     curl_easy_pause(h->get(), CURLPAUSE_RECV);
     curl_easy_pause(h->get(), CURLPAUSE_CONT);
-    return;
   }
 }
 
