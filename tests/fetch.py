@@ -47,7 +47,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, b"late\n")
         elif kind == "retry" and times <= int(parts[3]):
             after = {"seconds": "1", "date": formatdate(time.time() + 2, usegmt=True), "zero": "0",
-                     "years": "315360000", "unsaid": None}[parts[2]]
+                     "years": "315360000", "forever": "99999999999", "unsaid": None}[parts[2]]
             self.answer(503 if parts[2] == "date" else 429, b"later\n", *([("Retry-After", after)] if after else []))
         elif kind == "hop" and parts[2] != "0":
             self.answer(302, b"on\n", ("Location", "/".join(["", "hop", str(int(parts[2]) - 1), *parts[3:]])))
@@ -222,6 +222,16 @@ class FetchTest(unittest.TestCase):
         self.assertEqual([line.split(":")[0] for line in err.splitlines()], [f"line {n}" for n in range(4, 11)])
         self.assertIn("line 5: priority is 3; allowed: 0 to 2; skipped", err)
 
+    def test_a_url_without_a_host_is_a_bad_line_and_shows_no_password(self):
+        place = self.url.removeprefix("http://")
+        lines = [f"0 http:///u:secret@{place}/ok", f"0 https:////u:secret@{place}/ok", "0 http://", "0 http://?q"]
+        status, calls, summary, err = fetch_json(lines, "--rate", "1000/s")
+        self.assertEqual(status, 3)
+        self.assertEqual(calls, [])
+        self.assertEqual(summary["bad_lines"], 4)
+        self.assertNotIn("secret", err)
+        self.assertIn("***@", err)
+
     def test_a_last_line_without_an_end_counts(self):
         run = Fetch("--rate", "1000/s")
         run.process.stdin.write(f"0 {self.url}/ok")
@@ -268,7 +278,6 @@ class FetchTest(unittest.TestCase):
             "http://127.0.0.1:1/nobody": (0, "connect"),
             "http://no-such-host.invalid/": (0, "resolve"),
             "http://[half/": (0, "URL"),
-            "http:///": (0, ""),
         }
         lines = [f"1 {url}" for url in cases] + [f"2 {self.url}/ok"]
         status, calls, summary, _ = fetch_json(lines, "--rate", "1000/s", "--burst", "20", "--timeout", "3s")
@@ -482,6 +491,11 @@ class FetchTest(unittest.TestCase):
         # 20 others take one second.
         self.assertLess(patient.times()[0], accepted)
         self.assertIn(f"{self.url}: 429; its calls wait for 3s (--max-pause; it asks for 3650d)", err)
+
+    def test_a_pause_of_more_than_there_is_time_is_told_as_the_longest(self):
+        status, _, _, err = fetch_json([f"0 {self.url}/retry/forever/1"], "--rate", "1000/s", "--max-pause", "1s")
+        self.assertEqual(status, 0)
+        self.assertRegex(err, r"wait for 1s \(--max-pause; it asks for \d+s\)")
 
     def test_a_call_is_tried_again_also_if_the_server_does_not_say_when(self):
         status, calls, summary, _ = fetch_json([f"0 {self.url}/retry/unsaid/2"], "--rate", "1000/s")

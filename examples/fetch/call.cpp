@@ -33,7 +33,7 @@ parsed_line parse_line(std::string_view line, int priorities) {
   }
   const std::string_view url = trimmed(line.substr(gap));
   if (!is_http(url)) {
-    return {{}, fmt::format("URL is {}; allowed: http:// or https://", printable_url(url).substr(0, 80))};
+    return {{}, fmt::format("URL is {}; allowed: http://HOST… or https://HOST…", printable_url(url).substr(0, 80))};
   }
   if (url.find_first_of(" \t") != std::string_view::npos) return {{}, "more than PRIORITY URL"};
   call c;

@@ -37,7 +37,7 @@ double per_second(const canigo::rate& r) {
 
 std::string to_text(canigo::duration d) {
   return canigo::to_string(d < 10s ? std::chrono::ceil<std::chrono::milliseconds>(d)
-                                   : std::chrono::ceil<std::chrono::seconds>(d));
+                                   : std::chrono::floor<std::chrono::seconds>(d));  // the longest has no next second
 }
 
 // Nobody reads what we print.

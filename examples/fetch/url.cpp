@@ -13,10 +13,12 @@ bool has_scheme(std::string_view url, std::string_view scheme) {
   return url.size() >= scheme.size() && std::ranges::equal(url.substr(0, scheme.size()), scheme, {}, lower);
 }
 
-/// Where name, password, host and port stand in a URL that has a scheme.
+/// Where name, password, host and port stand in a URL that has a scheme. More slashes than two are passed over, as
+/// libcurl does it.
 struct authority {
   explicit authority(std::string_view url)
-      : begin{url.find("://") + 3}, end{std::min(url.find_first_of("/?#", begin), url.size())} {
+      : begin{std::min(url.find_first_not_of('/', url.find("://") + 1), url.size())},
+        end{std::min(url.find_first_of("/?#", begin), url.size())} {
     const auto at = url.substr(0, end).rfind('@');
     host = at == std::string_view::npos || at < begin ? begin : at + 1;
   }
@@ -27,7 +29,12 @@ struct authority {
 
 }  // namespace
 
-bool is_http(std::string_view url) { return has_scheme(url, "http://") || has_scheme(url, "https://"); }
+bool is_http(std::string_view url) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (has_scheme(url, scheme)) return url.find_first_not_of("/?#", scheme.size()) == scheme.size();
+  }
+  return false;
+}
 
 std::string origin_of(std::string_view url) {
   const authority a{url};

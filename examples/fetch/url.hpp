@@ -5,7 +5,7 @@
 
 namespace fetch {
 
-/// Whether the scheme is http or https, in any case.
+/// Whether the scheme is http or https, in any case, and a host follows.
 bool is_http(std::string_view url);
 
 /// Scheme, host and port in lower case, without a default port: what is one server to us.
