@@ -98,6 +98,21 @@ TEST_CASE("all of time passes, and nothing is run at once", "[simulation]") {
   CHECK(world.now() == time_point::max());
 }
 
+namespace {
+
+struct endless {
+  void operator()() const { net::post(world->get_executor(), *this); }
+  simulation* world;
+};
+
+}  // namespace
+
+TEST_CASE("handlers that call each other for ever end a simulation", "[simulation]") {
+  simulation world{1};
+  endless{&world}();
+  CHECK_THROWS_AS(world.run(), std::runtime_error);
+}
+
 TEST_CASE("a strand keeps its order", "[simulation]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     simulation world{seed};

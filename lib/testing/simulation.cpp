@@ -3,8 +3,15 @@
 #include "canigo/detail/random.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 namespace canigo::testing {
+namespace {
+
+constexpr std::size_t most_at_once = 10'000'000;
+
+}  // namespace
 
 simulation::simulation(std::uint64_t seed, time_point start)
     : clock_{*this, start}, start_{start}, seed_{seed}, state_{seed} {}
@@ -40,7 +47,13 @@ bool simulation::step() {
 
 std::size_t simulation::poll() {
   std::size_t handlers = 0;
-  while (step()) ++handlers;
+  while (step()) {
+    if (++handlers == most_at_once) {
+      throw std::runtime_error{"simulation: " + std::to_string(handlers) +
+                               " handlers have run while the time stood still: they call each other for ever; seed " +
+                               std::to_string(seed_)};
+    }
+  }
   return handlers;
 }
 
