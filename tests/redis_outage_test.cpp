@@ -37,16 +37,22 @@ struct poor_quota {
 
   /// Asks for one token, and does not wait for long.
   void ask(stopped_clock& time, duration patience = 50ms) {
-    tokens.async_acquire({.deadline = time.clock.now() + patience}, [this](std::error_code ec) {
-      granted += ec ? 0 : 1;
-      refused_again += ec && granted > 0 ? 1 : 0;
+    tokens.async_acquire({.deadline = time.clock.now() + patience}, [n = told](std::error_code ec) {
+      n->granted += ec ? 0 : 1;
+      n->refused_again += ec && n->granted > 0 ? 1 : 0;
     });
   }
 
+  struct counts {
+    int granted = 0;
+    int refused_again = 0;  // after one was granted
+  };
+
   redis::client client;
   redis::scheduler tokens;
-  int granted = 0;
-  int refused_again = 0;  // after one was granted
+  std::shared_ptr<counts> told = std::make_shared<counts>();  // what ends with the quota is told after it
+  int& granted = told->granted;
+  int& refused_again = told->refused_again;
 };
 
 /// How long an outage lasts.
