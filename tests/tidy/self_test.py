@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Proves that every rule of tidy.py can fail: a small good tree passes, and each way to spoil it is found."""
+"""Proves that every rule of tidy.py can fail: a small good tree passes, and each way to spoil it is found.
+
+The same for the style of prose.py and for the subjects of commits, by samples.
+"""
 
 import pathlib
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-import tidy  # noqa: E402, the line above comes first
+import prose  # noqa: E402, the line above comes first
+import subjects  # noqa: E402
+import tidy  # noqa: E402
 
 GOOD = {
     "meson.build": "project('canigo', 'cpp',\n  version: '0.1.0')\n",
@@ -67,6 +72,7 @@ BAD = [
     ("words", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n// TO" "DO\n"}, "lib/rate.cpp:2"),
     ("words", {"scripts/test": "# good enough for" " now\n"}, "scripts/test:1"),
     ("words", {"README.md": "Run /ho" "me/somebody/scripts/test.\n"}, "README.md:1"),
+    ("style", {"README.md": "Run scripts/test.\n\nWho asks first goes first.\n"}, "README.md:3"),
     ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"slow\", \"[rate]\") {\n  std::this_thread::sleep_for(1ms);\n}\n"},
      "tests/rate_test.cpp:2"),
     ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"a\", \"[realtime]\") {\n}\n\nvoid helper() { usleep(5); }\n\n"
@@ -99,6 +105,67 @@ BAD = [
     ("version", {"meson.build": "project('canigo', 'cpp',\n  version: '0.2.0')\n"}, "include/canigo/version.hpp:1"),
 ]
 
+WORDS_30 = " ".join(["word"] * 30)
+PLAIN = [
+    ("a.md", "Permission to run. Held until it is released or destroyed."),
+    ("a.md", "What does it cost? Nothing."),
+    ("a.md", "## What is promised\n\n| what it knows | cost |\n|---|---|\n| the queue | none |"),
+    ("a.md", "A waiter, who is in the queue, keeps its place. Waiters who leave lose it."),
+    ("a.md", "It says what is wrong, and who waits."),
+    ("a.md", "It is not under way, not until then, and not unless asked."),
+    ("a.md", "Nothing is polled, no thread is started."),
+    ("a.md", f"{WORDS_30}. {WORDS_30}!"),
+    ("a.md", f"`one {WORDS_30} word` {WORDS_30[5:]}. [link](of/{WORDS_30})"),
+    ("a.md", f"- {WORDS_30}\n- {WORDS_30}\n\n1. {WORDS_30}\n2. {WORDS_30}"),
+    ("a.md", f"| a | b |\n|---|---|\n| {WORDS_30} | {WORDS_30} |"),
+    ("a.md", f"It is run:\n\n    who {WORDS_30} words\n    who knows\n\n```text\nWho {WORDS_30}\n```\n"),
+    ("a.md", f"It takes 1.5 s, e.g. as `co_await x.acquire();` says. {WORDS_30}."),
+    ("a.md", f"<!-- who {WORDS_30} -->"),
+    ("a.hpp", f"/// {WORDS_30}\n///\n/// {WORDS_30}\nint who;\nint x;  ///< {WORDS_30}\nint y;  ///< {WORDS_30}"),
+    ("a.hpp", "auto url = \"https://who.example\";\n/// A call:\n///\n///     who(knows);\n"),
+]
+UNPLAIN = [  # with the line of the offence
+    ("a.md", "Who waits longest goes first.", 1),
+    ("a.md", "It is free.\n\nWhoever polls has no place.", 3),
+    ("a.md", "It ends: what was let go already is not touched.", 1),
+    ("a.md", "- one\n- Whose lease has ended is told.", 2),
+    ("a.md", "1. one\n2. **What** is due comes first.", 2),
+    ("a.md", "| a | b |\n|---|---|\n| one | What it takes is given back. |", 3),
+    ("a.md", "A permit goes to who is first.", 1),
+    ("a.md", f"One.\n{WORDS_30} too.", 1),
+    ("a.md", f"```cpp\nint x;\n```\n{WORDS_30} too", 4),
+    ("a.md", f"{WORDS_30} [and a link](x.md).", 1),
+    ("a.md", "It is not unusual.", 1),
+    ("a.md", "Nobody is not told.", 1),
+    ("a.md", "There is no wait without a deadline.", 1),
+    ("a.md", "It never does not end.", 1),
+    ("a.md", "In order to run it, build it.", 1),
+    ("a.hpp", "/// Leave to go on.", 1),
+    ("a.hpp", f"/// Fine.\n///\n/// {WORDS_30}\n/// too\nint x;", 3),
+    ("a.hpp", "int x;\nint y;  ///< What it takes.", 2),
+]
+SUBJECTS = ["scheduler: Wake no more waiters than tokens", "redis/client: Pass the user's name on", "v1: Need less"]
+NO_SUBJECTS = ["Wake no more waiters", "scheduler: wake no more waiters", "scheduler: Wakes no more waiters",
+               "scheduler: Waking waiters", "scheduler: Waked waiters", "scheduler: A waiter is woken",
+               "scheduler: Wake no more waiters.", "scheduler: Wake " + "x" * 57]
+
+
+def sample_failures():
+    """What prose.py and subjects.py say of the samples that they should not."""
+    for path, text in PLAIN:
+        for offence in prose.offences(path, text):
+            yield f"prose: {text!r}: {offence}"
+    for path, text, line in UNPLAIN:
+        found = list(prose.offences(path, text))
+        if [number for number, _ in found] != [line]:
+            yield f"prose: {text!r}: wanted one offence in line {line}; found: {found}"
+    for subject in SUBJECTS:
+        if subjects.wrong_with(subject):
+            yield f"subjects: {subject!r}: {subjects.wrong_with(subject)}"
+    for subject in NO_SUBJECTS:
+        if not subjects.wrong_with(subject):
+            yield f"subjects: {subject!r} is let through"
+
 
 def offences(files):
     with tempfile.TemporaryDirectory() as root:
@@ -119,7 +186,9 @@ def main():
     proven = {rule for rule, _, _ in BAD}
     failures += [f"{rule.__name__}: no bad tree proves that it can fail" for rule in tidy.RULES
                  if rule.__name__ not in proven]
-    print("\n".join(failures) if failures else f"{len(BAD)} bad trees, each found")
+    failures += sample_failures()
+    samples = len(UNPLAIN) + len(NO_SUBJECTS)
+    print("\n".join(failures) if failures else f"{len(BAD)} bad trees and {samples} bad samples, each found")
     return 1 if failures else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps the tree in order: layers, include circles, banned words, files that nothing tests or builds.
+"""Keeps the tree in order: layers, include circles, banned words, plain sentences, files that nothing tests or builds.
 
 tidy.py [ROOT] prints each offence as "path:line: rule: what is wrong" and exits with 1 if there is one.
 The layers, and the headers that need no test, stand in layers.txt; self_test.py proves that each rule can fail.
@@ -10,6 +10,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import prose
 
 # Outside the standard library and Asio, a public header includes nothing but these.
 THIRD_PARTY_ALLOWED = {"include/canigo/rate.hpp": {"fmt/core.h", "fmt/format.h"}}
@@ -212,6 +214,15 @@ def words(tree):
             machine = MACHINE_PATH.search(line)
             if machine:
                 yield path, number, f"a path of one machine: {machine.group(0)}"
+
+
+@rule
+def style(tree):
+    """Pages are in plain sentences: tests/tidy/prose.py."""
+    for path in tree.files:
+        if prose.CHECKED.fullmatch(path):
+            for number, message in prose.offences(path, tree.text(path)):
+                yield path, number, message
 
 
 @rule
