@@ -9,7 +9,7 @@ import re
 
 # Headers are read, too, as soon as a pattern names them: r"include/canigo/[\w/]+\.hpp".
 CHECKED = re.compile("|".join([
-    r"(README|CONTRIBUTING|SECURITY)\.md",
+    r"(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md",
     r"docs/(architecture|fetch|guide|performance|testing)\.md",
 ]))
 
