@@ -10,7 +10,7 @@ import re
 # Headers are read, too, as soon as a pattern names them: r"include/canigo/[\w/]+\.hpp".
 CHECKED = re.compile("|".join([
     r"(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md",
-    r"docs/(architecture|contract|fetch|guide|performance|pool|redis|testing)\.md",
+    r"docs/(architecture|contract|fetch|guide|performance|pool|redis|reliability|testing)\.md",
 ]))
 
 LONGEST = 30  # words in a sentence
