@@ -17,14 +17,16 @@ SUBJECT = re.compile(r"(?:^|[;:] (?:(?:and|but|or|so) )?)[\"'(]*(who|whoever|who
                      re.I)
 # "A permit goes to who is first": a relative clause without its noun.
 NO_NOUN = re.compile(r"\b(?:as|because|before|by|for|from|if|than|that|to|until|when|where|while) who(?:ever)?\b", re.I)
-GAP = r"(?:(?!\b(?:and|or|but)\b)[^,;:()])*?"  # both halves of a double negation lie in one clause
+# Both halves of a double negation lie in one clause.
+GAP = r"(?:(?!\b(?:and|or|but|if|unless|when|where|that)\b)[^,;:()])*?"
 DOUBLE = re.compile("|".join([
     rf"\b(?:never|nobody|nothing|none|nor|neither|no one)\b{GAP}(?:\bnot\b|n't\b|\bno\b|\bnever\b)",
-    rf"(?:\bnot|n't)\b{GAP}\b(?:not|never|nobody|nothing|none|without)\b",
+    rf"(?:\bnot|n't)\b{GAP}\b(?:never|nobody|nothing|none|without)\b",
     rf"\bno\b{GAP}\b(?:without|not|never|nobody|nothing)\b",
-    rf"\bwithout\b{GAP}\b(?:not|never|nobody|nothing)\b",
     r"\bnot (?:un(?!der|til|less|ique|it|ion)\w+|in(?:frequent|consider|signific|visib)\w*|impossible)",
 ]), re.I)
+
+RULE_OF_TABLE = re.compile(r"\|[-|: ]+")  # below the header
 
 
 def _read_words():
@@ -39,7 +41,7 @@ WORDS = _read_words()
 
 def _plain(text):
     """Text as it is read: code is one word, a link is its name."""
-    text = re.sub(r"``.+?``|`[^`]+`", "code", text)
+    text = re.sub(r"`[^`]+`", "code", text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"<[^<>\s][^<>]*>|https?://\S+", "link", text)
     return re.sub(r"\*\*|(?<!\w)[*_]|[*_](?!\w)", "", text)
@@ -49,7 +51,7 @@ def blocks_of_markdown(text):
     """(line, prose) of each paragraph, list item and table cell; no code, no headings, no header of a table."""
     found, start, gathered = [], 0, []
     lines = text.split("\n")
-    fence = hidden = code = False
+    in_fence = in_comment = False
 
     def flush():
         if gathered:
@@ -58,29 +60,23 @@ def blocks_of_markdown(text):
 
     for number, line in enumerate(lines, 1):
         bare = line.strip()
-        in_list = bool(gathered) or (found and not code and re.match(r" {2,3}\S", line))
-        if re.match(r"```|~~~", bare):
+        if bare.startswith("```"):
             flush()
-            fence = not fence
-        elif fence:
-            pass
-        elif hidden or bare.startswith("<!--"):
+            in_fence = not in_fence
+        elif in_fence or (line.startswith("    ") and not gathered):
+            pass  # code
+        elif in_comment or bare.startswith("<!--"):
             flush()
-            hidden = "-->" not in bare
-        elif re.match(r" {4}", line) and not in_list:
-            code = True
-        elif not bare or bare.startswith("#") or re.fullmatch(r"[-=*]{3,}", bare):
+            in_comment = "-->" not in bare
+        elif not bare or bare.startswith("#"):
             flush()
-            code = code and not bare
         elif bare.startswith("|"):
             flush()
-            after = lines[number].strip() if number < len(lines) else ""
-            if not re.fullmatch(r"[-|: ]+", bare) and not re.fullmatch(r"[-|: ]+-[-|: ]*", after):
+            if not any(RULE_OF_TABLE.fullmatch(row.strip()) for row in lines[number - 1:number + 1]):
                 # A bar inside code ends no cell.
-                cells = re.sub(r"`[^`]*`", lambda m: m.group().replace("|", ";"), bare.strip("|"))
-                found += [(number, cell.strip()) for cell in cells.split("|") if cell.strip()]
+                cells = re.sub(r"`[^`]*`", "code", bare).strip("|").split("|")
+                found += [(number, cell.strip()) for cell in cells if cell.strip()]
         else:
-            code = False
             item = re.match(r"(?:[-*+]|\d+\.)\s+|> ?", bare)
             if item:
                 flush()
@@ -112,6 +108,7 @@ def sentences(prose):
 
 
 def offences(path, text):
+    """(line, what is wrong) of each sentence that needs a second look."""
     blocks = blocks_of_markdown(text) if path.endswith(".md") else blocks_of_header(text)
     for number, block in blocks:
         for sentence in sentences(_plain(block)):

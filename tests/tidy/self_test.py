@@ -114,6 +114,7 @@ PLAIN = [
     ("a.md", "It says what is wrong, and who waits."),
     ("a.md", "It is not under way, not until then, and not unless asked."),
     ("a.md", "Nothing is polled, no thread is started."),
+    ("a.md", "Nothing happens if it is not there. A rate without a unit does not compile."),
     ("a.md", f"{WORDS_30}. {WORDS_30}!"),
     ("a.md", f"`one {WORDS_30} word` {WORDS_30[5:]}. [link](of/{WORDS_30})"),
     ("a.md", f"- {WORDS_30}\n- {WORDS_30}\n\n1. {WORDS_30}\n2. {WORDS_30}"),
