@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -296,6 +297,49 @@ TEST_CASE("the context may be destroyed first, in every phase") {
   io.reset();
   client.async_send(http::request{silent.url()}, never);  // goes nowhere, harmlessly
   client.stop();
+}
+
+TEST_CASE("the context may be destroyed while another thread drops the client") {
+  scripted_server silent{silence()};
+  scripted_server quick{answer(ok("x"))};
+  enum class state { unused, begun, under_way, idle, last };
+  for (int round = 0; round < 60; ++round) {
+    for (int s = 0; s < static_cast<int>(state::last); ++s) {
+      auto io = std::make_unique<net::io_context>();
+      // What is made first goes last, so the reactor would be gone before the requests.
+      net::use_service<canigo::detail::context_service>(*io);
+      auto client = std::make_unique<http::client>(*io, no_proxy);
+      auto held = std::make_shared<int>(1);
+      const std::weak_ptr<int> watched = held;
+      const auto send = [&] {
+        client->async_send(http::request{silent.url()},
+                           [held = std::move(held)](std::error_code, const http::response&) { std::abort(); });
+      };
+      if (s == static_cast<int>(state::begun)) send();
+      if (s == static_cast<int>(state::under_way)) {
+        const unsigned before = silent.connections();
+        send();
+        while (silent.connections() == before) io->poll();
+      }
+      if (s == static_cast<int>(state::idle)) run_to_end(*io, client->get(quick.url()));
+      held.reset();
+      std::atomic<int> ready{0};
+      const auto together = [&] {
+        ++ready;
+        while (ready < 2) std::this_thread::yield();
+      };
+      std::thread other{[&] {
+        together();
+        for (int i = 0; i < round; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+        client.reset();
+      }};
+      together();
+      for (int i = 0; i < 60 - round; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+      io.reset();
+      other.join();
+      CHECK(watched.expired());
+    }
+  }
 }
 
 TEST_CASE("a context whose time goes before the client takes the requests along") {

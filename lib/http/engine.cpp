@@ -5,6 +5,7 @@
 #include "text.hpp"
 
 #include <asio/error.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/prefer.hpp>
 
 #include <algorithm>
@@ -56,17 +57,33 @@ client_options with_known_proxy(client_options o) {
   return o;
 }
 
+/// Knows the engines of a context. A service of their own, made after the reactor: a context shuts its services down in
+/// the reverse order, and whoever gives up sockets on another thread must not meet a reactor that does so, too.
+class engine_service final : public canigo::detail::context_service {
+ public:
+  using key_type = engine_service;
+  static net::execution_context::id id;
+  using context_service::context_service;
+
+  static engine_service& of(const net::any_io_executor& executor) {
+    const net::posix::stream_descriptor has_a_reactor{executor};
+    return net::use_service<engine_service>(net::query(executor, net::execution::context));
+  }
+};
+
+net::execution_context::id engine_service::id;
+
 }  // namespace
 
 std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, const client_options& options) {
   check(options);
-  return std::shared_ptr<engine>{new engine{executor, options}};
+  return std::shared_ptr<engine>{new engine{executor, options}, [](engine* e) { e->unreferenced(); }};
 }
 
 engine::engine(const net::any_io_executor& executor, const client_options& options)
     : options_{with_known_proxy(options)},
       time_{&time_source::of(executor)},
-      context_{&net::use_service<canigo::detail::context_service>(net::query(executor, net::execution::context))},
+      context_{&engine_service::of(executor)},
       executor_{executor},
       loop_executor_{canigo::detail::context_executor(executor)},
       multi_{options_, loop_executor_, *time_, *this},
@@ -75,8 +92,27 @@ engine::engine(const net::any_io_executor& executor, const client_options& optio
   context_->add(*this);
 }
 
-engine::~engine() {
-  if (!context_gone_) context_->remove(*this);
+// Whoever of this and context_shutdown() comes second deletes.
+void engine::unreferenced() noexcept {
+  {
+    const std::lock_guard use{context_use_};
+    if (!context_gone_) {
+      // The context may be gone right after remove(), but not while this is in use of it.
+      let_go_of_context();
+      is_left_to_context_ = !context_->remove(*this);
+      if (is_left_to_context_) return;
+    }
+  }
+  delete this;
+}
+
+void engine::let_go_of_context() noexcept {
+  multi_.shutdown();
+  time_->cancel(alarm_);
+  work_guard_ = {};
+  loop_executor_ = {};
+  executor_ = {};  // a strand's would reach for its context when this goes
+  self_.reset();
 }
 
 engine::alarm::alarm(engine& e) noexcept
@@ -86,31 +122,32 @@ engine::alarm::alarm(engine& e) noexcept
       owner{&e} {}
 
 void engine::context_shutdown() noexcept {
-  const auto keep = shared_from_this();
-  const auto all = [&] {
-    const std::lock_guard lock{mutex_};
-    context_gone_ = closing_ = true;
-    transfer_mail_.clear();
-    socket_mail_.clear();
-    undelivered_.clear();
-    return std::move(transfers_);
-  };
-  linked_list<transfer, in_engine> transfers{all()};
+  const auto keep = weak_from_this().lock();  // null: unreferenced() is at work
   linked_list<transfer, in_engine> doomed;
-  while (transfer* t = transfers.pop()) {
-    time_->cancel(t->limit_);
-    if (t->easy_ != nullptr) multi_.abort(*t);
-    queue_.remove(*t);
-    doomed.push(*t);
+  bool is_mine = false;
+  {
+    const std::lock_guard use{context_use_};
+    const auto all = [&] {
+      const std::lock_guard lock{mutex_};
+      context_gone_ = closing_ = true;
+      transfer_mail_.clear();
+      socket_mail_.clear();
+      undelivered_.clear();
+      return std::move(transfers_);
+    };
+    linked_list<transfer, in_engine> transfers{all()};
+    while (transfer* t = transfers.pop()) {
+      time_->cancel(t->limit_);
+      if (t->easy_ != nullptr) multi_.abort(*t);
+      queue_.remove(*t);
+      doomed.push(*t);
+    }
+    let_go_of_context();
+    is_mine = is_left_to_context_;
   }
-  multi_.shutdown();
-  time_->cancel(alarm_);
-  work_guard_ = {};
-  loop_executor_ = {};
-  executor_ = {};  // a strand's would reach for its context when this goes
-  self_.reset();
   // Their frames may hold anything, this client too.
   while (transfer* t = doomed.pop()) t->destroy();
+  if (is_mine) delete this;
 }
 
 void engine::close() noexcept {
@@ -120,7 +157,8 @@ void engine::close() noexcept {
     closing_ = true;
     if (!claim_work()) return;
   }
-  work();
+  const std::lock_guard use{context_use_};
+  if (!context_gone_ && !turn()) post_or_work();
 }
 
 void engine::close_curl() noexcept {
@@ -223,14 +261,25 @@ struct engine::on_work {
 };
 
 void engine::post_work() noexcept {
-  try {
-    canigo::detail::post(loop_executor_, on_work{shared_from_this()});
-  } catch (...) {
-    work();  // calls nothing of the user's, so it may be done here
-  }
+  const std::lock_guard use{context_use_};
+  if (!context_gone_) post_or_work();
+}
+
+void engine::post_or_work() noexcept {
+  do {
+    try {
+      canigo::detail::post(loop_executor_, on_work{shared_from_this()});
+      return;
+    } catch (...) {  // the work calls nothing of the user's, so it may be done here
+    }
+  } while (!turn());
 }
 
 void engine::work() noexcept {
+  if (!turn()) post_work();
+}
+
+bool engine::turn() noexcept {
   for (int round = 0; round < rounds_per_turn; ++round) {
     for (int i = 0; i < mail_per_round && read_one(); ++i) {
     }
@@ -239,9 +288,9 @@ void engine::work() noexcept {
     retry_undelivered();
     start_waiting_ones();
     set_alarm();
-    if (nothing_left()) return;
+    if (nothing_left()) return true;
   }
-  post_work();
+  return false;
 }
 
 bool engine::read_one() noexcept {

@@ -27,7 +27,6 @@ class engine final : public std::enable_shared_from_this<engine>,
                      private canigo::detail::context_member {
  public:
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, const client_options& options);
-  ~engine();
 
   void start(transfer& t) noexcept;
   void cancel(transfer& t) noexcept;
@@ -45,7 +44,12 @@ class engine final : public std::enable_shared_from_this<engine>,
     engine* owner;
   };
   engine(const net::any_io_executor& executor, const client_options& options);
+  ~engine() = default;
+
+  // Its own life, and that of its context, which may go on another thread.
+  void unreferenced() noexcept;
   void context_shutdown() noexcept override;
+  void let_go_of_context() noexcept;
 
   // From any thread.
   void alarm_called() noexcept;
@@ -53,9 +57,13 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::shared_ptr<socket_listener> share() noexcept override { return {shared_from_this(), this}; }
   bool claim_work() noexcept;
   void post_work() noexcept;
+  /// The same, with context_use_ held and the context there.
+  void post_or_work() noexcept;
 
   // From here on: by the one who works.
   void work() noexcept;
+  /// Whether nothing is left to do.
+  bool turn() noexcept;
   bool read_one() noexcept;
   bool nothing_left() noexcept;
   void note_stats() noexcept;
@@ -81,6 +89,11 @@ class engine final : public std::enable_shared_from_this<engine>,
   net::any_io_executor loop_executor_;  // without a strand around it: the work needs none
   canigo::detail::fixed_memory<128> work_memory_;
 
+  // Held by whoever uses the context from where it might go meanwhile: from any thread, but that in a handler of its
+  // own. The context's end waits for him.
+  canigo::detail::mutex context_use_;
+  bool is_left_to_context_ = false;  // unreferenced when the context was about to shut it down: deleted by that
+
   // Guarded by mutex_.
   mutable canigo::detail::mutex mutex_;
   linked_list<transfer, in_engine> transfers_;  // all that have not been handed over
@@ -89,7 +102,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   bool alarm_called_ = false;
   bool has_mail_ = false;  // some of it may not have been read
   bool closing_ = false;
-  bool context_gone_ = false;
+  bool context_gone_ = false;  // written with both locks held
   bool busy_ = false;  // somebody works, or work is posted
   client_stats stats_;
 
