@@ -10,10 +10,13 @@
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/detached.hpp>
+#include <asio/strand.hpp>
+#include <asio/this_coro.hpp>
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -306,6 +309,56 @@ TEST_CASE("what an operation has left on its strand may wait while the next one 
   CHECK(left == codes(2));
 }
 
+TEST_CASE("what an operation has left on its own executor is not taken for the next one's") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  codes left;
+  const auto waits = [&]() -> net::awaitable<void> {
+    co_await sleep_for(5ms);
+    left.push_back(co_await outcome_of(pool.run([] {})));
+    left.push_back(co_await outcome_of(pool.wait_group(7)));
+    // What it begins is no more inside than it is.
+    const auto executor = co_await net::this_coro::executor;
+    const auto child = [&] { return pool.run([] {}); };
+    left.push_back(co_await outcome_of(net::co_spawn(executor, child, net::use_awaitable)));
+  };
+  const bool on_a_strand = GENERATE(false, true);
+  pool.try_post([&](task_context&) -> net::awaitable<void> {
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    if (on_a_strand) {
+      net::co_spawn(net::make_strand(executor), waits, net::detached);
+    } else {
+      net::co_spawn(executor, waits, net::detached);
+    }
+  });
+  for (int i = 0; i < 4; ++i) pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
+  b.time.run();
+  CHECK(left == codes(3));
+}
+
+TEST_CASE("what an operation has left is not taken for its next attempt") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  codes left;
+  int attempts = 0;
+  const auto waits = [&]() -> net::awaitable<void> {
+    co_await sleep_for(5ms);
+    left.push_back(co_await outcome_of(pool.run([] {})));
+  };
+  const auto again = [&](task_context&) -> net::awaitable<void> {
+    if (++attempts == 2) {
+      co_await sleep_for(10ms);
+      co_return;
+    }
+    net::co_spawn(co_await net::this_coro::executor, waits, net::detached);
+    throw std::runtime_error{"again"};
+  };
+  pool.try_post(again, {.retry = {.attempts = 2}});
+  b.time.run();
+  CHECK(attempts == 2);
+  CHECK(left == codes(1));
+}
+
 TEST_CASE("what an operation has left on its strand may outlive the pool, and wait in another one") {
   bench_top b;
   auto pool = std::make_unique<strand_pool>(b.io, strand_pool_options{.concurrency = 1});
@@ -340,9 +393,13 @@ TEST_CASE("children of an operation on its strand wait inside it") {
     task_group group{c.executor()};
     group.spawn(pool.run([] {}));
     ends.push_back(co_await outcome_of(group.join()));
+    const auto own = co_await net::this_coro::executor;
+    const auto child = [&] { return pool.run([] {}); };
+    ends.push_back(co_await outcome_of(net::co_spawn(own, child, net::use_awaitable)));
+    ends.push_back(co_await outcome_of(net::co_spawn(net::make_strand(own), child, net::use_awaitable)));
   });
   b.time.run();
-  CHECK(ends == codes(3, would_deadlock));
+  CHECK(ends == codes(5, would_deadlock));
 }
 
 TEST_CASE("an operation that waits for its own group, or for itself, is refused to") {

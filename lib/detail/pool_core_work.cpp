@@ -138,11 +138,13 @@ net::awaitable<void> pool_core::main(life l) {
       continue;
     }
     if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));
+    w.strand_->begins(w.mark());
     try {
       co_await t->start(w.context_);
     } catch (...) {
       w.error_ = std::current_exception();
     }
+    w.strand_->begins(0);
     // Nothing of this operation is to reach the next one.
     co_await net::this_coro::reset_cancellation_state();
     co_await net::this_coro::throw_if_cancelled(true);

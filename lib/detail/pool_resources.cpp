@@ -110,11 +110,13 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
       case step::work:
         if (t->is_long()) {
           if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));
+          w.strand_->begins(w.mark());
           try {
             co_await t->start(w.context_);
           } catch (...) {
             w.error_ = std::current_exception();
           }
+          w.strand_->begins(0);
           co_await net::this_coro::reset_cancellation_state();
           co_await net::this_coro::throw_if_cancelled(true);
         } else {

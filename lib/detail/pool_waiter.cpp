@@ -46,7 +46,7 @@ void pool_waiter::comes_from(const net::any_io_executor& executor) noexcept {
   // What an operation has left behind on its strand holds up no worker. The strand is ours just now, so what runs there
   // stays as it is.
   const bool is_at_work = w->current_ != nullptr && w->current_->is_long();
-  if (is_at_work && (operation == 0 || operation == w->mark())) inside_ = w;
+  if (is_at_work && operation == w->mark()) inside_ = w;
 }
 
 }  // namespace canigo::detail

@@ -43,6 +43,7 @@ struct strand_of_worker {
   Strand strand;
   std::atomic<const void*> owner;
   const void* home;
+  std::atomic<std::uint32_t> operation{0};  // that runs in the worker's coroutine
 };
 
 /// A strand without the property that counts outstanding work.
@@ -56,13 +57,20 @@ class worker_executor {
 
   worker_executor(shared_strand strand, std::uint32_t operation, bool never_blocks) noexcept
       : strand_(std::move(strand)), operation_{operation}, never_blocks_{never_blocks} {}
+  /// A copy belongs to the operation that asks for it, though the original is that of all of them. So what one has
+  /// left on the strand is not taken for the next.
+  worker_executor(const worker_executor& other) noexcept
+      : strand_{other.strand_}, operation_{other.operation()}, never_blocks_{other.never_blocks_} {}
+  worker_executor(worker_executor&&) noexcept = default;
+  worker_executor& operator=(const worker_executor& other) noexcept { return *this = worker_executor{other}; }
+  worker_executor& operator=(worker_executor&&) noexcept = default;
 
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(strand_->strand.get_inner_executor(), net::execution::context);
   }
-  worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, operation_, true}; }
+  worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, operation(), true}; }
   worker_executor require(net::execution::blocking_t::possibly_t) const noexcept {
-    return {strand_, operation_, false};
+    return {strand_, operation(), false};
   }
 
   template <class Function>
@@ -92,6 +100,10 @@ class worker_executor {
   }
 
  private:
+  std::uint32_t operation() const noexcept {
+    return operation_ != 0 ? operation_ : strand_->operation.load(std::memory_order_relaxed);
+  }
+
   shared_strand strand_;
   std::uint32_t operation_;
   bool never_blocks_;
@@ -117,6 +129,10 @@ class strand_on final : public worker_strand {
     return operations_executor_;
   }
 
+  void begins(std::uint32_t operation) noexcept override {
+    strand_->operation.store(operation, std::memory_order_relaxed);
+  }
+
   void post(suspended& s) const override {
     reserve_blocks(blocks_per_post);
     post_resumption(strand_->strand, s, block_allocator<void>{});
@@ -135,6 +151,7 @@ class strand_on final : public worker_strand {
   }
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const override {
+    strand_->operation.store(0, std::memory_order_relaxed);  // of the last one, if it was cut off
     net::co_spawn(worker_executor<net::strand<Inner>>{strand_, 0, false}, std::move(coroutine),
                   net::bind_cancellation_slot(slot, net::detached));
   }
