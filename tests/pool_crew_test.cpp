@@ -40,6 +40,9 @@ TEST_CASE("the numbers of a crew are those of its members, whatever they do", "[
       crew.wake(m);
     } else if (m.is(state::running)) {
       crew.end(m, is_long[at]);
+    } else if (m.is(state::leaving)) {
+      crew.stay(m);
+      REQUIRE(m.is(state::awake));
     } else if (m.is(state::resting) && choice == 1) {
       crew.leave(m);
     } else if (m.is(state::resting) || m.is(state::repairing)) {

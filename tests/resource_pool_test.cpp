@@ -439,6 +439,34 @@ TEST_CASE("workers that were told to go come back where more are wanted before t
   CHECK(pool.stats().succeeded == 8);
 }
 
+TEST_CASE("workers that were told to go and have not gone stay at once, and keep their resources") {
+  world w;
+  resource_pool<connection> pool{w.io, options(w, 4)};
+  const auto busy = [](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); };
+  w.time.run();
+  for (int i = 0; i < 3; ++i) pool.try_post(busy);
+  w.time.run();
+  REQUIRE(pool.stats().resources == 3);
+  pool.resize(1);
+  std::size_t wanted = 4;
+  SECTION("all") {}
+  SECTION("some: those that have a resource") { wanted = 3; }
+  SECTION("none, of those that were told so again") {
+    wanted = 1;
+    pool.resize(4);
+    pool.resize(1);
+  }
+  pool.resize(wanted);
+  CHECK(pool.stats().resources == 3);
+  for (int i = 0; i < 8; ++i) pool.try_post(busy);
+  w.time.run_for(50ms);
+  CHECK(pool.stats().working == wanted);
+  CHECK(w.made == std::max(3, static_cast<int>(wanted)));
+  w.time.run();
+  CHECK(pool.stats().resources == wanted);
+  CHECK(pool.stats().succeeded == 11);
+}
+
 namespace {
 
 /// A pool of one, of whose functions one hangs, if only the first time.

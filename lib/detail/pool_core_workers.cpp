@@ -171,6 +171,7 @@ void pool_core::resize(std::size_t concurrency) {
       crew_.leave(w);
       wake(w);
     }
+    keep_leavers();
     for (const auto& w : workers_) {
       if (!crew_.is_short()) break;
       if (!w->is(pool_worker::state::gone)) continue;
@@ -191,6 +192,17 @@ void pool_core::resize(std::size_t concurrency) {
         gone(*to_spawn[i]);
       }
       throw;
+    }
+  }
+}
+
+/// Those that were told to go and are on their way to do so stay where they are wanted again: first who has a resource.
+void pool_core::keep_leavers() noexcept {
+  for (const bool with_resource : {true, false}) {
+    for (const auto& w : workers_) {
+      if (!crew_.is_short()) return;
+      if (!w->is(pool_worker::state::leaving) || w->is_retired_) continue;
+      if ((w->resource_ != nullptr) == with_resource) crew_.stay(*w);
     }
   }
 }

@@ -28,6 +28,11 @@ void pool_crew::leave(crew_member& m) noexcept {
   ++leaving_;
 }
 
+void pool_crew::stay(crew_member& m) noexcept {
+  m.state_ = state::awake;
+  --leaving_;
+}
+
 void pool_crew::lose(crew_member& m) noexcept {
   switch (m.state_) {
     case state::idle:

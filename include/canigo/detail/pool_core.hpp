@@ -228,6 +228,7 @@ class pool_core final : public counted_member {
   bool has_closed() const noexcept;
   void replace_workers() noexcept;
   void leave(pool_worker& w) noexcept;
+  void keep_leavers() noexcept;
   void gone(pool_worker& w) noexcept;
   pool_task* take(pool_worker& w) noexcept;
   pool_task* take_next(pool_worker& w, bool clock_is_right) noexcept;

@@ -100,6 +100,8 @@ class pool_crew {
   }
   // From awake or resting.
   void leave(crew_member& m) noexcept;
+  // From leaving to awake.
+  void stay(crew_member& m) noexcept;
   // From wherever it is. What it runs is long: a short operation can't be cut off.
   void lose(crew_member& m) noexcept;
 

@@ -99,7 +99,7 @@ class pool_worker : public crew_member {
   bool resource_is_proven_ = false;  // made or checked, and not used since
   bool evict_ = false;               // its resource has been idle for long
   bool is_overdue_ = false;          // a call for its resource is over its time
-  bool is_retired_ = false;          // on the strand only
+  bool is_retired_ = false;          // leaves for good; written under the lock, read there or on the strand
 };
 
 }  // namespace canigo::detail
