@@ -264,6 +264,7 @@ TEST_CASE("what is refused is named, and no secret is shown") {
   };
   const std::string url = "http://127.0.0.1:9/";
   CHECK(has(words({"GE T", url}), "request.method is GE T; allowed: "));
+  CHECK(has(words({"CONNECT", url}), "request.method is CONNECT; allowed: "));
   CHECK(has(words(http::request{url}.with_body("1234")), "request.body is 4 bytes; allowed: none with GET"));
   CHECK(has(words(http::request{url}.with_header("A B", "c")), "request.headers: a name is A B; allowed: "));
   const auto cut = words(http::request{url}.with_header("Authorization", "secret\r\nX: y"));

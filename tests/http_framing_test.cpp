@@ -165,3 +165,16 @@ TEST_CASE("a header line beyond all bounds is too large, not a lack of memory") 
     CHECK(error_of(io, client.get(server.url())) == errc::too_large);
   }
 }
+
+TEST_CASE("a server that switches protocols unasked has not answered") {
+  const std::string text = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    co_await p.request();
+    co_await p.send(text + "what is no HTTP");
+  }};
+  net::io_context io;
+  http::client client{io, {.proxy = ""}};
+  CHECK(error_of(io, client.get(server.url())) == http::error::weird_server_reply);
+  auto asked = http::request{server.url()}.with_header("Upgrade", "x").with_header("Connection", "Upgrade");
+  CHECK(run_to_end(io, client.send(std::move(asked))).status == 101);
+}

@@ -104,6 +104,7 @@ TEST_CASE("a request that may not arrive twice is sent once, whatever becomes of
         CHECK(o.error == http::error::no_response);
         CHECK(server.others() == 1);
         CHECK(o.response.resends == 0);
+        CHECK(o.response.reused);
         CHECK(server.server().connections() == 6);  // none was opened to send it over again
       }
     }
@@ -190,6 +191,35 @@ TEST_CASE("what a redirect asks for is not a resend, and is not sent again eithe
   CHECK(arrived == 1);
   CHECK(o.response.resends == 0);
   CHECK(o.response.redirects == 1);
+}
+
+TEST_CASE("behind a redirect, too, a request is sent once more over a new connection") {
+  for (const unsigned warm : {1u, 3u, 7u}) {
+    std::atomic<int> arrived{0};
+    breaking_server server{warm, [&](peer& p) -> net::awaitable<void> {
+                             // Only the first of them is for /start, on a connection that breaks at the next.
+                             if (++arrived == 1) {
+                               co_await p.send("HTTP/1.1 302 Found\r\nLocation: /end\r\nContent-Length: 0\r\n\r\n");
+                               co_await p.request();
+                               ++arrived;
+                             } else if (p.number > warm) {
+                               co_await p.send(ok("there"));
+                               co_await p.linger();
+                             }
+                           }};
+    net::io_context io;
+    http::client client{io, {.connections = 8, .proxy = ""}};
+    server.warm_up(io, client);
+    const auto o = send_to_end(io, client, {server.url("/start")});
+    INFO(warm << " idle ones");
+    CHECK(!o.error);
+    CHECK(o.response.body == "there");
+    CHECK(o.response.redirects == 1);
+    CHECK(o.response.resends == 1);
+    CHECK_FALSE(o.response.reused);
+    CHECK(arrived == 3);
+    CHECK(server.server().connections() == warm + 1);
+  }
 }
 
 TEST_CASE("a server that refuses an expectation has answered") {

@@ -33,9 +33,12 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <netinet/in.h>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
@@ -45,6 +48,28 @@
 using namespace http_test;
 namespace http = canigo::http;
 namespace net = canigo::net;
+
+namespace {
+
+/// How many connect to the next port that is listened on before anybody else can.
+int strangers_to_come = 0;
+
+}  // namespace
+
+extern "C" int listen(int fd, int backlog) noexcept {
+  const auto result = static_cast<int>(::syscall(SYS_listen, fd, backlog));
+  sockaddr_storage at{};
+  socklen_t size = sizeof at;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
+  static std::vector<int> strangers;
+  for (const int stranger : strangers) ::close(stranger);
+  strangers.clear();
+  for (; strangers_to_come > 0; --strangers_to_come) {
+    strangers.push_back(::socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ::connect(strangers.back(), reinterpret_cast<const sockaddr*>(&at), size);
+  }
+  return result;
+}
 
 namespace {
 
@@ -159,6 +184,15 @@ TEST_CASE("a file of trusted certificates that is none is refused when the clien
     }
   }
   const http::client client{io, {.ca_file = server.certificate(), .proxy = ""}};
+}
+
+TEST_CASE("a stranger on the loopback does not keep a client from reading its trusted certificates") {
+  net::io_context io;
+  const temporary_folder folder;
+  std::ofstream{folder / "text"} << "no certificate\n";
+  strangers_to_come = 3;
+  CHECK_THROWS_AS((http::client{io, {.ca_file = folder / "text", .proxy = ""}}), std::system_error);
+  CHECK(strangers_to_come == 0);
 }
 
 TEST_CASE("the environment may name the trusted certificates, as it does for curl and OpenSSL") {

@@ -175,6 +175,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   no_socket_ = {};
   local_port_ = 0;
   sent_hop_ = -1;
+  sent_connects_ = 0;
   may_resend_ = is_idempotent(r.method);
   in_head_ = false;
   head_complete_ = false;
@@ -319,7 +320,7 @@ void easy_handle::fill(response& r) const {
   };
   r.status = number(CURLINFO_RESPONSE_CODE);
   r.redirects = number(CURLINFO_REDIRECT_COUNT);
-  r.reused = r.status != 0 && number(CURLINFO_NUM_CONNECTS) == 0;
+  r.reused = sent_hop_ >= 0 && number(CURLINFO_NUM_CONNECTS) == 0;
   r.timing.resolved = time(CURLINFO_NAMELOOKUP_TIME_T);
   r.timing.connected = time(CURLINFO_CONNECT_TIME_T);
   r.timing.secured = time(CURLINFO_APPCONNECT_TIME_T);
@@ -355,6 +356,12 @@ void easy_handle::take_header_line(std::string_view line) {
   }
   if (!in_head_ && (line.starts_with("HTTP/") || !head_complete_)) {
     if (!line.starts_with("HTTP/") || !is_status_line(line)) {
+      refused_ = error::weird_server_reply;
+      return;
+    }
+    // Nobody has asked for it who has not said so; and then what follows is no HTTP.
+    constexpr std::string_view switching = "101";
+    if (line.substr(line.find(' ') + 1).starts_with(switching) && !transfer_->request_.headers.contains("Upgrade")) {
       refused_ = error::weird_server_reply;
       return;
     }
@@ -455,11 +462,15 @@ bool easy_handle::may_send(int local_port) noexcept {
     is_worn_ = true;
     return true;
   }
+  const int connects = number(CURLINFO_NUM_CONNECTS);
+  // Behind a redirect curl takes an idle one all the same, as stale perhaps as the other. Without any it makes one.
+  if (was_broken && connects == sent_connects_ && source_->spoil_idle(local_port)) return true;
   if (is_again) {
     may_resend_ = false;
     ++transfer_->response_.resends;
   }
   sent_hop_ = hop;
+  sent_connects_ = connects;
   local_port_ = local_port;
   return true;
 }

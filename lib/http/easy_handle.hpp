@@ -22,6 +22,8 @@ class connection_source {
   virtual curl_socket_t open_socket(const curl_sockaddr& address) noexcept = 0;
   /// Makes the idle connection from this port useless if something is to be read from it, which nobody has asked for.
   virtual bool spoil_if_unclean(int local_port) noexcept = 0;
+  /// Makes all idle connections of HTTP/1 useless. Whether that from this port was one.
+  virtual bool spoil_idle(int local_port) noexcept = 0;
 
  protected:
   ~connection_source() = default;
@@ -93,6 +95,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::error_code no_socket_;               // why none could be opened
   int local_port_ = 0;
   int sent_hop_ = -1;  // the last hop of redirects that the request was sent for
+  int sent_connects_ = 0;  // how many connections had been made then
   bool is_worn_ = false;
   bool may_resend_ = false;  // once more in the same hop
   bool in_head_ = false;

@@ -167,6 +167,8 @@ curl_socket_t multi::open_socket(const curl_sockaddr& address) noexcept {
 
 bool multi::spoil_if_unclean(int local_port) noexcept { return sockets_.spoil_if_unclean(local_port); }
 
+bool multi::spoil_idle(int local_port) noexcept { return sockets_.spoil_idle(local_port); }
+
 int multi::on_close(void* self, curl_socket_t fd) noexcept {
   static_cast<multi*>(self)->sockets_.unwatch(fd);
   return ::close(fd);

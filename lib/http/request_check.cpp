@@ -26,6 +26,7 @@ std::optional<request_problem> problem_of(const header& h) {
 }  // namespace
 
 std::optional<request_problem> problem_of(const request& r) {
+  if (r.method == "CONNECT") return request_problem{"request.method", r.method, "not CONNECT; client_options.proxy is"};
   if (!is_token(r.method)) return request_problem{"request.method", r.method, token};
   if (!r.body.empty() && (r.method == "GET" || r.method == "HEAD")) {
     return request_problem{"request.body", std::to_string(r.body.size()) + " bytes", "none with GET or HEAD"};

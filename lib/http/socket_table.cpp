@@ -102,6 +102,16 @@ bool socket_table::spoil_if_unclean(int local_port) noexcept {
   return was_any;
 }
 
+bool socket_table::spoil_idle(int local_port) noexcept {
+  bool was_that = false;
+  for (const auto& w : watches_) {
+    if (w == nullptr || !w->is_http1 || w->wanted != 0) continue;
+    ::shutdown(w->fd, SHUT_RDWR);
+    was_that = was_that || w->local_port == local_port;
+  }
+  return was_that;
+}
+
 bool socket_table::is_in_use(int local_port) const noexcept {
   for (const socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
     if (w->local_port == local_port && w->wanted != 0) return true;

@@ -50,6 +50,8 @@ class socket_table {
   /// Shuts down the idle connections of HTTP/1 from this port that have something to say, if only that they have ended.
   /// Whether there were any.
   bool spoil_if_unclean(int local_port) noexcept;
+  /// Shuts down all idle connections of HTTP/1. Whether one of them was from this port.
+  bool spoil_idle(int local_port) noexcept;
   /// Whether anything is wanted of a connection from this port.
   bool is_in_use(int local_port) const noexcept;
   /// Notes that waits have come back. False: that was the last of a socket that was let go of, and `w` is gone.

@@ -18,6 +18,8 @@
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace canigo::http::detail {
 namespace {
@@ -88,16 +90,18 @@ CURLcode set_trust(CURL* easy, const trust& trusted) noexcept {
 }
 
 CURLcode read_trust(CURLM* multi, const trust& trusted) {
+  constexpr std::size_t most_peers = 64;
   if (trusted.file.empty()) return CURLE_OK;
   using easy_pointer = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
   const easy_pointer easy{curl_easy_init(), &curl_easy_cleanup};
   if (!easy) throw std::bad_alloc{};
   try {
-    // curl reads it when a server has something to say: so one does, and it is no TLS.
+    // curl reads it when a server has something to say: so one does, and it is no TLS. It says so to whoever connects,
+    // as that may be another process, and keeps each, as one that is closed may not have read it.
     net::io_context io;
     net::ip::tcp::acceptor server{io, {net::ip::address_v4::loopback(), 0}};
     server.non_blocking(true);
-    net::ip::tcp::socket peer{io};
+    std::vector<net::ip::tcp::socket> peers;
     const std::string url = "https://127.0.0.1:" + std::to_string(server.local_endpoint().port()) + "/";
     curl_easy_setopt(easy.get(), CURLOPT_URL, url.c_str());
     curl_easy_setopt(easy.get(), CURLOPT_PROXY, "");
@@ -108,7 +112,10 @@ CURLcode read_trust(CURLM* multi, const trust& trusted) {
     int running = 1;
     while (curl_multi_perform(multi, &running) == CURLM_OK && running > 0) {
       std::error_code not_yet;
-      if (!peer.is_open() && !server.accept(peer, not_yet)) net::write(peer, net::buffer("no TLS\r\n", 8), not_yet);
+      for (net::ip::tcp::socket peer{io}; peers.size() < most_peers && !server.accept(peer, not_yet);) {
+        net::write(peer, net::buffer("no TLS\r\n", 8), not_yet);
+        peers.push_back(std::move(peer));
+      }
       constexpr int ms = 1;
       curl_multi_wait(multi, nullptr, 0, ms, nullptr);
     }

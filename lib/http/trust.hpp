@@ -27,6 +27,9 @@ CURLcode set_trust(CURL* easy, const trust& trusted) noexcept;
 
 /// Has curl read the file now, and not when a connection waits for it. What went wrong is told for the file alone.
 ///
+/// curl reads it once a server has spoken, so for a moment there is one, on a port of the loopback. It answers up to 64
+/// processes that connect to it. After more than those, or 5 s, curl is left to read the file when it must.
+///
 /// Throws std::bad_alloc.
 CURLcode read_trust(CURLM* multi, const trust& trusted);
 

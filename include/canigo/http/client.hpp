@@ -52,12 +52,16 @@ struct client_stats {
 /// A connection that breaks before the first byte of the answer leaves open whether the server has done what it was
 /// asked. GET, HEAD, PUT, DELETE, OPTIONS and TRACE are sent once more then, over a new connection, if the broken one
 /// had been used before; response::resends says so. A request with any other method is never sent again: it ends with
-/// error::no_response.
+/// error::no_response. So it does, too, where a server of HTTP/2 has said that it did nothing, by REFUSED_STREAM.
+///
+/// What a server says on an idle connection is not taken for the answer to the next request: that goes over another
+/// one. What it says unasked once the next request is on its way is taken for the answer, as HTTP/1 numbers none.
 ///
 /// Errors, of all requests: error::… and any other code of curl's as it is, see http::error; errc::timed_out;
-/// errc::too_large for a response beyond a bound; errc::invalid_argument for a method or header field that can't be
-/// sent, Content-Length and Transfer-Encoding among them, which are the client's to write; errc::not_enough_memory;
-/// std::errc::too_many_files_open; errc::stopped. A response with a status of 400 and more is not an error.
+/// errc::too_large for a response beyond client_options::max_body or max_headers; errc::invalid_argument for a method
+/// or header field that can't be sent, CONNECT, Content-Length and Transfer-Encoding among them, which are the client's
+/// to write; errc::not_enough_memory; std::errc::too_many_files_open; errc::stopped. A response with a status of 400
+/// and more is not an error; one of 101 is a weird_server_reply unless the request has a field Upgrade.
 /// Cancellation: terminal, partial, total. The request ends with operation_aborted; where it was under way its
 /// connection is closed, for what the server still sends is of no use; one of HTTP/2 that other requests use stays, and
 /// the request's stream is reset.
@@ -69,7 +73,8 @@ struct client_stats {
 /// is safe beside other threads from libcurl 7.84 on.
 class client {
  public:
-  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range. To have a `ca_file`
+  /// read it listens on a port of the loopback, some milliseconds as a rule, 5 s at most.
   explicit client(const net::any_io_executor& executor, const client_options& options = {});
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

@@ -30,7 +30,7 @@ struct response {
   std::string redirect;         ///< where one that was not followed leads, absolute; empty: nowhere
   int redirects = 0;
   int resends = 0;      ///< times that it was sent again, as a connection broke: at most 1, see client
-  bool reused = false;  ///< over a connection that was there already
+  bool reused = false;  ///< it was sent, and over a connection that was there already
   http::timing timing;
 };
 
