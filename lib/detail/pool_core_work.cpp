@@ -144,7 +144,6 @@ net::awaitable<void> pool_core::main(life l) {
     } catch (...) {
       w.error_ = std::current_exception();
     }
-    w.strand_->begins(0);
     // Nothing of this operation is to reach the next one.
     co_await net::this_coro::reset_cancellation_state();
     co_await net::this_coro::throw_if_cancelled(true);

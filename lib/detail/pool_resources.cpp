@@ -116,7 +116,6 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           } catch (...) {
             w.error_ = std::current_exception();
           }
-          w.strand_->begins(0);
           co_await net::this_coro::reset_cancellation_state();
           co_await net::this_coro::throw_if_cancelled(true);
         } else {

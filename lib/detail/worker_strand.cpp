@@ -43,7 +43,7 @@ struct strand_of_worker {
   Strand strand;
   std::atomic<const void*> owner;
   const void* home;
-  std::atomic<std::uint32_t> operation{0};  // that runs in the worker's coroutine
+  std::atomic<std::uint32_t> operation{0};  // that the worker's coroutine runs, or ran last
 };
 
 /// A strand without the property that counts outstanding work.

@@ -173,7 +173,7 @@ DEFECTS = {
     "pool_frees_strands_late": (COUNTED, interleaving("the context goes while the last task of a pool*"),
                                 "«let_go_of_context();»\n      is_left_to_context_", ""),
     "pool_counts_what_is_left_behind": (WAITER, SIMULATION,
-                                        "if («is_at_work && (operation == 0 || operation == w->mark())»)", "true"),
+                                        "if («is_at_work && operation == w->mark()»)", "true"),
     "pool_sleeps_beside_work": (WORKERS, interleaving("one posts while a worker goes to sleep"),
                                 "} else if («!backlog_.queued().empty()») {\n    wake(w);", "false"),
     "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),
@@ -203,6 +203,9 @@ DEFECTS = {
     "http_opens_another_to_send_again": (HTTP_HANDLE, http("a server that has gone since*"),
                                          "if («!h.may_resend_ && h.was_sent_in_this_hop()») {\n    h.is_worn_",
                                          "false"),
+    "http_resends_over_a_stale_one": (HTTP_HANDLE, http("behind a redirect*"),
+                                      "if («was_broken && connects == sent_connects_ && "
+                                      "source_->spoil_idle(local_port)») return true;", "false"),
     "http_resends_are_used_up": (HTTP_MULTI, http("each request has its own resend*"), "if («h.is_worn()») {", "false"),
     "http_takes_what_was_unasked": (HTTP_HANDLE, http("what a server says before*"),
                                     "if («source_->spoil_if_unclean(local_port)») {", "false"),

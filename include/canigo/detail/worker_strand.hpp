@@ -25,14 +25,14 @@ class worker_strand {
   virtual const net::any_io_executor& executor() const noexcept = 0;
   /// The same, marked as that of an operation; the mark is not 0. Until the next call. On the strand.
   virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
-  /// From here on copies of the worker's own executor are marked as that of an operation; 0: of none. The operation
-  /// runs in the worker's coroutine, and this_coro::executor gives it such a copy. On the strand.
+  /// From here on copies of the worker's own executor are marked as that of an operation, which runs in the worker's
+  /// coroutine: this_coro::executor gives it such a copy. On the strand.
   virtual void begins(std::uint32_t operation) noexcept = 0;
   /// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
   virtual void post(suspended& s) const = 0;
   /// The same, but at once if nothing runs on the strand and the caller runs in its context.
   virtual void dispatch(suspended& s) const = 0;
-  /// Runs the worker's coroutine, while no operation does.
+  /// Runs the worker's coroutine, where it has none.
   virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const = 0;
 
   /// Whose strand an executor is, or is a strand on, and which operation's; 0: of none.
