@@ -33,6 +33,22 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return n;
 }
 
+/// What has the stats that it was given.
+template <class Stats>
+struct stand_in {
+  Stats shown;
+  Stats stats() const { return shown; }
+};
+
+/// The whole value of each series, its name without the labels before it.
+void check_series(const std::string& text, std::initializer_list<std::pair<const char*, const char*>> expected) {
+  CAPTURE(text);
+  for (const auto& [series, value] : expected) {
+    CAPTURE(series);
+    CHECK(value_of(text, series) == std::string{value});
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a scheduler shows its queue, its tokens and how long callers waited", "[metrics]") {
@@ -120,6 +136,134 @@ TEST_CASE("a pool shows its workers, its tasks and each name", "[metrics]") {
   CHECK(value_of(text, R"(canigo_pool_attempts_total{name="jobs",task="broken",outcome="failed"})") == "1");
   CHECK(value_of(text, R"(canigo_pool_run_seconds_count{name="jobs",task="resize"})") == "5");
   CHECK(std::stod(*value_of(text, R"(canigo_pool_run_seconds_sum{name="jobs",task="resize"})")) == Approx(0.5));
+}
+
+TEST_CASE("every count of a pool is shown", "[metrics]") {
+  stand_in<pool_stats> pool;
+  pool_stats& s = pool.shown;
+  s.working = 1;
+  s.sleeping = 2;
+  s.repairing = 3;
+  s.queued = 4;
+  s.delayed = 5;
+  s.held_back = 6;
+  s.resources = 7;
+  s.oldest_wait = 1500ms;
+  s.submitted = 8;
+  s.succeeded = 9;
+  s.failed = 10;
+  s.cancelled = 11;
+  s.timed_out = 12;
+  s.stopped = 13;
+  s.rejected = 14;
+  s.evicted = 15;
+  s.retries = 16;
+  s.restarts = 17;
+  s.overdue_total = 18;
+  s.overdue.resize(2);
+  s.names.resize(70);
+  for (auto& n : s.names) {
+    n.name = "n" + std::to_string(&n - s.names.data());
+    n.succeeded = 1;
+    n.failed = 2;
+    n.waited.record(1s);
+    n.ran.record(2s);
+  }
+  metrics::exporter exporter;
+  const auto shown = exporter.add("p", pool);
+  check_series(exporter.text(), {
+                                    {R"(canigo_pool_workers{name="p",state="working"})", "1"},
+                                    {R"(canigo_pool_workers{name="p",state="sleeping"})", "2"},
+                                    {R"(canigo_pool_workers{name="p",state="repairing"})", "3"},
+                                    {R"(canigo_pool_tasks{name="p",state="queued"})", "4"},
+                                    {R"(canigo_pool_tasks{name="p",state="delayed"})", "5"},
+                                    {R"(canigo_pool_tasks{name="p",state="held_back"})", "6"},
+                                    {R"(canigo_pool_resources{name="p"})", "7"},
+                                    {R"(canigo_pool_oldest_wait_seconds{name="p"})", "1.5"},
+                                    {R"(canigo_pool_overdue{name="p"})", "2"},
+                                    {R"(canigo_pool_submitted_total{name="p"})", "8"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="succeeded"})", "9"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="failed"})", "10"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="cancelled"})", "11"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="timed_out"})", "12"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="stopped"})", "13"},
+                                    {R"(canigo_pool_rejected_total{name="p"})", "14"},
+                                    {R"(canigo_pool_evicted_total{name="p"})", "15"},
+                                    {R"(canigo_pool_retries_total{name="p"})", "16"},
+                                    {R"(canigo_pool_restarts_total{name="p"})", "17"},
+                                    {R"(canigo_pool_overdue_total{name="p"})", "18"},
+                                    {R"(canigo_pool_attempts_total{name="p",task="n63",outcome="succeeded"})", "1"},
+                                    {R"(canigo_pool_wait_seconds_sum{name="p",task="n63"})", "1"},
+                                    {R"(canigo_pool_attempts_total{name="p",task="other",outcome="succeeded"})", "6"},
+                                    {R"(canigo_pool_attempts_total{name="p",task="other",outcome="failed"})", "12"},
+                                    {R"(canigo_pool_wait_seconds_count{name="p",task="other"})", "6"},
+                                    {R"(canigo_pool_wait_seconds_sum{name="p",task="other"})", "6"},
+                                    {R"(canigo_pool_run_seconds_count{name="p",task="other"})", "6"},
+                                    {R"(canigo_pool_run_seconds_sum{name="p",task="other"})", "12"},
+                                });
+}
+
+TEST_CASE("every count of a limit in Redis, and of its connection, is shown", "[metrics]") {
+  stand_in<metrics::shared_limit_stats> limit;
+  metrics::shared_limit_stats& s = limit.shown;
+  s.available = false;
+  s.granted = 1;
+  s.cancelled = 2;
+  s.timed_out = 3;
+  s.evicted = 4;
+  s.rejected = 5;
+  s.stopped = 6;
+  s.classes.resize(18);
+  for (auto& c : s.classes) {
+    c.waiting = 1;
+    c.granted = 2;
+    c.wait.record(1s);
+  }
+  s.held = 7;
+  s.idle = 8;
+  s.held_by_all = 9;
+  s.waiting_of_all = 10;
+  s.round_trips = 11;
+  s.failed_calls = 12;
+  s.lost_leases = 13;
+  s.granted_ahead = 14;
+  s.granted_locally = 15;
+  s.quarantine = 2500ms;
+  s.round_trip.record(3s);
+  const stand_in<metrics::connection_stats> client{{1, 2, 3, 4, 5, 6}};
+  metrics::exporter exporter;
+  const auto first = exporter.add("l", limit);
+  const auto second = exporter.add("c", client);
+  check_series(exporter.text(), {
+                                    {R"(canigo_requests_total{name="l",outcome="granted"})", "1"},
+                                    {R"(canigo_requests_total{name="l",outcome="cancelled"})", "2"},
+                                    {R"(canigo_requests_total{name="l",outcome="timed_out"})", "3"},
+                                    {R"(canigo_requests_total{name="l",outcome="evicted"})", "4"},
+                                    {R"(canigo_requests_total{name="l",outcome="rejected"})", "5"},
+                                    {R"(canigo_requests_total{name="l",outcome="stopped"})", "6"},
+                                    {R"(canigo_waiting{name="l",class="14"})", "1"},
+                                    {R"(canigo_waiting{name="l",class="other"})", "3"},
+                                    {R"(canigo_granted_total{name="l",class="other"})", "6"},
+                                    {R"(canigo_wait_seconds_sum{name="l",class="other"})", "3"},
+                                    {R"(canigo_permits_held{name="l"})", "7"},
+                                    {R"(canigo_shared_idle{name="l"})", "8"},
+                                    {R"(canigo_shared_held{name="l"})", "9"},
+                                    {R"(canigo_shared_waiting{name="l"})", "10"},
+                                    {R"(canigo_shared_available{name="l"})", "0"},
+                                    {R"(canigo_shared_round_trips_total{name="l"})", "11"},
+                                    {R"(canigo_shared_failed_calls_total{name="l"})", "12"},
+                                    {R"(canigo_shared_lost_leases_total{name="l"})", "13"},
+                                    {R"(canigo_shared_granted_here_total{name="l",how="ahead"})", "14"},
+                                    {R"(canigo_shared_granted_here_total{name="l",how="alone"})", "15"},
+                                    {R"(canigo_shared_quarantine_seconds{name="l"})", "2.5"},
+                                    {R"(canigo_shared_round_trip_seconds_sum{name="l"})", "3"},
+                                    {R"(canigo_client_waiting{name="c"})", "1"},
+                                    {R"(canigo_client_in_flight{name="c"})", "2"},
+                                    {R"(canigo_client_sent_total{name="c"})", "3"},
+                                    {R"(canigo_client_answered_total{name="c"})", "4"},
+                                    {R"(canigo_client_connects_total{name="c"})", "5"},
+                                    {R"(canigo_client_failures_total{name="c"})", "6"},
+                                });
 }
 
 TEST_CASE("the number of series is bounded, whatever the classes and names", "[metrics]") {
