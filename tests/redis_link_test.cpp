@@ -114,6 +114,18 @@ TEST_CASE("a server that says twice that it is a replica is left once") {
   CHECK(server.connections() == 2);
 }
 
+TEST_CASE("what else a server was asked that says that it is a replica does not wait for its answer") {
+  scripted_server server{says("-READONLY no\r\n", "+gone\r\n")};
+  net::io_context io;
+  redis::client client{io, url_of(server)};
+  asked first{client, redis::command{"SET", "a"}}, second{client, redis::command{"SET", "go"}};
+  io.run();
+  CHECK(first.ec == redis::error::read_only);
+  CHECK(second.ec == redis::error::connection_lost);
+  CHECK(client.stats().failures == 1);
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+}
+
 TEST_CASE("a server that says that it is a replica, and more than it was asked, is left once") {
   scripted_server server{says("-READONLY no\r\n+more\r\n", "+gone\r\n")};
   net::io_context io;

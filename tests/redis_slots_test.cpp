@@ -109,6 +109,17 @@ TEST_CASE("what CLUSTER SLOTS answers is read, and what is malformed left out") 
   CHECK(redis::detail::slot_ranges(text_reply("none")).empty());
 }
 
+TEST_CASE("a range may be of one slot, and a node at the first port or the last") {
+  std::vector<redis::reply> all;
+  all.push_back(range_reply(0, 0, "a", 1));
+  all.push_back(range_reply(16383, 16383, "a", 65535));
+  const auto ranges = redis::detail::slot_ranges(list_of(std::move(all)));
+  REQUIRE(ranges.size() == 2);
+  CHECK(ranges[0].where.port == "1");
+  CHECK(ranges[1].last == 16383);
+  CHECK(ranges[1].where.port == "65535");
+}
+
 TEST_CASE("the replicas of a range are read, but for those that are malformed") {
   std::vector<redis::reply> parts;
   parts.emplace_back(std::int64_t{0});

@@ -596,10 +596,13 @@ TEST_CASE("nothing of what a function of a resource does to its cancellation rea
     co_await disturb("make");
     co_return connection{w};
   };
-  o.check = [&](connection&) -> net::awaitable<bool> {
-    co_await disturb("check");
-    co_return true;
-  };
+  // A check would put right what others before it have left.
+  if (place == "check") {
+    o.check = [&](connection&) -> net::awaitable<bool> {
+      co_await disturb("check");
+      co_return true;
+    };
+  }
   o.reset = [&](connection&) { return disturb("reset"); };
   o.destroy = [&](connection&) { return disturb("destroy"); };
   resource_pool<connection> pool{w.io, o};
@@ -625,4 +628,35 @@ TEST_CASE("nothing of what a function of a resource does to its cancellation rea
   w.time.run();
   CHECK_FALSE(went_on);
   CHECK(t.state() == task_state::cancelled);
+}
+
+TEST_CASE("nothing of what a resource's destruction does to its cancellation reaches the next one's making") {
+  world w;
+  std::function<void()> resume;
+  bool went_on = false;
+  auto o = options(w, 1);
+  o.call_timeout = 1s;
+  o.make = [&]() -> net::awaitable<connection> {
+    if (w.made == 1 && !resume) {
+      co_await pool_run::until(resume);
+      co_await sleep_for(0s);
+      went_on = true;
+    }
+    co_return connection{w};
+  };
+  o.destroy = [](connection&) -> net::awaitable<void> {
+    co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
+    co_await net::this_coro::throw_if_cancelled(false);
+  };
+  resource_pool<connection> pool{w.io, o};
+  pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
+  auto t = pool.submit([](connection&) {});
+  w.time.run();
+  REQUIRE(resume);
+  CHECK(w.ms() >= 1000);
+  resume();
+  w.time.run();
+  CHECK_FALSE(went_on);
+  CHECK(t.state() == task_state::succeeded);
+  CHECK(pool.stats().restarts == 2);
 }
