@@ -264,6 +264,28 @@ TEST_CASE("places are changed for all processes") {
   CHECK(refused([&] { a.slots.resize(0); }));
 }
 
+TEST_CASE("a change is told once, and again by one that Redis knows no more") {
+  auto [server, io, a, b] = two_members<drained>{two_places};
+  redis::client admin{io, server.url()};
+  const auto one = run(io, a.slots.acquire());
+  run(io, b.slots.acquire()).release();
+  const auto told = [&](std::size_t places) {
+    a.slots.resize(places);
+    const auto calls = a.slots.stats().round_trips;
+    run_until(io, [&] { return a.slots.stats().round_trips > calls; });
+  };
+  told(3);
+  const auto calls = a.slots.stats().round_trips;
+  for (int i = 0; i < 50; ++i) run(io, admin.run("PING"));
+  CHECK(a.slots.stats().round_trips <= calls + 3);
+  run(io, admin.run("DEL", "{canigo:default:crm}:s:sess"));
+  told(4);
+  run_until(io, [&] {
+    (void)run(io, b.slots.acquire_now());  // hears of it
+    return !error_of(io, b.slots.acquire({.tokens = 4}));
+  });
+}
+
 TEST_CASE("one process's pause is everybody's") {
   auto [server, io, a, b] = two_members<drained>{two_places};
   run(io, b.slots.acquire()).release();

@@ -126,6 +126,28 @@ TEST_CASE("a pool that can't make its resources gives up after its limit, and wh
   CHECK(w.ms() == 4 * 10 + 3 * 100);
 }
 
+TEST_CASE("a worker waits longer after each failure in a row to make its resource") {
+  world w;
+  auto o = options(w, 1);
+  o.restart = {.limit = 100, .within = 1min, .backoff = {.first = 100ms, .jitter = jitter::none}};
+  std::vector<std::int64_t> tried;
+  o.make = [&]() -> net::awaitable<connection> {
+    tried.push_back(w.ms());
+    if (tried.size() % 4 != 0) throw std::runtime_error{"nobody there"};
+    co_return connection{w};
+  };
+  o.destroy = [](connection&) -> net::awaitable<void> { co_return; };
+  resource_pool<connection> pool{w.io, o};
+  // What succeeds forgets the failures, one that suspends and one that does not.
+  pool.try_post([](connection&) {});
+  pool.try_post([](connection&) { throw fatal_error{"lost"}; });
+  pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_return; });
+  pool.try_post([](connection&) { throw fatal_error{"lost"}; });
+  pool.try_post([](connection&) {});
+  w.time.run();
+  CHECK(tried == std::vector<std::int64_t>{0, 100, 300, 700, 800, 1000, 1400, 2200, 2300, 2500, 2900, 3700});
+}
+
 TEST_CASE("a failed operation resets its resource, which is replaced where that fails") {
   world w;
   auto o = options(w, 1);
