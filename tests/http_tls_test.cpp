@@ -3,6 +3,7 @@
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 
+#include "../lib/http/trust.hpp"
 #include "catch.hpp"
 #include "certificate.hpp"
 #include "http_run.hpp"
@@ -24,6 +25,7 @@
 #include <asio/ssl/stream.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,7 +35,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <netinet/in.h>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -184,6 +185,30 @@ TEST_CASE("a file of trusted certificates that is none is refused when the clien
     }
   }
   const http::client client{io, {.ca_file = server.certificate(), .proxy = ""}};
+}
+
+TEST_CASE("a folder of trusted certificates will do where all of the file is in it") {
+  using http::detail::trust_in;
+  const temporary_folder folder;
+  const std::string file = folder / "bundle.pem";
+  std::ofstream{file} << "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"
+                         "-----BEGIN TRUSTED CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
+  const auto add = [&](const char* name) { std::ofstream{folder / name}; };
+  const std::string path = std::filesystem::path{file}.parent_path();
+  for (const char* none : {"ca.pem", "0123456.0", "0123456g.0", "0123456789.0", "01234567.", "01234567.x"}) add(none);
+  CHECK_FALSE(trust_in(nullptr, nullptr).is_known);
+  CHECK_FALSE(trust_in(nullptr, path.c_str()).is_known);
+  CHECK_FALSE(trust_in(nullptr, "/no/such/folder").is_known);
+  CHECK(trust_in(file.c_str(), nullptr).is_known);
+  CHECK(trust_in(file.c_str(), nullptr).file == file);
+  CHECK(trust_in(file.c_str(), nullptr).folder.empty());
+  add("0123abcf.0");
+  CHECK(trust_in(nullptr, path.c_str()).is_known);
+  CHECK(trust_in(nullptr, path.c_str()).folder == path);
+  CHECK_FALSE(trust_in(file.c_str(), path.c_str()).is_known);  // curl reads both
+  add("0123abcf.1");
+  CHECK(trust_in(file.c_str(), path.c_str()).folder == path);
+  CHECK(trust_in(file.c_str(), path.c_str()).file.empty());
 }
 
 TEST_CASE("a stranger on the loopback does not keep a client from reading its trusted certificates") {

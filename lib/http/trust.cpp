@@ -52,19 +52,20 @@ std::size_t certificates_in(const char* file) {
 
 trust curls_own() {
   const curl_version_info_data* made = curl_version_info(CURLVERSION_NOW);
-  if (made->age < CURLVERSION_SEVENTH) return {};
-  // The folder will do where all of the file is in it, as it is on Debian.
-  if (made->capath != nullptr) {
-    const std::size_t hashes = hashes_in(made->capath);
-    if (hashes > 0 && (made->cainfo == nullptr || hashes >= certificates_in(made->cainfo))) {
-      return {.folder = made->capath, .is_known = true};
-    }
-  }
-  if (made->cainfo == nullptr || made->capath != nullptr) return {};
-  return {.file = made->cainfo, .is_known = true};
+  return made->age < CURLVERSION_SEVENTH ? trust{} : trust_in(made->cainfo, made->capath);
 }
 
 }  // namespace
+
+trust trust_in(const char* file, const char* folder) {
+  if (folder != nullptr) {
+    // It will do where all of the file is in it, as it is on Debian.
+    const std::size_t hashes = hashes_in(folder);
+    const bool has_all = hashes > 0 && (file == nullptr || hashes >= certificates_in(file));
+    return has_all ? trust{.folder = folder, .is_known = true} : trust{};
+  }
+  return file != nullptr ? trust{.file = file, .is_known = true} : trust{};
+}
 
 trust trust_of(const client_options& options) {
   if (!options.verify_tls) return {};

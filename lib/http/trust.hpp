@@ -19,6 +19,9 @@ struct trust {
   bool is_known = false;    // or it is left to curl
 };
 
+/// What is best out of the file and the folder that curl was made with, either of which may be null.
+trust trust_in(const char* file, const char* folder);
+
 /// What the options say, or CURL_CA_BUNDLE, or SSL_CERT_FILE, or what curl was made with.
 trust trust_of(const client_options& options);
 
