@@ -62,6 +62,9 @@ class proxy {
   }
   bool has_cut() const { return core_->has_cut; }
 
+  /// Whether the one that was made last listens to what is published.
+  bool newest_listens() const { return !core_->pairs.empty() && core_->pairs.back()->listens(); }
+
   /// The connections that listen now stay open and carry nothing any more, as if the other machine had vanished.
   void silence_listeners() {
     for (const auto& c : core_->pairs) c->is_silent = c->listens();
