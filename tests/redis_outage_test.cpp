@@ -12,11 +12,13 @@
 #include <asio/awaitable.hpp>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +56,13 @@ struct poor_quota {
   int& granted = told->granted;
   int& refused_again = told->refused_again;
 };
+
+/// Asks for one token, and runs the loop until that has ended.
+void run_to(net::io_context& io, redis::scheduler& quota) {
+  bool ended = false;
+  quota.async_acquire({.deadline = steady::now() + 700ms}, [&](std::error_code) { ended = true; });
+  run_until(io, [&] { return ended; });
+}
 
 /// How long an outage lasts.
 std::vector<duration> outages() { return {3s, 8s, 13s, 60s}; }
@@ -147,6 +156,8 @@ TEST_CASE("what is open or has a share without Redis is neither once it is back"
         time.pass(20ms);
       }
       CHECK(time.clock.now() - back <= 2s);
+      idle.ask(time, 1min);  // asks first, and may be let through until it has an answer
+      time.pass_until([&] { return idle.tokens.stats().available; });
       time.pass(100ms);
       const auto before = busy.granted + idle.granted;
       for (int i = 0; i < 1000; ++i) {
@@ -169,6 +180,7 @@ TEST_CASE("a quota that is open without Redis counts again, in a process that wa
   time.pass(12s);
   server.start();
   for (int i = 0; i < 1000; ++i) q.ask(time);
+  run_until(time.io, [&] { return q.tokens.stats().available; });
   time.pass(100ms);
   CHECK(q.granted == 1);
 }
@@ -208,4 +220,119 @@ TEST_CASE("those who gave up in an outage are not all told of when it is over") 
   const auto bytes = std::strtoull(stats.c_str() + stats.find(received) + received.size(), nullptr, 10);
   CHECK(bytes > 10'000);
   CHECK(bytes < 80'000);
+}
+
+TEST_CASE("who may do without Redis is let through before the time is over, however long nobody asked") {
+  const bool was_busy = GENERATE(false, true);
+  const bool is_killed = GENERATE(false, true);
+  for (const duration patience : {300ms, 1000ms, 2000ms, 60'000ms}) {
+    CAPTURE(was_busy, is_killed, patience.count());
+    redis_server server;
+    stopped_clock time;
+    redis::client client{time.io, server.url()};
+    redis::scheduler quota{client,
+                           "crm",
+                           {.rate = rate::per_day(1), .burst = 1, .on_failure = redis::failure_mode::open()}};
+    std::optional<std::error_code> ec;
+    const auto ask = [&](duration d) {
+      ec.reset();
+      quota.async_acquire({.deadline = time.clock.now() + d}, [&](std::error_code e) { ec = e; });
+    };
+    ask(1s);
+    time.pass_until([&] { return ec.has_value(); });
+    CHECK(*ec == errc::timed_out);
+    is_killed ? server.kill() : server.pause();
+    if (was_busy) {
+      ask(1min);
+      time.pass_until([&] { return ec.has_value(); });
+      CHECK_FALSE(*ec);
+      time.pass(20s);
+    }
+    const auto begin = time.clock.now();
+    ask(patience);
+    time.pass_until([&] { return ec.has_value(); });
+    CHECK_FALSE(*ec);
+    CHECK(quota.stats().granted_locally == (was_busy ? 2 : 1));
+    if (was_busy || is_killed) CHECK(time.clock.now() - begin <= 300ms);
+    server.resume();
+  }
+}
+
+TEST_CASE("acquire_now is decided at once, with Redis away too") {
+  const auto mode =
+      GENERATE(redis::failure_mode::closed(), redis::failure_mode::open(), redis::failure_mode::local(1));
+  const bool is_killed = GENERATE(false, true);
+  redis_server server;
+  stopped_clock time;
+  redis::client client{time.io, server.url()};
+  redis::scheduler quota{client, "crm", {.rate = rate::per_second(1000), .burst = 10, .on_failure = mode}};
+  std::optional<std::error_code> ec;
+  quota.async_acquire({}, [&](std::error_code e) { ec = e; });
+  time.pass_until([&] { return ec.has_value(); });
+  is_killed ? server.kill() : server.pause();
+  const auto ask = [&]() -> net::awaitable<bool> {
+    try {
+      ec = std::error_code{};
+      co_return co_await quota.acquire_now();
+    } catch (const std::system_error& e) {
+      ec = e.code();
+      CHECK(std::string{e.what()}.find("unix:") != std::string::npos);
+    }
+    co_return false;
+  };
+  for (const duration silence : {0s, 20s}) {
+    std::optional<bool> got;
+    const auto begin = time.clock.now();
+    net::co_spawn(time.io, ask(), [&](std::exception_ptr, bool b) { got = b; });
+    time.pass_until([&] { return got.has_value(); });
+    CHECK(time.clock.now() - begin <= 600ms);
+    if (mode.what() == redis::failure_mode::kind::closed) CHECK(*ec == errc::store_unavailable);
+    if (mode.what() == redis::failure_mode::kind::open) CHECK(*got);
+    time.pass(silence + 20s);
+  }
+  server.resume();
+}
+
+TEST_CASE("whose time is over before Redis has said a word is told that it did not, and why") {
+  const bool is_killed = GENERATE(false, true);
+  redis_server server;
+  stopped_clock time;
+  member m{time.io, server.url(), {.permits = 1, .quarantine = false}};
+  run(time.io, m.slots.acquire()).release();
+  run_until(time.io, [&] { return m.slots.stats().held_by_all == 0 && m.client.stats().in_flight == 0; });
+  is_killed ? server.kill() : server.pause();
+  std::string said;
+  const auto ask = [&]() -> net::awaitable<bool> {
+    try {
+      (void)co_await m.slots.acquire({.deadline = time.clock.now() + 50ms});
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == errc::store_unavailable);
+      said = e.what();
+    }
+    co_return true;
+  };
+  std::optional<bool> ended;
+  net::co_spawn(time.io, ask(), [&](std::exception_ptr, bool b) { ended = b; });
+  time.pass_until([&] { return ended.has_value(); });
+  CHECK(said.find(server.url()) != std::string::npos);
+  CHECK(said.find(is_killed ? "No such file" : "no answer") != std::string::npos);
+  server.resume();
+}
+
+TEST_CASE("the loop ends soon after the last who waits in an outage [realtime]", "[realtime]") {
+  redis_server server;
+  drained io;
+  const bool is_killed = GENERATE(false, true);
+  const auto mode = GENERATE(redis::failure_mode::closed(), redis::failure_mode::open());
+  redis::client client{io, server.url()};
+  redis::scheduler quota{client, "crm", {.rate = rate::per_second(1000), .on_failure = mode}};
+  run_to(io, quota);
+  is_killed ? server.kill() : server.pause();
+  for (int i = 0; i < 3; ++i) run_to(io, quota);
+  // Time as the loop has it: what it still waits for, however slow the machine.
+  const auto begin = steady::now();
+  io.restart();
+  io.run();
+  CHECK(steady::now() - begin <= 5s);
+  server.resume();
 }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "canigo/time.hpp"
+#include "canigo/timeout.hpp"
+
 #include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
 #include <asio/co_spawn.hpp>
@@ -70,6 +73,11 @@ class proxy {
     for (const auto& c : core_->pairs) c->is_silent = c->listens();
   }
 
+  /// From now on each byte takes so long, in each direction.
+  void delay(canigo::duration d) { core_->delay = d; }
+  /// What is connected now is cut, once; who connects again can.
+  void cut_now() { core_->cut(); }
+
   /// What is published stays here until it is let go.
   void hold_published() { core_->holding = true; }
   std::size_t held_back() const {
@@ -119,6 +127,7 @@ class proxy {
     bool has_cut = false;
     bool closed = false;
     bool holding = false;
+    canigo::duration delay{};
   };
 
   static asio::awaitable<void> accept(std::shared_ptr<core> all) {
@@ -132,6 +141,12 @@ class proxy {
       asio::co_spawn(all->io, pump(all, c, way::to_redis), asio::detached);
       asio::co_spawn(all->io, pump(all, c, way::to_client), asio::detached);
     }
+  }
+
+  static asio::awaitable<void> carry(std::shared_ptr<pair> c, way w, std::string bytes, canigo::duration delay) {
+    co_await canigo::sleep_for(delay);
+    std::error_code ignored;
+    asio::write(w == way::to_redis ? c->redis : c->client, asio::buffer(bytes), ignored);
   }
 
   static asio::awaitable<void> pump(std::shared_ptr<core> all, std::shared_ptr<pair> c, way w) {
@@ -153,6 +168,10 @@ class proxy {
         const bool cuts = !all->has_cut && all->where && all->where->direction == w && count + n > all->where->after;
         const std::size_t through = cuts ? all->where->after - count : n;
         count += through;
+        if (all->delay > canigo::duration::zero()) {
+          asio::co_spawn(all->io, carry(c, w, std::string{bytes}, all->delay), asio::detached);
+          continue;
+        }
         co_await asio::async_write(to, asio::buffer(part.data(), through), asio::use_awaitable);
         if (all->closed) break;
         if (!cuts) continue;

@@ -1,6 +1,7 @@
 // What callers do with a client, from any thread.
 #include "engine.hpp"
 
+#include "canigo/backoff.hpp"
 #include "canigo/detail/post.hpp"
 #include "canigo/error.hpp"
 
@@ -11,6 +12,8 @@
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <random>
 #include <string>
@@ -27,6 +30,7 @@ std::shared_ptr<const link_options> checked(std::string_view url, const client_o
   };
   positive("connect_timeout", o.connect_timeout);
   positive("timeout", o.timeout);
+  canigo::detail::check(o.reconnect, "client_options.reconnect");
   if (o.queue_limit < 1) throw_invalid("client_options.queue_limit", o.queue_limit, "1 or more");
   if (o.max_reply < 1024) throw_invalid("client_options.max_reply", o.max_reply, "1024 or more");
   if (o.name.find_first_of(" \r\n") != std::string::npos) {
@@ -100,7 +104,7 @@ void engine::context_shutdown() noexcept {
     const std::lock_guard lock{mutex_};
     context_gone_ = closing_ = true;
     for (calls* list : {&waiting_, &sent_}) {
-      for (call* c : *list) {
+      for (const auto& [c, sent_at] : *list) {
         if (c == nullptr) continue;
         time_->cancel(c->limit_);
         doomed.push(*c);
@@ -131,7 +135,7 @@ void engine::start(call& c) noexcept {
       if (!c.error_ && waiting_.size() + sent_.size() >= queue_limit_) c.error_ = errc::queue_full;
       if (!c.error_) {
         try {
-          c.place_ = waiting_.insert(waiting_.end(), &c);
+          c.place_ = waiting_.insert(waiting_.end(), call_place{&c});
         } catch (...) {
           c.error_ = errc::not_enough_memory;
         }
@@ -164,15 +168,44 @@ void engine::limit_called(call& c, due why) noexcept {
   c.limit_armed_ = false;
   if (c.ended_) return ready_.push(c);
   const bool was_sent = c.sent_at_ != time_point::max();
+  const time_point now = time_->now();
+  const duration limit = c.timeout_.value_or(timeout_);
+  if (was_sent && c.is_restated_ && now - c.sent_at_ < limit) {
+    c.limit_armed_ = time_->arm(c.limit_, saturating_add(c.sent_at_, limit));
+    return;
+  }
   take_out(c);
   if (!was_sent) {
     c.cause_ = cause_;
     c.reply_ = reply{reply::kind::error, text_of([&] { return why_down("no connection in time"); })};
-  } else if (last_read_ < c.sent_at_) {
-    is_suspect_ = true;
+  } else {
+    silent_at_ = std::min(silent_at_, end_of_patience(limit));
   }
   finish(c, was_sent ? errc::timed_out : errc::store_unavailable);
   turn_wanted_ = true;
+}
+
+/// When a connection is taken for dead on which the server owes an answer and says nothing: after as long as the one has
+/// waited whose time is up, but where others go on waiting, and would lose what they asked, as long as a connection may
+/// take.
+time_point engine::end_of_patience(duration waited) const noexcept {
+  const duration enough = minding_ == 0 ? std::min(waited, enough_silence) : link_options_->connect_timeout;
+  return saturating_add(std::max(last_read_, sent_.front().sent_at), std::max(enough, line_.allowance()));
+}
+
+bool engine::has_trouble() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return static_cast<bool>(cause_);
+}
+
+duration engine::answer_within() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return phase_ == phase::up ? line_.allowance() : 2 * line_.allowance();
+}
+
+duration engine::shortest_round_trip() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return line_.shortest();
 }
 
 void engine::close() noexcept {
@@ -216,8 +249,9 @@ void engine::take_out(call& c) noexcept {
   if (c.sent_at_ == time_point::max()) {
     waiting_.erase(c.place_);
   } else {
-    *c.place_ = nullptr;
+    c.place_->whose = nullptr;
     ++abandoned_;
+    if (!c.is_restated_) --minding_;
   }
 }
 
@@ -232,7 +266,7 @@ void engine::finish(call& c, std::error_code ec) noexcept {
 
 void engine::fail_all(calls& list, std::error_code ec) noexcept {
   while (!list.empty()) {
-    call* c = list.front();
+    call* c = list.front().whose;
     list.pop_front();
     if (c != nullptr) finish(*c, ec);
   }
@@ -240,13 +274,14 @@ void engine::fail_all(calls& list, std::error_code ec) noexcept {
 
 void engine::fail_sent(std::error_code first) noexcept {
   while (!sent_.empty()) {
-    call* c = sent_.front();
+    call* c = sent_.front().whose;
     sent_.pop_front();
     if (c == nullptr) continue;
     finish(*c, first);
     first = error::connection_lost;
   }
-  abandoned_ = 0;
+  abandoned_ = minding_ = 0;
+  silent_at_ = time_point::max();
 }
 
 void engine::deliver_later(call& c) noexcept {

@@ -7,10 +7,12 @@
 
 #include "link.hpp"
 #include "nodes.hpp"
+#include "round_trips.hpp"
 #include "subscriber.hpp"
 
 #include <asio/any_io_executor.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <list>
 #include <memory>
@@ -22,6 +24,9 @@ namespace canigo::redis::detail {
 
 /// So long it takes until what there was no memory for is tried again.
 inline constexpr duration delivery_retry = std::chrono::milliseconds{1};
+
+/// A server that owes an answer, and says nothing for so long, is given up: unless its line is slow, or others wait.
+inline constexpr duration enough_silence = std::chrono::seconds{1};
 
 /// The strand on which everything of a client happens, on the context of `executor`.
 net::any_io_executor strand_on(const net::any_io_executor& executor);
@@ -51,6 +56,13 @@ class engine final : public std::enable_shared_from_this<engine>,
   client_stats stats() const;
   /// Why there is no connection: a code, and a text that says where as well. None if there is one, or nobody knows.
   std::pair<std::error_code, std::string> trouble() const noexcept;
+  /// Whether there is a cause of that kind.
+  bool has_trouble() const noexcept;
+  /// An answer that takes longer is late, with the time that it takes to connect where that is to be done first. 0 where
+  /// nothing is known of the line.
+  duration answer_within() const noexcept;
+  /// Of the line, lately; 0 where it is not known.
+  duration shortest_round_trip() const noexcept;
   /// The server's URL, without user and password.
   std::string where() const;
   const net::any_io_executor& executor() const noexcept { return executor_; }
@@ -60,7 +72,7 @@ class engine final : public std::enable_shared_from_this<engine>,
 
  private:
   friend class nodes;
-  using calls = std::list<call*>;
+  using calls = std::list<call_place>;
   struct alarm : deadline {
     explicit alarm(engine& e) noexcept;
     engine* owner;
@@ -76,6 +88,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void finish(call& c, std::error_code ec) noexcept;
   void fail_all(calls& list, std::error_code ec) noexcept;
   void fail_sent(std::error_code first) noexcept;
+  time_point end_of_patience(duration waited) const noexcept;
 
   std::string why_down(const char* otherwise) const;
 
@@ -87,6 +100,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void turn() noexcept;
   void act(bool rang = false) noexcept;
   void dial_or_wait() noexcept;
+  time_point end_of_dial_for_nobody() const noexcept;
   void send_waiting() noexcept;
   void shut_down() noexcept;
   void drop_link() noexcept;
@@ -109,13 +123,16 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   mutable canigo::detail::mutex mutex_;
   calls waiting_;
-  calls sent_;                            // a null pointer for one that nobody waits for any more
+  calls sent_;                            // one that nobody waits for any more keeps its place
   canigo::detail::suspended_list ready_;  // ended, and to be posted
   std::shared_ptr<subscriber> subscriber_;
   std::string why_down_;  // what the server said when it refused us
   std::error_code cause_;
   client_stats stats_;
-  std::size_t abandoned_ = 0;  // of sent_: null pointers
+  std::size_t abandoned_ = 0;  // of sent_: nobody waits for those
+  std::size_t minding_ = 0;    // of sent_: those whose callers would not say the same again
+  round_trips line_;
+  time_point silent_at_ = time_point::max();  // if nothing is heard by then, nothing will be
   time_point last_read_ = time_point::min();
   bool turn_wanted_ = false;
   bool turn_posted_ = false;
@@ -127,11 +144,12 @@ class engine final : public std::enable_shared_from_this<engine>,
   bool context_gone_ = false;
 
   // On the strand.
-  phase phase_ = phase::down;
+  std::atomic<phase> phase_ = phase::down;  // read from any thread
   std::shared_ptr<link> link_;
   std::uint32_t failures_ = 0;  // in a row
   time_point not_before_ = time_point::min();
   time_point dialed_at_ = time_point::min();
+  time_point unwanted_at_ = time_point::max();  // nobody waits for a connection since then
   alarm alarm_;
   bool alarm_armed_ = false;
   time_point alarm_at_ = time_point::max();

@@ -15,7 +15,10 @@
 namespace canigo::redis::detail {
 namespace {
 
-constexpr duration longest_wait_for_abandoned = std::chrono::seconds{1};
+// A connection that nobody waits for any more goes on being made for so long, from its beginning and from when somebody
+// waited last: a limit asks again within half a second.
+constexpr duration dial_for_nobody = std::chrono::seconds{3};
+constexpr duration dial_after_somebody = std::chrono::seconds{1};
 
 }  // namespace
 
@@ -37,17 +40,25 @@ void engine::turn() noexcept {
 void engine::act(bool rang) noexcept {
   bool has_waiting = false;
   bool only_abandoned = false;
+  duration patience{};
+  time_point silent_at = time_point::max();
   {
     const delivery d{*this};
     if (closing_) {
       fail_all(waiting_, errc::stopped);
       fail_all(sent_, errc::stopped);
-      abandoned_ = 0;
+      abandoned_ = minding_ = 0;
       return shut_down();
     }
     // Nobody waits for what is to come, and it has had its time.
     const bool is_forgotten = rang && waiting_.empty() && !sent_.empty() && abandoned_ == sent_.size();
-    if ((std::exchange(is_suspect_, false) || is_forgotten) && phase_ == phase::up) {
+    unwanted_at_ = waiting_.empty() ? std::min(unwanted_at_, time_->now()) : time_point::max();
+    if (phase_ == phase::dialing && time_->now() >= end_of_dial_for_nobody()) {
+      if (!cause_) cause_ = errc::timed_out;
+      drop_link();
+    }
+    const bool is_silent = time_->now() >= silent_at_;
+    if ((std::exchange(is_suspect_, false) || is_silent || is_forgotten) && phase_ == phase::up) {
       fail_sent(error::connection_lost);
       ++stats_.failures;
       if (!cause_) cause_ = error::connection_lost;
@@ -56,16 +67,23 @@ void engine::act(bool rang) noexcept {
     }
     has_waiting = !waiting_.empty();
     only_abandoned = !sent_.empty() && abandoned_ == sent_.size();
+    silent_at = silent_at_;
+    patience = std::max(std::min(timeout_, enough_silence), line_.allowance());
   }
   if (!has_waiting) {
-    const duration wait = std::min(timeout_, longest_wait_for_abandoned);
-    set_alarm(only_abandoned ? saturating_add(time_->now(), wait) : time_point::max());
+    set_alarm(phase_ == phase::dialing ? end_of_dial_for_nobody()
+              : only_abandoned         ? std::min(silent_at, saturating_add(time_->now(), patience))
+                                       : silent_at);
   } else if (phase_ == phase::up) {
-    set_alarm(time_point::max());
+    set_alarm(silent_at);
     send_waiting();
   } else if (phase_ == phase::down) {
     dial_or_wait();
   }
+}
+
+time_point engine::end_of_dial_for_nobody() const noexcept {
+  return std::max(saturating_add(dialed_at_, dial_for_nobody), saturating_add(unwanted_at_, dial_after_somebody));
 }
 
 void engine::dial_or_wait() noexcept {
@@ -100,11 +118,11 @@ void engine::send_waiting() noexcept {
     static const std::string asking = command{"ASKING"}.encoded();
     std::size_t size = 0;
     calls answers_to_asking;  // nobody waits for those
-    for (const call* c : waiting_) {
+    for (const auto& [c, sent_at] : waiting_) {
       size += c->bytes_.size();
       if (!c->asks_first_) continue;
       size += asking.size();
-      answers_to_asking.push_back(nullptr);
+      answers_to_asking.push_back({nullptr, time_->now()});
     }
     bytes.reserve(size);
     const time_point now = time_->now();
@@ -113,7 +131,7 @@ void engine::send_waiting() noexcept {
     std::string id = link_->run_id();
     id.resize(length, '?');
     // Nothing fails from here on.
-    for (call* c : waiting_) {
+    for (auto& [c, sent_at] : waiting_) {
       if (c->asks_first_) {
         bytes += asking;
         waiting_.splice(c->place_, answers_to_asking, answers_to_asking.begin());
@@ -123,7 +141,8 @@ void engine::send_waiting() noexcept {
       if (c->run_id_at_ != std::string::npos) {
         bytes.replace(bytes.size() - c->bytes_.size() + c->run_id_at_, length, id);
       }
-      c->sent_at_ = now;
+      c->sent_at_ = sent_at = now;
+      if (!c->is_restated_) ++minding_;
       c->awake_at_ = awake_now;
     }
     stats_.sent += waiting_.size();
@@ -175,6 +194,7 @@ void engine::link_up() noexcept {
     const std::lock_guard lock{mutex_};
     why_down_.clear();
     cause_ = {};
+    line_.begin(link_->round_trip());
     ++stats_.connects;
   }
   // Before it is missed: who has its slots then, others know that it has named.
@@ -186,9 +206,11 @@ bool engine::link_reply(reply&& r) noexcept {
   failures_ = 0;
   const delivery d{*this};
   last_read_ = time_->now();
+  silent_at_ = time_point::max();
   if (sent_.empty()) return false;
-  call* c = sent_.front();
+  const auto [c, sent_at] = sent_.front();
   sent_.pop_front();
+  line_.add(sent_at, last_read_);
   ++stats_.answered;
   std::error_code ec;
   if (r.is_error()) {
@@ -200,6 +222,7 @@ bool engine::link_reply(reply&& r) noexcept {
     --abandoned_;
     return true;
   }
+  if (!c->is_restated_) --minding_;
   c->reply_ = std::move(r);
   finish(*c, ec);
   return true;
@@ -227,7 +250,7 @@ void engine::link_down(std::error_code ec, std::error_code cause, const std::str
     if (was_up) {
       fail_sent(ec);
     } else if (is_permanent(ec, text)) {
-      for (call* c : waiting_) c->reply_ = reply{reply::kind::error, text_of([&] { return text; })};
+      for (const auto& [c, sent_at] : waiting_) c->reply_ = reply{reply::kind::error, text_of([&] { return text; })};
       fail_all(waiting_, ec);
     }
   }

@@ -119,10 +119,14 @@ void ledger::start(limit_waiter& w) noexcept {
       const request& r = w.wanted_;
       const time_point now = time_->now();
       if (!w.error_) w.error_ = why_not(r, now);
-      if (!w.error_ && is_failing_) is_wanted_ = true;
+      if (!w.error_ && is_failing_ && !is_closed_without()) is_wanted_ = true;
       if (!w.error_ && waiting_.size() >= options_.queue_limit) w.error_ = errc::queue_full;
       if (!w.error_ && now < retry_at_) w.error_ = refusal(w);
       if (!w.error_ && !w.waits_ && !waiting_.empty()) w.error_ = net::error::would_block;
+      if (!w.error_ && !w.waits_ && is_late(now)) {
+        w.since_ = now;
+        return finish(w, decide_without_redis(w, now));
+      }
       w.since_ = now;
       w.id_ = next_id_++;
       w.arrival_ = next_arrival_++;
@@ -185,9 +189,16 @@ void ledger::limit_called(limit_waiter& w, due why) noexcept {
   const change c{*this};
   w.limit_armed_ = false;
   if (w.ended_) return ready_.push(w);
-  if (time_->now() < end_of(w)) return limit(w);  // it was to give up, and Redis has answered since
+  const time_point now = time_->now();
+  if (now < end_of(w)) return limit(w);  // it was to give up, and Redis has answered since
+  if (!is_closed_without() && !std::exchange(w.has_looked_, true)) {
+    const std::error_code ec = is_away(now) ? decide_without_redis(w, now) : net::error::would_block;
+    if (ec) return limit(w);
+    take_out(w);
+    return finish(w, {});
+  }
   take_out(w);
-  finish(w, is_failing_ || stats_.round_trips == 0 ? errc::store_unavailable : errc::timed_out);
+  finish(w, is_failing_ || w.arrival_ >= heard_before_ ? errc::store_unavailable : errc::timed_out);
 }
 
 bool ledger::release(holding& h) noexcept {
@@ -230,8 +241,8 @@ limit_stats ledger::stats() const {
   s.held = held_;
   s.idle = idle_;
   s.available = !is_failing_;
-  s.last_error_code = is_failing_ ? cause_ : unheard_;
-  s.last_error = is_failing_ ? cause_text_ : unheard_text_;
+  s.last_error_code = is_failing_ ? cause_ : slow_ != duration::zero() ? make_error_code(errc::timed_out) : unheard_;
+  s.last_error = is_failing_ ? cause_text_ : slow_ != duration::zero() ? why_slow() : unheard_text_;
   return s;
 }
 

@@ -145,9 +145,18 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::uint64_t most() const noexcept { return options_.rate ? settings_.burst : settings_.permits; }
   duration time_of(double tokens) const noexcept;
   static micro_rate in_micros(const canigo::rate& r, std::uint64_t burst);
+  duration time_for_answer() const noexcept;
+  duration longest_round_trip() const noexcept { return options_.lease / 20 * 9; }
+  void answer_is_late(time_point now) noexcept;
+  bool is_late(time_point now) const noexcept { return under_way_ && now >= late_at_; }
+  bool is_away(time_point now) const noexcept;
+  std::error_code decide_without_redis(const limit_waiter& w, time_point now) noexcept;
+  void begin_share(time_point since) noexcept;
+  std::string why_slow() const;
   void grant_without_redis(time_point now) noexcept;
   void recovered() noexcept;
   void failed(time_point now, std::error_code cause, std::string_view text = {}) noexcept;
+  bool begin_failure(std::error_code cause, std::string_view text) noexcept;
   bool is_closed_without() const noexcept { return options_.on_failure.what() == failure_mode::kind::closed; }
   bool may_do_without(time_point now) const noexcept;
   std::error_code refusal(const limit_waiter& w) const noexcept;
@@ -226,6 +235,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool is_failing_ = false;
   bool must_tell_ = false;  // something was given back
   bool send_text_ = false;  // Redis does not know the script
+  bool may_hold_there_ = false;  // Redis may take something for held here
   bool leave_under_way_ = false;
   bool closing_ = false;
   bool context_gone_ = false;
@@ -234,6 +244,11 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::int64_t told_at_ = 0;   // when that call was sent, on the clock of leases,
   std::int64_t told_now_ = 0;  // that was answered last, with this time of Redis; 0: none
   time_point called_at_{};
+  time_point late_at_{};       // what can't wait does not wait longer for that call
+  bool is_decided_ = false;    // what could not
+  std::uint64_t asked_before_ = 0;  // arrivals that Redis is told of by it, or was before
+  std::uint64_t heard_before_ = 0;  // the same of the last that was answered
+  duration slow_{};                 // that took so long, which this lease does not stand; 0: it does
   time_point renew_at_ = time_point::max();
   time_point next_at_ = time_point::max();
   time_point retry_at_ = time_point::min();
@@ -250,6 +265,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   time_point listen_after_ = time_point::min();
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
+  bool has_share_ = false;  // of the quota, which counts since Redis does not answer
   token_bucket local_;
   time_point local_at_ = time_point::max();
 

@@ -27,6 +27,9 @@ constexpr duration known_for = std::chrono::seconds{1};
 
 constexpr std::size_t most_untold = 1000;
 
+// What is left of a deadline when it is nearly over.
+constexpr duration last_moment = std::chrono::milliseconds{20};
+
 }  // namespace
 
 void ledger::recovered() noexcept {
@@ -37,9 +40,11 @@ void ledger::recovered() noexcept {
   known_until_ = time_point::min();
   failures_ = 0;
   retry_at_ = time_point::min();
+  has_share_ = false;
 }
 
-void ledger::failed(time_point now, std::error_code cause, std::string_view text) noexcept {
+/// Whether it is the first.
+bool ledger::begin_failure(std::error_code cause, std::string_view text) noexcept {
   const bool is_new = !std::exchange(is_failing_, true);
   cause_ = cause;
   is_permanent_ = is_permanent(cause, text);
@@ -48,19 +53,25 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
     if (text.starts_with(where)) return std::string{text};
     return where + ": " + (text.empty() ? cause.message() : std::string{text});
   });
-  if (is_new) {
-    failing_since_ = called_at_;
-    local_at_ = now;
-    if (options_.rate && options_.on_failure.what() == failure_mode::kind::local) {
-      const double share = options_.on_failure.share();
-      const auto period = static_cast<double>(settings_.period) * 1000 / share;
-      const auto longest = static_cast<double>(duration::max().count() / 2);
-      local_ = token_bucket{
-          canigo::rate{static_cast<std::int64_t>(settings_.tokens),
-                       duration{static_cast<duration::rep>(std::min(period, longest))}},
-          std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(settings_.burst) * share)), 0, now};
-    }
-  }
+  if (is_new) failing_since_ = local_at_ = called_at_;
+  return is_new;
+}
+
+/// This process's share of the rate, which it has from then on; nothing has gathered before.
+void ledger::begin_share(time_point since) noexcept {
+  if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
+  const double share = options_.on_failure.share();
+  const auto period = static_cast<double>(settings_.period) * 1000 / share;
+  const auto longest = static_cast<double>(duration::max().count() / 2);
+  local_ = token_bucket{
+      canigo::rate{static_cast<std::int64_t>(settings_.tokens),
+                   duration{static_cast<duration::rep>(std::min(period, longest))}},
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(settings_.burst) * share)), 0, since};
+}
+
+void ledger::failed(time_point now, std::error_code cause, std::string_view text) noexcept {
+  const bool is_new = begin_failure(cause, text);
+  begin_share(now);
   ++failures_;
   retry_at_ = saturating_add(now, after_failures.delay(failures_, canigo::detail::next_random(random_)));
   known_until_ = saturating_add(now, known_for);
@@ -83,6 +94,52 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   }
 }
 
+/// A call takes longer than what can't wait waits for it. What the connection says of why counts as its answer.
+void ledger::answer_is_late(time_point now) noexcept {
+  const bool was_failing = is_failing_;
+  const bool has_trouble = !was_failing && engine_->has_trouble();
+  if (has_trouble) {
+    const auto [cause, text] = engine_->trouble();
+    begin_failure(cause, text);
+  }
+  // Redis is away still, or is now, as far as is known until this call ends.
+  if (is_failing_) known_until_ = time_point::max();
+  begin_share(called_at_);
+  for (auto p = waiting_.begin(); p != waiting_.end();) {
+    limit_waiter& w = *(p++)->second;
+    if (!w.waits_) {
+      const std::error_code ec = decide_without_redis(w, now);
+      take_out(w);
+      finish(w, ec);
+    } else if (has_trouble) {
+      limit(w);
+    }
+  }
+}
+
+/// Whether it does not answer, as it seems by now.
+bool ledger::is_away(time_point now) const noexcept {
+  return is_failing_ || is_late(now) || (under_way_ && engine_->has_trouble());
+}
+
+/// What becomes of one that does not wait for the answer.
+std::error_code ledger::decide_without_redis(const limit_waiter& w, time_point now) noexcept {
+  if (is_closed_without()) return is_permanent_ ? cause_ : make_error_code(errc::store_unavailable);
+  begin_share(called_at_);
+  const bool is_open = options_.on_failure.what() == failure_mode::kind::open;
+  if (now < paused_until_ || !(is_open || local_.try_take(now, w.wanted_.tokens))) return net::error::would_block;
+  ++stats_.granted_locally;
+  return {};
+}
+
+/// What an error says of a line that is too slow for the lease; nothing where it is not.
+std::string ledger::why_slow() const {
+  const duration took = std::max(slow_, engine_->shortest_round_trip());
+  if (options_.rate || took <= longest_round_trip()) return {};
+  return engine_->where() + ": a round trip takes " + to_string(took) + ", and a lease of " +
+         to_string(options_.lease) + " stands " + to_string(longest_round_trip()) + " at most";
+}
+
 /// Whether who waits is to be served from here: Redis has failed a moment ago, or is being asked once more. A process
 /// that was idle since then asks first, as Redis may have come back meanwhile.
 bool ledger::may_do_without(time_point now) const noexcept {
@@ -96,10 +153,15 @@ std::error_code ledger::refusal(const limit_waiter& w) const noexcept {
   return w.waits_ ? std::error_code{} : make_error_code(errc::store_unavailable);
 }
 
-/// When it ends if it is not granted: at its deadline, or once Redis has failed to answer for so long as it waits.
+/// When it ends if it is not granted: at its deadline, or once Redis has failed to answer for so long as it waits. One
+/// that may do without Redis looks a little earlier whether it has to.
 time_point ledger::end_of(const limit_waiter& w) const noexcept {
   const time_point deadline = w.wanted_.deadline;
-  if (!is_failing_ || !is_closed_without()) return deadline;
+  if (!is_closed_without()) {
+    if (w.has_looked_ || deadline == time_point::max()) return deadline;
+    return deadline - std::min(last_moment, (deadline - w.since_) / 4);
+  }
+  if (!is_failing_) return deadline;
   return std::min(deadline, saturating_add(std::max(w.since_, failing_since_), options_.give_up));
 }
 
@@ -120,33 +182,29 @@ void ledger::fail(std::error_code ec) const {
   {
     const std::lock_guard lock{mutex_};
     if (ec == errc::store_unavailable || ec == cause_) text = cause_text_;
+    if (text.empty() && (ec == errc::lease_lost || ec == errc::timed_out)) text = why_slow();
     node = engine_;
   }
   if (text.empty() && ec == errc::store_unavailable) text = node->trouble().second;
+  if (text.empty() && ec == errc::store_unavailable) text = node->where() + ": no answer in time";
   if (text.empty()) throw std::system_error{ec};
   throw std::system_error{ec, text};
 }
 
 void ledger::grant_without_redis(time_point now) noexcept {
-  const bool open = options_.on_failure.what() == failure_mode::kind::open;
   while (!waiting_.empty()) {
     limit_waiter& w = *waiting_.begin()->second;
     if (now < paused_until_) {
       local_at_ = paused_until_;
       return;
     }
-    if (!open && !local_.try_take(now, w.wanted_.tokens)) {
-      if (!w.waits_) {
-        take_out(w);
-        finish(w, net::error::would_block);
-        continue;
-      }
+    const std::error_code ec = decide_without_redis(w, now);
+    if (ec && w.waits_) {
       local_at_ = local_.ready_at(now, w.wanted_.tokens);
       return;
     }
-    ++stats_.granted_locally;
     take_out(w);
-    finish(w, {});
+    finish(w, ec);
   }
 }
 

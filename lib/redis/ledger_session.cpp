@@ -30,7 +30,7 @@ void ledger::begin_session() noexcept {
   char digits[20];
   session_.assign(session_base_).append(digits, std::to_chars(digits, digits + 20, session_number_).ptr);
   sequence_ = 0;
-  is_registered_ = must_tell_ = false;
+  is_registered_ = must_tell_ = may_hold_there_ = false;
   cancels_.clear();
   acknowledged_.clear();
   for (const auto& [place, w] : waiting_) {
@@ -174,6 +174,7 @@ permit ledger::hold(std::uint64_t id, std::uint64_t weight, std::uint64_t token)
   h->token = token;
   holdings_.emplace(id, h);
   held_ += weight;
+  may_hold_there_ = true;
   return permit{std::move(h)};
 }
 

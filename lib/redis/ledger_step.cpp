@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace canigo::redis::detail {
 
@@ -44,6 +45,7 @@ void ledger::step() noexcept {
     give_back_idle();
     idle_until_ = time_point::max();
   }
+  if (is_late(now) && !std::exchange(is_decided_, true)) answer_is_late(now);
   if (may_do_without(now)) grant_without_redis(now);
   if (is_failing_ && tell_until_ <= now) {
     unsaid_ = 0;
@@ -70,9 +72,12 @@ void ledger::step() noexcept {
   set_alarm(next_step(now));
 }
 
-/// Whether there is something to tell that can't wait for the next renewal.
+/// Whether there is something to tell that can't wait for the next renewal. Where Redis does not answer, and nobody needs
+/// it, who gave up waiting is forgotten with the session.
 bool ledger::has_news() const noexcept {
-  return unsaid_ != 0 || charged_ != charged_and_answered_ || (is_registered_ && (must_tell_ || !cancels_.empty()));
+  if (unsaid_ != 0 || charged_ != charged_and_answered_) return true;
+  if (is_failing_ && !is_engaged() && !may_hold_there_) return false;
+  return is_registered_ && (must_tell_ || !cancels_.empty());
 }
 
 /// Whether there is something to say or to ask as soon as Redis may be called.
@@ -100,6 +105,7 @@ time_point ledger::next_step(time_point now) const noexcept {
     }
   }
   if (held_ > 0) t = std::min(t, saturating_add(now, duration{lease_until_ - awake_or_not()}));
+  if (under_way_ && !is_decided_ && !waiting_.empty()) t = std::min(t, std::max(late_at_, now));
   t = std::min(t, idle_until_);
   if (!waiting_.empty() && may_do_without(now)) t = std::min(t, local_at_);
   return t;

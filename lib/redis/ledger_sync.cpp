@@ -3,11 +3,15 @@
 #include "canigo/redis/error.hpp"
 
 #include "cause.hpp"
+#include "engine_delivery.hpp"
 #include "ledger.hpp"
 #include "ledger_change.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
+#include <string>
+#include <string_view>
 
 namespace canigo::redis::detail {
 namespace {
@@ -15,6 +19,15 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr std::size_t most_per_call = 1000;
+
+// What can't wait is decided after so long: where something else is let through or counted in place of Redis sooner than
+// where it would be refused only because the machine was busy.
+constexpr duration late_if_closed = std::chrono::milliseconds{500};
+constexpr duration late = std::chrono::milliseconds{200};
+constexpr duration latest = std::chrono::seconds{2};
+
+// So long somebody is asked for nobody, but to see whether it is back.
+constexpr duration longest_probe = std::chrono::milliseconds{500};
 
 }  // namespace
 
@@ -24,6 +37,15 @@ std::int64_t ledger::latest_there(std::int64_t as_of) const noexcept {
   const std::int64_t drift = since / 1000;  // of two clocks
   const bool is_known = told_now_ != 0 && since >= 0 && drift <= options_.lease.count() / 1000 / 32;
   return is_known ? told_now_ + since + drift : 0;
+}
+
+/// A slow line is given more time, as far as the lease permits. Once to be connected, and once from when it was sent.
+duration ledger::time_for_answer() const noexcept {
+  // Who has nothing to lose waits for a connection longer than a short lease lasts.
+  const duration least = std::chrono::milliseconds{is_registered_ ? 20 : 1000};
+  duration usual = std::clamp(options_.lease / 3, least, duration{std::chrono::seconds{2}});
+  if (is_failing_ && !is_engaged() && !has_news()) usual = std::min(usual, longest_probe);
+  return std::max(usual, std::min(engine_->answer_within(), longest_round_trip()));
 }
 
 command ledger::prepare(time_point now) {
@@ -59,9 +81,8 @@ command ledger::prepare(time_point now) {
     s.wanted.push_back({w.id_, w.waits_ ? w.wanted_.priority : -1, w.wanted_.tokens});
   }
   command c = s.encoded(send_text_);
-  // Who has nothing to lose waits for a connection longer than a short lease lasts.
-  const duration least = std::chrono::milliseconds{is_registered_ ? 20 : 1000};
-  c = std::move(c).with_timeout(std::clamp(options_.lease / 3, least, duration{std::chrono::seconds{2}}));
+  c.set_is_restated(true);
+  c = std::move(c).with_timeout(time_for_answer());
   // Nothing fails from here on.
   for (auto p = fresh_.begin(); p != place;) {
     waiting_.at(*p)->is_known_ = true;
@@ -78,6 +99,9 @@ command ledger::prepare(time_point now) {
   next_at_ = time_point::max();
   sent_at_ = sent_at;
   called_at_ = now;
+  asked_before_ = wanted == most_per_call ? heard_before_ : next_arrival_;
+  late_at_ = saturating_add(now, std::clamp(engine_->answer_within(), is_closed_without() ? late_if_closed : late, latest));
+  is_decided_ = false;
   return c;
 }
 
@@ -120,7 +144,8 @@ void ledger::answered(engine& from, const answer& given) noexcept {
       is_wanted_ = is_failing_;
       return;
     }
-    failed(now, given.cause ? given.cause : ec, given.what.text());
+    const std::string slow = text_of([&] { return ec == errc::timed_out ? why_slow() : std::string{}; });
+    failed(now, given.cause ? given.cause : ec, slow.empty() ? std::string_view{given.what.text()} : slow);
     redirections_ = 0;
     if (is_of_the_node(ec)) home_->cluster().failed(from);
     return use(home_->cluster().of(slot_));
@@ -128,6 +153,7 @@ void ledger::answered(engine& from, const answer& given) noexcept {
   redirections_ = 0;
   send_text_ = false;
   ++stats_.round_trips;
+  heard_before_ = asked_before_;
   stats_.round_trip.record(now - called_at_);
   const unsigned changed = std::exchange(unsaid_under_way_, 0);
   std::error_code cause = error::bad_reply;
@@ -180,6 +206,8 @@ void ledger::read_answer(const sync_answer& a) {
   const time_point now = time_->now();
   is_registered_ = !leave_under_way_;
   charged_and_answered_ = charged_under_way_;
+  const duration took{awake_or_not() - sent_at_};
+  slow_ = options_.rate || took <= longest_round_trip() ? duration::zero() : took;
   told_at_ = sent_at_;
   told_now_ = a.now;
   // A tenth for clocks that run at different speeds, and for the time that cancelling takes.
@@ -203,6 +231,7 @@ void ledger::read_answer(const sync_answer& a) {
   if (a.queue > 0 || (!options_.rate && a.held_by_all > settings_.permits)) give_back_idle();
   if (is_registered_ && awake_or_not() >= lease_until_) return lose_session();
   bool was_missed = false;
+  may_hold_there_ = held_ > 0 || idle_ > 0 || must_tell_ || a.held_by_all > 0;
   for (const auto& run : a.grants) {
     const std::uint64_t end = std::min(run.first + run.count, next_id_);
     std::uint64_t next = run.first;

@@ -2,6 +2,7 @@
 
 #include "canigo/error.hpp"
 #include "canigo/redis/command.hpp"
+#include "canigo/time_source.hpp"
 #include "canigo/timeout.hpp"
 
 #include <asio/buffer.hpp>
@@ -155,7 +156,10 @@ net::awaitable<void> link::log_in() {
   say(step::info, command{"INFO", "server"});
   if (!where.master.empty()) say(step::role, command{"ROLE"});
 
+  time_source& time = time_source::of(strand_);
+  const time_point asked_at = time.now();
   const auto answers = co_await ask(*stream_, reader_, std::move(bytes), steps.size());
+  round_trip_ = time.now() - asked_at;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const reply& r = answers[i];
     if (r.is_error()) {

@@ -79,6 +79,8 @@ class link : public std::enable_shared_from_this<link> {
 
   /// The run id of the server, "" if it does not tell.
   const std::string& run_id() const noexcept { return run_id_; }
+  /// How long the server took to answer what is said first.
+  duration round_trip() const noexcept { return round_trip_; }
   /// Whether the server is a node of a cluster.
   bool is_in_cluster() const noexcept { return is_in_cluster_; }
 
@@ -103,6 +105,7 @@ class link : public std::enable_shared_from_this<link> {
   std::unique_ptr<stream> stream_;
   reply_reader reader_;
   std::string run_id_;
+  duration round_trip_{};
   bool is_in_cluster_ = false;
   std::string refusal_;  // what the server said to a command of log_in
   std::string out_;      // to be written next

@@ -56,6 +56,14 @@ class command {
   }
   bool asks_first() const noexcept { return asks_first_; }
 
+  /// Whether another one will say the same again if this one is lost. Its time counts anew once it is sent, and it does
+  /// not keep a connection that says nothing.
+  command& set_is_restated(bool yes) {
+    is_restated_ = yes;
+    return *this;
+  }
+  bool is_restated() const noexcept { return is_restated_; }
+
   const std::vector<std::string>& arguments() const noexcept { return arguments_; }
 
   /// As it goes over the wire.
@@ -66,6 +74,7 @@ class command {
   std::optional<duration> timeout_;
   bool wants_run_id_ = false;
   bool asks_first_ = false;
+  bool is_restated_ = false;
 };
 
 }  // namespace canigo::redis

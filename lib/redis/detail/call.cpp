@@ -9,6 +9,7 @@ call::call(std::shared_ptr<engine> e, const command& c)
       bytes_{c.encoded()},
       run_id_at_{c.wants_run_id() ? bytes_.find(command::run_id_placeholder) : std::string::npos},
       asks_first_{c.asks_first()},
+      is_restated_{c.is_restated()},
       timeout_{c.timeout()},
       limit_{*this} {}
 

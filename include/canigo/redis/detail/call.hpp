@@ -24,6 +24,13 @@
 namespace canigo::redis::detail {
 
 class engine;
+class call;
+
+/// Where a command stands among those that are to be sent, or to be answered.
+struct call_place {
+  call* whose;                              // none: nobody waits for it any more
+  time_point sent_at = time_point::max();  // or not yet
+};
 
 /// A caller that waits for the answer to a command.
 class call : public canigo::detail::suspended {
@@ -59,13 +66,14 @@ class call : public canigo::detail::suspended {
   const std::string bytes_;
   const std::size_t run_id_at_;  // npos: nowhere
   const bool asks_first_;        // behind an ASKING
+  const bool is_restated_;       // another one will say the same
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;
   limit limit_;
 
   // With the engine's lock held.
-  std::list<call*>::iterator place_;  // in one of its lists, unless `ended_`
+  std::list<call_place>::iterator place_;  // in one of its lists, unless `ended_`
   time_point sent_at_ = time_point::max();
   bool limit_armed_ = false;  // until its call has come, or was taken back
   bool ended_ = false;

@@ -59,6 +59,7 @@ class limit_waiter : public canigo::detail::suspended {
   std::uint64_t arrival_ = 0;
   time_point since_{};
   bool is_known_ = false;     // Redis may have heard of it
+  bool has_looked_ = false;   // whether it has to do without Redis, as its time is nearly over
   bool limit_armed_ = false;  // until its call has come, or was taken back
   bool ended_ = false;
 };

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace canigo::redis::detail {
+
+/// How long a line takes to answer, out of what it took lately: the shortest of the last few flights. So a server that
+/// stood still for a while, or one long command, does not count as a slow line.
+class round_trips {
+ public:
+  /// Another connection: what the one before it took says nothing about this one.
+  void begin(duration took) noexcept { flights_.fill(took); }
+
+  /// What was sent then is answered now. Of all that were under way together only the first counts.
+  void add(time_point sent, time_point now) noexcept {
+    if (sent < counted_) return;
+    flights_[next_] = now - sent;
+    next_ = (next_ + 1) % flights_.size();
+    counted_ = now;
+  }
+
+  /// 0 before the first.
+  duration shortest() const noexcept { return *std::min_element(flights_.begin(), flights_.end()); }
+
+  /// An answer that takes longer than this is late, however slow the line is; 0 where nothing is known of it.
+  duration allowance() const noexcept { return 3 * shortest(); }
+
+ private:
+  std::array<duration, 4> flights_{};
+  std::size_t next_ = 0;
+  time_point counted_ = time_point::min();
+};
+
+}  // namespace canigo::redis::detail
