@@ -64,30 +64,28 @@ std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, std::
 
 std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
                                      const client_options& options) {
-  return std::shared_ptr<engine>{new engine{executor, std::move(link), options}};
+  return shared(new engine{executor, std::move(link), options});
 }
 
 engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
                const client_options& options)
-    : link_options_{std::move(link)},
+    : shared_member{executor},
+      link_options_{std::move(link)},
       reconnect_{options.reconnect},
       timeout_{options.timeout},
       queue_limit_{options.queue_limit},
-      time_{&time_source::of(executor)},
-      context_{&net::use_service<canigo::detail::context_service>(net::query(executor, net::execution::context))},
       executor_{executor},
       strand_{strand_on(executor)},
       nodes_{*this, link_options_, options},
       again_{*this},
       alarm_{*this},
-      random_{std::random_device{}()} {
-  context_->add(*this);
-}
+      random_{std::random_device{}()} {}
 
-engine::~engine() {
-  if (!context_gone_) context_->remove(*this);
+void engine::let_go_of_context() noexcept {
   // Its last turn was dropped by a context that goes. A subscriber and its link keep each other.
-  if (subscriber_ != nullptr) subscriber_->shut_down();
+  if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
+  strand_ = {};
+  executor_ = {};  // a strand's would reach for its context when this goes
 }
 
 engine::alarm::alarm(engine& e) noexcept
@@ -97,8 +95,7 @@ engine::alarm::alarm(engine& e) noexcept
       }},
       owner{&e} {}
 
-void engine::context_shutdown() noexcept {
-  const auto keep = shared_from_this();
+void engine::end_with_context() noexcept {
   canigo::detail::suspended_list doomed;
   {
     const std::lock_guard lock{mutex_};
@@ -116,9 +113,7 @@ void engine::context_shutdown() noexcept {
   time_->cancel(alarm_);
   const auto link = std::exchange(link_, nullptr);
   if (link != nullptr) link->close();
-  if (subscriber_ != nullptr) subscriber_->shut_down();
-  strand_ = {};
-  executor_ = {};  // a strand's would reach for its context when this goes
+  let_go_of_context();
   keep_.reset();
   self_.reset();
   // Their frames may hold anything, this client too.
@@ -294,11 +289,13 @@ void engine::deliver_later(call& c) noexcept {
 }
 
 void engine::post_turn() noexcept {
+  // The context waits for the lock before it goes.
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return;
   try {
     net::post(strand_, [self = shared_from_this()] { self->turn(); });
   } catch (...) {
     // No memory. It may be the last turn, after which nobody asks for another.
-    const std::lock_guard lock{mutex_};
     turn_posted_ = false;
     if (time_->arm(again_, saturating_add(time_->now(), delivery_retry))) keep_ = shared_from_this();
   }

@@ -1,13 +1,12 @@
 #pragma once
 
-#include "canigo/detail/context_service.hpp"
-#include "canigo/detail/mutex.hpp"
 #include "canigo/redis/client.hpp"
 #include "canigo/time_source.hpp"
 
 #include "link.hpp"
 #include "nodes.hpp"
 #include "round_trips.hpp"
+#include "shared_member.hpp"
 #include "subscriber.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -37,15 +36,14 @@ net::any_io_executor strand_on(const net::any_io_executor& executor);
 /// sends all that are there. What ends a command (its reply, its deadline, its caller) takes it out of its list under
 /// the lock; the place of one that was sent stays, so that the replies behind it meet their own commands.
 class engine final : public std::enable_shared_from_this<engine>,
-                     private link_listener,
-                     private canigo::detail::context_member {
+                     private shared_member,
+                     private link_listener {
  public:
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::string_view url,
                                       const client_options& options);
   /// One for a node of a cluster.
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
                                       const client_options& options);
-  ~engine();
 
   void start(call& c) noexcept;
   void cancel(call& c) noexcept;
@@ -72,6 +70,7 @@ class engine final : public std::enable_shared_from_this<engine>,
 
  private:
   friend class nodes;
+  friend class shared_member;
   using calls = std::list<call_place>;
   struct alarm : deadline {
     explicit alarm(engine& e) noexcept;
@@ -81,7 +80,10 @@ class engine final : public std::enable_shared_from_this<engine>,
   enum class phase { down, dialing, up };
 
   engine(const net::any_io_executor& executor, std::shared_ptr<const link_options> link, const client_options& options);
-  void context_shutdown() noexcept override;
+  ~engine() override = default;
+  std::shared_ptr<void> reference() noexcept override { return weak_from_this().lock(); }
+  void let_go_of_context() noexcept override;
+  void end_with_context() noexcept override;
 
   // With the lock held.
   void take_out(call& c) noexcept;
@@ -115,13 +117,10 @@ class engine final : public std::enable_shared_from_this<engine>,
   const backoff reconnect_;
   const duration timeout_;
   const std::size_t queue_limit_;
-  time_source* const time_;
-  canigo::detail::context_service* const context_;
   net::any_io_executor executor_;
   net::any_io_executor strand_;
   nodes nodes_;
 
-  mutable canigo::detail::mutex mutex_;
   calls waiting_;
   calls sent_;                            // one that nobody waits for any more keeps its place
   canigo::detail::suspended_list ready_;  // ended, and to be posted
@@ -141,7 +140,6 @@ class engine final : public std::enable_shared_from_this<engine>,
   bool alarm_rang_ = false;
   bool is_suspect_ = false;  // the server was silent for too long, or should be another one
   bool closing_ = false;
-  bool context_gone_ = false;
 
   // On the strand.
   std::atomic<phase> phase_ = phase::down;  // read from any thread

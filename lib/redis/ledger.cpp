@@ -34,18 +34,16 @@ ledger_options checked(ledger_options o) {
 }  // namespace
 
 std::shared_ptr<ledger> ledger::open(client& c, ledger_options o) {
-  return std::shared_ptr<ledger>{new ledger{c, checked(std::move(o))}};
+  return shared(new ledger{c, checked(std::move(o))});
 }
 
 ledger::ledger(client& c, ledger_options o)
-    : options_{std::move(o)},
+    : shared_member{c.get_executor()},
+      options_{std::move(o)},
       prefix_{"{canigo:" + escaped(options_.space) + ":" + escaped(options_.name) + "}:" + options_.kind + ":"},
       home_{engine_of(c).shared_from_this()},
       slot_{slot_of(prefix_)},
       engine_{home_->cluster().of(slot_)},
-      time_{&time_source::of(c.get_executor())},
-      context_{
-          &net::use_service<canigo::detail::context_service>(net::query(c.get_executor(), net::execution::context))},
       executor_{c.get_executor()},
       session_base_{name_of_process() + ":"},
       random_{std::random_device{}()},
@@ -57,7 +55,6 @@ ledger::ledger(client& c, ledger_options o)
   if (options_.rate) std::tie(settings_.tokens, settings_.period) = in_micros(*options_.rate, options_.burst);
   session_.reserve(session_base_.size() + 20);
   begin_session();
-  context_->add(*this);
 }
 
 /// Redis' clock counts microseconds.
@@ -76,9 +73,8 @@ ledger::micro_rate ledger::in_micros(const canigo::rate& r, std::uint64_t burst)
   return {tokens, period};
 }
 
-ledger::~ledger() {
-  if (!context_gone_) context_->remove(*this);
-}
+// A strand's would reach for its context when this goes.
+void ledger::let_go_of_context() noexcept { executor_ = {}; }
 
 ledger::alarm::alarm(ledger& l) noexcept
     : deadline{[](deadline& d, due why) noexcept {
@@ -86,8 +82,7 @@ ledger::alarm::alarm(ledger& l) noexcept
       }},
       owner{&l} {}
 
-void ledger::context_shutdown() noexcept {
-  const auto keep = shared_from_this();
+void ledger::end_with_context() noexcept {
   canigo::detail::suspended_list doomed;
   {
     const std::lock_guard lock{mutex_};
@@ -104,7 +99,7 @@ void ledger::context_shutdown() noexcept {
   }
   time_->cancel(alarm_);
   self_.reset();
-  executor_ = {};  // a strand's would reach for its context when this goes
+  let_go_of_context();
   // Their frames may hold anything, permits too.
   while (auto* s = doomed.pop()) s->destroy();
 }

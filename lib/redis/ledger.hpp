@@ -2,8 +2,6 @@
 
 #include "canigo/backoff.hpp"
 #include "canigo/cancel.hpp"
-#include "canigo/detail/context_service.hpp"
-#include "canigo/detail/mutex.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/limit_waiter.hpp"
 #include "canigo/redis/limit_stats.hpp"
@@ -13,6 +11,7 @@
 #include "canigo/token_bucket.hpp"
 
 #include "engine.hpp"
+#include "shared_member.hpp"
 #include "subscriber.hpp"
 #include "sync.hpp"
 
@@ -71,10 +70,9 @@ struct holding {
 /// before it is in Redis, and the process begins anew as another session.
 class ledger final : public std::enable_shared_from_this<ledger>,
                      public subscription,
-                     private canigo::detail::context_member {
+                     private shared_member {
  public:
   static std::shared_ptr<ledger> open(client& c, ledger_options o);
-  ~ledger();
 
   void start(limit_waiter& w) noexcept;
   void cancel(limit_waiter& w) noexcept;
@@ -104,6 +102,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void published(std::string_view message) noexcept override;
 
  private:
+  friend class shared_member;
   struct change;
   struct alarm : deadline {
     explicit alarm(ledger& l) noexcept;
@@ -113,7 +112,10 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   using micro_rate = std::pair<std::uint64_t, std::uint64_t>;
 
   ledger(client& c, ledger_options o);
-  void context_shutdown() noexcept override;
+  ~ledger() override = default;
+  std::shared_ptr<void> reference() noexcept override { return weak_from_this().lock(); }
+  void let_go_of_context() noexcept override;
+  void end_with_context() noexcept override;
 
   void alarm_called() noexcept;
   void post_turn() noexcept;
@@ -185,11 +187,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::shared_ptr<engine> engine_;    // the node that has the limit: another one in a cluster
   std::shared_ptr<engine> for_once_;  // where the next call goes
   int redirections_ = 0;              // in a row
-  time_source* const time_;
-  canigo::detail::context_service* const context_;
   net::any_io_executor executor_;
 
-  mutable canigo::detail::mutex mutex_;
   std::map<order, limit_waiter*> waiting_;
   std::map<std::uint64_t, limit_waiter*> by_id_;
   std::map<std::uint64_t, std::weak_ptr<holding>> holdings_;
@@ -238,7 +237,6 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool may_hold_there_ = false;  // Redis may take something for held here
   bool leave_under_way_ = false;
   bool closing_ = false;
-  bool context_gone_ = false;
   std::int64_t lease_until_ = 0;  // on the clock that does not stop
   std::int64_t sent_at_ = 0;
   std::int64_t told_at_ = 0;   // when that call was sent, on the clock of leases,

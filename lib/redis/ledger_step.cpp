@@ -19,10 +19,12 @@ void ledger::alarm_called() noexcept {
 }
 
 void ledger::post_turn() noexcept {
+  // The context waits for the lock before it goes.
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return;
   try {
     net::post(executor_, [self = shared_from_this()] { self->turn(); });
   } catch (...) {
-    const std::lock_guard lock{mutex_};
     turn_posted_ = false;
     set_alarm(saturating_add(time_->now(), delivery_retry));
   }
