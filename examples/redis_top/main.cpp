@@ -1,5 +1,6 @@
 // canigo-redis-top URL [SPACE]: the limits in a Redis, their sessions, who holds what, and the queues.
 #include <canigo/redis/client.hpp>
+#include <canigo/redis/error.hpp>
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
@@ -12,7 +13,9 @@
 #include <exception>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace redis = canigo::redis;
 
@@ -82,7 +85,18 @@ asio::awaitable<void> show_all(redis::client& client, std::string space) {
   if (server.text().find("redis_mode:cluster") != std::string::npos) {
     fmt::print("one node of a cluster: the limits that others have are not here\n");
   }
-  for (const auto& prefix : prefixes) co_await show(client, prefix);
+  for (const auto& prefix : prefixes) {
+    const char* foreign = nullptr;
+    try {
+      co_await show(client, prefix);
+    } catch (const std::system_error& e) {
+      if (e.code() != redis::error::wrong_type) throw;
+      foreign = "has a key of another type";
+    } catch (const std::out_of_range&) {
+      foreign = "has a session that is none of ours";
+    }
+    if (foreign != nullptr) fmt::print("{}\n  {}\n", prefix.substr(0, prefix.size() - 1), foreign);
+  }
   if (prefixes.empty()) fmt::print("no limits\n");
 }
 

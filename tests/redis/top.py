@@ -90,6 +90,12 @@ class Top(unittest.TestCase):
         self.assertGreater(lease, 0)
         self.assertLess(lease, 62)  # and what it is longer by, so that not every call writes it
 
+    def test_a_foreign_key(self):
+        self.redis.ask("SET", "{canigo:a:b}:s:state", "foreign")
+        self.run_worker(permits=2, tasks=1, for_ever=1, lease_ms=60000, quarantine=0)
+        self.shows(r"\{canigo:a:b\}:s", "  has a key of another type", r"\{canigo:default:chaos0\}:s",
+                   r"  held 1 of 2, .*", r"  .*holds +1 .*")
+
     def test_two_processes(self):
         first = self.run_worker(permits=3, tasks=1, for_ever=1, lease_ms=60000, quarantine=0)
         limit = r"\{canigo:default:chaos0\}:s"
