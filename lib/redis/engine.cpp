@@ -180,9 +180,8 @@ void engine::limit_called(call& c, due why) noexcept {
   turn_wanted_ = true;
 }
 
-/// When a connection is taken for dead on which the server owes an answer and says nothing: after as long as the one has
-/// waited whose time is up, but where others go on waiting, and would lose what they asked, as long as a connection may
-/// take.
+/// When a connection without an answer is taken for dead: after the time of the call that has ended. But where other
+/// callers wait, and would lose what they asked, after the time that a connection may take.
 time_point engine::end_of_patience(duration waited) const noexcept {
   const duration enough = minding_ == 0 ? std::min(waited, enough_silence) : link_options_->connect_timeout;
   return saturating_add(std::max(last_read_, sent_.front().sent_at), std::max(enough, line_.allowance()));

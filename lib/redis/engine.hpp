@@ -56,8 +56,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::pair<std::error_code, std::string> trouble() const noexcept;
   /// Whether there is a cause of that kind.
   bool has_trouble() const noexcept;
-  /// An answer that takes longer is late, with the time that it takes to connect where that is to be done first. 0 where
-  /// nothing is known of the line.
+  /// An answer that takes longer is late. Includes the time to connect where there is no connection. 0 where nothing is
+  /// known of the line.
   duration answer_within() const noexcept;
   /// Of the line, lately; 0 where it is not known.
   duration shortest_round_trip() const noexcept;

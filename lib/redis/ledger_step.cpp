@@ -74,8 +74,8 @@ void ledger::step() noexcept {
   set_alarm(next_step(now));
 }
 
-/// Whether there is something to tell that can't wait for the next renewal. Where Redis does not answer, and nobody needs
-/// it, who gave up waiting is forgotten with the session.
+/// Whether there is something to tell that can't wait for the next renewal. Where Redis does not answer and nobody
+/// needs it, the waiters that gave up are forgotten with the session.
 bool ledger::has_news() const noexcept {
   if (unsaid_ != 0 || charged_ != charged_and_answered_) return true;
   if (is_failing_ && !is_engaged() && !may_hold_there_) return false;

@@ -20,13 +20,13 @@ using std::chrono::microseconds;
 
 constexpr std::size_t most_per_call = 1000;
 
-// What can't wait is decided after so long: where something else is let through or counted in place of Redis sooner than
-// where it would be refused only because the machine was busy.
+// A request that can't wait is decided after so long. That is later where it would be refused, maybe only because the
+// machine was busy, than where its failure mode lets it through.
 constexpr duration late_if_closed = std::chrono::milliseconds{500};
 constexpr duration late = std::chrono::milliseconds{200};
 constexpr duration latest = std::chrono::seconds{2};
 
-// So long somebody is asked for nobody, but to see whether it is back.
+// A call for nobody, which only asks whether Redis is back, takes no longer.
 constexpr duration longest_probe = std::chrono::milliseconds{500};
 
 }  // namespace
@@ -100,7 +100,8 @@ command ledger::prepare(time_point now) {
   sent_at_ = sent_at;
   called_at_ = now;
   asked_before_ = wanted == most_per_call ? heard_before_ : next_arrival_;
-  late_at_ = saturating_add(now, std::clamp(engine_->answer_within(), is_closed_without() ? late_if_closed : late, latest));
+  const duration soonest = is_closed_without() ? late_if_closed : late;
+  late_at_ = saturating_add(now, std::clamp(engine_->answer_within(), soonest, latest));
   is_decided_ = false;
   return c;
 }

@@ -96,8 +96,9 @@ class scheduler {
 
   /// Takes them if they can be had at once: one round trip at most, and no place in the queue.
   ///
-  /// False if they are not there or somebody waits. Errors: those of acquire; errc::store_unavailable at once where
-  /// Redis does not answer and `on_failure` is closed.
+  /// False if they are not there or somebody waits. Where Redis does not answer it is decided after 0.2 s, or on a slow
+  /// line three round trips, by `on_failure`: where that is closed it ends with errc::store_unavailable, after 0.5 s.
+  /// Other errors: those of acquire.
   net::awaitable<bool> acquire_now(request r);
   net::awaitable<bool> acquire_now(int priority = 0) { return acquire_now(request{.priority = priority}); }
 

@@ -83,8 +83,8 @@ class semaphore {
 
   /// Takes them if they can be had at once: one round trip at most, and no place in the queue.
   ///
-  /// Empty if they are not there or somebody waits. Errors: those of acquire; errc::store_unavailable at once where
-  /// Redis does not answer.
+  /// Empty if they are not there or somebody waits. Errors: those of acquire; errc::store_unavailable where Redis does
+  /// not answer for 0.5 s, or on a slow line for three round trips.
   net::awaitable<std::optional<permit>> acquire_now(request r);
   net::awaitable<std::optional<permit>> acquire_now(int priority = 0) {
     return acquire_now(request{.priority = priority});
