@@ -22,9 +22,9 @@ constexpr std::size_t most_per_call = 1000;
 
 // A request that can't wait is decided after so long. That is later where it would be refused, maybe only because the
 // machine was busy, than where its failure mode lets it through.
-constexpr duration late_if_closed = std::chrono::milliseconds{500};
-constexpr duration late = std::chrono::milliseconds{200};
-constexpr duration latest = std::chrono::seconds{2};
+constexpr duration decided_if_closed = std::chrono::milliseconds{500};
+constexpr duration decided_soonest = std::chrono::milliseconds{200};
+constexpr duration decided_latest = std::chrono::seconds{2};
 
 // A call for nobody, which only asks whether Redis is back, takes no longer.
 constexpr duration longest_probe = std::chrono::milliseconds{500};
@@ -100,8 +100,8 @@ command ledger::prepare(time_point now) {
   sent_at_ = sent_at;
   called_at_ = now;
   asked_before_ = wanted == most_per_call ? heard_before_ : next_arrival_;
-  const duration soonest = is_closed_without() ? late_if_closed : late;
-  late_at_ = saturating_add(now, std::clamp(engine_->answer_within(), soonest, latest));
+  const duration soonest = is_closed_without() ? decided_if_closed : decided_soonest;
+  late_at_ = saturating_add(now, std::clamp(engine_->answer_within(), soonest, decided_latest));
   is_decided_ = false;
   return c;
 }
