@@ -30,6 +30,7 @@ TEST_CASE("what a client of Redis refuses names the field of its options") {
   };
   CHECK(text({.connect_timeout = 0s}) == "client_options.connect_timeout is 0s; allowed: more than 0");
   CHECK(text({.timeout = 0s}) == "client_options.timeout is 0s; allowed: more than 0");
+  CHECK(text({.reconnect = {.cap = 1s, .min = 2s}}) == "client_options.reconnect.min is 2s; allowed: 0 to cap, 1s");
   CHECK(text({.queue_limit = 0}) == "client_options.queue_limit is 0; allowed: 1 or more");
   CHECK(text({.max_reply = 1}) == "client_options.max_reply is 1; allowed: 1024 or more");
   CHECK(text({.name = "a b"}) == "client_options.name is a b; allowed: text without spaces");
