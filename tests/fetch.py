@@ -337,12 +337,27 @@ class FetchTest(unittest.TestCase):
                 if grace == "1h":
                     while "stopping" not in run.process.stderr.readline():
                         pass
+                    time.sleep(0.2)  # or it would count as the same one
                     run.interrupt()
                 began = time.monotonic()
                 status, out, _ = run.end()
                 self.assertEqual(status, 130)
                 self.assertLess(time.monotonic() - began, 15)
                 self.assertIsNotNone(json.loads(out[0])["error"])
+
+    def test_an_interrupt_that_comes_twice_at_once_is_one(self):
+        # As from timeout(1), which signals the process and then its group.
+        for how, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(how):
+                self.server.seen.clear()
+                run = Fetch("--rate", "1000/s", "--timeout", "1h", "--output", "json", "--grace", "1h")
+                run.feed(f"0 {self.url}/slow/1")
+                self.server.wait_for("/slow/1")
+                run.interrupt(how)
+                run.interrupt(how)
+                ended, out, _ = run.end()
+                self.assertEqual(ended, status)
+                self.assertEqual(json.loads(out[0])["status"], 200)
 
     def test_a_million_lines_are_not_all_in_memory(self):
         def peak_of(lines):
@@ -599,8 +614,12 @@ class FetchTest(unittest.TestCase):
             ("--priorities", "0"): ("--priorities", "0", "1 to 1024"),
             ("--priorities", "-1"): ("--priorities", "-1", "1 to 1024"),
             ("--connections", "65537"): ("--connections", "65537", "1 to 65536"),
-            ("--timeout", "5"): ("--timeout", "unit"),
+            ("--timeout", "5"): ("--timeout", "5 needs a unit, for instance 5s"),
+            ("-m", "1d"): ("--max-pause", "1d", "unit", "ms, s, m, h"),
+            ("-m", "soon"): ("--max-pause", "soon is no time", "ms, s, m, h"),
+            ("-m", "1e9h"): ("--max-pause", "1e9h", "more than 0, up to 277777h"),
             ("--timeout", "0s"): ("--timeout", "more than 0"),
+            ("--grace=-1s",): ("--grace", "-1s", "more than 0"),
             ("--output", "xml"): ("--output", "xml", "text,json,none"),
             ("no/such/file",): ("no/such/file", "No such file"),
             ("--bogus",): ("--bogus",),

@@ -224,7 +224,11 @@ asio::awaitable<void> fetcher::obey_signals() {
   news_.give();
   room_.give();
   give_up_after(options_.grace);
-  co_await signals.async_wait(asio::use_awaitable);
+  // timeout(1) signals the process and then its group, so the one signal comes twice.
+  const canigo::time_point one_until = now() + 100ms;
+  do {
+    co_await signals.async_wait(asio::use_awaitable);
+  } while (now() < one_until);
   http_.stop();
 }
 

@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <system_error>
@@ -24,6 +26,7 @@ constexpr const char* notes =
     R"(Every request counts, also the one that a redirect asks for, and a second attempt.
 After a response 429 or 503 its call is tried again. With Retry-After all calls to that server wait for so long; the
 others go on. And the server is asked less often, until it takes what it is asked.
+A TIME is a number with a unit, such as 500ms, 10s, 1m or 2h; more than 0, up to 277777h.
 Ctrl-C stops taking new calls and lets those that run finish; again, or after the grace time, it cancels them.
 
 Exit codes: 0 all calls were fine; 1 some failed; 2 bad usage, or input or output failed; 3 all were fine, but some
@@ -37,16 +40,30 @@ void count_option(CLI::App& app, const std::string& name, Number& target, Number
       ->capture_default_str();
 }
 
+canigo::duration to_time(const std::string& option, const std::string& text) {
+  constexpr double longest = 277'777;  // hours
+  const auto refuse = [&](const std::string& why) { throw CLI::ValidationError{option, text + why}; };
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [after, failed] = std::from_chars(text.data(), end, number);
+  if (failed == std::errc::invalid_argument) refuse(" is no time; allowed: a number with a unit: ms, s, m, h");
+  std::string unit{after, end};
+  CLI::detail::trim(unit);
+  if (unit.empty()) refuse(fmt::format(" needs a unit, for instance {}s", text));
+  static const std::map<std::string, double> units{{"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+  const auto known = units.find(unit);
+  if (known == units.end()) refuse(" has an unknown unit; allowed: ms, s, m, h");
+  const double ns = number * known->second;
+  if (failed != std::errc{} || !(ns >= 1 && ns <= longest * 3600e9)) {
+    refuse(fmt::format(" is out of range; allowed: more than 0, up to {}h", longest));
+  }
+  return canigo::duration{static_cast<std::int64_t>(ns)};
+}
+
 void time_option(CLI::App& app, const std::string& name, canigo::duration& target, const std::string& text) {
-  const std::map<std::string, double> units{{"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
-  const auto set = [&target](double ns) { target = canigo::duration{static_cast<std::int64_t>(ns)}; };
-  app.add_option_function<double>(name, set, text)
-      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME").description(""))
-      ->check([](const std::string& ns) {
-        return CLI::Range(1.0, 1e18)(std::string{ns}).empty() ? "" : "allowed: more than 0";
-      })
-      ->default_str(canigo::to_string(target))
-      ->type_name("TIME");
+  const std::string option = name.substr(name.find("--"));
+  const auto set = [&target, option](const std::string& value) { target = to_time(option, value); };
+  app.add_option_function<std::string>(name, set, text)->default_str(canigo::to_string(target))->type_name("TIME");
 }
 
 }  // namespace
@@ -72,7 +89,7 @@ options parse(int argc, char** argv) {
   count_option<std::uint64_t>(app, "-b,--burst", o.burst, 1'000'000, "Most calls made at once after a quiet time");
   count_option<int>(app, "-p,--priorities", o.priorities, 1024, "Classes: 0 (first) to this less one");
   count_option<std::size_t>(app, "-c,--connections", o.connections, 65536, "Most calls under way at a time");
-  time_option(app, "-t,--timeout", o.timeout, "For one request, from sending to the last byte: 500ms, 10s, 1m");
+  time_option(app, "-t,--timeout", o.timeout, "For one request, from sending to the last byte");
   count_option<std::size_t>(app, "-q,--queue-limit", o.queue_limit, 10'000'000,
                             "Most calls of one class that are read ahead");
   count_option<int>(app, "-a,--attempts", o.attempts, 1000, "Most tries of a call that is told to come back later");
