@@ -11,18 +11,27 @@
 
 #include <CLI/CLI.hpp>
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <fmt/format.h>
 #include <restinio/all.hpp>
 
 #include <cstdio>
+#include <exception>
 #include <memory>
 
 using namespace std::chrono_literals;
 
 namespace {
+
+// asio::detached would drop it; and a client that has gone is no reason to end.
+void report(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "demo_server: {}\n", e.what());
+  }
+}
 
 struct options {
   std::uint16_t port = 0;
@@ -95,7 +104,7 @@ class service {
           .set_body("too many requests\n")
           .done();
     }
-    asio::co_spawn(io_, work(std::move(request)), asio::detached);
+    asio::co_spawn(io_, work(std::move(request)), report);
     return restinio::request_accepted();
   }
 

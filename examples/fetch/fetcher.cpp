@@ -8,7 +8,7 @@
 #include "url.hpp"
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
+#include <asio/error.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/use_awaitable.hpp>
 #include <fmt/format.h>
@@ -45,6 +45,15 @@ void rethrow(const std::exception_ptr& e) {
   if (e) std::rethrow_exception(e);
 }
 
+// The same for what is cancelled when the calls are over.
+void rethrow_failure(const std::exception_ptr& e) {
+  try {
+    rethrow(e);
+  } catch (const std::system_error& failure) {
+    if (failure.code() != asio::error::operation_aborted) throw;
+  }
+}
+
 }  // namespace
 
 fetcher::fetcher(asio::io_context& io, const options& o, report& r)
@@ -61,8 +70,8 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       room_{io.get_executor()} {}
 
 asio::awaitable<void> fetcher::run() {
-  asio::co_spawn(io_, over_.wrap(obey_signals()), asio::detached);
-  asio::co_spawn(io_, over_.wrap(show_progress()), asio::detached);
+  asio::co_spawn(io_, over_.wrap(obey_signals()), rethrow_failure);
+  asio::co_spawn(io_, over_.wrap(show_progress()), rethrow_failure);
   asio::co_spawn(io_, read_lines(), rethrow);
   co_await let_go();
   while (auto c = queue_.take_any()) {
@@ -237,7 +246,7 @@ void fetcher::give_up_after(canigo::duration grace) {
     co_await canigo::sleep_for(d);
     self->http_.stop();  // those that run end now
   };
-  asio::co_spawn(io_, over_.wrap(wait(this, grace)), asio::detached);
+  asio::co_spawn(io_, over_.wrap(wait(this, grace)), rethrow_failure);
 }
 
 asio::awaitable<void> fetcher::show_progress() {

@@ -23,7 +23,7 @@ namespace canigo::testing {
 ///
 ///     for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
 ///       testing::simulation world{seed};
-///       net::co_spawn(world.get_executor(), code_under_test(), net::detached);
+///       net::co_spawn(world.get_executor(), code_under_test(), rethrow);  // an error ends the run
 ///       world.run();
 ///       CHECK(invariant());   // with INFO(world.seed())
 ///     }

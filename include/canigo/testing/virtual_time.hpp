@@ -17,7 +17,7 @@ namespace canigo::testing {
 ///
 ///     net::io_context io;
 ///     testing::virtual_time time{io};
-///     net::co_spawn(io, code_under_test(), net::detached);
+///     net::co_spawn(io, code_under_test(), rethrow);  // net::detached would drop what it throws
 ///     time.run_for(1h);
 ///
 /// Threads: the one that runs the io_context through this.
