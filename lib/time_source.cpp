@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace canigo {
 
@@ -14,7 +15,30 @@ struct time_source::on_timer {
   allocator_type get_allocator() const noexcept { return allocator_type{source->wait_memory_}; }
   void operator()(std::error_code = {}) const noexcept { source->timer_fired(); }
   time_source* source;
+
+  class end;
 };
+
+/// Notes that Asio's timers are about to be shut down. That is before the time source is, which may have made them, and
+/// they don't stand another thread then. So this is made after them.
+class time_source::on_timer::end : public net::execution_context::service {
+ public:
+  using key_type = end;
+  static net::execution_context::id id;
+
+  explicit end(net::execution_context& context) : service{context}, source_{net::use_service<time_source>(context)} {}
+
+ private:
+  void shutdown() override {
+    const std::lock_guard lock{source_.mutex_};
+    source_.is_shut_down_ = true;
+    source_.timer_.reset();
+  }
+
+  time_source& source_;
+};
+
+net::execution_context::id time_source::on_timer::end::id;
 
 struct time_source::on_quiet {
   using allocator_type = detail::fixed_allocator<void, 128>;
@@ -85,7 +109,11 @@ void time_source::wake_by_next() noexcept {
 
 bool time_source::wake_by_timer() noexcept {
   try {
-    if (!timer_) timer_.emplace(executor_);
+    if (!timer_) {
+      net::steady_timer made{executor_};
+      net::use_service<on_timer::end>(context());
+      timer_.emplace(std::move(made));
+    }
     timer_->expires_at(wake_at_);
     timer_->async_wait(on_timer{this});
     return true;
