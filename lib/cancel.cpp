@@ -18,23 +18,7 @@ class cancel_source::registry {
   }
 
   void cancel() {
-    for (;;) {
-      std::shared_ptr<detail::child> c;
-      {
-        const std::lock_guard lock{mutex_};
-        cancelled_ = true;
-        if (untold_ == nullptr) return;
-        registration& r = *untold_;
-        c = r.child_;
-        unlink(r);
-        link(r, told_);
-      }
-      try {
-        c->end();
-      } catch (...) {
-        untell(*c);
-        throw;
-      }
+    while (tell_next()) {
     }
   }
 
@@ -58,6 +42,28 @@ class cancel_source::registry {
     r.previous_ = r.next_ = nullptr;
   }
 
+  /// False if nobody is left to tell.
+  bool tell_next() {
+    std::unique_lock lock{mutex_};
+    cancelled_ = true;
+    if (untold_ == nullptr) return false;
+    registration& r = *untold_;
+    unlink(r);
+    link(r, told_);
+    // As long as it is known its operation is there, and with that its context.
+    const detail::context_visit visit{r.context_->visits()};
+    if (!visit.lasts()) return true;  // it goes with its context
+    const std::shared_ptr<detail::child> c = r.child_;
+    lock.unlock();
+    try {
+      c->end();
+    } catch (...) {
+      untell(*c);
+      throw;
+    }
+    return true;
+  }
+
   /// For the next call of cancel(); unless `c` has ended meanwhile.
   void untell(const detail::child& c) noexcept {
     const std::lock_guard lock{mutex_};
@@ -76,7 +82,7 @@ class cancel_source::registry {
 };
 
 cancel_source::registration::registration(std::shared_ptr<registry> r, std::shared_ptr<detail::child> c)
-    : registry_{std::move(r)}, child_{std::move(c)} {
+    : registry_{std::move(r)}, child_{std::move(c)}, context_{&detail::context_service::of(child_->executor())} {
   registry_->add(*this);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/child.hpp"
+#include "canigo/detail/context_service.hpp"
 #include "canigo/detail/mutex.hpp"
 #include "canigo/net.hpp"
 
@@ -54,6 +55,7 @@ class cancel_source {
     friend class registry;
     std::shared_ptr<registry> registry_;
     std::shared_ptr<detail::child> child_;
+    detail::context_service* context_;
     registration* previous_ = nullptr;
     registration* next_ = nullptr;
   };

@@ -106,7 +106,10 @@ struct start_limited {
     const net::any_io_executor executor = net::get_associated_executor(handler, fallback);
     const auto l = std::allocate_shared<operation_limit>(allocator_of(handler), time_source::of(executor), executor);
     if (auto slot = net::get_associated_cancellation_slot(handler); slot.is_connected()) {
-      slot.assign([l](net::cancellation_type type) { l->cancel(type); });
+      // Not to keep it: the signal may outlive the operation, and the context of its executor.
+      slot.assign([weak = std::weak_ptr<operation_limit>{l}](net::cancellation_type type) {
+        if (const auto own = weak.lock()) own->cancel(type);
+      });
     }
     l->start(limit);
     std::move(initiation)(limited_handler<handler_type>(std::forward<Handler>(handler), l),

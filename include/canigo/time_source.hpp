@@ -14,6 +14,10 @@
 #include <atomic>
 #include <optional>
 
+namespace canigo::detail {
+class counted_member;
+}
+
 namespace canigo {
 
 /// Why the function of a deadline is called.
@@ -80,6 +84,7 @@ class time_source : public net::execution_context::service {
 
  private:
   friend class time_source_control;
+  friend class detail::counted_member;
   struct on_timer;
   struct on_quiet;
 

@@ -15,15 +15,8 @@ constexpr duration catch_up = std::chrono::milliseconds{20};
 
 void admission::unlock_and_hand_over() noexcept {
   const bool drain_now = !ready_.empty() && !drain_posted_.load(std::memory_order_relaxed);
-  if (drain_now) {
-    drain_posted_.store(true, std::memory_order_relaxed);
-    add_ref();
-  }
-  if (!foreign_.empty() || loop_.is_over()) [[unlikely]]
-    return unlock_and_hand_over_all(drain_now);
+  if (drain_now || !foreign_.empty() || loop_.is_over()) return unlock_and_deliver(drain_now);
   mutex_.unlock();
-  // From here on `this` lives by the reference that the drain holds.
-  if (drain_now) post_drain();
 }
 
 // ---- requests -------------------------------------------------------------------------------------------------------

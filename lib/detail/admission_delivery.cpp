@@ -7,7 +7,24 @@
 
 namespace canigo::detail {
 
-void admission::unlock_and_hand_over_all(bool drain_now) noexcept {
+void admission::unlock_and_deliver(bool drain_now) noexcept {
+  if (context_gone_) return unlock_without_context();
+  const context_visit visit{visits()};
+  if (!visit.lasts()) {
+    leave_to_context();
+    mutex_.unlock();
+    return;
+  }
+  if (drain_now) {
+    drain_posted_.store(true, std::memory_order_relaxed);
+    add_ref();
+  }
+  if (foreign_.empty() && !loop_.is_over()) [[likely]] {
+    mutex_.unlock();
+    // From here on `this` lives by the reference that the drain holds.
+    if (drain_now) post_drain();
+    return;
+  }
   suspended_list foreign{std::move(foreign_)};
   const net::any_io_executor until_all_is_posted = loop_.let_go();
   mutex_.unlock();
@@ -16,12 +33,33 @@ void admission::unlock_and_hand_over_all(bool drain_now) noexcept {
   if (drain_now) post_drain();
   while (suspended* s = foreign.pop()) {
     admission& home = *static_cast<waiter*>(s)->home_;
+    if (!visit.lasts()) {  // a handler that was called at once has destroyed the context
+      s->destroy();
+      continue;
+    }
     try {
       s->post();
     } catch (...) {
       if (!home.keep_for_retry(*s)) s->destroy();
     }
   }
+}
+
+/// Who asks now goes, as if the executor had dropped it; but another context calls its own.
+void admission::unlock_without_context() noexcept {
+  suspended_list lost{std::move(ready_)};
+  suspended_list foreign{std::move(foreign_)};
+  add_ref();
+  mutex_.unlock();
+  while (suspended* s = lost.pop()) s->destroy();
+  while (suspended* s = foreign.pop()) {
+    try {
+      s->post();
+    } catch (...) {
+      s->destroy();
+    }
+  }
+  release_ref();
 }
 
 void admission::post_drain() noexcept {

@@ -107,8 +107,6 @@ void admission::end_with_context() noexcept {
     if (std::exchange(retrying_, false)) release_ref();
     time_ = nullptr;
   }
-  // One who has freed a place elsewhere may be about to post here.
-  if (seat_ != nullptr) shared_places::wait_for_visitors(*seat_);
   // Their frames may hold permits, other waiters' handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();
   {

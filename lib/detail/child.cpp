@@ -46,6 +46,7 @@ void child::cancel(net::cancellation_type type, bool for_good) {
 }
 
 void child::let_go_of_strand() noexcept {
+  signal_.slot().clear();  // what Asio has left there may know the strand, too
   net::any_io_executor strand;
   const std::lock_guard lock{mutex_};
   strand = std::move(executor_);

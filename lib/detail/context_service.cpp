@@ -1,10 +1,35 @@
 #include "canigo/detail/context_service.hpp"
 
+#include <asio/strand.hpp>
+
 #include <mutex>
 
 namespace canigo::detail {
 
+namespace {
+
+/// Enough of an executor for a strand.
+struct executor_of {
+  net::execution_context* context;
+  net::execution_context& query(net::execution::context_t) const noexcept { return *context; }
+  template <class Function>
+  void execute(Function&&) const {}
+  bool operator==(const executor_of&) const noexcept = default;
+};
+
+}  // namespace
+
 net::execution_context::id context_service::id;
+
+// A context shuts its services down in the reverse order. What members post to strands may not come after those have
+// been shut down, so there must be strands first.
+context_service::context_service(net::execution_context& context) : service{context} {
+  const net::strand<executor_of> first{executor_of{&context}};
+}
+
+context_service& context_service::of(const net::any_io_executor& executor) {
+  return net::use_service<context_service>(net::query(executor, net::execution::context));
+}
 
 void context_service::add(context_member& member) noexcept {
   const std::lock_guard lock{mutex_};
@@ -30,6 +55,7 @@ void context_service::unlink(context_member& member) noexcept {
 }
 
 void context_service::shutdown() {
+  visits_.end();
   // One at a time: destroying what waits for one member may destroy others.
   for (;;) {
     context_member* member = nullptr;

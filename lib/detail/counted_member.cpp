@@ -6,8 +6,13 @@ namespace canigo::detail {
 
 // A context shuts its services down in the reverse order: nobody waits for a time source that is gone.
 counted_member::counted_member(const net::any_io_executor& executor)
-    : time_{&time_source::of(executor)},
-      context_{&net::use_service<context_service>(net::query(executor, net::execution::context))} {}
+    : time_{&time_source::of(executor)}, is_virtual_{time_->is_virtual_}, context_{&context_service::of(executor)} {}
+
+context_visit counted_member::visit() noexcept {
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return context_visit{};
+  return context_visit{visits()};
+}
 
 void counted_member::unreferenced() noexcept {
   {
@@ -35,6 +40,8 @@ bool counted_member::add_ref_if_there_is_one() noexcept {
 void counted_member::context_shutdown() noexcept {
   if (add_ref_if_there_is_one()) {
     end_with_context();
+    // Nobody leaves anything any more.
+    if (has_left_something_) release_ref();
     release_ref();
     return;
   }

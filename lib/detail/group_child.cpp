@@ -99,12 +99,13 @@ void task_group_core::ended(const std::shared_ptr<group_child>& c, const std::ex
 }
 
 void task_group_core::cancel() noexcept {
+  const context_visit visit = idle_->visit();
   for (;;) {
     std::shared_ptr<child> c;
     {
       const std::lock_guard lock{mutex_};
       is_cancelled_ = true;
-      if (first_ == nullptr) return;
+      if (first_ == nullptr || !visit.lasts()) return;  // a context that goes takes its children along
       c = first_->shared_from_this();
     }
     try {

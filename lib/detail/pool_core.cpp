@@ -75,7 +75,11 @@ void pool_core::close() noexcept {
 void pool_core::let_go_of_context() noexcept {
   loop_.give_up();
   executor_ = {};
-  for (const auto& w : workers_) w->strand_.reset();
+  for (const auto& w : workers_) {
+    w->strand_.reset();
+    // What Asio has left there may know a strand, too.
+    if (w->is(pool_worker::state::gone)) w->signal_.slot().clear();
+  }
 }
 
 void pool_core::end_with_context() noexcept {
@@ -113,6 +117,7 @@ void pool_core::end_with_context() noexcept {
   while (suspended* s = workers.pop()) s->destroy();
   mutex_.lock();
   unlock_and_carry_out();
+  const std::lock_guard lock{mutex_};
   let_go_of_context();
 }
 

@@ -19,6 +19,12 @@ void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
     return;
   }
   if (context_gone_) return unlock_without_context();
+  const context_visit visit{visits()};
+  if (!visit.lasts()) {
+    leave_to_context();
+    mutex_.unlock();
+    return;
+  }
   const bool replace_now = std::exchange(replaces_workers_, false);
   if (drain_now) {
     drain_posted_ = true;
@@ -33,39 +39,37 @@ void pool_core::unlock_and_carry_out(bool drain_goes_on) noexcept {
 
   while (pool_worker* w = wakes) {
     wakes = w->next_wake_;
-    try {
-      w->wake_.post();
-    } catch (...) {
-      const std::lock_guard lock{mutex_};
-      w->next_wake_ = to_wake_;
-      to_wake_ = w;
-      retry_soon();
-    }
+    post_or_keep(w->wake_, visit, [&] { w->next_wake_ = std::exchange(to_wake_, w); });
   }
   while (pool_worker* w = cancels) {
     cancels = w->next_cancel_;
-    try {
-      w->cancel_.post();
-    } catch (...) {
-      const std::lock_guard lock{mutex_};
-      w->next_cancel_ = to_cancel_;
-      to_cancel_ = w;
-      retry_soon();
-    }
+    post_or_keep(w->cancel_, visit, [&] { w->next_cancel_ = std::exchange(to_cancel_, w); });
   }
   if (drain_now) post_drain();
   while (suspended* s = foreign.pop()) {
     pool_core& home = *static_cast<pool_waiter*>(s)->home_;
-    try {
-      s->post();
-    } catch (...) {
-      const std::lock_guard lock{home.mutex_};
-      home.foreign_.push(*s);
-      home.retry_soon();
-    }
+    home.post_or_keep(*s, visit, [&] { home.foreign_.push(*s); });
   }
   if (ended != nullptr) carry_out_ended(ended);
   if (replace_now) replace_workers();
+}
+
+/// Posts what holds a reference to this, or keeps it for when there is memory again.
+template <class Function>
+void pool_core::post_or_keep(suspended& s, const context_visit& visit, Function&& keep) noexcept {
+  if (visit.lasts()) {
+    try {
+      return s.post();
+    } catch (...) {
+      const std::lock_guard lock{mutex_};
+      if (!context_gone_) {
+        keep();
+        retry_soon();
+        return;
+      }
+    }
+  }
+  s.destroy();  // what was called at once has destroyed the context
 }
 
 /// Nothing is posted any more; what was to be called is told so, as if the executor had dropped it.
@@ -106,11 +110,16 @@ void pool_core::post_drain() noexcept {
   try {
     drain_.post();
   } catch (...) {
+    bool has_context = false;
     {
       const std::lock_guard lock{mutex_};
-      drain_posted_ = false;
-      if (!ready_.empty()) retry_soon();
+      has_context = !context_gone_;
+      if (has_context) {
+        drain_posted_ = false;
+        if (!ready_.empty()) retry_soon();
+      }
     }
+    if (!has_context) return drain_.destroy();
     release_ref();
   }
 }

@@ -144,6 +144,8 @@ void pool_core::woken(pool_worker& w) {
 void pool_core::resize(std::size_t concurrency) {
   if (concurrency < 1 || concurrency > 100'000)
     throw_invalid(std::string{options_.type}.append(".resize: concurrency"), concurrency, "1 to 100000");
+  const context_visit here = visit();
+  if (!here.lasts()) return;
   std::vector<std::unique_ptr<pool_worker>> made;
   std::size_t first = 0;
   {
@@ -277,6 +279,7 @@ void pool_core::gone(pool_worker& w) noexcept {
       }
     }
     check_closed();
+    if (context_gone_) w.signal_.slot().clear();
   }
   if (cut_off != nullptr) cut_off->release_ref();
   if (w.resource_ != nullptr) resources_->discard(std::exchange(w.resource_, nullptr));

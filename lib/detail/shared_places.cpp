@@ -49,28 +49,19 @@ bool shared_places::put_back(std::uint64_t places) noexcept {
   return is_sought();
 }
 
-place_seeker* shared_places::visit_next() noexcept {
+place_seeker* shared_places::next_to_look() noexcept {
   const std::lock_guard lock{mutex_};
   if (!is_sought()) return nullptr;
   auto& s = static_cast<place_seeker&>(*seekers_->first_of_most_important());
   s.keep();
-  if (s.visitors_++ == 0) s.visited_.lock();
   return &s;
 }
 
 void shared_places::pass_on() noexcept {
-  while (place_seeker* s = visit_next()) {
+  while (place_seeker* s = next_to_look()) {
     s->look_again();
-    {
-      const std::lock_guard lock{mutex_};
-      if (--s->visitors_ == 0) s->visited_.unlock();
-    }
     s->let_go();
   }
-}
-
-void shared_places::wait_for_visitors(place_seeker& s) noexcept {
-  const std::lock_guard until_the_last_has_left{s.visited_};
 }
 
 void shared_places::resize(std::uint64_t capacity) noexcept {

@@ -24,6 +24,8 @@ WORKERS = "detail/pool_core_workers.cpp"
 WHEEL = "detail/timing_wheel.cpp"
 CHILD = "detail/child.cpp"
 LIMITER = "limiter.cpp"
+CANCEL = "cancel.cpp"
+VISIT = "detail/context_visit.cpp"
 COUNTED = "detail/counted_member.cpp"
 PERMIT = "permit.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
@@ -135,8 +137,20 @@ DEFECTS = {
     "share_grows_unseen": (SHARED, SIMULATION, "«pass_on();»\n}\n\nstd::uint64_t shared_places::capacity", ""),
     "share_taken_before_who_waits": (SHARED, interleaving("nobody takes a shared place before who waits for it"),
                                      "occupied_ >= capacity_ || «!seekers_->empty()»", "false"),
-    "share_posted_to_what_is_gone": (ENGINE_LIFE, interleaving("a context goes while a shared place*"),
-                                     "«if (seat_ != nullptr) shared_places::wait_for_visitors(*seat_);»", ""),
+    # The end of a context.
+    "context_goes_during_a_post": (VISIT, interleaving("the context goes while a permit comes back to one who*"),
+                                   "«static_cast<const context_visits*>(v)->count_.load(std::memory_order_acquire) == "
+                                   "over»", "v != nullptr"),
+    "share_posted_to_what_is_gone": (VISIT, interleaving("a context goes while a shared place*"),
+                                     "«(v.count_.fetch_add(1, std::memory_order_acquire) & context_visits::over) != 0»",
+                                     "v.count_.fetch_add(1, std::memory_order_acquire) == ~std::uint32_t{0}"),
+    "ready_when_the_context_goes": (ENGINE_DELIVERY,
+                                    interleaving("the context goes while a limit that somebody waits for is d*"),
+                                    "«leave_to_context();»", ""),
+    "source_cancels_without_the_context": (CANCEL, interleaving("the context goes while a source cancels*"),
+                                           "«if (!visit.lasts()) return true;»", ""),
+    "pool_grows_without_its_context": (WORKERS, interleaving("the context goes while its pool grows"),
+                                       "«if (!here.lasts()) return;»", ""),
     # Work inside a limit.
     "limit_left_before_the_work": (WITH_LIMIT, SIMULATION,
                                    "} else {\n      «co_return co_await std::move(op);»\n    }\n  } else {",
@@ -149,12 +163,14 @@ DEFECTS = {
     "wheel_loses_the_last": (WHEEL, SIMULATION, "«file(*node);\n    if (node == last) return;»",
                              "if (node == last) return;\n    file(*node);"),
     "timeout_cancels_nothing": (CHILD, SIMULATION, "«late.end();»", ""),
-    "timeout_is_told_as_cancelled": (CHILD, SIMULATION, "«if (for_good) self->was_ended_ = true;»", ""),
+    "timeout_is_told_as_cancelled": (CHILD, SIMULATION,
+                                     "«if (for_good) self->was_ended_ = true;»", ""),
     # Pools.
     "pool_wakes_nobody": (TASKS, SIMULATION, "backlog_.queue(t, now);\n  «wake_one();»", ""),
     "pool_keeps_its_workers_busy": (WORK, SIMULATION, "«crew_.end(w, t.is_long());»", ""),
     "pool_admits_nobody_held_back": (TASKS, SIMULATION, "while («backlog_.held() > 0» &&", "false"),
-    "pool_tells_what_a_cancelled_one_threw": (WORK, SIMULATION, "w.ended_as_ = «ended_as(t)»;", "pool_task::no_code"),
+    "pool_tells_what_a_cancelled_one_threw": (WORK, SIMULATION, "w.ended_as_ = «ended_as(t)»;",
+                                              "pool_task::no_code"),
     "pool_stops_without_the_delayed": (BACKLOG, SIMULATION, "«if (n == nullptr) n = delayed_.oldest();»", ""),
     "pool_stops_without_those_held_back": (STOP, SIMULATION, "«while (pool_task* t = backlog_.take_any_held()) "
                                            "end_stopped(*t);»", ""),
@@ -178,7 +194,7 @@ DEFECTS = {
                                 "} else if («!backlog_.queued().empty()») {\n    wake(w);", "false"),
     "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),
                                        "«if (t.is_long()) request_cancel(*t.worker_);»\n    return true;", ""),
-    "pool_forgets_whom_to_tell": (DELIVERY, TORTURE, "«home.retry_soon();»", ""),
+    "pool_forgets_whom_to_tell": (DELIVERY, TORTURE, "keep();\n        «retry_soon();»", ""),
     # Limits in Redis: an outage.
     "probe_stops": (LEDGER_STEP, OUTAGES, "if («is_failing_ && is_wanted_») return true;", "false"),
     "all_give_up_with_the_first": (LEDGER_FAILURE, OUTAGES,

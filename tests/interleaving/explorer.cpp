@@ -55,6 +55,7 @@ void explorer::end_run() {
 explorer::thread* explorer::choose() {
   std::array<std::uint8_t, most_threads> candidates;
   std::size_t count = 0;
+  is_looking_ = true;
   const bool can_go_on = running_ != nullptr && running_->can_go_on();
   if (can_go_on) candidates[count++] = running_->number;
   if (!can_go_on || (strategy_->may_preempt() && !is_ending_)) {
@@ -63,6 +64,7 @@ explorer::thread* explorer::choose() {
       if (&t != running_ && t.can_go_on()) candidates[count++] = t.number;
     }
   }
+  is_looking_ = false;
   if (count == 0) return nullptr;
   if (is_ending_) return &threads_[candidates[0]];
   const std::uint8_t chosen = candidates[strategy_->choose({candidates.data(), count}, can_go_on)];
@@ -71,7 +73,7 @@ explorer::thread* explorer::choose() {
 }
 
 void explorer::step(const char* what) noexcept {
-  if (current == nullptr || current->running_ == nullptr) return;
+  if (current == nullptr || current->running_ == nullptr || current->is_looking_) return;
   explorer& e = *current;
   thread& self = *e.running_;
   e.add_note(self, what);
@@ -101,6 +103,12 @@ void explorer::wait(bool (*ready)(const void*), const void* object) noexcept {
 
 void explorer::is_unseen() noexcept { current->running_->is_unseen = true; }
 
+canigo::detail::context_visit*& explorer::innermost_visit() noexcept {
+  static canigo::detail::context_visit* outside = nullptr;
+  if (current == nullptr || current->running_ == nullptr) return outside;
+  return current->running_->innermost_visit;
+}
+
 fiber& explorer::run_body(void* of) {
   auto& self = *static_cast<thread*>(of);
   self.ready = nullptr;
@@ -121,6 +129,7 @@ explorer::thread& explorer::add(const char* name, work body) {
   t.is_unseen = true;
   t.has_ended = false;
   t.ready = nullptr;
+  t.innermost_visit = nullptr;
   t.body = std::move(body);
   t.stack.begin(&run_body, &t);
   return t;

@@ -12,6 +12,10 @@
 #include <string>
 #include <vector>
 
+namespace canigo::detail {
+class context_visit;
+}
+
 namespace interleaving {
 
 class world;
@@ -41,6 +45,8 @@ class explorer {
   /// What the calling thread does between its wait, which is over, and its next step can't be noticed by others: there
   /// is no sense in preempting it before that step. So it is when a thread begins.
   static void is_unseen() noexcept;
+  /// What the library keeps for the calling thread.
+  static canigo::detail::context_visit*& innermost_visit() noexcept;
 
   /// For the world of a run. A name is a literal.
   void add_thread(const char* name, work body);
@@ -65,6 +71,7 @@ class explorer {
     bool has_ended = false;
     bool (*ready)(const void*) = nullptr;
     const void* object = nullptr;
+    canigo::detail::context_visit* innermost_visit = nullptr;
     work body;
     fiber stack;
 
@@ -90,6 +97,7 @@ class explorer {
   std::size_t count_ = 0;  // of them in this run
   thread* running_ = nullptr;
   bool is_ending_ = false;
+  bool is_looking_ = false;  // at who can go on, which is no step
   std::vector<std::uint8_t> turns_;
   std::vector<note> notes_;
   std::string failure_;

@@ -31,6 +31,7 @@ world::~world() {
 loop_executor world::make_loop(const char* name, int threads) {
   loop& l = loops_.at(loops_made_++);
   l.context = &*context_;
+  l.may_go = threads == 0;
   const bool has_several = threads > 1;
   for (int i = 0; i < threads; ++i) {
     work body{[&l, has_several] { run(l, has_several); }};
@@ -58,11 +59,11 @@ void world::run(loop& l, bool has_several) {
 }
 
 void world::shut_down() {
+  context_->end();
   for (loop& l : loops_) {
     l.is_gone = true;
     l.queue.drop();
   }
-  context_->end();
   for (loop& l : loops_) l.is_freed = true;
 }
 
@@ -77,7 +78,10 @@ void world::run() {
   do {
     explorer_.run_threads();
   } while (pass_to_next());
-  for (const loop& l : loops_) expect(!l.was_reached_late, "something reached for a context that is gone");
+  for (const loop& l : loops_) {
+    expect(!l.was_posted_to_late, "posted to a context that is gone");
+    expect(!l.was_reached_late, "something reached for a context that is gone");
+  }
 }
 
 }  // namespace interleaving

@@ -34,8 +34,10 @@ struct loop {
   net::execution_context* context = nullptr;
   work_queue queue;
   bool closing = false;
-  bool is_gone = false;  // with its context
+  bool may_go = false;   // with its context, while the threads run
+  bool is_gone = false;  // what was posted, with its context
   bool is_freed = false;
+  bool was_posted_to_late = false;
   bool was_reached_late = false;
 };
 
@@ -46,8 +48,16 @@ class loop_executor {
 
   template <class F>
   void execute(F&& f) const {
-    if (loop_->is_gone) throw std::logic_error{"posted to a context that is gone"};
+    if (loop_->may_go) explorer::step("post");  // which takes its time
+    if (loop_->is_gone) {
+      loop_->was_posted_to_late = true;
+      throw std::logic_error{"posted to a context that is gone"};
+    }
     loop_->queue.push(work{std::forward<F>(f)});
+  }
+  /// Calls what was posted, on the thread that calls this: for a loop that no thread runs.
+  void poll() const {
+    while (!loop_->queue.empty()) loop_->queue.pop()();
   }
   bool operator==(const loop_executor&) const noexcept = default;
   net::execution_context& query(net::execution::context_t) const noexcept { return *loop_->context; }
@@ -147,7 +157,8 @@ class world {
 
   canigo::time_point now() const { return clock_->now(); }
   canigo::time_point after(canigo::duration d) const { return start + d; }
-  /// The context goes, and what was posted with it, on the thread that calls this. No loop may be running.
+  /// The context goes as Asio's does, on the thread that calls this: its services first, then what was posted. No loop
+  /// may be running.
   void shut_down();
   /// Lets time pass, and calls what is due, on the thread that calls this.
   void pass_to(canigo::duration d) { clock_->advance(after(d)); }

@@ -244,7 +244,6 @@ class admission final : public counted_member {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  time_point clock() const noexcept { return time_ != nullptr ? time_->now() : time_point::min(); }
   time_point now_for(const request& r) const noexcept;
   bool is_paused(time_point now) noexcept;
   bool gave_up_last_place() noexcept;
@@ -270,7 +269,8 @@ class admission final : public counted_member {
   void run_drain();
   time_point earliest(const request& r, time_point now) const noexcept;
   void unlock_and_hand_over() noexcept;
-  void unlock_and_hand_over_all(bool drain_now) noexcept;
+  void unlock_and_deliver(bool drain_now) noexcept;
+  void unlock_without_context() noexcept;
   void post_drain() noexcept;
   bool keep_for_retry(suspended& s) noexcept;
   void retry_soon() noexcept;

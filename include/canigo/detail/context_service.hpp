@@ -1,8 +1,10 @@
 #pragma once
 
+#include "canigo/detail/context_visit.hpp"
 #include "canigo/detail/mutex.hpp"
 #include "canigo/net.hpp"
 
+#include <asio/any_io_executor.hpp>
 #include <asio/execution_context.hpp>
 
 namespace canigo::detail {
@@ -34,17 +36,25 @@ class context_service : public net::execution_context::service {
   using key_type = context_service;
   static net::execution_context::id id;
 
-  explicit context_service(net::execution_context& context) : service{context} {}
+  explicit context_service(net::execution_context& context);
+
+  /// The service of the context that `executor` belongs to, made at the first call.
+  static context_service& of(const net::any_io_executor& executor);
 
   void add(context_member& member) noexcept;
   /// False if the context is shutting down and has turned to `member` already: its context_shutdown() is called, or
   /// was.
   bool remove(context_member& member) noexcept;
 
+  /// For a thread that can't know that the context stays. To be asked where it is known to be there yet: by a member
+  /// that was not shut down, under its lock.
+  context_visits& visits() noexcept { return visits_; }
+
  private:
   void shutdown() override;
   void unlink(context_member& member) noexcept;
 
+  context_visits visits_;
   mutex mutex_;
   context_member* first_ = nullptr;
 };

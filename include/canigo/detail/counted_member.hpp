@@ -3,12 +3,15 @@
 #include "canigo/detail/atomic.hpp"
 #include "canigo/detail/context_service.hpp"
 #include "canigo/detail/mutex.hpp"
+#include "canigo/detail/steady_now.hpp"
 #include "canigo/net.hpp"
+#include "canigo/time.hpp"
 #include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
 
 #include <cstddef>
+#include <utility>
 
 namespace canigo::detail {
 
@@ -20,6 +23,8 @@ class counted_member : private context_member {
   void release_ref() noexcept {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) unreferenced();
   }
+  /// From any thread: of the context, as long as it is there.
+  context_visit visit() noexcept;
 
  protected:
   /// Begins with one reference. What is derived calls join() once it is made.
@@ -29,6 +34,13 @@ class counted_member : private context_member {
 
   /// Deletes this, unless something else is about to.
   void unreferenced() noexcept;
+  /// Of the context, which must not be gone.
+  context_visits& visits() const noexcept { return context_->visits(); }
+  /// What is ready and can't be posted any more stays until the context ends this, as does this. Under the lock, where
+  /// a visit was refused.
+  void leave_to_context() noexcept {
+    if (!std::exchange(has_left_something_, true)) add_ref();
+  }
   /// Whether this can go at once; if not, unreferenced() is to be called again. Under the lock, while the context is
   /// there.
   virtual bool may_go() noexcept { return true; }
@@ -38,14 +50,23 @@ class counted_member : private context_member {
   /// The context is going: destroy what waits, call nothing, touch the context no more. With a reference held.
   virtual void end_with_context() noexcept = 0;
 
+  /// The time, also without the lock and without a context; a virtual one only with them.
+  time_point clock() const noexcept {
+    if (!is_virtual_) [[likely]]
+      return steady_now();
+    return time_ != nullptr ? time_->now() : time_point::min();
+  }
+
   mutable mutex mutex_;
   bool context_gone_ = false;
   time_source* time_;
+  const bool is_virtual_;
 
  private:
   void context_shutdown() noexcept final;
   bool add_ref_if_there_is_one() noexcept;
 
+  bool has_left_something_ = false;  // for end_with_context(): a reference is held until then
   bool is_left_to_context_ = false;  // unreferenced when the context was about to shut it down: deleted by that
   atomic<std::size_t> references_{1};
   context_service* context_;

@@ -172,6 +172,8 @@ class pool_core final : public counted_member {
   }
   void unlock_and_carry_out(bool drain_goes_on = false) noexcept;
   void unlock_without_context() noexcept;
+  template <class Function>
+  void post_or_keep(suspended& s, const context_visit& visit, Function&& keep) noexcept;
   void post_drain() noexcept;
   void run_drain();
   void end_drain() noexcept;

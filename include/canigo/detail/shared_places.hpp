@@ -22,9 +22,6 @@ class place_seeker : public wait_node {
   virtual void let_go() noexcept = 0;
   /// There may be a place for it: takes it with seek(), or withdraws. Called with no lock held.
   virtual void look_again() noexcept = 0;
-
-  unsigned visitors_ = 0;
-  mutex visited_;  // held from the first visitor to the last
 };
 
 /// Places that several engines share: what is behind a shared_cap.
@@ -51,8 +48,6 @@ class shared_places {
   bool put_back(std::uint64_t places) noexcept;
   /// Has those look again that could have a free place.
   void pass_on() noexcept;
-  /// Waits until nobody has `s` look any more; it has withdrawn for good.
-  static void wait_for_visitors(place_seeker& s) noexcept;
 
   /// Takes nothing away: after less, nobody gets a place until enough have come back.
   void resize(std::uint64_t capacity) noexcept;
@@ -61,7 +56,7 @@ class shared_places {
 
  private:
   bool is_sought() const noexcept { return occupied_ < capacity_ && !seekers_->empty(); }
-  place_seeker* visit_next() noexcept;
+  place_seeker* next_to_look() noexcept;
 
   mutable mutex mutex_;
   std::uint64_t capacity_;
