@@ -12,6 +12,11 @@ void operation_limit::start(duration limit) {
   if (!time_.arm(*this, saturating_add(time_.now(), limit))) self_.reset();
 }
 
+void operation_limit::cancel(net::cancellation_type type) {
+  if ((type & net::cancellation_type::terminal) != net::cancellation_type::none) is_asked_to_end_ = true;
+  signal_.emit(type);
+}
+
 bool operation_limit::stop() noexcept {
   is_over_ = true;
   if (time_.cancel(*this)) self_.reset();
@@ -25,7 +30,7 @@ void operation_limit::called(deadline& d, due why) noexcept {
   try {
     net::post(l.executor_, [self] {
       if (self->is_over_) return;
-      self->is_late_ = true;
+      self->is_late_ = !self->is_asked_to_end_;
       self->signal_.emit(net::cancellation_type::terminal);
     });
   } catch (...) {

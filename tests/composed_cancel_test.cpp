@@ -12,12 +12,16 @@
 #include "limits_run.hpp"
 #include "pool_run.hpp"
 
+#include <asio/async_result.hpp>
+#include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
+#include <asio/cancellation_signal.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/experimental/channel.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -56,6 +60,12 @@ net::awaitable<int> has_a_result_late() {
 
 using composed_operation = net::awaitable<void> (*)();
 const std::vector<composed_operation> composed_operations{either_of_two, receive_nothing, throws_something_else};
+
+/// Fails once it has cleaned up after its cancellation, which takes longer than any limit here.
+net::awaitable<void> cleans_up_for_long() {
+  co_await pool_run::stubborn(20s);
+  throw std::runtime_error{"cleaned up"};
+}
 
 net::awaitable<void> breaks_after(duration d) {
   co_await sleep_for(d);
@@ -143,6 +153,63 @@ TEST_CASE("what failed before its limit or its source has fired keeps its error,
     signal.emit(net::cancellation_type::terminal);
     run.time.run();
     CHECK(run.all == std::vector<std::string>{"closed"});
+  }
+}
+
+TEST_CASE("what is cancelled before its time is up, and cleans up for longer, has not timed out", "[composed_cancel]") {
+  composed_outcomes run;
+  cancel_source stop;
+  net::cancellation_signal signal;
+  net::co_spawn(
+      run.io, with_timeout(cleans_up_for_long(), 2s),
+      net::bind_cancellation_slot(signal.slot(), [&](const std::exception_ptr& e) { run.all.push_back(told_as(e)); }));
+  run.time.run_for(1s);
+  SECTION("by its caller, whose cancellation it may throw as it likes") {
+    signal.emit(net::cancellation_type::terminal);
+    run.time.run();
+    CHECK(run.all == std::vector<std::string>{"cleaned up"});
+  }
+  SECTION("by its caller, in a way that it need not heed") {
+    signal.emit(net::cancellation_type::total);
+    run.time.run();
+    CHECK(run.all == std::vector<std::string>{"timed_out"});
+  }
+  SECTION("by a source") {
+    run.start(with_timeout(stop.wrap(cleans_up_for_long()), 2s));  // the source inside is not its own
+    run.start(stop.wrap(with_timeout(cleans_up_for_long(), 1s)));
+    run.time.run_for(500ms);
+    stop.cancel();
+    signal.emit(net::cancellation_type::terminal);
+    run.time.run();
+    CHECK(run.all == std::vector<std::string>{"cleaned up", "timed_out", "aborted"});
+  }
+}
+
+TEST_CASE("an Asio operation that is cancelled before its time is up has not timed out", "[composed_cancel]") {
+  limits_run run;
+  net::cancellation_signal signal;
+  std::function<void(std::error_code)> end;
+  std::error_code error;
+  const auto slow = [&end](auto&& token) {
+    return net::async_initiate<decltype(token), void(std::error_code)>(
+        [&end](auto handler) {
+          end = [h = std::make_shared<decltype(handler)>(std::move(handler))](std::error_code e) { std::move (*h)(e); };
+        },
+        token);
+  };
+  slow(canigo::cancel_after(2s, net::bind_cancellation_slot(
+                                    signal.slot(), net::bind_executor(run.io, [&](std::error_code e) { error = e; }))));
+  SECTION("cancelled first") {
+    signal.emit(net::cancellation_type::terminal);
+    run.time.run_for(3s);
+    end(net::error::eof);
+    CHECK(error == net::error::eof);
+  }
+  SECTION("late first") {
+    run.time.run_for(3s);
+    signal.emit(net::cancellation_type::terminal);
+    end(net::error::eof);
+    CHECK(error == errc::timed_out);
   }
 }
 
@@ -253,6 +320,21 @@ TEST_CASE("a composed task that is cancelled is cancelled", "[composed_cancel]")
     CHECK(b.told(t) == "aborted");
   }
   CHECK(b.pool.stats().cancelled == 2 * composed_operations.size());
+}
+
+TEST_CASE("a task is ended by what asked it first", "[composed_cancel]") {
+  composed_pool b;
+  auto cancelled = b.start(cleans_up_for_long, {.timeout = 2s});
+  auto late = b.start(cleans_up_for_long, {.timeout = 2s});
+  b.time.run_for(1s);
+  CHECK(cancelled.cancel());
+  b.time.run_for(2s);
+  CHECK(late.state() == task_state::timed_out);
+  CHECK(cancelled.state() == task_state::cancelled);
+  CHECK(b.told(cancelled) == "aborted");
+  b.time.run();
+  CHECK(b.pool.stats().cancelled == 1);
+  CHECK(b.pool.stats().timed_out == 1);
 }
 
 TEST_CASE("stop(cancel_all) counts composed operations as cancelled", "[composed_cancel]") {

@@ -55,7 +55,7 @@ class operation_limit : public std::enable_shared_from_this<operation_limit>, pr
   void start(duration limit);
   /// The operation has completed; true if it was cancelled because its time was up.
   bool stop() noexcept;
-  void cancel(net::cancellation_type type) { signal_.emit(type); }
+  void cancel(net::cancellation_type type);
   net::cancellation_slot slot() noexcept { return signal_.slot(); }
 
  private:
@@ -65,8 +65,9 @@ class operation_limit : public std::enable_shared_from_this<operation_limit>, pr
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
   std::shared_ptr<operation_limit> self_;  // while the deadline is armed
-  bool is_over_ = false;                   // this and the next on the executor only
-  bool is_late_ = false;
+  bool is_over_ = false;                   // this and the next two on the executor only
+  bool is_asked_to_end_ = false;
+  bool is_late_ = false;  // before it was asked otherwise
 };
 
 /// The handler of an operation with a limit: has the limit's cancellation slot, and all else of the adapted handler.

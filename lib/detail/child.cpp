@@ -36,7 +36,9 @@ void child::cancel(net::cancellation_type type, bool for_good) {
   if (!strand) return;
   net::post(strand, [self = shared_from_this(), type, for_good] {
     if (self->is_over_) return;
-    if (for_good) self->was_ended_ = true;
+    // One that was told to end before, and takes its time over it, ends for that.
+    if (for_good && !self->is_asked_to_end_) self->was_ended_ = true;
+    if ((type & net::cancellation_type::terminal) != net::cancellation_type::none) self->is_asked_to_end_ = true;
     if (self->is_started_) {
       self->signal_.emit(type);
     } else {

@@ -209,7 +209,7 @@ bool pool_core::cancel_locked(pool_task& t) noexcept {
   if (has_ended(t.state())) return false;
   if (t.state() == task_state::running) {
     t.cancel_requested_ = true;
-    t.end_requested_.store(true, std::memory_order_release);
+    t.note_cause(pool_task::cause::owner);
     if (t.is_long()) request_cancel(*t.worker_);
     return true;
   }
@@ -234,7 +234,7 @@ void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
   task_extras& x = *t.extras_;
   if (t.state() == task_state::running) {
     x.is_late = true;
-    t.end_requested_.store(true, std::memory_order_release);
+    t.note_cause(pool_task::cause::time);
     if (t.is_long()) {
       request_cancel(*t.worker_);
     } else if (x.attempts.load(std::memory_order_relaxed) >= x.retry.attempts || now >= x.deadline) {
@@ -258,7 +258,8 @@ void pool_core::tell_early(pool_task& t) noexcept {
   ++counts_.overdue;
   t.is_told_ = true;
   t.add_ref();
-  end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
+  const int code = t.end_code();
+  end(t, code == pool_task::aborted ? task_state::cancelled : task_state::timed_out, code, nullptr);
 }
 
 }  // namespace canigo::detail

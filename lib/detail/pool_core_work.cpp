@@ -58,11 +58,18 @@ pool_task* pool_core::take(pool_worker& w) noexcept { return take_next(w, true);
   try {
     t.call(w.context_);
   } catch (...) {
-    w.error_ = std::current_exception();
+    caught(w, t);
   }
 }
 
 void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
+
+/// Notes what an operation has just thrown, and what that counts as. Once it was asked to end, the exception is for
+/// that, as `a || b` makes one of its own of a cancellation, and a channel an error.
+void pool_core::caught(pool_worker& w, const pool_task& t) noexcept {
+  w.error_ = std::current_exception();
+  w.ended_as_ = t.end_code();
+}
 
 /// Whether nothing has to be weighed at the end of a short operation.
 [[gnu::always_inline]] inline bool pool_core::is_simple(const pool_worker& w, const pool_task& t) const noexcept {
@@ -142,7 +149,7 @@ net::awaitable<void> pool_core::main(life l) {
     try {
       co_await t->start(w.context_);
     } catch (...) {
-      w.error_ = std::current_exception();
+      caught(w, *t);
     }
     // Nothing of this operation is to reach the next one.
     co_await net::this_coro::reset_cancellation_state();
@@ -151,19 +158,10 @@ net::awaitable<void> pool_core::main(life l) {
   }
 }
 
-/// What an operation has ended with that just threw: no_code for what it threw, if it was not asked to end. Once it
-/// was, the exception is for that, as `a || b` makes one of its own of a cancellation, and a channel an error.
-int pool_core::ended_as(const pool_task& t) const noexcept {
-  if (!t.end_requested_.load(std::memory_order_acquire)) return pool_task::no_code;
-  const std::lock_guard lock{mutex_};
-  return t.extras_ != nullptr && t.extras_->is_late ? static_cast<int>(errc::timed_out) : pool_task::aborted;
-}
-
 /// Looks at how an operation ended, with no lock held, as that may take user code.
 void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
   w.retry_ = w.is_fatal_ = false;
   if (w.error_) [[unlikely]] {
-    w.ended_as_ = ended_as(t);
     bool cancelled_itself = false;
     try {
       std::rethrow_exception(w.error_);
@@ -251,7 +249,7 @@ bool pool_core::try_again(pool_task& t) noexcept {
   if (x.retry.budget != nullptr && !x.retry.budget->try_take()) return false;
   ++counts_.retries;
   x.is_late = false;
-  t.end_requested_.store(false, std::memory_order_release);
+  t.end_cause_.store(pool_task::cause::none, std::memory_order_release);
   if (at <= now) {
     if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
     queue(t);

@@ -114,7 +114,7 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
           try {
             co_await t->start(w.context_);
           } catch (...) {
-            w.error_ = std::current_exception();
+            caught(w, *t);
           }
           co_await net::this_coro::reset_cancellation_state();
           co_await net::this_coro::throw_if_cancelled(true);

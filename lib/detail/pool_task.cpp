@@ -20,6 +20,11 @@ void pool_task::let_go() noexcept {
   if (home_ != nullptr) home_->release_ref();
 }
 
+int pool_task::end_code() const noexcept {
+  const cause c = end_cause_.load(std::memory_order_acquire);
+  return c == cause::none ? no_code : c == cause::time ? static_cast<int>(errc::timed_out) : aborted;
+}
+
 std::error_code pool_task::to_error_code(int code) noexcept {
   if (code == aborted) return net::error::operation_aborted;
   if (code == deadlock) return std::make_error_code(std::errc::resource_deadlock_would_occur);
@@ -61,9 +66,7 @@ time_point task_context::deadline() const noexcept {
   return x != nullptr ? x->due_at : time_point::max();
 }
 
-bool task_context::stop_requested() const noexcept {
-  return worker_->current_->end_requested_.load(std::memory_order_acquire);
-}
+bool task_context::stop_requested() const noexcept { return worker_->current_->is_to_end(); }
 
 const net::any_io_executor& task_context::executor() const noexcept {
   return worker_->strand_->executor_for(worker_->mark());

@@ -164,12 +164,12 @@ DEFECTS = {
                              "if (node == last) return;\n    file(*node);"),
     "timeout_cancels_nothing": (CHILD, SIMULATION, "«late.end();»", ""),
     "timeout_is_told_as_cancelled": (CHILD, SIMULATION,
-                                     "«if (for_good) self->was_ended_ = true;»", ""),
+                                     "«if (for_good && !self->is_asked_to_end_) self->was_ended_ = true;»", ""),
     # Pools.
     "pool_wakes_nobody": (TASKS, SIMULATION, "backlog_.queue(t, now);\n  «wake_one();»", ""),
     "pool_keeps_its_workers_busy": (WORK, SIMULATION, "«crew_.end(w, t.is_long());»", ""),
     "pool_admits_nobody_held_back": (TASKS, SIMULATION, "while («backlog_.held() > 0» &&", "false"),
-    "pool_tells_what_a_cancelled_one_threw": (WORK, SIMULATION, "w.ended_as_ = «ended_as(t)»;",
+    "pool_tells_what_a_cancelled_one_threw": (WORK, SIMULATION, "w.ended_as_ = «t.end_code()»;",
                                               "pool_task::no_code"),
     "pool_stops_without_the_delayed": (BACKLOG, SIMULATION, "«if (n == nullptr) n = delayed_.oldest();»", ""),
     "pool_stops_without_those_held_back": (STOP, SIMULATION, "«while (pool_task* t = backlog_.take_any_held()) "

@@ -48,7 +48,7 @@ class child : public std::enable_shared_from_this<child> {
   /// ends then, if not with a result, it has ended for that: `a || b` makes an exception of its own of a cancellation,
   /// a channel an error of its own.
   void end() { cancel(net::cancellation_type::terminal, true); }
-  /// Whether that came before its end. Once it has ended.
+  /// Whether that came before its end, and before a terminal cancellation. Once it has ended.
   bool was_ended() const noexcept { return was_ended_; }
   /// It has ended, or has gone: what may outlive the context, such as a result, keeps no strand of it.
   void let_go_of_strand() noexcept;
@@ -65,7 +65,8 @@ class child : public std::enable_shared_from_this<child> {
   net::cancellation_signal signal_;
   bool is_started_ = false;    // this and the next on the strand only, and none changes any more once it is over
   bool is_cancelled_ = false;  // before it started
-  bool was_ended_ = false;
+  bool is_asked_to_end_ = false;
+  bool was_ended_ = false;  // before it was asked otherwise
   bool is_over_ = false;
 };
 

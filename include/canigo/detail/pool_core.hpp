@@ -246,7 +246,7 @@ class pool_core final : public counted_member {
   void do_cancel(pool_worker& w) noexcept;
   bool is_simple(const pool_worker& w, const pool_task& t) const noexcept;
   void finish_simple(pool_worker& w, pool_task& t) noexcept;
-  int ended_as(const pool_task& t) const noexcept;
+  void caught(pool_worker& w, const pool_task& t) noexcept;
   void examine(pool_worker& w, pool_task& t) noexcept;
   bool finish(pool_worker& w, pool_task& t) noexcept;
   bool try_again(pool_task& t) noexcept;

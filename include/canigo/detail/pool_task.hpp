@@ -68,6 +68,9 @@ class pool_task : public wait_node {
   friend class pool_worker;
   friend class canigo::task_context;
 
+  /// What asked an operation that runs to end.
+  enum class cause : std::uint8_t { none, owner, time, stop };
+
   static constexpr int no_code = 0;
   static constexpr int aborted = -1;
   static constexpr int deadlock = -2;
@@ -79,6 +82,13 @@ class pool_task : public wait_node {
   virtual net::awaitable<void> start(task_context& context) = 0;
   virtual void drop_callable() noexcept = 0;
 
+  bool is_to_end() const noexcept { return end_cause_.load(std::memory_order_acquire) != cause::none; }
+  /// Under the lock of its pool.
+  void note_cause(cause c) noexcept {
+    if (end_cause_.load(std::memory_order_relaxed) == cause::none) end_cause_.store(c, std::memory_order_release);
+  }
+  /// What an exception counts as now: no_code for itself.
+  int end_code() const noexcept;
   void let_go() noexcept;
   [[noreturn]] void throw_failure() const;
   static std::error_code to_error_code(int code) noexcept;
@@ -93,7 +103,7 @@ class pool_task : public wait_node {
   atomic<std::uint32_t> references_{1};
   int code_ = no_code;
   atomic<task_state> state_{task_state::queued};
-  atomic<bool> end_requested_{false};
+  atomic<cause> end_cause_{cause::none};  // the first one: what it ends with from then on is for that
   const bool is_long_;
   bool is_held_ = false;           // waits for room in the queue
   bool is_told_ = false;           // has ended for its owner although it still runs
