@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <rapidcheck.h>
+#include <utility>
 
 using namespace std::chrono_literals;
 using namespace canigo;
@@ -18,6 +19,17 @@ TEST_CASE("delays double up to the cap, and stay there for ever") {
   CHECK(b.delay(4, 0) == 800ms);
   CHECK(b.delay(5, 0) == 1s);
   CHECK(b.delay(std::numeric_limits<std::uint32_t>::max(), 0) == 1s);
+}
+
+TEST_CASE("delays grow by the factor as far as a duration goes") {
+  const backoff far{.first = 1s, .factor = 3, .cap = duration::max(), .jitter = jitter::none};
+  CHECK(far.delay(2, 0) == 3s);
+  CHECK(far.delay(20, 0) == 1162261467s);
+  CHECK(far.delay(22, 0) == duration::max());
+  // The cap is reached exactly, and where the next step would leave it.
+  for (const auto& [cap, third] : {std::pair<duration, duration>{9s, 9s}, {9s + 1ns, 9s}, {8s, 8s}}) {
+    CHECK(backoff{.first = 1s, .factor = 3, .cap = cap, .jitter = jitter::none}.delay(3, 0) == third);
+  }
 }
 
 TEST_CASE("a constant backoff is constant") {
