@@ -264,7 +264,6 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.evict_ = false;
     w.rest_.disarm();
     w.current_ = nullptr;
-    w.handed_ = nullptr;
     w.parked_ = nullptr;
     crew_.lose(w);
     // What it waited for has dropped it, or Asio had no memory to resume it.
