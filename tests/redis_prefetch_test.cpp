@@ -166,6 +166,27 @@ TEST_CASE("tokens are taken ahead, twice as many as were used up, and used witho
   CHECK(s.estimate({}) == 0s);
 }
 
+TEST_CASE("an estimate counts what was taken ahead, though nothing is left in Redis") {
+  redis_server server;
+  drained io;
+  redis::client client{io, server.url()};
+  redis::scheduler_options o = ahead;
+  o.rate = rate::per_hour(60);
+  redis::scheduler s{client, "crm", o};
+  CHECK(s.estimate({.tokens = 2}) == 0s);  // nothing is known yet
+  s.refund(2);
+  const auto one = [&]() -> net::awaitable<int> {
+    co_await s.acquire(0);
+    co_return 1;
+  };
+  run(io, one());
+  REQUIRE(s.stats().idle == 1);
+  CHECK(s.estimate({}) == 0s);
+  CHECK(s.estimate({.tokens = 2}) > 30s);
+  CHECK(s.try_acquire());
+  CHECK(s.estimate({}) > 30s);
+}
+
 TEST_CASE("tokens that were taken ahead go back when somebody waits for them elsewhere") {
   redis_server server;
   drained io;
