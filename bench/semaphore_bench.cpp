@@ -1,7 +1,7 @@
 // What a permit costs: free (B5), handed from one coroutine to the next (B6), and with two threads (B6b). Beside each,
 // what bare Asio or the machine need for the least part of it.
 
-#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/base/mutex.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
 

@@ -2,9 +2,9 @@
 // threads (B9), long ones with a timeout (B10), and starting up (B13). Beside each, what bare Asio or the least
 // machinery need for it.
 
-#include "canigo/detail/block_cache.hpp"
-#include "canigo/detail/fetch.hpp"
-#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/base/block_cache.hpp"
+#include "canigo/detail/base/fetch.hpp"
+#include "canigo/detail/base/mutex.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/strand_pool.hpp"
 

@@ -1,6 +1,6 @@
 #include "canigo/backoff.hpp"
 
-#include "canigo/detail/int128.hpp"
+#include "canigo/detail/base/int128.hpp"
 #include "canigo/error.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "canigo/permit.hpp"
 
-#include "canigo/detail/admission.hpp"
+#include "canigo/detail/admission/admission.hpp"
 #include "canigo/error.hpp"
 
 #include <cassert>

@@ -1,6 +1,6 @@
 #include "canigo/shared_cap.hpp"
 
-#include "canigo/detail/shared_places.hpp"
+#include "canigo/detail/queue/shared_places.hpp"
 #include "canigo/error.hpp"
 
 #include <string_view>

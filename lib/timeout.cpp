@@ -1,6 +1,6 @@
 #include "canigo/timeout.hpp"
 
-#include "canigo/detail/suspend.hpp"
+#include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
 #include "canigo/time_source.hpp"
 

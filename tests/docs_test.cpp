@@ -15,7 +15,7 @@
 #include <canigo/wait_group.hpp>
 #include <canigo/with_limit.hpp>
 
-#include "catch.hpp"
+#include "support/catch.hpp"
 
 #include <asio.hpp>
 #include <fmt/core.h>

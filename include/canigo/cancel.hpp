@@ -1,8 +1,8 @@
 #pragma once
 
-#include "canigo/detail/child.hpp"
-#include "canigo/detail/context_service.hpp"
-#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/context/context_service.hpp"
+#include "canigo/detail/coro/child.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/awaitable.hpp>

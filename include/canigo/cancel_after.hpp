@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/suspend.hpp"
+#include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"

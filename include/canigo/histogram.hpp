@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/int128.hpp"
+#include "canigo/detail/base/int128.hpp"
 #include "canigo/time.hpp"
 
 #include <algorithm>

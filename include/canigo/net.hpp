@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/asio_settings.hpp"
+#include "canigo/detail/context/asio_settings.hpp"
 
 // Asio has no forward-declaration header and names the namespace only where something is declared.
 #include <asio/any_io_executor.hpp>

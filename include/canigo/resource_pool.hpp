@@ -1,8 +1,8 @@
 #pragma once
 
-#include "canigo/detail/async_function.hpp"
-#include "canigo/detail/pool_handle.hpp"
-#include "canigo/detail/pool_resources.hpp"
+#include "canigo/detail/coro/async_function.hpp"
+#include "canigo/detail/pool/pool_handle.hpp"
+#include "canigo/detail/pool/pool_resources.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_observer.hpp"

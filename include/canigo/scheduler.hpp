@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/admission.hpp"
-#include "canigo/detail/awaited.hpp"
+#include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/admission/awaited.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"

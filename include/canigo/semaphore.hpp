@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/awaited.hpp"
-#include "canigo/detail/permit_waiter.hpp"
+#include "canigo/detail/admission/awaited.hpp"
+#include "canigo/detail/admission/permit_waiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/queue_stats.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/pool_handle.hpp"
+#include "canigo/detail/pool/pool_handle.hpp"
 #include "canigo/net.hpp"
 #include "canigo/stop_mode.hpp"
 #include "canigo/time.hpp"

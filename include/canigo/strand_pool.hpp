@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/pool_handle.hpp"
+#include "canigo/detail/pool/pool_handle.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_observer.hpp"
 #include "canigo/pool_stats.hpp"

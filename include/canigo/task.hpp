@@ -1,8 +1,8 @@
 #pragma once
 
-#include "canigo/detail/operation.hpp"
-#include "canigo/detail/pool_calls.hpp"
-#include "canigo/detail/pool_task.hpp"
+#include "canigo/detail/pool/operation.hpp"
+#include "canigo/detail/pool/pool_calls.hpp"
+#include "canigo/detail/pool/pool_task.hpp"
 #include "canigo/net.hpp"
 #include "canigo/task_state.hpp"
 

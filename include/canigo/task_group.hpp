@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/group_child.hpp"
+#include "canigo/detail/coro/group_child.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/any_io_executor.hpp>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "canigo/detail/mutex.hpp"
-#include "canigo/detail/post.hpp"
-#include "canigo/detail/steady_now.hpp"
-#include "canigo/detail/timing_wheel.hpp"
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/context/post.hpp"
+#include "canigo/detail/time/steady_now.hpp"
+#include "canigo/detail/time/timing_wheel.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 

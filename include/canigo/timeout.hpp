@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/child.hpp"
+#include "canigo/detail/coro/child.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"

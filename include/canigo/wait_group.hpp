@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/awaited.hpp"
+#include "canigo/detail/admission/awaited.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/any_io_executor.hpp>

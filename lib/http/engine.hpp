@@ -1,8 +1,8 @@
 #pragma once
 
-#include "canigo/detail/context_service.hpp"
-#include "canigo/detail/mutex.hpp"
-#include "canigo/detail/post.hpp"
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/context/context_service.hpp"
+#include "canigo/detail/context/post.hpp"
 #include "canigo/http/client.hpp"
 #include "canigo/time_source.hpp"
 

@@ -2,7 +2,7 @@
 #include "engine.hpp"
 
 #include "canigo/backoff.hpp"
-#include "canigo/detail/post.hpp"
+#include "canigo/detail/context/post.hpp"
 #include "canigo/error.hpp"
 
 #include "engine_delivery.hpp"

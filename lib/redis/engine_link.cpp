@@ -1,5 +1,5 @@
 // A client's connection and what goes over it, on its strand.
-#include "canigo/detail/random.hpp"
+#include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 
 #include "awake.hpp"

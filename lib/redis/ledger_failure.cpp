@@ -1,5 +1,5 @@
 // What a ledger does while Redis does not answer.
-#include "canigo/detail/random.hpp"
+#include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 
 #include "cause.hpp"

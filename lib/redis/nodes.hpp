@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/base/mutex.hpp"
 #include "canigo/redis/client.hpp"
 #include "canigo/redis/endpoint.hpp"
 #include "canigo/redis/reply.hpp"

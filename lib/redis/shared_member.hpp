@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/context_service.hpp"
-#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/context/context_service.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time_source.hpp"
 

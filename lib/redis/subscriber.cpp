@@ -1,6 +1,6 @@
 #include "subscriber.hpp"
 
-#include "canigo/detail/random.hpp"
+#include "canigo/detail/base/random.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/error.hpp"
 

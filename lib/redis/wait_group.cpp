@@ -1,6 +1,6 @@
 #include "canigo/redis/wait_group.hpp"
 
-#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/base/mutex.hpp"
 
 #include <atomic>
 #include <functional>

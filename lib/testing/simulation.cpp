@@ -1,6 +1,6 @@
 #include "canigo/testing/simulation.hpp"
 
-#include "canigo/detail/random.hpp"
+#include "canigo/detail/base/random.hpp"
 
 #include <algorithm>
 #include <stdexcept>

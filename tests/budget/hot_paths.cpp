@@ -7,7 +7,7 @@
 #include "canigo/strand_pool.hpp"
 #include "canigo/time_source.hpp"
 
-#include "../allocations.hpp"
+#include "support/allocations.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>

@@ -1,7 +1,7 @@
 // Blocks for the pools, in place of the library's: what is kept from one run would make the next one another, as the
 // lock of those that all threads share is taken only when a thread's own are used up.
 
-#include "canigo/detail/block_cache.hpp"
+#include "canigo/detail/base/block_cache.hpp"
 
 #include <cstddef>
 #include <new>

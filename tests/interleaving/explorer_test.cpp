@@ -1,7 +1,7 @@
 // The explorer finds what it is for: toys with a defect, each of which goes well under most schedules.
 
-#include "canigo/detail/atomic.hpp"
-#include "canigo/detail/mutex.hpp"
+#include "canigo/detail/base/atomic.hpp"
+#include "canigo/detail/base/mutex.hpp"
 
 #include "interleaving_test.hpp"
 #include "world.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "catch.hpp"
 #include "explorer.hpp"
+#include "support/catch.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // What a thread of a model has of its own, and how it waits: in place of the library's, for which all fibers are one
 // thread.
 
-#include "canigo/detail/this_thread.hpp"
+#include "canigo/detail/base/this_thread.hpp"
 
 #include "explorer.hpp"
 

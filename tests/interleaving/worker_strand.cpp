@@ -1,9 +1,9 @@
 // Strands for the workers of pools, in place of the library's: those are Asio's, which keeps notes about the calling
 // thread that a fiber would take along.
 
-#include "canigo/detail/worker_strand.hpp"
+#include "canigo/detail/pool/worker_strand.hpp"
 
-#include "canigo/detail/post.hpp"
+#include "canigo/detail/context/post.hpp"
 
 #include "work.hpp"
 #include "world.hpp"

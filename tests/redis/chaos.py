@@ -94,7 +94,7 @@ class Proxy(threading.Thread):
 
 
 class Redis:
-    """Writes all that it is told to a file. Its clock can be set where `shim` is there (tests/redis_clock.cpp)."""
+    """Writes all that it is told to a file. Its clock can be set where `shim` is there (tests/redis/clock.cpp)."""
 
     def __init__(self, folder, shim=None):
         self.path = str(folder / "redis.sock")

@@ -1,6 +1,6 @@
 #include "shortage.hpp"
 
-#include "canigo/detail/block_cache.hpp"
+#include "canigo/detail/base/block_cache.hpp"
 
 #include <cstddef>
 #include <cstdlib>

@@ -15,18 +15,17 @@ import tidy  # noqa: E402
 
 GOOD = {
     "meson.build": "project('canigo', 'cpp',\n  version: '0.1.0')\n",
-    "include/canigo/meson.build": "'canigo.hpp', 'version.hpp', 'rate.hpp', 'scheduler.hpp', 'detail/mutex.hpp', "
-                                "'detail/asio_settings.hpp'\n",
+    "include/canigo/meson.build": "'canigo.hpp', 'version.hpp', 'rate.hpp', 'scheduler.hpp', 'detail'\n",
     "include/canigo/canigo.hpp": "#pragma once\n\n#include \"canigo/rate.hpp\"\n#include \"canigo/scheduler.hpp\"\n"
                                  "#include \"canigo/version.hpp\"\n",
     "include/canigo/version.hpp": "#pragma once\n\ninline constexpr int version_major = 0;\n"
                                   "inline constexpr int version_minor = 1;\ninline constexpr int version_patch = 0;\n",
     "include/canigo/rate.hpp": "#pragma once\n\n#include <fmt/core.h>\n\n#include <cstdint>\n",
-    "include/canigo/scheduler.hpp": "#pragma once\n\n#include \"canigo/detail/asio_settings.hpp\"\n"
-                                    "#include \"canigo/detail/mutex.hpp\"\n"
+    "include/canigo/scheduler.hpp": "#pragma once\n\n#include \"canigo/detail/base/mutex.hpp\"\n"
+                                    "#include \"canigo/detail/context/asio_settings.hpp\"\n"
                                     "#include \"canigo/rate.hpp\"\n\n#include <asio/awaitable.hpp>\n",
-    "include/canigo/detail/mutex.hpp": "#pragma once\n",
-    "include/canigo/detail/asio_settings.hpp": "#pragma once\n\n#include <asio/version.hpp>\n",
+    "include/canigo/detail/base/mutex.hpp": "#pragma once\n",
+    "include/canigo/detail/context/asio_settings.hpp": "#pragma once\n\n#include <asio/version.hpp>\n",
     "lib/meson.build": "'rate.cpp', 'scheduler.cpp'\n",
     "lib/rate.cpp": "#include \"canigo/rate.hpp\"\n",
     "lib/scheduler.cpp": "#include \"canigo/scheduler.hpp\"\n\n#include \"parts.hpp\"\n\n#include <fmt/format.h>\n",
@@ -52,15 +51,15 @@ BAD = [
     ("layers", {"include/canigo/rate.hpp": "#pragma once\n#include <asio/post.hpp>\n"}, "include/canigo/rate.hpp:2"),
     ("layers", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\n#include \"canigo/scheduler.hpp\"\n"},
      "lib/rate.cpp:3"),
-    ("layers", {"include/canigo/unheard_of.hpp": "#pragma once\n"}, "include/canigo/unheard_of.hpp:1"),
+    ("layers", {"include/canigo/unheard/of.hpp": "#pragma once\n"}, "include/canigo/unheard/of.hpp:1"),
     ("layers", {"include/canigo/http/a.hpp": "#pragma once\n#include \"canigo/redis/b.hpp\"\n",
                 "include/canigo/redis/b.hpp": "#pragma once\n"}, "include/canigo/http/a.hpp:2"),
-    ("circles", {"include/canigo/rate.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n",
-                 "include/canigo/detail/mutex.hpp": "#pragma once\n#include \"canigo/rate.hpp\"\n"},
-     "include/canigo/detail/mutex.hpp:1"),
-    ("third_party", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n"
+    ("circles", {"include/canigo/rate.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n",
+                 "include/canigo/detail/base/mutex.hpp": "#pragma once\n#include \"canigo/rate.hpp\"\n"},
+     "include/canigo/detail/base/mutex.hpp:1"),
+    ("third_party", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n"
                                                      "#include <curl/curl.h>\n"}, "include/canigo/scheduler.hpp:3"),
-    ("third_party", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n"
+    ("third_party", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n"
                                                      "#include <fmt/core.h>\n"}, "include/canigo/scheduler.hpp:3"),
     ("include_order", {"lib/scheduler.cpp": "#include \"parts.hpp\"\n#include \"canigo/scheduler.hpp\"\n"},
      "lib/scheduler.cpp:2"),
@@ -77,7 +76,7 @@ BAD = [
      "tests/rate_test.cpp:2"),
     ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"a\", \"[realtime]\") {\n}\n\nvoid helper() { usleep(5); }\n\n"
                                        "TEST_CASE(\"b\") {\n  helper();\n}\n"}, "tests/rate_test.cpp:4"),
-    ("asio", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/mutex.hpp\"\n"
+    ("asio", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n"
                                               "#include <asio/post.hpp>\n"}, "include/canigo/scheduler.hpp:3"),
     ("refusals", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\nvoid f() { throw_invalid(\"burst\", 0, \"1\"); }\n"},
      "lib/rate.cpp:2"),
@@ -85,13 +84,13 @@ BAD = [
     ("tests", {"tests/version_test.cpp": None}, "include/canigo/version.hpp:1"),
     ("listed", {"lib/meson.build": "'scheduler.cpp'\n"}, "lib/rate.cpp:1"),
     ("listed", {"lib/meson.build": "'scheduler.cpp'\n# 'rate.cpp'\n"}, "lib/rate.cpp:1"),
-    ("listed", {"include/canigo/meson.build": "'canigo.hpp', 'version.hpp', 'rate.hpp', 'detail/mutex.hpp'\n"},
+    ("listed", {"include/canigo/meson.build": "'canigo.hpp', 'version.hpp', 'rate.hpp', 'detail'\n"},
      "include/canigo/scheduler.hpp:1"),
     ("listed", {"tests/other_test.cpp": ""}, "tests/other_test.cpp:1"),
     ("listed", {"examples/02_more.cpp": ""}, "examples/02_more.cpp:1"),
     ("pairs", {"lib/meson.build": "'rate.cpp', 'scheduler.cpp', 'token_bucket.cpp'\n", "lib/token_bucket.cpp": "\n"},
      "lib/token_bucket.cpp:1"),
-    ("dead", {"include/canigo/scheduler.hpp": "#pragma once\n"}, "include/canigo/detail/mutex.hpp:1"),
+    ("dead", {"include/canigo/scheduler.hpp": "#pragma once\n"}, "include/canigo/detail/base/mutex.hpp:1"),
     ("dead", {"lib/scheduler.cpp": "#include \"canigo/scheduler.hpp\"\n"}, "lib/parts.hpp:1"),
     ("dead", {"tests/helper.hpp": "#pragma once\n"}, "tests/helper.hpp:1"),
     ("dead", {"examples/expected/09_gone.txt": ""}, "examples/expected/09_gone.txt:1"),

@@ -2,9 +2,9 @@
 // whichever way, wherever it is stopped or left behind: everybody is told how it ended, once; nothing that was granted
 // is lost; nothing leaks. A program of its own, as it replaces the heap.
 
-#include "../allocations.hpp"
-#include "../catch.hpp"
 #include "stage.hpp"
+#include "support/allocations.hpp"
+#include "support/catch.hpp"
 
 #include <cstdint>
 #include <cstdio>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/initiation.hpp"
-#include "canigo/detail/suspend.hpp"
+#include "canigo/detail/context/initiation.hpp"
+#include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/permit.hpp"

@@ -1,0 +1,312 @@
+#pragma once
+
+#include "canigo/detail/admission/admission_counts.hpp"
+#include "canigo/detail/base/atomic.hpp"
+#include "canigo/detail/context/counted_member.hpp"
+#include "canigo/detail/context/loop_hold.hpp"
+#include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/queue/supplies.hpp"
+#include "canigo/detail/queue/wait_queue.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/queue_stats.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace canigo::detail {
+
+class admission;
+
+/// How a request ended or goes on: 0 granted, above an errc, below one of these.
+enum class outcome : int {
+  granted = 0,
+  aborted = -1,          ///< cancelled
+  must_wait = -2,        ///< not now: enter the queue
+  granted_by_post = -3,  ///< granted, but the event loop is due for a turn first
+};
+
+constexpr outcome to_outcome(errc code) noexcept { return static_cast<outcome>(code); }
+
+inline std::error_code to_error_code(outcome o) noexcept {
+  if (o == outcome::granted) return {};
+  if (o == outcome::aborted) return net::error::operation_aborted;
+  return make_error_code(static_cast<errc>(o));
+}
+
+/// A request that waits, with its caller.
+class waiter : public suspended, public wait_node {
+ public:
+  waiter(admission& home, bool at_home, bool holds_work) noexcept
+      : home_{&home}, at_home_{at_home}, holds_work_{holds_work} {}
+
+  void request_cancel() noexcept;
+  void abandon() noexcept;
+  const net::any_io_executor& home_executor() const noexcept;
+
+ protected:
+  ~waiter() = default;
+
+  /// The deadline of a request that has one.
+  struct limit : deadline {
+    explicit limit(waiter& w) noexcept;
+    waiter* owner;
+  };
+  void use(limit& l) noexcept { limit_ = &l; }
+  outcome take_outcome() noexcept;
+
+  admission* home_;
+
+ private:
+  friend class admission;
+  enum class state : std::uint8_t {
+    fresh,
+    queued,
+    awaiting_limit,  // ended, but its deadline is being called just now: that call hands it over
+    ending,          // on its way to its executor
+  };
+
+  limit* limit_ = nullptr;
+  outcome outcome_ = outcome::granted;
+  state state_ = state::fresh;
+  bool passes_loop_ = false;  // was granted, but is to give other handlers a turn
+  const bool at_home_;        // completes on the executor of the admission
+  const bool holds_work_;     // the admission keeps the loop running for it
+};
+
+/// A waiter whose handler takes an error code.
+class plain_waiter : public waiter {
+ public:
+  using waiter::waiter;
+  using results = std::tuple<std::error_code>;
+  using granted_type = void;
+  static void granted(admission&, const request&) noexcept {}
+  results take_results() noexcept { return {to_error_code(take_outcome())}; }
+  static results failed(errc code) noexcept { return {make_error_code(code)}; }
+};
+
+/// The same, for a request with a deadline.
+template <class Base>
+class limited_waiter : public Base {
+ public:
+  template <class... Args>
+  explicit limited_waiter(Args&&... args) : Base(std::forward<Args>(args)...), limit_{*this} {
+    this->use(limit_);
+  }
+
+ private:
+  typename Base::limit limit_;
+};
+
+struct admission_options {
+  int priorities = 1;
+  std::size_t queue_limit = 100'000;
+  overflow on_overflow = overflow::reject_new;
+  duration ageing = duration::max();
+};
+
+/// Throws unless a rate can have these, naming them with `prefix` before.
+void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t initial_tokens = 0);
+
+/// `o`, if each of it is in its range; else throws, naming it as a field of `type`.
+admission_options checked(std::string_view type, const admission_options& o);
+
+/// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
+///
+/// One lock guards all of it and is never held while anything outside runs. A request is bound to a grant at the
+/// instant that makes it possible, and then only delivered: through a drain of all that are ready, posted to the
+/// object's own executor, or through a post to the waiter's executor where it has another. A drain that finds several
+/// calls for another one before it begins, so all threads that run the loop take part, and a slow handler holds up
+/// nobody.
+///
+/// Lives as long as anything refers to it: its handle, deliveries under way, and places that are occupied. The latter
+/// are not counted one by one, which would cost each permit two atomic steps: the last one to be freed after close()
+/// gives up the reference that the handle had.
+class admission final : public counted_member {
+ public:
+  /// The handle's reference is the caller's to release with close().
+  static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options);
+  /// Ends every waiter with `stopped` and gives up the handle's reference.
+  void close() noexcept;
+
+  /// Grants `r` if that is possible without waiting and without overtaking anyone.
+  outcome try_enter(const request& r) noexcept;
+  /// Whether a request has to wait, by a look that takes no lock: somebody does, and nothing can be wrong with it.
+  /// False where that takes a closer look.
+  bool is_behind_others(int priority = 0) const noexcept {
+    return somebody_waits_.load(std::memory_order_relaxed) && priority == 0;
+  }
+  bool is_behind_others(const request& r) const noexcept {
+    return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max();
+  }
+  /// The same as try_enter for a coroutine, which must pass through the event loop now and then.
+  outcome try_enter_in_turn(const request& r) noexcept;
+  outcome try_enter_in_turn(int priority = 0) noexcept;
+  /// Lets `w` wait for `r`. Ends by a post, always.
+  void enter(waiter& w, const request& r) noexcept;
+  /// Delivers to `w` what was decided without it, by a post.
+  void deliver(waiter& w, const request& r, outcome o) noexcept;
+  void cancel(waiter& w) noexcept;
+
+  /// Changes the supplies in one step with the queue; who can go then goes. A change that throws changes nothing.
+  template <class Function>
+  void change_supplies(Function&& f) {
+    const change c{*this};
+    if (context_gone_) return;
+    const time_point now = time_->now();
+    if (!queue_.empty()) pump(now);  // what was due before
+    f(supplies_, now);
+    end_too_large();
+    pump(now);
+  }
+  /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
+  bool occupy(std::uint64_t places) noexcept;
+  std::uint64_t occupied() const noexcept;
+  /// Frees places, on any thread, also after close() and when the context is gone.
+  void release(std::uint64_t places) noexcept;
+
+  void pause_until(time_point t) noexcept;
+  void resume() noexcept { pause_until(time_point::min()); }
+  void stop() noexcept;
+  duration estimate(const request& r) const;
+  /// Fills in what became of the requests, and shows `f` the supplies of the same moment.
+  template <class Function>
+  void stats(queue_stats& s, Function&& f) const {
+    s.classes.resize(static_cast<std::size_t>(priorities_));
+    const std::lock_guard lock{mutex_};
+    read_counts(s);
+    f(supplies_, clock());
+  }
+  std::size_t waiting() const noexcept;
+  /// What `f` makes of the supplies, of who is first in the queue (or nullptr), and of the end of a pause.
+  template <class Function>
+  auto look(Function&& f) {
+    const std::lock_guard lock{mutex_};
+    const time_point now = clock();
+    return f(std::as_const(supplies_), static_cast<const wait_node*>(queue_.front(now)), paused_until_, now);
+  }
+
+  std::uint64_t places_for(std::uint64_t tokens) const noexcept { return supplies_.places_for(tokens); }
+  const net::any_io_executor& executor() const noexcept { return executor_; }
+  /// Throws what `r` has wrong, naming it; returns otherwise.
+  void check(const request& r) const;
+
+ private:
+  friend class waiter;
+  /// Holds the lock; what was decided under it is carried out after it.
+  class change {
+   public:
+    explicit change(admission& a) noexcept : admission_{a} { a.mutex_.lock(); }
+    change(const change&) = delete;
+    change& operator=(const change&) = delete;
+    ~change() { admission_.unlock_and_hand_over(); }
+
+   private:
+    admission& admission_;
+  };
+  struct wake_up : deadline {
+    explicit wake_up(admission& a) noexcept;
+    admission* owner;
+  };
+  struct drain final : suspended {
+    explicit drain(admission& a) noexcept;
+    void resume() override;
+    void post() override;
+    void destroy() noexcept override;
+    admission* owner;
+    fixed_memory<160> memory;
+  };
+
+  /// What those that it shares places with see of it.
+  struct seat final : place_seeker {
+    explicit seat(admission& a) noexcept : owner{&a} {}
+    void keep() noexcept override { owner->add_ref(); }
+    void let_go() noexcept override { owner->release_ref(); }
+    void look_again() noexcept override;
+    admission* owner;
+  };
+
+  admission(const net::any_io_executor& executor, supplies s, const admission_options& options);
+  ~admission() = default;
+  bool may_go() noexcept override;
+  void let_go_of_context() noexcept override;
+  void end_with_context() noexcept override;
+
+  time_point now_for(const request& r) const noexcept;
+  bool is_paused(time_point now) noexcept;
+  bool gave_up_last_place() noexcept;
+  void release_and_tell(std::uint64_t places) noexcept;
+  std::shared_ptr<shared_places> put_back(std::uint64_t places) noexcept;
+  outcome try_enter_locked(const request& r, time_point now) noexcept;
+  outcome enter_in_turn(const request& r) noexcept;
+  outcome why_not(request r, time_point now) noexcept;
+  bool make_room(int priority) noexcept;
+  void finish(waiter& w, outcome o) noexcept;
+  void ready(waiter& w) noexcept;
+  void pump(time_point now) noexcept;
+  void pump_shared(time_point now) noexcept;
+  template <bool Shares>
+  void serve(time_point now) noexcept;
+  void end_too_large() noexcept;
+  void wake_at(time_point when) noexcept;
+  void read_counts(queue_stats& s) const noexcept;
+  void count_end(outcome o) noexcept;
+  void undo(std::uint64_t tokens) noexcept;
+  void limit_passed(waiter& w) noexcept;
+  void woken() noexcept;
+  void run_drain();
+  time_point earliest(const request& r, time_point now) const noexcept;
+  void unlock_and_hand_over() noexcept;
+  void unlock_and_deliver(bool drain_now) noexcept;
+  void unlock_without_context() noexcept;
+  void post_drain() noexcept;
+  bool keep_for_retry(suspended& s) noexcept;
+  void retry_soon() noexcept;
+
+  supplies supplies_;
+  wait_queue queue_;
+  bool stopped_ = false;
+  bool is_plain_ = true;         // the context is there, and no place is shared
+  bool frees_alone_ = true;      // a release concerns nobody else: no place is shared, and the handle is there
+  bool kept_by_places_ = false;  // the handle is gone, and its reference stands for what is occupied
+  bool dying_ = false;           // deleted by the wake-up that is being called just now
+  bool wake_armed_ = false;      // exactly one call of wake_up_ is to come
+  bool retrying_ = false;        // a post failed; a reference is held for the wake-up that tries again
+  std::uint8_t in_a_row_ = 0;    // grants to coroutines since one last passed through the event loop
+  // Both change under the lock, and are looked at without it where either answer will do.
+  atomic<bool> somebody_waits_{false};  // in queue_
+  atomic<bool> drain_posted_{false};    // and has not begun; true whenever somebody is ready and the lock is free
+  time_point paused_until_ = time_point::min();
+  time_point wake_time_ = time_point::max();
+
+  admission_counts counts_;
+  const std::size_t queue_limit_;
+  const overflow on_overflow_;
+  const int priorities_;
+
+  suspended_list ready_;    // to be resumed on executor_
+  suspended_list foreign_;  // to be posted elsewhere
+  net::any_io_executor executor_;
+  const bool runs_on_io_context_;  // executor_ is an io_context's own
+  loop_hold loop_;                 // while handlers are pending that executor_'s loop must run for
+  wake_up wake_up_;
+  drain drain_;
+  const std::unique_ptr<seat> seat_;  // where places are shared
+};
+
+/// An engine that lets everybody go while no place in it is occupied: what a gate waits with.
+admission* open_idle(const net::any_io_executor& executor);
+
+}  // namespace canigo::detail

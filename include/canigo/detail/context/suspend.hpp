@@ -1,0 +1,364 @@
+#pragma once
+
+#include "canigo/detail/context/post.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/associated_allocator.hpp>
+#include <asio/associated_cancellation_slot.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/prefer.hpp>
+#include <asio/recycling_allocator.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/version.hpp>
+#if ASIO_VERSION >= 102300
+#include <asio/deferred.hpp>
+#endif
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::detail {
+
+/// How many a drain resumes before the rest of the loop has its turn.
+inline constexpr int resumptions_per_turn = 128;
+/// How soon that is tried again which there was no memory for.
+inline constexpr duration retry_after = std::chrono::milliseconds{1};
+
+/// A caller that is suspended: its completion handler, and the way back to it.
+///
+/// Whoever ends the wait calls exactly one of resume, post and destroy, once.
+class suspended {
+ public:
+  suspended() = default;
+  suspended(const suspended&) = delete;
+  suspended& operator=(const suspended&) = delete;
+
+  /// Frees this and calls the handler. Only on the handler's executor.
+  virtual void resume() = 0;
+  /// Posts resume() to the handler's executor. Where that throws, nothing has happened.
+  virtual void post() = 0;
+  /// Gives back what was granted, frees this and the handler, and calls nothing.
+  virtual void destroy() noexcept = 0;
+
+ protected:
+  ~suspended() = default;
+
+ private:
+  friend class suspended_list;
+  suspended* next_suspended_ = nullptr;
+};
+
+/// A FIFO of suspended callers.
+class suspended_list {
+ public:
+  suspended_list() = default;
+  suspended_list(suspended_list&& other) noexcept
+      : first_{std::exchange(other.first_, nullptr)}, last_{std::exchange(other.last_, nullptr)} {}
+  suspended_list& operator=(suspended_list&&) = delete;
+
+  bool empty() const noexcept { return first_ == nullptr; }
+  suspended* front() const noexcept { return first_; }
+  void push(suspended& s) noexcept {
+    s.next_suspended_ = nullptr;
+    (last_ != nullptr ? last_->next_suspended_ : first_) = &s;
+    last_ = &s;
+  }
+  void append(suspended_list&& other) noexcept {
+    while (suspended* s = other.pop()) push(*s);
+  }
+  suspended* pop() noexcept {
+    suspended* s = first_;
+    if (s != nullptr && (first_ = s->next_suspended_) == nullptr) last_ = nullptr;
+    return s;
+  }
+
+ private:
+  suspended* first_ = nullptr;
+  suspended* last_ = nullptr;
+};
+
+/// A post of a suspended caller that is under way on this thread.
+///
+/// When an executor fails to allocate, the function it was handed is destroyed before the exception arrives here. It
+/// must not take the caller with it then: the caller stays where it was. When an executor drops the function without an
+/// exception, it must.
+class posting {
+ public:
+  explicit posting(suspended& s) noexcept;
+  ~posting();
+  posting(const posting&) = delete;
+  posting& operator=(const posting&) = delete;
+
+  bool was_dropped() const noexcept { return dropped_; }
+  /// Whether this thread is inside a post of `s`.
+  static bool is_under_way(const suspended& s) noexcept;
+  /// Notes that the function that stood for `s` was destroyed; false if no post of `s` is under way on this thread.
+  static bool note_dropped(const suspended& s) noexcept;
+
+ private:
+  static posting* find(const suspended& s) noexcept;
+
+  const suspended* suspended_;
+  posting* outer_;
+  bool dropped_ = false;
+};
+
+/// Stands for a suspended caller in the queue of an executor.
+template <class Allocator>
+class resumption {
+ public:
+  using allocator_type = Allocator;
+
+  resumption(suspended& s, const Allocator& allocator) noexcept : suspended_{&s}, allocator_{allocator} {}
+  resumption(resumption&& other) noexcept
+      : suspended_{std::exchange(other.suspended_, nullptr)}, allocator_{other.allocator_} {}
+  resumption& operator=(resumption&&) = delete;
+  ~resumption() {
+    if (suspended_ != nullptr && !posting::note_dropped(*suspended_)) suspended_->destroy();
+  }
+
+  allocator_type get_allocator() const noexcept { return allocator_; }
+  void operator()() { std::exchange(suspended_, nullptr)->resume(); }
+
+ private:
+  suspended* suspended_;
+  [[no_unique_address]] Allocator allocator_;
+};
+
+/// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
+///
+/// A strand that fails to allocate may throw although it has taken the function, and then never runs anything again.
+/// The caller stays with it: it goes when the context does.
+template <class Executor, class Allocator>
+void post_resumption(const Executor& executor, suspended& s, const Allocator& allocator) {
+  const posting p{s};
+  try {
+    if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
+      detail::post(executor, resumption<Allocator>{s, allocator});
+    } else {
+      net::post(executor, resumption<Allocator>{s, allocator});
+    }
+  } catch (...) {
+    if (p.was_dropped()) throw;
+    return;
+  }
+  if (p.was_dropped()) s.destroy();
+}
+
+/// Whether completions for `Handler` go somewhere of its own choice rather than to the object's executor.
+template <class Handler>
+inline constexpr bool has_own_executor = [] {
+  struct none {};
+  return !std::is_same_v<typename net::associated_executor<Handler, none>::type, none>;
+}();
+
+template <class Handler>
+inline constexpr bool has_own_allocator = [] {
+  struct none {};
+  return !std::is_same_v<typename net::associated_allocator<Handler, none>::type, none>;
+}();
+
+/// The allocator of a handler; Asio's recycling one where it names none, as std::allocator would be a malloc each.
+template <class Handler>
+auto allocator_of(const Handler& handler) noexcept {
+  if constexpr (has_own_allocator<Handler>) {
+    return net::get_associated_allocator(handler);
+  } else {
+    return net::recycling_allocator<void>{};
+  }
+}
+
+/// Whether both are the same executor. Compares with the concrete one inside `any`, so that nothing is allocated.
+template <class Executor>
+bool same_executor(const net::any_io_executor& any, const Executor& executor) noexcept {
+  if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
+    return any == executor;
+  } else {
+    const auto* target = target_of<Executor>(any);
+    return target != nullptr && *target == executor;
+  }
+}
+
+/// Whether a handler, whose executor is `executor`, completes on that of the object that it waits for.
+template <class Handler, class Executor>
+bool completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
+  if constexpr (has_own_executor<Handler>) {
+    return same_executor(home, executor);
+  } else {
+    return true;
+  }
+}
+
+/// Keeps the loop of a handler's own executor running while the handler is pending.
+template <class Handler, bool = has_own_executor<Handler>>
+class pending_work {
+ public:
+  pending_work(const Handler& handler, const net::any_io_executor& fallback)
+      : executor_{
+            net::prefer(net::get_associated_executor(handler, fallback), net::execution::outstanding_work.tracked)} {}
+
+ private:
+  using executor_type = typename net::associated_executor<Handler, net::any_io_executor>::type;
+  std::decay_t<decltype(net::prefer(std::declval<executor_type>(), net::execution::outstanding_work.tracked))>
+      executor_;
+};
+
+/// A coroutine that came with use_awaitable: what it was spawned with keeps its loop running until it has ended.
+template <class Executor, class... Args>
+class pending_work<net::detail::awaitable_handler<Executor, Args...>, true> {
+ public:
+  pending_work(const net::detail::awaitable_handler<Executor, Args...>&, const net::any_io_executor&) noexcept {}
+};
+
+/// A handler without an executor of its own: the object that it waits for keeps its loop running.
+template <class Handler>
+class pending_work<Handler, false> {
+ public:
+  pending_work(const Handler&, const net::any_io_executor&) noexcept {}
+};
+
+/// A coroutine: co_spawn keeps its loop running until it has ended.
+struct no_work {};
+
+/// A suspended caller with its handler. `Base` is derived from suspended and adds
+///   results take_results() noexcept   the arguments of the handler, as a tuple
+///   void abandon() noexcept           gives back what was granted and is not delivered
+///   void request_cancel() noexcept    a cancellation was asked for
+///   const net::any_io_executor& home_executor()   the executor of the object that is waited for
+template <class Base, class Handler, class Allocator, class Work>
+class suspended_op final : public Base {
+ public:
+  template <class... BaseArgs>
+  suspended_op(Handler&& handler, const Allocator& allocator, Work&& work, BaseArgs&&... args)
+      : Base(std::forward<BaseArgs>(args)...),
+        handler_(std::move(handler)),
+        work_(std::move(work)),
+        allocator_(allocator) {}
+
+  /// Lets the handler's cancellation slot, if it has one, cancel this. Before the object is told of this.
+  void allow_cancel() {
+    if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) {
+      slot.assign(canceller{this});
+    }
+  }
+
+  void resume() override {
+    if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) slot.clear();
+    auto arguments = Base::take_results();
+    [[maybe_unused]] Work work(std::move(work_));
+    Handler handler(std::move(handler_));
+    free();
+    std::apply(std::move(handler), std::move(arguments));
+  }
+
+  void post() override {
+    const auto executor = net::get_associated_executor(handler_, Base::home_executor());
+    post_resumption(executor, *this, net::recycling_allocator<void>{});
+  }
+
+  void destroy() noexcept override {
+    Base::abandon();
+    [[maybe_unused]] Work work(std::move(work_));
+    [[maybe_unused]] const Handler handler(std::move(handler_));
+    free();
+  }
+
+ private:
+  struct canceller {
+    suspended_op* op;
+    void operator()(net::cancellation_type type) const {
+      if (type != net::cancellation_type::none) op->request_cancel();
+    }
+  };
+
+  void free() noexcept {
+    typename std::allocator_traits<Allocator>::template rebind_alloc<suspended_op> allocator{allocator_};
+    this->~suspended_op();
+    allocator.deallocate(this, 1);
+  }
+
+  Handler handler_;
+  [[no_unique_address]] Work work_;
+  [[no_unique_address]] Allocator allocator_;
+};
+
+/// Room in a coroutine's frame for the one operation that it is suspended in.
+template <std::size_t Size>
+class frame_room {
+ public:
+  void* storage() noexcept { return storage_; }
+
+ private:
+  alignas(std::max_align_t) std::byte storage_[Size];
+};
+
+/// The allocator of an operation that lies in a frame_room: there is nothing to give back.
+template <class T>
+struct frame_allocator {
+  using value_type = T;
+  frame_allocator() = default;
+  template <class U>
+  frame_allocator(const frame_allocator<U>&) noexcept {}
+  void deallocate(T*, std::size_t) noexcept {}
+};
+
+/// Makes the operation for a handler that came with a completion token. Throws what its allocator throws.
+template <class Base, class Handler, class... BaseArgs>
+auto* make_suspended(Handler& handler, const net::any_io_executor& fallback, BaseArgs&&... args) {
+  using allocator_type = decltype(allocator_of(handler));
+  using op = suspended_op<Base, Handler, allocator_type, pending_work<Handler>>;
+  typename std::allocator_traits<allocator_type>::template rebind_alloc<op> allocator{allocator_of(handler)};
+  pending_work<Handler> work{handler, fallback};
+  op* p = allocator.allocate(1);
+  try {
+    return ::new (static_cast<void*>(p))
+        op(std::move(handler), allocator_type(allocator), std::move(work), std::forward<BaseArgs>(args)...);
+  } catch (...) {
+    allocator.deallocate(p, 1);
+    throw;
+  }
+}
+
+/// Makes the operation of an awaiting coroutine in the room that its frame has for it.
+template <class Base, class Handler, std::size_t Size, class... BaseArgs>
+auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... args) {
+  using op = suspended_op<Base, Handler, frame_allocator<void>, no_work>;
+  static_assert(sizeof(op) <= Size && alignof(op) <= alignof(std::max_align_t));
+  return ::new (room.storage())
+      op(std::move(handler), frame_allocator<void>{}, no_work{}, std::forward<BaseArgs>(args)...);
+}
+
+/// Suspends the calling coroutine: `co_await park<Signature>(start)` as the last thing that it does. `start` is called
+/// with the completion handler once the coroutine is suspended, and must not throw.
+#if ASIO_VERSION < 102300
+// Below 1.23 use_awaitable puts a coroutine of its own between us and the operation: a frame more than Asio recycles.
+// This is what that coroutine does, done by ours; the handler ends our frame, so nothing after the co_await is run, and
+// what the handler is given is what our coroutine returns.
+inline constexpr bool park_returns = false;
+template <class... Args, class Start>
+auto park(Start start) {
+  return [start](auto* frame) mutable {
+    using handler = net::detail::awaitable_handler<net::any_io_executor, Args...>;
+    start(handler(frame->detach_thread()));
+    return static_cast<handler*>(nullptr);
+  };
+}
+#else
+// From 1.23 on co_await keeps an operation in the awaiting frame.
+inline constexpr bool park_returns = true;
+template <class... Args, class Start>
+auto park(Start start) {
+  return net::async_initiate<const net::deferred_t, void(Args...)>(std::move(start), net::deferred);
+}
+#endif
+
+}  // namespace canigo::detail

@@ -1,0 +1,155 @@
+#pragma once
+
+#include "canigo/detail/pool/pool_task.hpp"
+#include "canigo/net.hpp"
+#include "canigo/task_context.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace canigo {
+
+/// The resource of the worker that runs the operation.
+template <class R>
+R& resource_of(task_context& c) noexcept {
+  return *static_cast<R*>(c.resource());
+}
+
+namespace detail {
+
+/// Calls an operation with what it wants of (R&, task_context&). R is void for a pool without resources.
+template <class R, class F>
+decltype(auto) invoke_operation(F& f, task_context& c) {
+  if constexpr (!std::is_void_v<R>) {
+    if constexpr (std::is_invocable_v<F&, R&, task_context&>) {
+      return f(resource_of<R>(c), c);
+    } else {
+      return f(resource_of<R>(c));
+    }
+  } else if constexpr (std::is_invocable_v<F&, task_context&>) {
+    return f(c);
+  } else {
+    return f();
+  }
+}
+
+template <class T>
+struct operation_value {
+  using type = std::remove_cvref_t<T>;
+  static constexpr bool is_long = false;
+};
+template <class T>
+struct operation_value<net::awaitable<T>> {
+  using type = T;
+  static constexpr bool is_long = true;
+};
+
+template <class R, class F>
+using operation_traits =
+    operation_value<decltype(invoke_operation<R>(std::declval<F&>(), std::declval<task_context&>()))>;
+
+template <class R, class F>
+using operation_result = typename operation_traits<R, std::decay_t<F>>::type;
+
+/// What a pool can run.
+template <class F, class R>
+concept operation = std::is_move_constructible_v<F> && std::is_object_v<F> && [] {
+  if constexpr (std::is_void_v<R>) {
+    return std::is_invocable_v<F&> || std::is_invocable_v<F&, task_context&>;
+  } else {
+    return std::is_invocable_v<F&, R&> || std::is_invocable_v<F&, R&, task_context&>;
+  }
+}();
+
+/// A task with room for its result.
+template <class T>
+class result_task : public pool_task {
+ public:
+  using pool_task::pool_task;
+  /// The result, or throws. Once.
+  T take() {
+    throw_if_failed();
+    return std::move(*value_);
+  }
+  /// The same again and again, where T can be copied.
+  T share() {
+    throw_if_failed();
+    if constexpr (std::is_copy_constructible_v<T>) {
+      return *value_;
+    } else {
+      return std::move(*value_);
+    }
+  }
+
+ protected:
+  std::optional<T> value_;
+};
+
+template <>
+class result_task<void> : public pool_task {
+ public:
+  using pool_task::pool_task;
+};
+
+/// A task with its callable. Deduced: F the callable, R the resource it works on or void.
+template <class F, class R>
+class task_of final : public result_task<typename operation_traits<R, F>::type> {
+  using traits = operation_traits<R, F>;
+  using value = typename traits::type;
+
+ public:
+  template <class G>
+  explicit task_of(G&& g) : result_task<value>(traits::is_long), callable_(std::in_place, std::forward<G>(g)) {}
+
+  /// Puts the callable back to where it was moved from.
+  void give_back(F& origin) noexcept {
+    if constexpr (std::is_nothrow_move_assignable_v<F>) {
+      origin = std::move(*callable_);
+    } else if constexpr (std::is_nothrow_move_constructible_v<F>) {
+      std::destroy_at(&origin);  // a lambda can't be assigned
+      std::construct_at(&origin, std::move(*callable_));
+    }
+  }
+
+ private:
+  void call(task_context& c) override {
+    if constexpr (traits::is_long) {
+      std::abort();
+    } else if constexpr (std::is_void_v<value>) {
+      invoke_operation<R>(*callable_, c);
+    } else {
+      this->value_.emplace(invoke_operation<R>(*callable_, c));
+    }
+    if constexpr (!std::is_trivially_destructible_v<F>) drop_callable();
+  }
+
+  net::awaitable<void> start(task_context& c) override {
+    if constexpr (!traits::is_long) {
+      std::abort();
+    } else if constexpr (std::is_void_v<value>) {
+      return invoke_operation<R>(*callable_, c);
+    } else {
+      return start_and_keep(c);
+    }
+  }
+
+  net::awaitable<void> start_and_keep(task_context& c) {
+    if constexpr (traits::is_long && !std::is_void_v<value>) {
+      value v = co_await invoke_operation<R>(*callable_, c);
+      this->value_.emplace(std::move(v));
+    }
+    co_return;
+  }
+
+  void drop_callable() noexcept override { callable_.reset(); }
+
+  std::optional<F> callable_;
+};
+
+}  // namespace detail
+}  // namespace canigo

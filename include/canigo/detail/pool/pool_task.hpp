@@ -1,0 +1,149 @@
+#pragma once
+
+#include "canigo/detail/base/atomic.hpp"
+#include "canigo/detail/base/block_cache.hpp"
+#include "canigo/detail/pool/pool_waiter_list.hpp"
+#include "canigo/detail/queue/wait_queue.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/task_context.hpp"
+#include "canigo/task_options.hpp"
+#include "canigo/task_state.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <system_error>
+
+namespace canigo::detail {
+
+class pool_backlog;
+class pool_core;
+class pool_waiter;
+class pool_worker;
+struct task_extras;
+
+/// An operation that a pool was given: what to call, where it stands, how it ended, who waits for that.
+///
+/// Referred to by the pool while it has not ended, by its handles, and by whoever waits.
+class pool_task : public wait_node {
+ public:
+  static void* operator new(std::size_t size) { return allocate_block(size); }
+  static void operator delete(void* p, std::size_t size) noexcept { deallocate_block(p, size); }
+
+  explicit pool_task(bool is_long) noexcept : is_long_{is_long} {}
+
+  void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release_ref() noexcept {
+    if (references_.load(std::memory_order_acquire) == 1 || references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete this;
+  }
+
+  bool is_long() const noexcept { return is_long_; }
+  std::uint64_t id() const noexcept { return id_; }
+  task_state state() const noexcept { return state_.load(std::memory_order_acquire); }
+  /// Of a task with a handle.
+  pool_core& home() const noexcept { return *home_; }
+
+  /// Throws what it ended with, unless that is a result. Only once it has ended.
+  void throw_if_failed() const {
+    if (error_ || code_ != no_code) [[unlikely]]
+      throw_failure();
+  }
+  /// The same as a value; null for a result.
+  std::exception_ptr failure() const noexcept;
+
+ protected:
+  virtual ~pool_task() {
+    if (extras_ != nullptr || home_ != nullptr) [[unlikely]]
+      let_go();
+  }
+
+ private:
+  friend class pool_backlog;
+  friend class pool_core;
+  friend class pool_waiter;
+  friend class pool_worker;
+  friend class canigo::task_context;
+
+  /// What asked an operation that runs to end.
+  enum class cause : std::uint8_t { none, owner, time, stop };
+
+  static constexpr int no_code = 0;
+  static constexpr int aborted = -1;
+  static constexpr int deadlock = -2;
+  static constexpr int abandoned = -3;  // above 0: an errc
+
+  /// Runs a short operation, keeps its result and drops the callable. Throws what it throws, and drops nothing then.
+  virtual void call(task_context& context) = 0;
+  /// The same for a long one.
+  virtual net::awaitable<void> start(task_context& context) = 0;
+  virtual void drop_callable() noexcept = 0;
+
+  bool is_to_end() const noexcept { return end_cause_.load(std::memory_order_acquire) != cause::none; }
+  /// Under the lock of its pool.
+  void note_cause(cause c) noexcept {
+    if (end_cause_.load(std::memory_order_relaxed) == cause::none) end_cause_.store(c, std::memory_order_release);
+  }
+  /// What an exception counts as now: no_code for itself.
+  int end_code() const noexcept;
+  void let_go() noexcept;
+  [[noreturn]] void throw_failure() const;
+  static std::error_code to_error_code(int code) noexcept;
+
+  std::uint64_t id_ = 0;
+  pool_core* home_ = nullptr;  // once it has a reference on it
+  pool_worker* worker_ = nullptr;
+  pool_waiter_list waiters_;
+  task_extras* extras_ = nullptr;
+  pool_task* next_ended_ = nullptr;
+  std::exception_ptr error_;
+  atomic<std::uint32_t> references_{1};
+  int code_ = no_code;
+  atomic<task_state> state_{task_state::queued};
+  atomic<cause> end_cause_{cause::none};  // the first one: what it ends with from then on is for that
+  const bool is_long_;
+  bool is_held_ = false;           // waits for room in the queue
+  bool is_told_ = false;           // has ended for its owner although it still runs
+  bool cancel_requested_ = false;  // by its owner
+  bool is_dropped_ = false;        // its callable is gone
+  bool is_delivered_ = false;      // who waited for it was told
+};
+
+/// Owns one reference to a task.
+template <class Task = pool_task>
+class task_ref {
+ public:
+  task_ref() noexcept = default;
+  explicit task_ref(Task* t) noexcept : task_{t} {}
+  task_ref(const task_ref& other) noexcept : task_{other.task_} {
+    if (task_ != nullptr) task_->add_ref();
+  }
+  task_ref(task_ref&& other) noexcept : task_{other.release()} {}
+  task_ref& operator=(task_ref other) noexcept {
+    Task* t = task_;
+    task_ = other.task_;
+    other.task_ = t;
+    return *this;
+  }
+  ~task_ref() {
+    if (task_ != nullptr) task_->release_ref();
+  }
+
+  Task* get() const noexcept { return task_; }
+  Task& operator*() const noexcept { return *task_; }
+  Task* operator->() const noexcept { return task_; }
+  explicit operator bool() const noexcept { return task_ != nullptr; }
+  Task* release() noexcept {
+    Task* t = task_;
+    task_ = nullptr;
+    return t;
+  }
+
+ private:
+  Task* task_ = nullptr;
+};
+
+}  // namespace canigo::detail

@@ -1,0 +1,109 @@
+#pragma once
+
+#include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/pool/operation.hpp"
+#include "canigo/detail/pool/pool_task.hpp"
+#include "canigo/detail/pool/pool_waiter_list.hpp"
+#include "canigo/net.hpp"
+
+#include <cstdint>
+#include <exception>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+namespace canigo::detail {
+
+/// A caller that waits for something in a pool.
+class pool_waiter : public suspended, public pool_waiter_link {
+ public:
+  enum class purpose : std::uint8_t {
+    run,     // the task is the caller's: cancelling the wait cancels the task, and the wait ends with it
+    result,  // of a task that goes on without the wait
+    group,
+    closed,
+  };
+
+  pool_waiter(pool_core& home, purpose p, bool at_home) noexcept : home_{&home}, purpose_{p}, at_home_{at_home} {}
+
+  void request_cancel() noexcept;
+  void abandon() noexcept;
+  const net::any_io_executor& home_executor() const noexcept;
+  /// Notes whose operation waits here, if it is one of the same pool, by the executor of the coroutine.
+  void comes_from(const net::any_io_executor& executor) noexcept;
+
+ protected:
+  ~pool_waiter() = default;
+  /// No error if the wait ended as it should.
+  std::error_code take_error() noexcept;
+
+ private:
+  friend class pool_core;
+  int take_code() noexcept;
+  enum class state : std::uint8_t { fresh, waiting, ending };
+
+  pool_core* home_;
+  pool_task* task_ = nullptr;      // of purposes run and result
+  pool_worker* inside_ = nullptr;  // the worker whose operation waits here for its own pool
+  pool_waiter* next_inside_ = nullptr;
+  int code_ = 0;
+  state state_ = state::fresh;
+  purpose purpose_;
+  bool at_home_;  // completes on the executor of the pool
+};
+
+/// A coroutine that waits; what it waits for it looks at itself.
+class parked_waiter : public pool_waiter {
+ public:
+  using pool_waiter::pool_waiter;
+  using results = std::tuple<std::error_code>;
+  results take_results() noexcept;
+};
+
+/// A handler that gets the result of a task.
+class task_waiter : public pool_waiter {
+ public:
+  task_waiter(pool_core& home, purpose p, bool at_home, task_ref<> task) noexcept
+      : pool_waiter{home, p, at_home}, wanted_{std::move(task)}, is_only_one_{p == purpose::run} {}
+
+ protected:
+  ~task_waiter() = default;
+  std::exception_ptr take_failure() noexcept;
+  template <class T>
+  T take_value() {
+    auto& t = static_cast<result_task<T>&>(*wanted_);
+    return is_only_one_ ? t.take() : t.share();
+  }
+
+ private:
+  task_ref<> wanted_;
+  bool is_only_one_;
+};
+
+template <class T>
+class value_waiter : public task_waiter {
+ public:
+  using task_waiter::task_waiter;
+  using results = std::tuple<std::exception_ptr, T>;
+  results take_results() noexcept {
+    std::exception_ptr e = this->take_failure();
+    if (!e) {
+      try {
+        return {nullptr, this->template take_value<T>()};
+      } catch (...) {
+        e = std::current_exception();
+      }
+    }
+    return {std::move(e), T()};
+  }
+};
+
+template <>
+class value_waiter<void> : public task_waiter {
+ public:
+  using task_waiter::task_waiter;
+  using results = std::tuple<std::exception_ptr>;
+  results take_results() noexcept { return {take_failure()}; }
+};
+
+}  // namespace canigo::detail

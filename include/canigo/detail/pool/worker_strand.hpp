@@ -1,0 +1,48 @@
+#pragma once
+
+#include "canigo/detail/context/suspend.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/cancellation_signal.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace canigo::detail {
+
+/// A strand for one worker of a pool.
+///
+/// Its executor keeps no loop running: co_spawn would otherwise keep io_context::run() from returning as long as the
+/// worker lives, which is as long as the pool does.
+class worker_strand {
+ public:
+  /// On the context of `base`. `owner` is the worker and `home` its pool; see mark_of.
+  static std::unique_ptr<worker_strand> make(const net::any_io_executor& base, const void* owner, const void* home);
+  virtual ~worker_strand() = default;
+
+  virtual const net::any_io_executor& executor() const noexcept = 0;
+  /// The same, marked as that of an operation; the mark is not 0. Until the next call. On the strand.
+  virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
+  /// From here on copies of the worker's own executor are marked as that of an operation, which runs in the worker's
+  /// coroutine: this_coro::executor gives it such a copy. On the strand.
+  virtual void begins(std::uint32_t operation) noexcept = 0;
+  /// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
+  virtual void post(suspended& s) const = 0;
+  /// The same, but at once if nothing runs on the strand and the caller runs in its context.
+  virtual void dispatch(suspended& s) const = 0;
+  /// Runs the worker's coroutine, where it has none.
+  virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const = 0;
+
+  /// Whose strand an executor is, or is a strand on, and which operation's; 0: of none.
+  struct mark {
+    const void* owner =
+        nullptr;  // null: it is no such thing, or the worker is gone; may go unless `home` is known not to
+    const void* home = nullptr;
+    std::uint32_t operation = 0;
+  };
+  static mark mark_of(const net::any_io_executor& executor) noexcept;
+};
+
+}  // namespace canigo::detail

@@ -1,0 +1,417 @@
+#include "canigo/detail/admission/admission.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+
+namespace canigo::detail {
+
+namespace {
+
+constexpr std::uint8_t grants_in_a_row = 128;
+constexpr duration catch_up = std::chrono::milliseconds{20};
+
+}  // namespace
+
+void admission::unlock_and_hand_over() noexcept {
+  const bool drain_now = !ready_.empty() && !drain_posted_.load(std::memory_order_relaxed);
+  if (drain_now || !foreign_.empty() || loop_.is_over()) return unlock_and_deliver(drain_now);
+  mutex_.unlock();
+}
+
+// ---- requests -------------------------------------------------------------------------------------------------------
+
+void admission::check(const request& r) const {
+  if (r.priority < 0 || r.priority >= priorities_) {
+    throw_invalid("request.priority", r.priority, "0 to " + std::to_string(priorities_ - 1), errc::invalid_priority);
+  }
+  if (r.tokens == 0) throw_invalid("request.tokens", r.tokens, "1 or more");
+  const std::lock_guard lock{mutex_};
+  if (const auto most = supplies_.largest_request(); r.tokens > most) {
+    throw_invalid("request.tokens", r.tokens, "1 to " + std::to_string(most), errc::too_large);
+  }
+}
+
+/// The clock costs half of what a free semaphore does, and that needs it only for a request with a deadline.
+inline time_point admission::now_for(const request& r) const noexcept {
+  return supplies_.has_rates() || r.deadline != time_point::max() ? clock() : time_point::min();
+}
+
+bool admission::is_paused(time_point now) noexcept {
+  if (now == time_point::min()) now = clock();
+  if (now < paused_until_) return true;
+  paused_until_ = time_point::min();
+  return false;
+}
+
+/// Inline, and what mostly happens first: it is half of what a free acquire costs.
+[[gnu::always_inline]] inline outcome admission::try_enter_locked(const request& r, time_point now) noexcept {
+  const bool can_be = static_cast<unsigned>(r.priority) < static_cast<unsigned>(priorities_) && r.tokens != 0;
+  if (can_be && !stopped_ && r.deadline >= now) [[likely]] {
+    if (queue_.empty() && (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, r.tokens))
+        [[likely]] {
+      counts_.add_grant_at_once(r.priority);
+      return outcome::granted;
+    }
+    if (r.tokens == 1) return outcome::must_wait;  // one is never too many
+  }
+  return why_not(r, now);
+}
+
+/// By value: where the address of a request goes nowhere, what is known of it costs nothing.
+outcome admission::why_not(request r, time_point now) noexcept {
+  outcome o = outcome::must_wait;
+  if (r.priority < 0 || r.priority >= priorities_) {
+    o = to_outcome(errc::invalid_priority);
+  } else if (stopped_) {
+    o = to_outcome(errc::stopped);
+  } else if (r.tokens == 0) {
+    o = to_outcome(errc::invalid_argument);
+  } else if (r.tokens > supplies_.largest_request()) {
+    o = to_outcome(errc::too_large);
+  } else if (r.deadline < now) {
+    o = to_outcome(errc::deadline_unreachable);
+  }
+  if (o != outcome::must_wait) count_end(o);
+  return o;
+}
+
+outcome admission::try_enter(const request& r) noexcept {
+  const time_point now = now_for(r);
+  const std::lock_guard lock{mutex_};
+  const outcome o = try_enter_locked(r, now);
+  if (o == outcome::must_wait) count_end(o);
+  return o;
+}
+
+[[gnu::always_inline]] inline outcome admission::enter_in_turn(const request& r) noexcept {
+  const time_point now = now_for(r);
+  const std::lock_guard lock{mutex_};
+  const outcome o = try_enter_locked(r, now);
+  if (o != outcome::granted || ++in_a_row_ <= grants_in_a_row) return o;
+  in_a_row_ = 0;
+  return outcome::granted_by_post;
+}
+
+outcome admission::try_enter_in_turn(const request& r) noexcept { return enter_in_turn(r); }
+
+outcome admission::try_enter_in_turn(int priority) noexcept { return enter_in_turn({.priority = priority}); }
+
+void admission::enter(waiter& w, const request& r) noexcept {
+  const time_point now = clock();
+  const change c{*this};
+  outcome o = try_enter_locked(r, now);
+  if (o == outcome::must_wait && r.deadline != time_point::max() && earliest(r, now) > r.deadline) {
+    o = to_outcome(errc::deadline_unreachable);
+    count_end(o);
+  }
+  bool evicted = false;
+  if (o == outcome::must_wait && queue_.size() >= queue_limit_) {
+    evicted = make_room(r.priority);
+    if (!evicted) {
+      o = to_outcome(errc::queue_full);
+      count_end(o);
+    }
+  }
+  w.tokens = r.tokens;
+  w.priority = static_cast<std::uint16_t>(r.priority);
+  if (o != outcome::must_wait) {
+    w.outcome_ = o;
+    ready(w);
+    return;
+  }
+  w.state_ = waiter::state::queued;
+  queue_.push(w, now);
+  somebody_waits_.store(true, std::memory_order_relaxed);
+  if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
+  if (w.holds_work_) loop_.add_reason(executor_);
+  // One who came first in the queue may be able to go where the former first, heavier or less important, could not.
+  if (evicted || queue_.front(now) == &w) pump(now);
+}
+
+void admission::deliver(waiter& w, const request& r, outcome o) noexcept {
+  const change c{*this};
+  w.tokens = r.tokens;
+  w.outcome_ = o;
+  w.passes_loop_ = true;
+  ready(w);
+}
+
+void admission::cancel(waiter& w) noexcept {
+  const change c{*this};
+  if (w.state_ != waiter::state::queued) return;
+  finish(w, outcome::aborted);
+  pump(time_->now());
+}
+
+bool admission::make_room(int priority) noexcept {
+  wait_node* victim = nullptr;
+  if (on_overflow_ == overflow::evict_oldest) victim = queue_.oldest();
+  if (on_overflow_ == overflow::evict_least_important) {
+    victim = queue_.youngest_of_least_important();
+    if (victim->priority <= priority) victim = nullptr;
+  }
+  if (victim == nullptr) return false;
+  finish(static_cast<waiter&>(*victim), to_outcome(errc::evicted));
+  return true;
+}
+
+/// Ends the wait of one that is queued.
+void admission::finish(waiter& w, outcome o) noexcept {
+  queue_.remove(w);
+  somebody_waits_.store(!queue_.empty(), std::memory_order_relaxed);
+  if (w.holds_work_) loop_.remove_reason();
+  w.outcome_ = o;
+  if (o != outcome::granted) count_end(o);
+  if (w.limit_ != nullptr && !time_->cancel(*w.limit_)) {
+    w.state_ = waiter::state::awaiting_limit;
+    add_ref();  // for the call of the limit
+    return;
+  }
+  ready(w);
+}
+
+void admission::ready(waiter& w) noexcept {
+  w.state_ = waiter::state::ending;
+  if (w.at_home_) {
+    ready_.push(w);
+  } else {
+    add_ref();
+    foreign_.push(w);
+  }
+}
+
+void admission::limit_passed(waiter& w) noexcept {
+  bool release = false;
+  {
+    const change c{*this};
+    if (w.state_ == waiter::state::queued) {
+      // At its very deadline it may still go; and it may only go before the others.
+      const time_point now = time_->now();
+      pump(now);
+      if (w.state_ == waiter::state::queued) {
+        w.limit_ = nullptr;
+        finish(w, to_outcome(errc::timed_out));
+        pump(now);
+      }
+    }
+    if (w.state_ == waiter::state::awaiting_limit) {
+      release = true;
+      ready(w);
+    }
+  }
+  if (release) release_ref();
+}
+
+// ---- supply meets demand --------------------------------------------------------------------------------------------
+
+/// With places that are shared, the first in the queue seeks one as soon as nothing else is in its way.
+template <bool Shares>
+[[gnu::always_inline]] inline void admission::serve(time_point now) noexcept {
+  [[maybe_unused]] bool seeks = false;
+  time_point next = paused_until_;
+  if (now >= paused_until_) {
+    paused_until_ = time_point::min();
+    next = time_point::max();
+    // A wake-up is always a little late. What was due meanwhile is taken as of when it was due, or a bucket that brims
+    // would lose that time at every grant; but a process that was held up for long must not make up for it in one go.
+    time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
+    while (wait_node* n = queue_.front(now)) {
+      if constexpr (Shares) {
+        const time_point ready = supplies_.ready_at(as_of, n->tokens);
+        if (ready > now) {
+          next = ready;
+          if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));
+          break;
+        }
+        seeks = !supplies_.shared()->seek(*seat_, queue_.effective_class(*n, now));
+        if (seeks) {
+          next = queue_.next_promotion(now);  // the others are to know its class
+          break;
+        }
+        supplies_.take(ready, n->tokens);
+        as_of = ready;
+      } else if (!supplies_.try_take(as_of, n->tokens)) {
+        const time_point ready = supplies_.ready_at(as_of, n->tokens);
+        if (ready > now || !supplies_.try_take(ready, n->tokens)) {
+          next = ready;
+          // One that rises above it may be lighter.
+          if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));
+          break;
+        }
+        as_of = ready;
+      }
+      counts_.add_grant(n->priority, now - n->since());
+      finish(static_cast<waiter&>(*n), outcome::granted);
+    }
+  }
+  if constexpr (Shares) {
+    if (!seeks) supplies_.shared()->withdraw(*seat_);
+  }
+  wake_at(queue_.empty() ? time_point::max() : next);
+}
+
+void admission::pump(time_point now) noexcept {
+  if (is_plain_) [[likely]] {
+    serve<false>(now);
+  } else if (!context_gone_) {
+    pump_shared(now);
+  }
+}
+
+void admission::pump_shared(time_point now) noexcept { serve<true>(now); }
+
+/// Those for whom the limit has become too small since they came. At once, wherever they stand: where waiters rise with
+/// age, nobody looks when such a one comes to be first.
+void admission::end_too_large() noexcept {
+  queue_.for_each_heavier_than(supplies_.largest_request(),
+                               [this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::too_large)); });
+}
+
+void admission::wake_at(time_point when) noexcept {
+  if (retrying_) when = std::min(when, time_->now() + retry_after);
+  if (wake_armed_) {
+    // If it is being called just now, that call looks again; a second one to come would be one too many.
+    if (when == wake_time_ || !time_->cancel(wake_up_)) return;
+    wake_armed_ = false;
+  }
+  if (when != time_point::max()) wake_armed_ = time_->arm(wake_up_, when);
+  wake_time_ = when;
+}
+
+admission::wake_up::wake_up(admission& a) noexcept
+    : deadline{[](deadline& d, due why) noexcept {
+        if (why == due::expired) static_cast<wake_up&>(d).owner->woken();
+      }},
+      owner{&a} {}
+
+void admission::woken() noexcept {
+  mutex_.lock();
+  wake_armed_ = false;
+  if (dying_) {
+    mutex_.unlock();
+    unreferenced();
+    return;
+  }
+  const bool retry = std::exchange(retrying_, false);
+  pump(time_->now());
+  unlock_and_hand_over();
+  if (retry) release_ref();
+}
+
+bool admission::occupy(std::uint64_t places) noexcept {
+  const std::lock_guard lock{mutex_};
+  return supplies_.try_occupy(places);
+}
+
+std::uint64_t admission::occupied() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return supplies_.occupied();
+}
+
+void admission::release(std::uint64_t places) noexcept {
+  mutex_.lock();
+  supplies_.release(places);
+  if (!frees_alone_) [[unlikely]]
+    return release_and_tell(places);
+  if (queue_.empty()) [[likely]] {
+    mutex_.unlock();
+    return;
+  }
+  pump(time_->now());
+  unlock_and_hand_over();
+}
+
+/// The rest of a release that concerns others. The lock is held before, and not after it.
+void admission::release_and_tell(std::uint64_t places) noexcept {
+  const std::shared_ptr<shared_places> sought = put_back(places);
+  if (!queue_.empty()) pump(time_->now());
+  const bool last = gave_up_last_place();
+  unlock_and_hand_over();
+  if (sought != nullptr) sought->pass_on();
+  if (last) release_ref();
+}
+
+/// Gives places back to all who share them. What it returns is to pass them on when the lock is released.
+std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
+  return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
+}
+
+void admission::undo(std::uint64_t tokens) noexcept {
+  std::shared_ptr<shared_places> sought;
+  bool last = false;
+  {
+    const change c{*this};
+    const time_point now = clock();
+    supplies_.undo(now, tokens);
+    sought = put_back(supplies_.places_for(tokens));
+    pump(now);
+    last = gave_up_last_place();
+  }
+  if (sought != nullptr) sought->pass_on();
+  if (last) release_ref();
+}
+
+void admission::seat::look_again() noexcept {
+  const change c{*owner};
+  if (!owner->context_gone_) owner->pump(owner->time_->now());
+}
+
+bool admission::gave_up_last_place() noexcept {
+  if (!kept_by_places_ || supplies_.occupied() > 0) return false;
+  kept_by_places_ = false;
+  return true;
+}
+
+void admission::pause_until(time_point t) noexcept {
+  const change c{*this};
+  paused_until_ = t;
+  if (!context_gone_) pump(time_->now());
+}
+
+void admission::stop() noexcept {
+  const change c{*this};
+  stopped_ = true;
+  while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
+  if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
+  if (!context_gone_) wake_at(time_point::max());
+}
+
+time_point admission::earliest(const request& r, time_point now) const noexcept {
+  const std::uint64_t ahead = queue_.tokens_ahead(r.priority);
+  const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
+  const time_point ready = supplies_.rates_ready_at(now, all);
+  // A pause without an end may end at any moment.
+  return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
+}
+
+duration admission::estimate(const request& r) const {
+  check(r);
+  const time_point now = clock();
+  const std::lock_guard lock{mutex_};
+  const auto at = static_cast<std::uint64_t>(earliest(r, now).time_since_epoch().count());
+  const std::uint64_t wait = at - static_cast<std::uint64_t>(now.time_since_epoch().count());
+  return duration{static_cast<duration::rep>(std::min<std::uint64_t>(wait, duration::max().count()))};
+}
+
+/// A request that waited for nothing, or in vain.
+void admission::count_end(outcome o) noexcept {
+  if (o == outcome::aborted) {
+    counts_.add_cancelled();
+  } else {
+    counts_.add_failure(static_cast<errc>(o));
+  }
+}
+
+void admission::read_counts(queue_stats& s) const noexcept {
+  s.waiting = queue_.size();
+  for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue_.size(static_cast<int>(i));
+  counts_.write(s);
+}
+
+std::size_t admission::waiting() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return queue_.size();
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,122 @@
+// How an engine begins and ends.
+
+#include "canigo/detail/admission/admission.hpp"
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+
+void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t initial_tokens) {
+  if (burst < 1 || burst > token_bucket::max_burst) throw_invalid(std::string{prefix} + "burst", burst, "1 to 2^62");
+  if (initial_tokens > burst) {
+    throw_invalid(std::string{prefix} + "initial_tokens", initial_tokens, "0 to the burst of " + std::to_string(burst));
+  }
+}
+
+admission_options checked(std::string_view type, const admission_options& o) {
+  const auto field = [&](const char* name) { return std::string{type} + "." + name; };
+  if (o.priorities < 1 || o.priorities > wait_queue::max_priorities) {
+    throw_invalid(field("priorities"), o.priorities, "1 to 1024");
+  }
+  if (o.queue_limit < 1) throw_invalid(field("queue_limit"), o.queue_limit, "1 or more");
+  if (o.ageing <= duration::zero()) throw_invalid(field("ageing"), o.ageing, "more than 0");
+  constexpr auto policies = "reject_new, evict_oldest, evict_least_important";
+  if (o.on_overflow == overflow::wait) throw_invalid(field("on_overflow"), "wait", policies);
+  if (o.on_overflow < overflow::reject_new || o.on_overflow > overflow::wait) {
+    throw_invalid(field("on_overflow"), static_cast<int>(o.on_overflow), policies);
+  }
+  return o;
+}
+
+admission* admission::open(const net::any_io_executor& executor, supplies s, const admission_options& options) {
+  return new admission{executor, std::move(s), options};
+}
+
+admission::admission(const net::any_io_executor& executor, supplies s, const admission_options& options)
+    : counted_member{executor},
+      supplies_{std::move(s)},
+      queue_{options.priorities, options.ageing},
+      counts_{options.priorities},
+      queue_limit_{options.queue_limit},
+      on_overflow_{options.on_overflow},
+      priorities_{options.priorities},
+      executor_{executor},
+      runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
+      wake_up_{*this},
+      drain_{*this},
+      seat_{supplies_.shared() != nullptr ? std::make_unique<seat>(*this) : nullptr} {
+  if (seat_ != nullptr) {
+    is_plain_ = frees_alone_ = false;
+    supplies_.shared()->make_room_for(priorities_);
+  }
+  join();
+}
+
+admission* open_idle(const net::any_io_executor& executor) {
+  return admission::open(executor, supplies{{}, 0, supplies::occupancy::idle}, {});
+}
+
+void admission::close() noexcept {
+  stop();
+  {
+    const std::lock_guard lock{mutex_};
+    kept_by_places_ = supplies_.occupied() > 0;
+    if (kept_by_places_) {
+      frees_alone_ = false;
+      return;
+    }
+  }
+  release_ref();
+}
+
+bool admission::may_go() noexcept {
+  if (wake_armed_ && !time_->cancel(wake_up_)) {
+    dying_ = true;
+    return false;
+  }
+  wake_armed_ = false;
+  return true;
+}
+
+void admission::let_go_of_context() noexcept {
+  time_ = nullptr;
+  loop_.give_up();
+  executor_ = {};
+}
+
+void admission::end_with_context() noexcept {
+  suspended_list waiters;
+  {
+    const std::lock_guard lock{mutex_};
+    context_gone_ = stopped_ = true;
+    is_plain_ = false;
+    if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
+    time_->cancel(wake_up_);
+    while (wait_node* n = queue_.first_of_most_important()) {
+      auto& w = static_cast<waiter&>(*n);
+      queue_.remove(w);
+      if (w.limit_ != nullptr) time_->cancel(*w.limit_);
+      w.state_ = waiter::state::fresh;
+      waiters.push(w);
+    }
+    somebody_waits_.store(false, std::memory_order_relaxed);
+    waiters.append(std::move(ready_));
+    waiters.append(std::move(foreign_));
+    if (std::exchange(retrying_, false)) release_ref();
+    time_ = nullptr;
+  }
+  // Their frames may hold permits, other waiters' handles, and the handle of this.
+  while (suspended* s = waiters.pop()) s->destroy();
+  {
+    // A strand's would reach for its context when this goes.
+    net::any_io_executor executor;
+    net::any_io_executor work;
+    const std::lock_guard lock{mutex_};
+    executor_.swap(executor);
+    work = loop_.give_up();
+  }
+}
+
+}  // namespace canigo::detail

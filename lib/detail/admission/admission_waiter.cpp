@@ -1,0 +1,30 @@
+// A request that waits, and its deadline.
+
+#include "canigo/detail/admission/admission.hpp"
+
+namespace canigo::detail {
+
+waiter::limit::limit(waiter& w) noexcept
+    : deadline{[](deadline& d, due why) noexcept {
+        if (why == due::expired) {
+          waiter& late = *static_cast<limit&>(d).owner;
+          late.home_->limit_passed(late);
+        }
+      }},
+      owner{&w} {}
+
+void waiter::request_cancel() noexcept { home_->cancel(*this); }
+
+const net::any_io_executor& waiter::home_executor() const noexcept { return home_->executor(); }
+
+outcome waiter::take_outcome() noexcept {
+  if (!at_home_ && state_ == state::ending) home_->release_ref();
+  return outcome_;
+}
+
+void waiter::abandon() noexcept {
+  if (outcome_ == outcome::granted && state_ == state::ending) home_->undo(tokens);
+  take_outcome();
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,10 @@
+#include "canigo/detail/admission/awaited.hpp"
+
+namespace canigo::detail {
+
+void throw_refusal(const admission& home, const request& r, outcome o) {
+  if (o != to_outcome(errc::stopped)) home.check(r);  // names what is wrong with the request, if something is
+  throw std::system_error{to_error_code(o)};
+}
+
+}  // namespace canigo::detail

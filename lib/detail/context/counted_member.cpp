@@ -1,0 +1,59 @@
+#include "canigo/detail/context/counted_member.hpp"
+
+#include <mutex>
+
+namespace canigo::detail {
+
+// A context shuts its services down in the reverse order: nobody waits for a time source that is gone.
+counted_member::counted_member(const net::any_io_executor& executor)
+    : time_{&time_source::of(executor)}, is_virtual_{time_->is_virtual_}, context_{&context_service::of(executor)} {}
+
+context_visit counted_member::visit() noexcept {
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return context_visit{};
+  return context_visit{visits()};
+}
+
+void counted_member::unreferenced() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!context_gone_) {
+      if (!may_go()) return;
+      // The context knows this as long as it has something of the context's, or is at the lock just now: it may be
+      // gone right after remove(), and a strand, say, would reach for it when this is deleted.
+      let_go_of_context();
+      is_left_to_context_ = !context_->remove(*this);
+      if (is_left_to_context_) return;
+    }
+  }
+  delete this;
+}
+
+bool counted_member::add_ref_if_there_is_one() noexcept {
+  std::size_t references = references_.load(std::memory_order_relaxed);
+  while (references > 0) {
+    if (references_.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+void counted_member::context_shutdown() noexcept {
+  if (add_ref_if_there_is_one()) {
+    end_with_context();
+    // Nobody leaves anything any more.
+    if (has_left_something_) release_ref();
+    release_ref();
+    return;
+  }
+  // Whoever of this and unreferenced() comes second deletes.
+  bool is_mine = false;
+  {
+    const std::lock_guard lock{mutex_};
+    context_gone_ = true;
+    let_go_of_context();
+    is_mine = is_left_to_context_;
+  }
+  if (is_mine) delete this;
+}
+
+}  // namespace canigo::detail

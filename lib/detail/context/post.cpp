@@ -1,0 +1,13 @@
+#include "canigo/detail/context/post.hpp"
+
+namespace canigo::detail {
+
+net::any_io_executor context_executor(const net::any_io_executor& executor) {
+  if (const auto* s = target_of<net::strand<net::io_context::executor_type>>(executor)) return s->get_inner_executor();
+  if (const auto* s = target_of<net::strand<net::any_io_executor>>(executor)) {
+    return context_executor(s->get_inner_executor());
+  }
+  return executor;
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,90 @@
+#include "canigo/detail/coro/child.hpp"
+
+#include "canigo/detail/context/post.hpp"
+
+#include <asio/error.hpp>
+#include <asio/io_context.hpp>
+#include <asio/strand.hpp>
+
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+namespace canigo::detail {
+
+namespace {
+
+net::any_io_executor serialized(const net::any_io_executor& executor) {
+  using io_executor = net::io_context::executor_type;
+  if (target_of<net::strand<io_executor>>(executor) || target_of<net::strand<net::any_io_executor>>(executor)) {
+    return executor;
+  }
+  if (const auto* io = target_of<io_executor>(executor)) return net::strand<io_executor>{*io};
+  return net::strand<net::any_io_executor>{executor};
+}
+
+}  // namespace
+
+child::child(const net::any_io_executor& parent) : executor_{serialized(parent)} {}
+
+void child::cancel(net::cancellation_type type, bool for_good) {
+  net::any_io_executor strand;
+  {
+    const std::lock_guard lock{mutex_};
+    strand = executor_;
+  }
+  if (!strand) return;
+  net::post(strand, [self = shared_from_this(), type, for_good] {
+    if (self->is_over_) return;
+    // One that was told to end before, and takes its time over it, ends for that.
+    if (for_good && !self->is_asked_to_end_) self->was_ended_ = true;
+    if ((type & net::cancellation_type::terminal) != net::cancellation_type::none) self->is_asked_to_end_ = true;
+    if (self->is_started_) {
+      self->signal_.emit(type);
+    } else {
+      self->is_cancelled_ = true;
+    }
+  });
+}
+
+void child::let_go_of_strand() noexcept {
+  signal_.slot().clear();  // what Asio has left there may know the strand, too
+  net::any_io_executor strand;
+  const std::lock_guard lock{mutex_};
+  strand = std::move(executor_);
+  executor_ = {};
+}
+
+child::life::life(child& c) : child_{c} {
+  c.is_started_ = true;
+  if (!c.is_cancelled_) return;
+  c.is_over_ = true;
+  throw std::system_error{net::error::operation_aborted};
+}
+
+timed_child::limit::limit(timed_child& c) noexcept
+    : deadline{[](deadline& d, due why) noexcept {
+        timed_child& late = *static_cast<limit&>(d).owner;
+        const auto self = std::move(late.self_);
+        if (why == due::shutdown) return;
+        try {
+          late.end();
+        } catch (...) {
+          late.start(late.time_.now() + std::chrono::milliseconds{1});  // no memory just now
+        }
+      }},
+      owner{&c} {}
+
+timed_child::timed_child(const net::any_io_executor& parent)
+    : child{parent}, time_{time_source::of(parent)}, limit_{*this} {}
+
+void timed_child::start(time_point deadline) {
+  self_ = shared_from_this();
+  if (!time_.arm(limit_, deadline)) self_.reset();
+}
+
+void timed_child::stop() noexcept {
+  if (time_.cancel(limit_)) self_.reset();
+}
+
+}  // namespace canigo::detail

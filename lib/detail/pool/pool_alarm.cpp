@@ -1,0 +1,88 @@
+#include "canigo/detail/pool/pool_alarm.hpp"
+
+#include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/detail/pool/pool_task.hpp"
+
+#include <utility>
+
+namespace canigo::detail {
+
+// ---- of a pool or a worker ------------------------------------------------------------------------------------------
+
+pool_alarm::pool_alarm(pool_core& c, function_type f) noexcept
+    : deadline{[](deadline& d, due why) noexcept { static_cast<pool_alarm&>(d).rang(why); }}, core_{&c}, function_{f} {}
+
+void pool_alarm::arm(time_point when) noexcept {
+  disarm();
+  when_ = when;
+  if (!core_->time_->arm(*this, when)) return;
+  is_armed_ = true;
+  core_->add_ref();
+}
+
+void pool_alarm::disarm() noexcept {
+  if (!std::exchange(is_armed_, false)) return;
+  if (core_->time_->cancel(*this)) core_->release_ref();
+}
+
+void pool_alarm::rang(due why) noexcept {
+  pool_core& core = *core_;
+  {
+    const pool_core::change c{core};
+    if (is_armed_ && (why == due::shutdown || core.time_->now() >= when_)) {
+      is_armed_ = false;
+      if (why == due::expired) function_(core, *this);
+    }
+  }
+  core.release_ref();
+}
+
+// ---- of a task ------------------------------------------------------------------------------------------------------
+
+task_alarm::task_alarm(pool_core& c, pool_task& t) noexcept
+    : deadline{[](deadline& d, due why) noexcept { static_cast<task_alarm&>(d).rang(why); }}, core_{&c}, task_{&t} {}
+
+void task_alarm::arm(time_point when) noexcept {
+  disarm();
+  when_ = when;
+  is_armed_ = core_->time_->arm(*this, when);
+}
+
+void task_alarm::take_back() noexcept {
+  is_armed_ = false;
+  if (core_->time_->cancel(*this)) return;
+  ++late_calls_;
+  task_->add_ref();
+  core_->add_ref();
+}
+
+void task_alarm::rang(due why) noexcept {
+  pool_task& t = *task_;
+  pool_core& core = *core_;
+  {
+    const pool_core::change c{core};
+    if (why == due::shutdown && is_armed_) {
+      is_armed_ = false;
+      return;
+    }
+    const time_point now = core.time_->now();
+    if (!is_armed_ || now < when_) {
+      --late_calls_;
+    } else {
+      is_armed_ = false;
+      // A late call may stand in for the alarm that was set after it. If that one never comes, this one leaves no call
+      // behind that its references could be for.
+      if (late_calls_ > 0 && core.time_->cancel(*this)) {
+        --late_calls_;
+      } else {
+        t.add_ref();
+        core.add_ref();
+      }
+      core.time_is_up(t, now);
+    }
+  }
+  t.release_ref();
+  core.release_ref();
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,265 @@
+// What a pool does with its tasks: how they come in, wait, and end.
+
+#include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/detail/pool/pool_turn.hpp"
+#include "canigo/error.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+
+// ---- options --------------------------------------------------------------------------------------------------------
+
+void pool_core::check_with(const task_options& o) const {
+  if (o.priority < 0 || o.priority >= options_.priorities) {
+    throw_invalid("task_options.priority", o.priority, "0 to " + std::to_string(options_.priorities - 1),
+                  errc::invalid_priority);
+  }
+  if (o.timeout < duration::zero()) throw_invalid("task_options.timeout", o.timeout, "0 or more");
+  if (o.delay < duration::zero()) throw_invalid("task_options.delay", o.delay, "0 or more");
+  if (o.retry.attempts > 1) detail::check(o.retry.backoff, "task_options.retry.backoff");
+}
+
+void pool_core::prepare_with(pool_task& t, const task_options& o) {
+  t.priority = static_cast<std::uint16_t>(o.priority);
+  if (is_plain_ && is_plain(o)) return;
+  t.extras_ = new task_extras{*this, t};
+  task_extras& x = *t.extras_;
+  x.timeout = o.timeout == duration::zero() ? options_.timeout : o.timeout;
+  x.deadline = o.deadline;
+  x.delay = o.delay;
+  x.retry = o.retry.attempts == 0 ? options_.retry : o.retry;
+  x.choose_group(o.group);
+  if (o.name.empty()) return;
+  const std::lock_guard lock{mutex_};
+  x.name = &names_.of(o.name);
+}
+
+void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
+  prepare(t, o);
+  add_ref();
+  t.home_ = this;
+}
+
+// ---- in -------------------------------------------------------------------------------------------------------------
+
+/// The time, read only where nobody has done so a moment ago: workers read it once per turn.
+[[gnu::always_inline]] inline time_point pool_core::fresh_now() noexcept {
+  if (!crew_.is_on_the_move() && pool_turn::needs_time(*this)) coarse_now_ = time_->now();
+  return coarse_now_;
+}
+
+/// Makes room if the options say so and it can be made.
+[[gnu::always_inline]] inline int pool_core::refusal(const pool_task& t) noexcept {
+  if (mode_ != stop_mode{}) return static_cast<int>(errc::stopped);
+  if (backlog_.has_room()) [[likely]]
+    return pool_task::no_code;
+  if (backlog_.has_room(crew_.free()) || make_room(t.priority)) return pool_task::no_code;
+  return static_cast<int>(errc::queue_full);
+}
+
+/// Inline, as it is half of what handing over an operation costs.
+[[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
+  t.id_ = ++next_id_;
+  ++counts_.report.submitted;
+  if (t.extras_ != nullptr || t.is_held_) return accept_with_extras(t);
+  backlog_.add(t, fresh_now());
+  if (crew_.first_idle() != nullptr) wake_one();
+}
+
+bool pool_core::post(pool_task& t) noexcept {
+  const change c{*this};
+  if (refusal(t) != pool_task::no_code) {
+    ++counts_.rejected;
+    return false;
+  }
+  accept(t);
+  return true;
+}
+
+void pool_core::submit(pool_task& t) noexcept {
+  t.add_ref();
+  const change c{*this};
+  if (const int code = refusal(t); code != pool_task::no_code) {
+    refuse(t, code);
+  } else {
+    accept(t);
+  }
+}
+
+void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
+  t.add_ref();
+  const change c{*this};
+  w.task_ = &t;
+  const bool blocks_all = would_block_all(w);
+  attach(w, t.waiters_);
+  if (blocks_all) {
+    refuse(t, pool_task::deadlock);
+  } else if (const int code = refusal(t); code == pool_task::no_code) {
+    accept(t);
+  } else if (code == static_cast<int>(errc::queue_full) && options_.on_overflow == overflow::wait) {
+    t.is_held_ = true;
+    accept(t);
+  } else {
+    refuse(t, code);
+  }
+}
+
+bool pool_core::make_room(int priority) noexcept {
+  pool_task* t = backlog_.victim(priority);
+  if (t == nullptr) return false;
+  backlog_.remove(*t);
+  ++counts_.evicted;
+  end(*t, task_state::failed, static_cast<int>(errc::evicted), nullptr);
+  return true;
+}
+
+void pool_core::accept_with_extras(pool_task& t) noexcept {
+  task_extras* x = t.extras_;
+  if (x != nullptr) {
+    if (x->retry.budget != nullptr) x->retry.budget->pay_in();
+    groups_.join(*x);
+    if (x->delay > duration::zero() && !t.is_held_) {
+      const time_point now = time_->now();
+      return delay(t, now, std::min(saturating_add(now, x->delay), x->deadline));
+    }
+    if (x->deadline != time_point::max()) x->alarm.arm(x->deadline);
+  }
+  if (t.is_held_) {
+    backlog_.hold(t, time_->now());
+  } else {
+    queue(t);
+  }
+}
+
+void pool_core::refuse(pool_task& t, int code) noexcept {
+  ++counts_.rejected;
+  end(t, code == static_cast<int>(errc::stopped) ? task_state::stopped : task_state::failed, code, nullptr);
+}
+
+void pool_core::queue(pool_task& t) noexcept {
+  task_extras* x = t.extras_;
+  const bool is_measured = x != nullptr && (x->name != nullptr || options_.observer != nullptr);
+  if (is_measured) coarse_now_ = time_->now();
+  const time_point now = is_measured ? coarse_now_ : fresh_now();
+  if (x != nullptr) x->queued_at = now;
+  backlog_.queue(t, now);
+  wake_one();
+}
+
+void pool_core::admit_held() noexcept {
+  while (backlog_.held() > 0 && backlog_.has_room(crew_.free())) {
+    pool_task& t = backlog_.take_held(coarse_now_);
+    if (task_extras* x = t.extras_; x != nullptr && x->delay > duration::zero()) {
+      const time_point now = time_->now();
+      delay(t, now, std::min(saturating_add(now, x->delay), x->deadline));
+    } else {
+      queue(t);
+    }
+  }
+}
+
+void pool_core::delay(pool_task& t, time_point now, time_point at) noexcept {
+  backlog_.delay(t, now);
+  t.extras_->alarm.arm(at);
+}
+
+// ---- out ------------------------------------------------------------------------------------------------------------
+
+void pool_core::note_end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
+  t.error_ = std::move(e);
+  t.code_ = code;
+  if (t.id_ != 0) {
+    counts_.add_end(s);
+    if (task_extras* x = t.extras_) {
+      x->alarm.disarm();
+      if (x->name != nullptr) ++(s == task_state::succeeded ? x->name->succeeded : x->name->failed);
+    }
+  }
+  t.state_.store(s, std::memory_order_release);
+}
+
+/// Ends a task whose callable may still be there. Takes over a reference.
+void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
+  note_end(t, s, code, std::move(e));
+  t.next_ended_ = ended_;
+  ended_ = &t;
+  ++undelivered_;
+  has_something_to_carry_out_ = true;
+}
+
+void pool_core::deliver(pool_task& t) noexcept {
+  t.is_delivered_ = true;
+  if (!t.waiters_.empty()) ready_all(t.waiters_);
+  task_extras* x = t.extras_;
+  if (x == nullptr || x->group() == 0 || t.id_ == 0) return;
+  pool_waiter_list waiters = groups_.leave(*x);
+  ready_all(waiters);
+}
+
+bool pool_core::cancel(pool_task& t) noexcept {
+  const change c{*this};
+  return cancel_locked(t);
+}
+
+bool pool_core::cancel_locked(pool_task& t) noexcept {
+  if (has_ended(t.state())) return false;
+  if (t.state() == task_state::running) {
+    t.cancel_requested_ = true;
+    t.note_cause(pool_task::cause::owner);
+    if (t.is_long()) request_cancel(*t.worker_);
+    return true;
+  }
+  backlog_.remove(t);
+  end(t, task_state::cancelled, pool_task::aborted, nullptr);
+  admit_held();
+  check_drained();
+  return true;
+}
+
+std::size_t pool_core::cancel_group(std::uint64_t group) noexcept {
+  const change c{*this};
+  std::size_t n = 0;
+  for (pool_group_member* m = groups_.first(group); m != nullptr; m = m->next_in_group())
+    n += cancel_locked(static_cast<task_extras&>(*m).alarm.task()) ? 1 : 0;
+  return n;
+}
+
+// ---- time -----------------------------------------------------------------------------------------------------------
+
+void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
+  task_extras& x = *t.extras_;
+  if (t.state() == task_state::running) {
+    x.is_late = true;
+    t.note_cause(pool_task::cause::time);
+    if (t.is_long()) {
+      request_cancel(*t.worker_);
+    } else if (x.attempts.load(std::memory_order_relaxed) >= x.retry.attempts || now >= x.deadline) {
+      tell_early(t);
+    }
+    return;
+  }
+  backlog_.remove(t);
+  if (now >= x.deadline) {
+    end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
+    admit_held();
+    check_drained();
+    return;
+  }
+  if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
+  queue(t);
+}
+
+/// Ends a task for its owner while its operation goes on regardless.
+void pool_core::tell_early(pool_task& t) noexcept {
+  ++counts_.overdue;
+  t.is_told_ = true;
+  t.add_ref();
+  const int code = t.end_code();
+  end(t, code == pool_task::aborted ? task_state::cancelled : task_state::timed_out, code, nullptr);
+}
+
+}  // namespace canigo::detail

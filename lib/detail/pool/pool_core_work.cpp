@@ -1,0 +1,311 @@
+// How the workers of a pool run operations.
+
+#include "canigo/detail/base/random.hpp"
+#include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/detail/pool/pool_turn.hpp"
+#include "canigo/error.hpp"
+
+#include <asio/error.hpp>
+#include <asio/this_coro.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace canigo::detail {
+
+namespace {
+
+/// How many turns of its strand an operation has to end in after its cancellation, before its caller is told without
+/// it.
+constexpr std::uint32_t turns_to_end = 32;
+
+}  // namespace
+
+// ---- running operations ---------------------------------------------------------------------------------------------
+
+/// Inline, as is all else that a short operation passes through in work_off: the calls were a fifth of its price.
+[[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
+  pool_task* first = backlog_.first(coarse_now_);
+  if (first == nullptr) return nullptr;
+  pool_task& t = *first;
+  backlog_.begin(t);
+  t.worker_ = &w;
+  w.current_ = &t;
+  crew_.begin(w, t.is_long());
+  ++w.serial_;
+  if (t.is_long()) loop_.add_reason(executor_);
+  if (task_extras* x = t.extras_) {
+    if (!clock_is_right) coarse_now_ = time_->now();
+    x->started_at = coarse_now_;
+    x->attempts.store(x->attempts.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (x->name != nullptr) {
+      ++x->name->attempts;
+      x->name->waited.record(x->started_at - x->queued_at);
+    }
+    x->due_at = std::min(saturating_add(x->started_at, x->timeout), x->deadline);
+    if (x->due_at != time_point::max()) x->alarm.arm(x->due_at);
+  }
+  if (backlog_.held() > 0) admit_held();
+  return &t;
+}
+
+pool_task* pool_core::take(pool_worker& w) noexcept { return take_next(w, true); }
+
+[[gnu::always_inline]] inline void pool_core::call_now(pool_worker& w, pool_task& t) noexcept {
+  if (options_.observer != nullptr) [[unlikely]]
+    options_.observer->attempt_started(event_of(t));
+  try {
+    t.call(w.context_);
+  } catch (...) {
+    caught(w, t);
+  }
+}
+
+void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
+
+/// Notes what an operation has just thrown, and what that counts as. Once it was asked to end, the exception is for
+/// that, as `a || b` makes one of its own of a cancellation, and a channel an error.
+void pool_core::caught(pool_worker& w, const pool_task& t) noexcept {
+  w.error_ = std::current_exception();
+  w.ended_as_ = t.end_code();
+}
+
+/// Whether nothing has to be weighed at the end of a short operation.
+[[gnu::always_inline]] inline bool pool_core::is_simple(const pool_worker& w, const pool_task& t) const noexcept {
+  return !w.error_ && t.extras_ == nullptr;  // which is never so where there is an observer
+}
+
+/// What finish() comes down to then.
+[[gnu::always_inline]] inline void pool_core::finish_simple(pool_worker& w, pool_task& t) noexcept {
+  crew_.end(w, false);
+  w.current_ = nullptr;
+  w.failures_ = 0;
+  ++counts_.report.succeeded;
+  t.is_delivered_ = true;
+  t.state_.store(task_state::succeeded, std::memory_order_release);
+  if (!t.waiters_.empty()) ready_all(t.waiters_);
+  if (backlog_.held() > 0) admit_held();
+  if (mode_ != stop_mode{}) check_drained();
+}
+
+/// Ends `done`, then runs short operations until there are no more, a long one comes, or the loop is due for a turn.
+/// Returns the long one; where the worker is parked, leaves it in handed_ or puts the worker to sleep.
+pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
+  if (done != nullptr) examine(w, *done);
+  bool clock_is_right = pool_turn::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);
+  const time_point now = clock_is_right ? time_->now() : time_point::min();
+  mutex_.lock();
+  coarse_now_ = std::max(coarse_now_, now);
+  if (done != nullptr && !finish(w, *done)) done = nullptr;
+  for (;;) {
+    pool_task* t = nullptr;
+    if (w.tasks_left_ > 0 && w.is(pool_worker::state::awake) && !must_leave()) t = take_next(w, clock_is_right);
+    if (is_parked) {
+      if (t == nullptr) {
+        settle(w);
+      } else if (t->is_long()) {
+        w.handed_ = t;
+      }
+    }
+    if (t == nullptr && is_parked && pool_turn::is_of(*this)) {
+      unlock_and_carry_out(true);
+    } else {
+      unlock();
+    }
+    if (done != nullptr) done->release_ref();
+    if (t != nullptr) --w.tasks_left_;
+    if (t == nullptr || t->is_long()) return t;
+    call_now(w, *t);
+    if (is_simple(w, *t)) [[likely]] {
+      t->is_dropped_ = true;
+      mutex_.lock();
+      finish_simple(w, *t);
+      clock_is_right = false;
+      done = t;
+    } else {
+      examine(w, *t);
+      const time_point ended = time_->now();
+      mutex_.lock();
+      coarse_now_ = std::max(coarse_now_, ended);
+      clock_is_right = true;
+      done = finish(w, *t) ? t : nullptr;
+    }
+  }
+}
+
+net::awaitable<void> pool_core::main(life l) {
+  pool_worker& w = l.worker();
+  pool_task* done = nullptr;
+  while (!w.is_retired_) {
+    pool_task* t = std::exchange(w.handed_, nullptr);
+    if (t == nullptr) t = work_off(w, false, std::exchange(done, nullptr));
+    if (t == nullptr) {
+      co_await park(w);
+      continue;
+    }
+    if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));
+    w.strand_->begins(w.mark());
+    try {
+      co_await t->start(w.context_);
+    } catch (...) {
+      caught(w, *t);
+    }
+    // Nothing of this operation is to reach the next one.
+    co_await net::this_coro::reset_cancellation_state();
+    co_await net::this_coro::throw_if_cancelled(true);
+    done = t;
+  }
+}
+
+/// Looks at how an operation ended, with no lock held, as that may take user code.
+void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
+  w.retry_ = w.is_fatal_ = false;
+  if (w.error_) [[unlikely]] {
+    bool cancelled_itself = false;
+    try {
+      std::rethrow_exception(w.error_);
+    } catch (const std::system_error& e) {
+      cancelled_itself = w.ended_as_ == pool_task::no_code && e.code() == net::error::operation_aborted;
+    } catch (const fatal_error&) {
+      w.is_fatal_ = options_.restart.is_fatal == nullptr;
+    } catch (...) {
+    }
+    try {
+      if (options_.restart.is_fatal != nullptr) w.is_fatal_ = options_.restart.is_fatal(w.error_);
+      const task_extras* x = t.extras_;
+      if (x != nullptr && x->attempts.load(std::memory_order_relaxed) < x->retry.attempts &&
+          w.ended_as_ != pool_task::aborted) {
+        const auto e = w.ended_as_ == pool_task::no_code
+                           ? w.error_
+                           : std::make_exception_ptr(std::system_error{pool_task::to_error_code(w.ended_as_)});
+        w.retry_ = x->retry.retry_if == nullptr ? !cancelled_itself : x->retry.retry_if(e);
+      }
+    } catch (...) {  // a predicate that fails has not said yes
+    }
+  }
+  if (!w.retry_) {
+    t.is_dropped_ = true;
+    t.drop_callable();
+  }
+}
+
+/// The operation of `t` has ended, at coarse_now_ if it has extras. True if the worker is to release the task.
+bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
+  std::exception_ptr e = std::move(w.error_);
+  w.error_ = nullptr;
+  crew_.end(w, t.is_long());
+  if (t.is_long()) {
+    loop_.remove_reason();
+    if (w.nested_waits_ != nullptr) disown_waits(w);
+  }
+  w.current_ = nullptr;
+  t.worker_ = nullptr;
+  task_extras* x = t.extras_;
+  if (x != nullptr) {
+    x->alarm.disarm();
+    x->ran = coarse_now_ - x->started_at;
+    if (x->name != nullptr) x->name->ran.record(x->ran);
+  }
+  if (!e) {
+    w.failures_ = 0;
+  } else if (w.is_fatal_ && !resources_) {
+    restarted(w, e);
+  }
+  if (t.is_told_) {
+    check_drained();
+    return true;
+  }
+  if (w.retry_ && try_again(t)) return false;
+
+  task_state s = task_state::succeeded;
+  int code = pool_task::no_code;
+  if (e) {
+    code = w.ended_as_;
+    s = code == pool_task::no_code   ? task_state::failed
+        : code == pool_task::aborted ? task_state::cancelled
+                                     : task_state::timed_out;
+    if (code != pool_task::no_code) e = nullptr;
+  }
+  if (t.is_dropped_ && options_.observer == nullptr && (x == nullptr || x->group() == 0)) {
+    note_end(t, s, code, std::move(e));
+    deliver(t);
+  } else {
+    t.add_ref();
+    end(t, s, code, std::move(e));
+  }
+  if (backlog_.held() > 0) admit_held();
+  if (mode_ != stop_mode{}) check_drained();
+  return true;
+}
+
+bool pool_core::try_again(pool_task& t) noexcept {
+  task_extras& x = *t.extras_;
+  if (t.cancel_requested_ || mode_ > stop_mode::drain) return false;
+  const std::uint32_t failures = x.attempts.load(std::memory_order_relaxed);
+  const time_point now = time_->now();
+  const time_point at = saturating_add(now, x.retry.backoff.delay(failures, next_random(random_)));
+  if (at >= x.deadline) return false;
+  if (x.retry.budget != nullptr && !x.retry.budget->try_take()) return false;
+  ++counts_.retries;
+  x.is_late = false;
+  t.end_cause_.store(pool_task::cause::none, std::memory_order_release);
+  if (at <= now) {
+    if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
+    queue(t);
+  } else {
+    delay(t, now, at);
+  }
+  return true;
+}
+
+// ---- cancelling what runs -------------------------------------------------------------------------------------------
+
+void pool_core::request_cancel(pool_worker& w) noexcept {
+  w.cancel_serial_ = w.serial_;
+  if (std::exchange(w.cancel_is_out_, true)) return;
+  w.next_cancel_ = to_cancel_;
+  to_cancel_ = &w;
+  has_something_to_carry_out_ = true;
+  add_ref();
+}
+
+/// On the worker's strand, where no operation can end and none can start meanwhile.
+void pool_core::do_cancel(pool_worker& w) noexcept {
+  const auto is_meant = [&] {
+    return w.cancel_serial_ == w.serial_ && (w.is(pool_worker::state::running) || w.is(pool_worker::state::repairing) ||
+                                             (w.is(pool_worker::state::leaving) && w.is_overdue_));
+  };
+  bool emit = false;
+  {
+    const std::lock_guard lock{mutex_};
+    emit = is_meant() && w.cancelled_serial_ != w.serial_;
+    if (emit) {
+      w.cancelled_serial_ = w.serial_;
+      w.turns_ = 0;
+    }
+  }
+  if (emit) {
+    try {
+      w.signal_.emit(net::cancellation_type::terminal);
+    } catch (...) {
+      const std::lock_guard lock{mutex_};
+      w.cancelled_serial_ = 0;
+    }
+  }
+  const change c{*this};
+  w.cancel_is_out_ = false;
+  if (!is_meant()) return;
+  if (w.cancelled_serial_ != w.serial_) return request_cancel(w);
+  pool_task* t = w.current_;
+  if (t == nullptr || t->is_told_ || t->extras_ == nullptr || !t->extras_->is_late) return;
+  const task_extras& x = *t->extras_;
+  if (x.attempts.load(std::memory_order_relaxed) < x.retry.attempts && time_->now() < x.deadline) return;
+  if (++w.turns_ > turns_to_end) {
+    tell_early(*t);
+  } else {
+    request_cancel(w);
+  }
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,79 @@
+#include "canigo/detail/pool/pool_task.hpp"
+
+#include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/error.hpp"
+
+#include <asio/error.hpp>
+
+#include <future>
+
+namespace canigo::detail {
+
+namespace {
+
+constexpr const char* explanation = "every worker of the pool would wait for the pool itself";
+
+}  // namespace
+
+void pool_task::let_go() noexcept {
+  delete extras_;
+  if (home_ != nullptr) home_->release_ref();
+}
+
+int pool_task::end_code() const noexcept {
+  const cause c = end_cause_.load(std::memory_order_acquire);
+  return c == cause::none ? no_code : c == cause::time ? static_cast<int>(errc::timed_out) : aborted;
+}
+
+std::error_code pool_task::to_error_code(int code) noexcept {
+  if (code == aborted) return net::error::operation_aborted;
+  if (code == deadlock) return std::make_error_code(std::errc::resource_deadlock_would_occur);
+  if (code == abandoned) return std::make_error_code(std::future_errc::broken_promise);
+  return make_error_code(static_cast<errc>(code));
+}
+
+void pool_task::throw_failure() const {
+  if (error_) std::rethrow_exception(error_);
+  if (code_ == deadlock) throw std::system_error{to_error_code(code_), explanation};
+  throw std::system_error{to_error_code(code_)};
+}
+
+std::exception_ptr pool_task::failure() const noexcept {
+  if (error_ || code_ == no_code) return error_;
+  try {
+    throw_failure();
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace canigo::detail
+
+namespace canigo {
+
+using detail::pool_task;
+using detail::pool_worker;
+
+std::uint64_t task_context::id() const noexcept { return worker_->current_->id(); }
+
+std::uint32_t task_context::attempt() const noexcept {
+  const auto* x = worker_->current_->extras_;
+  return x != nullptr ? x->attempts.load(std::memory_order_relaxed) : 1;
+}
+
+time_point task_context::deadline() const noexcept {
+  const auto* x = worker_->current_->extras_;
+  return x != nullptr ? x->due_at : time_point::max();
+}
+
+bool task_context::stop_requested() const noexcept { return worker_->current_->is_to_end(); }
+
+const net::any_io_executor& task_context::executor() const noexcept {
+  return worker_->strand_->executor_for(worker_->mark());
+}
+
+std::size_t task_context::worker() const noexcept { return worker_->index_; }
+
+void* task_context::resource() const noexcept { return worker_->resource_; }
+
+}  // namespace canigo

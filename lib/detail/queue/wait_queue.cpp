@@ -1,0 +1,179 @@
+#include "canigo/detail/queue/wait_queue.hpp"
+
+#include "canigo/detail/base/bits.hpp"
+#include "canigo/detail/base/fetch.hpp"
+#include "canigo/error.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <limits>
+
+namespace canigo::detail {
+namespace {
+
+std::size_t checked(int priorities, duration ageing) {
+  if (priorities < 1 || priorities > wait_queue::max_priorities)
+    throw_invalid("wait_queue.priorities", priorities, "1 to 1024");
+  if (ageing < duration{1}) throw_invalid("wait_queue.ageing", ageing, "1ns or more");
+  return static_cast<std::size_t>(priorities);
+}
+
+std::uint64_t saturated(uint128 value) noexcept {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  return value > most ? most : static_cast<std::uint64_t>(value);
+}
+
+// How long ago, without the overflow that subtracting time_point::min() would be.
+std::uint64_t span(time_point from, time_point to) noexcept {
+  if (to <= from) return 0;
+  return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
+         static_cast<std::uint64_t>(from.time_since_epoch().count());
+}
+
+constexpr std::size_t mostly_all = 192;  // of what waits
+
+constexpr unsigned highest(std::uint64_t word) noexcept {
+  return word_bits - 1 - static_cast<unsigned>(std::countl_zero(word));
+}
+
+}  // namespace
+
+void wait_queue::class_set::insert(unsigned index) noexcept {
+  words_[index / word_bits] |= bit(index);
+  summary_ |= bit(index / word_bits);
+}
+
+void wait_queue::class_set::erase(unsigned index) noexcept {
+  words_[index / word_bits] &= ~bit(index);
+  if (words_[index / word_bits] == 0) summary_ &= ~bit(index / word_bits);
+}
+
+int wait_queue::class_set::next(unsigned from) const noexcept {
+  unsigned word = from / word_bits;
+  if (word >= words_.size()) return -1;
+  std::uint64_t bits = words_[word] & ~(bit(from) - 1);
+  if (bits == 0) {
+    const std::uint64_t later = summary_ & ~(bit(word) - 1) & ~bit(word);
+    if (later == 0) return -1;
+    word = lowest(later);
+    bits = words_[word];
+  }
+  return static_cast<int>(word * word_bits + lowest(bits));
+}
+
+int wait_queue::class_set::last() const noexcept {
+  assert(summary_ != 0);
+  const unsigned word = highest(summary_);
+  return static_cast<int>(word * word_bits + highest(words_[word]));
+}
+
+wait_queue::wait_queue(int priorities, duration ageing) : classes_(checked(priorities, ageing)), ageing_(ageing) {}
+
+void wait_queue::push(wait_node& node, time_point now) noexcept {
+  assert(!node.linked_ && node.priority < classes_.size());
+  latest_since_ = std::max(latest_since_, now);
+  if (size_ == 0) earliest_since_ = latest_since_;
+  node.sequence_ = next_sequence_++;
+  node.since_ = latest_since_;
+  node.linked_ = true;
+  class_list& list = classes_[node.priority];
+  node.next_ = nullptr;
+  if (list.head != nullptr) {
+    node.previous_ = list.tail;
+    list.tail->next_ = &node;
+  } else {
+    list.head = &node;
+    waiting_.insert(node.priority);
+  }
+  list.tail = &node;
+  ++list.size;
+  list.tokens += node.tokens;
+  ++size_;
+}
+
+void wait_queue::remove(wait_node& node) noexcept {
+  assert(node.linked_);
+  class_list& list = classes_[node.priority];
+  wait_node* next = node.next_;
+  if (list.head == &node) {
+    list.head = next;
+    if (next == nullptr) {
+      waiting_.erase(node.priority);
+    } else {
+      fetch(next, mostly_all);  // it is the next to go
+    }
+  } else {
+    node.previous_->next_ = next;
+    (next != nullptr ? next->previous_ : list.tail) = node.previous_;
+  }
+  --list.size;
+  list.tokens -= node.tokens;
+  --size_;
+  node.linked_ = false;
+}
+
+// Only heads are in the choice, so only their promotions can change it.
+time_point wait_queue::next_promotion(time_point now) const noexcept {
+  time_point next = time_point::max();
+  if (size_ == 0 || ageing_ == duration::max()) return next;
+  for (int index = waiting_.next(0); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1)) {
+    const wait_node& head = *at(index).head;
+    if (effective_class(head, now) == 0) continue;
+    const std::uint64_t into_step = span(head.since_, now) % static_cast<std::uint64_t>(ageing_.count());
+    next = std::min(next, saturating_add(now, ageing_ - duration{static_cast<std::int64_t>(into_step)}));
+  }
+  return next;
+}
+
+// The head of a class has waited longest in it, so the choice is among heads. A head of class c beats the best so far
+// only if it has waited long enough to rise to that one's class; that is a comparison, and mostly a failing one.
+wait_node* wait_queue::front_by_age(time_point now) noexcept {
+  const auto step = static_cast<std::uint64_t>(ageing_.count());
+  const std::uint64_t longest_wait = span(earliest_since_, now);
+  int index = waiting_.first();
+  wait_node* best = at(index).head;
+  int best_class = effective_class(*best, now);
+  time_point earliest = best->since_;
+  while ((index = waiting_.next(static_cast<unsigned>(index) + 1)) >= 0) {
+    const uint128 needed = uint128{static_cast<unsigned>(index - best_class)} * step;
+    if (needed > longest_wait) return best;  // and later classes need more
+    wait_node* head = at(index).head;
+    earliest = std::min(earliest, head->since_);
+    if (needed > span(head->since_, now)) continue;
+    const int head_class = effective_class(*head, now);
+    if (head_class == best_class && head->sequence_ > best->sequence_) continue;
+    best = head;
+    best_class = head_class;
+  }
+  earliest_since_ = earliest;
+  return best;
+}
+
+int wait_queue::effective_class(const wait_node& node, time_point now) const noexcept {
+  const std::uint64_t steps = span(node.since_, now) / static_cast<std::uint64_t>(ageing_.count());
+  return node.priority - static_cast<int>(std::min<std::uint64_t>(steps, node.priority));
+}
+
+wait_node* wait_queue::oldest() const noexcept {
+  wait_node* found = nullptr;
+  for (int index = waiting_.next(0); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1))
+    if (wait_node* head = at(index).head; !found || head->sequence_ < found->sequence_) found = head;
+  return found;
+}
+
+wait_node* wait_queue::youngest_of_least_important() const noexcept {
+  return size_ == 0 ? nullptr : at(waiting_.last()).tail;
+}
+
+std::uint64_t wait_queue::tokens(int priority) const noexcept { return saturated(at(priority).tokens); }
+
+std::uint64_t wait_queue::tokens_ahead(int priority) const noexcept {
+  uint128 sum = 0;
+  for (int index = waiting_.next(0); index >= 0 && index <= priority;
+       index = waiting_.next(static_cast<unsigned>(index) + 1))
+    sum += at(index).tokens;
+  return saturated(sum);
+}
+
+}  // namespace canigo::detail

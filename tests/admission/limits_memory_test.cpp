@@ -1,0 +1,307 @@
+// What semaphore, limiter and gate need of the heap: nothing in steady state, and no allocation whose failure loses a
+// permit or a caller. A program of its own, as it replaces the heap.
+
+#include "canigo/gate.hpp"
+#include "canigo/limiter.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/shared_cap.hpp"
+#include "canigo/task_group.hpp"
+
+#include "support/allocations.hpp"
+#include "support/catch.hpp"
+#include "support/limits_run.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/execution.hpp>
+#include <asio/post.hpp>
+#include <asio/use_future.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+
+using namespace canigo;
+using namespace std::chrono_literals;
+
+using namespace allocations;
+
+namespace {
+
+struct at_end {
+  int& n;
+  ~at_end() { ++n; }
+};
+
+}  // namespace
+
+TEST_CASE("a free semaphore allocates nothing", "[memory]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2, .priorities = 3}};
+  std::int64_t awaited = -1;
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 300; ++i) const permit p = co_await s.acquire(i % 3);
+    const counted c;
+    for (int i = 0; i < 1000; ++i) const permit p = co_await s.acquire(i % 3);
+    awaited = c.so_far();
+  });
+  run.time.run();
+  CHECK(awaited == 0);
+
+  const counted c;
+  for (int i = 0; i < 1000; ++i) {
+    auto p = s.try_acquire();
+    permit q = p->split(1);
+  }
+  CHECK(c.so_far() == 0);
+}
+
+TEST_CASE("a contended semaphore and a limiter allocate nothing in steady state", "[memory]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2, .priorities = 2}};
+  limiter l{run.io, {.rates = {{rate::per_second(1000), 1}, {rate::per_second(2000), 1}}, .concurrency = 3}};
+  bool stop = false;
+  for (int i = 0; i < 16; ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      while (!stop) {
+        permit p = co_await s.acquire({.priority = i % 2, .deadline = run.time.now() + 10s});
+        permit q = co_await l.acquire();
+        q.settle(2);
+      }
+    });
+  }
+  run.time.run_for(1s);
+  const counted c;
+  run.time.run_for(1s);
+  CHECK(c.so_far() == 0);
+  stop = true;
+  run.time.run();
+}
+
+TEST_CASE("limiters that share a cap allocate nothing in steady state, free or not", "[memory]") {
+  limits_run run;
+  shared_cap outer{{.permits = 3}};
+  shared_cap inner{{.permits = 2}};
+  limiter a{run.io, {.share = outer, .priorities = 2, .ageing = 3ms}};
+  limiter b{run.io, {.concurrency = 2, .share = outer, .priorities = 2, .ageing = 5ms}};
+  limiter c{run.io, {.rates = {{rate::per_second(1000), 1}, {rate::per_second(2000), 1}}, .share = inner}};
+  limiter d{run.io, {.rates = {{rate::per_second(500), 1}}, .share = inner}};
+  bool stop = false;
+  for (int i = 0; i < 16; ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      while (!stop) {
+        permit p = co_await (i % 2 == 0 ? a : b).acquire({.priority = i % 4 / 2, .deadline = run.time.now() + 10s});
+        permit q = co_await (i % 5 == 0 ? c : d).acquire({.deadline = run.time.now() + 10s});
+        q.settle(2);
+      }
+    });
+  }
+  run.time.run_for(3s);
+  const counted contended;
+  run.time.run_for(1s);
+  CHECK(contended.so_far() == 0);
+  stop = true;
+  run.time.run();
+
+  std::int64_t awaited = -1;
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 300; ++i) const permit p = co_await b.acquire();
+    const counted free;
+    for (int i = 0; i < 1000; ++i) const permit p = co_await b.acquire(i % 2);
+    awaited = free.so_far();
+  });
+  run.time.run();
+  CHECK(awaited == 0);
+}
+
+TEST_CASE("a callback that waits allocates nothing once the allocator is warm", "[memory]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1}};
+  struct again {
+    semaphore* s;
+    int* left;
+    void operator()(std::error_code, permit) const {
+      if (--*left > 0) s->async_acquire({}, *this);
+    }
+  };
+  int left = 100;
+  s.async_acquire({}, again{&s, &left});
+  run.time.run();
+  left = 1000;
+  s.async_acquire({}, again{&s, &left});
+  const counted c;
+  run.time.run();
+  CHECK(c.so_far() == 0);
+}
+
+TEST_CASE("no allocation whose failure loses a permit: callbacks", "[memory]") {
+  const auto tried = for_every_allocation([](std::int64_t k) {
+    limits_run run;
+    semaphore s{run.io, {.permits = 3, .priorities = 2}};
+    permit out = s.try_acquire({.tokens = 3}).value();
+    int called = 0;
+    int started = 0;
+    bool has_failed = false;
+    {
+      const failing f{k};
+      for (int i = 0; i < 4; ++i) {
+        try {
+          s.async_acquire({.priority = i % 2, .deadline = i == 3 ? run.time.now() + 1ms : time_point::max()},
+                          [&](std::error_code ec, permit p) {
+                            CHECK((ec || p.held() == 1));
+                            ++called;
+                          });
+          ++started;
+        } catch (const std::bad_alloc&) {
+        }
+      }
+      try {
+        run.time.run_for(2ms);
+        out.release();
+        run.time.poll();
+        s.resize(1);
+        s.pause();
+        s.resume();
+      } catch (const std::bad_alloc&) {
+      }
+      has_failed = f.has_failed();
+    }
+    run.time.run();
+    CAPTURE(k);
+    CHECK(called == started);
+    CHECK(s.stats().held == 0);
+    CHECK(s.stats().waiting == 0);
+    return has_failed;
+  });
+  CHECK(tried > 0);
+}
+
+TEST_CASE("no allocation whose failure loses a permit: coroutines, cancelled and stopped", "[memory]") {
+  // A strand of Asio's that fails to allocate may keep what it was handed for ever. Nothing must be lost when the
+  // context goes.
+  const bool on_strands = GENERATE(false, true);
+  for_every_allocation([&](std::int64_t k) {
+    auto context = std::make_unique<limits_run>();
+    limits_run& run = *context;
+    semaphore s{run.io, {.permits = 2}};
+    limiter l{run.io, {.rates = {{rate::per_second(1000), 2, 2}}, .concurrency = 1}};
+    permit out = s.try_acquire({.tokens = 2}).value();
+    net::cancellation_signal signal;
+    std::error_code ended;
+    int ends = 0;
+    const auto visitor = [&]() -> net::awaitable<void> {
+      const at_end e{ends};  // also where Asio has no memory for the exception, and destroys the coroutine instead
+      try {
+        const permit p = co_await s.acquire();
+        const permit q = co_await l.acquire({.deadline = run.time.now() + 1s});
+        co_await sleep_for(1ms);
+      } catch (const std::exception&) {
+      }
+    };
+    for (int i = 0; i < 2; ++i) {
+      net::co_spawn(on_strands ? net::any_io_executor{net::make_strand(run.io)} : run.io.get_executor(), visitor,
+                    net::detached);
+    }
+    run.go(visitor, signal, ended);
+    run.time.poll();
+    bool has_failed = false;
+    {
+      const failing f{k};
+      attempt([&] { signal.emit(net::cancellation_type::terminal); });
+      out.release();
+      attempt([&] { run.time.run_for(5ms); });
+      s.stop();
+      attempt([&] { run.time.run_for(5ms); });
+      has_failed = f.has_failed();
+    }
+    run.time.run();
+    CAPTURE(k);
+    if (!on_strands) CHECK(ends == 3);
+    if (on_strands) context.reset();
+    CHECK(s.stats().held == 0);
+    CHECK(l.stats().held == 0);
+    return has_failed;
+  });
+}
+
+TEST_CASE("making any of them fails as a whole, for want of memory", "[memory]") {
+  limits_run run;
+  for_every_allocation([&](std::int64_t k) {
+    const failing f{k};
+    try {
+      const semaphore s{run.io, {.permits = 2, .priorities = 8}};
+      const limiter l{run.io, {.rates = {{rate::per_second(1)}}}};
+      const gate g{run.io};
+      const task_group t{run.io};
+    } catch (const std::bad_alloc&) {
+    }
+    return f.has_failed();
+  });
+}
+
+namespace {
+
+/// Larger than the room that any_io_executor has, so that another one with other properties takes memory.
+struct large_executor {
+  net::io_context* io;
+  char large[100] = {};
+
+  net::execution_context& query(net::execution::context_t) const noexcept { return *io; }
+  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
+    return net::execution::blocking.never;
+  }
+  template <class Function>
+  void execute(Function&& f) const {
+    net::post(*io, std::forward<Function>(f));
+  }
+  bool operator==(const large_executor& other) const noexcept { return io == other.io; }
+};
+
+}  // namespace
+
+TEST_CASE("where there is no memory to keep the loop running for it a caller still waits", "[memory]") {
+  limits_run run;
+  semaphore s{net::any_io_executor{large_executor{&run.io}}, {.permits = 1}};
+  permit out = s.try_acquire().value();
+  int called = 0;
+  {
+    const failing f{0, victims::unaligned};
+    s.async_acquire({}, [&called](std::error_code ec, const permit& p) {
+      CHECK_FALSE(ec);
+      CHECK(p.held() == 1);
+      ++called;
+    });
+    CHECK(f.has_failed());
+  }
+  CHECK(s.stats().waiting == 1);
+  out.release();
+  run.time.run();
+  CHECK(called == 1);
+}
+
+TEST_CASE("who could not be told for want of memory is told later, or goes with the context", "[memory]") {
+  const bool context_goes = GENERATE(false, true);
+  auto run = std::make_unique<limits_run>();
+  semaphore s{net::any_io_executor{large_executor{&run->io}}, {.permits = 1}};
+  permit out = s.try_acquire().value();
+  const auto alive = std::make_shared<int>();
+  int called = 0;
+  s.async_acquire({}, [&called, alive](std::error_code, const permit&) { ++called; });
+  {
+    const failing f{0, victims::aligned, 100};  // which is what it is posted with
+    out.release();
+    s.pause();  // tries once more
+    CHECK(f.has_failed());
+  }
+  run->time.poll();
+  CHECK(called == 0);
+  if (context_goes) {
+    run.reset();
+  } else {
+    run->time.run();
+    CHECK(run->ms() == 1);
+  }
+  CHECK(called == (context_goes ? 0 : 1));
+  CHECK(alive.use_count() == 1);
+  CHECK(s.stats().held == 0);
+}

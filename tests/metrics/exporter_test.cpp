@@ -1,0 +1,349 @@
+#include "canigo/metrics/exporter.hpp"
+#include "canigo/strand_pool.hpp"
+
+#include "support/catch.hpp"
+#include "support/limits_run.hpp"
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+using namespace canigo;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The value of one series as the text has it, or nothing.
+std::optional<std::string> value_of(const std::string& text, const std::string& series) {
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(series + " ")) return line.substr(series.size() + 1);
+  }
+  return std::nullopt;
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+/// What has the stats that it was given.
+template <class Stats>
+struct stand_in {
+  Stats shown;
+  Stats stats() const { return shown; }
+};
+
+/// The whole value of each series, its name without the labels before it.
+void check_series(const std::string& text, std::initializer_list<std::pair<const char*, const char*>> expected) {
+  CAPTURE(text);
+  for (const auto& [series, value] : expected) {
+    CAPTURE(series);
+    CHECK(value_of(text, series) == std::string{value});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a scheduler shows its queue, its tokens and how long callers waited", "[metrics]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10), .priorities = 2}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("api", s);
+  for (int i = 0; i < 5; ++i) {
+    run.go([&, i]() -> net::awaitable<void> { (void)co_await outcome_of(s.acquire(i % 2)); });
+  }
+  run.time.run_for(250ms);
+  const auto text = exporter.text();
+  CAPTURE(text);
+  CHECK(value_of(text, R"(canigo_requests_total{name="api",outcome="granted"})") == "2");
+  CHECK(value_of(text, R"(canigo_requests_total{name="api",outcome="cancelled"})") == "0");
+  CHECK(value_of(text, R"(canigo_waiting{name="api",class="0"})") == "1");
+  CHECK(value_of(text, R"(canigo_waiting{name="api",class="1"})") == "2");
+  CHECK(value_of(text, R"(canigo_granted_total{name="api",class="0"})") == "2");
+  CHECK(value_of(text, R"(canigo_wait_seconds_count{name="api",class="0"})") == "2");
+  CHECK(value_of(text, R"(canigo_wait_seconds_bucket{name="api",class="0",le="+Inf"})") == "2");
+  CHECK(std::stod(*value_of(text, R"(canigo_wait_seconds_sum{name="api",class="0"})")) == Approx(0.3));
+  CHECK(value_of(text, R"(canigo_tokens{name="api",rate="0"})") == "0");
+  CHECK(text.find("# TYPE canigo_wait_seconds histogram") != std::string::npos);
+  CHECK(text.find("# HELP canigo_waiting Requests that wait.") != std::string::npos);
+  s.stop();
+  run.time.run();
+  CHECK(value_of(exporter.text(), R"(canigo_requests_total{name="api",outcome="stopped"})") == "3");
+}
+
+TEST_CASE("the buckets of a wait are cumulative and exact at their edges", "[metrics]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("db", s);
+  for (int i = 0; i < 3; ++i) {
+    run.go([&]() -> net::awaitable<void> {
+      const permit p = co_await s.acquire();
+      co_await sleep_for(5ms);
+    });
+  }
+  run.time.run();  // waited 0, 5 and 10 ms
+  const auto text = exporter.text();
+  CAPTURE(text);
+  CHECK(value_of(text, R"(canigo_wait_seconds_bucket{name="db",class="0",le="1.024e-06"})") == "1");
+  CHECK(value_of(text, R"(canigo_wait_seconds_bucket{name="db",class="0",le="0.004194304"})") == "1");
+  CHECK(value_of(text, R"(canigo_wait_seconds_bucket{name="db",class="0",le="0.016777216"})") == "3");
+  CHECK(value_of(text, R"(canigo_permits_held{name="db"})") == "0");
+  CHECK(value_of(text, R"(canigo_permits_capacity{name="db"})") == "1");
+}
+
+TEST_CASE("a limiter shows each rate, and no capacity where there is none", "[metrics]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 10, 7}, {rate::per_second(1), 5, 5}}}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("limits", l);
+  permit p = l.try_acquire({.tokens = 3}).value();
+  p.settle(9);
+  const auto text = exporter.text();
+  CHECK(value_of(text, R"(canigo_tokens{name="limits",rate="0"})") == "-2");
+  CHECK(value_of(text, R"(canigo_tokens{name="limits",rate="1"})") == "-4");
+  CHECK(value_of(text, R"(canigo_permits_held{name="limits"})") == "1");
+  CHECK_FALSE(value_of(text, R"(canigo_permits_capacity{name="limits"})"));
+}
+
+TEST_CASE("a pool shows its workers, its tasks and each name", "[metrics]") {
+  limits_run run;
+  strand_pool pool{run.io, {.concurrency = 2}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("jobs", pool);
+  for (int i = 0; i < 5; ++i) pool.try_post([] { return sleep_for(100ms); }, {.name = "resize"});
+  pool.try_post([] { throw std::runtime_error{"x"}; }, {.name = "broken"});
+  run.time.run_for(150ms);
+  auto text = exporter.text();
+  CAPTURE(text);
+  CHECK(value_of(text, R"(canigo_pool_workers{name="jobs",state="working"})") == "2");
+  CHECK(value_of(text, R"(canigo_pool_tasks{name="jobs",state="queued"})") == "2");
+  CHECK(value_of(text, R"(canigo_pool_submitted_total{name="jobs"})") == "6");
+  run.time.run();
+  text = exporter.text();
+  CHECK(value_of(text, R"(canigo_pool_workers{name="jobs",state="working"})") == "0");
+  CHECK(value_of(text, R"(canigo_pool_tasks{name="jobs",state="queued"})") == "0");
+  CHECK(value_of(text, R"(canigo_pool_processed_total{name="jobs",outcome="succeeded"})") == "5");
+  CHECK(value_of(text, R"(canigo_pool_processed_total{name="jobs",outcome="failed"})") == "1");
+  CHECK(value_of(text, R"(canigo_pool_attempts_total{name="jobs",task="resize",outcome="succeeded"})") == "5");
+  CHECK(value_of(text, R"(canigo_pool_attempts_total{name="jobs",task="broken",outcome="failed"})") == "1");
+  CHECK(value_of(text, R"(canigo_pool_run_seconds_count{name="jobs",task="resize"})") == "5");
+  CHECK(std::stod(*value_of(text, R"(canigo_pool_run_seconds_sum{name="jobs",task="resize"})")) == Approx(0.5));
+}
+
+TEST_CASE("every count of a pool is shown", "[metrics]") {
+  stand_in<pool_stats> pool;
+  pool_stats& s = pool.shown;
+  s.working = 1;
+  s.sleeping = 2;
+  s.repairing = 3;
+  s.queued = 4;
+  s.delayed = 5;
+  s.held_back = 6;
+  s.resources = 7;
+  s.oldest_wait = 1500ms;
+  s.submitted = 8;
+  s.succeeded = 9;
+  s.failed = 10;
+  s.cancelled = 11;
+  s.timed_out = 12;
+  s.stopped = 13;
+  s.rejected = 14;
+  s.evicted = 15;
+  s.retries = 16;
+  s.restarts = 17;
+  s.overdue_total = 18;
+  s.overdue.resize(2);
+  s.names.resize(70);
+  for (auto& n : s.names) {
+    n.name = "n" + std::to_string(&n - s.names.data());
+    n.succeeded = 1;
+    n.failed = 2;
+    n.waited.record(1s);
+    n.ran.record(2s);
+  }
+  metrics::exporter exporter;
+  const auto shown = exporter.add("p", pool);
+  check_series(exporter.text(), {
+                                    {R"(canigo_pool_workers{name="p",state="working"})", "1"},
+                                    {R"(canigo_pool_workers{name="p",state="sleeping"})", "2"},
+                                    {R"(canigo_pool_workers{name="p",state="repairing"})", "3"},
+                                    {R"(canigo_pool_tasks{name="p",state="queued"})", "4"},
+                                    {R"(canigo_pool_tasks{name="p",state="delayed"})", "5"},
+                                    {R"(canigo_pool_tasks{name="p",state="held_back"})", "6"},
+                                    {R"(canigo_pool_resources{name="p"})", "7"},
+                                    {R"(canigo_pool_oldest_wait_seconds{name="p"})", "1.5"},
+                                    {R"(canigo_pool_overdue{name="p"})", "2"},
+                                    {R"(canigo_pool_submitted_total{name="p"})", "8"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="succeeded"})", "9"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="failed"})", "10"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="cancelled"})", "11"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="timed_out"})", "12"},
+                                    {R"(canigo_pool_processed_total{name="p",outcome="stopped"})", "13"},
+                                    {R"(canigo_pool_rejected_total{name="p"})", "14"},
+                                    {R"(canigo_pool_evicted_total{name="p"})", "15"},
+                                    {R"(canigo_pool_retries_total{name="p"})", "16"},
+                                    {R"(canigo_pool_restarts_total{name="p"})", "17"},
+                                    {R"(canigo_pool_overdue_total{name="p"})", "18"},
+                                    {R"(canigo_pool_attempts_total{name="p",task="n63",outcome="succeeded"})", "1"},
+                                    {R"(canigo_pool_wait_seconds_sum{name="p",task="n63"})", "1"},
+                                    {R"(canigo_pool_attempts_total{name="p",task="other",outcome="succeeded"})", "6"},
+                                    {R"(canigo_pool_attempts_total{name="p",task="other",outcome="failed"})", "12"},
+                                    {R"(canigo_pool_wait_seconds_count{name="p",task="other"})", "6"},
+                                    {R"(canigo_pool_wait_seconds_sum{name="p",task="other"})", "6"},
+                                    {R"(canigo_pool_run_seconds_count{name="p",task="other"})", "6"},
+                                    {R"(canigo_pool_run_seconds_sum{name="p",task="other"})", "12"},
+                                });
+}
+
+TEST_CASE("every count of a limit in Redis, and of its connection, is shown", "[metrics]") {
+  stand_in<metrics::shared_limit_stats> limit;
+  metrics::shared_limit_stats& s = limit.shown;
+  s.available = false;
+  s.granted = 1;
+  s.cancelled = 2;
+  s.timed_out = 3;
+  s.evicted = 4;
+  s.rejected = 5;
+  s.stopped = 6;
+  s.classes.resize(18);
+  for (auto& c : s.classes) {
+    c.waiting = 1;
+    c.granted = 2;
+    c.wait.record(1s);
+  }
+  s.held = 7;
+  s.idle = 8;
+  s.held_by_all = 9;
+  s.waiting_of_all = 10;
+  s.round_trips = 11;
+  s.failed_calls = 12;
+  s.lost_leases = 13;
+  s.granted_ahead = 14;
+  s.granted_locally = 15;
+  s.quarantine = 2500ms;
+  s.round_trip.record(3s);
+  const stand_in<metrics::connection_stats> client{{1, 2, 3, 4, 5, 6}};
+  metrics::exporter exporter;
+  const auto first = exporter.add("l", limit);
+  const auto second = exporter.add("c", client);
+  check_series(exporter.text(), {
+                                    {R"(canigo_requests_total{name="l",outcome="granted"})", "1"},
+                                    {R"(canigo_requests_total{name="l",outcome="cancelled"})", "2"},
+                                    {R"(canigo_requests_total{name="l",outcome="timed_out"})", "3"},
+                                    {R"(canigo_requests_total{name="l",outcome="evicted"})", "4"},
+                                    {R"(canigo_requests_total{name="l",outcome="rejected"})", "5"},
+                                    {R"(canigo_requests_total{name="l",outcome="stopped"})", "6"},
+                                    {R"(canigo_waiting{name="l",class="14"})", "1"},
+                                    {R"(canigo_waiting{name="l",class="other"})", "3"},
+                                    {R"(canigo_granted_total{name="l",class="other"})", "6"},
+                                    {R"(canigo_wait_seconds_sum{name="l",class="other"})", "3"},
+                                    {R"(canigo_permits_held{name="l"})", "7"},
+                                    {R"(canigo_shared_idle{name="l"})", "8"},
+                                    {R"(canigo_shared_held{name="l"})", "9"},
+                                    {R"(canigo_shared_waiting{name="l"})", "10"},
+                                    {R"(canigo_shared_available{name="l"})", "0"},
+                                    {R"(canigo_shared_round_trips_total{name="l"})", "11"},
+                                    {R"(canigo_shared_failed_calls_total{name="l"})", "12"},
+                                    {R"(canigo_shared_lost_leases_total{name="l"})", "13"},
+                                    {R"(canigo_shared_granted_here_total{name="l",how="ahead"})", "14"},
+                                    {R"(canigo_shared_granted_here_total{name="l",how="alone"})", "15"},
+                                    {R"(canigo_shared_quarantine_seconds{name="l"})", "2.5"},
+                                    {R"(canigo_shared_round_trip_seconds_sum{name="l"})", "3"},
+                                    {R"(canigo_client_waiting{name="c"})", "1"},
+                                    {R"(canigo_client_in_flight{name="c"})", "2"},
+                                    {R"(canigo_client_sent_total{name="c"})", "3"},
+                                    {R"(canigo_client_answered_total{name="c"})", "4"},
+                                    {R"(canigo_client_connects_total{name="c"})", "5"},
+                                    {R"(canigo_client_failures_total{name="c"})", "6"},
+                                });
+}
+
+TEST_CASE("the number of series is bounded, whatever the classes and names", "[metrics]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .priorities = 1024}};
+  strand_pool pool{run.io, {.concurrency = 1}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("s", s);
+  const auto jobs = exporter.add("pool", pool);
+  for (int i = 0; i < 1024; ++i) s.try_acquire(i);
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = "task " + std::to_string(i);
+    pool.try_post([] {}, {.name = name});
+  }
+  run.time.run();
+  const auto text = exporter.text();
+  CHECK(count_of(text, "canigo_waiting{name=\"s\"") == 16);
+  CHECK(value_of(text, R"(canigo_granted_total{name="s",class="14"})") == "1");
+  CHECK(value_of(text, R"(canigo_granted_total{name="s",class="other"})") == "1009");
+  CHECK(count_of(text, "canigo_pool_run_seconds_count") == 65);
+  CHECK(value_of(text, R"(canigo_pool_attempts_total{name="pool",task="other",outcome="succeeded"})") == "136");
+}
+
+TEST_CASE("as many classes as are shown at most are shown one by one", "[metrics]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .priorities = 16}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("s", s);
+  CHECK(s.try_acquire(15));
+  const auto text = exporter.text();
+  CHECK(count_of(text, "canigo_waiting{name=\"s\"") == 16);
+  CHECK(value_of(text, R"(canigo_granted_total{name="s",class="15"})") == "1");
+  CHECK_FALSE(value_of(text, R"(canigo_granted_total{name="s",class="other"})"));
+}
+
+TEST_CASE("an object is shown as long as its registration lives, under a name of its own", "[metrics]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1}};
+  auto exporter = std::make_unique<metrics::exporter>();
+  {
+    const auto shown = exporter->add("a", s);
+    CHECK(refusal_of([&] { const auto again = exporter->add("a", s); }).find("exporter.add: name is a; allowed:") == 0);
+    CHECK_FALSE(refusal_of([&] { const auto nameless = exporter->add("", s); }).empty());
+    CHECK_FALSE(exporter->text().empty());
+  }
+  CHECK(exporter->text().empty());
+  auto first = exporter->add("a", s);
+  first = exporter->add("b", s);
+  CHECK(exporter->text().find("\"a\"") == std::string::npos);
+  const auto collectable = exporter->collectable();
+  CHECK_FALSE(collectable->Collect().empty());
+  exporter.reset();
+  {
+    const auto last = std::move(first);
+  }
+  CHECK(collectable->Collect().empty());
+}
+
+TEST_CASE("more than 1024 objects are refused", "[metrics]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1}};
+  metrics::exporter exporter;
+  std::vector<metrics::exporter::registration> shown;
+  for (int i = 0; i < 1024; ++i) shown.push_back(exporter.add(std::to_string(i), s));
+  CHECK(refusal_of([&] { shown.push_back(exporter.add("one more", s)); }).find("exporter.add: objects is 1025") == 0);
+}
+
+TEST_CASE("objects come and go while another thread scrapes", "[metrics][threads]") {
+  net::io_context io;
+  metrics::exporter exporter;
+  std::atomic<bool> done{false};
+  std::thread scraper{[&] {
+    while (!done) (void)exporter.text();
+  }};
+  for (int i = 0; i < 200; ++i) {
+    semaphore s{io, {.permits = 1}};
+    const auto shown = exporter.add("s", s);
+    (void)s.try_acquire();
+  }
+  done = true;
+  scraper.join();
+  CHECK(exporter.text().empty());
+}

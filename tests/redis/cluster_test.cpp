@@ -1,0 +1,396 @@
+// Three real masters: a limit is where its keys are, whichever of them is dialled, and goes where they go.
+#include "canigo/redis/client.hpp"
+#include "canigo/redis/scheduler.hpp"
+#include "canigo/redis/semaphore.hpp"
+
+#include "../lib/redis/engine.hpp"
+#include "../lib/redis/nodes.hpp"
+#include "../lib/redis/slots.hpp"
+#include "redis/member.hpp"
+#include "redis/ports.hpp"
+#include "redis/run.hpp"
+#include "redis/scripted.hpp"
+#include "redis/server.hpp"
+#include "support/catch.hpp"
+
+#include <asio/buffer.hpp>
+#include <asio/io_context.hpp>
+#include <asio/read_until.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+using namespace redis_test;
+using namespace std::chrono_literals;
+using redis::detail::cluster_slots;
+using redis::detail::slot_of;
+
+namespace {
+
+/// Three masters, each with a third of the slots, that know each other, and replicas of the first of them.
+class three_masters {
+ public:
+  explicit three_masters(int replicas = 0) {
+    for (int i = 0; i < 3 + replicas; ++i) {
+      all_.push_back(std::make_unique<redis_server>(std::vector<std::string>{
+          "--port", ports_[at(i)], "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port",
+          ports_[at(i) + 4], "--cluster-config-file", "nodes", "--cluster-require-full-coverage", "no",
+          "--cluster-node-timeout", replicas > 0 ? "2000" : "15000", "--cluster-replica-validity-factor", "0",
+          "--repl-diskless-sync-delay", "0"}));
+    }
+    for (int i = 0; i < 3; ++i) {
+      ask(i, redis::command{"CLUSTER", "ADDSLOTSRANGE", first(i), first(i + 1) - 1});
+      ask(i, redis::command{"CLUSTER", "SET-CONFIG-EPOCH", i + 1});
+    }
+    for (int i = 1; i < 3 + replicas; ++i) {
+      ask(i, redis::command{"CLUSTER", "MEET", "127.0.0.1", ports_[0], ports_[4]});
+    }
+    for (int i = 3; i < 3 + replicas; ++i) {
+      ask_until(io_, server(i).url(), redis::command{"CLUSTER", "REPLICATE", id(0)},
+                [](const redis::reply& r) { return r.text() == "OK"; });
+      ask_until(io_, server(i).url(), redis::command{"INFO", "replication"},
+                [](const redis::reply& r) { return r.text().find("master_link_status:up") != std::string::npos; });
+    }
+    for (int i = 0; i < 3; ++i) {
+      ask_until(io_, url(i), redis::command{"CLUSTER", "SLOTS"},
+                [replicas](const redis::reply& r) {
+                  const auto ranges = redis::detail::slot_ranges(r);
+                  return ranges.size() == 3 && static_cast<int>(ranges[0].replicas.size()) == replicas;
+                });
+      ask_until(io_, url(i), redis::command{"CLUSTER", "INFO"},
+                [](const redis::reply& r) { return r.text().find("cluster_state:ok") != std::string::npos; });
+    }
+  }
+
+  std::string url(int i) const { return "redis://127.0.0.1:" + ports_[at(i)]; }
+  redis_server& server(int i) { return *all_[at(i)]; }
+  const std::string& port(int i) const { return ports_[at(i)]; }
+  std::string id(int i) { return ask(i, redis::command{"CLUSTER", "MYID"}).text(); }
+  /// As that node answers it, of itself.
+  redis::reply ask(int i, const redis::command& c) {
+    redis::client client{io_, server(i).url()};
+    return run(io_, client.run(c));
+  }
+
+  static int first(int i) { return static_cast<int>(cluster_slots) / 3 * i + (i == 3 ? 1 : 0); }
+  static int owner_of(unsigned slot) {
+    int i = 0;
+    while (static_cast<int>(slot) >= first(i + 1)) ++i;
+    return i;
+  }
+  /// A name whose keys that node has.
+  static std::string name_on(int i) {
+    for (int n = 0;; ++n) {
+      std::string name = "limit" + std::to_string(n);
+      if (owner_of(slot_of("{canigo:default:" + name + "}:")) == i) return name;
+    }
+  }
+
+ private:
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+  net::io_context io_;
+  const std::vector<std::string> ports_ = free_ports(8);
+  std::vector<std::unique_ptr<redis_server>> all_;
+};
+
+}  // namespace
+
+TEST_CASE("a limit in a cluster works whichever node is dialled, and its keys are in one slot [realtime]",
+          "[realtime]") {
+  three_masters cluster;
+  drained io;
+  for (int owner = 0; owner < 3; ++owner) {
+    const std::string name = three_masters::name_on(owner);
+    CAPTURE(owner, name);
+    const redis::semaphore_options o{.permits = 1, .lease = 60s, .quarantine = false};
+    redis::client first{io, cluster.url((owner + 1) % 3)};
+    redis::client second{io, cluster.url((owner + 2) % 3)};
+    redis::semaphore a{first, name, o};
+    redis::semaphore b{second, name, o};
+    auto p = run(io, a.acquire(0));
+    waiting w{b, {}};
+    run_until(io, [&] { return b.stats().waiting_of_all == 1; });
+    CHECK_FALSE(w.ended());
+    run_for(io, 200ms);  // it has subscribed by then
+    const auto since = steady::now();
+    p.release();
+    run_until(io, [&] { return w.ended(); });
+    CHECK(w.p.held() == 1);
+    CHECK(w.at - since < 15s);  // by push: a third of the lease is 20 s
+    CHECK(cluster.ask(owner, redis::command{"CLUSTER", "COUNTKEYSINSLOT", slot_of("{canigo:default:" + name + "}:")})
+              .integer() == 2);
+  }
+}
+
+TEST_CASE("commands of a client go to the node that has the key [realtime]", "[realtime]") {
+  three_masters cluster;
+  net::io_context io;
+  redis::client client{io, cluster.url(0)};
+  std::set<int> owners;
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    owners.insert(three_masters::owner_of(slot_of(key)));
+    CHECK(run(io, client.run("SET", key, i)).text() == "OK");
+    CHECK(run(io, client.run("GET", key)).text() == std::to_string(i));
+  }
+  CHECK(owners.size() == 3);
+  int there = 0;
+  for (int i = 0; i < 3; ++i) there += static_cast<int>(cluster.ask(i, redis::command{"DBSIZE"}).integer());
+  CHECK(there == 20);
+}
+
+TEST_CASE("a limit goes on when the node that was dialled is there no more [realtime]", "[realtime]") {
+  three_masters cluster;
+  drained io;
+  redis::client client{io, cluster.url(0)};
+  redis::semaphore slots{client, three_masters::name_on(1), {.permits = 1, .lease = 5s, .quarantine = false}};
+  auto p = run(io, slots.acquire(0));
+  cluster.server(0).kill();
+  const auto calls = slots.stats().round_trips;
+  run_until(io, [&] { return slots.stats().round_trips > calls; });
+  CHECK(p.held() == 1);
+  p.release();
+  p = run(io, slots.acquire(0));
+  CHECK(p.held() == 1);
+  // And one that begins now, as a new limit of the same client.
+  redis::semaphore others{client, three_masters::name_on(2), {.permits = 1, .lease = 1s, .quarantine = false}};
+  run_until(io, [&] { return !error_of(io, others.acquire(0)); });
+}
+
+TEST_CASE("a limit goes on when the node that was dialled had it, and its replica takes over [realtime]",
+          "[realtime]") {
+  three_masters cluster{1};
+  drained io;
+  redis::client client{io, cluster.url(0)};
+  const std::string name = three_masters::name_on(0);
+  redis::semaphore slots{client, name, {.permits = 1, .lease = 1s, .give_up = 60s}};
+  auto p = run(io, slots.acquire(0));
+  const auto token = p.token();
+  p.release();
+  cluster.server(0).kill();
+  // No node has ever said that another one has the key.
+  p = run(io, slots.acquire(0));
+  CHECK(p.held() == 1);
+  CHECK(p.token() > token);
+  CHECK(cluster.ask(3, redis::command{"CLUSTER", "COUNTKEYSINSLOT", slot_of("{canigo:default:" + name + "}:")})
+            .integer() >= 2);
+  redis::semaphore others{client, three_masters::name_on(1), {.permits = 1, .lease = 1s, .quarantine = false}};
+  CHECK_FALSE(error_of(io, others.acquire(0)));
+}
+
+TEST_CASE("a command without a key is asked of the node that was dialled [realtime]", "[realtime]") {
+  three_masters cluster;
+  net::io_context io;
+  redis::client client{io, cluster.url(0)};
+  std::set<std::string> keys, found;
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    run(io, client.run("SET", key, i));
+    if (three_masters::owner_of(slot_of(key)) == 0) keys.insert(key);
+  }
+  std::string cursor = "0";
+  do {
+    const auto page = run(io, client.run("SCAN", cursor, "COUNT", 5));
+    for (const auto& key : page.elements().at(1).elements()) found.insert(key.text());
+    cursor = page.elements().at(0).text();
+  } while (cursor != "0");
+  CHECK(found == keys);
+  CHECK(run(io, client.run("DBSIZE")).integer() == static_cast<std::int64_t>(keys.size()));
+}
+
+namespace {
+
+/// A node of a cluster that says who has the slots, and is told what to say to all else.
+scripted_server::script node_that_says(std::string& slots, std::string& all_else) {
+  return [&slots, &all_else](peer& p) -> net::awaitable<void> {
+    co_await command_with(p, "server");
+    co_await p.send("+OK\r\n$31\r\nrun_id:fake\r\nredis_mode:cluster\r\n");
+    for (std::array<char, 4096> part;;) {
+      const std::size_t n = co_await p.socket.async_read_some(net::buffer(part), net::use_awaitable);
+      std::string_view said{part.data(), n};
+      for (std::size_t at = said.find('*'); at != said.npos; at = said.find("\n*", at + 1)) {
+        const bool asks = said.substr(said.find('*', at)).starts_with("*2\r\n$7\r\nCLUSTER");
+        co_await p.send(asks ? slots : all_else);
+      }
+    }
+  };
+}
+
+std::error_code error_of_reply(net::io_context& io, net::awaitable<redis::reply> work) {
+  try {
+    run(io, std::move(work));
+    return {};
+  } catch (const std::system_error& e) {
+    return e.code();
+  }
+}
+
+/// What CLUSTER SLOTS says where one node has them all.
+std::string all_slots_at(const std::string& port) {
+  return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:" + port + "\r\n";
+}
+
+}  // namespace
+
+TEST_CASE("a node that is named no more is forgotten") {
+  std::string slots, all_else = "+here\r\n";
+  scripted_server home{node_that_says(slots, all_else)};
+  const auto ports = free_ports(3);
+  net::io_context io;
+  redis::client client{io, url_of(home)};
+  const auto& nodes = redis::detail::engine_of(client).cluster();
+  for (const auto& port : ports) {
+    slots = all_slots_at(port);
+    // Each says that the one before has gone, too.
+    redis::detail::engine_of(client).cluster().ask(redis::detail::engine_of(client).shared_from_this());
+    run(io, client.run("ECHO", "go"));
+    run_until(io, [&] { return nodes.count() == 1 && nodes.of(0)->where().ends_with(port + "/0"); });
+  }
+  // The one that was dialled is no other than that.
+  slots = all_slots_at(std::to_string(home.port()));
+  redis::detail::engine_of(client).cluster().ask(redis::detail::engine_of(client).shared_from_this());
+  run_until(io, [&] { return nodes.of(0).get() == &redis::detail::engine_of(client); });
+  CHECK(nodes.count() == 1);
+}
+
+TEST_CASE("a node that is silent when it is asked for the slots is not waited for, however long commands may take") {
+  std::string slots, all_else;
+  scripted_server home{node_that_says(slots, all_else)};
+  net::io_context io;
+  redis::client client{io, url_of(home), {.timeout = canigo::duration::max()}};
+  const auto& nodes = redis::detail::engine_of(client).cluster();
+  CHECK(error_of_reply(io, client.run("ECHO", "go")) == redis::error::connection_lost);
+  slots = all_slots_at(free_ports(1).front());
+  all_else = "+here\r\n";
+  CHECK_FALSE(error_of_reply(io, client.run("ECHO", "go")));
+  run_until(io, [&] { return nodes.count() == 1; });
+}
+
+TEST_CASE("an error that concerns one limit forgets no slots of the node that said it") {
+  std::string slots, all_else = "-WRONGTYPE no hash\r\n";
+  scripted_server home{node_that_says(slots, all_else)};
+  scripted_server other{node_that_says(slots, all_else)};
+  slots = all_slots_at(std::to_string(other.port()));
+  net::io_context io;
+  redis::client client{io, url_of(home)};
+  const auto& nodes = redis::detail::engine_of(client).cluster();
+  run_until(io, [&] {
+    error_of_reply(io, client.run("PING"));
+    return nodes.count() == 1;
+  });
+  const auto has = [&] { return nodes.of(7)->where().ends_with(std::to_string(other.port()) + "/0"); };
+  CHECK(has());
+  for (const char* said : {"-WRONGTYPE no hash\r\n", "-NOPERM no\r\n", "-TRYAGAIN later\r\n"}) {
+    CAPTURE(said);
+    all_else = said;
+    redis::semaphore limit{client, "crm", {.permits = 1, .give_up = 200ms}};
+    CHECK(error_of(io, limit.acquire(0)));
+    CHECK(has());
+  }
+}
+
+TEST_CASE("a limit that was sent in a circle is followed again later [realtime]", "[realtime]") {
+  std::string slots = "*0\r\n", all_else;
+  const auto port = free_ports(1).front();
+  redis_server target{{"--port", port, "--bind", "127.0.0.1"}};
+  scripted_server home{node_that_says(slots, all_else)};
+  all_else = "-MOVED 1 :" + std::to_string(home.port()) + "\r\n";
+  drained io;
+  redis::client client{io, url_of(home)};
+  redis::semaphore limit{client, "crm", {.permits = 1, .give_up = 400ms, .quarantine = false}};
+  CHECK(error_of(io, limit.acquire(0)) == errc::store_unavailable);
+  io.restart();
+  io.run();  // what was under way has been sent in a circle, too
+  all_else = "-MOVED 1 127.0.0.1:" + port + "\r\n";
+  std::this_thread::sleep_for(600ms);  // it may ask again by then
+  // The first that is sent away is no failure.
+  CHECK(run(io, limit.acquire_now(0)));
+}
+
+TEST_CASE("a limit follows its slot to another node, and is served after a quarantine [realtime]", "[realtime]") {
+  three_masters cluster;
+  drained io;
+  const std::string name = three_masters::name_on(0);
+  const unsigned slot = slot_of("{canigo:default:" + name + "}:");
+  redis::client client{io, cluster.url(2)};
+  redis::semaphore slots{client, name, {.permits = 1, .lease = 1s, .give_up = 60s}};
+  auto p = run(io, slots.acquire(0));
+  const auto token = p.token();
+  cluster.ask(1, redis::command{"CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id(0)});
+  cluster.ask(0, redis::command{"CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.id(1)});
+  waiting w{slots, {}};
+  run_for(io, 200ms);
+  redis::command migrate{"MIGRATE", "127.0.0.1", cluster.port(1), "", 0, 5000, "KEYS"};
+  for (const char* key : {"state", "sess", "q"}) migrate.add("{canigo:default:" + name + "}:s:" + key);
+  cluster.ask(0, migrate);
+  run_for(io, 200ms);  // some of it is asked of the new node, behind ASKING
+  for (const int i : {1, 0, 2}) cluster.ask(i, redis::command{"CLUSTER", "SETSLOT", slot, "NODE", cluster.id(1)});
+  run_for(io, 500ms);
+  p.release();
+  run_until(io, [&] { return w.ended(); });
+  CHECK(w.p.held() == 1);
+  CHECK(w.p.token() > token);
+  CHECK(cluster.ask(1, redis::command{"CLUSTER", "COUNTKEYSINSLOT", slot}).integer() >= 2);
+}
+
+TEST_CASE("a command that a node sends elsewhere for once follows ASKING there") {
+  std::string said;
+  scripted_server target{[&](peer& p) -> net::awaitable<void> {
+    co_await greet(p);
+    co_await net::async_read_until(p.socket, net::dynamic_buffer(said), "go\r\n", net::use_awaitable);
+    co_await p.send("+OK\r\n+here\r\n");
+    co_await p.linger();
+  }};
+  scripted_server home{says("-ASK 1 127.0.0.1:" + std::to_string(target.port()) + "\r\n")};
+  net::io_context io;
+  redis::client client{io, url_of(home)};
+  CHECK(run(io, client.run("GET", "go")).text() == "here");
+  CHECK(said == redis::command{"ASKING"}.encoded() + redis::command{"GET", "go"}.encoded());
+  CHECK(client.stats().in_flight == 0);
+}
+
+TEST_CASE("nodes that send each other's commands away are not followed for ever") {
+  std::string away;
+  scripted_server home{[&](peer& p) -> net::awaitable<void> {
+    co_await greet(p);
+    for (std::array<char, 4096> part;;) {
+      const std::size_t n = co_await p.socket.async_read_some(net::buffer(part), net::use_awaitable);
+      for (auto commands = std::count(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n), '*'); commands > 0;
+           --commands) {
+        co_await p.send(away);
+      }
+    }
+  }};
+  away = "-MOVED 1 :" + std::to_string(home.port()) + "\r\n";
+  net::io_context io;
+  redis::client client{io, url_of(home)};
+  CHECK(what_of(io, client.run("GET", "go")).starts_with("MOVED 1 :"));
+  redis::semaphore slots{client, "crm", {.permits = 1, .give_up = 300ms}};
+  CHECK(error_of(io, slots.acquire(0)) == errc::store_unavailable);
+}
+
+TEST_CASE("a quota in a cluster [realtime]", "[realtime]") {
+  three_masters cluster;
+  drained io;
+  redis::client client{io, cluster.url(0)};
+  for (int owner = 0; owner < 3; ++owner) {
+    redis::scheduler quota{client, three_masters::name_on(owner), {.rate = rate::per_second(100), .burst = 10}};
+    const auto take = [&]() -> net::awaitable<int> {
+      for (int i = 0; i < 5; ++i) co_await quota.acquire(0);
+      co_return 5;
+    };
+    CHECK(run(io, take()) == 5);
+  }
+}

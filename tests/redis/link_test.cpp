@@ -1,0 +1,347 @@
+// What a client makes of servers that do odd things.
+#include "canigo/detail/context/context_service.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/redis/client.hpp"
+#include "canigo/redis/semaphore.hpp"
+#include "canigo/time_source.hpp"
+
+#include "http/run.hpp"
+#include "http/server.hpp"
+#include "redis/proxy.hpp"
+#include "redis/scripted.hpp"
+#include "redis/server.hpp"
+#include "support/catch.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/post.hpp>
+#include <asio/recycling_allocator.hpp>
+#include <asio/require.hpp>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+using http_test::error_of;
+using http_test::run_to_end;
+using namespace redis_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string address_of(const scripted_server& s) { return "127.0.0.1:" + std::to_string(s.port()); }
+
+std::string bulk(const std::string& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; }
+
+/// Sends a command, and notes how it ends.
+struct asked {
+  asked(redis::client& c, redis::command what) {
+    c.async_run(std::move(what), net::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, redis::reply r) {
+                  ++ends;
+                  ec = e;
+                  text = r.text();
+                }));
+  }
+  asked(const asked&) = delete;
+  int ends = 0;
+  std::error_code ec;
+  std::string text;
+  net::cancellation_signal cancel;
+};
+
+}  // namespace
+
+TEST_CASE("a server may tell nothing of itself, or what is not asked for") {
+  for (const std::string& info :
+       {std::string{}, std::string{"a:b"}, std::string{"a:b\r\nrun_identity:x\r\n"}, std::string{"run_id"}}) {
+    scripted_server server{[&](peer& p) -> net::awaitable<void> {
+      co_await command_with(p, "server");
+      co_await p.send("+OK\r\n" + bulk(info));
+      co_await command_with(p, "go");
+      co_await p.send("+gone\r\n");
+      co_await p.linger();
+    }};
+    net::io_context io;
+    redis::client client{io, url_of(server)};
+    CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+  }
+}
+
+TEST_CASE("a database that the user may not have is no other database") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    co_await command_with(p, "server");
+    co_await p.send("-NOPERM this user has no permissions to run the 'select' command\r\n+OK\r\n$0\r\n\r\n");
+    co_await p.linger();
+  }};
+  net::io_context io;
+  redis::client client{io, url_of(server) + "/3"};
+  CHECK(what_of(io, client.run("PING")).find("select") != std::string::npos);
+  CHECK(error_of(io, client.run("PING")) == redis::error::no_permission);
+}
+
+TEST_CASE("a server that can't serve now is left for another") {
+  for (const char* text :
+       {"LOADING Redis is loading", "MASTERDOWN Link with MASTER is down", "CLUSTERDOWN it is down"}) {
+    scripted_server server{[&](peer& p) -> net::awaitable<void> {
+      co_await greet(p);
+      co_await command_with(p, "go");
+      const std::string reply = p.number > 1 ? "+gone" : std::string{"-"} + text;
+      co_await p.send(reply + "\r\n");
+      co_await p.linger();
+    }};
+    net::io_context io;
+    redis::client client{io, url_of(server)};
+    CHECK(error_of(io, client.run("GET", "go")) == redis::error_of(text));
+    CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+    CHECK(server.connections() == 2);
+  }
+}
+
+TEST_CASE("a server that says twice that it is a replica is left once") {
+  scripted_server server{says("-READONLY no\r\n-READONLY no\r\n", "+gone\r\n")};
+  net::io_context io;
+  redis::client client{io, url_of(server)};
+  asked first{client, redis::command{"SET", "a"}}, second{client, redis::command{"SET", "go"}};
+  io.run();
+  CHECK(first.ec == redis::error::read_only);
+  CHECK(second.ec == redis::error::read_only);
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+  CHECK(server.connections() == 2);
+}
+
+TEST_CASE("what else a server was asked that says that it is a replica does not wait for its answer") {
+  scripted_server server{says("-READONLY no\r\n", "+gone\r\n")};
+  net::io_context io;
+  redis::client client{io, url_of(server)};
+  asked first{client, redis::command{"SET", "a"}}, second{client, redis::command{"SET", "go"}};
+  io.run();
+  CHECK(first.ec == redis::error::read_only);
+  CHECK(second.ec == redis::error::connection_lost);
+  CHECK(client.stats().failures == 1);
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+}
+
+TEST_CASE("a server that says that it is a replica, and more than it was asked, is left once") {
+  scripted_server server{says("-READONLY no\r\n+more\r\n", "+gone\r\n")};
+  net::io_context io;
+  redis::client client{io, url_of(server)};
+  CHECK(error_of(io, client.run("SET", "go")) == redis::error::read_only);
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+  CHECK(client.stats().failures == 1);
+  CHECK(client.stats().connects == 2);
+}
+
+TEST_CASE("a connection that breaks while a command is written is as one that breaks before its reply") {
+  redis_server server;
+  net::io_context io;
+  proxy between{io, server.folder() / "proxy.sock", server.path()};
+  redis::client client{io, between.url()};
+  asked first{client, redis::command{"BLPOP", "nothing", 0}};
+  while (client.stats().in_flight == 0) io.run_one();
+  io.poll();
+  // Before the loop looks at the connection again, the command is on its way.
+  net::post(io, [&] { between.close(); });
+  asked second{client, redis::command{"PING"}};
+  while (second.ends == 0) io.run_one();
+  CHECK(first.ec == redis::error::connection_lost);
+  CHECK(second.ec == redis::error::connection_lost);
+  CHECK(client.stats().sent == 2);
+  CHECK(client.stats().failures == 1);
+}
+
+TEST_CASE("a connection that was reset, or has said something, while it was idle is replaced") {
+  const bool is_reset = GENERATE(true, false);
+  std::atomic<bool> is_idle{false};
+  std::atomic<bool> done{false};
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    co_await greet(p);
+    co_await command_with(p, "go");
+    co_await p.send(p.number == 1 ? "+first\r\n" : "+second\r\n");
+    if (p.number > 1) co_await p.linger();
+    while (!is_idle) co_await net::post(co_await net::this_coro::executor, net::use_awaitable);
+    if (is_reset) {
+      p.socket.set_option(net::socket_base::linger{true, 0});
+      p.socket.close();
+      done = true;
+    } else {
+      p.socket.set_option(net::ip::tcp::no_delay{true});
+      co_await p.send("+nobody asked\r\n");
+      done = true;
+      co_await p.linger();
+    }
+  }};
+  net::io_context io;
+  redis::client client{io, url_of(server)};
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "first");
+  is_idle = true;
+  while (!done) std::this_thread::yield();
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "second");
+  CHECK(client.stats().failures == 0);
+  CHECK(client.stats().connects == 2);
+}
+
+TEST_CASE("sentinels that know no master, or one that is none any more [realtime]", "[realtime]") {
+  net::io_context io;
+  const redis::client_options impatient{.timeout = 100ms};
+  const auto sentinel = [](std::string text) {
+    return [text = std::move(text)](peer& p) -> net::awaitable<void> {
+      co_await command_with(p, "main");
+      co_await p.send(text);
+      co_await p.linger();
+    };
+  };
+  SECTION("none knows one") {
+    scripted_server does_not{sentinel("*-1\r\n")};
+    redis::client client{io, "redis+sentinel://127.0.0.1:1," + address_of(does_not) + "/main", impatient};
+    CHECK(what_of(io, client.run("PING")).find("no master was found") != std::string::npos);
+  }
+  SECTION("it is a replica, or says nothing of itself") {
+    for (const char* role : {"*1\r\n$5\r\nslave\r\n", "*0\r\n"}) {
+      scripted_server replica{[&](peer& p) -> net::awaitable<void> {
+        co_await command_with(p, "ROLE");
+        co_await p.send("+OK\r\n$0\r\n\r\n" + std::string{role});
+        co_await p.linger();
+      }};
+      scripted_server behind{sentinel("*2\r\n" + bulk("127.0.0.1") + bulk(std::to_string(replica.port())))};
+      redis::client client{io, "redis+sentinel://" + address_of(behind) + "/main", impatient};
+      CHECK(what_of(io, client.run("PING")).find("no master was found") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("stopped while a sentinel thinks: nobody asks the next") {
+  scripted_server silent{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
+  scripted_server next{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
+  net::io_context io;
+  redis::client client{io, "redis+sentinel://" + address_of(silent) + "," + address_of(next) + "/main"};
+  asked a{client, redis::command{"PING"}};
+  while (silent.connections() == 0) io.poll();
+  for (int i = 0; i < 20; ++i) io.poll();
+  client.stop();
+  io.restart();
+  io.run();
+  CHECK(a.ec == errc::stopped);
+  CHECK(next.connections() == 0);
+}
+
+TEST_CASE("one command that is not answered in time, among others that are, costs no connection [realtime]",
+          "[realtime]") {
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    co_await greet(p);
+    co_await command_with(p, "b");
+    co_await p.send("+for a\r\n");
+    co_await command_with(p, "go");
+    co_await p.send("+for b\r\n+gone\r\n");
+    co_await p.linger();
+  }};
+  net::io_context io;
+  redis::client client{io, url_of(server)};
+  asked a{client, redis::command{"GET", "a"}};
+  asked b{client, redis::command{"GET", "b"}.with_timeout(500ms)};
+  while (b.ends == 0) io.run_one();
+  CHECK(a.text == "for a");
+  CHECK(b.ec == errc::timed_out);
+  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+  CHECK(client.stats().connects == 1);
+}
+
+TEST_CASE("a client works on an executor that nobody knows, and without a time limit") {
+  redis_server server;
+  net::io_context io;
+  const net::any_io_executor executor =
+      net::require(io.get_executor(), net::execution::allocator(net::recycling_allocator<void>{}));
+  redis::client client{executor, server.url(), {.timeout = canigo::duration::max()}};
+  CHECK(run_to_end(io, client.run("PING")).text() == "PONG");
+}
+
+TEST_CASE("a command that nobody waits for any more goes with the client, or with the context") {
+  const bool is_stopped = GENERATE(true, false);
+  std::atomic<bool> is_asked{false};
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    co_await greet(p);
+    co_await command_with(p, "go");
+    is_asked = true;
+    co_await p.linger();
+  }};
+  auto io = std::make_unique<net::io_context>();
+  redis::client client{*io, url_of(server)};
+  asked a{client, redis::command{"GET", "a"}}, b{client, redis::command{"GET", "go"}};
+  while (!is_asked) io->poll();
+  a.cancel.emit(net::cancellation_type::total);
+  while (a.ends == 0) io->poll();
+  if (is_stopped) {
+    client.stop();
+    io->restart();
+    io->run();
+  } else {
+    io.reset();
+  }
+  CHECK(a.ends == 1);
+  CHECK(b.ends == (is_stopped ? 1 : 0));
+}
+
+TEST_CASE("cancelling a command that has ended changes nothing, and a stopped client has no limits") {
+  redis_server server;
+  net::io_context io;
+  redis::client client{io, server.url()};
+  asked a{client, redis::command{"ECHO", "x"}};
+  while (client.stats().answered == 0) io.run_one();
+  a.cancel.emit(net::cancellation_type::total);
+  io.run();
+  CHECK(a.ends == 1);
+  CHECK(a.text == "x");
+  client.stop();
+  redis::semaphore slots{client, "s", {.permits = 1}};
+  std::optional<std::error_code> ec;
+  slots.async_acquire({}, [&](std::error_code e, const redis::permit&) { ec = e; });
+  io.restart();
+  while (!ec && io.run_one() != 0) {
+  }
+  CHECK(ec);
+}
+
+TEST_CASE("a context whose time goes before the client takes the commands along") {
+  auto io = std::make_unique<net::io_context>();
+  // What is made first goes last: the time does, as a rule.
+  net::use_service<canigo::detail::context_service>(*io);
+  redis::client client{*io, "unix:/nonexistent/redis.sock"};
+  asked a{client, redis::command{"PING"}};
+  while (client.stats().failures == 0) io->poll();
+  io.reset();
+  CHECK(a.ends == 0);
+}
+
+TEST_CASE("time runs out for many while all are stopped: each ends once") {
+  net::io_context io;
+  canigo::time_source_control clock{io, {}};
+  redis::client client{io, "unix:/nonexistent/redis.sock", {.queue_limit = 20'000}};
+  constexpr int count = 20'000;
+  int ends = 0, good = 0;
+  for (int i = 0; i < count; ++i) {
+    client.async_run(redis::command{"PING"}.with_timeout(1s + canigo::duration{i}),
+                     [&](std::error_code ec, const redis::reply&) {
+                       ++ends;
+                       good += ec == errc::stopped || ec == errc::store_unavailable;
+                     });
+  }
+  io.poll();
+  std::atomic<bool> may_go{false};
+  std::thread time{[&] {
+    may_go = true;
+    clock.advance(clock.now() + 2s);
+  }};
+  while (!may_go) std::this_thread::yield();
+  client.stop();
+  io.restart();
+  io.poll();
+  time.join();
+  io.restart();
+  io.run();
+  CHECK(ends == count);
+  CHECK(good == count);
+}

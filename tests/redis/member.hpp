@@ -1,0 +1,92 @@
+#pragma once
+
+#include "canigo/redis/client.hpp"
+#include "canigo/redis/semaphore.hpp"
+
+#include "redis/run.hpp"
+#include "redis/server.hpp"
+#include "support/catch.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/io_context.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace redis_test {
+
+using steady = std::chrono::steady_clock;
+
+/// What is still to be done when the clients have gone is done.
+struct drained : net::io_context {
+  ~drained() {
+    restart();
+    poll();
+  }
+};
+
+/// One process as far as Redis can tell: a connection and a session of its own.
+struct member {
+  member(net::io_context& io, const std::string& url, const redis::semaphore_options& o)
+      : client{io, url}, slots{client, "crm", o} {}
+  redis::client client;
+  redis::semaphore slots;
+};
+
+/// A Redis, and two processes that share a cap there.
+template <class Context = net::io_context, class Server = redis_server>
+struct two_members {
+  explicit two_members(const redis::semaphore_options& o) : a{io, server.url(), o}, b{io, server.url(), o} {}
+  Server server;
+  Context io;
+  member a;
+  member b;
+};
+
+inline std::error_code error_of(net::io_context& io, net::awaitable<redis::permit> work) {
+  try {
+    const auto got = run(io, std::move(work));
+    return {};
+  } catch (const std::system_error& e) {
+    return e.code();
+  }
+}
+
+/// Runs the loop until it is so; fails the test after a time that no machine needs.
+template <class Done>
+void run_until(net::io_context& io, Done done) {
+  io.restart();
+  const auto give_up = steady::now() + std::chrono::seconds{60};
+  while (!done() && steady::now() < give_up) io.run_one_for(std::chrono::milliseconds{10});
+  REQUIRE(done());
+}
+
+/// Runs the loop for so long.
+inline void run_for(net::io_context& io, std::chrono::nanoseconds d) {
+  io.restart();
+  io.run_for(d);
+}
+
+/// Waits in the background; `got` is filled when it ends.
+struct waiting {
+  std::optional<std::error_code> ec;
+  redis::permit p;
+  steady::time_point at;
+  net::cancellation_signal cancel;
+
+  waiting(redis::semaphore& s, canigo::request r) {
+    s.async_acquire(r, net::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, redis::permit got) {
+                      ec = e;
+                      p = std::move(got);
+                      at = steady::now();
+                    }));
+  }
+  bool ended() const { return ec.has_value(); }
+};
+
+}  // namespace redis_test

@@ -1,0 +1,700 @@
+// The script behind redis::semaphore and redis::scheduler, by tables: what a session says, and what it is answered.
+#include "canigo/redis/client.hpp"
+
+#include "../lib/redis/script.hpp"
+#include "../lib/redis/sync.hpp"
+#include "http/run.hpp"
+#include "redis/server.hpp"
+#include "support/catch.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using http_test::run_to_end;
+using namespace redis_test;
+
+namespace {
+
+const std::string prefix = "{t}:";
+constexpr std::int64_t minute = 60'000'000;
+
+/// The script, or another one that tests/redis/script_canaries.py wants to see fail.
+const std::string& script_under_test() {
+  static const std::string text = [] {
+    const char* name = std::getenv("CANIGO_TEST_SCRIPT");
+    if (name == nullptr) return std::string{redis::detail::sync_script()};
+    std::ifstream file{name};
+    return std::string{std::istreambuf_iterator<char>{file}, {}};
+  }();
+  return text;
+}
+
+struct wish {
+  int id;
+  int priority = 0;
+  int weight = 1;
+  int count = 1;
+};
+
+struct waiters {
+  waiters(int id, int n = 1) : first{id}, count{n} {}
+  int first;
+  int count;
+};
+
+/// What a session says in one call.
+struct say {
+  std::string session;
+  int sequence;
+  int held = 0;
+  std::vector<waiters> acknowledged = {};
+  std::vector<std::pair<int, int>> cancelled = {};
+  std::vector<wish> wanted = {};
+  std::string run_id = "r1";
+  int cap = 2;
+  std::string flags = {};
+  int idle = 0;
+  std::pair<int, int> charged = {0, 0};  // until the last answer, and until now
+  int ahead = 0;
+  int version = 0;
+  std::int64_t pause = 0;
+  std::int64_t seen = 0;    // the greatest token
+  std::int64_t latest = 0;  // what time it can be at most
+};
+
+class limit {
+ public:
+  /// "OK 1,2 queue=3 out=2", or the status; `next` is kept apart.
+  std::string operator()(const say& s) {
+    redis::command c{"EVAL", script_under_test(), 3, prefix + "state", prefix + "sess", prefix + "q"};
+    std::vector<double> numbers{number_of(s.sequence),
+                                number_of(minute),
+                                number_of(s.held),
+                                number_of(s.idle),
+                                number_of(s.charged.first),
+                                number_of(s.charged.second),
+                                number_of(s.ahead),
+                                number_of(s.version),
+                                number_of(s.cap),
+                                number_of(rate_tokens),
+                                number_of(rate_period),
+                                number_of(burst),
+                                number_of(s.pause),
+                                number_of(s.seen),
+                                number_of(s.latest),
+                                number_of(epoch),
+                                number_of(s.acknowledged.size()),
+                                number_of(s.cancelled.size()),
+                                number_of(s.wanted.size())};
+    const auto add = [&](auto... more) { numbers.insert(numbers.end(), {number_of(more)...}); };
+    for (const auto& w : s.acknowledged) add(w.first, w.count);
+    for (const auto& [id, weight] : s.cancelled) add(id, weight);
+    for (const auto& w : s.wanted) add(w.id, w.count, w.priority, w.weight);
+    c.add(s.run_id).add(s.session).add(redis::detail::packed(numbers)).add(prefix).add(s.flags);
+    const auto parts = run_to_end(io, client.run(c)).elements();
+    if (parts.at(0).text() != "OK") return parts.at(0).text();
+    next = parts.at(1).integer();
+    hold = parts.at(4).integer();
+    epoch = parts.at(5).integer();
+    empty = parts.at(6).integer();
+    ahead = parts.at(7).integer();
+    settings = parts.at(8).text();
+    std::map<int, std::int64_t> granted;
+    told = parts.at(9).integer();
+    now = parts.at(11).integer();
+    const std::string& all = parts.at(10).text();
+    runs = all.size() / 32;
+    for (std::size_t at = 0; at < all.size(); at += 32) {
+      const auto first = number_at(all, at), token = number_at(all, at + 24);
+      for (std::int64_t i = 0; i < number_at(all, at + 8); ++i) {
+        granted[static_cast<int>(first + i)] = token > 0 ? token + i : token;
+      }
+    }
+    std::string text = "OK";
+    char separator = ' ';
+    for (const auto& [id, token] : granted) {
+      text += separator;
+      if (token == 0) text += '!';
+      if (token < 0) text += '?';
+      text += std::to_string(id);
+      separator = ',';
+      if (token > 0 && tokens.emplace(s.session + std::to_string(id), token).second) {
+        CHECK(token > last_token);
+        last_token = token;
+      }
+    }
+    return text + " queue=" + std::to_string(parts.at(2).integer()) + " out=" + std::to_string(parts.at(3).integer());
+  }
+
+  redis::reply ask(const redis::command& c) { return run_to_end(io, client.run(c)); }
+  std::int64_t number(const std::string& field) { return number_at(text_of("*"), place(field)); }
+  void set(const std::string& field, std::int64_t n) {
+    const std::array<double, 1> one{number_of(n)};
+    ask(redis::command{"HSET", prefix + "state", "*",
+                       text_of("*").replace(place(field), 8, redis::detail::packed(one))});
+  }
+  /// As if the lease had run out.
+  void expire(const std::string& session) {
+    ask(redis::command{"ZADD", prefix + "sess", 1, session});
+    set("reap", 1);
+  }
+  /// As if the clock had been set forward by so much since the last call, or nobody had called for so long.
+  void set_forward(std::int64_t us) {
+    for (const char* field : {"last", "due", "reap", "hold", "epoch", "zu", "keep"}) set(field, number(field) - us);
+    const auto all = ask(redis::command{"ZRANGE", prefix + "sess", 0, -1, "WITHSCORES"}).elements();
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      ask(redis::command{"ZADD", prefix + "sess", std::to_string(std::stoll(all[i + 1].text()) - us), all[i].text()});
+      std::string text = text_of(all[i].text());
+      const std::array<double, 1> its{number_of(number_at(text, 24) - us)};
+      ask(redis::command{"HSET", prefix + "state", all[i].text(), text.replace(24, 8, redis::detail::packed(its))});
+    }
+    epoch -= us;
+    now -= us;
+  }
+  std::string text_of(const std::string& session) {
+    return ask(redis::command{"HGET", prefix + "state", session}).text();
+  }
+
+  std::int64_t next = 0;
+  std::int64_t hold = 0;
+  std::int64_t epoch = 0;
+  std::int64_t empty = 0;
+  std::int64_t ahead = 0;
+  std::string settings;
+  std::size_t runs = 0;
+  std::int64_t now = 0;
+  std::int64_t told = 0;  // of the runs, before
+  std::int64_t last_token = 0;
+  int rate_tokens = 0;
+  std::int64_t rate_period = 0;
+  int burst = 1;
+
+ private:
+  static double number_of(auto n) { return static_cast<double>(n); }
+  static std::int64_t number_at(const std::string& text, std::size_t at) {
+    std::uint64_t bits = 0;
+    for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(at + i));
+    return static_cast<std::int64_t>(std::bit_cast<double>(bits));
+  }
+  static std::size_t place(const std::string& field) {
+    static const std::vector<std::string> fields{"last", "fence", "total", "zu",    "zr",   "epoch", "hold",
+                                                 "off",  "lying", "qseq",  "due",   "reap", "keep",  "version",
+                                                 "cap",  "n",     "p",     "burst", "pause"};
+    return 8 * static_cast<std::size_t>(std::find(fields.begin(), fields.end(), field) - fields.begin());
+  }
+
+  redis_server server;
+  asio::io_context io;
+  redis::client client{io, server.url()};
+  std::map<std::string, std::int64_t> tokens;
+};
+
+}  // namespace
+
+TEST_CASE("script: grants up to the capacity, by class and arrival, and each once") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  CHECK(sync.next == -1);
+  // Not acknowledged: said again, not granted again, also if asked for again.
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .acknowledged = {1}}) == "OK queue=0 out=1");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1, 1}, {2, 1}, {3, 0}}}) == "OK 1 queue=2 out=2");
+  CHECK(sync.next > 0);
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{7, 1}}}) == "OK queue=3 out=2");
+  // A retry keeps its place.
+  CHECK(sync({.session = "b", .sequence = 2, .wanted = {{2, 1}, {3, 0}}}) == "OK 1 queue=3 out=2");
+  CHECK(sync({.session = "a", .sequence = 4, .held = 0}) == "OK queue=2 out=2");  // b's 3, of class 0
+  CHECK(sync({.session = "b", .sequence = 3, .held = 0, .acknowledged = {1, 3}}) == "OK 2 queue=0 out=2");
+  CHECK(sync({.session = "c", .sequence = 2}) == "OK 7 queue=0 out=2");
+  CHECK(sync({.session = "c", .sequence = 3, .held = 0, .acknowledged = {7}}) == "OK queue=0 out=1");
+}
+
+TEST_CASE("script: who stand together are told of and acknowledged together, and each apart from them as well") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1, 0, 1, 6}}, .cap = 10}) == "OK 1,2,3,4,5,6 queue=0 out=6");
+  CHECK(sync.runs == 1);
+  CHECK(sync.told == 0);
+  // Asked for again, and one more: told again, and granted once.
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, 0, 1, 7}}, .cap = 10}) == "OK 1,2,3,4,5,6,7 queue=0 out=7");
+  CHECK(sync.runs == 2);  // what is news stands apart
+  CHECK(sync.told == 1);
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .acknowledged = {3}, .cap = 10}) ==
+        "OK 1,2,4,5,6,7 queue=0 out=7");
+  CHECK(sync.runs == 3);
+  CHECK(sync({.session = "a", .sequence = 4, .held = 1, .cancelled = {{5, 1}}, .cap = 10}) ==
+        "OK 1,2,4,6,7 queue=0 out=6");
+  CHECK(sync.runs == 4);
+  CHECK(sync.told == 4);
+  // Of another weight.
+  CHECK(sync({.session = "a", .sequence = 5, .held = 1, .wanted = {{8, 0, 2}}, .cap = 10}) ==
+        "OK 1,2,4,6,7,8 queue=0 out=8");
+  CHECK(sync.runs == 5);
+  CHECK(sync.told == 4);
+  CHECK(sync({.session = "a", .sequence = 6, .held = 4, .acknowledged = {{1, 2}, {6, 3}}, .cap = 10}) ==
+        "OK 4 queue=0 out=5");
+  // Not all that stand together are let in.
+  CHECK(sync({.session = "a", .sequence = 7, .held = 4, .acknowledged = {4}, .wanted = {{9, 0, 2, 4}}, .cap = 10}) ==
+        "OK 9,10,11 queue=1 out=10");
+  CHECK(sync({.session = "a", .sequence = 8, .held = 10, .acknowledged = {{9, 3}}, .wanted = {{20, -1, 1, 2}}}) ==
+        "OK ?20,?21 queue=1 out=10");
+}
+
+TEST_CASE("script: a late call changes nothing") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1}) == "OK queue=0 out=0");
+  CHECK(sync({.session = "a", .sequence = 5, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "a", .sequence = 5, .held = 9}) == "STALE");
+  CHECK(sync({.session = "a", .sequence = 4, .held = 9}) == "STALE");
+  CHECK(sync({.session = "a", .sequence = 6, .held = 1, .acknowledged = {1}}) == "OK queue=0 out=1");
+}
+
+TEST_CASE("script: what is cancelled is taken back, granted or not") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}, {3}}}) == "OK 1,2 queue=1 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .cancelled = {{1, 1}}}) == "OK 2,3 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2}}}) == "OK queue=2 out=2");
+  CHECK(sync({.session = "b", .sequence = 2, .cancelled = {{1, 1}, {2, 1}, {99, 1}}}) == "OK queue=0 out=2");
+}
+
+TEST_CASE("script: weights") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1, 0, 2}}, .cap = 3}) == "OK 1 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1, 0, 2}, {2, 0, 1}}, .cap = 3}) == "OK queue=2 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .acknowledged = {1}, .cap = 3}) == "OK queue=0 out=3");
+  // More than there is: refused, and nobody waits behind it.
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1, 0, 4}}, .cap = 3}) == "OK !1 queue=0 out=3");
+}
+
+TEST_CASE("script: who is dead holds nothing and waits for nothing") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}, {3}}}) == "OK 1,2 queue=1 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=2 out=2");
+  sync.expire("a");
+  CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
+  CHECK(sync.text_of("a").empty());
+  // It comes back, and says that it holds something: that is not so any more.
+  CHECK(sync({.session = "a", .sequence = 2, .held = 2}) == "NOSESS");
+  // Nor is what it waits for in the queue.
+  CHECK(sync({.session = "a", .sequence = 3, .held = 0}) == "NOSESS");
+  CHECK(sync({.session = "a2", .sequence = 1}) == "OK queue=0 out=1");
+}
+
+TEST_CASE("script: another server, or one without its data, lets nobody in for one lease") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}, .flags = "q"}) == "OK queue=1 out=0");
+  CHECK(sync.hold == minute);
+  CHECK(sync.next == minute);
+  sync.set("hold", 0);
+  CHECK(sync({.session = "a", .sequence = 2, .flags = "q"}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .acknowledged = {1}, .flags = "q"}) == "OK queue=0 out=1");
+  // The same data on another server.
+  const auto first = sync.epoch;
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
+  CHECK(sync({.session = "a", .sequence = 4, .held = 1, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
+  const auto second = sync.epoch;
+  CHECK(second > first);
+  // No data at all: who held something says so, and is believed.
+  sync.ask(redis::command{"FLUSHALL"});
+  CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1}}, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=0");
+  CHECK(sync({.session = "a", .sequence = 5, .held = 1, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=1");
+  CHECK(sync.epoch > second);
+  sync.set("hold", 0);
+  CHECK(sync({.session = "b", .sequence = 3, .run_id = "r2", .flags = "q"}) == "OK 1 queue=0 out=2");
+  // The guard switched off: this is how it goes wrong.
+  sync.ask(redis::command{"FLUSHALL"});
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}, {2}}, .run_id = "r2"}) == "OK 1,2 queue=0 out=2");
+}
+
+TEST_CASE("script: the server's clock may be set back, and time goes on from where it was") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  sync.set_forward(-60 * minute);
+  const std::int64_t before = sync.now;
+  CHECK(sync({.session = "b", .sequence = 2}) == "OK queue=1 out=2");
+  CHECK(sync.now == before);
+  const std::int64_t then = sync.number("last");
+  CHECK(sync({.session = "b", .sequence = 3}) == "OK queue=1 out=2");
+  CHECK(sync.number("last") > then);
+  CHECK(sync.number("last") < then + minute);
+}
+
+TEST_CASE("script: the server's clock may be set forward, and time goes on as its callers measure it") {
+  for (const std::int64_t step : {minute / 15, minute / 3, 60 * minute, 365 * 24 * 60 * minute}) {
+    CAPTURE(step);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+    CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+    const std::int64_t before = sync.now;
+    sync.set_forward(step);
+    const std::int64_t latest = sync.now + 1000;
+    CHECK(sync({.session = "b", .sequence = 2, .latest = latest}) == "OK queue=1 out=2");
+    CHECK(sync.now == latest);
+    // From there on it runs as the server's.
+    CHECK(sync({.session = "a", .sequence = 2, .held = 2, .acknowledged = {{1, 2}}, .latest = latest + minute}) ==
+          "OK queue=1 out=2");
+    CHECK(sync.now >= latest);
+    CHECK(sync.now < before - step + minute / 2);
+  }
+}
+
+TEST_CASE("script: what is late by less than a sixteenth of a lease, or was measured in another epoch, counts as is") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1}) == "OK queue=0 out=0");
+  CHECK(sync({.session = "a", .sequence = 2, .latest = sync.now - minute / 17}) == "OK queue=0 out=0");
+  CHECK(sync.number("off") == 0);
+  const std::int64_t known = sync.now;
+  sync.epoch -= 1;
+  CHECK(sync({.session = "a", .sequence = 3, .latest = known - minute}) == "OK queue=0 out=0");
+  CHECK(sync.number("off") == 0);
+}
+
+TEST_CASE("script: where nobody called for long leases are moved, and none of them twice") {
+  limit sync;
+  CHECK(sync({.session = "dead", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync({.session = "waits", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  // One who never called can't know whether that was an hour, or the clock was set.
+  sync.set_forward(60 * minute);
+  CHECK(sync({.session = "new", .sequence = 1, .wanted = {{1, -1}}}) == "OK ?1 queue=1 out=2");
+  sync.set_forward(minute * 3 / 4);
+  CHECK(sync({.session = "newer", .sequence = 1, .wanted = {{1, -1}}}) == "OK ?1 queue=1 out=2");
+  sync.set_forward(minute * 3 / 4);
+  // Neither of the two has called, and it is more than a lease.
+  CHECK(sync({.session = "newest", .sequence = 1, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  CHECK(sync.text_of("dead").empty());
+  CHECK(sync.text_of("waits").empty());
+}
+
+TEST_CASE("script: a lease that was moved may be moved again once its owner has called") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  for (int i = 2; i < 6; ++i) {
+    sync.set_forward(60 * minute);
+    CHECK(sync({.session = "new" + std::to_string(i), .sequence = 1, .wanted = {{1, -1}}}) == "OK ?1 queue=0 out=2");
+    sync.set_forward(minute / 4);
+    CHECK(sync({.session = "a", .sequence = i, .held = 2, .acknowledged = {{1, 2}}}) == "OK queue=0 out=2");
+  }
+}
+
+TEST_CASE("script: Redis may restart again and again, and who is dead is dead after the second time") {
+  limit sync;
+  CHECK(sync({.session = "dead", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  int sequence = 0;
+  for (const char* held : {"2", "2", "0"}) {
+    sync.set_forward(minute * 3 / 4);
+    ++sequence;
+    CHECK(sync({.session = "a",
+                .sequence = sequence,
+                .run_id = "r" + std::to_string(sequence + 1),
+                .flags = "q",
+                .latest = sync.now + minute}) == std::string{"OK queue=0 out="} + held);
+  }
+}
+
+TEST_CASE("script: the clock may be set forward in a quarantine, which lasts for one lease none the less, or two") {
+  for (const bool is_lost : {false, true}) {
+    CAPTURE(is_lost);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+    CHECK(sync({.session = "a", .sequence = 2, .held = 2, .acknowledged = {{1, 2}}}) == "OK queue=0 out=2");
+    if (is_lost) sync.ask(redis::command{"FLUSHALL"});
+    const std::string out = is_lost ? "0" : "2";
+    CHECK(sync({.session = "c", .sequence = 1, .run_id = "r2", .flags = "qP", .pause = minute}) ==
+          "OK queue=0 out=" + out);
+    CHECK(sync.hold == minute);
+    sync.set_forward(60 * minute);
+    sync.set("pause", sync.number("pause") - 60 * minute);
+    // Who comes now has called in no quarantine yet, and may not be let in beside who holds, and has not called either.
+    CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .run_id = "r2", .flags = "q"}) ==
+          "OK queue=1 out=" + out);
+    CHECK(sync.hold > minute / 2);
+    CHECK(sync.hold <= minute + 1);
+    CHECK(sync.number("pause") > sync.now + minute / 2);
+    CHECK(sync({.session = "a", .sequence = 3, .held = 2, .run_id = "r2", .flags = "q"}) == "OK queue=1 out=2");
+  }
+}
+
+TEST_CASE("script: a quarantine ends, however seldom anybody calls, and none of them twice") {
+  limit sync;
+  int calls = 0;
+  for (std::string answer; !answer.starts_with("OK 1 "); ++calls) {
+    REQUIRE(calls < 4);
+    answer = sync({.session = "s" + std::to_string(calls), .sequence = 1, .wanted = {{1, -1}}, .flags = "q"});
+    sync.set_forward(minute * 3 / 4);
+  }
+}
+
+TEST_CASE("script: who is not known after a loss of all leaves no key without an end") {
+  for (const char* lost : {"", "state", "sess"}) {
+    CAPTURE(lost);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}, {3}}}) == "OK 1,2 queue=1 out=2");
+    if (*lost == 0) {
+      sync.ask(redis::command{"FLUSHALL"});
+    } else {
+      sync.ask(redis::command{"DEL", prefix + lost});
+    }
+    CHECK(sync({.session = "a", .sequence = 2, .flags = "l"}) == "NOSESS");
+    const auto keys = sync.ask(redis::command{"KEYS", "*"});
+    CHECK(keys.elements().size() == 1);
+    for (const auto& key : keys.elements()) {
+      CAPTURE(key.text());
+      CHECK(sync.ask(redis::command{"PTTL", key.text()}).integer() > 0);
+    }
+  }
+}
+
+TEST_CASE("script: who may not ask for the run id changes nothing for those who may") {
+  limit sync;
+  const std::string unknown{redis::command::run_id_placeholder};
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}, .run_id = unknown}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "b", .sequence = 1, .flags = "q"}) == "OK queue=0 out=1");
+  CHECK(sync.hold == minute);  // it may have restarted, as far as is known
+  const auto epoch = sync.epoch;
+  for (int i = 2; i < 5; ++i) {
+    CHECK(sync({.session = "a", .sequence = i, .run_id = unknown, .flags = "q"}) == "OK 1 queue=0 out=1");
+    CHECK(sync({.session = "b", .sequence = i, .flags = "q"}) == "OK queue=0 out=1");
+    CHECK(sync.epoch == epoch);
+    CHECK(sync.hold < minute);
+  }
+}
+
+TEST_CASE("script: any of the keys that is lost without the others is a loss of data") {
+  for (unsigned lost = 1; lost < 8; ++lost) {
+    CAPTURE(lost);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}, .cap = 3}) == "OK 1,2 queue=0 out=2");
+    CHECK(sync({.session = "dead", .sequence = 1, .wanted = {{1}}, .cap = 3}) == "OK 1 queue=0 out=3");
+    CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 3, .version = 4}) == "OK queue=1 out=3");
+    const auto token = sync.last_token, epoch = sync.epoch;
+    for (const auto& [bit, key] : {std::pair{1U, "state"}, {2U, "sess"}, {4U, "q"}}) {
+      if ((lost & bit) != 0) CHECK(sync.ask(redis::command{"DEL", prefix + key}).integer() == 1);
+    }
+    // It is noticed by whoever calls first, and for one lease all who hold something are believed.
+    CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1}}, .cap = 3, .flags = "q", .version = 4}) ==
+          "OK queue=1 out=0");
+    CHECK(sync.hold == minute);
+    CHECK(sync.epoch > epoch);
+    CHECK(sync({.session = "a", .sequence = 2, .held = 2, .acknowledged = {{1, 2}}, .cap = 3, .flags = "q"}) ==
+          "OK queue=1 out=2");
+    sync.set("hold", 0);
+    CHECK(sync({.session = "b", .sequence = 3, .cap = 3, .flags = "q", .version = 4}) == "OK 1 queue=0 out=3");
+    CHECK(sync.last_token > token);
+    CHECK(sync({.session = "dead", .sequence = 2, .held = 1, .cap = 3}) == "NOSESS");
+    CHECK(sync({.session = "b", .sequence = 4, .held = 1, .acknowledged = {1}, .cap = 3, .version = 4}) ==
+          "OK queue=0 out=3");
+    CHECK(sync.number("version") == 4);
+  }
+}
+
+TEST_CASE("script: what was changed for all outlives the loss of a key that does not say it") {
+  for (const char* lost : {"sess", "q"}) {
+    CAPTURE(lost);
+    limit sync;
+    CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}, .cap = 1, .flags = "C"}) == "OK 1 queue=1 out=1");
+    sync.ask(redis::command{"DEL", prefix + lost});
+    // One that has not heard of it.
+    CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1 queue=1 out=1");
+    CHECK(sync.settings == "1 1 0 0 1 0");
+  }
+}
+
+TEST_CASE("script: one that is told that it is dead takes nothing along") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  const auto epoch = sync.epoch;
+  sync.expire("a");
+  sync.expire("b");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 2}) == "NOSESS");
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}, {2}}, .flags = "q"}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync.hold == 0);
+  CHECK(sync.epoch == epoch);
+}
+
+TEST_CASE("script: tokens are no smaller than the time, nor than what any caller has seen") {
+  limit sync;
+  const std::int64_t then = std::stoll(sync.ask(redis::command{"TIME"}).elements()[0].text()) * 1'000'000;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}, .cap = 9}) == "OK 1 queue=0 out=1");
+  CHECK(sync.last_token >= then);
+  // What Redis was given back is older than what it gave since.
+  sync.set("fence", 7);
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2}, {3}}, .cap = 9}) == "OK 1,2,3 queue=0 out=4");
+  CHECK(sync.runs == 1);
+  // Its clock is behind the one that was.
+  const std::int64_t later = sync.now + 60 * minute;
+  CHECK(sync({.session = "c", .sequence = 1, .cap = 9, .seen = later}) == "OK queue=0 out=4");
+  CHECK(sync({.session = "d", .sequence = 1, .wanted = {{1}}, .cap = 9}) == "OK 1 queue=0 out=5");
+  CHECK(sync.last_token == later + 1);
+}
+
+TEST_CASE("script: nobody called for long, though somebody waits: no more than the burst") {
+  limit sync;
+  sync.rate_tokens = 1000;
+  sync.rate_period = 1'000'000;
+  sync.burst = 30;
+  std::vector<wish> wishes;
+  for (int id = 2; id <= 60; ++id) wishes.push_back({id});
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}, .cap = 0}) == "OK queue=1 out=0");
+  sync.set("zu", 0);
+  sync.set("due", 1);
+  const auto answer = sync({.session = "a", .sequence = 2, .wanted = wishes, .cap = 0});
+  CHECK(answer.ends_with(",30 queue=30 out=0"));
+}
+
+TEST_CASE("script: a rate in whole numbers") {
+  limit sync;
+  sync.rate_tokens = 7;  // one each 142857 1/7 us, of an hour
+  sync.rate_period = 3'600'000'000;
+  sync.burst = 3;
+  const auto ask = [&](int sequence, std::vector<waiters> got, std::vector<wish> wanted) {
+    return sync(
+        {.session = "a", .sequence = sequence, .acknowledged = std::move(got), .wanted = std::move(wanted), .cap = 0});
+  };
+  const std::int64_t period = 3'600'000'000 / 7;
+  CHECK(ask(1, {}, {{1}}) == "OK queue=1 out=0");  // starts empty
+  CHECK(sync.next == period + 1);                  // rounded up, never early
+  // Three periods later and a bit: three, exactly.
+  sync.set("zu", sync.number("last") - 3'600'000'000 * 3 / 7 - 1);
+  sync.set("zr", 0);
+  sync.set("due", sync.number("last"));
+  CHECK(ask(2, {}, {{2}, {3}, {4}}) == "OK 1,2,3 queue=1 out=0");
+  CHECK(sync.next > period - minute);
+  CHECK(sync.next <= period + 1);
+  // Idle for long: no more than the burst.
+  CHECK(sync({.session = "a", .sequence = 3, .acknowledged = {1, 2, 3}, .cancelled = {{4, 1}}, .cap = 0}) ==
+        "OK queue=0 out=0");
+  sync.set("zu", 0);
+  CHECK(ask(4, {}, {{5}, {6}, {7}, {8}}) == "OK 5,6,7 queue=1 out=0");
+  // A granted one that is cancelled before it is acknowledged gives its token to who waits.
+  CHECK(sync({.session = "a", .sequence = 5, .cancelled = {{7, 1}}, .cap = 0}) == "OK 5,6,8 queue=0 out=0");
+  // Another server may not know what was taken last: it starts empty.
+  sync.set("zu", 0);
+  CHECK(sync({.session = "a", .sequence = 6, .acknowledged = {5, 6, 8}, .wanted = {{9}}, .run_id = "r2", .cap = 0}) ==
+        "OK queue=1 out=0");
+  CHECK(sync.next == period + 1);
+}
+
+TEST_CASE("script: who leaves is forgotten at once") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 0, .flags = "l"}) == "OK queue=0 out=1");
+  CHECK(sync.ask(redis::command{"ZCARD", prefix + "sess"}).integer() == 1);
+  CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
+}
+
+TEST_CASE("script: who does not wait is told at once, and takes nobody's place") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1, -1}, {2, -1}, {3, -1}}}) == "OK 1,2,?3 queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {1, 2}}) == "OK queue=0 out=2");
+  CHECK(sync({.session = "b", .sequence = 2, .held = 0, .acknowledged = {1}, .wanted = {{2, 0, 2}, {3, -1}}}) ==
+        "OK ?3 queue=1 out=1");
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .wanted = {{4, -1}}}) == "OK ?4 queue=1 out=1");
+}
+
+TEST_CASE("script: settings that are changed are everybody's, and outlive the data") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}, {3}}}) == "OK 1,2 queue=1 out=2");
+  CHECK(sync.settings.empty());
+  // Whoever spoke last counts, until somebody changes it.
+  CHECK(sync({.session = "b", .sequence = 1, .cap = 1, .flags = "C"}) == "OK queue=1 out=2");
+  CHECK(sync.settings == "1 1 0 0 1 0");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {1, 2}}) == "OK queue=1 out=1");
+  CHECK(sync.settings == "1 1 0 0 1 0");
+  CHECK(sync({.session = "a", .sequence = 3, .cap = 1, .version = 1}) == "OK 3 queue=0 out=1");
+  CHECK(sync.settings.empty());
+  // What weighs more than there is now is refused.
+  CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1, 0, 2}}, .cap = 1, .version = 1}) == "OK !1 queue=0 out=1");
+  sync.ask(redis::command{"FLUSHALL"});
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  CHECK(sync.number("version") == 0);
+  CHECK(sync({.session = "b2", .sequence = 1, .cap = 1, .version = 1}) == "OK queue=0 out=2");
+  CHECK(sync({.session = "c", .sequence = 2, .held = 1, .acknowledged = {1, 2}, .wanted = {{3}}}) ==
+        "OK queue=1 out=1");
+  CHECK(sync.settings == "1 1 0 0 1 0");
+}
+
+TEST_CASE("script: a pause is everybody's, until it is over or called off") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .flags = "P", .pause = minute}) == "OK queue=0 out=0");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2, -1}}}) == "OK ?2 queue=1 out=0");
+  CHECK(sync.next > minute - 10'000'000);
+  CHECK(sync.next <= minute);
+  CHECK(sync.settings.substr(0, 10) == "1 2 0 0 1 ");
+  CHECK(std::stoll(sync.settings.substr(10)) <= minute);
+  sync.set("pause", sync.number("last"));
+  CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "a", .sequence = 2, .flags = "P", .pause = -1}) == "OK queue=0 out=1");
+  CHECK(sync.settings == "2 2 0 0 1 -1");
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}}}) == "OK queue=1 out=1");
+  CHECK(sync.next == -1);
+  CHECK(sync({.session = "a", .sequence = 3, .flags = "P"}) == "OK queue=0 out=2");  // granted to c
+}
+
+TEST_CASE("script: tokens charged and given back count once, also where an answer was lost") {
+  limit sync;
+  sync.rate_tokens = 1;
+  sync.rate_period = minute;
+  sync.burst = 10;
+  const auto level = [&] { return -sync.empty / minute; };
+  CHECK(sync({.session = "a", .sequence = 1, .cap = 0}) == "OK queue=0 out=0");
+  sync.set("zu", sync.number("last") - 8 * minute);
+  CHECK(sync({.session = "a", .sequence = 2, .cap = 0, .charged = {0, 3}}) == "OK queue=0 out=0");
+  CHECK(level() == 5);
+  CHECK(sync({.session = "a", .sequence = 3, .cap = 0, .charged = {0, 3}}) == "OK queue=0 out=0");
+  CHECK(level() == 5);
+  CHECK(sync({.session = "a", .sequence = 4, .cap = 0, .charged = {3, 1}}) == "OK queue=0 out=0");
+  CHECK(level() == 7);
+  // A debt; one session knows nothing of the other's count.
+  CHECK(sync({.session = "b", .sequence = 1, .cap = 0, .charged = {100, 120}}) == "OK queue=0 out=0");
+  CHECK(level() == -12);
+  // All that is given back beyond the burst is lost.
+  CHECK(sync({.session = "b", .sequence = 2, .cap = 0, .charged = {120, 0}}) == "OK queue=0 out=0");
+  CHECK(sync({.session = "b", .sequence = 3, .wanted = {{1, 0, 10}, {2, -1}}, .cap = 0}) == "OK 1,?2 queue=0 out=0");
+}
+
+TEST_CASE("script: tokens are given ahead if nobody waits, and asked back when somebody does") {
+  limit sync;
+  sync.rate_tokens = 1;
+  sync.rate_period = minute;
+  sync.burst = 10;
+  CHECK(sync({.session = "a", .sequence = 1, .cap = 0}) == "OK queue=0 out=0");
+  sync.set("zu", sync.number("last") - 5 * minute);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1}}, .cap = 0, .ahead = 2}) == "OK 1 queue=0 out=0");
+  CHECK(sync.ahead == 2);
+  CHECK(sync.number("lying") == 2);
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 0, .ahead = 9}) == "OK 1 queue=0 out=0");
+  CHECK(sync.ahead == 1);
+  CHECK(sync({.session = "b", .sequence = 2, .acknowledged = {1}, .wanted = {{2}}, .cap = 0, .idle = 0, .ahead = 9}) ==
+        "OK queue=1 out=0");
+  CHECK(sync.ahead == 0);
+  CHECK(sync.number("lying") == 2);
+  CHECK(sync({.session = "a", .sequence = 3, .acknowledged = {1}, .cap = 0, .charged = {0, -2}}) == "OK queue=0 out=0");
+  CHECK(sync.number("lying") == 0);
+}
+
+TEST_CASE("script: a lease is not written anew by every call") {
+  limit sync;
+  const auto expiry = [&] { return sync.ask(redis::command{"ZSCORE", prefix + "sess", "a"}).text(); };
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}}}) == "OK 1 queue=0 out=1");
+  const std::string first = expiry();
+  CHECK(std::stoll(first) >= sync.number("last") + minute);
+  CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {1}}) == "OK queue=0 out=1");
+  CHECK(expiry() == first);
+  sync.set("last", sync.number("last") + minute / 20);  // later by that
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1}) == "OK queue=0 out=1");
+  CHECK(std::stoll(expiry()) >= sync.number("last") + minute);
+}

@@ -1,0 +1,46 @@
+// Who goes last: a client and its limits, or their context. Or both at once.
+#include "canigo/redis/client.hpp"
+#include "canigo/redis/scheduler.hpp"
+#include "canigo/redis/semaphore.hpp"
+
+#include "redis/server.hpp"
+#include "support/catch.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+using namespace redis_test;
+
+namespace {
+
+struct limits {
+  explicit limits(net::io_context& io) : client{io, "unix:/nonexistent/redis.sock"} {}
+  redis::client client;
+  redis::scheduler quota{client, "crm", {.rate = rate::per_second(1)}};
+  redis::semaphore slots{client, "crm", {.permits = 1}};
+};
+
+}  // namespace
+
+TEST_CASE("a client and its limits go while another thread destroys the context", "[threads]") {
+  for (int round = 0; round < 2000; ++round) {
+    auto io = std::make_unique<net::io_context>();
+    auto all = std::make_unique<limits>(*io);
+    std::atomic<int> ready{0};
+    const auto together = [&] {
+      ++ready;
+      while (ready != 2) {
+      }
+    };
+    std::thread other{[&] {
+      together();
+      io.reset();
+    }};
+    together();
+    all.reset();
+    other.join();
+  }
+}

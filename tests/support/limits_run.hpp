@@ -1,0 +1,77 @@
+#pragma once
+
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/testing/virtual_time.hpp"
+#include "canigo/time.hpp"
+#include "canigo/timeout.hpp"
+
+#include "support/outcome.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+
+#include <exception>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+/// What the tests of permit, semaphore, limiter, gate and task_group share: a context in virtual time, and a log.
+struct limits_run {
+  canigo::net::io_context io;
+  canigo::testing::virtual_time time{io};
+  std::vector<std::string> log;
+
+  /// Starts a coroutine; what it throws comes out of run().
+  template <class Main>
+  void go(Main main) {
+    canigo::net::co_spawn(io, std::move(main), [](std::exception_ptr e) {
+      if (e) std::rethrow_exception(e);
+    });
+  }
+  /// Starts a coroutine that can be cancelled, and notes in `ended` how it ended.
+  template <class Main>
+  void go(Main main, canigo::net::cancellation_signal& signal, std::error_code& ended) {
+    canigo::net::co_spawn(
+        io, std::move(main),
+        canigo::net::bind_cancellation_slot(signal.slot(), [&ended](std::exception_ptr e) { ended = code_of(e); }));
+  }
+
+  long ms() const { return static_cast<long>(time.elapsed() / std::chrono::milliseconds{1}); }
+  void note(const std::string& what) { log.push_back(what + "@" + std::to_string(ms())); }
+};
+
+/// Takes `d`, and ends with a value.
+inline canigo::net::awaitable<int> answer_after(canigo::duration d) {
+  co_await canigo::sleep_for(d);
+  co_return 42;
+}
+
+/// What an operation said when it failed.
+template <class T>
+canigo::net::awaitable<std::string> outcome_of_any(canigo::net::awaitable<T> operation) {
+  try {
+    (void)co_await std::move(operation);
+  } catch (const std::exception& e) {
+    co_return std::string{e.what()};
+  }
+  co_return std::string{};
+}
+
+/// What an invalid call says.
+template <class Function>
+std::string refusal_of(Function f) {
+  try {
+    f();
+  } catch (const std::system_error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+using log_lines = std::vector<std::string>;

@@ -1,0 +1,125 @@
+// Every check of an option or an argument, with all of its text: what is refused names its struct or member, the field,
+// the value and the range.
+#include "support/refusal.hpp"
+
+#include "canigo/limiter.hpp"
+#include "canigo/resource_pool.hpp"
+#include "canigo/retry_budget.hpp"
+#include "canigo/scheduler.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/strand_pool.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <string>
+
+using namespace std::chrono_literals;
+using namespace canigo;
+
+namespace {
+
+constexpr auto overflows = "reject_new, evict_oldest, evict_least_important";
+
+template <class Limit, class Options>
+std::string refused(const Options& o) {
+  net::io_context io;
+  const std::string text = refusal([&] { Limit{io, o}; });
+  return text.substr(0, text.rfind(": invalid argument"));
+}
+
+std::string refused_call(auto call) {
+  const std::string text = refusal(call);
+  return text.substr(0, text.rfind(": invalid argument"));
+}
+
+}  // namespace
+
+TEST_CASE("what a scheduler refuses names the field of its options") {
+  const rate r = rate::per_second(5);
+  const auto text = [](const scheduler_options& o) { return refused<scheduler>(o); };
+  CHECK(text({.rate = r, .burst = 0}) == "scheduler_options.burst is 0; allowed: 1 to 2^62");
+  CHECK(text({.rate = r, .initial_tokens = 2}) ==
+        "scheduler_options.initial_tokens is 2; allowed: 0 to the burst of 1");
+  CHECK(text({.rate = r, .priorities = 0}) == "scheduler_options.priorities is 0; allowed: 1 to 1024");
+  CHECK(text({.rate = r, .queue_limit = 0}) == "scheduler_options.queue_limit is 0; allowed: 1 or more");
+  CHECK(text({.rate = r, .on_overflow = overflow::wait}) ==
+        std::string{"scheduler_options.on_overflow is wait; allowed: "} + overflows);
+  CHECK(text({.rate = r, .ageing = 0s}) == "scheduler_options.ageing is 0s; allowed: more than 0");
+
+  net::io_context io;
+  scheduler s{io, {.rate = r}};
+  CHECK(refused_call([&] { s.set_burst(0); }) == "scheduler.set_burst: burst is 0; allowed: 1 to 2^62");
+  CHECK(refused_call([&] { (void)s.try_acquire({.tokens = 0}); }) == "request.tokens is 0; allowed: 1 or more");
+}
+
+TEST_CASE("what a semaphore refuses names the field of its options") {
+  const auto text = [](const semaphore_options& o) { return refused<semaphore>(o); };
+  CHECK(text({.permits = 0}) == "semaphore_options.permits is 0; allowed: 1 to 2^62");
+  CHECK(text({.priorities = 0}) == "semaphore_options.priorities is 0; allowed: 1 to 1024");
+  CHECK(text({.queue_limit = 0}) == "semaphore_options.queue_limit is 0; allowed: 1 or more");
+  CHECK(text({.on_overflow = overflow::wait}) ==
+        std::string{"semaphore_options.on_overflow is wait; allowed: "} + overflows);
+  CHECK(text({.ageing = 0s}) == "semaphore_options.ageing is 0s; allowed: more than 0");
+
+  net::io_context io;
+  semaphore s{io, {.permits = 3}};
+  CHECK(refused_call([&] { s.resize(0); }) == "semaphore.resize: permits is 0; allowed: 1 to 2^62");
+  auto p = s.try_acquire({.tokens = 3});
+  CHECK(refused_call([&] { (void)p->split(4); }) == "permit.split: places is 4; allowed: 1 to held(), which is 3");
+}
+
+TEST_CASE("what a limiter refuses names the field of its options, and which of the rates") {
+  const rate r = rate::per_second(5);
+  const auto text = [](const limiter_options& o) { return refused<limiter>(o); };
+  CHECK(text({.rates = {{.rate = r}, {.rate = r, .burst = 0}}}) ==
+        "limiter_options.rates[1].burst is 0; allowed: 1 to 2^62");
+  CHECK(text({.rates = {{.rate = r, .burst = 2, .initial_tokens = 3}}}) ==
+        "limiter_options.rates[0].initial_tokens is 3; allowed: 0 to the burst of 2");
+  CHECK(text({.rates = {17, {.rate = r}}}) == "limiter_options.rates.size() is 17; allowed: 0 to 16");
+  CHECK(text({}).find("limiter_options.rates.size() is 0; allowed: 1 to 16, or 0 with a concurrency") == 0);
+  CHECK(text({.concurrency = 0}) == "limiter_options.concurrency is 0; allowed: 1 or more");
+  CHECK(text({.concurrency = 1, .priorities = 0}) == "limiter_options.priorities is 0; allowed: 1 to 1024");
+  CHECK(text({.concurrency = 1, .queue_limit = 0}) == "limiter_options.queue_limit is 0; allowed: 1 or more");
+  CHECK(text({.concurrency = 1, .ageing = 0s}) == "limiter_options.ageing is 0s; allowed: more than 0");
+
+  net::io_context io;
+  limiter l{io, {.rates = {{.rate = r}}}};
+  CHECK(refused_call([&] { l.set_rate(1, r); }) == "limiter.set_rate: index is 1; allowed: less than 1");
+  CHECK(refused_call([&] { l.set_burst(1, 1); }) == "limiter.set_burst: index is 1; allowed: less than 1");
+  CHECK(refused_call([&] { l.set_burst(0, 0); }) == "limiter.set_burst: burst is 0; allowed: 1 to 2^62");
+  CHECK(refused_call([&] { l.set_concurrency(0); }) == "limiter.set_concurrency: concurrency is 0; allowed: 1 or more");
+}
+
+TEST_CASE("what a pool refuses names the field of its options") {
+  const auto text = [](const strand_pool_options& o) { return refused<strand_pool>(o); };
+  CHECK(text({.concurrency = 0}) == "strand_pool_options.concurrency is 0; allowed: 1 to 100000");
+  CHECK(text({.concurrency = 1, .queue_limit = 0}) == "strand_pool_options.queue_limit is 0; allowed: 1 or more");
+  CHECK(text({.concurrency = 1, .priorities = 0}) == "strand_pool_options.priorities is 0; allowed: 1 to 1024");
+  CHECK(text({.concurrency = 1, .timeout = 0s}) == "strand_pool_options.timeout is 0s; allowed: more than 0");
+  CHECK(text({.concurrency = 1, .restart = {.limit = 10'001}}) ==
+        "strand_pool_options.restart.limit is 10001; allowed: 0 to 10000");
+  CHECK(text({.concurrency = 1, .restart = {.within = 0s}}) ==
+        "strand_pool_options.restart.within is 0s; allowed: more than 0");
+
+  net::io_context io;
+  strand_pool pool{io, {.concurrency = 1}};
+  CHECK(refused_call([&] { pool.resize(0); }) == "strand_pool.resize: concurrency is 0; allowed: 1 to 100000");
+  const auto submitted = [&](const task_options& o) { return refused_call([&] { (void)pool.submit([] {}, o); }); };
+  CHECK(submitted({.timeout = -1s}) == "task_options.timeout is -1s; allowed: 0 or more");
+  CHECK(submitted({.delay = -1s}) == "task_options.delay is -1s; allowed: 0 or more");
+}
+
+TEST_CASE("what a pool of resources refuses names the field of its options") {
+  const auto text = [](const resource_pool_options<int>& o) { return refused<resource_pool<int>>(o); };
+  const auto make = [] { return 1; };
+  CHECK(text({.concurrency = 1}) == "resource_pool_options.make is empty; allowed: a function");
+  CHECK(text({.concurrency = 0, .make = make}) == "resource_pool_options.concurrency is 0; allowed: 1 to 100000");
+  CHECK(text({.concurrency = 1, .make = make, .idle_timeout = 0s}) ==
+        "resource_pool_options.idle_timeout is 0s; allowed: more than 0");
+}
+
+TEST_CASE("what a budget of retries refuses names the field") {
+  CHECK(refused_call([] { retry_budget{{.percent = 1001}}; }) == "retry_budget.percent is 1001; allowed: 0 to 1000");
+  CHECK(refused_call([] { retry_budget{{.most = 0}}; }) ==
+        "retry_budget.most is 0; allowed: 1 or more, and at least `reserve`");
+}
