@@ -36,7 +36,7 @@ asio::awaitable<void> call_crm(int process, int out) {
 
 asio::awaitable<void> calls(canigo::redis::scheduler& quota, canigo::redis::semaphore& slots, int process, int out) {
   // Cancelled if the lease is lost.
-  for (;;) co_await canigo::with_limits(call_crm(process, out), {.priority = 1}, slots, quota);
+  for (;;) co_await canigo::with_limits(call_crm(process, out), std::tie(slots, quota), {.priority = 1});
 }
 
 void rethrow(std::exception_ptr error) {

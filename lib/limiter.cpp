@@ -48,32 +48,26 @@ token_bucket& bucket_at(detail::supplies& s, std::size_t index, std::string_view
 }
 
 wait_reason reason(const detail::supplies& s, std::uint64_t tokens, time_point now) noexcept {
-  if (!s.has_room_for(s.places_for(tokens))) return {.binds = wait_reason::limit::concurrency};
-  wait_reason last{.binds = wait_reason::limit::rate, .until = time_point::min()};
+  if (!s.has_room_for(s.places_for(tokens))) return {.binds = wait_reason::cause::concurrency};
+  wait_reason last{.binds = wait_reason::cause::rate, .until = time_point::min()};
   for (std::size_t i = 0; i < s.rates().size(); ++i) {
     const time_point ready = s.rates()[i].ready_at(now, tokens);
     if (ready <= last.until) continue;
     last.index = i;
     last.until = ready;
   }
-  if (s.shared() != nullptr && last.until <= now) return {.binds = wait_reason::limit::share};
+  if (s.shared() != nullptr && last.until <= now) return {.binds = wait_reason::cause::share};
   return last;
 }
 
 }  // namespace
 
 limiter::limiter(const net::any_io_executor& executor, const limiter_options& options)
-    : admission_{open(executor, options, options.share ? options.share->places_ : nullptr)} {}
-
-limiter::~limiter() { admission_->close(); }
-
-net::awaitable<permit> limiter::acquire(request r) { return detail::wait_for<detail::permit_waiter>(admission_, r); }
+    : limit_handle{open(executor, options, options.share ? options.share->places_ : nullptr)} {}
 
 net::awaitable<permit> limiter::acquire(int priority) {
   return detail::wait_for<detail::permit_waiter>(admission_, priority);
 }
-
-std::optional<permit> limiter::try_acquire(const request& r) { return detail::try_permit(*admission_, r); }
 
 void limiter::set_rate(std::size_t index, const canigo::rate& r) {
   admission_->change_supplies(
@@ -93,15 +87,11 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
   admission_->change_supplies([=](detail::supplies& s, time_point) { s.set_capacity(concurrency); });
 }
 
-void limiter::pause_until(time_point t) { admission_->pause_until(t); }
-
-void limiter::resume() { admission_->resume(); }
-
 wait_reason limiter::why_waiting() const {
   return admission_->look(
       [](const detail::supplies& s, const detail::wait_node* head, time_point paused, time_point now) {
         if (head == nullptr) return wait_reason{};
-        if (now < paused) return wait_reason{.binds = wait_reason::limit::paused, .until = paused};
+        if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
         return reason(s, head->tokens, now);
       });
 }
@@ -117,9 +107,5 @@ limiter_stats limiter::stats() const {
   });
   return s;
 }
-
-void limiter::stop() noexcept { admission_->stop(); }
-
-net::any_io_executor limiter::get_executor() const { return admission_->executor(); }
 
 }  // namespace canigo

@@ -20,20 +20,10 @@ detail::admission* open(const net::any_io_executor& executor, const scheduler_op
 }  // namespace
 
 scheduler::scheduler(const net::any_io_executor& executor, const scheduler_options& options)
-    : admission_{open(executor, options)} {}
-
-scheduler::~scheduler() { admission_->close(); }
-
-net::awaitable<void> scheduler::acquire(request r) { return detail::wait_for<detail::plain_waiter>(admission_, r); }
+    : limit_handle{open(executor, options)} {}
 
 net::awaitable<void> scheduler::acquire(int priority) {
   return detail::wait_for<detail::plain_waiter>(admission_, priority);
-}
-
-bool scheduler::try_acquire(const request& r) {
-  const auto o = admission_->try_enter(r);
-  if (o > detail::outcome::granted) admission_->check(r);
-  return o == detail::outcome::granted;
 }
 
 void scheduler::refund(std::uint64_t tokens) {
@@ -53,10 +43,6 @@ void scheduler::set_burst(std::uint64_t burst) {
   admission_->change_supplies([&](detail::supplies& s, time_point now) { s.rates().front().set_burst(now, burst); });
 }
 
-void scheduler::pause_until(time_point t) { admission_->pause_until(t); }
-
-void scheduler::resume() { admission_->resume(); }
-
 duration scheduler::estimate(request r) const { return admission_->estimate(r); }
 
 scheduler_stats scheduler::stats() const {
@@ -65,9 +51,5 @@ scheduler_stats scheduler::stats() const {
       s, [&](const detail::supplies& supplies, time_point now) { s.tokens = supplies.rates().front().available(now); });
   return s;
 }
-
-void scheduler::stop() noexcept { admission_->stop(); }
-
-net::any_io_executor scheduler::get_executor() const { return admission_->executor(); }
 
 }  // namespace canigo

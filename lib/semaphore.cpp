@@ -28,26 +28,12 @@ detail::admission* open(const net::any_io_executor& executor, const semaphore_op
 }  // namespace
 
 semaphore::semaphore(const net::any_io_executor& executor, const semaphore_options& options)
-    : admission_{open(executor, options)} {}
-
-semaphore::~semaphore() { admission_->close(); }
-
-net::awaitable<permit> semaphore::acquire(request r) { return detail::wait_for<detail::permit_waiter>(admission_, r); }
-
-net::awaitable<permit> semaphore::acquire(int priority) {
-  return detail::wait_for<detail::permit_waiter>(admission_, priority);
-}
-
-std::optional<permit> semaphore::try_acquire(const request& r) { return detail::try_permit(*admission_, r); }
+    : limit_handle{open(executor, options)} {}
 
 void semaphore::resize(std::uint64_t permits) {
   checked_permits(permits, "semaphore.resize: permits");
   admission_->change_supplies([=](detail::supplies& s, time_point) { s.set_capacity(permits); });
 }
-
-void semaphore::pause_until(time_point t) { admission_->pause_until(t); }
-
-void semaphore::resume() { admission_->resume(); }
 
 semaphore_stats semaphore::stats() const {
   semaphore_stats s;
@@ -57,9 +43,5 @@ semaphore_stats semaphore::stats() const {
   });
   return s;
 }
-
-void semaphore::stop() noexcept { admission_->stop(); }
-
-net::any_io_executor semaphore::get_executor() const { return admission_->executor(); }
 
 }  // namespace canigo

@@ -144,7 +144,7 @@ net::awaitable<reply> get_through_a_pause(canigo::strand_pool& pool, canigo::sch
 canigo::time_point soon() { return canigo::time_point::max(); }
 
 net::awaitable<reply> get_when_free(auto& slots, auto& quota, std::string url) {
-  co_return co_await canigo::with_limits(send(url), {.priority = 1, .deadline = soon()}, slots, quota);
+  co_return co_await canigo::with_limits(send(url), std::tie(slots, quota), {.priority = 1, .deadline = soon()});
 }
 
 // ---- contract.md --------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ net::awaitable<void> all_of_limiter(net::io_context& io) {
   api.set_rate(1, rate::per_minute(600));
   api.set_concurrency(32);
   // [contract]
-  CHECK(reason.binds == canigo::wait_reason::limit::none);
+  CHECK(reason.binds == canigo::wait_reason::cause::none);
   CHECK(api.stats().tokens.front() == -130);
 }
 
@@ -230,7 +230,7 @@ net::awaitable<void> all_of_with_limit(net::io_context& io) {
   canigo::scheduler quota{io, {.rate = canigo::rate::per_second(5), .burst = 1000, .initial_tokens = 1000}};
   // [contract]
   int d = co_await canigo::with_limit(op(), slots, {.priority = 1});
-  int e = co_await canigo::with_limits(op(), {.tokens = 800}, slots, quota);
+  int e = co_await canigo::with_limits(op(), std::tie(slots, quota), {.tokens = 800});
   // [contract]
   CHECK(d + e == 14);
   CHECK(slots.stats().held == 0);

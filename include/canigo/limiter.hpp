@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/admission/awaited.hpp"
+#include "canigo/detail/admission/limit_handle.hpp"
 #include "canigo/detail/admission/permit_waiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
@@ -11,14 +11,12 @@
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
-#include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <system_error>
 #include <vector>
 
 namespace canigo {
@@ -50,14 +48,14 @@ struct limiter_stats : queue_stats {
 
 /// What keeps the first in the queue from going.
 struct wait_reason {
-  enum class limit {
+  enum class cause {
     none,         ///< nobody waits
     paused,       ///< pause_until()
     rate,         ///< the one at `index`, which lets it go last
     concurrency,  ///< all permits are out
     share,        ///< all places of the shared cap are taken
   };
-  limit binds = limit::none;
+  cause binds = cause::none;
   std::size_t index = 0;
   time_point until = time_point::max();  ///< max where it ends with a resume(), or with a permit that is given back
 };
@@ -68,8 +66,10 @@ struct wait_reason {
 /// canigo::semaphore, and so does the queue. Every rate is asked for `request.tokens`; the cap for one place. What is
 /// known only afterwards is settled with the permit: `p.settle(used)`.
 ///
+/// Asking, pausing and stopping are those of every limit: detail::limit_handle.
+///
 /// Errors, cancellation, threads, lifetime: as canigo::scheduler and canigo::semaphore.
-class limiter {
+class limiter : public detail::limit_handle<detail::permit_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   limiter(const net::any_io_executor& executor, const limiter_options& options);
@@ -77,32 +77,12 @@ class limiter {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   limiter(ExecutionContext& context, const limiter_options& options)
       : limiter{net::any_io_executor{context.get_executor()}, options} {}
-  ~limiter();
-  limiter(const limiter&) = delete;
-  limiter& operator=(const limiter&) = delete;
 
-  /// Waits until all limits let it go. Throws std::system_error.
-  ///
-  /// One that is granted at once does not go through the event loop, except after 128 such in a row.
-  /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
-  net::awaitable<permit> acquire(request r);
-  net::awaitable<permit> acquire(int priority = 0);
-
-  /// The same for any completion token; signature void(std::error_code, permit). Always completes by a post.
-  ///
-  /// Completes on the handler's associated executor, by default the limiter's. Allocates one operation with the
-  /// handler's associated allocator; without memory the handler gets errc::not_enough_memory.
-  template <net::completion_token_for<void(std::error_code, permit)> Token>
-  auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code, permit)>(
-        detail::start_waiting<detail::permit_waiter>{admission_}, token, r);
-  }
-
-  /// Goes if all limits allow it and nobody waits; never waits.
-  ///
-  /// Throws std::system_error for a priority or a number of tokens that can't be; empty once stopped.
-  std::optional<permit> try_acquire(const request& r);
-  std::optional<permit> try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
+  /// acquire(request), acquire(request, error), async_acquire, try_acquire: see limit_handle.
+  using limit_handle::acquire;
+  using limit_handle::try_acquire;
+  [[nodiscard]] net::awaitable<permit> acquire(int priority);
+  [[nodiscard]] std::optional<permit> try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
   /// Changes a limit for everybody who waits, at once. The level of a rate stays, up to the new burst.
   ///
@@ -111,11 +91,6 @@ class limiter {
   void set_rate(std::size_t index, const canigo::rate& r);
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
-
-  /// Lets nobody go until `t`, or until resume(). Tokens gather meanwhile, up to the bursts.
-  void pause_until(time_point t);
-  void pause() { pause_until(time_point::max()); }
-  void resume();
 
   /// Which limit binds, and when it lets the first in the queue go.
   wait_reason why_waiting() const;
@@ -126,14 +101,6 @@ class limiter {
 
   /// Allocates.
   limiter_stats stats() const;
-
-  /// Ends every waiter with errc::stopped, and every later acquire. Idempotent.
-  void stop() noexcept;
-
-  net::any_io_executor get_executor() const;
-
- private:
-  detail::admission* admission_;
 };
 
 }  // namespace canigo

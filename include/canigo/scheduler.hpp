@@ -1,7 +1,6 @@
 #pragma once
 
-#include "canigo/detail/admission/admission.hpp"
-#include "canigo/detail/admission/awaited.hpp"
+#include "canigo/detail/admission/limit_handle.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
@@ -9,13 +8,10 @@
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
-#include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <system_error>
-#include <utility>
 
 namespace canigo {
 
@@ -54,8 +50,10 @@ struct scheduler_stats : queue_stats {
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 ///
+/// Asking, pausing and stopping are those of every limit: detail::limit_handle.
+///
 /// Source of the arithmetic: generic cell rate algorithm, ITU-T I.371.
-class scheduler {
+class scheduler : public detail::limit_handle<detail::plain_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   scheduler(const net::any_io_executor& executor, const scheduler_options& options);
@@ -63,32 +61,12 @@ class scheduler {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   scheduler(ExecutionContext& context, const scheduler_options& options)
       : scheduler{net::any_io_executor{context.get_executor()}, options} {}
-  ~scheduler();
-  scheduler(const scheduler&) = delete;
-  scheduler& operator=(const scheduler&) = delete;
 
-  /// Waits until the tokens are there and takes them. Throws std::system_error.
-  ///
-  /// One that is granted at once does not go through the event loop, except after 128 such in a row.
-  /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
-  net::awaitable<void> acquire(request r);
-  net::awaitable<void> acquire(int priority = 0);
-
-  /// The same for any completion token; signature void(std::error_code). Always completes by a post.
-  ///
-  /// Completes on the handler's associated executor, by default the scheduler's. Allocates one operation with the
-  /// handler's associated allocator; without memory the handler gets errc::not_enough_memory.
-  template <net::completion_token_for<void(std::error_code)> Token>
-  auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_},
-                                                             token, r);
-  }
-
-  /// Takes the tokens if they are there and nobody waits; never waits.
-  ///
-  /// Throws std::system_error for a priority or a number of tokens that can't be; false once stopped.
-  bool try_acquire(const request& r);
-  bool try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
+  /// acquire(request), acquire(request, error), async_acquire, try_acquire: see limit_handle.
+  using limit_handle::acquire;
+  using limit_handle::try_acquire;
+  [[nodiscard]] net::awaitable<void> acquire(int priority);
+  [[nodiscard]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
   /// Gives back tokens that were granted and not used; beyond the burst they are lost.
   void refund(std::uint64_t tokens);
@@ -99,24 +77,11 @@ class scheduler {
   void set_rate(const canigo::rate& r);
   void set_burst(std::uint64_t burst);
 
-  /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. The last call counts.
-  void pause_until(time_point t);
-  void pause() { pause_until(time_point::max()); }
-  void resume();
-
   /// A lower bound on the wait of `r` if it came now: those ahead of it stay, nobody more important comes.
   duration estimate(request r) const;
 
   /// Allocates.
   scheduler_stats stats() const;
-
-  /// Ends every waiter with errc::stopped, and every later acquire. Idempotent.
-  void stop() noexcept;
-
-  net::any_io_executor get_executor() const;
-
- private:
-  detail::admission* admission_;
 };
 
 }  // namespace canigo

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/admission/awaited.hpp"
+#include "canigo/detail/admission/limit_handle.hpp"
 #include "canigo/detail/admission/permit_waiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
@@ -9,13 +9,9 @@
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
-#include <asio/async_result.hpp>
-#include <asio/awaitable.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <system_error>
 
 namespace canigo {
 
@@ -32,11 +28,15 @@ struct semaphore_stats : queue_stats {
   std::uint64_t capacity = 0;  ///< less than `held` for a while after resize() to less
 };
 
-/// Lets so many in at once, the important ones first: `permit p = co_await semaphore.acquire(priority)`.
+/// Lets so many in at once, the important ones first: `permit p = co_await semaphore.acquire()`, or
+/// `acquire({.priority = 1, .tokens = 3})`.
 ///
 /// `request.tokens` is the weight, the number of permits wanted as one. At no instant are more permits out than there
 /// are. Between classes priority is strict, inside a class the order is that of arrival, and a heavy request is not
 /// overtaken by a lighter one of its class. A permit that is dropped goes to who is first then, in the same instant.
+///
+/// Asking, pausing and stopping are those of every limit: detail::limit_handle. A bare number is not taken: it might
+/// be a class or a weight.
 ///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
 /// errc::timed_out when the deadline passes, errc::deadline_unreachable at once if it has passed, or if a pause lasts
@@ -47,7 +47,7 @@ struct semaphore_stats : queue_stats {
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped; permits that are out stay good, and whole. The
 /// execution context may be destroyed first.
-class semaphore {
+class semaphore : public detail::limit_handle<detail::permit_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   semaphore(const net::any_io_executor& executor, const semaphore_options& options);
@@ -55,51 +55,12 @@ class semaphore {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   semaphore(ExecutionContext& context, const semaphore_options& options)
       : semaphore{net::any_io_executor{context.get_executor()}, options} {}
-  ~semaphore();
-  semaphore(const semaphore&) = delete;
-  semaphore& operator=(const semaphore&) = delete;
-
-  /// Waits until the permits are there and takes them. Throws std::system_error.
-  ///
-  /// One that is granted at once does not go through the event loop, except after 128 such in a row.
-  /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
-  net::awaitable<permit> acquire(request r);
-  net::awaitable<permit> acquire(int priority = 0);
-
-  /// The same for any completion token; signature void(std::error_code, permit). Always completes by a post.
-  ///
-  /// Completes on the handler's associated executor, by default the semaphore's. Allocates one operation with the
-  /// handler's associated allocator; without memory the handler gets errc::not_enough_memory.
-  template <net::completion_token_for<void(std::error_code, permit)> Token>
-  auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code, permit)>(
-        detail::start_waiting<detail::permit_waiter>{admission_}, token, r);
-  }
-
-  /// Takes the permits if they are there and nobody waits; never waits.
-  ///
-  /// Throws std::system_error for a priority or a weight that can't be; empty once stopped.
-  std::optional<permit> try_acquire(const request& r);
-  std::optional<permit> try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
 
   /// Changes how many there are, 1 to 2^62. Revokes none: after less, nobody is let in until enough have been dropped.
   void resize(std::uint64_t permits);
 
-  /// Lets nobody in until `t`, or until resume().
-  void pause_until(time_point t);
-  void pause() { pause_until(time_point::max()); }
-  void resume();
-
   /// Allocates.
   semaphore_stats stats() const;
-
-  /// Ends every waiter with errc::stopped, and every later acquire. Idempotent.
-  void stop() noexcept;
-
-  net::any_io_executor get_executor() const;
-
- private:
-  detail::admission* admission_;
 };
 
 }  // namespace canigo

@@ -7,6 +7,7 @@
 #include <asio/awaitable.hpp>
 
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 namespace canigo {
@@ -74,8 +75,9 @@ net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
   co_return co_await detail::run_inside(std::move(op), &only, r, &started);
 }
 
-/// The same for several limits, one after the other in the order given: `with_limits(call(), {.tokens = 800}, slots,
-/// quota)`. Caps go first, and quotas last: tokens wait for nobody.
+/// The same for several limits, one after the other in the order given:
+/// `with_limits(call(), std::tie(slots, quota), {.tokens = 800})`. Caps go first, and quotas last: tokens wait for
+/// nobody.
 ///
 /// All are asked with the same priority and deadline; a cap for one place, the others for `r.tokens`. Where a later
 /// limit refuses, the earlier ones get back what they gave. Unlike those of a canigo::limiter, places are held while
@@ -84,9 +86,10 @@ net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
 /// several quotas have slots in common, they are limiters with a shared_cap.
 template <class T, limit... Limits>
   requires(sizeof...(Limits) > 0)
-net::awaitable<T> with_limits(net::awaitable<T> op, request r, Limits&... limits) {
+net::awaitable<T> with_limits(net::awaitable<T> op, std::tuple<Limits&...> limits, request r = {}) {
   bool started = false;
-  co_return co_await detail::run_inside_all(std::move(op), r, &started, &limits...);
+  co_return co_await std::apply(
+      [&](Limits&... each) { return detail::run_inside_all(std::move(op), r, &started, &each...); }, limits);
 }
 
 }  // namespace canigo

@@ -142,12 +142,12 @@ TEST_CASE("a limiter's permit is one place and moves as a whole when it is split
 TEST_CASE("why_waiting names the limit that binds, and until when", "[limiter]") {
   limits_run run;
   limiter l{run.io, {.rates = {{rate::per_second(10), 1, 1}, {rate::per_second(1), 2, 2}}, .concurrency = 2}};
-  CHECK(l.why_waiting().binds == wait_reason::limit::none);
+  CHECK(l.why_waiting().binds == wait_reason::cause::none);
   std::optional<permit> a = l.try_acquire();
   run.go(caller(run, l, "b", {}, 1h));
   run.time.poll();
   auto why = l.why_waiting();
-  CHECK(why.binds == wait_reason::limit::rate);
+  CHECK(why.binds == wait_reason::cause::rate);
   CHECK(why.index == 0);
   CHECK(why.until == run.time.now() + 100ms);
 
@@ -156,18 +156,18 @@ TEST_CASE("why_waiting names the limit that binds, and until when", "[limiter]")
   run.go(caller(run, l, "c", {}, 0s));
   run.time.poll();
   why = l.why_waiting();
-  CHECK(why.binds == wait_reason::limit::concurrency);
+  CHECK(why.binds == wait_reason::cause::concurrency);
   CHECK(why.until == time_point::max());
 
   a.reset();
   why = l.why_waiting();
-  CHECK(why.binds == wait_reason::limit::rate);
+  CHECK(why.binds == wait_reason::cause::rate);
   CHECK(why.index == 1);
   CHECK(why.until == run.time.now() + 900ms);
 
   l.pause_until(run.time.now() + 3s);
   why = l.why_waiting();
-  CHECK(why.binds == wait_reason::limit::paused);
+  CHECK(why.binds == wait_reason::cause::paused);
   CHECK(why.until == run.time.now() + 3s);
   l.pause();
   CHECK(l.why_waiting().until == time_point::max());

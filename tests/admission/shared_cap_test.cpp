@@ -78,11 +78,11 @@ TEST_CASE("a slow quota holds up a fast one by with_limits, and not by a shared 
     scheduler slow_quota{held.io, {.rate = slow}};
     scheduler fast_quota{held.io, {.rate = fast}};
     for (int i = 0; i < 18; ++i) {
-      held.go([&]() -> net::awaitable<void> { co_await with_limits(call(), {}, slots, slow_quota); });
+      held.go([&]() -> net::awaitable<void> { co_await with_limits(call(), std::tie(slots, slow_quota)); });
     }
     for (int i = 0; i < 20; ++i) {
       held.go([&, i]() -> net::awaitable<void> {
-        co_await with_limits(call(), {}, slots, fast_quota);
+        co_await with_limits(call(), std::tie(slots, fast_quota));
         if (i == 19) held.note("done");
       });
     }
@@ -150,7 +150,7 @@ TEST_CASE("a request that waits for its rate holds nothing of the cap", "[shared
   run.go(guest(run, slow, "slow"));
   run.time.run_for(999ms);
   CHECK(cap.held() == 0);
-  CHECK(slow.why_waiting().binds == wait_reason::limit::rate);
+  CHECK(slow.why_waiting().binds == wait_reason::cause::rate);
   CHECK(fast.try_acquire());
   run.time.run();
   CHECK(run.log == log_lines{"slow@1000"});
@@ -267,7 +267,7 @@ TEST_CASE("the chosen one may be gone when it is told: the place passes on in th
     run.go(guest(run, b, "b"));
     run.time.poll();
     a->pause_until(run.time.now() + 1s);
-    CHECK(a->why_waiting().binds == wait_reason::limit::paused);
+    CHECK(a->why_waiting().binds == wait_reason::cause::paused);
     out.release();
     run.time.run();
     CHECK(run.log == log_lines{"b@0", "a@1000"});
@@ -296,14 +296,14 @@ TEST_CASE("why_waiting names the shared cap where nothing else binds", "[shared_
   permit out = b.try_acquire().value();
   for (const char* name : {"a", "b", "c"}) run.go(guest(run, a, name, {}, 0s));
   run.time.poll();
-  CHECK(a.why_waiting().binds == wait_reason::limit::share);
+  CHECK(a.why_waiting().binds == wait_reason::cause::share);
   CHECK(a.why_waiting().until == time_point::max());
   CHECK(a.estimate({}) == 2s);  // a lower bound, by the rate
   CHECK(a.stats().held == 0);
   out.release();
   run.time.poll();
   CHECK(run.log == log_lines{"a@0", "b@0"});
-  CHECK(a.why_waiting().binds == wait_reason::limit::rate);
+  CHECK(a.why_waiting().binds == wait_reason::cause::rate);
   run.time.run();
   CHECK(run.log.back() == "c@1000");
 }
@@ -316,7 +316,7 @@ TEST_CASE("a limiter's own cap and the shared one bind together", "[shared_cap]"
   run.go(guest(run, a, "a1"));
   run.go(guest(run, a, "a2"));
   run.time.poll();
-  CHECK(a.why_waiting().binds == wait_reason::limit::concurrency);
+  CHECK(a.why_waiting().binds == wait_reason::cause::concurrency);
   run.go(guest(run, b, "b1"));
   run.go(guest(run, b, "b2"));
   run.time.run();

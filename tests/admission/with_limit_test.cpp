@@ -180,7 +180,7 @@ TEST_CASE("with_limits asks one limit after the other, a cap for a place and a q
   scheduler quota{run.io, {.rate = rate::per_second(1000), .burst = 100}};
   limiter day{run.io, {.rates = {{rate::per_second(1000), 200, 200}}}};
   run.go([&]() -> net::awaitable<void> {
-    const int n = co_await with_limits(answer_after(10ms), {.tokens = 100}, slots, quota, day);
+    const int n = co_await with_limits(answer_after(10ms), std::tie(slots, quota, day), {.tokens = 100});
     run.note(std::to_string(n));
   });
   run.time.run_for(50ms);
@@ -201,14 +201,14 @@ TEST_CASE("tokens go back if a later limit does not let the operation go, and no
   std::error_code refused, failed;
   run.go([&]() -> net::awaitable<void> {
     refused = co_await outcome_of(
-        with_limits(answer_after(1ms), {.tokens = 4, .deadline = run.time.now() + 1s}, quota, slots));
+        with_limits(answer_after(1ms), std::tie(quota, slots), {.tokens = 4, .deadline = run.time.now() + 1s}));
     CHECK(quota.stats().tokens == 10);
     const auto fails = []() -> net::awaitable<int> {
       throw std::system_error{make_error_code(errc::too_large)};
       co_return 0;
     };
     semaphore others{run.io, {.permits = 1}};
-    failed = co_await outcome_of(with_limits(fails(), {.tokens = 4}, quota, others));
+    failed = co_await outcome_of(with_limits(fails(), std::tie(quota, others), {.tokens = 4}));
   });
   run.time.run();
   CHECK(refused == errc::timed_out);
@@ -216,7 +216,7 @@ TEST_CASE("tokens go back if a later limit does not let the operation go, and no
   CHECK(quota.stats().tokens == 6);
   std::error_code too_large;
   run.go([&]() -> net::awaitable<void> {
-    too_large = co_await outcome_of(with_limits(answer_after(1ms), {.tokens = 11}, quota, slots));
+    too_large = co_await outcome_of(with_limits(answer_after(1ms), std::tie(quota, slots), {.tokens = 11}));
   });
   run.time.poll();
   CHECK(too_large == errc::too_large);
@@ -233,7 +233,7 @@ TEST_CASE("a permit that is lost cancels the operation, also while that waits fo
     run.note("running");
   });
   run.go([&]() -> net::awaitable<void> {
-    waiting = co_await outcome_of(with_limits(answer_after(1ms), {}, places, quota));
+    waiting = co_await outcome_of(with_limits(answer_after(1ms), std::tie(places, quota)));
     run.note("waiting");
   });
   run.time.run_for(100ms);

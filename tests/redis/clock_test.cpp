@@ -94,7 +94,7 @@ TEST_CASE("a step of Redis' clock lets nobody in beside a holder that is cut off
     proxy between{io, (*server).folder() / "proxy.sock", (*server).path()};
     member a{io, between.url(), one_short_lease};
     member b{io, (*server).url(), one_short_lease};
-    auto p = run(io, a.slots.acquire(0));
+    auto p = run(io, a.slots.acquire());
     waiting w{b.slots, {}};
     run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
     between.close();
@@ -118,7 +118,7 @@ TEST_CASE("a process that comes after a great step of Redis' clock is not let in
     proxy between{io, (*server).folder() / "proxy.sock", (*server).path()};
     member a{io, between.url(), one_short_lease};
     member b{io, (*server).url(), one_short_lease};
-    auto p = run(io, a.slots.acquire(0));
+    auto p = run(io, a.slots.acquire());
     between.close();
     server.set(step);
     waiting w{b.slots, {}};
@@ -141,10 +141,10 @@ TEST_CASE("a step of Redis' clock in a quarantine lets nobody in beside a holder
   member a{io, between.url(), o};
   member b{io, (*server).url(), o};
   member c{io, (*server).url(), o};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   between.close();
   run(io, b.client.run("FLUSHALL"));
-  REQUIRE_FALSE(run(io, b.slots.acquire_now(0)));
+  REQUIRE_FALSE(run(io, b.slots.acquire_now()));
   server.set(1min);
   waiting w{c.slots, {}};
   std::uint64_t most = 0;
@@ -164,7 +164,7 @@ TEST_CASE("however often Redis' clock is set, holders and who waits go on [realt
   const redis::semaphore_options o{.permits = 1, .lease = longer, .quarantine = false};
   member a{io, (*server).url(), o};
   member b{io, (*server).url(), o};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   waiting w{b.slots, {}};
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
   for (const microseconds step :

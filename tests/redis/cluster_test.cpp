@@ -156,13 +156,13 @@ TEST_CASE("a limit goes on when the node that was dialled is there no more [real
   drained io;
   redis::client client{io, cluster.url(0)};
   redis::semaphore slots{client, three_masters::name_on(1), {.permits = 1, .lease = 5s, .quarantine = false}};
-  auto p = run(io, slots.acquire(0));
+  auto p = run(io, slots.acquire());
   cluster.server(0).kill();
   const auto calls = slots.stats().round_trips;
   run_until(io, [&] { return slots.stats().round_trips > calls; });
   CHECK(p.held() == 1);
   p.release();
-  p = run(io, slots.acquire(0));
+  p = run(io, slots.acquire());
   CHECK(p.held() == 1);
   // And one that begins now, as a new limit of the same client.
   redis::semaphore others{client, three_masters::name_on(2), {.permits = 1, .lease = 1s, .quarantine = false}};
@@ -176,12 +176,12 @@ TEST_CASE("a limit goes on when the node that was dialled had it, and its replic
   redis::client client{io, cluster.url(0)};
   const std::string name = three_masters::name_on(0);
   redis::semaphore slots{client, name, {.permits = 1, .lease = 1s, .give_up = 60s}};
-  auto p = run(io, slots.acquire(0));
+  auto p = run(io, slots.acquire());
   const auto token = p.token();
   p.release();
   cluster.server(0).kill();
   // No node has ever said that another one has the key.
-  p = run(io, slots.acquire(0));
+  p = run(io, slots.acquire());
   CHECK(p.held() == 1);
   CHECK(p.token() > token);
   CHECK(cluster.ask(3, redis::command{"CLUSTER", "COUNTKEYSINSLOT", slot_of("{canigo:default:" + name + "}:")})
@@ -326,7 +326,7 @@ TEST_CASE("a limit follows its slot to another node, and is served after a quara
   const unsigned slot = slot_of("{canigo:default:" + name + "}:");
   redis::client client{io, cluster.url(2)};
   redis::semaphore slots{client, name, {.permits = 1, .lease = 1s, .give_up = 60s}};
-  auto p = run(io, slots.acquire(0));
+  auto p = run(io, slots.acquire());
   const auto token = p.token();
   cluster.ask(1, redis::command{"CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id(0)});
   cluster.ask(0, redis::command{"CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.id(1)});
@@ -378,7 +378,7 @@ TEST_CASE("nodes that send each other's commands away are not followed for ever"
   redis::client client{io, url_of(home)};
   CHECK(what_of(io, client.run("GET", "go")).starts_with("MOVED 1 :"));
   redis::semaphore slots{client, "crm", {.permits = 1, .give_up = 300ms}};
-  CHECK(error_of(io, slots.acquire(0)) == errc::store_unavailable);
+  CHECK(error_of(io, slots.acquire()) == errc::store_unavailable);
 }
 
 TEST_CASE("a quota in a cluster [realtime]", "[realtime]") {

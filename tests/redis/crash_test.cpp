@@ -36,13 +36,13 @@ constexpr auto tolerance = is_sanitized ? 50ms : 20ms;
 
 /// Everything that a client says: it waits behind itself, is woken by push, and gives back what it has.
 net::awaitable<void> say_everything(redis::semaphore& slots) {
-  auto first = co_await slots.acquire(0);
+  auto first = co_await slots.acquire();
   const auto executor = co_await net::this_coro::executor;
   bool has_second = false;
   net::co_spawn(
       executor,
       [&]() -> net::awaitable<void> {
-        const auto second = co_await slots.acquire(0);
+        const auto second = co_await slots.acquire();
         has_second = true;
       },
       net::detached);
@@ -155,7 +155,7 @@ TEST_CASE("D4 a client is killed at every command, and in the middle of it: nobo
   redis::client client{io, server.url()};
   for (const auto point : points) {
     redis::semaphore slots{client, std::to_string(point), o};
-    const auto p = run(io, slots.acquire(0));
+    const auto p = run(io, slots.acquire());
     CHECK(p.held() == 1);
   }
 }

@@ -81,7 +81,7 @@ struct bustle {
     ++running;
     while (!is_ending) {
       try {
-        const redis::permit p = co_await s.slots.acquire(0);
+        const redis::permit p = co_await s.slots.acquire();
         // Who is told that a lease has run out is told now, however late this loop is.
         const auto executor = co_await net::this_coro::executor;
         for (int i = 0; i < 3; ++i) co_await net::post(executor, net::use_awaitable);

@@ -67,8 +67,8 @@ TEST_CASE("who finds a limit in another form is told both, and touches nothing")
     member m{io, server.url(), {.permits = 2, .lease = 1min}};
     others older{io, m.client, "s"};
     older.have(text);
-    const auto acquire = [&] { return m.slots.acquire(0); };
-    const auto acquire_now = [&] { return m.slots.acquire_now(0); };
+    const auto acquire = [&] { return m.slots.acquire(); };
+    const auto acquire_now = [&] { return m.slots.acquire_now(); };
     // The first asks Redis; the others come before it is asked again.
     for (int i = 0; i < 3; ++i) {
       const std::error_code ec = i == 2 ? refused(io, acquire_now) : refused(io, acquire);
@@ -95,7 +95,7 @@ TEST_CASE("once the last that kept it in another form has gone, and its lease, a
     others older{io, m.client, "s"};
     older.have(no_numbers + "\4");
     run(io, m.client.run("ZADD", older.prefix + ":q", 1, "host:1:1:1|1|1"));
-    CHECK(error_of(io, m.slots.acquire(0)).category() == redis::form_category());
+    CHECK(error_of(io, m.slots.acquire()).category() == redis::form_category());
     older.go();
     auto w = std::make_unique<waiting>(m.slots, canigo::request{});
     run_until(io, [&] {
@@ -120,7 +120,7 @@ TEST_CASE("processes of a version before the forms had numbers can't read what i
   redis_server server;
   net::io_context io;
   member m{io, server.url(), {.permits = 2, .quarantine = false}};
-  auto p = run(io, m.slots.acquire(0));
+  auto p = run(io, m.slots.acquire());
   const auto as_they_read = [&](const std::string& how) {
     return m.client.run("EVAL", "return #{struct.unpack('" + how + "', redis.call('HGET', KEYS[1], '*'))}", 1,
                         "{canigo:default:crm}:s:state");
@@ -157,7 +157,7 @@ TEST_CASE("who holds permits when a limit is in another form loses them with the
   redis_server server;
   net::io_context io;
   member m{io, server.url(), {.permits = 2, .lease = 300ms, .quarantine = false}};
-  auto p = run(io, m.slots.acquire(0));
+  auto p = run(io, m.slots.acquire());
   others older{io, m.client, "s"};
   run(io, m.client.run("FLUSHALL"));
   older.have(no_numbers + "\4");

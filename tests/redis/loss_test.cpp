@@ -52,7 +52,7 @@ process holder_of_one(const std::string& url, const redis::semaphore_options& o)
   process p{[&] {
     net::io_context io;
     member m{io, url, o};
-    const auto held = run(io, m.slots.acquire(0));
+    const auto held = run(io, m.slots.acquire());
     if (::write(ready[1], "!", 1) != 1) return;
     io.restart();
     io.run();
@@ -131,7 +131,7 @@ TEST_CASE("whatever a Redis that is full throws away, a limit is served once the
     CAPTURE(policy);
     auto [server, io, a, b] = two_members<drained>{{.permits = 1, .lease = 400ms}};
     redis::client admin{io, server.url()};
-    auto p = run(io, a.slots.acquire(0));
+    auto p = run(io, a.slots.acquire());
     waiting w{b.slots, {}};
     run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
     run(io, admin.run("CONFIG", "SET", "maxmemory-policy", policy));
@@ -199,7 +199,7 @@ TEST_CASE("a holder that was killed frees its permit, however rarely others ask 
   for (bool is_free = false; !is_free; ++asked) {
     net::io_context io;
     member m{io, server.url(), o};
-    const auto p = run(io, m.slots.acquire_now(0));
+    const auto p = run(io, m.slots.acquire_now());
     is_free = p.has_value();
     if (!is_free) std::this_thread::sleep_for(400ms);
   }
@@ -211,24 +211,24 @@ TEST_CASE("processes that are killed while they wait leave nothing behind [realt
   const redis::semaphore_options o{.permits = 1, .lease = 300ms, .quarantine = false};
   net::io_context io;
   member m{io, server.url(), o};
-  auto p = run(io, m.slots.acquire(0));
+  auto p = run(io, m.slots.acquire());
   for (int i = 0; i < 5; ++i) {
     process waits{[&] {
       net::io_context its_own;
       member another{its_own, server.url(), o};
-      const auto never = run(its_own, another.slots.acquire(0));
+      const auto never = run(its_own, another.slots.acquire());
     }};
     run_until(io, [&] { return m.slots.stats().waiting_of_all > 0; });
     waits.kill();
     p.release();
-    p = run(io, m.slots.acquire(0));
+    p = run(io, m.slots.acquire());
   }
   p.release();
   run_for(io, 1s);
   // One call a second: no one else keeps the time there.
   for (int i = 0; i < 3; ++i) {
     run_for(io, 400ms);
-    const auto got = run(io, m.slots.acquire_now(0));
+    const auto got = run(io, m.slots.acquire_now());
   }
   CHECK(run(io, m.client.run("ZCARD", "{canigo:default:crm}:s:sess")).integer() == 1);
   CHECK(run(io, m.client.run("HLEN", "{canigo:default:crm}:s:state")).integer() == 2);

@@ -34,7 +34,7 @@ TEST_CASE("a message that says nothing is as if there were none") {
   redis_server server;
   drained io;
   member m{io, server.url(), {.permits = 1, .lease = 1min, .quarantine = false}};
-  auto p = run(io, m.slots.acquire(0));
+  auto p = run(io, m.slots.acquire());
   waiting next{m.slots, {}};
   const std::string channel = channel_of(io, m.client);
   for (const char* text : {"", "g", "g 1", "g 99 7 0", "x 99", "z 1", "t soon", "b 0"}) {
@@ -57,7 +57,7 @@ TEST_CASE("who waits for more than there is any more is told so, also where the 
     drained io;
     const redis::semaphore_options o{.permits = 2, .lease = is_lost ? 300ms : 1min, .quarantine = false};
     member other{io, server.url(), o};
-    auto p = run(io, other.slots.acquire(0));
+    auto p = run(io, other.slots.acquire());
     proxy between{io, server.folder() / "proxy.sock", server.path()};
     member m{io, between.url(), o};
     waiting heavy{m.slots, {.tokens = 2}};
@@ -116,7 +116,7 @@ TEST_CASE("a process whose client stops listens no more when its lease has ended
   redis_server server;
   drained io;
   member m{io, server.url(), {.permits = 1, .lease = 150ms, .quarantine = false}};
-  auto p = run(io, m.slots.acquire(0));
+  auto p = run(io, m.slots.acquire());
   waiting next{m.slots, {}};
   channel_of(io, m.client);
   m.client.stop();

@@ -211,7 +211,7 @@ TEST_CASE("those who gave up in an outage are not all told of when it is over") 
     given_up += some.size();
   }
   server.start();
-  auto p = run(io, m.slots.acquire(0));
+  auto p = run(io, m.slots.acquire());
   CHECK(p.held() == 1);
   // Each costs 16 bytes, and the script is 13000.
   const std::string stats = run(io, m.client.run("INFO", "stats")).text();

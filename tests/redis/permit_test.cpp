@@ -77,7 +77,7 @@ TEST_CASE("who waits for a permit to be lost hears that it was given back, or st
   redis_server server;
   net::io_context io;
   member m{io, server.url(), {.permits = 2, .quarantine = false}};
-  auto p = run(io, m.slots.acquire(0));
+  auto p = run(io, m.slots.acquire());
   CHECK(p);
   CHECK(p.token() > 0);
   watched patient{io, p.lost()}, impatient{io, p.lost()}, failing{io, p.wrap(fail())};
@@ -101,7 +101,7 @@ TEST_CASE("a permit that was lost is lost for everybody who asks [realtime]", "[
   redis_server server;
   net::io_context io;
   member m{io, server.url(), {.permits = 1, .lease = 100ms, .quarantine = false}};
-  auto p = run(io, m.slots.acquire(0));
+  auto p = run(io, m.slots.acquire());
   watched before{io, p.lost()}, wrapped{io, p.wrap(canigo::sleep_for(1h))}, composed{io, p.wrap(fail_if_cancelled())};
   server.pause();
   run_until(io, [&] { return before.ec && wrapped.ec && composed.ec; });
@@ -158,6 +158,6 @@ TEST_CASE("limits are refused outside their range by name, and a stopped one say
     }
     return {};
   };
-  CHECK(code_of(slots.acquire_now(0)) == errc::stopped);
+  CHECK(code_of(slots.acquire_now()) == errc::stopped);
   CHECK(code_of(quota.acquire_now(0)) == errc::stopped);
 }

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 TEST_CASE("D4 one who waited when Redis forgot the queue is served none the less [realtime]", "[realtime]") {
   auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 300ms}};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   waiting w{b.slots, {}};
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
   SECTION("FLUSHALL") { run(io, a.client.run("FLUSHALL")); }
@@ -39,7 +39,7 @@ TEST_CASE("what Redis has forgotten that it was told it is told again [realtime]
       run(io, admin.run("COPY", "{canigo:default:crm}:" + from + key, "{canigo:default:crm}:" + to + key, "REPLACE"));
     }
   };
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   waiting gone{b.slots, {}};
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
   SECTION("that one does not wait any more") {
@@ -52,7 +52,7 @@ TEST_CASE("what Redis has forgotten that it was told it is told again [realtime]
     run_until(io, [&] { return gone.ended() && a.slots.stats().held_by_all == 1; });
     copy("s:", "saved:");
     gone.p.release();
-    p = run(io, a.slots.acquire(0));
+    p = run(io, a.slots.acquire());
   }
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 0 && b.slots.stats().held == 0; });
   copy("saved:", "s:");
@@ -70,7 +70,7 @@ TEST_CASE("a grant that arrives after Redis has forgotten it lets nobody in [rea
   member a{io, server.url(), o};
   member b{io, slow.url(), o};
   member c{io, server.url(), o};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   waiting w{b.slots, {}};
   run_until(io, [&] { return slow.said().find("SUBSCRIBE") != std::string::npos && slow.connections() == 2; });
   run_for(io, 20ms);

@@ -47,8 +47,8 @@ std::int64_t commands_from_clients(net::io_context& io, redis::client& c) {
 
 TEST_CASE("permits are shared, in order of class and arrival, and handed on by push [realtime]", "[realtime]") {
   auto [server, io, a, b] = two_members<>{{.permits = 2, .lease = 300ms, .priorities = 3}};
-  auto p = run(io, a.slots.acquire(0));
-  auto q = run(io, b.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
+  auto q = run(io, b.slots.acquire());
   CHECK(p.token() < q.token());
   CHECK(p.held() == 1);
   waiting low{a.slots, {.priority = 2}};
@@ -82,17 +82,17 @@ TEST_CASE("D9 an uncontended acquire is one command, and so is a release, howeve
   const auto count = [&] {
     const auto before = commands_from_clients(io, a.client);
     const auto trips = a.slots.stats().round_trips;
-    for (int i = 0; i < 50; ++i) run(io, a.slots.acquire(0)).release();
+    for (int i = 0; i < 50; ++i) run(io, a.slots.acquire()).release();
     run(io, a.client.run("PING"));
     CHECK(a.slots.stats().round_trips - trips == 100);
     return commands_from_clients(io, a.client) - before;
   };
-  run(io, a.slots.acquire(0)).release();
+  run(io, a.slots.acquire()).release();
   const auto alone = count();
   CHECK(alone == 50 * 2 + 2);  // the PING, and the question itself
   for (int i = 0; i < 10; ++i) {
     others.push_back(std::make_unique<member>(io, server.url(), o));
-    held.push_back(run(io, others.back()->slots.acquire(0)));
+    held.push_back(run(io, others.back()->slots.acquire()));
   }
   CHECK(count() == alone);
 }
@@ -113,8 +113,8 @@ TEST_CASE("weights: a heavy one is not overtaken, and the rest fits [realtime]",
 
 TEST_CASE("D2 one release admits exactly one [realtime]", "[realtime]") {
   auto [server, io, a, b] = two_members<>{{.permits = 2, .lease = 100ms, .quarantine = false}};
-  auto p = run(io, a.slots.acquire(0));
-  auto q = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
+  auto q = run(io, a.slots.acquire());
   std::vector<std::unique_ptr<waiting>> contenders;
   for (int i = 0; i < 4; ++i)
     contenders.push_back(std::make_unique<waiting>(i % 2 ? a.slots : b.slots, canigo::request{}));
@@ -139,7 +139,7 @@ TEST_CASE("D8 a waiter that is cancelled leaves nothing behind [realtime]", "[re
   net::io_context io;
   const redis::semaphore_options o{.permits = 1, .lease = 5s, .quarantine = false};
   member a{io, server.url(), o};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   waiting w{a.slots, {}};
   run_until(io, [&] { return a.slots.stats().waiting_of_all == 1; });
   const auto begin = steady::now();
@@ -150,17 +150,17 @@ TEST_CASE("D8 a waiter that is cancelled leaves nothing behind [realtime]", "[re
   run_until(io, [&] { return a.slots.stats().waiting_of_all == 0; });
   CHECK(run(io, a.client.run("EXISTS", "{canigo:default:crm}:s:q")).integer() == 0);
   p.release();
-  auto again = run(io, a.slots.acquire(0));
+  auto again = run(io, a.slots.acquire());
   CHECK(again.held() == 1);
 }
 
 TEST_CASE("D7 a permit that is released twice, or lost, frees nobody's place [realtime]", "[realtime]") {
   auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 60ms, .quarantine = false}};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   CHECK(p.release());
   CHECK_FALSE(p.release());
   CHECK(p.held() == 0);
-  p = run(io, a.slots.acquire(0));
+  p = run(io, a.slots.acquire());
   // a is held up beyond its lease, as by a debugger.
   waiting next{b.slots, {}};
   std::this_thread::sleep_for(100ms);
@@ -179,7 +179,7 @@ TEST_CASE("D5 a holder is told and cancelled before its lease ends in Redis [rea
   net::io_context io;
   const redis::semaphore_options o{.permits = 1, .lease = 200ms, .quarantine = false};
   member a{io, server.url(), o};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   std::optional<std::error_code> end;
   bool told = false;
   const auto work = [&]() -> net::awaitable<void> {
@@ -268,7 +268,7 @@ TEST_CASE("D6 without Redis nobody is let in, and waiters end in time [realtime]
   SECTION("it goes away, and comes back") {
     redis_server server;
     member a{io, server.url(), {.permits = 1, .lease = 100ms, .give_up = 10s}};
-    run(io, a.slots.acquire(0)).release();
+    run(io, a.slots.acquire()).release();
     server.kill();
     waiting w{a.slots, {}};
     const auto until = steady::now() + 300ms;
@@ -284,7 +284,7 @@ TEST_CASE("D6 without Redis nobody is let in, and waiters end in time [realtime]
 TEST_CASE("a restart without its data, or a flush, lets nobody in for one lease [realtime]", "[realtime]") {
   auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 300ms}};
   const auto first = steady::now();
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   CHECK(steady::now() - first > 250ms);  // a Redis that knows nothing may have lost its data
   SECTION("FLUSHALL") { run(io, b.client.run("FLUSHALL")); }
   SECTION("kill -9 and a start without a file") { server.restart(); }
@@ -302,7 +302,7 @@ TEST_CASE("a restart without its data, or a flush, lets nobody in for one lease 
 TEST_CASE("SCRIPT FLUSH and CLIENT KILL go unnoticed [realtime]", "[realtime]") {
   auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 300ms, .quarantine = false}};
   redis::client admin{io, server.url()};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   for (int i = 0; i < 10; ++i) {
     waiting w{b.slots, {}};
     run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
@@ -318,7 +318,7 @@ TEST_CASE("SCRIPT FLUSH and CLIENT KILL go unnoticed [realtime]", "[realtime]") 
 
 TEST_CASE("D10 at capacity the waiters ask now and then only, and the processes sleep [realtime]", "[realtime]") {
   auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 600ms, .quarantine = false}};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   std::vector<std::unique_ptr<waiting>> contenders;
   for (int i = 0; i < 10; ++i) contenders.push_back(std::make_unique<waiting>(b.slots, canigo::request{}));
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 10; });
@@ -380,7 +380,7 @@ TEST_CASE("a semaphore may be destroyed with waiters and with permits out, and t
   auto io = std::make_unique<net::io_context>();
   const redis::semaphore_options o{.permits = 1, .lease = 100ms, .quarantine = false};
   auto a = std::make_unique<member>(*io, server.url(), o);
-  redis::permit p = run(*io, a->slots.acquire(0));
+  redis::permit p = run(*io, a->slots.acquire());
   std::optional<waiting> w;
   w.emplace(a->slots, canigo::request{});
   SECTION("the semaphore") {
@@ -414,7 +414,7 @@ TEST_CASE("a client that listens may go with its context, without another turn o
   for (const bool is_idle : {false, true}) {
     const auto io = std::make_unique<net::io_context>();
     member a{*io, server.url(), {.permits = 1, .lease = 1s, .quarantine = false}};
-    auto p = run(*io, a.slots.acquire(0));
+    auto p = run(*io, a.slots.acquire());
     bool is_let_in = false;
     a.slots.async_acquire({}, [&](std::error_code ec, const redis::permit&) { is_let_in = !ec; });
     while (run(*io, a.client.run("PUBSUB", "CHANNELS")).elements().empty()) {
@@ -437,7 +437,7 @@ TEST_CASE("several threads share a semaphore, and each acquire ends once [realti
   std::atomic<int> ended{0};
   const auto work = [&](int i) -> net::awaitable<void> {
     try {
-      auto p = co_await canigo::with_timeout(slots.acquire(0), i % 3 == 0 ? 5ms : 20s);
+      auto p = co_await canigo::with_timeout(slots.acquire(), i % 3 == 0 ? 5ms : 20s);
       const int now = ++inside;
       for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
       }

@@ -28,7 +28,7 @@ TEST_CASE("a subscription goes with its context, at whichever step of its client
     {
       redis::client client{*io, server.url()};
       redis::semaphore slots{client, std::to_string(steps), {.permits = 1, .lease = 1s, .quarantine = false}};
-      auto p = run(*io, slots.acquire(0));
+      auto p = run(*io, slots.acquire());
       slots.async_acquire({}, [](std::error_code, const redis::permit&) {});
       while (run(*io, client.run("PUBSUB", "CHANNELS")).elements().empty()) {
       }
@@ -54,7 +54,7 @@ TEST_CASE("a subscription that has gone silent is found by what it loses, each t
   proxy between{io, server.folder() / "proxy.sock", server.path()};
   redis::client client{io, between.url(), {.connect_timeout = 200ms}};
   redis::semaphore slots{client, "crm", o};
-  auto p = run(io, a.slots.acquire(0));
+  auto p = run(io, a.slots.acquire());
   for (int round = 0; round < 2; ++round) {
     waiting next{slots, {}};
     run_until(io, [&] { return between.newest_listens() && slots.stats().waiting_of_all == 1; });

@@ -313,7 +313,7 @@ class share_world {
     for (auto& [id, c] : callers_) held += c->held.held();
     if (cap_.held() != held) fail("what went with a context still holds places");
     const auto& first = limiters_[0];
-    if (first && cap_.held() < cap_.permits() && first->why_waiting().binds == canigo::wait_reason::limit::share) {
+    if (first && cap_.held() < cap_.permits() && first->why_waiting().binds == canigo::wait_reason::cause::share) {
       fail("somebody waits beside what came free with a context");
     }
     for (auto& l : limiters_) l.reset();

@@ -84,8 +84,8 @@ class scheduler {
   scheduler& operator=(const scheduler&) = delete;
 
   /// Waits until the tokens are there and takes them. Throws std::system_error.
-  net::awaitable<void> acquire(request r);
-  net::awaitable<void> acquire(int priority = 0) { return acquire(request{.priority = priority}); }
+  [[nodiscard]] net::awaitable<void> acquire(request r);
+  [[nodiscard]] net::awaitable<void> acquire(int priority = 0) { return acquire(request{.priority = priority}); }
 
   /// The same for any completion token; signature void(std::error_code).
   template <net::completion_token_for<void(std::error_code)> Token>
@@ -99,15 +99,17 @@ class scheduler {
   /// False if they are not there or somebody waits. Where Redis does not answer it is decided after 0.2 s, or on a slow
   /// line three round trips, by `on_failure`: where that is closed it ends with errc::store_unavailable, after 0.5 s.
   /// Other errors: those of acquire.
-  net::awaitable<bool> acquire_now(request r);
-  net::awaitable<bool> acquire_now(int priority = 0) { return acquire_now(request{.priority = priority}); }
+  [[nodiscard]] net::awaitable<bool> acquire_now(request r);
+  [[nodiscard]] net::awaitable<bool> acquire_now(int priority = 0) {
+    return acquire_now(request{.priority = priority});
+  }
 
   /// Takes them out of what was taken ahead, if nobody here waits; never waits, and never asks Redis. Without a
   /// `horizon` there is nothing to take.
   ///
   /// Throws std::system_error for a priority or a number of tokens that can't be; false once stopped.
-  bool try_acquire(request r);
-  bool try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
+  [[nodiscard]] bool try_acquire(request r);
+  [[nodiscard]] bool try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
 
   /// Gives back tokens that were granted and not used; beyond the burst they are lost. Told to Redis at once.
   void refund(std::uint64_t tokens);

@@ -71,8 +71,7 @@ class semaphore {
   semaphore& operator=(const semaphore&) = delete;
 
   /// Waits until the permits are there and takes them. Throws std::system_error.
-  net::awaitable<permit> acquire(request r);
-  net::awaitable<permit> acquire(int priority = 0) { return acquire(request{.priority = priority}); }
+  [[nodiscard]] net::awaitable<permit> acquire(request r = {});
 
   /// The same for any completion token; signature void(std::error_code, redis::permit).
   template <net::completion_token_for<void(std::error_code, permit)> Token>
@@ -85,17 +84,13 @@ class semaphore {
   ///
   /// Empty if they are not there or somebody waits. Errors: those of acquire; errc::store_unavailable where Redis does
   /// not answer for 0.5 s, or on a slow line for three round trips.
-  net::awaitable<std::optional<permit>> acquire_now(request r);
-  net::awaitable<std::optional<permit>> acquire_now(int priority = 0) {
-    return acquire_now(request{.priority = priority});
-  }
+  [[nodiscard]] net::awaitable<std::optional<permit>> acquire_now(request r = {});
 
   /// Takes them out of what is kept here, if nobody here waits; never waits, and never asks Redis. Without a `horizon`
   /// there is nothing to take.
   ///
   /// Throws std::system_error for a priority or a weight that can't be; empty once stopped.
-  std::optional<permit> try_acquire(request r);
-  std::optional<permit> try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
+  [[nodiscard]] std::optional<permit> try_acquire(request r = {});
 
   /// Changes how many there are, for all processes, 1 to 2^31. Revokes none: after less, nobody is let in until enough
   /// have been given back.

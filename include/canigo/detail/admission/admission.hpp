@@ -91,6 +91,7 @@ class plain_waiter : public waiter {
  public:
   using waiter::waiter;
   using results = std::tuple<std::error_code>;
+  using signature = void(std::error_code);
   using granted_type = void;
   static void granted(admission&, const request&) noexcept {}
   results take_results() noexcept { return {to_error_code(take_outcome())}; }

@@ -89,6 +89,15 @@ struct start_parked {
   }
 };
 
+/// A waiter whose handler takes what `Base` ends with as one value: nothing throws for it.
+template <class Base>
+class answered_waiter : public Base {
+ public:
+  using Base::Base;
+  using results = std::tuple<typename Base::results>;
+  results take_results() noexcept { return {Base::take_results()}; }
+};
+
 /// Throws what a request was refused for at once.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
 
@@ -111,6 +120,37 @@ net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted..
   } else {
     co_await park<std::error_code, granted_type>(start{home, &room, r, o == outcome::granted_by_post});
     std::terminate();
+  }
+}
+
+/// Waits for `r`, and returns how that ended.
+template <class Waiter>
+net::awaitable<typename Waiter::results> wait_for_answer(admission* home, request r, bool granted) {
+  using start = start_parked<answered_waiter<Waiter>>;
+  typename start::room room;
+  if constexpr (park_returns) {
+    co_return co_await park<typename Waiter::results>(start{home, &room, r, granted});
+  } else {
+    co_await park<typename Waiter::results>(start{home, &room, r, granted});
+    std::terminate();
+  }
+}
+
+/// The same as wait_for() with an error code in place of exceptions.
+template <class Waiter>
+net::awaitable<typename Waiter::granted_type> try_to_wait_for(admission* home, request r, std::error_code* error) {
+  using granted_type = typename Waiter::granted_type;
+  const outcome o = home->is_behind_others(r) ? outcome::must_wait : home->try_enter_in_turn(r);
+  *error = o > outcome::granted ? to_error_code(o) : std::error_code{};
+  if (o == outcome::granted) co_return Waiter::granted(*home, r);
+  if constexpr (std::is_void_v<granted_type>) {
+    if (!*error) std::tie(*error) = co_await wait_for_answer<Waiter>(home, r, o == outcome::granted_by_post);
+  } else {
+    granted_type granted;
+    if (!*error) {
+      std::tie(*error, granted) = co_await wait_for_answer<Waiter>(home, r, o == outcome::granted_by_post);
+    }
+    co_return granted;
   }
 }
 

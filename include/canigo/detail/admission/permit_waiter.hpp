@@ -16,6 +16,7 @@ class permit_waiter : public waiter {
  public:
   using waiter::waiter;
   using results = std::tuple<std::error_code, permit>;
+  using signature = void(std::error_code, permit);
   using granted_type = permit;
 
   static permit granted(admission& home, std::uint64_t tokens) noexcept {
@@ -37,8 +38,5 @@ inline std::optional<permit> occupy_place(admission& home) noexcept {
   if (!home.occupy(1)) return std::nullopt;
   return permit_waiter::granted_place(home);
 }
-
-/// The permit for `r` if it can go now; throws what is wrong with `r`.
-std::optional<permit> try_permit(admission& home, const request& r);
 
 }  // namespace canigo::detail

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/admission/awaited.hpp"
+#include "canigo/net.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/awaitable.hpp>
+
+#include <optional>
+#include <system_error>
+#include <type_traits>
+
+namespace canigo::detail {
+
+/// What scheduler, semaphore and limiter have in common: asking, pausing, stopping. `Waiter` says what is granted:
+/// nothing to hold, or a permit.
+template <class Waiter>
+class limit_handle {
+  using grant = typename Waiter::granted_type;
+  using attempt = std::conditional_t<std::is_void_v<grant>, bool, std::optional<grant>>;
+
+ public:
+  limit_handle(const limit_handle&) = delete;
+  limit_handle& operator=(const limit_handle&) = delete;
+
+  /// Waits until the limit lets the request go. Throws std::system_error.
+  ///
+  /// A request that is granted at once does not pass through the event loop, except after 128 such in a row.
+  /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
+  /// The awaitable refers to the limit from the call on, not only once it is awaited.
+  [[nodiscard]] net::awaitable<grant> acquire(request r);
+  [[nodiscard]] net::awaitable<grant> acquire();
+
+  /// The same without an exception: sets `error`, and returns an empty permit where there is one.
+  [[nodiscard]] net::awaitable<grant> acquire(request r, net::error_code& error);
+
+  /// The same for any completion token; signature void(std::error_code), or void(std::error_code, permit). Always
+  /// completes by a post.
+  ///
+  /// Completes on the handler's associated executor, by default the limit's. Allocates one operation with the handler's
+  /// associated allocator; without memory the handler gets errc::not_enough_memory.
+  template <net::completion_token_for<typename Waiter::signature> Token>
+  auto async_acquire(request r, Token&& token) {
+    return net::async_initiate<Token, typename Waiter::signature>(start_waiting<Waiter>{admission_}, token, r);
+  }
+
+  /// Takes what is asked for if it is there and nobody waits; never waits.
+  ///
+  /// Throws std::system_error for a request that can never be granted. False, or no permit, once stopped.
+  [[nodiscard]] attempt try_acquire(const request& r);
+  [[nodiscard]] attempt try_acquire() { return try_acquire(request{}); }
+
+  /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. The last call counts.
+  void pause_until(time_point t);
+  void pause() { pause_until(time_point::max()); }
+  void resume();
+
+  /// Ends every waiter with errc::stopped, and every later acquire. Idempotent.
+  void stop() noexcept;
+
+  net::any_io_executor get_executor() const;
+
+ protected:
+  explicit limit_handle(admission* a) noexcept : admission_{a} {}
+  ~limit_handle() { admission_->close(); }
+
+  admission* admission_;
+};
+
+}  // namespace canigo::detail

@@ -1,0 +1,57 @@
+#include "canigo/detail/admission/limit_handle.hpp"
+
+#include "canigo/detail/admission/permit_waiter.hpp"
+
+namespace canigo::detail {
+
+template <class Waiter>
+auto limit_handle<Waiter>::acquire(request r) -> net::awaitable<grant> {
+  return wait_for<Waiter>(admission_, r);
+}
+
+template <class Waiter>
+auto limit_handle<Waiter>::acquire() -> net::awaitable<grant> {
+  return wait_for<Waiter>(admission_, 0);
+}
+
+template <class Waiter>
+auto limit_handle<Waiter>::acquire(request r, net::error_code& error) -> net::awaitable<grant> {
+  return try_to_wait_for<Waiter>(admission_, r, &error);
+}
+
+template <class Waiter>
+auto limit_handle<Waiter>::try_acquire(const request& r) -> attempt {
+  const outcome o = admission_->try_enter(r);
+  if (o > outcome::granted) admission_->check(r);
+  if constexpr (std::is_void_v<grant>) {
+    return o == outcome::granted;
+  } else {
+    if (o != outcome::granted) return std::nullopt;
+    return Waiter::granted(*admission_, r);
+  }
+}
+
+template <class Waiter>
+void limit_handle<Waiter>::pause_until(time_point t) {
+  admission_->pause_until(t);
+}
+
+template <class Waiter>
+void limit_handle<Waiter>::resume() {
+  admission_->resume();
+}
+
+template <class Waiter>
+void limit_handle<Waiter>::stop() noexcept {
+  admission_->stop();
+}
+
+template <class Waiter>
+net::any_io_executor limit_handle<Waiter>::get_executor() const {
+  return admission_->executor();
+}
+
+template class limit_handle<plain_waiter>;
+template class limit_handle<permit_waiter>;
+
+}  // namespace canigo::detail
