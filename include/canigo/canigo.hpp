@@ -8,6 +8,7 @@
 #include "canigo/error.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/histogram.hpp"
+#include "canigo/limit_handle.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/admission/limit_handle.hpp"
 #include "canigo/detail/admission/permit_waiter.hpp"
+#include "canigo/limit_handle.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/queue_stats.hpp"
@@ -66,10 +66,10 @@ struct wait_reason {
 /// canigo::semaphore, and so does the queue. Every rate is asked for `request.tokens`; the cap for one place. What is
 /// known only afterwards is settled with the permit: `p.settle(used)`.
 ///
-/// Asking, pausing and stopping are those of every limit: detail::limit_handle.
+/// Asking, pausing and stopping are those of every limit: limit_handle.
 ///
 /// Errors, cancellation, threads, lifetime: as canigo::scheduler and canigo::semaphore.
-class limiter : public detail::limit_handle<detail::permit_waiter> {
+class limiter : public limit_handle<detail::permit_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   limiter(const net::any_io_executor& executor, const limiter_options& options);
@@ -78,7 +78,7 @@ class limiter : public detail::limit_handle<detail::permit_waiter> {
   limiter(ExecutionContext& context, const limiter_options& options)
       : limiter{net::any_io_executor{context.get_executor()}, options} {}
 
-  /// acquire(request), acquire(request, error), async_acquire, try_acquire: see limit_handle.
+  /// By class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard]] net::awaitable<permit> acquire(int priority);

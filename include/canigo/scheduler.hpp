@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/admission/limit_handle.hpp"
+#include "canigo/limit_handle.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
@@ -50,10 +50,10 @@ struct scheduler_stats : queue_stats {
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 ///
-/// Asking, pausing and stopping are those of every limit: detail::limit_handle.
+/// Asking, pausing and stopping are those of every limit: limit_handle.
 ///
 /// Source of the arithmetic: generic cell rate algorithm, ITU-T I.371.
-class scheduler : public detail::limit_handle<detail::plain_waiter> {
+class scheduler : public limit_handle<detail::plain_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   scheduler(const net::any_io_executor& executor, const scheduler_options& options);
@@ -62,7 +62,7 @@ class scheduler : public detail::limit_handle<detail::plain_waiter> {
   scheduler(ExecutionContext& context, const scheduler_options& options)
       : scheduler{net::any_io_executor{context.get_executor()}, options} {}
 
-  /// acquire(request), acquire(request, error), async_acquire, try_acquire: see limit_handle.
+  /// By class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard]] net::awaitable<void> acquire(int priority);

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/admission/limit_handle.hpp"
 #include "canigo/detail/admission/permit_waiter.hpp"
+#include "canigo/limit_handle.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/queue_stats.hpp"
@@ -35,7 +35,7 @@ struct semaphore_stats : queue_stats {
 /// are. Between classes priority is strict, inside a class the order is that of arrival, and a heavy request is not
 /// overtaken by a lighter one of its class. A permit that is dropped goes to who is first then, in the same instant.
 ///
-/// Asking, pausing and stopping are those of every limit: detail::limit_handle. A bare number is not taken: it might
+/// Asking, pausing and stopping are those of every limit: limit_handle. A bare number is not taken: it might
 /// be a class or a weight.
 ///
 /// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
@@ -47,7 +47,7 @@ struct semaphore_stats : queue_stats {
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped; permits that are out stay good, and whole. The
 /// execution context may be destroyed first.
-class semaphore : public detail::limit_handle<detail::permit_waiter> {
+class semaphore : public limit_handle<detail::permit_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   semaphore(const net::any_io_executor& executor, const semaphore_options& options);

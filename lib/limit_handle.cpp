@@ -1,32 +1,32 @@
-#include "canigo/detail/admission/limit_handle.hpp"
+#include "canigo/limit_handle.hpp"
 
 #include "canigo/detail/admission/permit_waiter.hpp"
 
-namespace canigo::detail {
+namespace canigo {
 
 template <class Waiter>
 auto limit_handle<Waiter>::acquire(request r) -> net::awaitable<grant> {
-  return wait_for<Waiter>(admission_, r);
+  return detail::wait_for<Waiter>(admission_, r);
 }
 
 template <class Waiter>
 auto limit_handle<Waiter>::acquire() -> net::awaitable<grant> {
-  return wait_for<Waiter>(admission_, 0);
+  return detail::wait_for<Waiter>(admission_, 0);
 }
 
 template <class Waiter>
 auto limit_handle<Waiter>::acquire(request r, net::error_code& error) -> net::awaitable<grant> {
-  return try_to_wait_for<Waiter>(admission_, r, &error);
+  return detail::try_to_wait_for<Waiter>(admission_, r, &error);
 }
 
 template <class Waiter>
 auto limit_handle<Waiter>::try_acquire(const request& r) -> attempt {
-  const outcome o = admission_->try_enter(r);
-  if (o > outcome::granted) admission_->check(r);
+  const auto o = admission_->try_enter(r);
+  if (o > detail::outcome::granted) admission_->check(r);
   if constexpr (std::is_void_v<grant>) {
-    return o == outcome::granted;
+    return o == detail::outcome::granted;
   } else {
-    if (o != outcome::granted) return std::nullopt;
+    if (o != detail::outcome::granted) return std::nullopt;
     return Waiter::granted(*admission_, r);
   }
 }
@@ -51,7 +51,7 @@ net::any_io_executor limit_handle<Waiter>::get_executor() const {
   return admission_->executor();
 }
 
-template class limit_handle<plain_waiter>;
-template class limit_handle<permit_waiter>;
+template class limit_handle<detail::plain_waiter>;
+template class limit_handle<detail::permit_waiter>;
 
-}  // namespace canigo::detail
+}  // namespace canigo

@@ -14,10 +14,10 @@
 #include <system_error>
 #include <type_traits>
 
-namespace canigo::detail {
+namespace canigo {
 
 /// What scheduler, semaphore and limiter have in common: asking, pausing, stopping. `Waiter` says what is granted:
-/// nothing to hold, or a permit.
+/// nothing that is held (scheduler), or a permit. See there for errors, cancellation, threads and lifetime.
 template <class Waiter>
 class limit_handle {
   using grant = typename Waiter::granted_type;
@@ -45,7 +45,7 @@ class limit_handle {
   /// associated allocator; without memory the handler gets errc::not_enough_memory.
   template <net::completion_token_for<typename Waiter::signature> Token>
   auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, typename Waiter::signature>(start_waiting<Waiter>{admission_}, token, r);
+    return net::async_initiate<Token, typename Waiter::signature>(detail::start_waiting<Waiter>{admission_}, token, r);
   }
 
   /// Takes what is asked for if it is there and nobody waits; never waits.
@@ -65,10 +65,10 @@ class limit_handle {
   net::any_io_executor get_executor() const;
 
  protected:
-  explicit limit_handle(admission* a) noexcept : admission_{a} {}
+  explicit limit_handle(detail::admission* a) noexcept : admission_{a} {}
   ~limit_handle() { admission_->close(); }
 
-  admission* admission_;
+  detail::admission* admission_;
 };
 
-}  // namespace canigo::detail
+}  // namespace canigo
