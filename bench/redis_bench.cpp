@@ -155,7 +155,7 @@ struct stage {
 
   static asio::awaitable<void> cycles(redis::semaphore& limit, int n) {
     for (int i = 0; i < n; ++i) {
-      auto p = co_await limit.acquire(0);
+      auto p = co_await limit.acquire();
       p.release();
     }
   }
@@ -166,8 +166,8 @@ struct stage {
 
   asio::awaitable<void> prepare() {
     sha = (co_await client.run("SCRIPT", "LOAD", bare_script)).text();
-    (co_await slots.acquire(0)).release();
-    (co_await kept.acquire(0)).release();
+    (co_await slots.acquire()).release();
+    (co_await kept.acquire()).release();
   }
 
   server redis_server;
@@ -230,7 +230,7 @@ void latencies(stage& s) {
         }
       });
     };
-    timed([&] { return s.slots.acquire(0); });
+    timed([&] { return s.slots.acquire(); });
     print_percentiles("redis::semaphore", us);
     timed([&] { return s.client.run("EVALSHA", s.sha, 1, "bench"); });
     print_percentiles("a bare EVALSHA", us);

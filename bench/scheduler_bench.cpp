@@ -44,7 +44,7 @@ void granted_at_once() {
   std::atomic<std::int64_t> slot{0};
 
   bench::match{"B1", "try_acquire, granted"}
-      .add("scheduler.try_acquire", [&] { return bench::repeated(many, [&] { scheduler.try_acquire(); }); })
+      .add("scheduler.try_acquire", [&] { return bench::repeated(many, [&] { (void)scheduler.try_acquire(); }); })
       .add("floor: steady_clock and a compare-exchange",
            [&] { return bench::repeated(many, [&] { take_slot(slot); }); })
       .run(repetitions);
@@ -76,7 +76,7 @@ void granted_at_once() {
       .run(repetitions);
 
   bench::match{"B3", "try_acquire by two threads, granted"}
-      .add("scheduler.try_acquire", [&] { return bench::by_two_threads(many, [&] { scheduler.try_acquire(); }); })
+      .add("scheduler.try_acquire", [&] { return bench::by_two_threads(many, [&] { (void)scheduler.try_acquire(); }); })
       .add("floor: steady_clock and a compare-exchange",
            [&] { return bench::by_two_threads(many, [&] { take_slot(slot); }); })
       .run(repetitions);
@@ -286,7 +286,7 @@ void many_schedulers() {
         "try_acquire, granted", [&] {
           return bench::measure(many, [&] {
             for (std::int64_t i = 0; i < many;) {
-              for (auto s = all.begin(); s != all.end() && i < many; ++s, ++i) s->try_acquire();
+              for (auto s = all.begin(); s != all.end() && i < many; ++s, ++i) (void)s->try_acquire();
             }
           });
         });

@@ -180,7 +180,7 @@ net::awaitable<void> all_of_semaphore(net::io_context& io) {
   auto& clock = canigo::time_source::of(io.get_executor());
   // [contract]
   canigo::semaphore db{io, {.permits = 8, .priorities = 2}};
-  canigo::permit p = co_await db.acquire(1);  // [[nodiscard]], move-only, given back when dropped
+  canigo::permit p = co_await db.acquire({.priority = 1});  // [[nodiscard]], move-only, given back when dropped
   canigo::permit three = co_await db.acquire({.priority = 0, .tokens = 3, .deadline = clock.now() + 1s});
   std::optional<canigo::permit> maybe = db.try_acquire();
   canigo::permit one = three.split(1);

@@ -80,13 +80,13 @@ TEST_CASE("semaphore options out of range are named with value and range", "[sem
 TEST_CASE("what can't be asked for is refused at once", "[semaphore]") {
   limits_run run;
   semaphore s{run.io, {.permits = 3, .priorities = 2}};
-  CHECK_THROWS_WITH(s.try_acquire(2), Catch::Contains("request.priority is 2; allowed: 0 to 1"));
+  CHECK_THROWS_WITH(s.try_acquire({.priority = 2}), Catch::Contains("request.priority is 2; allowed: 0 to 1"));
   CHECK_THROWS_WITH(s.try_acquire(-1), Catch::Contains("request.priority is -1"));
   CHECK_THROWS_WITH(s.try_acquire({.tokens = 0}), Catch::Contains("request.tokens is 0"));
   CHECK_THROWS_WITH(s.try_acquire({.tokens = 4}), Catch::Contains("request.tokens is 4; allowed: 1 to 3"));
   const permit all = s.try_acquire({.tokens = 3}).value();
   run.go([&]() -> net::awaitable<void> {
-    const auto priority = co_await outcome_of(s.acquire(7));
+    const auto priority = co_await outcome_of(s.acquire({.priority = 7}));
     CHECK(priority == errc::invalid_priority);
     const auto nothing = co_await outcome_of(s.acquire({.tokens = 0}));
     CHECK(nothing == errc::invalid_argument);
@@ -159,7 +159,7 @@ TEST_CASE("try_acquire overtakes nobody", "[semaphore]") {
   const permit one = s.try_acquire().value();
   run.go(visitor(run, s, "heavy", {.priority = 1, .tokens = 2}, 0s));
   run.time.poll();
-  CHECK_FALSE(s.try_acquire(0));
+  CHECK_FALSE(s.try_acquire());
   CHECK(s.stats().rejected == 1);
 }
 
@@ -347,7 +347,7 @@ TEST_CASE("with ageing nobody waits much longer than if it had arrived first cla
   for (int i = 0; i < 100; ++i) {
     run.go([&, i]() -> net::awaitable<void> {
       co_await sleep_for(i * 5ms);
-      const permit p = co_await s.acquire(0);
+      const permit p = co_await s.acquire();
       co_await sleep_for(10ms);
     });
   }

@@ -146,7 +146,7 @@ net::awaitable<void> child(waiting_rooms& w) {
   };
   const inside here{w.children_inside};
   co_await w.rate_limit.acquire();
-  const permit p = co_await w.places.acquire(1);
+  const permit p = co_await w.places.acquire({.priority = 1});
   co_await sleep_for(2ms);
 }
 
@@ -160,7 +160,7 @@ net::awaitable<void> joins_children(waiting_rooms& w) {
 net::awaitable<void> other(waiting_rooms& w, int priority) {
   co_await w.rate_limit.acquire(priority);
   {
-    const permit p = co_await w.places.acquire(priority);
+    const permit p = co_await w.places.acquire({.priority = priority});
     const permit q = co_await w.both.acquire(priority);
     co_await sleep_for(2ms);
   }

@@ -273,7 +273,7 @@ TEST_CASE("the number of series is bounded, whatever the classes and names", "[m
   metrics::exporter exporter;
   const auto shown = exporter.add("s", s);
   const auto jobs = exporter.add("pool", pool);
-  for (int i = 0; i < 1024; ++i) s.try_acquire(i);
+  for (int i = 0; i < 1024; ++i) (void)s.try_acquire({.priority = i});
   for (int i = 0; i < 200; ++i) {
     const std::string name = "task " + std::to_string(i);
     pool.try_post([] {}, {.name = name});
@@ -292,7 +292,7 @@ TEST_CASE("as many classes as are shown at most are shown one by one", "[metrics
   semaphore s{run.io, {.permits = 1, .priorities = 16}};
   metrics::exporter exporter;
   const auto shown = exporter.add("s", s);
-  CHECK(s.try_acquire(15));
+  CHECK(s.try_acquire({.priority = 15}));
   const auto text = exporter.text();
   CHECK(count_of(text, "canigo_waiting{name=\"s\"") == 16);
   CHECK(value_of(text, R"(canigo_granted_total{name="s",class="15"})") == "1");

@@ -80,7 +80,7 @@ TEST_CASE("acquire_now takes what is there, and does not wait for the rest") {
   CHECK(one->held() == 1);
   CHECK(one->token() > 0);
   CHECK_FALSE(run(io, b.slots.acquire_now({.tokens = 2})).has_value());
-  const auto two = run(io, b.slots.acquire_now(1));
+  const auto two = run(io, b.slots.acquire_now({.priority = 1}));
   CHECK(two.has_value());
   CHECK_FALSE(run(io, a.slots.acquire_now()).has_value());
   CHECK(b.slots.stats().waiting_of_all == 0);

@@ -119,7 +119,7 @@ TEST_CASE("a limit in a cluster works whichever node is dialled, and its keys ar
     redis::client second{io, cluster.url((owner + 2) % 3)};
     redis::semaphore a{first, name, o};
     redis::semaphore b{second, name, o};
-    auto p = run(io, a.acquire(0));
+    auto p = run(io, a.acquire());
     waiting w{b, {}};
     run_until(io, [&] { return b.stats().waiting_of_all == 1; });
     CHECK_FALSE(w.ended());
@@ -166,7 +166,7 @@ TEST_CASE("a limit goes on when the node that was dialled is there no more [real
   CHECK(p.held() == 1);
   // And one that begins now, as a new limit of the same client.
   redis::semaphore others{client, three_masters::name_on(2), {.permits = 1, .lease = 1s, .quarantine = false}};
-  run_until(io, [&] { return !error_of(io, others.acquire(0)); });
+  run_until(io, [&] { return !error_of(io, others.acquire()); });
 }
 
 TEST_CASE("a limit goes on when the node that was dialled had it, and its replica takes over [realtime]",
@@ -187,7 +187,7 @@ TEST_CASE("a limit goes on when the node that was dialled had it, and its replic
   CHECK(cluster.ask(3, redis::command{"CLUSTER", "COUNTKEYSINSLOT", slot_of("{canigo:default:" + name + "}:")})
             .integer() >= 2);
   redis::semaphore others{client, three_masters::name_on(1), {.permits = 1, .lease = 1s, .quarantine = false}};
-  CHECK_FALSE(error_of(io, others.acquire(0)));
+  CHECK_FALSE(error_of(io, others.acquire()));
 }
 
 TEST_CASE("a command without a key is asked of the node that was dialled [realtime]", "[realtime]") {
@@ -296,7 +296,7 @@ TEST_CASE("an error that concerns one limit forgets no slots of the node that sa
     CAPTURE(said);
     all_else = said;
     redis::semaphore limit{client, "crm", {.permits = 1, .give_up = 200ms}};
-    CHECK(error_of(io, limit.acquire(0)));
+    CHECK(error_of(io, limit.acquire()));
     CHECK(has());
   }
 }
@@ -310,13 +310,13 @@ TEST_CASE("a limit that was sent in a circle is followed again later [realtime]"
   drained io;
   redis::client client{io, url_of(home)};
   redis::semaphore limit{client, "crm", {.permits = 1, .give_up = 400ms, .quarantine = false}};
-  CHECK(error_of(io, limit.acquire(0)) == errc::store_unavailable);
+  CHECK(error_of(io, limit.acquire()) == errc::store_unavailable);
   io.restart();
   io.run();  // what was under way has been sent in a circle, too
   all_else = "-MOVED 1 127.0.0.1:" + port + "\r\n";
   std::this_thread::sleep_for(600ms);  // it may ask again by then
   // The first that is sent away is no failure.
-  CHECK(run(io, limit.acquire_now(0)));
+  CHECK(run(io, limit.acquire_now()));
 }
 
 TEST_CASE("a limit follows its slot to another node, and is served after a quarantine [realtime]", "[realtime]") {

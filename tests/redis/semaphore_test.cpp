@@ -370,7 +370,7 @@ TEST_CASE("D11 options and requests that can't be are refused at once") {
   s.stop();
   io.run();
   CHECK(w.ec == errc::stopped);
-  CHECK(error_of(io, s.acquire(0)) == errc::stopped);
+  CHECK(error_of(io, s.acquire()) == errc::stopped);
   CHECK(s.stats().rejected == 6);
 }
 

@@ -113,7 +113,7 @@ TEST_CASE("cancelled at every step, with every type: ended once, and nothing is 
       CHECK(granted <= 1);
       for (auto& t : s.tokens) CHECK((!t->ec || t->ec == net::error::operation_aborted));
       // The same object works on.
-      const auto p = run(*s.io, s.slots->acquire(0));
+      const auto p = run(*s.io, s.slots->acquire());
       CHECK(p.held() == 1);
     }
   }
