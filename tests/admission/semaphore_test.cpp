@@ -81,7 +81,7 @@ TEST_CASE("what can't be asked for is refused at once", "[semaphore]") {
   limits_run run;
   semaphore s{run.io, {.permits = 3, .priorities = 2}};
   CHECK_THROWS_WITH(s.try_acquire({.priority = 2}), Catch::Contains("request.priority is 2; allowed: 0 to 1"));
-  CHECK_THROWS_WITH(s.try_acquire(-1), Catch::Contains("request.priority is -1"));
+  CHECK_THROWS_WITH(s.try_acquire({.priority = -1}), Catch::Contains("request.priority is -1"));
   CHECK_THROWS_WITH(s.try_acquire({.tokens = 0}), Catch::Contains("request.tokens is 0"));
   CHECK_THROWS_WITH(s.try_acquire({.tokens = 4}), Catch::Contains("request.tokens is 4; allowed: 1 to 3"));
   const permit all = s.try_acquire({.tokens = 3}).value();
@@ -114,7 +114,7 @@ TEST_CASE("never more than the permits are out, and never a free one beside a wa
   int peak = 0;
   for (int i = 0; i < 200; ++i) {
     run.go([&, i]() -> net::awaitable<void> {
-      const permit p = co_await s.acquire(i % 3);
+      const permit p = co_await s.acquire({.priority = i % 3});
       peak = std::max(peak, ++inside);
       co_await sleep_for(20ms);
       --inside;
@@ -403,7 +403,7 @@ TEST_CASE("stop ends all that wait and all that come, once", "[semaphore]") {
   int stopped = 0;
   for (int i = 0; i < 1000; ++i) {
     run.go([&, i]() -> net::awaitable<void> {
-      const auto code = co_await outcome_of(s.acquire(i % 4));
+      const auto code = co_await outcome_of(s.acquire({.priority = i % 4}));
       if (code == errc::stopped) ++stopped;
     });
   }
