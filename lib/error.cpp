@@ -25,8 +25,6 @@ constexpr description descriptions[] = {
     {errc::too_large, "larger than the limit allows", std::errc::value_too_large},
     {errc::lease_lost, "the lease was lost", std::errc{}},
     {errc::store_unavailable, "the store is unavailable", std::errc{}},
-    {errc::circuit_open, "the circuit breaker is open", std::errc::resource_unavailable_try_again},
-    {errc::attempts_exhausted, "all attempts have failed", std::errc{}},
     {errc::not_enough_memory, "not enough memory", std::errc::not_enough_memory},
 };
 

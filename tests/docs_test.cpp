@@ -158,6 +158,8 @@ net::awaitable<void> all_of_scheduler(net::io_context& io) {
   canigo::scheduler scheduler{io, {.rate = rate::per_second(5), .burst = 3, .priorities = 3}};
   co_await scheduler.acquire(0);
   co_await scheduler.acquire({.priority = 2, .tokens = 3, .deadline = now() + 2s});
+  std::error_code refused;
+  co_await scheduler.acquire({.priority = 2}, refused);  // the same, with a code in place of an exception
   scheduler.async_acquire({.priority = 1}, callback);  // or any other completion token
   bool went = scheduler.try_acquire(1);                // never waits, never overtakes a waiter
   scheduler.refund(2);
@@ -173,7 +175,7 @@ net::awaitable<void> all_of_scheduler(net::io_context& io) {
   // [contract]
   CHECK_FALSE(went);
   CHECK(wait > 0s);
-  CHECK(stats.granted == 3);
+  CHECK(stats.granted == 4);
 }
 
 net::awaitable<void> all_of_semaphore(net::io_context& io) {

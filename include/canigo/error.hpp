@@ -37,10 +37,6 @@ enum class errc {
   lease_lost,
   /// The store behind a shared limit or queue can't be reached, so nothing was admitted.
   store_unavailable,
-  /// The circuit breaker is open. Equals std::errc::resource_unavailable_try_again.
-  circuit_open,
-  /// Every attempt the retry policy allows has failed.
-  attempts_exhausted,
   /// No memory to wait with; nothing was consumed. Equals std::errc::not_enough_memory.
   not_enough_memory,
 };
