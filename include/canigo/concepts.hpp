@@ -17,7 +17,7 @@
 
 namespace canigo {
 
-/// Leave to go on, for as long as it is held; dropping it gives it back.
+/// Permission to run. Held until it is released or destroyed.
 template <class P>
 concept permit_like =
     std::default_initializable<P> && std::movable<P> && !std::copyable<P> && requires(P& p, const P& c) {
@@ -26,7 +26,7 @@ concept permit_like =
       static_cast<bool>(c);
     };
 
-/// One that can be lost while it is held, like a lease: what runs in wrap() is cancelled then.
+/// A permit that can be lost while it is held, as when a lease ends. wrap() cancels its operation then.
 template <class P>
 concept revocable_permit = permit_like<P> && requires(const P& c, net::awaitable<int> op) {
   { c.wrap(std::move(op)) } -> std::same_as<net::awaitable<int>>;
@@ -43,15 +43,18 @@ struct grant<net::awaitable<T>> {
 
 }  // namespace detail
 
-/// What a limit hands out: a permit, or void where there is nothing to give back.
+/// The type that a limit hands out: a permit, or void if there is nothing to give back.
 template <class L>
 using grant_of = typename detail::grant<decltype(std::declval<L&>().acquire(std::declval<const request&>()))>::type;
 
-/// What one asks for leave: `co_await limit.acquire(request)`, by priority and in order of arrival.
+/// A limit grants requests by priority, and inside a class in order of arrival: `co_await limit.acquire(request)`.
 ///
-/// Code that takes `limit auto&` works with the limit of one process and with one that all processes share: scheduler,
-/// semaphore, limiter, redis::scheduler and redis::semaphore all keep the promises of request, end every acquire
-/// exactly once, consume nothing where it fails, and may be used from any thread.
+/// Code that takes `limit auto&` works with the limit of one process and with one that all processes share. The limits
+/// are scheduler, semaphore, limiter, redis::scheduler and redis::semaphore. Each of them:
+/// - keeps the promises of request;
+/// - ends every acquire exactly once;
+/// - consumes nothing for an acquire that fails;
+/// - may be used from any thread.
 template <class L>
 concept limit = requires(L& l, const L& c, const request& r, time_point t) {
   typename grant_of<L>;
@@ -66,12 +69,12 @@ concept limit = requires(L& l, const L& c, const request& r, time_point t) {
   { c.get_executor() } -> std::same_as<net::any_io_executor>;
 };
 
-/// A limit on how many there are at once: semaphore, redis::semaphore.
+/// A limit on how many are inside at once: semaphore, redis::semaphore.
 template <class L>
 concept concurrency_limit =
     limit<L> && permit_like<grant_of<L>> && requires(L& l, std::uint64_t permits) { l.resize(permits); };
 
-/// A limit on how many there are in time: scheduler, redis::scheduler.
+/// A limit on how many go in a span of time: scheduler, redis::scheduler.
 template <class L>
 concept throughput_limit =
     limit<L> && std::is_void_v<grant_of<L>> &&

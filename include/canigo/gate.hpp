@@ -14,14 +14,14 @@
 
 namespace canigo {
 
-/// Counts work in flight, and closes: who is inside may finish, nobody else comes in, and the closer learns when all
-/// have left.
+/// Counts work in flight, and closes. Work that is inside may finish, no other work gets in, and close() waits until
+/// all of it has left.
 ///
 ///     canigo::permit inside = gate.enter();   // in each operation
 ///     co_await gate.close();                  // at the end
 ///
 /// Threads: any, all members, at once.
-/// Lifetime: destroying it ends everybody who waits in close() with errc::stopped; permits that are out stay good. The
+/// Lifetime: destroying it ends each close() that waits with errc::stopped. Permits that are out stay good. The
 /// execution context may be destroyed first.
 class gate {
  public:
@@ -33,12 +33,13 @@ class gate {
   gate(const gate&) = delete;
   gate& operator=(const gate&) = delete;
 
-  /// Comes in, for as long as the permit is held. Throws std::system_error, errc::stopped, once the gate is closing.
+  /// The caller is inside while it holds the permit. Throws std::system_error, errc::stopped, once the gate is
+  /// closing.
   permit enter();
-  /// The same without an exception: empty once the gate is closing.
+  /// The same without an exception: returns nothing once the gate is closing.
   std::optional<permit> try_enter() noexcept;
 
-  /// Lets nobody in from the call on; the awaitable waits until all have left. Can be called again, and from several
+  /// Closes the gate at the call. The awaitable waits until all have left. May be called again, and from several
   /// places.
   ///
   /// Errors: errc::stopped if the gate is destroyed meanwhile.

@@ -16,8 +16,10 @@
 
 namespace canigo {
 
-/// What scheduler, semaphore and limiter have in common: asking, pausing, stopping. `Waiter` says what is granted:
-/// nothing that is held (scheduler), or a permit. See there for errors, cancellation, threads and lifetime.
+/// The members that scheduler, semaphore and limiter share: asking, pausing, stopping.
+///
+/// `Waiter` decides on the grant: void for a scheduler, a permit for the others. Errors, cancellation, threads and
+/// lifetime are described at these classes.
 template <class Waiter>
 class limit_handle {
   using grant = typename Waiter::granted_type;
@@ -27,39 +29,40 @@ class limit_handle {
   limit_handle(const limit_handle&) = delete;
   limit_handle& operator=(const limit_handle&) = delete;
 
-  /// Waits until the limit lets the request go. Throws std::system_error.
+  /// Waits until the limit grants the request. Throws std::system_error.
   ///
-  /// A request that is granted at once does not pass through the event loop, except after 128 such in a row.
+  /// A request that is granted at once does not pass through the event loop, except after 128 such grants in a row.
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
-  /// The awaitable refers to the limit from the call on, not only once it is awaited.
   [[nodiscard]] net::awaitable<grant> acquire(request r);
   [[nodiscard]] net::awaitable<grant> acquire();
 
-  /// The same without an exception: sets `error`, and returns an empty permit where there is one.
+  /// The same without an exception: sets `error`, and returns an empty permit if it fails. `error` must live until the
+  /// wait ends.
   [[nodiscard]] net::awaitable<grant> acquire(request r, net::error_code& error);
 
-  /// The same for any completion token; signature void(std::error_code), or void(std::error_code, permit). Always
-  /// completes by a post.
+  /// The same for any completion token; signature void(std::error_code), or void(std::error_code, permit).
   ///
-  /// Completes on the handler's associated executor, by default the limit's. Allocates one operation with the handler's
-  /// associated allocator; without memory the handler gets errc::not_enough_memory.
+  /// Always completes by a post, on the handler's associated executor, by default the limit's. Allocates one operation
+  /// with the handler's associated allocator. Without memory for it the handler gets errc::not_enough_memory.
   template <net::completion_token_for<typename Waiter::signature> Token>
   auto async_acquire(request r, Token&& token) {
     return net::async_initiate<Token, typename Waiter::signature>(detail::start_waiting<Waiter>{admission_}, token, r);
   }
 
-  /// Takes what is asked for if it is there and nobody waits; never waits.
+  /// Takes the tokens or permits if they are there and nobody waits. Never waits itself.
   ///
-  /// Throws std::system_error for a request that can never be granted. False, or no permit, once stopped.
+  /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
+  /// granted.
   [[nodiscard]] attempt try_acquire(const request& r);
   [[nodiscard]] attempt try_acquire() { return try_acquire(request{}); }
 
-  /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. The last call counts.
+  /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. Of several calls the last
+  /// one counts.
   void pause_until(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
 
-  /// Ends every waiter with errc::stopped, and every later acquire. Idempotent.
+  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
   void stop() noexcept;
 
   net::any_io_executor get_executor() const;

@@ -10,10 +10,10 @@ class admission;
 class permit_waiter;
 }  // namespace detail
 
-/// Leave to go on, for as long as it is held: what semaphore, limiter and gate hand out. Dropping it gives it back.
+/// Permission to run, from a semaphore, a limiter or a gate. Held until it is released or destroyed.
 ///
-/// May outlive the object it is from and the execution context, and may be dropped on any thread, except while the
-/// context is being destroyed on another one and somebody waits for the permit.
+/// It may outlive the object that it comes from, and the execution context. It may be dropped on any thread, with one
+/// exception: while another thread destroys the context and somebody waits for the permit.
 ///
 /// Threads: one at a time. Allocates: never.
 class [[nodiscard]] permit {
@@ -30,24 +30,25 @@ class [[nodiscard]] permit {
   }
   ~permit() { release(); }
 
-  /// Gives back all that is held; who waits for it goes. Idempotent.
+  /// Gives back everything that is held; the next waiters go. Idempotent.
   void release() noexcept {
     if (home_ != nullptr) give_back();
   }
 
-  /// Takes `places` out of this one into one of its own; all of them leaves nothing here.
+  /// Moves `places` of its places into a permit of their own. If that is all of them, this permit is empty afterwards.
   ///
   /// Errors: errc::invalid_argument unless 1 <= places <= held().
   permit split(std::uint64_t places);
 
-  /// How many places it stands for: the weight of a semaphore's permit, 1 for others; 0 once released, split or moved
-  /// away.
+  /// The number of places that it stands for: the weight of a semaphore's permit, 1 for others. 0 once everything is
+  /// released, split off or moved away.
   std::uint64_t held() const noexcept { return places_; }
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
-  /// Says how many tokens were really used, in place of those asked for or settled for last: the limiter's rates are
-  /// charged the difference, a debt if need be, or get it back, up to their bursts. In a semaphore or gate nothing
-  /// changes.
+  /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
+  ///
+  /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
+  /// to their bursts. In a semaphore or a gate nothing changes.
   ///
   /// Only while held.
   void settle(std::uint64_t used) noexcept;

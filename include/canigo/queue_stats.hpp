@@ -8,14 +8,14 @@
 
 namespace canigo {
 
-/// One priority class: who waits, who was let in, and how long that took.
+/// One priority class: how many wait, how many were granted, and how long these waited.
 struct class_stats {
   std::size_t waiting = 0;
   std::uint64_t granted = 0;
   wait_histogram wait;  ///< of the granted ones, from call to grant
 };
 
-/// What became of all requests so far. Consistent: taken in one step.
+/// All requests so far, by how they ended. Consistent: taken in one step.
 ///
 /// requested = waiting + granted + cancelled + timed_out + evicted + rejected + stopped, at every moment.
 struct queue_stats {

@@ -26,31 +26,41 @@ struct scheduler_options {
 };
 
 struct scheduler_stats : queue_stats {
-  std::int64_t tokens = 0;  ///< to be had now; below 0: charged beyond what was there
+  std::int64_t tokens = 0;  ///< available now; below 0: a debt
 };
 
 /// Lets callers through at a rate, the important ones first: `co_await scheduler.acquire(priority)`.
 ///
-/// Any closed window of length t holds at most burst + floor(t · rate) tokens granted (where a token is no whole number
-/// of nanoseconds, burst + floor((t + 1 ns) · rate): see token_bucket); saturated, it holds at least
-/// floor(t · rate). The schedule is absolute, so it does not drift. Between classes priority is strict, inside a class
-/// the order is that of arrival, and a heavy request is not overtaken by a lighter one of its class. A token is bound
-/// to a waiter at the instant it is released: who arrives later but matters more goes first. Every acquire ends
-/// exactly once.
+/// Promises:
+/// - Any closed window of length t holds at most burst + floor(t · rate) granted tokens. If a token is no whole number
+///   of nanoseconds, the bound is burst + floor((t + 1 ns) · rate): see token_bucket.
+/// - While requests wait, a window holds at least floor(t · rate) tokens. The schedule is absolute, so it does not
+///   drift.
+/// - Between classes priority is strict. Inside a class the order is that of arrival, and a lighter request never
+///   overtakes a heavy one.
+/// - A token is bound to a waiter at the instant at which it is released. So a more important request that arrives
+///   later goes first.
+/// - Every acquire ends exactly once.
 ///
-/// In real time a wake-up is late by what the machine needs. The schedule does not slip by it: up to 20 ms of lateness
-/// is made up for at once, so a window in real time may hold the tokens of that much more. What is later is lost,
-/// beyond the burst.
+/// In real time the machine wakes up late. The schedule does not slip by that. Up to 20 ms of lateness is made up for
+/// at once, so a window in real time may hold the tokens of 20 ms more. The tokens of a longer delay are lost, except
+/// for the burst.
 ///
-/// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
-/// errc::deadline_unreachable at once if even estimate() lies past the deadline, errc::timed_out when it passes;
-/// errc::invalid_priority, errc::invalid_argument, errc::too_large at once. Nothing is consumed by one that fails.
-/// Cancellation: terminal, partial, total. The place in the queue is lost; no token is taken, and who waited behind
-/// goes in the same instant.
+/// Errors of all acquires; a failed one consumes nothing:
+/// - errc::stopped after stop();
+/// - errc::queue_full or errc::evicted, by `on_overflow`;
+/// - errc::deadline_unreachable at once if even estimate() lies past the deadline, errc::timed_out when the deadline
+///   passes;
+/// - errc::too_large at once, or when set_burst() leaves less than it asks for;
+/// - errc::invalid_priority and errc::invalid_argument at once;
+/// - errc::not_enough_memory if there is no memory to wait with.
+///
+/// Cancellation: terminal, partial, total. The request loses its place in the queue and takes no token. Waiters that
+/// it held up go in the same instant.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 ///
-/// Asking, pausing and stopping are those of every limit: limit_handle.
+/// The members for asking, pausing and stopping are those of every limit: limit_handle.
 ///
 /// Source of the arithmetic: generic cell rate algorithm, ITU-T I.371.
 class scheduler : public limit_handle<detail::plain_waiter> {
@@ -62,22 +72,25 @@ class scheduler : public limit_handle<detail::plain_waiter> {
   scheduler(ExecutionContext& context, const scheduler_options& options)
       : scheduler{net::any_io_executor{context.get_executor()}, options} {}
 
-  /// By class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
+  /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard]] net::awaitable<void> acquire(int priority);
   [[nodiscard]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
-  /// Gives back tokens that were granted and not used; beyond the burst they are lost.
+  /// Gives back tokens that were granted and not used. Tokens beyond the burst are lost.
   void refund(std::uint64_t tokens);
-  /// Takes tokens that were used and not asked for; below zero, the next grant is so much later.
+  /// Takes tokens that were used and not asked for. A level below zero delays the next grant by its time.
   void charge(std::uint64_t tokens);
 
-  /// Changes the limit for everybody who waits, at once. The level stays, up to the new burst.
+  /// Changes the limit for all waiters, at once. The tokens that are there stay, up to the new burst.
   void set_rate(const canigo::rate& r);
   void set_burst(std::uint64_t burst);
 
-  /// A lower bound on the wait of `r` if it came now: those ahead of it stay, nobody more important comes.
+  /// A lower bound on the wait of `r` if it came now. It assumes that all waiters ahead of `r` stay, and that no more
+  /// important request comes.
+  ///
+  /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;
 
   /// Allocates.

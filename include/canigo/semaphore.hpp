@@ -24,29 +24,38 @@ struct semaphore_options {
 };
 
 struct semaphore_stats : queue_stats {
-  std::uint64_t held = 0;      ///< out now, or on their way to who was granted them
-  std::uint64_t capacity = 0;  ///< less than `held` for a while after resize() to less
+  std::uint64_t held = 0;      ///< permits that are out, or granted and on their way
+  std::uint64_t capacity = 0;  ///< all permits; less than `held` for a while after a resize() to less
 };
 
-/// Lets so many in at once, the important ones first: `permit p = co_await semaphore.acquire()`, or
+/// Lets a limited number in at once, the important ones first: `permit p = co_await semaphore.acquire()`, or
 /// `acquire({.priority = 1, .tokens = 3})`.
 ///
-/// `request.tokens` is the weight, the number of permits wanted as one. At no instant are more permits out than there
-/// are. Between classes priority is strict, inside a class the order is that of arrival, and a heavy request is not
-/// overtaken by a lighter one of its class. A permit that is dropped goes to who is first then, in the same instant.
+/// Promises:
+/// - At no instant are more permits out than there are. `request.tokens` is the weight: the number of permits wanted
+///   as one.
+/// - Between classes priority is strict. Inside a class the order is that of arrival, and a lighter request never
+///   overtakes a heavy one.
+/// - A permit that is dropped goes, in the same instant, to the request that is first then.
+/// - Every acquire ends exactly once.
 ///
-/// Asking, pausing and stopping are those of every limit: limit_handle. A bare number is not taken: it might
-/// be a class or a weight.
+/// The members for asking, pausing and stopping are those of every limit: limit_handle. They take no bare number,
+/// which could mean a class or a weight.
 ///
-/// Errors, of all acquires: errc::stopped after stop(); errc::queue_full or errc::evicted by `on_overflow`;
-/// errc::timed_out when the deadline passes, errc::deadline_unreachable at once if it has passed, or if a pause lasts
-/// longer; errc::too_large at once if it weighs more than there are permits, or when resize() leaves fewer;
-/// errc::invalid_priority, errc::invalid_argument at once. Nothing is consumed by one that fails.
-/// Cancellation: terminal, partial, total. The place in the queue is lost; no permit is taken, and who waited behind
-/// goes in the same instant if it can.
+/// Errors of all acquires; a failed one consumes nothing:
+/// - errc::stopped after stop();
+/// - errc::queue_full or errc::evicted, by `on_overflow`;
+/// - errc::deadline_unreachable at once if the deadline has passed, or lies before the end of a pause_until();
+///   errc::timed_out when it passes;
+/// - errc::too_large at once if the weight exceeds all permits, or when resize() leaves fewer;
+/// - errc::invalid_priority and errc::invalid_argument at once;
+/// - errc::not_enough_memory if there is no memory to wait with.
+///
+/// Cancellation: terminal, partial, total. The request loses its place in the queue and takes no permit. Waiters that
+/// it held up go in the same instant if they can.
 /// Threads: any, all members, at once.
-/// Lifetime: destroying it ends every waiter with errc::stopped; permits that are out stay good, and whole. The
-/// execution context may be destroyed first.
+/// Lifetime: destroying it ends every waiter with errc::stopped. Permits that are out stay good, with their full
+/// weight. The execution context may be destroyed first.
 class semaphore : public limit_handle<detail::permit_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
@@ -56,7 +65,8 @@ class semaphore : public limit_handle<detail::permit_waiter> {
   semaphore(ExecutionContext& context, const semaphore_options& options)
       : semaphore{net::any_io_executor{context.get_executor()}, options} {}
 
-  /// Changes how many there are, 1 to 2^62. Revokes none: after less, nobody is let in until enough have been dropped.
+  /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, nobody gets in until enough
+  /// permits have been dropped.
   void resize(std::uint64_t permits);
 
   /// Allocates.

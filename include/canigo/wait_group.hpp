@@ -12,11 +12,10 @@
 
 namespace canigo {
 
-/// Go's sync.WaitGroup: a count that can be waited for to be zero. Where the work is a scope, gate and task_group are
-/// safer.
+/// Go's sync.WaitGroup: a count, and a wait until it is zero. If the work is a scope, gate and task_group are safer.
 ///
 /// Threads: any, all members, at once.
-/// Lifetime: destroying it ends everybody who waits with errc::stopped. The execution context may be destroyed first.
+/// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 class wait_group {
  public:
   explicit wait_group(const net::any_io_executor& executor);
@@ -28,13 +27,14 @@ class wait_group {
   wait_group& operator=(const wait_group&) = delete;
 
   void add(std::uint64_t n = 1) noexcept;
-  /// One less. Not more often than add() has counted.
+  /// Counts one less. Not to be called more often than add() has counted.
   void done() noexcept;
   std::uint64_t count() const;
 
-  /// Waits until the count is zero; all who wait then go, even if it rises again at once.
+  /// Waits until the count is zero. All waiters go then, even if the count rises again at once.
   ///
-  /// Errors: errc::stopped if the group is destroyed meanwhile. Cancellation: terminal, partial, total; ends the wait.
+  /// Errors: errc::stopped if the group is destroyed meanwhile.
+  /// Cancellation: terminal, partial, total. Ends the wait.
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
   net::awaitable<void> wait();
 

@@ -14,7 +14,7 @@ namespace canigo {
 
 namespace detail {
 
-/// What one of several limits is asked for: of a cap one place, whatever it is that the others count.
+/// The part of a request that goes to one of several limits. A cap is asked for one place, whatever the others count.
 template <limit L>
 request part_of(request r) noexcept {
   if constexpr (concurrency_limit<L>) r.tokens = 1;
@@ -60,15 +60,18 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 
 /// Runs `op` once the limit lets it go: `auto r = co_await with_limit(call(), slots, {.priority = 1})`.
 ///
-/// What is held is given back when `op` has really ended, however it ends, and before the caller goes on. A permit that
-/// can be lost, such as redis::permit, cancels `op` when it is; that ends with errc::lease_lost. `op` does not start
-/// before it is let go, nor at all if that fails. Nests: with_timeout(with_limit(op(), slots), 2s) counts the wait,
-/// with_limit(with_timeout(op(), 2s), slots) does not; and it is what a task of a pool can be.
+/// `op` does not start earlier, and not at all if the limit refuses. The permit is given back when `op` has really
+/// ended, with a result or an exception, and before the caller goes on. If a permit can be lost, such as
+/// redis::permit, its loss cancels `op`; unless `op` has a result, this then ends with errc::lease_lost.
 ///
-/// The limit must live until this ends, unless ending it is what its destruction does.
-/// Errors: those of limit.acquire(); all of `op`. Cancellation: passed on to whichever is under way.
+/// It nests: with_timeout(with_limit(op(), slots), 2s) counts the wait, with_limit(with_timeout(op(), 2s), slots) does
+/// not. A task of a pool can be one, too.
+///
+/// Errors: those of limit.acquire(); all of `op`.
+/// Cancellation: passed on to the wait or to `op`, whichever is under way.
 /// Completes on the awaiting coroutine's executor. Allocates: its coroutine frame, which Asio recycles, and what
-/// acquire() does.
+/// acquire() allocates.
+/// Lifetime: the limit must live until this ends, unless its own destruction ends this.
 template <class T, limit L>
 net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
   bool started = false;
@@ -76,14 +79,17 @@ net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
 }
 
 /// The same for several limits, one after the other in the order given:
-/// `with_limits(call(), std::tie(slots, quota), {.tokens = 800})`. Caps go first, and quotas last: tokens wait for
-/// nobody.
+/// `with_limits(call(), std::tie(slots, quota), {.tokens = 800})`.
 ///
-/// All are asked with the same priority and deadline; a cap for one place, the others for `r.tokens`. Where a later
-/// limit refuses, the earlier ones get back what they gave. Unlike those of a canigo::limiter, places are held while
-/// waiting for the next limit: callers that wait for a slow quota can hold all the slots, and starve those of a fast
-/// quota that share them. Where all limits are in this process a limiter holds nothing while it waits; and where
-/// several quotas have slots in common, they are limiters with a shared_cap.
+/// Caps go first and quotas last, because the tokens of a quota wait for nobody.
+///
+/// All limits are asked with the same priority and deadline; a cap for one place, the others for `r.tokens`. If a
+/// later limit refuses, the earlier ones get back what they gave.
+///
+/// Unlike a canigo::limiter, this holds places while it waits for the next limit. Callers that wait for a slow quota
+/// can hold all the slots, and so starve the callers of a fast quota that share them. If all limits are in this
+/// process, use a limiter, which holds nothing while it waits. If several quotas have slots in common, use limiters
+/// with a shared_cap.
 template <class T, limit... Limits>
   requires(sizeof...(Limits) > 0)
 net::awaitable<T> with_limits(net::awaitable<T> op, std::tuple<Limits&...> limits, request r = {}) {
