@@ -20,9 +20,9 @@ struct task_event {
   duration ran{};     ///< the last attempt
 };
 
-/// Told what happens in a pool, for metrics and logs. Unset, it costs one branch.
+/// Learns what happens in a pool, for metrics and logs. A pool that has no observer pays one branch for it.
 ///
-/// Threads: any, several at once; no lock is held. Must not throw and should return soon: a worker waits for it.
+/// Threads: any, several at once; no lock is held. Must not throw, and should return soon: a worker waits for it.
 class pool_observer {
  public:
   virtual void attempt_started(const task_event&) noexcept {}  ///< attempt 2 and up: the one before it has failed

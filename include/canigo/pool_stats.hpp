@@ -18,7 +18,8 @@ struct overdue_task {
   std::size_t worker = 0;
 };
 
-/// What the operations of one name did. Names beyond the first 256 of a pool are counted together as "(other)".
+/// The statistics of all operations with one name. Names beyond the first 256 of a pool are counted together as
+/// "(other)".
 struct name_stats {
   std::string name;
   std::uint64_t attempts = 0;
@@ -30,8 +31,8 @@ struct name_stats {
 
 /// A pool at one moment. Consistent: taken in one step.
 ///
-/// submitted = succeeded + failed + cancelled + timed_out + stopped + queued + delayed + held_back + running,
-/// where `running` is `working` without the overdue operations whose task has ended.
+/// submitted = succeeded + failed + cancelled + timed_out + stopped + queued + delayed + held_back + running. Here
+/// `running` is `working` without the overdue operations whose task has ended.
 struct pool_stats {
   std::size_t working = 0;    ///< workers that run an operation
   std::size_t sleeping = 0;   ///< workers that wait for one
@@ -41,7 +42,7 @@ struct pool_stats {
   std::size_t held_back = 0;  ///< producers that wait for room in the queue
   std::size_t resources = 0;  ///< of a resource_pool
   std::vector<std::size_t> queued_by_class;
-  /// How long the one that is queued longest has been; too long by one turn of a worker at most.
+  /// How long the longest queued task has waited; too long by one turn of a worker at most.
   duration oldest_wait{};
 
   std::uint64_t submitted = 0;
@@ -51,7 +52,7 @@ struct pool_stats {
   std::uint64_t timed_out = 0;
   std::uint64_t stopped = 0;
   std::uint64_t rejected = 0;  ///< never submitted: the queue was full, or the pool stopped
-  std::uint64_t evicted = 0;   ///< of the failed
+  std::uint64_t evicted = 0;   ///< counted in `failed`, too
   std::uint64_t retries = 0;   ///< attempts after the first
   std::uint64_t restarts = 0;
   std::uint64_t overdue_total = 0;    ///< tasks whose caller was told before the operation had ended

@@ -24,7 +24,7 @@
 
 namespace canigo {
 
-/// The functions may be coroutines or plain callables; they run on the strand of the worker whose resource it is.
+/// The functions may be coroutines or plain callables. They run on the strand of the worker that owns the resource.
 template <class R>
 struct resource_pool_options {
   std::size_t concurrency;  ///< workers, each with at most one resource; 1 to 100'000
@@ -37,13 +37,13 @@ struct resource_pool_options {
   pool_observer* observer = nullptr;
 
   detail::async_function<R()> make = {};          ///< required; called when a worker without a resource has work to do
-  detail::async_function<void(R&)> reset = {};    ///< after an operation failed; throws if the resource is past help
+  detail::async_function<void(R&)> reset = {};    ///< after an operation failed; throws if the resource can't be saved
   detail::async_function<bool(R&)> check = {};    ///< before each use but the first: is it still good?
-  detail::async_function<void(R&)> destroy = {};  ///< takes leave of it; the destructor follows in any case
-  duration idle_timeout = duration::max();        ///< a resource unused for so long is destroyed
-  std::size_t min_idle = 0;                       ///< but as many are kept
-  /// Of each call of these functions that is a coroutine: then it is cancelled, and counts as failed with
-  /// errc::timed_out. What a task may take begins when its worker has a resource. max: none.
+  detail::async_function<void(R&)> destroy = {};  ///< closes the resource; the destructor follows in any case
+  duration idle_timeout = duration::max();        ///< a resource that is unused for so long is destroyed
+  std::size_t min_idle = 0;                       ///< so many are kept, however long unused
+  /// The time limit of each call of these functions that is a coroutine. When it is over, the call is cancelled and
+  /// counts as failed with errc::timed_out. The time of a task begins when its worker has a resource. max: none.
   duration call_timeout = std::chrono::seconds{30};
 };
 
@@ -52,12 +52,15 @@ struct resource_pool_options {
 ///     canigo::resource_pool<connection> pool{io, {.concurrency = 8, .make = connect}};
 ///     auto rows = co_await pool.run([](connection& c, canigo::task_context&) -> net::awaitable<result> { … });
 ///
-/// Operations are sent to the resource; resources are not lent out. So an operation has exactly one, none can be
-/// forgotten, and nobody can hold one while waiting for a second.
+/// The pool sends operations to the resources, and lends no resource out. So each operation has exactly one resource,
+/// no resource can be forgotten, and no caller can hold one while it waits for a second.
 ///
 /// A resource breaks when `check` says so, when `reset` throws, or when an operation fails with an error that is fatal
-/// (restart_policy). Its worker then destroys it and makes a new one; a failed `make`, and one over its `call_timeout`,
-/// counts the same. Past the restart limit the pool stops, with the error as the cause that closed() throws.
+/// (restart_policy). Its worker then destroys it and makes a new one. A `make` that fails, or takes longer than
+/// `call_timeout`, counts the same. Past the restart limit the pool stops, and closed() throws the error that was the
+/// cause.
+///
+/// The members, with their errors, cancellation, threads and lifetime, are those of detail::pool_handle.
 template <class R>
 class resource_pool : public detail::pool_handle<R> {
  public:

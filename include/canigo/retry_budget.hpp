@@ -5,10 +5,11 @@
 
 namespace canigo {
 
-/// Keeps retries from becoming the load that keeps a service down: only so many for each first attempt.
+/// Keeps retries from overloading a service that is down. Each first attempt allows only a part of a retry.
 ///
-/// Every first attempt pays `percent` of a retry in; every retry takes one out. So when all fails, the load grows by
-/// `percent`, not by the number of attempts. Share one among all that call the same service; it must outlive them.
+/// Every first attempt pays in `percent` of a retry, and every retry takes one out. So when all attempts fail, the
+/// load grows by `percent`, not by the number of attempts. Share one budget among all callers of the same service; it
+/// must outlive them.
 ///
 /// Source: the retry budgets of Finagle and of gRPC (gRFC A6).
 /// Threads: any, all members, at once. Allocates: never.
@@ -26,10 +27,11 @@ class retry_budget {
   retry_budget(const retry_budget&) = delete;
   retry_budget& operator=(const retry_budget&) = delete;
 
+  /// Pays in for one first attempt.
   void pay_in() noexcept;
   /// Takes one retry out, if there is one.
   bool try_take() noexcept;
-  /// Whole retries that are left.
+  /// The whole retries that are left.
   std::uint32_t left() const noexcept {
     return static_cast<std::uint32_t>(balance_.load(std::memory_order_relaxed) / 100);
   }

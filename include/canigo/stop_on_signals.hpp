@@ -15,19 +15,20 @@
 namespace canigo {
 
 struct signal_options {
-  /// What runs may take so long after the first signal. Below what the supervisor of the process waits before it kills:
-  /// 30 s under Kubernetes, 90 s under systemd.
+  /// How long running operations may take after the first signal. Choose less than the supervisor of the process waits
+  /// before it kills: 30 s under Kubernetes, 90 s under systemd.
   duration grace = std::chrono::seconds{10};
 };
 
-/// Stops pools when the process is told to end: at the first SIGINT or SIGTERM softly, with a grace; at the second at
-/// once.
+/// Stops a pool when the process is told to end. The first SIGINT or SIGTERM stops it with finish_running and a grace,
+/// the second one with cancel_all.
 ///
 ///     canigo::stop_on_signals signals{io, pool, {.grace = 20s}};
 ///
-/// Waiting for signals keeps io_context::run() from returning, so it ends when the pool has stopped, for whatever
-/// reason; then the signals do what they did before.
-/// Threads: any, where each thread that runs the context may receive signals.
+/// Waiting for signals keeps io_context::run() from returning. The wait ends when the pool has stopped, for any
+/// reason, or when this object is destroyed. Then the signals do what they did before.
+/// Threads: any, if each thread that runs the context may receive signals.
+/// Lifetime: the pool may be destroyed first.
 class stop_on_signals {
  public:
   template <class R>

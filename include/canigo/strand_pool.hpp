@@ -39,9 +39,13 @@ struct strand_pool_options {
 ///     bool queued = pool.try_post([] { … });
 ///     canigo::stop_report report = co_await pool.stop(canigo::stop_mode::finish_running, 30s);
 ///
-/// Never does a worker stand idle beside available work. A slot is free again only when its operation has really ended.
-/// An exception is a failed task, never a lost worker; one that is fatal (restart_policy) restarts the worker, and past
-/// the limit the pool stops with it as the cause. An idle pool keeps no loop running.
+/// No worker is idle while a task could run. A slot is free again only when its operation has really ended.
+///
+/// An exception means a failed task, never a lost worker. An exception that is fatal (restart_policy) restarts the
+/// worker. Past the restart limit the pool stops, with that exception as the cause. An idle pool keeps no loop
+/// running.
+///
+/// The members, with their errors, cancellation, threads and lifetime, are those of detail::pool_handle.
 class strand_pool : public detail::pool_handle<void> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.

@@ -24,11 +24,15 @@ class pool_handle;
 
 /// A handle on an operation that a pool was given: `int v = co_await t`.
 ///
-/// Copies share it. Dropping the last one does not cancel. May outlive the pool.
-/// Errors, of waiting: what the operation threw; operation_aborted if it was cancelled; errc::timed_out, stopped,
-/// evicted, queue_full. std::errc::resource_deadlock_would_occur if every worker of the pool would wait for the pool
-/// itself.
-/// Cancellation, of waiting: terminal, partial, total; ends the wait, not the task.
+/// Copies share the task. Dropping the last handle does not cancel it. A handle may outlive the pool.
+/// Errors of waiting:
+/// - any exception of the operation;
+/// - operation_aborted if the task was cancelled;
+/// - errc::timed_out, stopped, evicted, queue_full;
+/// - std::errc::resource_deadlock_would_occur if every worker of the pool would wait for the pool itself;
+/// - std::future_errc::broken_promise if an object that the operation waited for dropped it.
+///
+/// Cancellation of waiting: terminal, partial, total. Ends the wait, not the task.
 /// Threads: any, all members, at once.
 template <class T>
 class [[nodiscard]] task {
@@ -38,14 +42,14 @@ class [[nodiscard]] task {
   task() noexcept = default;
 
   bool valid() const noexcept { return static_cast<bool>(task_); }
-  /// Unlike that of any other task of this pool; 0 if the pool refused it.
+  /// Unique in its pool; 0 if the pool refused the task.
   std::uint64_t id() const noexcept { return task_->id(); }
   task_state state() const noexcept { return task_->state(); }
-  /// Ends it with operation_aborted: at once while it is queued; when its operation has ended, while that runs. False
-  /// if it had ended already. A short operation runs on, and can ask task_context::stop_requested().
+  /// Ends the task with operation_aborted: a queued one at once, a running one when its operation has ended. Returns
+  /// false if it had ended before. A short operation runs to its end; it can ask task_context::stop_requested().
   bool cancel() { return detail::cancel_task(*task_); }
 
-  /// Waits for the end; the result, a copy where T can be copied. The same as `co_await t`, as an awaitable.
+  /// Waits for the end and returns the result, a copy if T can be copied. The same as `co_await t`, as an awaitable.
   net::awaitable<T> result() const { return detail::await_task<T>(detail::pool_waiter::purpose::result, task_); }
 
   /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have
@@ -55,7 +59,7 @@ class [[nodiscard]] task {
     return detail::async_result_of<T>(task_, std::forward<Token>(token));
   }
 
-  /// Never called: what co_await takes besides awaitables are functions like this one. See operator co_await below.
+  /// Never called. co_await takes awaitables and functions with this signature; operator co_await below does the rest.
   net::detail::awaitable_thread<net::any_io_executor>* operator()(
       net::detail::awaitable_frame_base<net::any_io_executor>*) const noexcept;
 
@@ -71,7 +75,7 @@ class [[nodiscard]] task {
 
 namespace asio::detail {
 
-/// What Asio's await_transform makes of a task becomes the awaitable of its result.
+/// Makes the awaitable of a task's result out of the object that Asio's await_transform makes of the task.
 ///
 /// From 1.23 on there is a documented way as well, but that one takes temporaries only.
 template <class Transformed>

@@ -16,27 +16,29 @@ class pool_core;
 class pool_worker;
 }  // namespace detail
 
-/// What a running operation may ask about itself. Valid until it ends.
+/// Lets a running operation ask about itself. Valid until the operation ends.
 class task_context {
  public:
   task_context(const task_context&) = delete;
   task_context& operator=(const task_context&) = delete;
 
   std::uint64_t id() const noexcept;
-  /// 1 is the first.
+  /// The number of this attempt; the first one is 1.
   std::uint32_t attempt() const noexcept;
-  /// When this attempt is cancelled; time_point::max() if it may take its time.
+  /// When this attempt is cancelled; time_point::max() if it has no time limit.
   time_point deadline() const noexcept;
-  /// Whether it shall end: its time is up, its owner cancelled it, or the pool cancels all. Any thread.
+  /// Whether the operation should end: its time is over, its owner cancelled it, or the pool cancels everything. On
+  /// any thread.
   bool stop_requested() const noexcept;
-  /// The strand of its worker, marked as this operation's. What is posted there does not run at the same time as the
-  /// operation; a coroutine that is left there when the operation ends is the pool's no more. On the strand.
+  /// The strand of the worker, marked as this operation's. A handler that is posted there never runs at the same time
+  /// as the operation. A coroutine that is still there when the operation ends no longer belongs to the pool. Call it
+  /// on the strand.
   const net::any_io_executor& executor() const noexcept;
-  /// Which worker, 0 …
+  /// The index of the worker, from 0.
   std::size_t worker() const noexcept;
 
-  /// A request that ends when this attempt does: `co_await scheduler.acquire(t.request(1))` does not even start to wait
-  /// for what would come too late.
+  /// A request with the deadline of this attempt. If the grant would come too late,
+  /// `co_await scheduler.acquire(t.request(1))` fails at once.
   canigo::request request(int priority = 0, std::uint64_t tokens = 1) const noexcept {
     return {.priority = priority, .tokens = tokens, .deadline = deadline()};
   }

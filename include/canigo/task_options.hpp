@@ -8,7 +8,7 @@
 
 namespace canigo {
 
-/// What a pool is to know about one operation. Trivially destructible; see retry_policy.
+/// The options of one operation in a pool. Trivially destructible; see retry_policy.
 struct task_options {
   int priority = 0;                     ///< class, 0 (first) … priorities-1
   duration timeout = duration::zero();  ///< of each attempt; 0: the pool's; max: none

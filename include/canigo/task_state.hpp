@@ -5,7 +5,7 @@
 
 namespace canigo {
 
-/// Where a task of a pool stands.
+/// The state of a task in a pool.
 enum class task_state : std::uint8_t { queued, delayed, running, succeeded, failed, cancelled, timed_out, stopped };
 
 constexpr bool has_ended(task_state s) noexcept { return s >= task_state::succeeded; }
