@@ -16,9 +16,10 @@ namespace canigo {
 
 /// Cancels work from any thread: `co_await stop.wrap(op())` here, `stop.cancel()` there.
 ///
-/// Asio's cancellation signals may be used from the executor of the operation only; this one brings the cancellation
-/// there.
-/// Threads: any, all members, at once. Lifetime: may be destroyed while what it wrapped still runs; that then runs on.
+/// Asio's cancellation signals may be used only on the executor of the operation. This class posts the cancellation to
+/// that executor.
+/// Threads: any, all members, at once.
+/// Lifetime: a wrapped operation goes on when this object is destroyed.
 class cancel_source {
  public:
   cancel_source();
@@ -28,22 +29,25 @@ class cancel_source {
 
   /// Runs `op`, and cancels it (terminal) when this source is cancelled.
   ///
-  /// The result is that of `op`, also where it comes late. With any exception that `op` ends with once it is cancelled,
-  /// whatever it makes of that, this ends with operation_aborted. Once the source is cancelled, `op` is not started at
-  /// all. `op` runs on a strand, as in with_timeout.
-  /// Cancellation: passed on to `op`. Allocates: the strand, and what co_spawn does.
+  /// If `op` has a result, wrap() returns it, even after a cancellation. If a cancelled `op` ends with an exception,
+  /// of any type, wrap() throws operation_aborted. If the source was cancelled before, wrap() throws that without
+  /// starting `op`. `op` runs on a strand, as in with_timeout.
+  /// Errors: operation_aborted; all of `op`.
+  /// Cancellation: passed on to `op`.
+  /// Allocates: the strand, and what co_spawn allocates.
   template <class T>
   net::awaitable<T> wrap(net::awaitable<T> op) {
     return run(registry_, std::move(op));
   }
 
-  /// Cancels what is wrapped now, and what will be. Idempotent. Where it throws std::bad_alloc, call it again.
+  /// Cancels all operations that are wrapped now, and all that will be. Idempotent. If it throws std::bad_alloc, call
+  /// it again.
   void cancel();
   bool cancelled() const noexcept;
 
  private:
   class registry;
-  /// A wrapped operation, known to the registry from construction to destruction.
+  /// A wrapped operation. The registry knows it from construction to destruction.
   class registration {
    public:
     registration(std::shared_ptr<registry> r, std::shared_ptr<detail::child> c);

@@ -19,24 +19,26 @@
 
 namespace canigo {
 
-/// A completion token that gives one Asio operation a time limit; made by cancel_after().
+/// A completion token that gives one Asio operation a time limit. cancel_after() makes it.
 template <class Token>
 struct cancel_after_t {
   Token token;
   canigo::duration limit;
 };
 
-/// `co_await socket.async_read_some(buffer, cancel_after(2s))`: the operation is cancelled (terminal) when `limit` is
-/// over.
+/// Gives one Asio operation a time limit: `co_await socket.async_read_some(buffer, cancel_after(2s))`.
 ///
-/// One that ends with an error after that, whatever it makes of the cancellation, ends with errc::timed_out; one that
-/// has a result keeps it. Works with any operation whose handler takes a std::error_code first and that heeds its
-/// cancellation slot, and with any other token:
-/// cancel_after(2s, token). A newer Asio has a function of this name as well, which a call without `canigo::` may find
-/// by its arguments; over its limit the operation then ends with operation_aborted.
-/// Cancellation: that of the adapted token is passed on to the operation.
-/// Threads: as the operation; its cancellation is emitted on the handler's associated executor, which is to be a strand
-/// where several threads run the context.
+/// When `limit` is over, the operation is cancelled (terminal). If it then ends with an error, of any value, its
+/// handler gets errc::timed_out. If it has a result all the same, its handler gets the result.
+///
+/// The operation's handler must take a std::error_code first, and the operation must respect its cancellation slot.
+/// cancel_after(2s, token) adapts any other token.
+///
+/// A newer Asio has a function of this name, too. A call without `canigo::` may find that one by its arguments. Such
+/// an operation ends with operation_aborted when its time is over.
+/// Cancellation: a cancellation through the adapted token is passed on to the operation.
+/// Threads: as the operation. The cancellation is emitted on the handler's associated executor. If several threads run
+/// the context, that executor must be a strand.
 /// Allocates: one block with the handler's associated allocator.
 inline cancel_after_t<net::use_awaitable_t<>> cancel_after(duration limit) { return {net::use_awaitable, limit}; }
 
@@ -53,7 +55,7 @@ class operation_limit : public std::enable_shared_from_this<operation_limit>, pr
   operation_limit(time_source& time, const net::any_io_executor& executor) noexcept;
 
   void start(duration limit);
-  /// The operation has completed; true if it was cancelled because its time was up.
+  /// The operation has completed. Returns whether it was cancelled because its time was over.
   bool stop() noexcept;
   void cancel(net::cancellation_type type);
   net::cancellation_slot slot() noexcept { return signal_.slot(); }
@@ -70,7 +72,8 @@ class operation_limit : public std::enable_shared_from_this<operation_limit>, pr
   bool is_late_ = false;  // before it was asked otherwise
 };
 
-/// The handler of an operation with a limit: has the limit's cancellation slot, and all else of the adapted handler.
+/// The handler of an operation with a limit. It has the cancellation slot of the limit, and everything else of the
+/// adapted handler.
 template <class Handler>
 class limited_handler {
  public:

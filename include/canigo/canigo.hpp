@@ -1,6 +1,6 @@
 #pragma once
 
-// All of the core library. The edges (canigo/http/…) and canigo/testing/… are included by name.
+// Includes all of the core library. The edges (canigo/http/… and others) and canigo/testing/… are included by name.
 #include "canigo/backoff.hpp"
 #include "canigo/cancel.hpp"
 #include "canigo/cancel_after.hpp"

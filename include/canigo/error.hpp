@@ -9,35 +9,35 @@
 
 namespace canigo {
 
-/// Everything that can end an operation of this library other than success and cancellation.
+/// The errors of this library.
 ///
-/// Cancellation is always Asio's `operation_aborted`, and no code here compares equal to
-/// `std::errc::operation_canceled`: whoever asks "was I cancelled?" gets a clean answer.
+/// Cancellation does not belong to them: it is always Asio's `operation_aborted`. No code here compares equal to
+/// `std::errc::operation_canceled`, so a check for cancellation finds cancellation only.
 enum class errc {
   /// The queue holds `queue_limit` waiters already. Equals std::errc::resource_unavailable_try_again.
   queue_full = 1,
-  /// Dropped from a full queue in favour of a newcomer. Equals std::errc::resource_unavailable_try_again.
+  /// Dropped from a full queue to make room for a newcomer. Equals std::errc::resource_unavailable_try_again.
   evicted,
   /// The deadline or timeout passed. Equals std::errc::timed_out.
   timed_out,
-  /// The deadline lies before the earliest possible grant, so it was not waited for. Equals
+  /// The deadline lies before the earliest possible grant, so the request was refused without a wait. Equals
   /// std::errc::timed_out.
   deadline_unreachable,
   /// The object was stopped or destroyed.
   stopped,
-  /// A priority class outside 0 … priorities-1. Equals std::errc::invalid_argument.
+  /// The priority class is outside 0 … priorities-1. Equals std::errc::invalid_argument.
   invalid_priority,
-  /// An argument outside its range; the text names the field, the value and the range. Equals
+  /// An argument is outside its range. The text names the field, the value and the range. Equals
   /// std::errc::invalid_argument.
   invalid_argument,
-  /// More tokens or permits than could ever be there at once, or a response beyond its bound. Equals
+  /// The request is for more tokens or permits than there can ever be at once, or a response exceeds its bound. Equals
   /// std::errc::value_too_large.
   too_large,
-  /// A lease ran out while its holder was still at work.
+  /// A lease ended while its holder was still at work.
   lease_lost,
-  /// The store behind a shared limit or queue can't be reached, so nothing was admitted.
+  /// The store behind a shared limit or queue does not answer, so nothing was admitted.
   store_unavailable,
-  /// No memory to wait with; nothing was consumed. Equals std::errc::not_enough_memory.
+  /// There was no memory to wait with. Nothing was consumed. Equals std::errc::not_enough_memory.
   not_enough_memory,
 };
 
@@ -49,13 +49,13 @@ std::error_code make_error_code(errc code) noexcept;
 
 namespace detail {
 
-/// Throws std::system_error whose text reads "field is value; allowed: range".
+/// Throws std::system_error with the text "field is value; allowed: range".
 ///
-/// A long value is shortened, and bytes that a terminal would not show are replaced by '?'.
+/// It shortens a long value, and writes '?' for bytes that a terminal would not show.
 [[noreturn]] void throw_invalid(std::string_view field, std::string_view value, std::string_view allowed,
                                 errc code = errc::invalid_argument);
 
-/// The same for a time span, shown in its largest exact unit.
+/// The same for a time span, in its largest exact unit.
 [[noreturn]] void throw_invalid(std::string_view field, duration value, std::string_view allowed,
                                 errc code = errc::invalid_argument);
 

@@ -12,16 +12,18 @@
 
 namespace canigo {
 
-/// How long things took: a count per bucket of time, fixed in size, cheap enough to record every wait.
+/// A histogram of times: a count for each bucket of time. It has a fixed size, and is cheap enough to record every
+/// wait.
 ///
-/// Four buckets per power of two, from 1 µs to 19 hours, as HdrHistogram's with two significant bits. A quantile is
-/// never below the true one and at most 25 % above it (or 256 ns, whichever is more). What took longer than 19 hours
-/// is told apart only by max().
+/// There are four buckets per power of two, from 1 µs to 19 hours, as in HdrHistogram with two significant bits. A
+/// quantile is never below the true one. It is above it by at most 25 % or 256 ns, whichever is more. All times of
+/// more than 19 hours share a bucket; max() is exact for them, too.
 ///
-/// Threads: none; its owner holds a lock. Allocates: never; 1.2 KiB, and a value that copies.
+/// Threads: not safe by itself; its owner holds a lock.
+/// Allocates: never. A value of 1.2 KiB, which can be copied.
 class wait_histogram {
  public:
-  /// Counts one. A negative time counts as zero.
+  /// Counts one time. A negative time counts as zero.
   void record(duration waited) noexcept {
     waited = std::max(waited, duration::zero());
     ++counts_[bucket_of(waited)];
@@ -30,29 +32,30 @@ class wait_histogram {
     max_ = std::max(max_, waited);
   }
 
-  /// Counts `n` that took no time at all.
+  /// Counts `n` waits that took no time at all.
   void record_at_once(std::uint64_t n) noexcept {
     counts_[0] += n;
     count_ += n;
   }
 
-  /// Adds all that `other` has counted.
+  /// Adds everything that `other` has counted.
   void merge(const wait_histogram& other) noexcept;
 
   std::uint64_t count() const noexcept { return count_; }
   duration max() const noexcept { return max_; }
 
-  /// All of it together; in floating-point seconds, as 100,000 waiters wait 292 years in a day.
+  /// The sum of all times. In floating-point seconds, because the waits of 107,000 waiters add up to 292 years in a
+  /// day, and a duration holds no more.
   std::chrono::duration<double> sum() const noexcept {
     return std::chrono::duration<double, std::nano>{static_cast<double>(sum_)};
   }
 
-  /// The time that a share `p` of the counted did not exceed: quantile(0.99). The upper edge of its bucket, but
-  /// no more than max(). Zero if nothing was counted. `p` outside 0 … 1 counts as the nearer end, NaN as 0.
+  /// The time that a share `p` of the counted times did not exceed: quantile(0.99). It is the upper edge of a bucket,
+  /// but max() at most. Zero if nothing was counted. `p` outside 0 … 1 counts as the nearer end, and NaN as 0.
   duration quantile(double p) const noexcept;
 
-  /// How many took less than `limit`: exact where that is 256 ns times a power of two, 512 ns or more; in between it is
-  /// rounded down to a bucket's edge.
+  /// How many times were less than `limit`. Exact if `limit` is 256 ns times a power of two, from 512 ns on. Any other
+  /// `limit` is rounded down to the edge of a bucket.
   std::uint64_t count_below(duration limit) const noexcept;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace canigo {
 
-/// Asio, whichever flavour the library is built on: the one place that names it.
+/// Asio, in the flavour that the library is built on.
 namespace net = ::asio;
 
 }  // namespace canigo

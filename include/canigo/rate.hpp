@@ -14,10 +14,10 @@
 
 namespace canigo {
 
-/// So many tokens per period, exactly: a ratio of two integers, never a floating-point number.
+/// A number of tokens per period, exactly: a ratio of two integers, never a floating-point number.
 ///
-/// From one token per nanosecond down to one per 292 years. It remembers how it was written: `rate{10, 3s}`
-/// prints "10/3s", although it equals `rate{20, 6s}`.
+/// The range is from one token per nanosecond down to one per 292 years. A rate remembers how it was written:
+/// `rate{10, 3s}` prints "10/3s", although it equals `rate{20, 6s}`.
 class rate {
  public:
   /// `tokens` per `period`.
@@ -28,7 +28,7 @@ class rate {
     if (tokens_ < 1 || period_.count() < tokens_) reject(tokens_, period_);
   }
 
-  /// A number without a unit does not compile, and says what to write.
+  /// A number alone does not compile: the compiler's message says what to write.
   template <class Tokens>
     requires std::is_arithmetic_v<Tokens>
   constexpr rate(Tokens) noexcept : tokens_{1}, period_{1} {
@@ -49,10 +49,10 @@ class rate {
   ///
   /// Whole numbers only. Spaces and tabs are allowed around the text, not inside it.
   ///
-  /// Errors: errc::invalid_argument; the text quotes what was read and says what was expected where.
+  /// Errors: errc::invalid_argument. The text quotes the input, and says what was expected where.
   static rate parse(std::string_view text);
 
-  /// As written.
+  /// As it was written.
   constexpr std::int64_t tokens() const noexcept { return tokens_; }
   constexpr duration period() const noexcept { return period_; }
 
@@ -62,7 +62,7 @@ class rate {
     return {tokens_ / divisor, period_ / divisor};
   }
 
-  /// How long `tokens` take, rounded up to the nanosecond; duration::max() if longer than that.
+  /// How long `tokens` take, rounded up to the nanosecond; duration::max() if they take longer.
   duration time_for(std::uint64_t tokens) const noexcept;
 
   /// By value: 10/2s equals 5/s.

@@ -14,7 +14,8 @@ using time_point = std::chrono::steady_clock::time_point;
 
 static_assert(std::is_same_v<time_point::duration, duration>, "canigo needs a steady clock that counts in nanoseconds");
 
-/// Until when something is of use: a time_point, or `max()` for ever. A time span in its place does not compile.
+/// The instant after which a result is of no use: a time_point, or `max()` for none. A time span in its place does not
+/// compile.
 struct deadline_point : time_point {
   constexpr deadline_point() noexcept : time_point{time_point::max()} {}
   template <class Duration>
@@ -26,7 +27,7 @@ struct deadline_point : time_point {
   }
 };
 
-/// `t + d`, stopping at the ends of time.
+/// `t + d`, but never beyond the first or last time_point.
 constexpr time_point saturating_add(time_point t, duration d) noexcept {
   if (d > duration::zero() && t > time_point::max() - d) return time_point::max();
   if (d < duration::zero() && t < time_point::min() - d) return time_point::min();

@@ -20,13 +20,13 @@ class counted_member;
 
 namespace canigo {
 
-/// Why the function of a deadline is called.
+/// Why a deadline calls its function.
 enum class due {
   expired,   ///< its instant has come
-  shutdown,  ///< its execution context is going away; it will never come
+  shutdown,  ///< its execution context is being destroyed; the instant will never come
 };
 
-/// Something that is due at an instant: an intrusive node of a time_source, 40 bytes.
+/// A call at an instant: an intrusive node of a time_source, 40 bytes.
 ///
 /// The function runs on a thread that runs the context, with no lock held. It must not run user code: it posts.
 class deadline : private detail::timer_node {
@@ -42,13 +42,16 @@ class deadline : private detail::timer_node {
   function function_;
 };
 
-/// The time of an execution context: what o'clock it is, and a call when a deadline is due.
+/// The time of an execution context: tells the time, and calls a function when a deadline is due.
 ///
 /// All deadlines of a context share one steady_timer, so a million of them cost Asio nothing. While none is armed the
-/// timer is idle and does not keep io_context::run() from returning. It is made when the first one is armed: from then
-/// on every turn of the loop looks at Asio's reactor as well, which triples the price of a post. Deadlines that are due
-/// at the same instant are called in the order in which they were armed. Under testing::virtual_time the clock stands
-/// still until it is told to move, and everything else is the same.
+/// timer is idle, and io_context::run() can return. Deadlines that are due at the same instant are called in the order
+/// in which they were armed.
+///
+/// The timer is made when the first deadline is armed. From then on every turn of the loop looks at Asio's reactor as
+/// well, which triples the price of a post.
+///
+/// Under testing::virtual_time the clock stands still until the test moves it. Everything else is the same.
 ///
 /// Source of the structure: G. Varghese, T. Lauck, "Hashed and hierarchical timing wheels", SOSP 1987.
 /// Threads: any, all members.
@@ -60,7 +63,7 @@ class time_source : public net::execution_context::service {
   explicit time_source(net::execution_context& context);
   ~time_source() override;
 
-  /// The time source of the context that `executor` belongs to, made at the first call.
+  /// The time source of the context that `executor` belongs to. The first call makes it.
   static time_source& of(const net::any_io_executor& executor);
 
   time_point now() const noexcept {
@@ -69,17 +72,18 @@ class time_source : public net::execution_context::service {
     return detail::steady_now();
   }
 
-  /// Calls the function of `d` at `when`, or as soon as the loop gets to it where that has passed.
+  /// Calls the function of `d` at `when`. If that has passed, calls it as soon as the loop gets to it.
   ///
-  /// An armed deadline is moved. Constant time; false once the context has shut down, when nothing is armed any more.
-  /// Only the first on a context allocates; while there is no memory for that, the loop polls the clock instead.
+  /// A deadline that is armed already is moved. Takes constant time. Returns false, and arms nothing, once the context
+  /// has shut down. Allocates only for the first deadline of a context. If there is no memory for that, the loop polls
+  /// the clock until there is.
   bool arm(deadline& d, time_point when) noexcept;
 
-  /// Takes `d` back. True: its function will not be called. False: it was not armed, or its function is running or
-  /// about to run on another thread, and `d` must live until it has.
+  /// Disarms `d`. Returns true if its function will not be called. Returns false if `d` was not armed, or if its
+  /// function runs, or is about to run, on another thread. Then `d` must live until the function has returned.
   bool cancel(deadline& d) noexcept;
 
-  /// Whether nothing at all is armed.
+  /// Whether no deadline is armed.
   bool idle() const noexcept;
 
  private:
@@ -100,11 +104,11 @@ class time_source : public net::execution_context::service {
 
   mutable detail::mutex mutex_;
   detail::timing_wheel wheel_;
-  net::any_io_executor executor_;  // the context's own; empty until somebody asks for the time source by an executor
+  net::any_io_executor executor_;  // the context's own; empty until the first call of of()
   std::optional<net::steady_timer> timer_;
-  time_point wake_at_ = time_point::max();  // what is waited for; kept when only later deadlines are left
+  time_point wake_at_ = time_point::max();  // the instant waited for; kept when only later deadlines are left
   bool waiting_ = false;                    // the one async_wait is out
-  bool retiming_ = false;                   // it was cancelled, to wait for something else
+  bool retiming_ = false;                   // that wait was cancelled, to wait for another instant
   bool quieting_ = false;                   // a look at whether the wheel is still empty is posted
   bool is_shut_down_ = false;
   bool is_virtual_ = false;
@@ -113,15 +117,15 @@ class time_source : public net::execution_context::service {
   detail::fixed_memory<128> quiet_memory_;
 };
 
-/// Stands in for the clock: makes a time source virtual and moves its time. What testing::virtual_time is made of.
+/// Takes the place of the clock: makes a time source virtual and moves its time. testing::virtual_time is built on it.
 class time_source_control {
  public:
   /// Throws errc::invalid_argument if `context` has used its time source already.
   time_source_control(net::execution_context& context, time_point start);
 
-  /// When something is due next; time_point::max() if nothing is armed.
+  /// The instant of the earliest deadline; time_point::max() if none is armed.
   time_point next() const noexcept;
-  /// Moves the time to `now`, never back, and calls what is due.
+  /// Moves the time to `now`, never back, and calls all deadlines that are due.
   void advance(time_point now) noexcept;
   time_point now() const noexcept { return source_.now(); }
 

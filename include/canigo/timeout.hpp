@@ -13,33 +13,35 @@
 
 namespace canigo {
 
-/// Suspends the calling coroutine until `t`. Always goes through the event loop, even where `t` has passed.
+/// Suspends the calling coroutine until `t`. It always goes through the event loop, even if `t` has passed.
 ///
 /// Waits on the time source of the coroutine's execution context: in virtual time under testing::virtual_time.
-/// Errors: errc::not_enough_memory, where Asio has none for a cancellation. Cancellation: terminal, partial, total.
+/// Errors: errc::not_enough_memory if Asio has no memory for a cancellation.
+/// Cancellation: terminal, partial, total.
 /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame.
 net::awaitable<void> sleep_until(time_point t);
 net::awaitable<void> sleep_for(duration d);
 
-/// Runs `op` until `t` at the latest: then it is cancelled (terminal), and awaited until it has really ended.
+/// Runs `op` until `t` at the latest. Then it cancels `op` (terminal), and waits until `op` has really ended.
 ///
-/// The result is that of `op`, also where it finishes late with one: a value that exists is not thrown away. With any
-/// exception that `op` ends with after its time, whatever it makes of the cancellation (`a || b`, a channel), this ends
-/// with errc::timed_out. `op` runs on a strand of the calling coroutine's executor (on that executor itself if it is a
-/// strand), which makes the cancellation safe where several threads run the context.
-/// Errors: errc::timed_out; all of `op`. Cancellation: passed on to `op`.
-/// Allocates: the strand, and what co_spawn does.
+/// If `op` has a result, this returns it, even if it is late: a value that exists is not thrown away. If `op` ends
+/// with an exception after its time, of any type (`a || b` and channels have their own), this throws errc::timed_out.
+/// `op` runs on a strand of the calling coroutine's executor, or on that executor if it is a strand. So the
+/// cancellation is safe when several threads run the context.
+/// Errors: errc::timed_out; all of `op`.
+/// Cancellation: passed on to `op`.
+/// Allocates: the strand, and what co_spawn allocates.
 template <class T>
 net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   const auto c = std::make_shared<detail::timed_child>(executor);
   c->start(t);
-  // However this is left, nothing stays armed.
+  // However this scope is left, nothing stays armed.
   const std::unique_ptr<detail::timed_child, decltype([](detail::timed_child* p) { p->stop(); })> armed{c.get()};
   co_return co_await detail::run_child(c, std::move(op), make_error_code(errc::timed_out));
 }
 
-/// The same with the time that `op` may take. Nothing ends it if `d` reaches past the end of time.
+/// The same with the time that `op` may take. There is no limit if `d` reaches past the end of time.
 template <class T>
 net::awaitable<T> with_timeout(net::awaitable<T> op, duration d) {
   const net::any_io_executor executor = co_await net::this_coro::executor;

@@ -11,11 +11,10 @@ inline constexpr int version_patch = 0;
 
 /// The version of the library that is linked, such as "0.1.0".
 ///
-/// It differs from the constants above when a program compiled against one version runs with
-/// another one's shared library.
+/// It differs from the constants above when a program that was compiled with one version runs with the shared library
+/// of another.
 ///
-/// Threads: any.
-/// Allocates: never.
+/// Threads: any. Allocates: never.
 std::string_view version() noexcept;
 
 }  // namespace canigo
