@@ -5,40 +5,40 @@
 
 namespace canigo::http {
 
-/// The codes of libcurl that a caller may want to tell apart, by name. The values are CURLcode's, and the category
-/// can carry any other of them too; those from 1000 on are finer than curl's. No text holds a URL, or anything else of
-/// the request.
+/// The codes of libcurl that a caller may want to tell apart. Their values are those of CURLcode, and the category can
+/// carry any other CURLcode, too. The codes from 1000 on are finer than curl's. No text holds a URL, or any other part
+/// of the request.
 ///
-/// Out of descriptors is std::errc::too_many_files_open.
-/// What the library decides itself has its own codes: errc::timed_out for every timeout, errc::too_large for a
-/// response beyond a bound, errc::stopped, and Asio's operation_aborted for cancellation.
+/// The library's own decisions have codes of their own: errc::timed_out for every timeout, errc::too_large for a
+/// response beyond a bound, errc::stopped, and Asio's operation_aborted for cancellation. A lack of file descriptors
+/// is std::errc::too_many_files_open.
 enum class error {
   unsupported_protocol = 1,  ///< neither http nor https, here or in a redirect
   malformed_url = 3,
   could_not_resolve_proxy = 5,
   could_not_resolve_host = 6,
   could_not_connect = 7,    ///< refused, unreachable, or no route
-  weird_server_reply = 8,   ///< what came back is not HTTP
+  weird_server_reply = 8,   ///< the answer is not HTTP
   http2_failed = 16,        ///< the HTTP/2 framing layer failed
   partial_response = 18,    ///< the server closed in the middle of the body
   tls_connect_failed = 35,  ///< the TLS handshake failed
   too_many_redirects = 47,
-  no_response = 52,  ///< the server closed without a word; it may have done what it was asked
+  no_response = 52,  ///< the server closed without an answer; it may have executed the request
   send_failed = 55,
   receive_failed = 56,
-  certificate_rejected = 60,  ///< nobody who is trusted has signed the server's certificate
+  certificate_rejected = 60,  ///< no trusted authority has signed the server's certificate
   bad_content_encoding = 61,
   ca_file_unusable = 77,  ///< the file with the trusted certificates can't be read
   http2_stream_failed = 92,
-  certificate_expired = 1000,     ///< or it is not valid yet
-  certificate_of_another_host,    ///< it is valid, and names other hosts than this one
-  proxy_refused,                  ///< it would not connect us, for another reason than the next
-  proxy_authentication_required,  ///< 407: it wants a user and a password, or others
+  certificate_expired = 1000,     ///< or not valid yet
+  certificate_of_another_host,    ///< valid for other hosts only
+  proxy_refused,                  ///< the proxy did not connect, for another reason than the next
+  proxy_authentication_required,  ///< 407: the proxy wants a user and a password, or others
 };
 
-/// The category "curl": values are CURLcode, texts are curl's.
+/// The category "curl": its values are CURLcode, its texts are curl's.
 ///
-/// Out of memory compares equal to std::errc::not_enough_memory.
+/// The code for lack of memory equals std::errc::not_enough_memory.
 const std::error_category& error_category() noexcept;
 
 /// The code as `std::error_code`, so that `ec == http::error::could_not_connect` works.

@@ -10,15 +10,15 @@
 
 namespace canigo::http {
 
-/// One header field. The views hold until the list they come from changes.
+/// One header field. The views are valid until the list that they come from changes.
 struct header {
   std::string_view name;
   std::string_view value;
 };
 
-/// Header fields in the order in which they were added. A name may occur several times and is found in any case.
+/// Header fields in the order in which they were added. A name may occur several times. Lookups ignore its case.
 ///
-/// All text lies in one string, so a list costs two allocations however long it is.
+/// All text lies in one string, so a list costs two allocations, whatever its length.
 class headers {
  public:
   class iterator {
@@ -50,13 +50,13 @@ class headers {
 
   headers() = default;
 
-  /// Adds a field, beside those of the same name.
+  /// Adds a field, and keeps those of the same name.
   void add(std::string_view name, std::string_view value);
   /// Replaces all fields of this name by one.
   void set(std::string_view name, std::string_view value);
   /// Removes all fields of this name.
   void remove(std::string_view name);
-  /// Appends to the value of the last field: obsolete line folding. Nothing happens in an empty list.
+  /// Appends to the value of the last field, for obsolete line folding. Does nothing in an empty list.
   void append_to_last(std::string_view text);
   void clear() noexcept;
 

@@ -10,19 +10,19 @@
 
 namespace canigo::http {
 
-/// What to ask of a server.
+/// A request to a server.
 ///
-/// It has constructors and is built up by calls, so that it can be written inside a co_await expression: g++ 12
-/// destroys the temporaries of an aggregate there twice.
+/// It has constructors and is built up by calls, so that it can be written inside a co_await expression. There g++ 12
+/// destroys the temporaries of an aggregate twice.
 ///
 ///     co_await client.send(http::request{"POST", url}.with_header("Accept", "text/plain").with_body(text));
 struct request {
   std::string method = "GET";
   std::string url;                  ///< http:// or https://, absolute
   http::headers headers;            ///< beside those that HTTP itself needs
-  std::string body;                 ///< sent as it is, with any method but GET and HEAD
-  std::optional<duration> timeout;  ///< in place of the client's, from send() to the last byte
-  bool keep_body = true;            ///< false: what comes back is counted, and dropped as it comes
+  std::string body;                 ///< sent unchanged, with any method but GET and HEAD
+  std::optional<duration> timeout;  ///< instead of the client's, from send() to the last byte
+  bool keep_body = true;            ///< false: the body of the response is counted, and dropped as it comes
 
   request() = default;
   request(std::string url_) : url(std::move(url_)) {}

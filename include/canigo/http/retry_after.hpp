@@ -8,11 +8,11 @@
 
 namespace canigo::http {
 
-/// How long the server asks to be left alone: the Retry-After field of a response, in seconds or as a date.
+/// How long the server asks its clients to wait: the Retry-After field of a response, in seconds or as a date.
 ///
-/// A date is compared with the response's own Date field if it has one, so that a clock that is wrong here or there
-/// does no harm, and else with `now`. Nothing if the field is absent or makes no sense; zero for a date in the past;
-/// at most `most`, whatever the server says.
+/// A date is compared with the response's own Date field, so a wrong clock on either side does no harm. Without that
+/// field it is compared with `now`. Returns nothing if the field is absent or makes no sense, zero for a date in the
+/// past, and never more than `most`.
 ///
 /// Source: RFC 9110, 10.2.3.
 /// Threads: any.
