@@ -33,13 +33,13 @@ struct client_options {
   duration connect_timeout = std::chrono::seconds{5};  ///< until logged in, TLS included; more than 0
   duration timeout = std::chrono::seconds{5};          ///< of a command, from call to reply; more than 0; max: none
   backoff reconnect = {.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{1}};
-  std::size_t queue_limit = 10'000;    ///< most commands that are waited for; 1 or more
-  std::size_t max_reply = 16 << 20;    ///< bytes of one reply, and what its elements cost; 1 KiB or more
+  std::size_t queue_limit = 10'000;    ///< most commands that wait for a connection or a reply; 1 or more
+  std::size_t max_reply = 16 << 20;    ///< bytes of one reply, including the cost of its elements; 1 KiB or more
   std::string name = "canigo";         ///< shown by CLIENT LIST; without spaces; empty: none
   bool verify_tls = true;              ///< check the server's certificate and name
   std::string ca_file = {};            ///< PEM file of trusted certificates; empty: the system's
-  std::string sentinel_user = {};      ///< to sentinels; none: as sentinel_password says
-  std::string sentinel_password = {};  ///< the same; neither: those of the URL, to sentinels that ask
+  std::string sentinel_user = {};      ///< to sentinels; empty: as sentinel_password says
+  std::string sentinel_password = {};  ///< the same; both empty: those of the URL, to sentinels that ask
 };
 
 struct client_stats {
@@ -48,40 +48,46 @@ struct client_stats {
   std::uint64_t sent = 0;
   std::uint64_t answered = 0;
   std::uint64_t connects = 0;   ///< connections made
-  std::uint64_t failures = 0;   ///< connections lost, and attempts that failed
-  std::string last_error = {};  ///< why the last attempt failed, or the connection was lost; empty once there is one
+  std::uint64_t failures = 0;   ///< connections that were lost, and attempts that failed
+  std::string last_error = {};  ///< why the last attempt failed or the connection was lost; empty while connected
 };
 
-/// Speaks to a Redis, or what understands its protocol: RESP 2 over one connection, which all callers share.
+/// Speaks to a Redis, or to a server with the same protocol: RESP 2 over one connection, which all callers share.
 ///
-/// Any number of commands may be out; they go in the order of arrival, in one write for all that are there. Commands
-/// that block the connection (BLPOP, SUBSCRIBE, MONITOR, MULTI by hand) are not for a shared one.
+/// Any number of commands may be out. They go in the order of arrival, and one write sends all that are there.
+/// Commands that block the connection (BLPOP, SUBSCRIBE, MONITOR, MULTI by hand) would hold up all callers: do not
+/// send them.
 ///
-/// A connection that breaks is made again as soon as somebody needs it, with a random delay that grows from 50 ms to
-/// 1 s after failures; an address that does not answer at all is tried again after 1.5 s. Commands that were not sent
-/// wait for it, until their own timeout; those that were end with error::connection_lost, as they may have been
-/// executed. A client that nobody waits for has no timer and reads nothing, and keeps no loop running.
+/// The client connects as soon as a command needs it. After failures it waits for a random delay, which grows from 50
+/// ms to 1 s by default (`reconnect`). It tries an address that does not answer at all again after 1.5 s. Commands
+/// that were not sent wait for the connection, until their own timeout. Commands that were sent may have been
+/// executed, so they end with error::connection_lost. While no command waits, the client has no timer, reads nothing,
+/// and keeps no loop running.
 ///
-/// In a Redis Cluster run() goes to the node that has the command's first key, on a connection of its own, and where
-/// there is no key to the one that the URL names; async_run() always goes to that one, and may end with error::moved.
+/// In a Redis Cluster, run() goes to the node that has the command's first key, on a connection of its own. A command
+/// without a key goes to the node that the URL names. async_run() always goes to that node, and may end with
+/// error::moved.
 ///
-/// Errors, of all commands: redis::error::… for an error reply and a broken connection, with the text of the reply as
-/// the exception's; errc::store_unavailable if there was no connection to send it on in time; errc::timed_out if it was
-/// sent and not answered in time; errc::too_large for a reply beyond the bound; errc::queue_full;
-/// errc::not_enough_memory; errc::stopped.
-/// Cancellation: terminal, partial, total. One that was not sent is not; of one that was the reply is thrown away when
-/// it comes.
+/// Errors of all commands:
+/// - redis::error::… for an error reply, whose text is the exception's, and for a broken connection;
+/// - errc::store_unavailable if there was no connection in time to send the command;
+/// - errc::timed_out if the command was sent and not answered in time;
+/// - errc::too_large for a reply beyond the bound;
+/// - errc::queue_full, errc::not_enough_memory, errc::stopped.
+///
+/// Cancellation: terminal, partial, total. A command that was not sent yet is dropped. If it was sent, its reply is
+/// thrown away when it comes.
 /// Threads: any, all members, at once.
 /// Completion: always by a post to the handler's associated executor, by default the client's.
 /// Lifetime: destroying it ends every command with errc::stopped. The execution context may be destroyed first.
 /// Process: SIGPIPE should be ignored, as in every program with sockets.
 class client {
  public:
-  /// The URL is that of redis::endpoint. Nothing is connected yet.
+  /// The URL is that of redis::endpoint. The constructor does not connect.
   ///
   /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range.
   client(const net::any_io_executor& executor, std::string_view url, const client_options& options);
-  // Not a default argument, which g++ 12 destroys twice where the client is made in an expression with a co_await.
+  // No default argument: g++ 12 destroys one twice if the client is made in an expression with a co_await.
   client(const net::any_io_executor& executor, std::string_view url);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -102,8 +108,8 @@ class client {
     return run(command{name, args...});
   }
 
-  /// The same for any completion token; signature void(std::error_code, redis::reply). With an error reply there are
-  /// both; with errc::store_unavailable the reply's text says why.
+  /// The same for any completion token; signature void(std::error_code, redis::reply). An error reply gives both. With
+  /// errc::store_unavailable, the reply's text says why.
   template <net::completion_token_for<void(std::error_code, reply)> Token>
   auto async_run(const command& c, Token&& token) {
     return net::async_initiate<Token, void(std::error_code, reply)>(detail::start_call<detail::call>{engine_}, token,
@@ -112,7 +118,7 @@ class client {
 
   client_stats stats() const;
 
-  /// Ends every command with errc::stopped, and every later one, and closes the connection. Idempotent.
+  /// Ends every command and every later one with errc::stopped, and closes the connection. Idempotent.
   void stop() noexcept;
 
   net::any_io_executor get_executor() const;

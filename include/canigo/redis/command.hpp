@@ -13,7 +13,7 @@ namespace canigo::redis {
 
 /// A command and its arguments: `command{"SET", key, 5}`. Arguments are text of any bytes, or whole numbers.
 ///
-/// Not an aggregate on purpose: a temporary one is safe inside a co_await expression.
+/// It is no aggregate on purpose: so a temporary is safe inside a co_await expression.
 class command {
  public:
   template <class Name, class... Args>
@@ -34,7 +34,7 @@ class command {
     return *this;
   }
 
-  /// The run id of the server that it is sent to, which changes when the server restarts: 40 characters.
+  /// Adds the run id of the server that gets the command: 40 characters, which change when the server restarts.
   command& add_run_id() {
     wants_run_id_ = true;
     return add(run_id_placeholder);
@@ -42,14 +42,14 @@ class command {
   bool wants_run_id() const noexcept { return wants_run_id_; }
   static constexpr std::string_view run_id_placeholder = "????????????????????????????????????????";
 
-  /// How long this one may take, in place of client_options.timeout; max: for ever.
+  /// The time limit of this command, instead of client_options.timeout. max: none.
   command with_timeout(duration d) && {
     timeout_ = d;
     return std::move(*this);
   }
   std::optional<duration> timeout() const noexcept { return timeout_; }
 
-  /// Whether an ASKING goes before it, which lets a node of a cluster serve a slot that it is about to have.
+  /// Whether ASKING is sent before it. That lets a node of a cluster serve a slot that it is about to get.
   command& set_asks_first(bool yes) {
     asks_first_ = yes;
     return *this;
@@ -66,7 +66,7 @@ class command {
 
   const std::vector<std::string>& arguments() const noexcept { return arguments_; }
 
-  /// As it goes over the wire.
+  /// The bytes that go over the wire.
   std::string encoded() const;
 
  private:

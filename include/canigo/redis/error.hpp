@@ -6,11 +6,14 @@
 
 namespace canigo::redis {
 
-/// What can go wrong between a client and Redis.
+/// The errors between a client and Redis.
 ///
-/// What the library decides itself has its own codes: errc::timed_out for a command that was sent and not answered in
-/// time, errc::store_unavailable for one that could not be sent in time, errc::too_large for a reply beyond a bound,
-/// errc::stopped, and Asio's operation_aborted for cancellation.
+/// The library's own decisions have codes of their own:
+/// - errc::timed_out: a command was sent and not answered in time;
+/// - errc::store_unavailable: a command could not be sent in time;
+/// - errc::too_large: a reply exceeded its bound;
+/// - errc::stopped;
+/// - Asio's operation_aborted: cancellation.
 enum class error {
   command_failed = 1,  ///< an error reply that has no code of its own here
   no_script,           ///< NOSCRIPT: the script is not in the server's cache
@@ -26,22 +29,22 @@ enum class error {
   no_permission,       ///< NOPERM: the user may not do this
   wrong_type,          ///< WRONGTYPE: the key holds something else
   connection_lost,     ///< closed before the reply came; the command may have been executed, or not
-  bad_reply,           ///< what came back is not Redis' protocol, or not an answer to what was asked
-  no_master,           ///< no sentinel knows the master, or what it names is none
+  bad_reply,           ///< the reply is not Redis' protocol, or not an answer to the command
+  no_master,           ///< no sentinel knows the master, or the server that it names is not one
 };
 
 /// The category "redis".
 const std::error_category& error_category() noexcept;
 
-/// The category "redis form": processes of another version of this library use the limit, and keep it in Redis in a
-/// form that this one can't read. The code's value is that form; the message names it, and ours. Once the last of them
-/// has gone, and its lease has ended, the limit works.
+/// The category "redis form": processes with another version of this library use the limit, and keep it in Redis in a
+/// form that this version can't read. The code's value is that form. The message names that form, and the form of this
+/// version. The limit works again once the last of these processes has gone, and its lease has ended.
 const std::error_category& form_category() noexcept;
 
 /// The code as `std::error_code`, so that `ec == redis::error::read_only` works.
 std::error_code make_error_code(error code) noexcept;
 
-/// The code for the text of an error reply, "NOSCRIPT No matching script"; command_failed for a word it does not know.
+/// The code for the text of an error reply, such as "NOSCRIPT No matching script". command_failed for an unknown word.
 error error_of(std::string_view text) noexcept;
 
 }  // namespace canigo::redis

@@ -19,14 +19,15 @@ class ledger;
 struct holding;
 }  // namespace detail
 
-/// Leave to go on, for as long as it is held and its lease lasts: what redis::semaphore hands out. Dropping it gives it
-/// back.
+/// Permission to run, from a redis::semaphore. Held until it is released or destroyed, or until its lease ends.
 ///
-/// The lease is renewed as long as Redis answers. Where it does not, the permit is lost before anybody else can have
-/// it: lost() completes, and what runs in wrap() is cancelled. A process that was paused beyond its lease finds out
-/// when it goes on; what it did in between can be refused by token(), which rises with every grant.
+/// The process renews the lease as long as Redis answers. If Redis does not, the permit is lost before another caller
+/// can have it: lost() completes, and wrap() cancels its operation. A process that was paused beyond its lease learns
+/// of the loss when it goes on. token() rises with every grant, so other systems can refuse what such a process did
+/// meanwhile.
 ///
-/// May outlive its semaphore, whose lease goes on for it, and the execution context, and may be dropped on any thread.
+/// It may outlive its semaphore, whose lease goes on for it, and the execution context. It may be dropped on any
+/// thread.
 /// Threads: one at a time.
 class [[nodiscard]] permit {
  public:
@@ -39,22 +40,24 @@ class [[nodiscard]] permit {
   }
   ~permit() { release(); }
 
-  /// Gives back what is held. False if nothing was: released before, or lost. Nobody else's place is freed then.
+  /// Gives back everything that is held. Returns false if nothing was, because the permit was released before, or
+  /// lost. Then no other caller's place is freed.
   bool release() noexcept;
 
-  /// The fencing token: greater than that of every grant by Redis before, to anybody; 0 for an empty permit. A permit
-  /// that was kept here for a `horizon` has that of the latest grant to this process, so others may have greater ones.
+  /// The fencing token: greater than those of all earlier grants by Redis, to any caller. 0 for an empty permit. A
+  /// permit that was kept here for a `horizon` has the token of the latest grant to this process, so others may have
+  /// greater ones.
   std::uint64_t token() const noexcept;
-  /// The weight; 0 once released or lost.
+  /// The weight; 0 once it is released or lost.
   std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return held() != 0; }
 
   /// Waits until the lease is lost.
   ///
-  /// Errors: errc::stopped if the permit is released meanwhile, or empty. Cancellation: terminal, partial, total.
+  /// Errors: errc::stopped if the permit is empty, or released meanwhile. Cancellation: terminal, partial, total.
   net::awaitable<void> lost() const;
 
-  /// Runs `op`, and cancels it when the lease is lost. It then ends with errc::lease_lost, unless it has a result.
+  /// Runs `op`, and cancels it when the lease is lost. Then this ends with errc::lease_lost, unless `op` has a result.
   template <class T>
   net::awaitable<T> wrap(net::awaitable<T> op) const {
     return run(holding_, std::move(op));

@@ -7,7 +7,7 @@
 
 namespace canigo::redis {
 
-/// What Redis answers to a command. A value.
+/// The answer of Redis to a command. A value.
 class reply {
  public:
   enum class kind : std::uint8_t { nil, status, string, integer, error, array };
@@ -21,11 +21,11 @@ class reply {
   bool is_nil() const noexcept { return kind_ == kind::nil; }
   bool is_error() const noexcept { return kind_ == kind::error; }
 
-  /// Of a status, a string or an error; of the others, empty.
+  /// The text of a status, a string or an error; else empty.
   const std::string& text() const noexcept { return text_; }
-  /// Of an integer; of the others, 0.
+  /// The value of an integer; else 0.
   std::int64_t integer() const noexcept { return integer_; }
-  /// Of an array; of the others, empty.
+  /// The elements of an array; else empty.
   const std::vector<reply>& elements() const noexcept { return elements_; }
 
  private:

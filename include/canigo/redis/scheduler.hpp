@@ -22,16 +22,16 @@
 
 namespace canigo::redis {
 
-/// What a quota does while Redis does not answer.
+/// How a quota behaves while Redis does not answer.
 class failure_mode {
  public:
   enum class kind { closed, open, local };
 
-  /// Nobody is let through.
+  /// Lets nobody through.
   static constexpr failure_mode closed() noexcept { return {kind::closed, 0}; }
-  /// Everybody is.
+  /// Lets everybody through.
   static constexpr failure_mode open() noexcept { return {kind::open, 1}; }
-  /// This process goes on with its share of the rate and of the burst, by itself; more than 0, up to 1.
+  /// This process goes on by itself with its share of the rate and of the burst; more than 0, up to 1.
   static constexpr failure_mode local(double share) noexcept { return {kind::local, share}; }
 
   constexpr kind what() const noexcept { return what_; }
@@ -50,29 +50,34 @@ struct scheduler_options {
   std::size_t queue_limit = 10'000;  ///< most waiters of this process; 1 or more
   failure_mode on_failure = failure_mode::closed();
   duration give_up = std::chrono::seconds{10};  ///< waiters end after so long without an answer; max: never
-  std::string space = "default";                ///< keeps apart what shares a Redis
-  duration horizon{};  ///< tokens may be taken ahead, and used here without asking Redis, for so long; up to 1 min
+  std::string space = "default";                ///< separates limits of the same name in one Redis
+  duration horizon{};  ///< for so long, tokens may be taken ahead and used here without asking Redis; up to 1 min
 };
 
 /// Lets callers through at a rate that all processes share: `co_await quota.acquire(priority)`.
 ///
-/// Requests, order and promises are those of canigo::scheduler, with the arithmetic in whole microseconds of Redis'
-/// clock and the queue in Redis. The bucket starts empty, and again after Redis has lost its data, so a window never
-/// holds more for that. A clock of Redis that is set forward releases at most one burst; those of clients do not count.
+/// Requests, order and promises are those of canigo::scheduler. The arithmetic is in whole microseconds of Redis'
+/// clock, and the queue is in Redis. The bucket starts empty, also after Redis has lost its data, so no window holds
+/// more than promised. If Redis' clock is set forward, it releases one burst at most. The clocks of clients do not
+/// matter.
 ///
-/// All processes should have the same options; where they differ, the one that spoke last counts. What set_rate(),
-/// set_burst() and pause_until() change is changed for all, in place of the options, until Redis loses its data and no
-/// process is left that knows it. They return at once; Redis is told as soon as it answers, for `give_up` long.
+/// All processes should have the same options. If they differ, those of the process that called last count.
+/// set_rate(), set_burst() and pause_until() change the limit for all processes. The change overrules the options
+/// until Redis loses its data and no process is left that knows it. The calls return at once. Redis is told as soon as
+/// it answers, for `give_up` at most.
 ///
-/// With a `horizon` a call takes more tokens than are asked for, if nobody waits and they are there, and the next
-/// acquires here need no round trip. As many as were used up within the horizon are taken ahead, up to what comes in
-/// within it and to the burst; what is not used goes back, at once if somebody waits elsewhere. The price: a window of
-/// length t holds up to burst + rate · (t + horizon) tokens, a token that was taken ahead goes to whoever is first in
-/// this process, and a pause by another process is heard of with the next call.
+/// With a `horizon`, a call takes tokens ahead if nobody waits and they are there. The next acquires in this process
+/// then need no round trip. If all of them are used within the horizon, the next call takes twice as many, up to the
+/// tokens that come in within the horizon and to the burst. Unused ones go back, at once if somebody waits elsewhere;
+/// the next call then takes one. The price:
+/// - a window of length t holds up to burst + rate · (t + horizon) tokens;
+/// - a token that was taken ahead goes to the first waiter of this process;
+/// - this process learns of another one's pause with its next call.
 ///
-/// Errors: as redis::semaphore, without lease_lost; errc::store_unavailable, redis::error and those of
-/// redis::form_category() only where `on_failure` is closed.
-/// Cancellation: terminal, partial, total. The place in the queue is lost; a token that was on its way goes back.
+/// Errors: as redis::semaphore, without lease_lost. errc::store_unavailable, redis::error and the codes of
+/// redis::form_category() come only if `on_failure` is closed.
+/// Cancellation: terminal, partial, total. The request loses its place in the queue; a token that was on its way goes
+/// back.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 class scheduler {
@@ -94,50 +99,52 @@ class scheduler {
                                                              token, r);
   }
 
-  /// Takes them if they can be had at once: one round trip at most, and no place in the queue.
+  /// Takes the tokens if they are available at once: with one round trip at most, and no place in the queue.
   ///
-  /// False if they are not there or somebody waits. Where Redis does not answer it is decided after 0.2 s, or on a slow
-  /// line three round trips, by `on_failure`: where that is closed it ends with errc::store_unavailable, after 0.5 s.
+  /// Returns false if they are not there or somebody waits. If Redis does not answer, `on_failure` decides after 0.2 s, or
+  /// after three round trips of a slow line. If it is closed, the call ends with errc::store_unavailable after 0.5 s.
   /// Other errors: those of acquire.
   [[nodiscard]] net::awaitable<bool> acquire_now(request r);
   [[nodiscard]] net::awaitable<bool> acquire_now(int priority = 0) {
     return acquire_now(request{.priority = priority});
   }
 
-  /// Takes them out of what was taken ahead, if nobody here waits; never waits, and never asks Redis. Without a
-  /// `horizon` there is nothing to take.
+  /// Takes tokens that were taken ahead, if nobody here waits. Never waits, and never asks Redis. Works with a
+  /// `horizon` only.
   ///
-  /// Throws std::system_error for a priority or a number of tokens that can't be; false once stopped.
+  /// Otherwise, and once stopped, returns false. Throws std::system_error for an invalid priority or number of tokens.
   [[nodiscard]] bool try_acquire(request r);
   [[nodiscard]] bool try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
 
-  /// Gives back tokens that were granted and not used; beyond the burst they are lost. Told to Redis at once.
+  /// Gives back tokens that were granted and not used. Tokens beyond the burst are lost. Redis is told at once.
   void refund(std::uint64_t tokens);
-  /// Takes tokens that were used and not asked for; below zero, the next grant to anybody is so much later.
+  /// Takes tokens that were used and not asked for. The level may go below zero; then the next grant to anybody is so
+  /// much later.
   ///
-  /// Throws std::system_error, errc::invalid_argument, for more than 2^31 at a time, as refund does.
+  /// refund and charge throw std::system_error, errc::invalid_argument, for more than 2^31 at a time.
   void charge(std::uint64_t tokens);
 
-  /// Changes the limit for all processes, and everybody who waits in them. The level stays, up to the new burst.
+  /// Changes the limit for all processes and their waiters, at once. The tokens that are there stay, up to the new
+  /// burst.
   ///
-  /// Throws std::system_error, errc::invalid_argument, naming the value and the range; nothing has changed then.
+  /// Throws std::system_error, errc::invalid_argument, naming the value and the range. Nothing changes then.
   void set_rate(const canigo::rate& r);
   void set_burst(std::uint64_t burst);
 
-  /// Grants nothing to anybody, in any process, until `t`, or until resume(): one process's 429 is everybody's. Tokens
-  /// gather meanwhile, up to the burst. The last call, by any process, counts.
+  /// Grants nothing to anybody, in any process, until `t`, or until resume(): so a 429 to one process holds for all.
+  /// Tokens gather meanwhile, up to the burst. Of several calls, by any process, the last one counts.
   void pause_until(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
 
-  /// A lower bound on the wait of `r` if it came now, out of what Redis said last and who waits here; what other
-  /// processes do since then makes it longer. 0 before the first call; max when the context has gone.
+  /// A lower bound on the wait of `r` if it came now, from the last answer of Redis and the waiters of this process.
+  /// Later requests of other processes make the wait longer. 0 before the first call; max when the context has gone.
   duration estimate(request r) const;
 
   /// Allocates.
   limit_stats stats() const;
 
-  /// Ends every waiter with errc::stopped, and every later acquire. Idempotent.
+  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
   void stop() noexcept;
 
   net::any_io_executor get_executor() const;

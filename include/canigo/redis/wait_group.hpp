@@ -13,11 +13,12 @@
 
 namespace canigo::redis {
 
-/// A redis::semaphore by names instead of permits: `id = co_await group.add()`, later `group.done(id)`.
+/// A redis::semaphore with names instead of permits: `id = co_await group.add()`, later `group.done(id)`.
 ///
-/// For code that can't carry a permit from where work begins to where it ends. The lease of each name is renewed by the
-/// process that added it, and ends with it.
+/// For code that can't carry a permit from the start of the work to its end. The process that added a name renews its
+/// lease, which ends with that process.
 /// Threads: any, all members, at once.
+/// Lifetime: destroying it gives its places back.
 class wait_group {
  public:
   /// Uses `slots`, which must live longer.
@@ -26,16 +27,16 @@ class wait_group {
   wait_group(const wait_group&) = delete;
   wait_group& operator=(const wait_group&) = delete;
 
-  /// Waits for a place, and names it; no two names are the same, in all processes.
+  /// Waits for a place, and returns its name. No two names are the same, in all processes.
   ///
   /// Errors, cancellation: as redis::semaphore::acquire.
   net::awaitable<std::string> add(int priority = 0);
 
-  /// Gives the place back. False for a name that is not out, here: given back before, its lease lost, or unknown.
-  /// Nobody else's place is freed then.
+  /// Gives the place back. Returns false for a name that is not out here: given back before, lost with its lease, or
+  /// unknown. Then no other place is freed.
   bool done(std::string_view id) noexcept;
 
-  /// The names that are out, here.
+  /// The number of names that are out, of this process.
   std::size_t count() const;
 
  private:
