@@ -18,28 +18,28 @@ class Collectable;
 
 namespace canigo::metrics {
 
-/// A limit that is kept in Redis, as redis::scheduler and redis::semaphore tell of it.
+/// The statistics of a limit in Redis: of a redis::scheduler or a redis::semaphore.
 struct shared_limit_stats : queue_stats {
   std::uint64_t held = 0, idle = 0, held_by_all = 0, waiting_of_all = 0;
   std::uint64_t round_trips = 0, failed_calls = 0, lost_leases = 0, granted_ahead = 0, granted_locally = 0;
   wait_histogram round_trip;
   bool available = true;
-  std::string cause;  // the message of the last error's code: there are few of those
+  std::string cause;  // the message of the last error's code, of which there are few
   duration quarantine{};
 };
 
-/// A connection to Redis, as redis::client tells of it.
+/// The statistics of a connection to Redis: of a redis::client.
 struct connection_stats {
   std::uint64_t waiting = 0, in_flight = 0, sent = 0, answered = 0, connects = 0, failures = 0;
 };
 
-/// Shows schedulers, semaphores, limiters and pools to Prometheus, and what there is of them in Redis.
+/// Shows schedulers, semaphores, limiters and pools to Prometheus, and also the limits and connections in Redis.
 ///
-/// Nothing is counted twice and nothing runs on the hot path: their stats() are read when Prometheus asks. Serve text()
-/// from the server that the program has, or hand collectable() to a prometheus::Exposer.
+/// Nothing is counted twice, and nothing runs on the hot path: Prometheus' request reads the stats() of each object.
+/// Serve text() from the server that the program has, or hand collectable() to a prometheus::Exposer.
 ///
-/// The labels of a series are the object's `name`, and where it makes sense class, rate, outcome, state, or a task's
-/// name. Their number is bounded: classes from the 16th on are counted together as "other", and so are the names of
+/// The labels of a series are the object's `name` and, where it makes sense, class, rate, outcome, state, or a task's
+/// name. Their number is bounded. Classes from the 16th on are counted together as "other", and so are the names of
 /// tasks beyond the first 64 of a pool. Durations are histograms in seconds, with an edge at every second power of two
 /// from 1 µs to 275 s.
 ///
@@ -52,7 +52,7 @@ class exporter {
  public:
   static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
 
-  /// Shows an object for as long as it lives; must go before the object does, and may outlive the exporter.
+  /// Shows an object for as long as it lives. It must be destroyed before the object, and may outlive the exporter.
   class [[nodiscard]] registration {
    public:
     registration(registration&&) noexcept;
@@ -71,13 +71,13 @@ class exporter {
   exporter(const exporter&) = delete;
   exporter& operator=(const exporter&) = delete;
 
-  /// Shows the object under a name of its own.
+  /// Shows the object under a name that no other object has.
   ///
-  /// Errors: errc::invalid_argument if the name is taken or empty, or 1024 objects are shown already.
+  /// Errors: errc::invalid_argument if the name is taken or empty, or if 1024 objects are shown already.
   registration add(const std::string& name, const scheduler& object);
   registration add(const std::string& name, const semaphore& object);
   registration add(const std::string& name, const limiter& object);
-  /// A strand_pool, a resource_pool, or whatever else has the stats of one.
+  /// A strand_pool, a resource_pool, or another object with the stats of a pool.
   template <class Pool>
     requires requires(const Pool& p) {
       { p.stats() } -> std::same_as<pool_stats>;
@@ -86,7 +86,7 @@ class exporter {
     return add_pool(name, [&object] { return object.stats(); });
   }
 
-  /// A redis::scheduler or redis::semaphore. This library does not need the one for Redis.
+  /// A redis::scheduler or redis::semaphore. This library does not need the library for Redis.
   template <class Limit>
     requires requires(const Limit& l) {
       { l.stats().round_trips } -> std::convertible_to<std::uint64_t>;
@@ -128,10 +128,10 @@ class exporter {
     });
   }
 
-  /// All of it, now, in Prometheus' text format.
+  /// Everything that is shown, as it is now, in Prometheus' text format.
   std::string text() const;
 
-  /// For a prometheus::Exposer or Registry; works on, with nothing to show, when the exporter is gone.
+  /// For a prometheus::Exposer or Registry. It may outlive the exporter, and then shows nothing.
   std::shared_ptr<prometheus::Collectable> collectable() const;
 
  private:

@@ -15,11 +15,12 @@
 
 namespace canigo::testing {
 
-/// An execution context in virtual time that runs what is ready in an order drawn from a seed.
+/// An execution context in virtual time that runs ready handlers in an order drawn from a seed.
 ///
-/// An io_context with one thread runs handlers first in, first out; with several threads in any order, but never in the
-/// same one again. Here each seed is an order, and the same one every time: a test that fails prints its seed, and the
-/// run with that seed is the one to debug. What must keep its order needs a strand, here as there.
+/// An io_context with one thread runs handlers first in, first out. With several threads it runs them in any order,
+/// but never in the same one again. Here each seed is an order, and the same one every time. So a test that fails
+/// prints its seed, and a run with that seed can be debugged. Handlers that must keep their order need a strand, here
+/// as there.
 ///
 ///     for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
 ///       testing::simulation world{seed};
@@ -28,7 +29,7 @@ namespace canigo::testing {
 ///       CHECK(invariant());   // with INFO(world.seed())
 ///     }
 ///
-/// Everything of canigo that waits on it waits in virtual time; Asio's own timers and sockets do not belong here.
+/// Everything of canigo that waits on it waits in virtual time. Asio's own timers and sockets do not belong here.
 /// Threads: one.
 class simulation : public net::execution_context {
  public:
@@ -42,24 +43,26 @@ class simulation : public net::execution_context {
   executor_type get_executor() noexcept;
 
   std::uint64_t seed() const noexcept { return seed_; }
-  /// How many handlers have been run.
+  /// The number of handlers that have run.
   std::uint64_t steps() const noexcept { return steps_; }
   time_point now() const noexcept { return clock_.now(); }
   duration elapsed() const noexcept { return now() - start_; }
 
-  /// A number from 0 to bound-1 from the seed, for what else the test decides by chance. `bound` is 1 or more.
+  /// A number from 0 to bound-1, drawn from the seed, for other random decisions of the test. `bound` is 1 or more.
   std::uint64_t random(std::uint64_t bound) noexcept;
 
-  /// Runs one of the handlers that are ready; false if there is none. What it throws comes out here.
+  /// Runs one of the ready handlers. Returns false if there is none. Exceptions of the handler come out here.
   bool step();
-  /// Runs handlers; when none is ready, jumps to the next deadline; returns when nothing is left of either.
-  /// The number of handlers that were run. Throws std::runtime_error where ten million of them have run while the time
-  /// stood still: they call each other for ever. So do run_until(), run_for() and poll().
+  /// Runs handlers, and moves the time to the next deadline when none is ready. Returns when neither is left: the
+  /// number of handlers that ran.
+  ///
+  /// Throws std::runtime_error after ten million handlers at the same time: they call each other for ever. So do
+  /// run_until(), run_for() and poll().
   std::size_t run();
-  /// The same up to and including `t`, where the time then stands.
+  /// The same up to and including `t`. Then the time is `t`.
   std::size_t run_until(time_point t);
   std::size_t run_for(duration d) { return run_until(saturating_add(now(), d)); }
-  /// Runs what is ready and what that makes ready, with the time standing still.
+  /// Runs the handlers that are ready, and those that they make ready. The time stands still.
   std::size_t poll();
 
  private:
@@ -86,7 +89,7 @@ class simulation : public net::execution_context {
   std::vector<std::unique_ptr<handler>> ready_;
 };
 
-/// Queues all that it is given; runs nothing at once.
+/// Queues every handler that it is given, and runs none at once.
 class simulation::executor_type {
  public:
   explicit executor_type(simulation& s) noexcept : simulation_{&s} {}

@@ -9,11 +9,11 @@
 
 namespace canigo::testing {
 
-/// Time that passes only when it is told to: hours in microseconds, in the same order every time.
+/// Time that passes only when the test says so: hours in microseconds, in the same order every time.
 ///
 /// Make one before the first canigo object on the io_context. Everything of canigo that waits on this context then
-/// waits in virtual time; Asio's own timers and sockets do not. Code that needs the time takes it from its executor's
-/// time source, time_source::of(executor).now(): a deadline reckoned from steady_clock is far beyond.
+/// waits in virtual time; Asio's own timers and sockets do not. Code that needs the time asks its executor's time
+/// source, time_source::of(executor).now(). A deadline that is computed from steady_clock lies far in the future.
 ///
 ///     net::io_context io;
 ///     testing::virtual_time time{io};
@@ -31,13 +31,13 @@ class virtual_time {
   time_point now() const noexcept { return clock_.now(); }
   duration elapsed() const noexcept { return now() - start_; }
 
-  /// Runs handlers; when none is ready, jumps to the next deadline; returns when nothing is left of either.
-  /// The number of handlers that were run. What a handler throws comes out here.
+  /// Runs handlers, and moves the time to the next deadline when none is ready. Returns when neither is left: the
+  /// number of handlers that ran. Exceptions of a handler come out here.
   std::size_t run();
-  /// The same up to and including `t`, where the time then stands.
+  /// The same up to and including `t`. Then the time is `t`.
   std::size_t run_until(time_point t);
   std::size_t run_for(duration d) { return run_until(saturating_add(now(), d)); }
-  /// Runs the handlers that are ready now, and those they make ready, with the time standing still.
+  /// Runs the handlers that are ready, and those that they make ready. The time stands still.
   std::size_t poll();
 
  private:
