@@ -61,6 +61,8 @@ struct resource_pool_options {
 /// cause.
 ///
 /// The members, with their errors, cancellation, threads and lifetime, are those of detail::pool_handle.
+/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
+/// object is destroyed.
 template <class R>
 class resource_pool : public detail::pool_handle<R> {
  public:

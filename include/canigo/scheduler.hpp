@@ -59,6 +59,8 @@ struct scheduler_stats : queue_stats {
 /// it held up go in the same instant.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
+/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
+/// destroyed.
 ///
 /// The members for asking, pausing and stopping are those of every limit: limit_handle.
 ///

@@ -46,6 +46,8 @@ struct strand_pool_options {
 /// running.
 ///
 /// The members, with their errors, cancellation, threads and lifetime, are those of detail::pool_handle.
+/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
+/// object is destroyed.
 class strand_pool : public detail::pool_handle<void> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.

@@ -19,6 +19,8 @@ namespace canigo::redis {
 /// lease, which ends with that process.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it gives its places back.
+/// An awaitable or deferred operation that has not been started refers to `slots`: start it before `slots` is
+/// destroyed.
 class wait_group {
  public:
   /// Uses `slots`, which must live longer.
