@@ -22,7 +22,7 @@ wait_group::~wait_group() = default;
 net::awaitable<std::string> wait_group::add(int priority) { return add(places_, slots_, priority); }
 
 net::awaitable<std::string> wait_group::add(std::shared_ptr<places> p, semaphore& slots, int priority) {
-  permit place = co_await slots.acquire(priority);
+  permit place = co_await slots.acquire({.priority = priority});
   // Permits that are kept here share a token.
   static std::atomic<std::uint64_t> serial{0};
   std::string id = std::to_string(place.token()) + "." + std::to_string(serial.fetch_add(1));
