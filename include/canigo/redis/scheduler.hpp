@@ -103,9 +103,9 @@ class scheduler {
 
   /// Takes the tokens if they are available at once: with one round trip at most, and no place in the queue.
   ///
-  /// Returns false if they are not there or somebody waits. If Redis does not answer, `on_failure` decides after 0.2 s, or
-  /// after three round trips of a slow line. If it is closed, the call ends with errc::store_unavailable after 0.5 s.
-  /// Other errors: those of acquire.
+  /// Returns false if they are not there or somebody waits. If Redis does not answer, `on_failure` decides after 0.2 s,
+  /// or after three round trips of a slow line. If it is closed, the call ends with errc::store_unavailable after
+  /// 0.5 s. Other errors: those of acquire.
   [[nodiscard]] net::awaitable<bool> acquire_now(request r);
   [[nodiscard]] net::awaitable<bool> acquire_now(int priority = 0) {
     return acquire_now(request{.priority = priority});
