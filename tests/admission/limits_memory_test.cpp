@@ -40,9 +40,9 @@ TEST_CASE("a free semaphore allocates nothing", "[memory]") {
   semaphore s{run.io, {.permits = 2, .priorities = 3}};
   std::int64_t awaited = -1;
   run.go([&]() -> net::awaitable<void> {
-    for (int i = 0; i < 300; ++i) const permit p = co_await s.acquire(i % 3);
+    for (int i = 0; i < 300; ++i) const permit p = co_await s.acquire({.priority = i % 3});
     const counted c;
-    for (int i = 0; i < 1000; ++i) const permit p = co_await s.acquire(i % 3);
+    for (int i = 0; i < 1000; ++i) const permit p = co_await s.acquire({.priority = i % 3});
     awaited = c.so_far();
   });
   run.time.run();

@@ -36,6 +36,7 @@ struct strand {
   work_queue queue;
   bool scheduled = false;
   bool closed = false;
+  std::uint32_t operation = 0;  // that the worker's coroutine runs, or ran last
 };
 
 /// All strands of a world. When it ends, what waits in them goes: a coroutine there holds its strand, which holds it.
@@ -81,6 +82,13 @@ void schedule(const std::shared_ptr<strand>& s) {
 class strand_executor {
  public:
   strand_executor(std::shared_ptr<strand> s, canigo::detail::worker_strand::mark m) : strand_{std::move(s)}, mark_{m} {}
+  /// As the library's: a copy belongs to the operation that asks for it.
+  strand_executor(const strand_executor& other) noexcept : strand_{other.strand_}, mark_{other.mark_} {
+    if (mark_.operation == 0) mark_.operation = strand_->operation;
+  }
+  strand_executor(strand_executor&&) noexcept = default;
+  strand_executor& operator=(const strand_executor& other) noexcept { return *this = strand_executor{other}; }
+  strand_executor& operator=(strand_executor&&) noexcept = default;
 
   template <class F>
   void execute(F&& f) const {
@@ -107,13 +115,16 @@ class strand_executor {
 class model_strand final : public canigo::detail::worker_strand {
  public:
   model_strand(const net::any_io_executor& base, canigo::detail::worker_strand::mark m)
-      : typed_{net::use_service<strands>(net::query(base, net::execution::context)).make(base), m}, executor_{typed_} {}
+      : strand_{net::use_service<strands>(net::query(base, net::execution::context)).make(base)},
+        typed_{strand_, m},
+        executor_{typed_} {}
 
   const net::any_io_executor& executor() const noexcept override { return executor_; }
   const net::any_io_executor& executor_for(std::uint32_t operation) noexcept override {
     operations_executor_ = typed_.marked(operation);
     return operations_executor_;
   }
+  void begins(std::uint32_t operation) noexcept override { strand_->operation = operation; }
   void post(canigo::detail::suspended& s) const override {
     typed_.execute(canigo::detail::resumption<std::allocator<void>>{s, {}});
   }
@@ -123,6 +134,7 @@ class model_strand final : public canigo::detail::worker_strand {
   }
 
  private:
+  std::shared_ptr<strand> strand_;
   strand_executor typed_;
   net::any_io_executor executor_;
   net::any_io_executor operations_executor_;
