@@ -6,6 +6,7 @@
 
 #include <asio/io_context.hpp>
 
+#include <cstdint>
 #include <string>
 
 using namespace std::chrono_literals;
@@ -74,4 +75,38 @@ TEST_CASE("what a call of a limit in Redis refuses names the member and its argu
         "scheduler.charge: tokens is 2147483649; allowed: 0 to 2^31");
   CHECK(refused_by_redis([&] { quota.refund(past_the_most); }) ==
         "scheduler.refund: tokens is 2147483649; allowed: 0 to 2^31");
+}
+
+TEST_CASE("the bounds that a refusal of the Redis edge names are within them") {
+  const std::string none = "nothing was thrown";
+  constexpr canigo::duration least{1};
+  constexpr std::uint64_t most = past_the_most - 1;
+  net::io_context io;
+  const std::string nowhere = "unix:/nonexistent/redis.sock";
+  const redis::client_options smallest{.connect_timeout = least, .timeout = least, .queue_limit = 1, .max_reply = 1024};
+  CHECK(refused_by_redis([&] { redis::client{io, nowhere, smallest}; }) == none);
+
+  redis::client client{io, nowhere};
+  const auto slots = [&](const redis::semaphore_options& o) {
+    return refused_by_redis([&] { redis::semaphore{client, "s", o}; });
+  };
+  CHECK(slots({.permits = 1, .lease = 10ms, .priorities = 1, .queue_limit = 1, .give_up = least, .horizon = 0s}) ==
+        none);
+  CHECK(slots({.permits = most, .lease = 24h, .priorities = 256, .horizon = 24h}) == none);
+  const auto r = canigo::rate::per_second(1);
+  const auto quota = [&](const redis::scheduler_options& o) {
+    return refused_by_redis([&] { redis::scheduler{client, "q", o}; });
+  };
+  CHECK(quota({.rate = r, .burst = 1, .priorities = 1, .queue_limit = 1, .give_up = least, .horizon = 0s}) == none);
+  CHECK(quota({.rate = r, .burst = most, .priorities = 256, .horizon = 1min}) == none);
+  CHECK(quota({.rate = r, .on_failure = redis::failure_mode::local(1)}) == none);
+
+  redis::semaphore places{client, "s", {.permits = 1}};
+  redis::scheduler tokens{client, "q", {.rate = r}};
+  for (const std::uint64_t n : {std::uint64_t{1}, most}) {
+    CHECK(refused_by_redis([&] { places.resize(n); }) == none);
+    CHECK(refused_by_redis([&] { tokens.set_burst(n); }) == none);
+    CHECK(refused_by_redis([&] { tokens.charge(n); }) == none);
+    CHECK(refused_by_redis([&] { tokens.refund(n); }) == none);
+  }
 }

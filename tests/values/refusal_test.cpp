@@ -11,6 +11,7 @@
 
 #include <asio/io_context.hpp>
 
+#include <cstdint>
 #include <string>
 
 using namespace std::chrono_literals;
@@ -122,4 +123,44 @@ TEST_CASE("what a budget of retries refuses names the field") {
   CHECK(refused_call([] { retry_budget{{.percent = 1001}}; }) == "retry_budget.percent is 1001; allowed: 0 to 1000");
   CHECK(refused_call([] { retry_budget{{.most = 0}}; }) ==
         "retry_budget.most is 0; allowed: 1 or more, and at least `reserve`");
+}
+
+TEST_CASE("the bounds that a refusal names are within them") {
+  const std::string none = "nothing was thrown";
+  constexpr std::uint64_t most = std::uint64_t{1} << 62;
+  constexpr duration least{1};
+  const rate r = rate::per_second(5);
+  const auto s = [](const scheduler_options& o) { return refused<scheduler>(o); };
+  for (const std::uint64_t burst : {std::uint64_t{1}, most}) {
+    CHECK(s({.rate = rate{1, 1s}, .burst = burst, .initial_tokens = burst}) == none);
+    CHECK(s({.rate = r, .burst = burst, .initial_tokens = 0}) == none);
+  }
+  CHECK(s({.rate = r, .priorities = 1, .queue_limit = 1, .ageing = least}) == none);
+  CHECK(s({.rate = r, .priorities = 1024}) == none);
+  const auto m = [](const semaphore_options& o) { return refused<semaphore>(o); };
+  CHECK(m({.permits = 1}) == none);
+  CHECK(m({.permits = most}) == none);
+  const auto l = [](const limiter_options& o) { return refused<limiter>(o); };
+  CHECK(l({.rates = {16, {.rate = r}}}) == none);
+  CHECK(l({.rates = {{.rate = r}}}) == none);
+  CHECK(l({.concurrency = 1}) == none);
+  const auto p = [](const strand_pool_options& o) { return refused<strand_pool>(o); };
+  CHECK(p({.concurrency = 1, .priorities = 1, .queue_limit = 1, .timeout = least}) == none);
+  CHECK(p({.concurrency = 1, .priorities = 1024, .restart = {.limit = 10'000, .within = least}}) == none);
+  CHECK(p({.concurrency = 1, .restart = {.limit = 0}}) == none);
+  CHECK(p({.concurrency = 100'000}) == none);
+
+  net::io_context io;
+  semaphore places{io, {.permits = 3, .priorities = 2}};
+  auto all = places.try_acquire({.priority = 1, .tokens = 3});
+  REQUIRE(all);
+  CHECK(refused_call([&] { (void)all->split(3); }) == none);
+  for (const std::uint64_t permits : {std::uint64_t{1}, most}) {
+    CHECK(refused_call([&] { places.resize(permits); }) == none);
+  }
+  strand_pool pool{io, {.concurrency = 1, .priorities = 2}};
+  CHECK(refused_call([&] { (void)pool.submit([] {}, {.priority = 1, .timeout = 0s, .delay = 0s}); }) == none);
+  CHECK(refused_call([&] { pool.resize(1); }) == none);
+  CHECK(refused_call([] { retry_budget{{.percent = 1000}}; }) == none);
+  CHECK(refused_call([] { retry_budget{{.percent = 0, .reserve = 1, .most = 1}}; }) == none);
 }
