@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <vector>
 
 using namespace redis_test;
 using namespace std::chrono_literals;
@@ -164,6 +165,21 @@ TEST_CASE("tokens are taken ahead, twice as many as were used up, and used witho
   CHECK(s.stats().idle > 0);
   CHECK(s.try_acquire());
   CHECK(s.estimate({}) == 0s);
+}
+
+TEST_CASE("each time that all are used up, twice as many are taken ahead, up to what the horizon brings") {
+  redis_server server;
+  drained io;
+  redis::client client{io, server.url()};
+  redis::scheduler s{client, "crm", ahead};
+  s.refund(300);
+  std::vector<std::uint64_t> taken;
+  for (int i = 0; i < 140; ++i) {
+    const std::uint64_t before = s.stats().idle;
+    CHECK(run(io, s.acquire_now()));
+    if (s.stats().idle > before) taken.push_back(s.stats().idle);
+  }
+  CHECK(taken == std::vector<std::uint64_t>{1, 2, 4, 8, 16, 32, 60, 60});
 }
 
 TEST_CASE("an estimate counts what was taken ahead, though nothing is left in Redis") {
