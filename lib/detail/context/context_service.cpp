@@ -50,7 +50,6 @@ void context_service::unlink(context_member& member) noexcept {
   if (member.next_ != nullptr) member.next_->previous_ = member.previous_;
   if (member.previous_ != nullptr) member.previous_->next_ = member.next_;
   if (first_ == &member) first_ = member.next_;
-  member.previous_ = member.next_ = nullptr;
   member.is_known_ = false;
 }
 
