@@ -105,7 +105,8 @@ TEST_CASE("a second connection on which something else is said is made anew") {
     co_await p.linger();
   }};
   net::io_context io;
-  redis::client client{io, url_of(server)};
+  // Far longer than the test would wait: not after two failures.
+  redis::client client{io, url_of(server), {.reconnect = {.first = 1ms, .cap = 1h, .jitter = canigo::jitter::none}}};
   const auto heard = std::make_shared<listener>();
   redis::detail::engine_of(client).subscriptions()->add("news", heard);
   run_until(io, [&] { return heard->times == 1; });
