@@ -38,15 +38,14 @@ std::shared_ptr<const link_options> checked(std::string_view url, const client_o
   }
   const auto where = endpoint::parse(url);
   const bool has_own = !o.sentinel_user.empty() || !o.sentinel_password.empty();
-  return std::make_shared<const link_options>(
-      link_options{.where = where,
-                   .tls = {.verify = o.verify_tls, .ca_file = o.ca_file},
-                   .name = o.name,
-                   .connect_timeout = o.connect_timeout,
-                   .max_reply = o.max_reply,
-                   .sentinel_login = has_own ? login_of(o.sentinel_user, o.sentinel_password)
-                                             : login_of(where.user, where.password),
-                   .is_sentinel_login_first = has_own});
+  return std::make_shared<const link_options>(link_options{
+      .where = where,
+      .tls = {.verify = o.verify_tls, .ca_file = o.ca_file},
+      .name = o.name,
+      .connect_timeout = o.connect_timeout,
+      .max_reply = o.max_reply,
+      .sentinel_login = has_own ? login_of(o.sentinel_user, o.sentinel_password) : login_of(where.user, where.password),
+      .is_sentinel_login_first = has_own});
 }
 
 }  // namespace
@@ -64,12 +63,14 @@ std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, std::
 
 std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
                                      const client_options& options) {
-  return shared(new engine{executor, std::move(link), options});
+  auto* made = new engine{executor, std::move(link), options};
+  made->join();
+  return {made, [](engine* last) noexcept { last->release_ref(); }};
 }
 
 engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
                const client_options& options)
-    : shared_member{executor},
+    : counted_member{executor},
       link_options_{std::move(link)},
       reconnect_{options.reconnect},
       timeout_{options.timeout},

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "canigo/detail/context/counted_member.hpp"
 #include "canigo/redis/client.hpp"
 #include "canigo/time_source.hpp"
 
 #include "link.hpp"
 #include "nodes.hpp"
 #include "round_trips.hpp"
-#include "shared_member.hpp"
 #include "subscriber.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -21,22 +21,25 @@
 
 namespace canigo::redis::detail {
 
-/// So long it takes until what there was no memory for is tried again.
+/// The engine retries after this time what failed for lack of memory.
 inline constexpr duration delivery_retry = std::chrono::milliseconds{1};
 
-/// A server that owes an answer, and says nothing for so long, is given up: unless its line is slow, or others wait.
+/// A client gives up a server that owes an answer and says nothing for this time, unless its line is slow or other
+/// callers wait.
 inline constexpr duration enough_silence = std::chrono::seconds{1};
 
 /// The strand on which everything of a client happens, on the context of `executor`.
 net::any_io_executor strand_on(const net::any_io_executor& executor);
 
-/// The commands of a client: which wait, which are sent, and the connection that they go by.
+/// The commands of a client, waiting and sent, and its connection.
 ///
 /// Callers put a command into the list under a short lock, and post a turn to the strand if none is posted. The turn
-/// sends all that are there. What ends a command (its reply, its deadline, its caller) takes it out of its list under
-/// the lock; the place of one that was sent stays, so that the replies behind it meet their own commands.
+/// sends all commands in the list. A reply, a deadline or the caller ends a command: it leaves its list under the lock.
+/// The place of a sent command stays, so that the replies behind it meet their own commands.
+///
+/// All shared pointers together hold one reference of the counted member.
 class engine final : public std::enable_shared_from_this<engine>,
-                     private shared_member,
+                     private canigo::detail::counted_member,
                      private link_listener {
  public:
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::string_view url,
@@ -47,30 +50,30 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   void start(call& c) noexcept;
   void cancel(call& c) noexcept;
-  /// Called for the deadline of a call, whose time has come.
+  /// The deadline of a call has come.
   void limit_called(call& c, due why) noexcept;
   void close() noexcept;
 
   client_stats stats() const;
-  /// Why there is no connection: a code, and a text that says where as well. None if there is one, or nobody knows.
+  /// Why there is no connection: a code, and a text that names the server. Empty if there is one, or if the cause is
+  /// unknown.
   std::pair<std::error_code, std::string> trouble() const noexcept;
-  /// Whether there is a cause of that kind.
+  /// Whether trouble() has a code.
   bool has_trouble() const noexcept;
-  /// An answer that takes longer is late. Includes the time to connect where there is no connection. 0 where nothing is
-  /// known of the line.
+  /// An answer that takes longer is late. Includes the time to connect if there is no connection. 0 if the line is
+  /// unknown.
   duration answer_within() const noexcept;
-  /// Of the line, lately; 0 where it is not known.
+  /// The shortest of the last round trips; 0 if there was none.
   duration shortest_round_trip() const noexcept;
   /// The server's URL, without user and password.
   std::string where() const;
   const net::any_io_executor& executor() const noexcept { return executor_; }
-  /// The connection for what is published; made at the first call.
+  /// The connection for published messages; made at the first call.
   std::shared_ptr<subscriber> subscriptions();
   nodes& cluster() noexcept { return nodes_; }
 
  private:
   friend class nodes;
-  friend class shared_member;
   using calls = std::list<call_place>;
   struct alarm : deadline {
     explicit alarm(engine& e) noexcept;
@@ -81,7 +84,6 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   engine(const net::any_io_executor& executor, std::shared_ptr<const link_options> link, const client_options& options);
   ~engine() override = default;
-  std::shared_ptr<void> reference() noexcept override { return weak_from_this().lock(); }
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
@@ -122,23 +124,23 @@ class engine final : public std::enable_shared_from_this<engine>,
   nodes nodes_;
 
   calls waiting_;
-  calls sent_;                            // one that nobody waits for any more keeps its place
+  calls sent_;                            // a call that has ended keeps its place
   canigo::detail::suspended_list ready_;  // ended, and to be posted
   std::shared_ptr<subscriber> subscriber_;
-  std::string why_down_;  // what the server said when it refused us
+  std::string why_down_;  // the text with which the server refused the connection
   std::error_code cause_;
   client_stats stats_;
-  std::size_t abandoned_ = 0;  // of sent_: nobody waits for those
-  std::size_t minding_ = 0;    // of sent_: those whose callers would not say the same again
+  std::size_t abandoned_ = 0;  // of sent_: calls that have ended
+  std::size_t minding_ = 0;    // of sent_: calls that no later call restates
   round_trips line_;
-  time_point silent_at_ = time_point::max();  // if nothing is heard by then, nothing will be
+  time_point silent_at_ = time_point::max();  // a server that says nothing until then is given up
   time_point last_read_ = time_point::min();
   bool turn_wanted_ = false;
   bool turn_posted_ = false;
-  alarm again_;                   // a turn that there was no memory to post
+  alarm again_;                   // for a turn whose post failed for lack of memory
   std::shared_ptr<engine> keep_;  // while that is armed
   bool alarm_rang_ = false;
-  bool is_suspect_ = false;  // the server was silent for too long, or should be another one
+  bool is_suspect_ = false;  // the server was silent for too long, or another one should be asked
   bool closing_ = false;
 
   // On the strand.
@@ -147,7 +149,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::uint32_t failures_ = 0;  // in a row
   time_point not_before_ = time_point::min();
   time_point dialed_at_ = time_point::min();
-  time_point unwanted_at_ = time_point::max();  // nobody waits for a connection since then
+  time_point unwanted_at_ = time_point::max();  // since then no caller waits for a connection
   alarm alarm_;
   bool alarm_armed_ = false;
   time_point alarm_at_ = time_point::max();

@@ -34,11 +34,13 @@ ledger_options checked(ledger_options o) {
 }  // namespace
 
 std::shared_ptr<ledger> ledger::open(client& c, ledger_options o) {
-  return shared(new ledger{c, checked(std::move(o))});
+  auto* made = new ledger{c, checked(std::move(o))};
+  made->join();
+  return {made, [](ledger* last) noexcept { last->release_ref(); }};
 }
 
 ledger::ledger(client& c, ledger_options o)
-    : shared_member{c.get_executor()},
+    : counted_member{c.get_executor()},
       options_{std::move(o)},
       prefix_{"{canigo:" + escaped(options_.space) + ":" + escaped(options_.name) + "}:" + options_.kind + ":"},
       home_{engine_of(c).shared_from_this()},

@@ -2,6 +2,7 @@
 
 #include "canigo/backoff.hpp"
 #include "canigo/cancel.hpp"
+#include "canigo/detail/context/counted_member.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/limit_waiter.hpp"
 #include "canigo/redis/limit_stats.hpp"
@@ -11,7 +12,6 @@
 #include "canigo/token_bucket.hpp"
 
 #include "engine.hpp"
-#include "shared_member.hpp"
 #include "subscriber.hpp"
 #include "sync.hpp"
 
@@ -70,7 +70,7 @@ struct holding {
 /// before it is in Redis, and the process begins anew as another session.
 class ledger final : public std::enable_shared_from_this<ledger>,
                      public subscription,
-                     private shared_member {
+                     private canigo::detail::counted_member {
  public:
   static std::shared_ptr<ledger> open(client& c, ledger_options o);
 
@@ -102,7 +102,6 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void published(std::string_view message) noexcept override;
 
  private:
-  friend class shared_member;
   struct change;
   struct alarm : deadline {
     explicit alarm(ledger& l) noexcept;
@@ -113,7 +112,6 @@ class ledger final : public std::enable_shared_from_this<ledger>,
 
   ledger(client& c, ledger_options o);
   ~ledger() override = default;
-  std::shared_ptr<void> reference() noexcept override { return weak_from_this().lock(); }
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 

@@ -1,4 +1,4 @@
-// Who goes last: a client and its limits, or their context. Or both at once.
+// A client and its limits go before their context, after it, or at the same moment on another thread.
 #include "canigo/redis/client.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
