@@ -10,11 +10,13 @@ Rounds:
            the processes are five minutes apart
   chaos    workers are killed and stopped, Redis is killed, stopped, flushed, and started again with its file and
            without it, its scripts and its clients' connections are thrown away, and a proxy between them delays, cuts,
-           half-closes and splits what passes. Each of these at least once. Permits have weights, and the clocks are
-           wrong (D12). Then all is calm, and every task that is left has to be served again (D4).
+           half-closes and splits what passes. For a while the whole line is slow. Each of these at least once. Permits
+           have weights, and the clocks are wrong (D12). Then all is calm, and every task that is left has to be served
+           again (D4).
   outages  Redis is killed and started, or stopped and goes on, after --outages seconds, while in each failure mode one
-           process is busy and one asks once and is idle. Each must have a permit and a token within 2 s of its return,
-           after the quarantine where there is one; from then on the quota counts for all of them.
+           process is busy and one asks once and is idle. The idle ones that may do without Redis must get a token
+           during the outage, before their deadline of a second. Each must have a permit and a token within 2 s of the
+           return of Redis, after the quarantine where there is one; from then on the quota counts for all of them.
   losses   one thing at a time: keys are deleted, any of them, or evicted; Redis is given back what it knew a while ago;
            its clock is set, forward and back; a worker is killed. After each every worker has to be served again,
            within a lease (the quarantine) and --service seconds.
@@ -51,6 +53,7 @@ class Proxy(threading.Thread):
         super().__init__(daemon=True)
         self.path, self.target, self.random = path, target, random.Random(seed)
         self.mischief = False
+        self.delay = 0  # seconds that every message takes, in each direction
         self.loop = asyncio.new_event_loop()
         self.ready = threading.Event()
 
@@ -81,6 +84,8 @@ class Proxy(threading.Thread):
                     await asyncio.sleep(3600)  # one that goes silent, half open
                 if dice < 0.01:
                     await asyncio.sleep(self.random.random() * 0.3)
+                if self.delay > 0:
+                    await asyncio.sleep(self.delay)
                 if dice < 0.1:
                     for i in range(len(data)):
                         writer.write(data[i:i + 1])
@@ -207,7 +212,7 @@ class Trouble:
         self.times = {name: 0 for name in self.kinds}
 
     kinds = ("kill", "stop", "blink", "restart", "restart_without_file", "scripts", "clients", "pushes", "pause",
-             "flush")
+             "flush", "slow")
 
     def make(self, what):
         self.times[what] += 1
@@ -236,6 +241,11 @@ class Trouble:
             self.redis.process.send_signal(signal.SIGCONT)
         elif what == "flush":
             self.redis.cli("FLUSHALL")
+        elif what == "slow":
+            # A lease stands the first two lines, and not the third.
+            self.proxy.delay = self.lease * self.dice.choice([0.05, 0.15, 0.6])
+            time.sleep(self.lease * 3)
+            self.proxy.delay = 0
 
     def go_on_until(self, end):
         """All of them once, in any order, and more while there is time."""
@@ -518,9 +528,16 @@ def outages(options):
             else:
                 r.redis.process.send_signal(signal.SIGSTOP)
             time.sleep(min(0.5, length / 2))
+            asked, meanwhile = time.monotonic_ns(), Tail(r.log)
+            meanwhile.at = r.log.stat().st_size
             for w in idle:
                 w.send_signal(signal.SIGUSR2)
             time.sleep(length - min(0.5, length / 2))
+            if length >= 2:
+                served = judge.first_service(meanwhile.lines(), set(members), asked)
+                for w in idle[1:]:
+                    r.expect((w.pid, "G") in served, f"{members[w.pid]}: no token before the deadline in an outage of "
+                             f"{length:g} s ({'killed' if is_killed else 'stopped'})")
             lateness.worst = 0
             if is_killed:
                 r.redis.start()
