@@ -1,8 +1,10 @@
+// What callers do with a limit in Redis, from any thread, and how their requests end.
 #include "ledger.hpp"
 
 #include "canigo/error.hpp"
 #include "canigo/redis/client.hpp"
 
+#include "awake.hpp"
 #include "ledger_change.hpp"
 #include "names.hpp"
 #include "slots.hpp"
@@ -12,15 +14,14 @@
 #include <algorithm>
 #include <mutex>
 #include <random>
-#include <tuple>
+#include <string>
+#include <system_error>
+#include <utility>
 
 namespace canigo::redis::detail {
 namespace {
 
 using canigo::detail::throw_invalid;
-
-constexpr std::uint64_t exact_in_lua = std::uint64_t{1} << 53;
-constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 
 ledger_options checked(ledger_options o) {
   const std::string type = o.rate ? "scheduler" : "semaphore";
@@ -43,39 +44,21 @@ ledger::ledger(client& c, ledger_options o)
     : counted_member{c.get_executor()},
       options_{std::move(o)},
       prefix_{"{canigo:" + escaped(options_.space) + ":" + escaped(options_.name) + "}:" + options_.kind + ":"},
+      session_{name_of_process() + ":", options_.lease, has_permits()},
+      book_{has_permits(), options_.horizon},
+      terms_{options_.permits, options_.rate, options_.burst},
+      plan_{{.lease = options_.lease, .give_up = options_.give_up, .on_failure = options_.on_failure},
+            std::random_device{}(),
+            time_->now()},
       home_{engine_of(c).shared_from_this()},
       slot_{slot_of(prefix_)},
       engine_{home_->cluster().of(slot_)},
       executor_{c.get_executor()},
-      session_base_{name_of_process() + ":"},
-      random_{std::random_device{}()},
-      local_{options_.rate.value_or(canigo::rate::per_second(1)), 1, 0, time_->now()},
       alarm_{*this} {
   counts_.classes.resize(static_cast<std::size_t>(options_.priorities));
-  settings_.permits = options_.permits;
-  settings_.burst = options_.burst;
-  if (options_.rate) std::tie(settings_.tokens, settings_.period) = in_micros(*options_.rate, options_.burst);
-  session_.reserve(session_base_.size() + 20);
-  begin_session();
 }
 
-/// Redis' clock counts microseconds.
-ledger::micro_rate ledger::in_micros(const canigo::rate& r, std::uint64_t burst) {
-  const auto least = r.reduced();
-  auto tokens = static_cast<std::uint64_t>(least.tokens());
-  auto period = static_cast<std::uint64_t>(least.period().count());
-  if (period % 1000 == 0) {
-    period /= 1000;
-  } else {
-    tokens *= 1000;
-  }
-  if (burst > most_tokens || burst * std::max(tokens, period / tokens + 1) >= exact_in_lua) {
-    throw_invalid("scheduler_options.burst", burst, "less, at this rate: burst times period below 2^53 us");
-  }
-  return {tokens, period};
-}
-
-// A strand's would reach for its context when this goes.
+// A strand's executor would reach for its context when this goes.
 void ledger::let_go_of_context() noexcept { executor_ = {}; }
 
 ledger::alarm::alarm(ledger& l) noexcept
@@ -86,72 +69,55 @@ ledger::alarm::alarm(ledger& l) noexcept
 
 void ledger::end_with_context() noexcept {
   canigo::detail::suspended_list doomed;
+  std::shared_ptr<holding> ended;
   {
     const std::lock_guard lock{mutex_};
     context_gone_ = closing_ = true;
-    for (const auto& [place, w] : waiting_) {
-      time_->cancel(w->limit_);
-      doomed.push(*w);
-    }
-    waiting_.clear();
-    by_id_.clear();
-    fresh_.clear();
-    asked_.clear();
-    ended_.reset();
+    book_.for_each([&](limit_request& r) {
+      limit_waiter& w = waiter_of(r);
+      time_->cancel(w.limit_);
+      doomed.push(w);
+    });
+    book_.clear();
+    ended = book_.take_ended();
   }
   time_->cancel(alarm_);
   self_.reset();
   let_go_of_context();
-  // Their frames may hold anything, permits too.
+  // Their frames may hold anything, also permits.
   while (auto* s = doomed.pop()) s->destroy();
 }
 
-// ---- callers --------------------------------------------------------------------------------------------------------
+// ---- requests -------------------------------------------------------------------------------------------------------
 
 void ledger::start(limit_waiter& w) noexcept {
   const auto keep = w.home_;
   {
     const change c{*this};
     if (!context_gone_) {
-      const request& r = w.wanted_;
+      const request& r = w.wanted;
       const time_point now = time_->now();
       if (!w.error_) w.error_ = why_not(r, now);
-      if (!w.error_ && is_failing_ && !is_closed_without()) is_wanted_ = true;
-      if (!w.error_ && waiting_.size() >= options_.queue_limit) w.error_ = errc::queue_full;
-      if (!w.error_ && now < retry_at_) w.error_ = refusal(w);
-      if (!w.error_ && !w.waits_ && !waiting_.empty()) w.error_ = net::error::would_block;
-      if (!w.error_ && !w.waits_ && is_late(now)) {
-        w.since_ = now;
-        return finish(w, decide_without_redis(w, now));
+      if (!w.error_) plan_.request_came();
+      if (!w.error_ && book_.waiters() >= options_.queue_limit) w.error_ = errc::queue_full;
+      if (!w.error_ && plan_.is_before_retry(now)) w.error_ = plan_.refusal(w.waits);
+      if (!w.error_ && !w.waits && book_.has_waiters()) w.error_ = net::error::would_block;
+      if (!w.error_ && !w.waits && plan_.is_late(now)) {
+        w.since = now;
+        return finish(w, decide(w, now));
       }
-      w.since_ = now;
-      w.id_ = next_id_++;
-      w.arrival_ = next_arrival_++;
+      book_.number(w, now);
       if (!w.error_ && is_idle_enough(r, now)) {
         try {
-          if (!options_.rate) w.granted_ = hold(w.id_, r.tokens, last_token_);
-          idle_ -= r.tokens;
+          if (has_permits()) w.granted_ = hold(w.id, r.tokens, session_.last_token());
+          book_.take_idle(r.tokens);
           ++stats_.granted_ahead;
           return finish(w, {});
         } catch (...) {
           w.error_ = errc::not_enough_memory;
         }
       }
-      if (!w.error_) {
-        try {
-          // So that nothing can fail when it leaves.
-          make_room(cancels_, cancels_.size() + waiting_.size() + 1);
-          make_room(acknowledged_, acknowledged_.size() + waiting_.size() + 1);
-          const order place{r.priority, w.arrival_};
-          waiting_.emplace(place, &w);
-          by_id_.emplace(w.id_, &w);
-          fresh_.insert(place);
-        } catch (...) {
-          waiting_.erase({r.priority, w.arrival_});
-          by_id_.erase(w.id_);
-          w.error_ = errc::not_enough_memory;
-        }
-      }
+      if (!w.error_ && !book_.add(w)) w.error_ = errc::not_enough_memory;
       if (w.error_) return finish(w, w.error_);
       return limit(w);
     }
@@ -163,22 +129,42 @@ std::error_code ledger::why_not(const request& r, time_point now) const noexcept
   if (r.priority < 0 || r.priority >= options_.priorities) return errc::invalid_priority;
   if (closing_) return errc::stopped;
   if (r.tokens == 0) return errc::invalid_argument;
-  if (r.tokens > most()) return errc::too_large;
+  if (r.tokens > terms_.most()) return errc::too_large;
   if (r.deadline < now) return errc::deadline_unreachable;
   return {};
+}
+
+/// Whether what lies idle here may be granted.
+bool ledger::is_idle_enough(const request& r, time_point now) const noexcept {
+  if (!book_.is_idle_enough(r.tokens, now) || now < terms_.paused_until()) return false;
+  return !has_permits() || session_.lasts(awake_or_not());
+}
+
+bool ledger::try_acquire(const request& r, permit* granted) {
+  const change c{*this};
+  if (context_gone_) return false;
+  const time_point now = time_->now();
+  if (const auto ec = why_not(r, now)) {
+    if (ec == errc::stopped || ec == errc::deadline_unreachable) return false;
+    throw std::system_error{ec};
+  }
+  if (!is_idle_enough(r, now)) return false;
+  if (granted != nullptr) *granted = hold(book_.new_id(), r.tokens, session_.last_token());
+  book_.take_idle(r.tokens);
+  ++stats_.granted_ahead;
+  count_grant(r.priority, duration::zero());
+  return true;
 }
 
 void ledger::cancel(limit_waiter& w) noexcept {
   const auto keep = w.home_;
   const change c{*this};
-  if (w.ended_) return;
-  take_out(w);
-  finish(w, net::error::operation_aborted);
+  if (!w.ended_) end(w, net::error::operation_aborted);
 }
 
 void ledger::limit_called(limit_waiter& w, due why) noexcept {
   if (why == due::shutdown) {
-    // Nobody else knows one that has ended and could not be delivered.
+    // A waiter that has ended and could not be delivered is known to nobody else.
     if (w.ended_) w.destroy();
     return;
   }
@@ -187,38 +173,13 @@ void ledger::limit_called(limit_waiter& w, due why) noexcept {
   w.limit_armed_ = false;
   if (w.ended_) return ready_.push(w);
   const time_point now = time_->now();
-  if (now < end_of(w)) return limit(w);  // it was to give up, and Redis has answered since
-  if (!is_closed_without() && !std::exchange(w.has_looked_, true)) {
-    const std::error_code ec = is_away(now) ? decide_without_redis(w, now) : net::error::would_block;
-    if (ec) return limit(w);
-    take_out(w);
-    return finish(w, {});
+  if (now < plan_.end_of(w)) return limit(w);  // it was to give up, and Redis has answered since
+  if (!plan_.is_closed() && !std::exchange(w.has_looked, true)) {
+    const bool is_away = plan_.is_away(now, engine_->has_trouble());
+    const std::error_code ec = is_away ? decide(w, now) : net::error::would_block;
+    return ec ? limit(w) : end(w, {});
   }
-  take_out(w);
-  finish(w, is_failing_ || w.arrival_ >= heard_before_ ? errc::store_unavailable : errc::timed_out);
-}
-
-bool ledger::release(holding& h) noexcept {
-  const change c{*this};
-  if (h.now != holding::state::held) return false;
-  h.now = holding::state::released;
-  const auto found = holdings_.find(h.id);
-  h.next_to_tell = std::exchange(ended_, found->second.lock());
-  holdings_.erase(found);
-  held_ -= h.weight;
-  // Nobody else waits for it, as far as is known here: the next caller here may.
-  const bool is_asked_for = stats_.waiting_of_all != 0 || stats_.held_by_all > settings_.permits;
-  if (options_.horizon > duration::zero() && !is_asked_for && waiting_.empty() && !closing_) {
-    put_idle(h.weight, time_->now());
-  } else {
-    must_tell_ = true;
-  }
-  return true;
-}
-
-bool ledger::lease_lasts() const noexcept {
-  const std::lock_guard lock{mutex_};
-  return awake_or_not() < lease_until_;
+  end(w, plan_.is_failing() || !book_.has_heard_of(w) ? errc::store_unavailable : errc::timed_out);
 }
 
 void ledger::close() noexcept {
@@ -228,37 +189,151 @@ void ledger::close() noexcept {
   if (!context_gone_) finish_all(errc::stopped);
 }
 
+// ---- permits --------------------------------------------------------------------------------------------------------
+
+bool ledger::release(holding& h) noexcept {
+  const change c{*this};
+  if (!book_.release(h)) return false;
+  // If no other process waits for it, as far as is known here, it is kept for the next caller here.
+  const bool is_asked_for = stats_.waiting_of_all != 0 || stats_.held_by_all > terms_.settings().permits;
+  if (may_keep_idle() && !is_asked_for && !book_.has_waiters()) {
+    book_.put_idle(h.weight, time_->now(), terms_.settings());
+  } else {
+    book_.must_tell();
+  }
+  return true;
+}
+
+bool ledger::lease_lasts() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return session_.lasts(awake_or_not());
+}
+
+permit ledger::hold(std::uint64_t id, std::uint64_t weight, std::uint64_t token) {
+  return permit{book_.hold(shared_from_this(), id, weight, token)};
+}
+
+void ledger::give_back(std::uint64_t tokens) noexcept {
+  if (tokens > 0) terms_.charge(-static_cast<std::int64_t>(tokens), tell_until());
+}
+
+// ---- settings -------------------------------------------------------------------------------------------------------
+
+/// Until then Redis is to be told of a change that is made now.
+time_point ledger::tell_until() const noexcept {
+  return context_gone_ ? time_point::max() : saturating_add(time_->now(), options_.give_up);
+}
+
+void ledger::set_permits(std::uint64_t n) {
+  const change c{*this};
+  terms_.set_permits(n, tell_until());
+  give_back_idle();
+}
+
+void ledger::set_rate(const canigo::rate& r) {
+  const change c{*this};
+  terms_.set_rate(r, tell_until());
+}
+
+void ledger::set_burst(std::uint64_t n) {
+  const change c{*this};
+  terms_.set_burst(n, tell_until());
+}
+
+void ledger::pause_until(time_point t) {
+  const change c{*this};
+  if (context_gone_) return;
+  terms_.pause_until(t, time_->now(), tell_until());
+  if (!has_permits()) give_back_idle();
+}
+
+void ledger::charge(std::int64_t tokens) {
+  const change c{*this};
+  terms_.charge(tokens, tell_until());
+}
+
+// ---- what is known --------------------------------------------------------------------------------------------------
+
+duration ledger::estimate(const request& r) const {
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return duration::max();
+  const time_point now = time_->now();
+  const duration wait = terms_.opens_at(now) - now;
+  if (wait == duration::zero() && is_idle_enough(r, now)) return wait;
+  auto tokens = static_cast<double>(r.tokens);
+  book_.for_each([&](const limit_request& w) {
+    if (w.wanted.priority <= r.priority) tokens += static_cast<double>(w.wanted.tokens);
+  });
+  return std::max(wait, terms_.time_until(tokens, now));
+}
+
 limit_stats ledger::stats() const {
   const std::lock_guard lock{mutex_};
   limit_stats s = stats_;
   static_cast<queue_stats&>(s) = counts_;
-  s.waiting = waiting_.size();
-  for (const auto& [place, w] : waiting_) ++s.classes[static_cast<std::size_t>(std::get<0>(place))].waiting;
+  s.waiting = book_.waiters();
+  book_.for_each([&](const limit_request& r) { ++s.classes[static_cast<std::size_t>(r.wanted.priority)].waiting; });
   s.requested = s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped;
-  s.held = held_;
-  s.idle = idle_;
-  s.available = !is_failing_;
-  s.last_error_code = is_failing_ ? cause_ : slow_ != duration::zero() ? make_error_code(errc::timed_out) : unheard_;
-  s.last_error = is_failing_ ? cause_text_ : slow_ != duration::zero() ? why_slow() : unheard_text_;
+  s.held = book_.held();
+  s.idle = book_.idle();
+  s.available = !plan_.is_failing();
+  if (plan_.is_failing()) {
+    s.last_error_code = plan_.cause();
+    s.last_error = plan_.cause_text();
+  } else if (session_.too_slow() != duration::zero()) {
+    s.last_error_code = errc::timed_out;
+    s.last_error = why_slow();
+  } else {
+    s.last_error_code = unheard_;
+    s.last_error = unheard_text_;
+  }
   return s;
 }
 
-void ledger::take_out(limit_waiter& w) noexcept {
-  const order place{w.wanted_.priority, w.arrival_};
-  waiting_.erase(place);
-  fresh_.erase(place);
-  asked_.erase(place);
-  by_id_.erase(w.id_);
-  if (w.is_known_) cancels_.emplace_back(w.id_, w.wanted_.tokens);
+void ledger::fail(std::error_code ec) const {
+  std::string text;
+  std::shared_ptr<engine> node;
+  {
+    const std::lock_guard lock{mutex_};
+    if (ec == errc::store_unavailable || ec == plan_.cause()) text = plan_.cause_text();
+    if (text.empty() && (ec == errc::lease_lost || ec == errc::timed_out)) text = why_slow();
+    node = engine_;
+  }
+  if (text.empty() && ec == errc::store_unavailable) text = node->trouble().second;
+  if (text.empty() && ec == errc::store_unavailable) text = node->where() + ": no answer in time";
+  if (text.empty()) throw std::system_error{ec};
+  throw std::system_error{ec, text};
+}
+
+/// The text for a line that is too slow for the lease; empty if it is not.
+std::string ledger::why_slow() const {
+  const duration stands = longest_round_trip(options_.lease);
+  const duration took = std::max(session_.too_slow(), engine_->shortest_round_trip());
+  if (!has_permits() || took <= stands) return {};
+  return engine_->where() + ": a round trip takes " + to_string(took) + ", and a lease of " +
+         to_string(options_.lease) + " stands " + to_string(stands) + " at most";
+}
+
+// ---- how requests end -----------------------------------------------------------------------------------------------
+
+void ledger::limit(limit_waiter& w) noexcept {
+  if (w.limit_armed_ && !time_->cancel(w.limit_)) return;  // it is being called just now, and looks itself
+  const time_point when = plan_.end_of(w);
+  w.limit_armed_ = when != time_point::max() && time_->arm(w.limit_, when);
+}
+
+void ledger::end(limit_waiter& w, std::error_code ec) noexcept {
+  book_.take_out(w);
+  finish(w, ec);
 }
 
 void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   w.ended_ = true;
   w.error_ = ec;
   if (!ec) {
-    count_grant(w.wanted_.priority, time_->now() - w.since_);
+    count_grant(w.wanted.priority, time_->now() - w.since);
   } else if (ec == net::error::would_block) {
-    // Nothing has become of it, as of a try_acquire.
+    // It counts as little as a try_acquire.
   } else if (ec == net::error::operation_aborted) {
     ++counts_.cancelled;
   } else if (ec == errc::timed_out || ec == errc::store_unavailable) {
@@ -274,19 +349,15 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   ready_.push(w);
 }
 
+void ledger::finish_all(errc code) noexcept {
+  book_.for_each([&](limit_request& r) { end(waiter_of(r), code); });
+}
+
 void ledger::count_grant(int priority, duration waited) noexcept {
   auto& c = counts_.classes[static_cast<std::size_t>(priority)];
   ++counts_.granted;
   ++c.granted;
   c.wait.record(waited);
-}
-
-void ledger::finish_all(errc code) noexcept {
-  while (!waiting_.empty()) {
-    limit_waiter& w = *waiting_.begin()->second;
-    take_out(w);
-    finish(w, code);
-  }
 }
 
 void ledger::deliver_later(limit_waiter& w) noexcept {
@@ -296,6 +367,13 @@ void ledger::deliver_later(limit_waiter& w) noexcept {
     is_armed = w.limit_armed_ = time_->arm(w.limit_, saturating_add(time_->now(), delivery_retry));
   }
   if (!is_armed) w.destroy();
+}
+
+void ledger::tell_later(std::shared_ptr<holding> h) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return;
+  book_.tell_again(std::move(h));
+  set_alarm(saturating_add(time_->now(), delivery_retry));
 }
 
 }  // namespace canigo::redis::detail

@@ -1,25 +1,14 @@
 #pragma once
 
-#include "awake.hpp"
 #include "ledger.hpp"
 
-#include <algorithm>
-#include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace canigo::redis::detail {
 
-/// Room for so many, and more than that where there is to be more.
-template <class T>
-void make_room(std::vector<T>& v, std::size_t n) {
-  if (v.capacity() < n) v.reserve(std::max(n, 2 * v.capacity()));
-}
-
-/// Holds the lock; then does what there is to do, and after it what was decided under it.
+/// Holds the ledger's lock. At its end it lets the ledger look what is to be done, and does that without the lock.
 struct ledger::change {
   explicit change(ledger& l) noexcept : owner{l.shared_from_this()} { l.mutex_.lock(); }
   change(const change&) = delete;
@@ -28,7 +17,7 @@ struct ledger::change {
     ledger& l = *owner;
     l.step();
     canigo::detail::suspended_list ready{std::move(l.ready_)};
-    std::shared_ptr<holding> ended = std::move(l.ended_);
+    std::shared_ptr<holding> ended = l.book_.take_ended();
     std::optional<command> call;
     call.swap(l.call_);
     const bool post = std::exchange(l.turn_wanted_, false) && !l.turn_posted_;
@@ -50,7 +39,7 @@ struct ledger::change {
         l.deliver_later(static_cast<limit_waiter&>(*s));
       }
     }
-    // After those: what they do now travels along.
+    // After those posts: what their handlers do goes into the same call.
     if (post) l.post_turn();
   }
 

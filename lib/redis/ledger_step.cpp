@@ -1,14 +1,27 @@
-// What a ledger does of itself: when there is something to tell Redis or to ask it, and when to look again.
+// What a ledger does by itself: it looks whether to call, serves waiters without Redis, and sets its alarm.
+#include "canigo/error.hpp"
+
+#include "awake.hpp"
+#include "cause.hpp"
+#include "engine_delivery.hpp"
 #include "ledger.hpp"
 #include "ledger_change.hpp"
 
+#include <asio/error.hpp>
 #include <asio/post.hpp>
 
 #include <algorithm>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace canigo::redis::detail {
+namespace {
+
+// With more requests that have left and were never told of, a session that Redis does not know is given up.
+constexpr std::size_t most_untold = 1000;
+
+}  // namespace
 
 void ledger::alarm_called() noexcept {
   const auto keep = shared_from_this();
@@ -19,7 +32,7 @@ void ledger::alarm_called() noexcept {
 }
 
 void ledger::post_turn() noexcept {
-  // The context waits for the lock before it goes.
+  // A context that goes waits for the lock first.
   const std::lock_guard lock{mutex_};
   if (context_gone_) return;
   try {
@@ -36,88 +49,59 @@ void ledger::turn() noexcept {
   may_send_ = true;
 }
 
-bool ledger::is_leaving() const noexcept { return closing_ && held_ == 0; }
+sync_plan::needs ledger::needs() const noexcept {
+  return {.is_registered = session_.is_registered(),
+          .has_waiters = book_.has_waiters(),
+          .has_fresh = book_.has_fresh(),
+          .is_engaged = book_.is_engaged(),
+          .has_returns = book_.has_returns(),
+          .has_changes = terms_.has_untold(),
+          .may_hold_there = book_.may_hold_there(),
+          .is_leaving = is_leaving()};
+}
 
 void ledger::step() noexcept {
   const bool may_send = std::exchange(may_send_, false);
   if (context_gone_) return;
   const time_point now = time_->now();
-  if (is_registered_ && awake_or_not() >= lease_until_) lose_session();
-  if (idle_until_ <= now) {
-    give_back_idle();
-    idle_until_ = time_point::max();
-  }
-  if (is_late(now) && !std::exchange(is_decided_, true)) answer_is_late(now);
-  if (may_do_without(now)) grant_without_redis(now);
-  if (is_failing_ && tell_until_ <= now) {
-    unsaid_ = 0;
-    charged_ = charged_and_answered_;
-  }
-  if (!under_way_ && wants_call(now)) {
-    if (may_send) {
-      try {
-        call_ = prepare(now);
-        under_way_ = true;
-      } catch (...) {
-        retry_at_ = saturating_add(now, delivery_retry);
-      }
-    } else {
-      turn_wanted_ = true;
+  if (session_.is_lost(awake_or_not())) lose_session();
+  give_back(book_.give_back_expired(now));
+  if (plan_.turns_late(now)) call_is_late(now);
+  if (plan_.may_do_without(now)) grant_without_redis(now);
+  if (plan_.is_failing()) terms_.forget_overdue(now);
+  if (plan_.next_call(needs(), now) > now) {
+    // Nothing to tell or to ask yet.
+  } else if (!may_send) {
+    turn_wanted_ = true;
+  } else {
+    try {
+      prepare(now);
+    } catch (...) {
+      plan_.call_again_at(saturating_add(now, delivery_retry));
     }
   }
-  if (!is_engaged()) {
+  if (!book_.is_engaged()) {
     listen(false);
-  } else if (!under_way_ && is_registered_ && now >= listen_after_ &&
-             (!asked_.empty() || options_.horizon > duration::zero())) {
+  } else if (!plan_.is_under_way() && session_.is_registered() && now >= listen_after_ &&
+             (book_.has_asked() || options_.horizon > duration::zero())) {
     listen(true);
   }
   set_alarm(next_step(now));
 }
 
-/// Whether there is something to tell that can't wait for the next renewal. Where Redis does not answer and nobody
-/// needs it, the waiters that gave up are forgotten with the session.
-bool ledger::has_news() const noexcept {
-  if (unsaid_ != 0 || charged_ != charged_and_answered_) return true;
-  if (is_failing_ && !is_engaged() && !may_hold_there_) return false;
-  return is_registered_ && (must_tell_ || !cancels_.empty());
-}
-
-/// Whether there is something to say or to ask as soon as Redis may be called.
-bool ledger::is_due() const noexcept {
-  if (is_leaving()) return is_registered_ && !is_failing_;
-  if (is_failing_ && is_wanted_) return true;  // also where nobody is left, who was let through or told that it fails
-  return has_news() || (is_engaged() && (!fresh_.empty() || is_hinted_));
-}
-
-bool ledger::wants_call(time_point now) const noexcept {
-  if (now < retry_at_) return false;
-  if (is_due() || is_leaving()) return is_due();
-  return (is_engaged() && now >= renew_at_) || (!waiting_.empty() && now >= next_at_);
-}
-
 time_point ledger::next_step(time_point now) const noexcept {
-  time_point t = time_point::max();
-  if (!under_way_ && !turn_posted_ && !turn_wanted_) {
-    if (is_due()) {
-      t = std::max(retry_at_, now);
-    } else if (is_engaged() && !is_leaving()) {
-      t = renew_at_;
-      if (!waiting_.empty()) t = std::min(t, next_at_);
-      t = std::max(t, retry_at_);
-    }
-  }
-  if (held_ > 0) t = std::min(t, saturating_add(now, duration{lease_until_ - awake_or_not()}));
-  if (under_way_ && !is_decided_ && !waiting_.empty()) t = std::min(t, std::max(late_at_, now));
-  t = std::min(t, idle_until_);
-  if (!waiting_.empty() && may_do_without(now)) t = std::min(t, local_at_);
+  const sync_plan::needs n = needs();
+  time_point t = std::min(plan_.next_look(n, now), book_.idle_until());
+  if (!turn_posted_ && !turn_wanted_) t = std::min(t, plan_.next_call(n, now));
+  if (book_.held() > 0) t = std::min(t, saturating_add(now, session_.left(awake_or_not())));
   return t;
 }
 
 void ledger::set_alarm(time_point when) noexcept {
   if (alarm_armed_) {
-    // One that rings too early looks again, which costs less than to set it anew whenever it is due later. One that
-    // rings for nothing would keep the loop running.
-    const bool looks_again = when != time_point::max() || under_way_ || turn_wanted_ || turn_posted_;
+    // An alarm that rings too early looks again. That costs less than to set it anew whenever it is due later. An alarm
+    // that rings for nothing would keep the loop running.
+    const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_wanted_ || turn_posted_;
     if (alarm_at_ <= when && looks_again) return;
     if (!time_->cancel(alarm_)) return;  // it is being called just now, and looks again
     alarm_armed_ = false;
@@ -125,6 +109,70 @@ void ledger::set_alarm(time_point when) noexcept {
   alarm_at_ = when;
   if (when != time_point::max()) alarm_armed_ = time_->arm(alarm_, when);
   if (alarm_armed_ != (self_ != nullptr)) self_ = alarm_armed_ ? shared_from_this() : nullptr;
+}
+
+// ---- without Redis --------------------------------------------------------------------------------------------------
+
+/// The text of an error, with the node that it comes from.
+std::string ledger::located(std::error_code cause, std::string_view text) const noexcept {
+  return text_of([&] {
+    const std::string where = engine_->where();
+    if (text.starts_with(where)) return std::string{text};
+    return where + ": " + (text.empty() ? cause.message() : std::string{text});
+  });
+}
+
+void ledger::failed(time_point now, std::error_code cause, std::string_view text) noexcept {
+  const bool is_new = plan_.failed(now, cause, located(cause, text), is_permanent(cause, text), terms_.settings());
+  book_.for_each([&](limit_request& r) {
+    if (const std::error_code why = plan_.refusal(r.waits)) {
+      end(waiter_of(r), why);
+    } else if (is_new) {
+      limit(waiter_of(r));
+    }
+  });
+  if (!session_.has_call()) return;
+  if (!session_.is_registered() && book_.cancels() >= most_untold) {
+    // Perhaps none of it ever got there. What did goes with that session's lease.
+    begin_session();
+  } else {
+    book_.ask_again();
+    book_.must_tell(session_.is_registered());
+  }
+}
+
+/// What the connection says of the cause counts as the answer.
+void ledger::call_is_late(time_point now) noexcept {
+  const bool has_trouble = !plan_.is_failing() && engine_->has_trouble();
+  if (has_trouble) {
+    const auto [cause, text] = engine_->trouble();
+    plan_.fails(cause, located(cause, text), is_permanent(cause, text));
+  }
+  plan_.do_without_until_answer(terms_.settings());
+  book_.for_each([&](limit_request& r) {
+    limit_waiter& w = waiter_of(r);
+    if (!w.waits) {
+      end(w, decide(w, now));
+    } else if (has_trouble) {
+      limit(w);
+    }
+  });
+}
+
+std::error_code ledger::decide(const limit_waiter& w, time_point now) noexcept {
+  const std::error_code ec = plan_.decide(now, w.wanted.tokens, terms_.paused_until(), terms_.settings());
+  if (!ec) ++stats_.granted_locally;
+  return ec;
+}
+
+void ledger::grant_without_redis(time_point now) noexcept {
+  while (book_.has_waiters()) {
+    limit_waiter& w = waiter_of(book_.first());
+    const bool is_paused = now < terms_.paused_until();
+    const std::error_code ec = is_paused ? net::error::would_block : decide(w, now);
+    if (is_paused || (ec && w.waits)) return plan_.look_again_for(now, w.wanted.tokens, terms_.paused_until());
+    end(w, ec);
+  }
 }
 
 }  // namespace canigo::redis::detail

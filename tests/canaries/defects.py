@@ -32,8 +32,7 @@ WITH_LIMIT = "../include/canigo/with_limit.hpp"
 HTTP_HANDLE = "http/easy_handle.cpp"
 HTTP_MULTI = "http/multi.cpp"
 HTTP_SOCKETS = "http/socket_table.cpp"
-LEDGER_FAILURE = "redis/ledger_failure.cpp"
-LEDGER_STEP = "redis/ledger_step.cpp"
+SYNC_PLAN = "redis/sync_plan.cpp"
 REDIS_ENGINE = "redis/engine_link.cpp"
 
 SIMULATION = ("simulation", "--seeds", "20000")
@@ -196,19 +195,19 @@ DEFECTS = {
                                        "«if (t.is_long()) request_cancel(*t.worker_);»\n    return true;", ""),
     "pool_forgets_whom_to_tell": (DELIVERY, TORTURE, "keep();\n        «retry_soon();»", ""),
     # Limits in Redis: an outage.
-    "probe_stops": (LEDGER_STEP, OUTAGES, "if («is_failing_ && is_wanted_») return true;", "false"),
-    "all_give_up_with_the_first": (LEDGER_FAILURE, OUTAGES,
-                                   "saturating_add(«std::max(w.since_, failing_since_)», options_", "failing_since_"),
-    "failure_is_believed_for_ever": (LEDGER_FAILURE, OUTAGES, "known_until_ = saturating_add(now, «known_for»);",
+    "probe_stops": (SYNC_PLAN, OUTAGES, "if («is_failing_ && is_wanted_») return true;", "false"),
+    "all_give_up_with_the_first": (SYNC_PLAN, OUTAGES,
+                                   "saturating_add(«std::max(r.since, failing_since_)», options_", "failing_since_"),
+    "failure_is_believed_for_ever": (SYNC_PLAN, OUTAGES, "known_until_ = saturating_add(now, «known_for»);",
                                      "std::chrono::hours{1}"),
-    "calls_ever_more_seldom": (LEDGER_FAILURE, OUTAGES,
+    "calls_ever_more_seldom": (SYNC_PLAN, OUTAGES,
                                "retry_at_ = saturating_add(now, «after_failures.delay(failures_, "
                                "canigo::detail::next_random(random_))»);",
                                "std::chrono::milliseconds{500} * failures_"),
     "connects_ever_more_seldom": (REDIS_ENGINE, OUTAGES, "not_before_ = saturating_add(since, «reconnect_.delay("
                                   "failures_, canigo::detail::next_random(random_))»);",
                                   "std::chrono::seconds{1} * failures_"),
-    "hopeless_is_waited_for": (LEDGER_FAILURE, cause("a Redis without the command*"),
+    "hopeless_is_waited_for": (SYNC_PLAN, cause("a Redis without the command*"),
                                "«if (is_permanent_) return cause_;»", ""),
     "workers_outlive_the_context": (POOL, TORTURE, "«while (suspended* s = workers.pop()) s->destroy();»", ""),
     # HTTP, whose servers may be anybody.

@@ -4,8 +4,8 @@
 
 namespace canigo::redis::detail {
 
-limit_waiter::limit_waiter(std::shared_ptr<ledger> l, const request& r, bool waits) noexcept
-    : home_{std::move(l)}, wanted_{r}, waits_{waits}, limit_{*this} {}
+limit_waiter::limit_waiter(std::shared_ptr<ledger> l, const request& r, bool is_patient) noexcept
+    : limit_request{r, is_patient}, home_{std::move(l)}, limit_{*this} {}
 
 limit_waiter::~limit_waiter() = default;
 

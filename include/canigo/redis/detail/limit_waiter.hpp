@@ -4,14 +4,13 @@
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
+#include "canigo/redis/detail/limit_request.hpp"
 #include "canigo/redis/permit.hpp"
 #include "canigo/request.hpp"
-#include "canigo/time.hpp"
 #include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
 
-#include <cstdint>
 #include <memory>
 #include <system_error>
 #include <tuple>
@@ -22,10 +21,10 @@ namespace canigo::redis::detail {
 class ledger;
 
 /// A caller that waits for a grant from Redis.
-class limit_waiter : public canigo::detail::suspended {
+class limit_waiter : public canigo::detail::suspended, protected limit_request {
  public:
-  /// One that does not wait is granted by the next call, or not at all.
-  limit_waiter(std::shared_ptr<ledger> l, const request& r, bool waits = true) noexcept;
+  /// If it is not patient, the next call grants it, or nothing does.
+  limit_waiter(std::shared_ptr<ledger> l, const request& r, bool is_patient = true) noexcept;
 
   void abandon() noexcept { granted_ = {}; }
   void request_cancel() noexcept;
@@ -49,18 +48,11 @@ class limit_waiter : public canigo::detail::suspended {
   };
 
   std::shared_ptr<ledger> home_;
-  const request wanted_;
-  const bool waits_;
   permit granted_;
   limit limit_;
 
   // With the ledger's lock held.
-  std::uint64_t id_ = 0;  // in Redis; another one in another session
-  std::uint64_t arrival_ = 0;
-  time_point since_{};
-  bool is_known_ = false;     // Redis may have heard of it
-  bool has_looked_ = false;   // whether it has to do without Redis, as its time is nearly over
-  bool limit_armed_ = false;  // until its call has come, or was taken back
+  bool limit_armed_ = false;  // until it was called, or taken back
   bool ended_ = false;
 };
 

@@ -1,0 +1,162 @@
+#pragma once
+
+#include "canigo/redis/detail/limit_request.hpp"
+#include "canigo/time.hpp"
+
+#include "holding.hpp"
+#include "sync.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace canigo::redis::detail {
+
+/// What one process has at one limit: the requests that wait, the permits that are held, and what lies idle.
+///
+/// It also knows what Redis has to be told of them: which requests are new, which have left, which grants have arrived,
+/// and whether something was given back. Redis forgets a request only after it was told so, and the book remembers what
+/// was told only until a call with it was answered.
+///
+/// Idle permits were released here and are kept for the horizon. Idle tokens were taken ahead.
+class book {
+ public:
+  /// `horizon`: for so long something may lie idle; 0: nothing does.
+  book(bool has_permits, duration horizon) noexcept : has_permits_{has_permits}, horizon_{horizon} {}
+
+  // ---- requests that wait ----
+
+  /// Gives a request its numbers, whether it will wait or not.
+  void number(limit_request& r, time_point now) noexcept;
+  /// Adds it. False if there is no memory. Afterwards nothing fails when it leaves.
+  bool add(limit_request& r) noexcept;
+  /// Takes it out. Redis is told, if it may know the request.
+  void take_out(limit_request& r) noexcept;
+  /// Forgets all of them.
+  void clear() noexcept;
+
+  bool has_waiters() const noexcept { return !waiting_.empty(); }
+  std::size_t waiters() const noexcept { return waiting_.size(); }
+  /// The most important; there must be one.
+  limit_request& first() const noexcept { return *waiting_.begin()->second; }
+  /// The one with that number, or nullptr.
+  limit_request* find(std::uint64_t id) const noexcept;
+  /// The one with the least number from `first` on and below `end`, or nullptr.
+  limit_request* find_from(std::uint64_t first, std::uint64_t end) const noexcept;
+  /// Calls `f` with each of them, the most important first. It may take that one out.
+  template <class F>
+  void for_each(F f) const {
+    for (auto p = waiting_.begin(); p != waiting_.end();) f(*(p++)->second);
+  }
+
+  // ---- permits, and what lies idle ----
+
+  /// A permit of this weight is held from now on. Throws std::bad_alloc.
+  std::shared_ptr<holding> hold(std::shared_ptr<ledger> home, std::uint64_t id, std::uint64_t weight,
+                                std::uint64_t token);
+  /// The permit is no longer held. False if it was not.
+  bool release(holding& h) noexcept;
+  /// The lease has ended: nothing is held, and no permit lies idle. Returns how many permits are lost.
+  std::size_t lose_all() noexcept;
+  /// The first of a chain of holdings that have ended since this was called last.
+  std::shared_ptr<holding> take_ended() noexcept { return std::move(ended_); }
+  /// Puts one of them back.
+  void tell_again(std::shared_ptr<holding> h) noexcept;
+  std::uint64_t held() const noexcept { return held_; }
+
+  /// So many lie idle, besides those that do. For tokens, the next call takes more of them if these are used in time.
+  void put_idle(std::uint64_t n, time_point now, const limit_settings& s) noexcept;
+  /// Redis gets back what lies idle. Returns the number of tokens to be given back; permits need no more.
+  std::uint64_t give_back_idle() noexcept;
+  /// The same at the end of the horizon.
+  std::uint64_t give_back_expired(time_point now) noexcept;
+  /// Whether a request may have what lies idle.
+  bool is_idle_enough(std::uint64_t n, time_point now) const noexcept;
+  void take_idle(std::uint64_t n) noexcept { idle_ -= n; }
+  std::uint64_t idle() const noexcept { return idle_; }
+  time_point idle_until() const noexcept { return idle_until_; }
+
+  /// Whether the process needs the limit.
+  bool is_engaged() const noexcept { return held_ > 0 || has_waiters() || idle_until_ != time_point::max(); }
+
+  // ---- what Redis is told ----
+
+  /// Whether there are requests that Redis does not know, and some that it does.
+  bool has_fresh() const noexcept { return !fresh_.empty(); }
+  bool has_asked() const noexcept { return !asked_.empty(); }
+  /// Whether something was given back, or requests have left.
+  bool has_returns() const noexcept { return must_tell_ || !cancels_.empty(); }
+  std::size_t cancels() const noexcept { return cancels_.size(); }
+  /// Whether Redis may count something as held here.
+  bool may_hold_there() const noexcept { return may_hold_there_; }
+  /// Redis does not know all that was given back.
+  void must_tell(bool b = true) noexcept { must_tell_ = b; }
+
+  /// Adds all that Redis is to know; `keeps`: something may lie idle. Throws std::bad_alloc.
+  void write(sync_call& s, bool keeps) const;
+  /// What was written is under way.
+  void call_begins() noexcept;
+  /// A call was answered, whatever the answer.
+  void was_heard() noexcept { heard_before_ = asked_before_; }
+  /// Whether Redis has been told of this request and has answered.
+  bool has_heard_of(const limit_request& r) const noexcept { return r.arrival < heard_before_; }
+  /// Redis did what the call said.
+  void was_told() noexcept;
+  /// After that, and after what it gave back: whether Redis may count something as held here.
+  void held_there(std::uint64_t by_all) noexcept;
+  /// All requests are told again. One that Redis still knows keeps its place.
+  void ask_again() noexcept { fresh_.merge(asked_); }
+  /// Another session: Redis knows nothing. The requests get other numbers, because a late message to the old session
+  /// could grant what is not theirs.
+  void begin_session() noexcept;
+
+  /// The grant of this request has arrived. Nothing fails, as add() has made room.
+  void acknowledge(std::uint64_t id) noexcept { acknowledged_.push_back(id); }
+  /// These were granted, and none of them waits here. If they are not being told about, Redis has forgotten what it was
+  /// told, as a replica does that was behind when it took over: it is told again, or nobody would ever give these back.
+  /// Throws std::bad_alloc.
+  void take_note(std::uint64_t from, std::uint64_t to);
+  /// Whether the next call, or one under way, says what has become of this request.
+  bool is_told_of(std::uint64_t id) const noexcept;
+  /// The least number that is not in use yet; new_id() uses it.
+  std::uint64_t next_id() const noexcept { return next_id_; }
+  std::uint64_t new_id() noexcept { return next_id_++; }
+
+ private:
+  using order = std::pair<int, std::uint64_t>;  // class, arrival
+  static order place_of(const limit_request& r) noexcept { return {r.wanted.priority, r.arrival}; }
+  std::size_t per_call() const noexcept;
+
+  const bool has_permits_;
+  const duration horizon_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t next_arrival_ = 1;
+
+  std::map<order, limit_request*> waiting_;
+  std::map<std::uint64_t, limit_request*> by_id_;
+  std::set<order> fresh_;  // of waiting_: Redis has not heard of them
+  std::set<order> asked_;  // of waiting_: all others
+
+  std::map<std::uint64_t, std::weak_ptr<holding>> holdings_;
+  std::shared_ptr<holding> ended_;
+  std::uint64_t held_ = 0;
+
+  std::uint64_t idle_ = 0;
+  std::uint64_t ahead_ = 1;  // the next call takes so many tokens ahead
+  time_point idle_until_ = time_point::max();
+
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> cancels_;  // id and weight
+  std::vector<std::uint64_t> acknowledged_;
+  std::size_t cancels_under_way_ = 0;
+  std::size_t acknowledged_under_way_ = 0;
+  std::uint64_t asked_before_ = 0;  // the call under way, or one before it, tells of these arrivals
+  std::uint64_t heard_before_ = 0;  // the same of the last call that was answered
+  bool must_tell_ = false;
+  bool may_hold_there_ = false;
+};
+
+}  // namespace canigo::redis::detail

@@ -1,0 +1,222 @@
+// A ledger's call of the script, and its answer.
+#include "canigo/error.hpp"
+#include "canigo/redis/error.hpp"
+
+#include "awake.hpp"
+#include "cause.hpp"
+#include "engine_delivery.hpp"
+#include "ledger.hpp"
+#include "ledger_change.hpp"
+
+#include <asio/error.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace canigo::redis::detail {
+
+void ledger::prepare(time_point now) {
+  const std::int64_t awake = awake_or_not();
+  const duration answer_within = engine_->answer_within();
+  sync_call s;
+  s.prefix = prefix_;
+  s.session = session_.name();
+  s.sequence = session_.next_call();
+  s.lease = options_.lease;
+  s.quarantine = options_.quarantine;
+  s.leave = is_leaving();
+  s.seen = session_.last_token();
+  s.latest = session_.latest_there(awake);
+  s.epoch = session_.epoch();
+  terms_.write(s, now);
+  book_.write(s, may_keep_idle());
+  command c = s.encoded(send_text_);
+  c.set_is_restated(true);
+  call_ = std::move(c).with_timeout(plan_.time_limit(needs(), answer_within));
+  // Nothing fails from here on.
+  session_.call_begins(awake, s.leave);
+  terms_.call_begins();
+  book_.call_begins();
+  plan_.call_begins(now, answer_within);
+}
+
+void ledger::send(command c) noexcept {
+  auto whom = std::exchange(for_once_, nullptr);
+  c.set_asks_first(whom != nullptr);
+  if (whom == nullptr) whom = engine_;
+  const auto done = [self = shared_from_this(), whom](const answer& a) { self->answered(*whom, a); };
+  try {
+    start_call<answered_call>{whom}(done, c);
+  } catch (...) {
+    answered(*whom, {make_error_code(errc::not_enough_memory), {}});
+  }
+}
+
+void ledger::answered(engine& from, const answer& given) noexcept {
+  const change c{*this};
+  if (given.sent_at != 0) session_.sent(given.sent_at);
+  plan_.call_ended();
+  const time_point now = time_->now();
+  if (given.error == errc::stopped) {  // the client has gone
+    closing_ = true;
+    plan_.stop();
+    return finish_all(errc::stopped);
+  }
+  if (given.error) return call_failed(from, given, now);
+  redirections_ = 0;
+  send_text_ = false;
+  ++stats_.round_trips;
+  stats_.round_trip.record(now - plan_.called_at());
+  book_.was_heard();
+  const bool is_ours = session_.has_call();
+  std::error_code cause = error::bad_reply;
+  try {
+    const sync_answer a{given.what};
+    const bool is_ok = a.what == sync_answer::status::ok;
+    if (!is_ok || !is_ours) terms_.tell_again();
+    if (is_ok) {
+      plan_.recovered();
+      if (is_ours) {
+        read_answer(a, now);
+        terms_.told();
+      }
+      return;
+    }
+    if (a.what == sync_answer::status::other_form) {
+      cause = {a.form, form_category()};
+    } else if (!is_ours || a.what == sync_answer::status::no_session) {
+      // A replica that may not write says so, too. Only a server that takes this process in has come back.
+      plan_.call_again();
+      return is_ours ? lose_session() : void();
+    }
+  } catch (...) {
+    // No memory for it: the next call asks again.
+    terms_.tell_again();
+    cause = errc::not_enough_memory;
+  }
+  failed(now, cause);
+}
+
+void ledger::call_failed(engine& from, const answer& given, time_point now) noexcept {
+  const std::error_code ec = given.error;
+  ++stats_.failed_calls;
+  terms_.tell_again();
+  // The script is unknown after a restart or SCRIPT FLUSH: once more, with its text. Or another node has the keys.
+  const bool is_unknown = ec == error::no_script && !std::exchange(send_text_, true);
+  if (is_unknown || (ec == error::moved && is_redirected(from, given.what))) {
+    if (session_.has_call()) {
+      session_.was_not_run();
+      book_.ask_again();
+      book_.must_tell();
+    }
+    return plan_.call_again();
+  }
+  const std::string slow = text_of([&] { return ec == errc::timed_out ? why_slow() : std::string{}; });
+  failed(now, given.cause ? given.cause : ec, slow.empty() ? std::string_view{given.what.text()} : slow);
+  redirections_ = 0;
+  if (is_of_the_node(ec)) home_->cluster().failed(from);
+  use(home_->cluster().of(slot_));
+}
+
+/// Whether another node of the cluster is asked next.
+bool ledger::is_redirected(engine& from, const reply& r) noexcept {
+  try {
+    auto next = home_->cluster().follow(from, r.text());
+    if (next.where == nullptr || ++redirections_ > most_redirections) return false;
+    if (next.is_once) {
+      for_once_ = std::move(next.where);
+    } else {
+      use(std::move(next.where));
+    }
+    return true;
+  } catch (...) {
+    return false;  // no memory
+  }
+}
+
+void ledger::use(std::shared_ptr<engine> node) noexcept {
+  if (node == engine_) return;
+  listen(false);
+  engine_ = std::move(node);
+}
+
+void ledger::read_answer(const sync_answer& a, time_point now) {
+  session_.answered(awake_or_not(), a.now);
+  plan_.answered(now, session_.renew_in(awake_or_not()));
+  if (a.next) plan_.is_useful_at(saturating_add(now, *a.next));
+  stats_.waiting_of_all = static_cast<std::size_t>(a.queue);
+  stats_.held_by_all = a.held_by_all;
+  stats_.quarantine = a.quarantine;
+  terms_.charged();
+  terms_.heard(plan_.called_at(), a.quarantine, a.empty);
+  if (a.settings) adopt(*a.settings, now);
+  if (session_.follow(a.epoch)) book_.ask_again();
+  book_.was_told();
+  if (a.ahead > 0) book_.put_idle(a.ahead, now, terms_.settings());
+  if (a.queue > 0 || (has_permits() && a.held_by_all > terms_.settings().permits)) give_back_idle();
+  if (session_.is_lost(awake_or_not())) return lose_session();
+  book_.held_there(a.held_by_all);
+  if (read_grants(a)) check_listening(now);
+}
+
+/// Whether one of them had been published before, and has not arrived.
+bool ledger::read_grants(const sync_answer& a) {
+  bool was_missed = false;
+  for (const auto& run : a.grants) {
+    const std::uint64_t past = std::min(run.first + run.count, book_.next_id());
+    std::uint64_t next = run.first;
+    while (limit_request* r = book_.find_from(next, past)) {
+      if (run.token > 0) book_.take_note(next, r->id);
+      next = r->id + 1;
+      was_missed = was_missed || !run.is_news;
+      grant(waiter_of(*r), run.token > 0 ? run.token + static_cast<std::int64_t>(r->id - run.first) : run.token);
+    }
+    if (run.token > 0) book_.take_note(next, past);
+  }
+  return was_missed;
+}
+
+/// Token 0: the request weighs more than there is; -1: not now.
+void ledger::grant(limit_waiter& w, std::int64_t token) {
+  const std::uint64_t id = w.id;
+  if (token > 0) {
+    session_.see(static_cast<std::uint64_t>(token));
+    if (has_permits()) {
+      try {
+        w.granted_ = hold(id, w.wanted.tokens, static_cast<std::uint64_t>(token));
+      } catch (...) {
+        // As if it were cancelled: Redis takes it back.
+        return end(w, errc::not_enough_memory);
+      }
+    }
+  }
+  w.is_known = false;
+  book_.take_out(w);
+  if (token > 0) book_.acknowledge(id);
+  const std::error_code refused = token < 0 ? net::error::would_block : make_error_code(errc::too_large);
+  finish(w, token > 0 ? std::error_code{} : refused);
+}
+
+void ledger::adopt(const limit_settings& s, time_point now) noexcept {
+  terms_.adopt(s, now);
+  // Redis has told the requests that weigh too much now, and has forgotten them; but a message may be lost.
+  book_.for_each([&](limit_request& r) {
+    if (r.wanted.tokens > terms_.most()) end(waiter_of(r), errc::too_large);
+  });
+}
+
+void ledger::begin_session() noexcept {
+  listen(false);
+  session_.begin();
+  book_.begin_session();
+}
+
+void ledger::lose_session() noexcept {
+  stats_.lost_leases += book_.lose_all();
+  begin_session();
+}
+
+}  // namespace canigo::redis::detail

@@ -1,0 +1,100 @@
+// The messages that Redis publishes for a ledger. Each is a hint: the next call brings the same news.
+#include "canigo/error.hpp"
+
+#include "awake.hpp"
+#include "engine_delivery.hpp"
+#include "ledger.hpp"
+#include "ledger_change.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <string>
+
+namespace canigo::redis::detail {
+namespace {
+
+using std::chrono::microseconds;
+
+// After Redis has refused the channel, it is asked again after this time.
+constexpr duration refused_for = std::chrono::seconds{30};
+
+}  // namespace
+
+/// Without memory for it the next step tries again.
+void ledger::listen(bool wanted) noexcept {
+  const std::uint64_t to = wanted ? session_.number() : 0;
+  if (to == listening_to_) return;
+  try {
+    const auto s = engine_->subscriptions();
+    if (s == nullptr) return;
+    if (listening_to_ != 0) s->remove(channel(listening_to_));
+    listening_to_ = 0;
+    if (wanted) s->add(channel(to), std::weak_ptr<subscription>{shared_from_this()});
+    listening_to_ = to;
+  } catch (...) {
+    // The limit works without messages.
+  }
+}
+
+/// A message has not arrived, or not yet. Perhaps none arrives any more.
+void ledger::check_listening(time_point now) noexcept {
+  if (listening_to_ != session_.number() || now < check_after_) return;
+  try {
+    if (const auto s = engine_->subscriptions()) s->check(channel(listening_to_));
+    check_after_ = saturating_add(now, options_.lease / 3);
+  } catch (...) {
+    // No memory: the next missed message leads here again.
+  }
+}
+
+void ledger::subscribed() noexcept {
+  const change c{*this};
+  // What was published before is in Redis as well.
+  plan_.hint();
+  unheard_.clear();
+  unheard_text_.clear();
+}
+
+/// From now on renewals bring the news, a third of a lease late at most.
+void ledger::refused(std::error_code ec, const std::string& text) noexcept {
+  const change c{*this};
+  if (context_gone_) return;
+  listening_to_ = 0;
+  listen_after_ = saturating_add(time_->now(), refused_for);
+  unheard_ = ec;
+  unheard_text_ = text_of([&] { return engine_->where() + ": messages can't be listened to: " + text; });
+}
+
+void ledger::published(std::string_view message) noexcept {
+  const change c{*this};
+  if (message.size() < 3 || !session_.lasts(awake_or_not())) return;
+  const auto what = message.front();
+  message.remove_prefix(2);
+  const auto space = message.find(' ');
+  const std::uint64_t id = number(message.substr(0, space));
+  const auto last = message.rfind(' ');
+  // A request that is not here has been granted already, or was cancelled; or Redis has forgotten that.
+  limit_request* const r = book_.find(id);
+  if (what == 't') {
+    plan_.is_useful_at(saturating_add(time_->now(), microseconds{static_cast<std::int64_t>(id)}));
+  } else if (what == 'g' && space != std::string_view::npos) {
+    if (number(message.substr(last + 1)) != static_cast<std::uint64_t>(session_.epoch())) {
+      plan_.hint();  // Redis has forgotten it, or we have not heard of the new epoch
+    } else if (r != nullptr) {
+      grant(waiter_of(*r), static_cast<std::int64_t>(number(message.substr(space + 1))));
+    } else if (!book_.is_told_of(id)) {
+      plan_.hint();  // an answer will say whether it is held by no caller
+    }
+  } else if (what == 'x') {
+    if (r != nullptr) grant(waiter_of(*r), 0);
+  } else if (what == 'b') {
+    // A process waits for what lies idle here. An answer will say when none does any more.
+    stats_.waiting_of_all = std::max<std::size_t>(stats_.waiting_of_all, 1);
+    give_back_idle();
+  } else if (what == 'h') {
+    plan_.hint();
+  }
+}
+
+}  // namespace canigo::redis::detail

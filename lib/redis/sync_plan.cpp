@@ -1,0 +1,201 @@
+#include "sync_plan.hpp"
+
+#include "canigo/backoff.hpp"
+#include "canigo/detail/base/random.hpp"
+#include "canigo/error.hpp"
+
+#include "session.hpp"
+
+#include <asio/error.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace canigo::redis::detail {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Short, because the client has delays of its own for a server that it can't reach: both together are less than 2 s.
+constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{500}};
+
+// Longer than the longest of those: while requests come, a failure is known until the next one.
+constexpr duration known_for = seconds{1};
+
+// A request that can't wait is decided after this time. Closed waits longer: it refuses the request, although perhaps
+// the machine was only busy.
+constexpr duration decided_if_closed = milliseconds{500};
+constexpr duration decided_soonest = milliseconds{200};
+constexpr duration decided_latest = seconds{2};
+
+// A call without a request, which only finds out whether Redis is back, takes no longer.
+constexpr duration longest_probe = milliseconds{500};
+
+// A waiter looks this long before its deadline whether it is to be decided without Redis.
+constexpr duration last_moment = milliseconds{20};
+
+}  // namespace
+
+sync_plan::sync_plan(const options& o, std::uint64_t random, time_point now)
+    : options_{o}, random_{random}, share_{canigo::rate::per_second(1), 1, 0, now} {}
+
+// ---- news -----------------------------------------------------------------------------------------------------------
+
+void sync_plan::is_useful_at(time_point t) noexcept { next_at_ = std::min(next_at_, t); }
+
+void sync_plan::request_came() noexcept {
+  if (is_failing_ && !is_closed()) is_wanted_ = true;
+}
+
+void sync_plan::call_begins(time_point now, duration answer_within) noexcept {
+  is_under_way_ = true;
+  is_decided_ = is_hinted_ = is_wanted_ = false;
+  if (now < known_until_) known_until_ = time_point::max();  // until it has answered or failed
+  next_at_ = time_point::max();
+  called_at_ = now;
+  const duration soonest = is_closed() ? decided_if_closed : decided_soonest;
+  late_at_ = saturating_add(now, std::clamp(answer_within, soonest, decided_latest));
+}
+
+void sync_plan::recovered() noexcept {
+  is_failing_ = is_permanent_ = is_wanted_ = false;
+  cause_.clear();
+  cause_text_.clear();
+  failing_since_ = time_point::max();
+  known_until_ = time_point::min();
+  failures_ = 0;
+  retry_at_ = time_point::min();
+  has_share_ = false;
+}
+
+void sync_plan::answered(time_point now, duration renew_in) noexcept { renew_at_ = saturating_add(now, renew_in); }
+
+bool sync_plan::failed(time_point now, std::error_code cause, std::string text, bool is_permanent,
+                       const limit_settings& s) noexcept {
+  const bool is_new = fails(cause, std::move(text), is_permanent);
+  begin_share(now, s);
+  ++failures_;
+  retry_at_ = saturating_add(now, after_failures.delay(failures_, canigo::detail::next_random(random_)));
+  known_until_ = saturating_add(now, known_for);
+  return is_new;
+}
+
+bool sync_plan::fails(std::error_code cause, std::string text, bool is_permanent) noexcept {
+  const bool is_new = !std::exchange(is_failing_, true);
+  cause_ = cause;
+  cause_text_ = std::move(text);
+  is_permanent_ = is_permanent;
+  if (is_new) failing_since_ = share_at_ = called_at_;
+  return is_new;
+}
+
+bool sync_plan::turns_late(time_point now) noexcept { return is_late(now) && !std::exchange(is_decided_, true); }
+
+void sync_plan::do_without_until_answer(const limit_settings& s) noexcept {
+  // If Redis fails, it does so until this call ends.
+  if (is_failing_) known_until_ = time_point::max();
+  begin_share(called_at_, s);
+}
+
+void sync_plan::stop() noexcept {
+  is_failing_ = true;
+  retry_at_ = time_point::max();
+}
+
+/// The share is empty when it begins.
+void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
+  if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
+  const double share = options_.on_failure.share();
+  const auto period = static_cast<double>(s.period) * 1000 / share;
+  const auto longest = static_cast<double>(duration::max().count() / 2);
+  share_ = token_bucket{canigo::rate{static_cast<std::int64_t>(s.tokens),
+                                     duration{static_cast<duration::rep>(std::min(period, longest))}},
+                        std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(s.burst) * share)), 0,
+                        since};
+}
+
+// ---- what is to be done ---------------------------------------------------------------------------------------------
+
+/// Whether there is something to tell that can't wait for the next renewal. Redis forgets waiters that left during an
+/// outage together with their session.
+bool sync_plan::has_news(const needs& n) const noexcept {
+  if (n.has_changes) return true;
+  if (is_failing_ && !n.is_engaged && !n.may_hold_there) return false;
+  return n.is_registered && n.has_returns;
+}
+
+/// Whether there is something to tell or to ask as soon as Redis may be called.
+bool sync_plan::is_due(const needs& n) const noexcept {
+  if (n.is_leaving) return n.is_registered && !is_failing_;
+  // Even if the requests have ended meanwhile: the next ones must not be decided without Redis for ever.
+  if (is_failing_ && is_wanted_) return true;
+  return has_news(n) || (n.is_engaged && (n.has_fresh || is_hinted_));
+}
+
+time_point sync_plan::next_call(const needs& n, time_point now) const noexcept {
+  if (is_under_way_) return time_point::max();
+  if (is_due(n)) return std::max(retry_at_, now);
+  if (!n.is_engaged || n.is_leaving) return time_point::max();
+  return std::max(n.has_waiters ? std::min(renew_at_, next_at_) : renew_at_, retry_at_);
+}
+
+time_point sync_plan::next_look(const needs& n, time_point now) const noexcept {
+  time_point t = time_point::max();
+  if (!n.has_waiters) return t;
+  if (is_under_way_ && !is_decided_) t = std::max(late_at_, now);
+  if (may_do_without(now)) t = std::min(t, share_at_);
+  return t;
+}
+
+/// A slow line gets more time, as far as the lease permits.
+duration sync_plan::time_limit(const needs& n, duration answer_within) const noexcept {
+  // A session that can't lose a lease waits for a connection longer than a short lease lasts.
+  const duration least = milliseconds{n.is_registered ? 20 : 1000};
+  duration usual = std::clamp(options_.lease / 3, least, duration{seconds{2}});
+  if (is_failing_ && !n.is_engaged && !has_news(n)) usual = std::min(usual, longest_probe);
+  return std::max(usual, std::min(answer_within, longest_round_trip(options_.lease)));
+}
+
+// ---- without Redis --------------------------------------------------------------------------------------------------
+
+bool sync_plan::is_away(time_point now, bool has_trouble) const noexcept {
+  return is_failing_ || is_late(now) || (is_under_way_ && has_trouble);
+}
+
+bool sync_plan::may_do_without(time_point now) const noexcept {
+  return is_failing_ && !is_closed() && now < known_until_;
+}
+
+std::error_code sync_plan::decide(time_point now, std::uint64_t tokens, time_point paused_until,
+                                  const limit_settings& s) noexcept {
+  if (is_closed()) return is_permanent_ ? cause_ : make_error_code(errc::store_unavailable);
+  begin_share(called_at_, s);
+  if (now < paused_until) return net::error::would_block;
+  const bool is_open = options_.on_failure.what() == failure_mode::kind::open;
+  if (!is_open && !share_.try_take(now, tokens)) return net::error::would_block;
+  return {};
+}
+
+void sync_plan::look_again_for(time_point now, std::uint64_t tokens, time_point paused_until) noexcept {
+  share_at_ = now < paused_until ? paused_until : share_.ready_at(now, tokens);
+}
+
+std::error_code sync_plan::refusal(bool waits) const noexcept {
+  if (!is_failing_ || !is_closed()) return {};
+  if (is_permanent_) return cause_;
+  return waits ? std::error_code{} : make_error_code(errc::store_unavailable);
+}
+
+time_point sync_plan::end_of(const limit_request& r) const noexcept {
+  const time_point deadline = r.wanted.deadline;
+  if (!is_closed()) {
+    if (r.has_looked || deadline == time_point::max()) return deadline;
+    return deadline - std::min(last_moment, (deadline - r.since) / 4);
+  }
+  if (!is_failing_) return deadline;
+  return std::min(deadline, saturating_add(std::max(r.since, failing_since_), options_.give_up));
+}
+
+}  // namespace canigo::redis::detail
