@@ -6,7 +6,6 @@ an expression; with nothing between them a statement is put in.
 """
 
 ENGINE = "detail/admission/admission.cpp"
-ENGINE_DELIVERY = "detail/admission/admission_delivery.cpp"
 ENGINE_LIFE = "detail/admission/admission_life.cpp"
 QUEUE = "detail/queue/wait_queue.cpp"
 SHARED = "detail/queue/shared_places.cpp"
@@ -14,7 +13,6 @@ SUPPLIES = "detail/queue/supplies.cpp"
 BUCKET = "token_bucket.cpp"
 BACKLOG = "detail/pool/pool_backlog.cpp"
 POOL = "detail/pool/pool_core.cpp"
-DELIVERY = "detail/pool/pool_core_delivery.cpp"
 STOP = "detail/pool/pool_core_stop.cpp"
 TASKS = "detail/pool/pool_core_tasks.cpp"
 WAITER = "detail/pool/pool_waiter.cpp"
@@ -27,6 +25,7 @@ LIMITER = "limiter.cpp"
 CANCEL = "cancel.cpp"
 VISIT = "detail/context/context_visit.cpp"
 COUNTED = "detail/context/counted_member.cpp"
+DELIVERY = "detail/context/delivery.cpp"
 PERMIT = "permit.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
 HTTP_HANDLE = "http/easy_handle.cpp"
@@ -73,7 +72,7 @@ DEFECTS = {
     "evicts_its_equals": (ENGINE, SIMULATION, "«victim->priority <= priority»", "victim->priority < priority"),
     "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
     "stop_forgotten": (ENGINE, SIMULATION, "«stopped_ = true;»\n  while", ""),
-    "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock_and_hand_over();\n}\n\n/// The rest", ""),
+    "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock();\n}\n\n/// The rest", ""),
     "too_large_waits": (ENGINE, SIMULATION, "«finish(static_cast<waiter&>(n), to_outcome(errc::too_large));»", ""),
     "cancelled_after_its_end": (ENGINE, interleaving("who is cancelled while the permit is given back*"),
                                 "«if (w.state_ != waiter::state::queued) return;»", ""),
@@ -82,14 +81,12 @@ DEFECTS = {
     "end_waits_for_its_limit": (ENGINE, interleaving("a deadline that passes while the permit*"),
                                 "«if (w.state_ == waiter::state::awaiting_limit) {\n      release = true;\n"
                                 "      ready(w);\n    }»", ""),
-    "failed_post_drops_the_handler": (ENGINE_DELIVERY, TORTURE, "«if (!home.keep_for_retry(*s)) s->destroy();»",
-                                      "s->destroy();"),
-    "failed_drain_forgotten": (ENGINE_DELIVERY, TORTURE, "«if (!ready_.empty()) retry_soon();»", ""),
-    "retry_puts_off_what_is_due": (ENGINE_DELIVERY, SIMULATION,
-                                   "wake_at(«wake_armed_ ? wake_time_ : time_point::max()»);",
-                                   "time_->now() + duration{1'000'000}"),
-    "retry_too_late": (ENGINE, SIMULATION, "«if (retrying_) when = std::min(when, time_->now() + retry_after);»",
-                       "if (retrying_) when = std::min(when, time_->now() + retry_after * 10);"),
+    "failed_post_drops_the_handler": (DELIVERY, TORTURE, "«if (keep(*s, home)) continue;»", ""),
+    "failed_drain_forgotten": (DELIVERY, TORTURE, "«if (!ready_.empty()) retry_soon();»", ""),
+    "failed_post_is_never_tried_again": (DELIVERY, TORTURE, "home.push(s);\n  «retry_soon();»", ""),
+    "retry_too_late": (DELIVERY, SIMULATION, "retry_.arm(«time_->now() + retry_after»);",
+                       "time_->now() + retry_after * 10"),
+    "retry_hands_over_nothing": (DELIVERY, TORTURE, "«d.is_due_ = true;»\n               d.retry();", ""),
     "waiters_outlive_the_context": (ENGINE_LIFE, TORTURE, "«while (suspended* s = waiters.pop()) s->destroy();»", ""),
     # Its queue and its supplies.
     "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).tail»",
@@ -143,7 +140,7 @@ DEFECTS = {
     "share_posted_to_what_is_gone": (VISIT, interleaving("a context goes while a shared place*"),
                                      "«(v.count_.fetch_add(1, std::memory_order_acquire) & context_visits::over) != 0»",
                                      "v.count_.fetch_add(1, std::memory_order_acquire) == ~std::uint32_t{0}"),
-    "ready_when_the_context_goes": (ENGINE_DELIVERY,
+    "ready_when_the_context_goes": (DELIVERY,
                                     interleaving("the context goes while a limit that somebody waits for is d*"),
                                     "«leave_to_context();»", ""),
     "source_cancels_without_the_context": (CANCEL, interleaving("the context goes while a source cancels*"),
@@ -193,7 +190,6 @@ DEFECTS = {
                                 "} else if («!backlog_.queued().empty()») {\n    wake(w);", "false"),
     "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),
                                        "«if (t.is_long()) request_cancel(*t.worker_);»\n    return true;", ""),
-    "pool_forgets_whom_to_tell": (DELIVERY, TORTURE, "keep();\n        «retry_soon();»", ""),
     # Limits in Redis: an outage.
     "probe_stops": (SYNC_PLAN, OUTAGES, "if («is_failing_ && is_wanted_») return true;", "false"),
     "all_give_up_with_the_first": (SYNC_PLAN, OUTAGES,

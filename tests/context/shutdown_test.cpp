@@ -288,6 +288,31 @@ TEST_CASE("who waits in a pool when its context has gone goes, too", "[shutdown]
   CHECK(s.alive.use_count() == 2);  // with `never`
 }
 
+TEST_CASE("a pool whose context has gone answers callers of another context", "[shutdown]") {
+  stage s;
+  strand_pool pool{*s.io, {.concurrency = 1}};
+  const auto ended = pool.submit([] { return 5; });
+  s.time->poll();
+  s.end();
+  net::io_context other;
+  int result = 0;
+  std::error_code how;
+  net::co_spawn(
+      other,
+      [&]() -> net::awaitable<void> {
+        result = co_await ended.result();
+        try {
+          co_await pool.run([] {});
+        } catch (const std::system_error& e) {
+          how = e.code();
+        }
+      },
+      net::detached);
+  other.run();
+  CHECK(result == 5);
+  CHECK(how == errc::stopped);
+}
+
 TEST_CASE("an operation that ends while its context goes takes its worker with it", "[shutdown]") {
   stage s;
   std::function<void()> resume;

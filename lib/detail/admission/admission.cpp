@@ -13,12 +13,6 @@ constexpr duration catch_up = std::chrono::milliseconds{20};
 
 }  // namespace
 
-void admission::unlock_and_hand_over() noexcept {
-  const bool drain_now = !ready_.empty() && !drain_posted_.load(std::memory_order_relaxed);
-  if (drain_now || !foreign_.empty() || loop_.is_over()) return unlock_and_deliver(drain_now);
-  mutex_.unlock();
-}
-
 // ---- requests -------------------------------------------------------------------------------------------------------
 
 void admission::check(const request& r) const {
@@ -124,7 +118,7 @@ void admission::enter(waiter& w, const request& r) noexcept {
   queue_.push(w, now);
   somebody_waits_.store(true, std::memory_order_relaxed);
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
-  if (w.holds_work_) loop_.add_reason(executor_);
+  if (w.holds_work_) hold_loop();
   // One who came first in the queue may be able to go where the former first, heavier or less important, could not.
   if (evicted || queue_.front(now) == &w) pump(now);
 }
@@ -133,7 +127,6 @@ void admission::deliver(waiter& w, const request& r, outcome o) noexcept {
   const change c{*this};
   w.tokens = r.tokens;
   w.outcome_ = o;
-  w.passes_loop_ = true;
   ready(w);
 }
 
@@ -160,7 +153,7 @@ bool admission::make_room(int priority) noexcept {
 void admission::finish(waiter& w, outcome o) noexcept {
   queue_.remove(w);
   somebody_waits_.store(!queue_.empty(), std::memory_order_relaxed);
-  if (w.holds_work_) loop_.remove_reason();
+  if (w.holds_work_) release_loop();
   w.outcome_ = o;
   if (o != outcome::granted) count_end(o);
   if (w.limit_ != nullptr && !time_->cancel(*w.limit_)) {
@@ -173,12 +166,7 @@ void admission::finish(waiter& w, outcome o) noexcept {
 
 void admission::ready(waiter& w) noexcept {
   w.state_ = waiter::state::ending;
-  if (w.at_home_) {
-    ready_.push(w);
-  } else {
-    add_ref();
-    foreign_.push(w);
-  }
+  make_ready(w, w.at_home_);
 }
 
 void admission::limit_passed(waiter& w) noexcept {
@@ -269,7 +257,6 @@ void admission::end_too_large() noexcept {
 }
 
 void admission::wake_at(time_point when) noexcept {
-  if (retrying_) when = std::min(when, time_->now() + retry_after);
   if (wake_armed_) {
     // If it is being called just now, that call looks again; a second one to come would be one too many.
     if (when == wake_time_ || !time_->cancel(wake_up_)) return;
@@ -293,10 +280,8 @@ void admission::woken() noexcept {
     unreferenced();
     return;
   }
-  const bool retry = std::exchange(retrying_, false);
   pump(time_->now());
-  unlock_and_hand_over();
-  if (retry) release_ref();
+  unlock();
 }
 
 bool admission::occupy(std::uint64_t places) noexcept {
@@ -319,7 +304,7 @@ void admission::release(std::uint64_t places) noexcept {
     return;
   }
   pump(time_->now());
-  unlock_and_hand_over();
+  unlock();
 }
 
 /// The rest of a release that concerns others. The lock is held before, and not after it.
@@ -327,7 +312,7 @@ void admission::release_and_tell(std::uint64_t places) noexcept {
   const std::shared_ptr<shared_places> sought = put_back(places);
   if (!queue_.empty()) pump(time_->now());
   const bool last = gave_up_last_place();
-  unlock_and_hand_over();
+  unlock();
   if (sought != nullptr) sought->pass_on();
   if (last) release_ref();
 }

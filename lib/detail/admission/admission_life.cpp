@@ -35,17 +35,14 @@ admission* admission::open(const net::any_io_executor& executor, supplies s, con
 }
 
 admission::admission(const net::any_io_executor& executor, supplies s, const admission_options& options)
-    : counted_member{executor},
+    : delivery{executor},
       supplies_{std::move(s)},
       queue_{options.priorities, options.ageing},
       counts_{options.priorities},
       queue_limit_{options.queue_limit},
       on_overflow_{options.on_overflow},
       priorities_{options.priorities},
-      executor_{executor},
-      runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
       wake_up_{*this},
-      drain_{*this},
       seat_{supplies_.shared() != nullptr ? std::make_unique<seat>(*this) : nullptr} {
   if (seat_ != nullptr) {
     is_plain_ = frees_alone_ = false;
@@ -82,8 +79,7 @@ bool admission::may_go() noexcept {
 
 void admission::let_go_of_context() noexcept {
   time_ = nullptr;
-  loop_.give_up();
-  executor_ = {};
+  delivery::let_go_of_context();
 }
 
 void admission::end_with_context() noexcept {
@@ -102,21 +98,14 @@ void admission::end_with_context() noexcept {
       waiters.push(w);
     }
     somebody_waits_.store(false, std::memory_order_relaxed);
-    waiters.append(std::move(ready_));
-    waiters.append(std::move(foreign_));
-    if (std::exchange(retrying_, false)) release_ref();
+    waiters.append(take_all());
     time_ = nullptr;
   }
   // Their frames may hold permits, other waiters' handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();
-  {
-    // A strand's would reach for its context when this goes.
-    net::any_io_executor executor;
-    net::any_io_executor work;
-    const std::lock_guard lock{mutex_};
-    executor_.swap(executor);
-    work = loop_.give_up();
-  }
+  // A strand's executor would reach for its context when this goes.
+  const std::lock_guard lock{mutex_};
+  let_go_of_context();
 }
 
 }  // namespace canigo::detail

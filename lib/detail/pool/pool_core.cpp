@@ -1,8 +1,7 @@
 #include "canigo/detail/pool/pool_core.hpp"
 
+#include "canigo/detail/pool/pool_turn.hpp"
 #include "canigo/error.hpp"
-
-#include <asio/io_context.hpp>
 
 #include <mutex>
 #include <string>
@@ -49,18 +48,14 @@ pool_core* pool_core::open(const net::any_io_executor& executor, const pool_core
 
 pool_core::pool_core(const net::any_io_executor& executor, const pool_core_options& options,
                      std::unique_ptr<pool_resources> resources)
-    : counted_member{executor},
+    : delivery{executor},
       backlog_{options.priorities, options.queue_limit, options.on_overflow},
       options_{options},
       is_plain_{options.timeout == duration::max() && options.retry.attempts <= 1 && options.observer == nullptr},
       resources_{std::move(resources)},
       random_{static_cast<std::uint64_t>(time_->now().time_since_epoch().count())},
       restarts_{options.restart.limit, options.restart.within},
-      executor_{executor},
-      hands_over_{target_of<net::io_context::executor_type>(executor) != nullptr},
-      drain_{*this},
-      grace_{*this, [](pool_core& c, pool_alarm&) noexcept { c.grace_is_over(); }},
-      retry_{*this, [](pool_core& c, pool_alarm&) noexcept { c.post_again(); }} {
+      grace_{*this, [](delivery& d, engine_alarm&) noexcept { static_cast<pool_core&>(d).grace_is_over(); }} {
   join();
 }
 
@@ -71,10 +66,54 @@ void pool_core::close() noexcept {
   release_ref();
 }
 
-/// A strand's would reach for its context when it goes, and so would the workers'.
+// ---- after the lock -------------------------------------------------------------------------------------------------
+
+void pool_core::carry_out(bool drain_goes_on) noexcept {
+  if (ended_ == nullptr && !replaces_workers_) return hand_over(drain_goes_on);
+  // What a task holds may reach for the context.
+  const context_visit here = context_gone_ ? context_visit{} : context_visit{visits()};
+  if (!here.lasts() && !context_gone_) {
+    leave_to_context();
+    return hand_over(drain_goes_on);
+  }
+  pool_task* ended = std::exchange(ended_, nullptr);
+  const bool replace_now = std::exchange(replaces_workers_, false);
+  hand_over(drain_goes_on);
+  if (ended != nullptr) tell_ended(ended);
+  if (replace_now) replace_workers();
+}
+
+/// First destroys what the tasks held, and then tells the waiters, who may own what the tasks refer to.
+void pool_core::tell_ended(pool_task* ended) noexcept {
+  for (pool_task* t = ended; t != nullptr; t = t->next_ended_) {
+    if (!t->is_told_ && !std::exchange(t->is_dropped_, true)) t->drop_callable();
+    if (options_.observer != nullptr && t->id_ != 0) options_.observer->task_ended(event_of(*t));
+  }
+  mutex_.lock();
+  for (pool_task* t = ended; t != nullptr; t = t->next_ended_) {
+    deliver(*t);
+    --undelivered_;
+  }
+  check_closed();
+  unlock();
+  while (pool_task* t = ended) {
+    ended = t->next_ended_;
+    t->release_ref();
+  }
+}
+
+void pool_core::run_turn() {
+  pool_turn turn{*this};
+  resume_ready(&turn.tasks_left);
+}
+
+void pool_core::retry() noexcept { replaces_workers_ = is_short_of_workers(); }
+
+// ---- the end of the context -----------------------------------------------------------------------------------------
+
+/// A strand's executor would reach for its context when it goes, and so would the workers' strands.
 void pool_core::let_go_of_context() noexcept {
-  loop_.give_up();
-  executor_ = {};
+  delivery::let_go_of_context();
   for (const auto& w : workers_) {
     w->strand_.reset();
     // What Asio has left there may know a strand, too.
@@ -107,16 +146,14 @@ void pool_core::end_with_context() noexcept {
     }
     groups_.for_each_list(take_over);
     take_over(closed_waiters_);
-    waiters.append(std::move(ready_));
-    waiters.append(std::move(foreign_));
+    waiters.append(take_all());
     grace_.disarm();
-    retry_.disarm();
   }
   // Their frames may hold other tasks, handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();
   while (suspended* s = workers.pop()) s->destroy();
   mutex_.lock();
-  unlock_and_carry_out();
+  carry_out(false);
   const std::lock_guard lock{mutex_};
   let_go_of_context();
 }

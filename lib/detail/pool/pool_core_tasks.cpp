@@ -188,7 +188,7 @@ void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) 
   t.next_ended_ = ended_;
   ended_ = &t;
   ++undelivered_;
-  has_something_to_carry_out_ = true;
+  note_due();
 }
 
 void pool_core::deliver(pool_task& t) noexcept {

@@ -20,13 +20,7 @@ void pool_core::ready(pool_waiter& w, int code) noexcept {
   }
   w.state_ = pool_waiter::state::ending;
   w.code_ = code;
-  has_something_to_carry_out_ = true;
-  if (w.at_home_) {
-    ready_.push(w);
-  } else {
-    add_ref();
-    foreign_.push(w);
-  }
+  make_ready(w, w.at_home_);
 }
 
 void pool_core::ready_all(pool_waiter_list& list) noexcept {

@@ -34,7 +34,7 @@ constexpr std::uint32_t turns_to_end = 32;
   w.current_ = &t;
   crew_.begin(w, t.is_long());
   ++w.serial_;
-  if (t.is_long()) loop_.add_reason(executor_);
+  if (t.is_long()) hold_loop();
   if (task_extras* x = t.extras_) {
     if (!clock_is_right) coarse_now_ = time_->now();
     x->started_at = coarse_now_;
@@ -109,7 +109,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
       }
     }
     if (t == nullptr && is_parked && pool_turn::is_of(*this)) {
-      unlock_and_carry_out(true);
+      carry_out(true);
     } else {
       unlock();
     }
@@ -196,7 +196,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   w.error_ = nullptr;
   crew_.end(w, t.is_long());
   if (t.is_long()) {
-    loop_.remove_reason();
+    release_loop();
     if (w.nested_waits_ != nullptr) disown_waits(w);
   }
   w.current_ = nullptr;
@@ -264,10 +264,7 @@ bool pool_core::try_again(pool_task& t) noexcept {
 void pool_core::request_cancel(pool_worker& w) noexcept {
   w.cancel_serial_ = w.serial_;
   if (std::exchange(w.cancel_is_out_, true)) return;
-  w.next_cancel_ = to_cancel_;
-  to_cancel_ = &w;
-  has_something_to_carry_out_ = true;
-  add_ref();
+  post_soon(w.cancel_);
 }
 
 /// On the worker's strand, where no operation can end and none can start meanwhile.

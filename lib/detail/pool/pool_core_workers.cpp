@@ -36,22 +36,12 @@ class parked_worker : public suspended {
 // ---- sleeping and waking --------------------------------------------------------------------------------------------
 
 void pool_core::wake(pool_worker& w) noexcept {
-  has_something_to_carry_out_ = true;
-  add_ref();
-  if (hands_over_) {
-    ready_.push(w.hand_over_);
+  if (runs_on_io_context_) {
+    add_ref();
+    make_ready(w.hand_over_, true);
   } else {
-    w.next_wake_ = to_wake_;
-    to_wake_ = &w;
+    post_soon(w.wake_);
   }
-}
-
-/// There was no memory to do so now.
-void pool_core::wake_later(pool_worker& w) noexcept {
-  const std::lock_guard lock{mutex_};
-  w.next_wake_ = to_wake_;
-  to_wake_ = &w;
-  retry_soon();
 }
 
 void pool_core::to_idle(pool_worker& w) noexcept {
@@ -113,7 +103,7 @@ net::awaitable<void> pool_core::park(pool_worker& w) {
   frame_room<256> room;
   co_await detail::park<>([this, &w, &room](auto&& handler) noexcept {
     std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
-    parked(w, *make_suspended_in<parked_worker>(room, h, executor_));
+    parked(w, *make_suspended_in<parked_worker>(room, h, executor()));
   });
 }
 
@@ -259,7 +249,7 @@ void pool_core::gone(pool_worker& w) noexcept {
       w.error_ = nullptr;
       if (w.nested_waits_ != nullptr) disown_waits(w);
     }
-    if (cut_off != nullptr || w.is(pool_worker::state::repairing)) loop_.remove_reason();
+    if (cut_off != nullptr || w.is(pool_worker::state::repairing)) release_loop();
     if (w.resource_ != nullptr && !w.evict_) --made_;
     w.evict_ = false;
     w.rest_.disarm();

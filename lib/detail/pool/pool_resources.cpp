@@ -15,7 +15,7 @@ namespace canigo::detail {
 /// The worker turns to its resource, and away from it. Under the lock.
 void pool_core::begin_care(pool_worker& w) noexcept {
   crew_.repair(w);
-  loop_.add_reason(executor_);
+  hold_loop();
   begin_call(w);
 }
 
@@ -23,7 +23,7 @@ void pool_core::end_care(pool_worker& w) noexcept {
   w.rest_.disarm();
   w.is_overdue_ = false;
   crew_.recover(w);
-  loop_.remove_reason();
+  release_loop();
 }
 
 /// Of a function of the user's, which has its own time. Under the lock.
@@ -73,13 +73,13 @@ net::awaitable<void> pool_core::main_with_resource(life l) {
   struct until_it_is_gone {
     explicit until_it_is_gone(pool_core& c) noexcept : core{c} {
       const change held{core};
-      core.loop_.add_reason(core.executor_);
+      core.hold_loop();
     }
     until_it_is_gone(const until_it_is_gone&) = delete;
     until_it_is_gone& operator=(const until_it_is_gone&) = delete;
     ~until_it_is_gone() {
       const change held{core};
-      core.loop_.remove_reason();
+      core.release_loop();
     }
     pool_core& core;
   };

@@ -32,7 +32,7 @@ void pool_worker::hand_over_call::resume() {
   try {
     worker->strand_->dispatch(worker->wake_);
   } catch (...) {
-    worker->home_->wake_later(*worker);
+    worker->home_->post_later(worker->wake_);
   }
 }
 
@@ -51,8 +51,10 @@ void pool_worker::cancel_call::resume() {
 void pool_worker::cancel_call::destroy() noexcept { worker->home_->release_ref(); }
 
 pool_worker::rest_alarm::rest_alarm(pool_worker& w) noexcept
-    : pool_alarm{*w.home_,
-                 [](pool_core& c, pool_alarm& a) noexcept { c.rest_is_over(*static_cast<rest_alarm&>(a).worker); }},
+    : engine_alarm{*w.home_,
+                   [](delivery& d, engine_alarm& a) noexcept {
+                     static_cast<pool_core&>(d).rest_is_over(*static_cast<rest_alarm&>(a).worker);
+                   }},
       worker{&w} {}
 
 }  // namespace canigo::detail

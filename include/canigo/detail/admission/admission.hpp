@@ -2,8 +2,7 @@
 
 #include "canigo/detail/admission/admission_counts.hpp"
 #include "canigo/detail/base/atomic.hpp"
-#include "canigo/detail/context/counted_member.hpp"
-#include "canigo/detail/context/loop_hold.hpp"
+#include "canigo/detail/context/delivery.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/queue/supplies.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
@@ -81,9 +80,8 @@ class waiter : public suspended, public wait_node {
   limit* limit_ = nullptr;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
-  bool passes_loop_ = false;  // was granted, but is to give other handlers a turn
-  const bool at_home_;        // completes on the executor of the admission
-  const bool holds_work_;     // the admission keeps the loop running for it
+  const bool at_home_;     // completes on the executor of the admission
+  const bool holds_work_;  // the admission keeps the loop running for it
 };
 
 /// A waiter whose handler takes an error code.
@@ -126,16 +124,13 @@ admission_options checked(std::string_view type, const admission_options& o);
 
 /// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
 ///
-/// One lock guards all of it and is never held while anything outside runs. A request is bound to a grant at the
-/// instant that makes it possible, and then only delivered: through a drain of all that are ready, posted to the
-/// object's own executor, or through a post to the waiter's executor where it has another. A drain that finds several
-/// calls for another one before it begins, so all threads that run the loop take part, and a slow handler holds up
-/// nobody.
+/// One lock guards it and is never held while foreign code runs. A request gets its grant at the instant that makes the
+/// grant possible. After the lock, `delivery` tells the waiter.
 ///
-/// Lives as long as anything refers to it: its handle, deliveries under way, and places that are occupied. The latter
-/// are not counted one by one, which would cost each permit two atomic steps: the last one to be freed after close()
-/// gives up the reference that the handle had.
-class admission final : public counted_member {
+/// It lives as long as anything refers to it: its handle, deliveries under way, and occupied places. Occupied places do
+/// not count one by one, because that would cost each permit two atomic steps. The last place that is freed after
+/// close() gives up the reference that the handle had.
+class admission final : public delivery {
  public:
   /// The handle's reference is the caller's to release with close().
   static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options);
@@ -200,36 +195,15 @@ class admission final : public counted_member {
   }
 
   std::uint64_t places_for(std::uint64_t tokens) const noexcept { return supplies_.places_for(tokens); }
-  const net::any_io_executor& executor() const noexcept { return executor_; }
   /// Throws what `r` has wrong, naming it; returns otherwise.
   void check(const request& r) const;
 
  private:
   friend class waiter;
-  /// Holds the lock; what was decided under it is carried out after it.
-  class change {
-   public:
-    explicit change(admission& a) noexcept : admission_{a} { a.mutex_.lock(); }
-    change(const change&) = delete;
-    change& operator=(const change&) = delete;
-    ~change() { admission_.unlock_and_hand_over(); }
-
-   private:
-    admission& admission_;
-  };
   struct wake_up : deadline {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
-  struct drain final : suspended {
-    explicit drain(admission& a) noexcept;
-    void resume() override;
-    void post() override;
-    void destroy() noexcept override;
-    admission* owner;
-    fixed_memory<160> memory;
-  };
-
   /// What those that it shares places with see of it.
   struct seat final : place_seeker {
     explicit seat(admission& a) noexcept : owner{&a} {}
@@ -267,14 +241,7 @@ class admission final : public counted_member {
   void undo(std::uint64_t tokens) noexcept;
   void limit_passed(waiter& w) noexcept;
   void woken() noexcept;
-  void run_drain();
   time_point earliest(const request& r, time_point now) const noexcept;
-  void unlock_and_hand_over() noexcept;
-  void unlock_and_deliver(bool drain_now) noexcept;
-  void unlock_without_context() noexcept;
-  void post_drain() noexcept;
-  bool keep_for_retry(suspended& s) noexcept;
-  void retry_soon() noexcept;
 
   supplies supplies_;
   wait_queue queue_;
@@ -284,11 +251,8 @@ class admission final : public counted_member {
   bool kept_by_places_ = false;  // the handle is gone, and its reference stands for what is occupied
   bool dying_ = false;           // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;      // exactly one call of wake_up_ is to come
-  bool retrying_ = false;        // a post failed; a reference is held for the wake-up that tries again
   std::uint8_t in_a_row_ = 0;    // grants to coroutines since one last passed through the event loop
-  // Both change under the lock, and are looked at without it where either answer will do.
-  atomic<bool> somebody_waits_{false};  // in queue_
-  atomic<bool> drain_posted_{false};    // and has not begun; true whenever somebody is ready and the lock is free
+  atomic<bool> somebody_waits_{false};  // in queue_; also read without the lock, if either answer will do
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
 
@@ -297,13 +261,7 @@ class admission final : public counted_member {
   const overflow on_overflow_;
   const int priorities_;
 
-  suspended_list ready_;    // to be resumed on executor_
-  suspended_list foreign_;  // to be posted elsewhere
-  net::any_io_executor executor_;
-  const bool runs_on_io_context_;  // executor_ is an io_context's own
-  loop_hold loop_;                 // while handlers are pending that executor_'s loop must run for
   wake_up wake_up_;
-  drain drain_;
   const std::unique_ptr<seat> seat_;  // where places are shared
 };
 

@@ -1,10 +1,8 @@
 #pragma once
 
-#include "canigo/detail/context/counted_member.hpp"
-#include "canigo/detail/context/loop_hold.hpp"
-#include "canigo/detail/context/post.hpp"
+#include "canigo/detail/context/delivery.hpp"
+#include "canigo/detail/context/engine_alarm.hpp"
 #include "canigo/detail/context/suspend.hpp"
-#include "canigo/detail/pool/pool_alarm.hpp"
 #include "canigo/detail/pool/pool_backlog.hpp"
 #include "canigo/detail/pool/pool_counts.hpp"
 #include "canigo/detail/pool/pool_crew.hpp"
@@ -68,13 +66,12 @@ void check_stop(stop_mode mode);
 
 /// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
 ///
-/// One lock guards all of it and is never held while anything outside runs. A task is bound to a worker at the instant
-/// that worker is free, one task at a time, so that what matters more never stands behind what was taken earlier. What
-/// is decided under the lock is carried out after it: workers are woken, cancellations posted, callables destroyed,
-/// callers told.
+/// One lock guards it and is never held while foreign code runs. A worker gets its next task at the instant that it is
+/// free, one task at a time. So an important task never stands behind one that was taken earlier. After the lock, the
+/// pool wakes workers, posts cancellations, destroys callables and tells callers what was decided; see `delivery`.
 ///
-/// Lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
-class pool_core final : public counted_member {
+/// It lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
+class pool_core final : public delivery {
  public:
   /// The handle's reference is the caller's to release with close(). Throws errc::invalid_argument.
   static pool_core* open(const net::any_io_executor& executor, const pool_core_options& options,
@@ -115,12 +112,9 @@ class pool_core final : public counted_member {
   stop_report report() const;
   pool_stats stats() const;
 
-  const net::any_io_executor& executor() const noexcept { return executor_; }
-
  private:
   friend class pool_waiter;
   friend class pool_worker;
-  friend class pool_alarm;
   friend class task_alarm;
   /// Owned by the frame of a worker's coroutine: notes when that has gone.
   class life {
@@ -138,25 +132,6 @@ class pool_core final : public counted_member {
     pool_worker* worker_;
   };
 
-  /// Holds the lock; what was decided under it is carried out after it.
-  class change {
-   public:
-    explicit change(pool_core& c) noexcept : core_{c} { c.mutex_.lock(); }
-    change(const change&) = delete;
-    change& operator=(const change&) = delete;
-    ~change() { core_.unlock(); }
-
-   private:
-    pool_core& core_;
-  };
-  struct drain final : suspended {
-    explicit drain(pool_core& c) noexcept : core{&c} {}
-    void resume() override;
-    void post() override;
-    void destroy() noexcept override;
-    pool_core* core;
-    fixed_memory<160> memory;
-  };
 
   pool_core(const net::any_io_executor& executor, const pool_core_options& options,
             std::unique_ptr<pool_resources> resources);
@@ -164,22 +139,11 @@ class pool_core final : public counted_member {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // What is decided under the lock.
-  void unlock() noexcept {
-    if (has_something_to_carry_out_ || loop_.is_over()) [[unlikely]]
-      return unlock_and_carry_out();
-    mutex_.unlock();
-  }
-  void unlock_and_carry_out(bool drain_goes_on = false) noexcept;
-  void unlock_without_context() noexcept;
-  template <class Function>
-  void post_or_keep(suspended& s, const context_visit& visit, Function&& keep) noexcept;
-  void post_drain() noexcept;
-  void run_drain();
-  void end_drain() noexcept;
-  void carry_out_ended(pool_task* ended) noexcept;
-  void retry_soon() noexcept;
-  void post_again() noexcept;
+  // After the lock.
+  void carry_out(bool drain_goes_on) noexcept override;
+  void run_turn() override;
+  void retry() noexcept override;
+  void tell_ended(pool_task* ended) noexcept;
 
   // Tasks.
   void prepare_with(pool_task& t, const task_options& o);
@@ -218,7 +182,6 @@ class pool_core final : public counted_member {
   void wake_one() noexcept;
   void wake_all() noexcept;
   void wake(pool_worker& w) noexcept;
-  void wake_later(pool_worker& w) noexcept;
   void end_rest(pool_worker& w) noexcept;
   void to_idle(pool_worker& w) noexcept;
   bool is_drained() const noexcept { return backlog_.size() == 0 && crew_.running() == 0; }
@@ -274,14 +237,8 @@ class pool_core final : public counted_member {
   const bool is_plain_;  // tasks without options of their own need no extras
   std::unique_ptr<pool_resources> resources_;
 
-  // What is to be carried out after the lock, and whether there may be any of it.
-  bool has_something_to_carry_out_ = false;
-  pool_worker* to_wake_ = nullptr;
-  pool_worker* to_cancel_ = nullptr;
+  // To be carried out after the lock.
   pool_task* ended_ = nullptr;
-  suspended_list ready_;           // for the drain: waiters, and workers that it hands over to
-  suspended_list foreign_;         // waiters with an executor of their own
-  bool drain_posted_ = false;      // and has not begun
   bool replaces_workers_ = false;  // it is time to make others for those that have gone untold
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
@@ -300,12 +257,7 @@ class pool_core final : public counted_member {
   pool_names names_;
   std::vector<std::unique_ptr<pool_worker>> workers_;
 
-  net::any_io_executor executor_;
-  loop_hold loop_;  // while long operations run, or resources are worked on: what is awaited may lie outside of it
-  const bool hands_over_;  // the drain runs workers itself
-  drain drain_;
-  pool_alarm grace_;
-  pool_alarm retry_;
+  engine_alarm grace_;
 };
 
 }  // namespace canigo::detail

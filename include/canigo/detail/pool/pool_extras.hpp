@@ -1,8 +1,8 @@
 #pragma once
 
 #include "canigo/detail/base/block_cache.hpp"
-#include "canigo/detail/pool/pool_alarm.hpp"
 #include "canigo/detail/pool/pool_groups.hpp"
+#include "canigo/detail/pool/task_alarm.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/retry_policy.hpp"
 #include "canigo/time.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/detail/context/engine_alarm.hpp"
 #include "canigo/detail/context/suspend.hpp"
-#include "canigo/detail/pool/pool_alarm.hpp"
 #include "canigo/detail/pool/pool_crew.hpp"
 #include "canigo/detail/pool/worker_strand.hpp"
 #include "canigo/net.hpp"
@@ -60,7 +60,7 @@ class pool_worker : public crew_member {
     void destroy() noexcept override;
     pool_worker* worker;
   };
-  struct rest_alarm : pool_alarm {
+  struct rest_alarm : engine_alarm {
     explicit rest_alarm(pool_worker& w) noexcept;
     pool_worker* worker;
   };
@@ -82,8 +82,6 @@ class pool_worker : public crew_member {
   hand_over_call hand_over_;
   cancel_call cancel_;
   rest_alarm rest_;
-  pool_worker* next_wake_ = nullptr;
-  pool_worker* next_cancel_ = nullptr;
   std::uint64_t serial_ = 0;         // of the operation that it runs or ran last
   std::uint64_t cancel_serial_ = 0;  // what is to be cancelled
   std::uint64_t cancelled_serial_ = 0;

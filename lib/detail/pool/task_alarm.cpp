@@ -1,43 +1,9 @@
-#include "canigo/detail/pool/pool_alarm.hpp"
+#include "canigo/detail/pool/task_alarm.hpp"
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_task.hpp"
 
-#include <utility>
-
 namespace canigo::detail {
-
-// ---- of a pool or a worker ------------------------------------------------------------------------------------------
-
-pool_alarm::pool_alarm(pool_core& c, function_type f) noexcept
-    : deadline{[](deadline& d, due why) noexcept { static_cast<pool_alarm&>(d).rang(why); }}, core_{&c}, function_{f} {}
-
-void pool_alarm::arm(time_point when) noexcept {
-  disarm();
-  when_ = when;
-  if (!core_->time_->arm(*this, when)) return;
-  is_armed_ = true;
-  core_->add_ref();
-}
-
-void pool_alarm::disarm() noexcept {
-  if (!std::exchange(is_armed_, false)) return;
-  if (core_->time_->cancel(*this)) core_->release_ref();
-}
-
-void pool_alarm::rang(due why) noexcept {
-  pool_core& core = *core_;
-  {
-    const pool_core::change c{core};
-    if (is_armed_ && (why == due::shutdown || core.time_->now() >= when_)) {
-      is_armed_ = false;
-      if (why == due::expired) function_(core, *this);
-    }
-  }
-  core.release_ref();
-}
-
-// ---- of a task ------------------------------------------------------------------------------------------------------
 
 task_alarm::task_alarm(pool_core& c, pool_task& t) noexcept
     : deadline{[](deadline& d, due why) noexcept { static_cast<task_alarm&>(d).rang(why); }}, core_{&c}, task_{&t} {}

@@ -1,0 +1,210 @@
+#include "canigo/detail/context/delivery.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <mutex>
+#include <utility>
+
+namespace canigo::detail {
+
+delivery::delivery(const net::any_io_executor& executor)
+    : counted_member{executor},
+      runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
+      executor_{executor},
+      drain_{*this},
+      retry_{*this, [](delivery& d, engine_alarm&) noexcept {
+               d.is_due_ = true;
+               d.retry();
+             }} {}
+
+// ---- after the lock -------------------------------------------------------------------------------------------------
+
+void delivery::hand_over(bool drain_goes_on) noexcept {
+  is_due_ = false;
+  const bool drain_now = !ready_.empty() && !is_drain_posted_ && !drain_goes_on;
+  const bool posts_now = !calls_.empty() || !foreign_.empty() || loop_.is_over();
+  if (!drain_now && !posts_now) return mutex_.unlock();
+  if (context_gone_) return hand_over_without_context();
+  const context_visit visit{visits()};
+  if (!visit.lasts()) {
+    leave_to_context();
+    mutex_.unlock();
+    return;
+  }
+  if (drain_now) {
+    is_drain_posted_ = true;
+    add_ref();
+  }
+  // From the end of the lock on, `this` lives by the references of what is posted. What fails to be posted has one yet.
+  if (!posts_now) [[likely]] {
+    mutex_.unlock();
+    return post_drain();
+  }
+  suspended_list calls{std::move(calls_)};
+  suspended_list foreign{std::move(foreign_)};
+  const net::any_io_executor until_all_is_posted = loop_.let_go();
+  mutex_.unlock();
+  post_each(calls, calls_, visit);
+  if (drain_now) post_drain();
+  post_each(foreign, foreign_, visit);
+}
+
+/// The engine's own context calls nobody any more. Another context still calls its own.
+void delivery::hand_over_without_context() noexcept {
+  suspended_list lost{take_ready()};
+  lost.append(std::move(calls_));
+  suspended_list foreign{std::move(foreign_)};
+  add_ref();
+  mutex_.unlock();
+  while (suspended* s = lost.pop()) s->destroy();
+  while (suspended* s = foreign.pop()) {
+    try {
+      s->post();
+    } catch (...) {
+      s->destroy();
+    }
+  }
+  release_ref();
+}
+
+/// Posts each, or keeps it in `home` until there is memory. An executor that calls at once may destroy the context.
+void delivery::post_each(suspended_list& list, suspended_list& home, const context_visit& visit) noexcept {
+  while (suspended* s = list.pop()) {
+    if (visit.lasts()) {
+      try {
+        s->post();
+        continue;
+      } catch (...) {
+        if (keep(*s, home)) continue;
+      }
+    }
+    s->destroy();
+  }
+}
+
+bool delivery::keep(suspended& s, suspended_list& home) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (context_gone_) return false;
+  home.push(s);
+  retry_soon();
+  return true;
+}
+
+void delivery::post_later(suspended& call) noexcept {
+  const std::lock_guard lock{mutex_};
+  calls_.push(call);
+  retry_soon();
+}
+
+void delivery::retry_soon() noexcept {
+  if (!retry_.is_armed()) retry_.arm(time_->now() + retry_after);
+}
+
+// ---- the drain ------------------------------------------------------------------------------------------------------
+
+void delivery::post_drain() noexcept {
+  try {
+    drain_.post();
+  } catch (...) {
+    bool has_context = false;
+    {
+      const std::lock_guard lock{mutex_};
+      has_context = !context_gone_;
+      if (has_context) {
+        is_drain_posted_ = false;
+        if (!ready_.empty()) retry_soon();
+      }
+    }
+    if (!has_context) return drain_.destroy();
+    release_ref();
+  }
+}
+
+void delivery::drain::post() {
+  const fixed_allocator<void, 160> allocator{memory};
+  using executor_type = net::io_context::executor_type;
+  const auto* io = owner->runs_on_io_context_ ? owner->executor_.target<executor_type>() : nullptr;
+  if (io != nullptr) {
+    post_resumption(*io, *this, allocator);
+  } else {
+    post_resumption(owner->executor_, *this, allocator);
+  }
+}
+
+void delivery::drain::resume() {
+  struct end {
+    delivery& d;
+    ~end() { d.end_turn(); }
+  };
+  const end at_the_end_or_a_throw{*owner};
+  owner->run_turn();
+}
+
+/// The executor dropped the drain, so nobody is resumed there any more.
+void delivery::drain::destroy() noexcept {
+  suspended_list lost;
+  {
+    const std::lock_guard lock{owner->mutex_};
+    owner->is_drain_posted_ = false;
+    lost.append(owner->take_ready());
+  }
+  while (suspended* s = lost.pop()) s->destroy();
+  owner->release_ref();
+}
+
+/// If several callers are ready, another drain is posted before the next caller is resumed. So other threads that run
+/// the loop help: a caller may take its time.
+void delivery::resume_ready(const int* work_left) {
+  // An executor that calls at once what it is to call later has no other threads that could help.
+  const bool may_have_help = !posting::is_under_way(drain_);
+  for (int i = 0; i < resumptions_per_turn && (work_left == nullptr || *work_left > 0); ++i) {
+    if (i > 0 && !has_ready_.load(std::memory_order_relaxed)) return;
+    suspended* s = nullptr;
+    bool call_helper = false;
+    {
+      const std::lock_guard lock{mutex_};
+      if (i == 0) is_drain_posted_ = false;
+      s = ready_.pop();
+      if (ready_.empty()) {
+        has_ready_.store(false, std::memory_order_relaxed);
+      } else if (!is_drain_posted_ && may_have_help) {
+        call_helper = true;
+        is_drain_posted_ = true;
+        add_ref();
+      }
+    }
+    if (s == nullptr) return;
+    if (call_helper) post_drain();
+    s->resume();
+  }
+}
+
+void delivery::end_turn() noexcept {
+  if (has_ready_.load(std::memory_order_relaxed)) {
+    const change c{*this};
+    is_due_ = true;
+  }
+  release_ref();
+}
+
+// ---- the end of the context -----------------------------------------------------------------------------------------
+
+suspended_list delivery::take_ready() noexcept {
+  has_ready_.store(false, std::memory_order_relaxed);
+  return std::move(ready_);
+}
+
+suspended_list delivery::take_all() noexcept {
+  retry_.disarm();
+  suspended_list all{take_ready()};
+  all.append(std::move(foreign_));
+  all.append(std::move(calls_));
+  return all;
+}
+
+void delivery::let_go_of_context() noexcept {
+  loop_.give_up();
+  executor_ = {};
+}
+
+}  // namespace canigo::detail
