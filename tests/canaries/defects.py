@@ -16,7 +16,7 @@ POOL = "detail/pool/pool_core.cpp"
 STOP = "detail/pool/pool_core_stop.cpp"
 TASKS = "detail/pool/pool_core_tasks.cpp"
 WAITER = "detail/pool/pool_waiter.cpp"
-WAITS = "detail/pool/pool_core_waits.cpp"
+SELF_WAIT = "detail/pool/self_wait.cpp"
 WORK = "detail/pool/pool_core_work.cpp"
 WORKERS = "detail/pool/pool_core_workers.cpp"
 WHEEL = "detail/time/timing_wheel.cpp"
@@ -178,9 +178,9 @@ DEFECTS = {
     "pool_takes_the_newest": (WORK, SIMULATION, "pool_task* first = «backlog_.first(coarse_now_)»;",
                               "static_cast<pool_task*>(backlog_.queued().youngest_of_least_important())"),
     "pool_group_waits_for_ever": (TASKS, SIMULATION, "groups_.leave(*x);\n  «ready_all(waiters);»", ""),
-    "pool_deadlock_unseen": (WAITS, SIMULATION, "«blocked_ + 1 >= crew_.able()»", "false"),
+    "pool_deadlock_unseen": (SELF_WAIT, SIMULATION, "«blocked_ + 1 >= able»", "false"),
     "pool_deadlock_of_fewer_unseen": (WORKERS, SIMULATION, "crew_.leave(w);\n  «end_hopeless_wait();»", ""),
-    "pool_wait_inside_never_over": (WAITS, SIMULATION, "if (w.inside_->nested_waits_ == nullptr) «--blocked_;»", ""),
+    "pool_wait_inside_never_over": (SELF_WAIT, SIMULATION, "if (own.first_ == nullptr) «--blocked_;»", ""),
     "pool_lost_worker_stays_away": (WORKERS, SIMULATION, "«if (is_missed) retry_soon();»", ""),
     "pool_frees_strands_late": (COUNTED, interleaving("the context goes while the last task of a pool*"),
                                 "«let_go_of_context();»\n      is_left_to_context_", ""),

@@ -140,7 +140,7 @@ void pool_core::end_with_context() noexcept {
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
       w->rest_.disarm();
-      if (w->nested_waits_ != nullptr) disown_waits(*w);  // destroyed below, and before the operation that they are of
+      self_waits_.disown(*w);  // destroyed below, and before the operation that they are of
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
     }

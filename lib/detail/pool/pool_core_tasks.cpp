@@ -94,7 +94,7 @@ void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
   t.add_ref();
   const change c{*this};
   w.task_ = &t;
-  const bool blocks_all = would_block_all(w);
+  const bool blocks_all = !self_waits_.begin(w, crew_.able());
   attach(w, t.waiters_);
   if (blocks_all) {
     refuse(t, pool_task::deadlock);

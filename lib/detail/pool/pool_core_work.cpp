@@ -197,7 +197,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   crew_.end(w, t.is_long());
   if (t.is_long()) {
     release_loop();
-    if (w.nested_waits_ != nullptr) disown_waits(w);
+    self_waits_.disown(w);
   }
   w.current_ = nullptr;
   t.worker_ = nullptr;

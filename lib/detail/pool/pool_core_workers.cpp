@@ -247,7 +247,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     if (w.is(pool_worker::state::running)) {
       cut_off = w.current_;
       w.error_ = nullptr;
-      if (w.nested_waits_ != nullptr) disown_waits(w);
+      self_waits_.disown(w);
     }
     if (cut_off != nullptr || w.is(pool_worker::state::repairing)) release_loop();
     if (w.resource_ != nullptr && !w.evict_) --made_;

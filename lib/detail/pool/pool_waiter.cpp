@@ -38,7 +38,7 @@ std::exception_ptr task_waiter::take_failure() noexcept {
   }
 }
 
-void pool_waiter::comes_from(const net::any_io_executor& executor) noexcept {
+void pool_waiter::comes_from_coroutine(const net::any_io_executor& executor) noexcept {
   if (at_home_) return;  // a worker's strand is never what its pool was given
   const auto [owner, home, operation] = worker_strand::mark_of(executor);
   if (owner == nullptr || home != home_) return;
@@ -46,7 +46,7 @@ void pool_waiter::comes_from(const net::any_io_executor& executor) noexcept {
   // What an operation has left behind on its strand holds up no worker. The strand is ours just now, so what runs there
   // stays as it is.
   const bool is_at_work = w->current_ != nullptr && w->current_->is_long();
-  if (is_at_work && operation == w->mark()) inside_ = w;
+  if (is_at_work && operation == w->mark()) comes_from(*w);
 }
 
 }  // namespace canigo::detail

@@ -21,7 +21,7 @@ auto park_waiter(pool_core& core, const net::any_io_executor& executor, room& r,
   return park<std::error_code>([&core, &executor, &r, p, start](auto&& handler) noexcept {
     std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
     auto* w = make_suspended_in<parked_waiter>(r, h, core, p, same_executor(core.executor(), executor));
-    w->comes_from(executor);
+    w->comes_from_coroutine(executor);
     try {
       w->allow_cancel();
     } catch (...) {

@@ -62,7 +62,7 @@ struct start_parked_task {
     pool_core& core = t.home();
     auto* w = make_suspended_in<value_waiter<T>>(*frame, h, core, purpose, same_executor(core.executor(), *executor),
                                                  task_ref<>{wanted->release()});
-    w->comes_from(*executor);
+    w->comes_from_coroutine(*executor);
     try {
       w->allow_cancel();
     } catch (...) {

@@ -15,6 +15,7 @@
 #include "canigo/detail/pool/pool_waiter.hpp"
 #include "canigo/detail/pool/pool_waiter_list.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"
+#include "canigo/detail/pool/self_wait.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_observer.hpp"
 #include "canigo/pool_stats.hpp"
@@ -173,8 +174,6 @@ class pool_core final : public delivery {
   void attach(pool_waiter& w, pool_waiter_list& list) noexcept;
   void ready(pool_waiter& w, int code) noexcept;
   void ready_all(pool_waiter_list& list) noexcept;
-  bool would_block_all(pool_waiter& w) noexcept;
-  void disown_waits(pool_worker& w) noexcept;
   void end_hopeless_wait() noexcept;
 
   // Workers.
@@ -243,7 +242,7 @@ class pool_core final : public delivery {
 
   stop_mode mode_ = stop_mode{};  // 0: not stopping
   pool_crew crew_;
-  std::size_t blocked_ = 0;      // workers whose operation waits for its own pool
+  self_wait self_waits_;
   std::size_t made_ = 0;         // resources
   std::size_t undelivered_ = 0;  // tasks that have ended and whose callers were not told yet
   pool_waiter_list closed_waiters_;

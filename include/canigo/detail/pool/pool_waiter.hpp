@@ -4,6 +4,7 @@
 #include "canigo/detail/pool/operation.hpp"
 #include "canigo/detail/pool/pool_task.hpp"
 #include "canigo/detail/pool/pool_waiter_list.hpp"
+#include "canigo/detail/pool/self_wait.hpp"
 #include "canigo/net.hpp"
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 namespace canigo::detail {
 
 /// A caller that waits for something in a pool.
-class pool_waiter : public suspended, public pool_waiter_link {
+class pool_waiter : public suspended, public pool_waiter_link, public self_wait::waiter {
  public:
   enum class purpose : std::uint8_t {
     run,     // the task is the caller's: cancelling the wait cancels the task, and the wait ends with it
@@ -30,7 +31,7 @@ class pool_waiter : public suspended, public pool_waiter_link {
   void abandon() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
   /// Notes whose operation waits here, if it is one of the same pool, by the executor of the coroutine.
-  void comes_from(const net::any_io_executor& executor) noexcept;
+  void comes_from_coroutine(const net::any_io_executor& executor) noexcept;
 
  protected:
   ~pool_waiter() = default;
@@ -43,9 +44,7 @@ class pool_waiter : public suspended, public pool_waiter_link {
   enum class state : std::uint8_t { fresh, waiting, ending };
 
   pool_core* home_;
-  pool_task* task_ = nullptr;      // of purposes run and result
-  pool_worker* inside_ = nullptr;  // the worker whose operation waits here for its own pool
-  pool_waiter* next_inside_ = nullptr;
+  pool_task* task_ = nullptr;  // of purposes run and result
   int code_ = 0;
   state state_ = state::fresh;
   purpose purpose_;

@@ -3,6 +3,7 @@
 #include "canigo/detail/context/engine_alarm.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/pool/pool_crew.hpp"
+#include "canigo/detail/pool/self_wait.hpp"
 #include "canigo/detail/pool/worker_strand.hpp"
 #include "canigo/net.hpp"
 #include "canigo/task_context.hpp"
@@ -26,7 +27,7 @@ class pool_waiter;
 ///
 /// Asleep, it is parked. Woken, it runs short operations one after another without leaving the handler that woke it,
 /// and its coroutine is resumed only for a long one. All members are the pool's, under its lock, unless said otherwise.
-class pool_worker : public crew_member {
+class pool_worker : public crew_member, public self_wait::worker {
  public:
   pool_worker(pool_core& home, std::size_t index);
 
@@ -85,11 +86,10 @@ class pool_worker : public crew_member {
   std::uint64_t serial_ = 0;         // of the operation that it runs or ran last
   std::uint64_t cancel_serial_ = 0;  // what is to be cancelled
   std::uint64_t cancelled_serial_ = 0;
-  int tasks_left_ = 0;                   // that it may begin before the loop is due for a turn; on the strand only
-  std::uint32_t failures_ = 0;           // of its own, in a row
-  std::uint32_t turns_ = 0;              // of the loop since the cancellation
-  int ended_as_ = 0;                     // what error_ is, where we had ended the operation; on the strand only
-  pool_waiter* nested_waits_ = nullptr;  // of its operation for its own pool
+  int tasks_left_ = 0;          // that it may begin before the loop is due for a turn; on the strand only
+  std::uint32_t failures_ = 0;  // of its own, in a row
+  std::uint32_t turns_ = 0;     // of the loop since the cancellation
+  int ended_as_ = 0;            // what error_ is, where we had ended the operation; on the strand only
   time_point idle_since_{};
   bool cancel_is_out_ = false;
   bool is_fatal_ = false;            // what error_ is; this and the next on the strand only

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+
+namespace canigo::detail {
+
+/// Which workers of a pool wait for the pool itself, inside their operations. If all of them did, nobody would ever end
+/// such a wait.
+///
+/// Threads: none; its owner holds a lock.
+class self_wait {
+ public:
+  class waiter;
+
+  /// The base of a worker: what its operation waits for inside the pool.
+  class worker {
+   public:
+    worker() noexcept = default;
+    worker(const worker&) = delete;
+    worker& operator=(const worker&) = delete;
+    /// The wait that began last, or nullptr.
+    waiter* first_self_wait() const noexcept { return first_; }
+
+   private:
+    friend class self_wait;
+    waiter* first_ = nullptr;
+  };
+
+  /// The base of a waiter.
+  class waiter {
+   public:
+    waiter() noexcept = default;
+    waiter(const waiter&) = delete;
+    waiter& operator=(const waiter&) = delete;
+    /// The operation of `w` waits here.
+    void comes_from(worker& w) noexcept { inside_ = &w; }
+    /// The worker whose operation waits here, or nullptr.
+    worker* inside() const noexcept { return inside_; }
+    waiter* next_self_wait() const noexcept { return next_; }
+
+   private:
+    friend class self_wait;
+    worker* inside_ = nullptr;
+    waiter* next_ = this;  // this: it does not hold up its worker
+  };
+
+  /// Begins a wait. False if all `able` workers would wait with it; then it does not begin.
+  bool begin(waiter& w, std::size_t able) noexcept;
+  /// Ends a wait that has begun; nothing for another.
+  void end(waiter& w) noexcept {
+    if (w.next_ != &w) remove(w);
+  }
+  /// The operation of `w` has ended. The waits that it leaves behind hold up no worker.
+  void disown(worker& w) noexcept;
+  /// Whether all workers that run an operation wait, and no other worker is able to.
+  bool is_hopeless(std::size_t running, std::size_t able) const noexcept {
+    return blocked_ > 0 && blocked_ == running && blocked_ >= able;
+  }
+
+ private:
+  void remove(waiter& w) noexcept;
+
+  std::size_t blocked_ = 0;  // workers that wait
+};
+
+}  // namespace canigo::detail
