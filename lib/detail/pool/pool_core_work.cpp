@@ -50,9 +50,7 @@ constexpr std::uint32_t turns_to_end = 32;
   return &t;
 }
 
-pool_task* pool_core::take(pool_worker& w) noexcept { return take_next(w, true); }
-
-[[gnu::always_inline]] inline void pool_core::call_now(pool_worker& w, pool_task& t) noexcept {
+[[gnu::always_inline]] inline void pool_core::call(pool_worker& w, pool_task& t) noexcept {
   if (options_.observer != nullptr) [[unlikely]]
     options_.observer->attempt_started(event_of(t));
   try {
@@ -61,8 +59,6 @@ pool_task* pool_core::take(pool_worker& w) noexcept { return take_next(w, true);
     caught(w, t);
   }
 }
-
-void pool_core::call(pool_worker& w, pool_task& t) noexcept { call_now(w, t); }
 
 /// Notes what an operation has just thrown, and what that counts as. Once it was asked to end, the exception is for
 /// that, as `a || b` makes one of its own of a cancellation, and a channel an error.
@@ -116,7 +112,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
     if (done != nullptr) done->release_ref();
     if (t != nullptr) --w.tasks_left_;
     if (t == nullptr || t->is_long()) return t;
-    call_now(w, *t);
+    call(w, *t);
     if (is_simple(w, *t)) [[likely]] {
       t->is_dropped_ = true;
       mutex_.lock();
@@ -134,27 +130,74 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
   }
 }
 
+/// What the coroutine of a worker does next, after it ran `done`. For step::work, `t` is the task.
+pool_core::step pool_core::next_step(pool_worker& w, pool_task* done, pool_task*& t) noexcept {
+  if (!resources_) {
+    t = std::exchange(w.handed_, nullptr);
+    if (t == nullptr && !w.is_retired_) t = work_off(w, false, done);
+    return t != nullptr ? step::work : w.is_retired_ ? step::leave : step::rest;
+  }
+  const change c{*this};
+  coarse_now_ = time_->now();
+  if (!w.is_retired_ && (w.is(pool_worker::state::leaving) || must_leave())) leave(w);
+  if (w.is_retired_) return step::leave;  // maybe since it was about to sleep, and whatever is wanted now
+  if (w.evict_) {
+    begin_care(w);
+    return step::evict;
+  }
+  if (w.is(pool_worker::state::resting) || backlog_.queued().empty()) return step::rest;
+  if (w.resource_ == nullptr || (resources_->has_check && !w.resource_is_proven_)) {
+    begin_care(w);
+    return step::prepare;
+  }
+  t = take_next(w, true);
+  return step::work;
+}
+
+/// The coroutine of a worker. Without a resource it runs long operations only; see work_off.
 net::awaitable<void> pool_core::main(life l) {
   pool_worker& w = l.worker();
   pool_task* done = nullptr;
-  while (!w.is_retired_) {
-    pool_task* t = std::exchange(w.handed_, nullptr);
-    if (t == nullptr) t = work_off(w, false, std::exchange(done, nullptr));
-    if (t == nullptr) {
-      co_await park(w);
-      continue;
+  for (;;) {
+    pool_task* t = nullptr;
+    switch (next_step(w, std::exchange(done, nullptr), t)) {
+      case step::leave:
+        if (w.resource_ != nullptr) {
+          const leaver reason{*this};
+          co_await drop_resource(w);
+        }
+        co_return;
+      case step::evict:
+        co_await evict_resource(w);
+        break;
+      case step::prepare:
+        co_await prepare_resource(w);
+        break;
+      case step::rest:
+        co_await park(w);
+        break;
+      case step::work:
+        if (t->is_long()) {
+          if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));
+          w.strand_->begins(w.mark());
+          try {
+            co_await t->start(w.context_);
+          } catch (...) {
+            caught(w, *t);
+          }
+          // Nothing of this operation is to reach the next one.
+          co_await net::this_coro::reset_cancellation_state();
+          co_await net::this_coro::throw_if_cancelled(true);
+        } else {
+          call(w, *t);
+        }
+        if (!resources_) {
+          done = t;
+        } else if (const std::exception_ptr cause = w.error_; end_with_resource(w, *t)) {
+          co_await mend_resource(w, cause, w.is_fatal_);
+        }
+        break;
     }
-    if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));
-    w.strand_->begins(w.mark());
-    try {
-      co_await t->start(w.context_);
-    } catch (...) {
-      caught(w, *t);
-    }
-    // Nothing of this operation is to reach the next one.
-    co_await net::this_coro::reset_cancellation_state();
-    co_await net::this_coro::throw_if_cancelled(true);
-    done = t;
   }
 }
 

@@ -201,7 +201,7 @@ void pool_core::keep_leavers() noexcept {
 
 void pool_core::spawn(pool_worker& w) {
   life l{*this, w};
-  w.strand_->spawn(resources_ ? main_with_resource(std::move(l)) : main(std::move(l)), w.signal_.slot());
+  w.strand_->spawn(main(std::move(l)), w.signal_.slot());
 }
 
 void pool_core::leave(pool_worker& w) noexcept {

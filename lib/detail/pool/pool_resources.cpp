@@ -1,4 +1,4 @@
-// Workers that own a resource.
+// How a worker looks after its resource.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/error.hpp"
@@ -11,6 +11,16 @@
 #include <utility>
 
 namespace canigo::detail {
+
+pool_core::leaver::leaver(pool_core& c) noexcept : core_{c} {
+  const change held{core_};
+  core_.hold_loop();
+}
+
+pool_core::leaver::~leaver() {
+  const change held{core_};
+  core_.release_loop();
+}
 
 /// The worker turns to its resource, and away from it. Under the lock.
 void pool_core::begin_care(pool_worker& w) noexcept {
@@ -50,93 +60,29 @@ std::exception_ptr pool_core::what_failed(pool_worker& w, const char* call) noex
   }
 }
 
-pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
-  const change c{*this};
-  coarse_now_ = time_->now();
-  if (!w.is_retired_ && (w.is(pool_worker::state::leaving) || must_leave())) leave(w);
-  if (w.is_retired_) return step::leave;  // maybe since it was about to sleep, and whatever is wanted now
-  if (w.evict_) {
-    begin_care(w);
-    return step::evict;
+/// Ends an operation that used the resource. True: the resource is to be mended.
+bool pool_core::end_with_resource(pool_worker& w, pool_task& t) noexcept {
+  w.resource_is_proven_ = false;
+  const bool has_failed = w.error_ != nullptr;
+  examine(w, t);
+  bool mends = false;
+  bool release = false;
+  {
+    const change c{*this};
+    coarse_now_ = time_->now();
+    release = finish(w, t);
+    mends = has_failed && (w.is_fatal_ || resources_->has_reset);
+    if (mends) begin_care(w);
   }
-  if (w.is(pool_worker::state::resting) || backlog_.queued().empty()) return step::rest;
-  if (w.resource_ == nullptr || (resources_->has_check && !w.resource_is_proven_)) {
-    begin_care(w);
-    return step::prepare;
-  }
-  t = take(w);
-  return step::work;
+  if (release) t.release_ref();
+  return mends;
 }
 
-net::awaitable<void> pool_core::main_with_resource(life l) {
-  /// Who leaves is no longer seen to by gone().
-  struct until_it_is_gone {
-    explicit until_it_is_gone(pool_core& c) noexcept : core{c} {
-      const change held{core};
-      core.hold_loop();
-    }
-    until_it_is_gone(const until_it_is_gone&) = delete;
-    until_it_is_gone& operator=(const until_it_is_gone&) = delete;
-    ~until_it_is_gone() {
-      const change held{core};
-      core.release_loop();
-    }
-    pool_core& core;
-  };
-  pool_worker& w = l.worker();
-  for (;;) {
-    pool_task* t = nullptr;
-    switch (next_step(w, t)) {
-      case step::leave:
-        if (w.resource_ != nullptr) {
-          const until_it_is_gone reason{*this};
-          co_await drop_resource(w);
-        }
-        co_return;
-      case step::evict:
-        co_await drop_resource(w);
-        {
-          const change c{*this};
-          w.evict_ = false;
-          end_care(w);
-        }
-        break;
-      case step::prepare:
-        co_await prepare_resource(w);
-        break;
-      case step::rest:
-        co_await park(w);
-        break;
-      case step::work:
-        if (t->is_long()) {
-          if (options_.observer != nullptr) options_.observer->attempt_started(event_of(*t));
-          w.strand_->begins(w.mark());
-          try {
-            co_await t->start(w.context_);
-          } catch (...) {
-            caught(w, *t);
-          }
-          co_await net::this_coro::reset_cancellation_state();
-          co_await net::this_coro::throw_if_cancelled(true);
-        } else {
-          call(w, *t);
-        }
-        w.resource_is_proven_ = false;
-        const std::exception_ptr cause = w.error_;
-        examine(w, *t);
-        const bool is_broken = w.is_fatal_;
-        bool release = false;
-        {
-          const change c{*this};
-          coarse_now_ = time_->now();
-          release = finish(w, *t);
-          if (cause && (is_broken || resources_->has_reset)) begin_care(w);
-        }
-        if (release) t->release_ref();
-        if (cause && (is_broken || resources_->has_reset)) co_await mend_resource(w, cause, is_broken);
-        break;
-    }
-  }
+net::awaitable<void> pool_core::evict_resource(pool_worker& w) {
+  co_await drop_resource(w);
+  const change c{*this};
+  w.evict_ = false;
+  end_care(w);
 }
 
 net::awaitable<void> pool_core::prepare_resource(pool_worker& w) {

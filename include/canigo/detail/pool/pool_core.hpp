@@ -134,6 +134,18 @@ class pool_core final : public delivery {
   };
 
 
+  /// Keeps the loop running while a worker that leaves gives up its resource: gone() no longer sees to it.
+  class leaver {
+   public:
+    explicit leaver(pool_core& c) noexcept;
+    leaver(const leaver&) = delete;
+    leaver& operator=(const leaver&) = delete;
+    ~leaver();
+
+   private:
+    pool_core& core_;
+  };
+
   pool_core(const net::any_io_executor& executor, const pool_core_options& options,
             std::unique_ptr<pool_resources> resources);
   ~pool_core();
@@ -194,12 +206,10 @@ class pool_core final : public delivery {
   void leave(pool_worker& w) noexcept;
   void keep_leavers() noexcept;
   void gone(pool_worker& w) noexcept;
-  pool_task* take(pool_worker& w) noexcept;
   pool_task* take_next(pool_worker& w, bool clock_is_right) noexcept;
   void woken(pool_worker& w);
   pool_task* work_off(pool_worker& w, bool is_parked, pool_task* done = nullptr);
   void call(pool_worker& w, pool_task& t) noexcept;
-  void call_now(pool_worker& w, pool_task& t) noexcept;
   void settle(pool_worker& w) noexcept;
   void parked(pool_worker& w, suspended& s) noexcept;
   void rest(pool_worker& w, duration d) noexcept;
@@ -220,8 +230,9 @@ class pool_core final : public delivery {
 
   net::awaitable<void> park(pool_worker& w);
   net::awaitable<void> main(life l);
-  net::awaitable<void> main_with_resource(life l);
+  net::awaitable<void> evict_resource(pool_worker& w);
   net::awaitable<void> prepare_resource(pool_worker& w);
+  bool end_with_resource(pool_worker& w, pool_task& t) noexcept;
   net::awaitable<void> mend_resource(pool_worker& w, std::exception_ptr cause, bool is_broken);
   net::awaitable<void> drop_resource(pool_worker& w);
   void begin_care(pool_worker& w) noexcept;
@@ -229,7 +240,7 @@ class pool_core final : public delivery {
   void end_care(pool_worker& w) noexcept;
   std::exception_ptr what_failed(pool_worker& w, const char* call) noexcept;
   enum class step : std::uint8_t { leave, evict, prepare, work, rest };
-  step next_step(pool_worker& w, pool_task*& t) noexcept;
+  step next_step(pool_worker& w, pool_task* done, pool_task*& t) noexcept;
 
   pool_backlog backlog_;
   const pool_core_options options_;
