@@ -35,7 +35,10 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
   if (mode == stop_mode::cancel_all) {
     grace_.disarm();
     for (const auto& w : workers_) {
-      if (w->current_ != nullptr && !w->current_->is_told_) w->current_->note_cause(pool_task::cause::stop);
+      pool_task* t = w->current_;
+      if (t != nullptr && task_life::on(task_life::event::stop, t->where()) != task_life::action::nothing) {
+        t->note_cause(pool_task::cause::stop);
+      }
       if (w->is(pool_worker::state::running) || w->is(pool_worker::state::repairing)) request_cancel(*w);
     }
   }

@@ -4,7 +4,6 @@
 #include "canigo/detail/pool/pool_turn.hpp"
 #include "canigo/error.hpp"
 
-#include <algorithm>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -123,8 +122,7 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
     if (x->retry.budget != nullptr) x->retry.budget->pay_in();
     groups_.join(*x);
     if (x->delay > duration::zero() && !t.is_held_) {
-      const time_point now = time_->now();
-      return delay(t, now, std::min(saturating_add(now, x->delay), x->deadline));
+      return delay(t);
     }
     if (x->deadline != time_point::max()) x->alarm.arm(x->deadline);
   }
@@ -154,15 +152,19 @@ void pool_core::admit_held() noexcept {
   while (backlog_.held() > 0 && backlog_.has_room(crew_.free())) {
     pool_task& t = backlog_.take_held(coarse_now_);
     if (task_extras* x = t.extras_; x != nullptr && x->delay > duration::zero()) {
-      const time_point now = time_->now();
-      delay(t, now, std::min(saturating_add(now, x->delay), x->deadline));
+      delay(t);
     } else {
       queue(t);
     }
   }
 }
 
-void pool_core::delay(pool_task& t, time_point now, time_point at) noexcept {
+void pool_core::delay(pool_task& t) noexcept {
+  const time_point now = time_->now();
+  delay_until(t, now, t.extras_->delayed_until(now));
+}
+
+void pool_core::delay_until(pool_task& t, time_point now, time_point at) noexcept {
   backlog_.delay(t, now);
   t.extras_->alarm.arm(at);
 }
@@ -206,17 +208,15 @@ bool pool_core::cancel(pool_task& t) noexcept {
 }
 
 bool pool_core::cancel_locked(pool_task& t) noexcept {
-  if (has_ended(t.state())) return false;
-  if (t.state() == task_state::running) {
-    t.cancel_requested_ = true;
-    t.note_cause(pool_task::cause::owner);
-    if (t.is_long()) request_cancel(*t.worker_);
+  const task_life::action what = task_life::on(task_life::event::cancel, t.where());
+  if (what == task_life::action::nothing) return false;
+  if (what == task_life::action::end) {
+    end_waiting(t, task_state::cancelled);
     return true;
   }
-  backlog_.remove(t);
-  end(t, task_state::cancelled, pool_task::aborted, nullptr);
-  admit_held();
-  check_drained();
+  t.cancel_requested_ = true;
+  t.note_cause(pool_task::cause::owner);
+  if (what == task_life::action::ask) request_cancel(*t.worker_);
   return true;
 }
 
@@ -232,25 +232,25 @@ std::size_t pool_core::cancel_group(std::uint64_t group) noexcept {
 
 void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
   task_extras& x = *t.extras_;
-  if (t.state() == task_state::running) {
-    x.is_late = true;
-    t.note_cause(pool_task::cause::time);
-    if (t.is_long()) {
-      request_cancel(*t.worker_);
-    } else if (x.attempts.load(std::memory_order_relaxed) >= x.retry.attempts || now >= x.deadline) {
-      tell_early(t);
-    }
-    return;
+  const task_life::action what = x.on_time(t.where(), now);
+  if (what == task_life::action::end) return end_waiting(t, task_state::timed_out);
+  if (what == task_life::action::queue) {
+    backlog_.remove(t);
+    if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
+    return queue(t);
   }
+  x.is_late = true;
+  t.note_cause(pool_task::cause::time);
+  if (what == task_life::action::ask) request_cancel(*t.worker_);
+  if (what == task_life::action::tell) tell_early(t);
+}
+
+/// Ends a task that waits.
+void pool_core::end_waiting(pool_task& t, task_state s) noexcept {
   backlog_.remove(t);
-  if (now >= x.deadline) {
-    end(t, task_state::timed_out, static_cast<int>(errc::timed_out), nullptr);
-    admit_held();
-    check_drained();
-    return;
-  }
-  if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
-  queue(t);
+  end(t, s, pool_task::code_of(s), nullptr);
+  admit_held();
+  check_drained();
 }
 
 /// Ends a task for its owner while its operation goes on regardless.
@@ -258,8 +258,8 @@ void pool_core::tell_early(pool_task& t) noexcept {
   ++counts_.overdue;
   t.is_told_ = true;
   t.add_ref();
-  const int code = t.end_code();
-  end(t, code == pool_task::aborted ? task_state::cancelled : task_state::timed_out, code, nullptr);
+  const task_state s = task_life::state_after_throw(t.end_cause());
+  end(t, s, pool_task::code_of(s), nullptr);
 }
 
 }  // namespace canigo::detail

@@ -37,13 +37,11 @@ constexpr std::uint32_t turns_to_end = 32;
   if (t.is_long()) hold_loop();
   if (task_extras* x = t.extras_) {
     if (!clock_is_right) coarse_now_ = time_->now();
-    x->started_at = coarse_now_;
-    x->attempts.store(x->attempts.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    x->begin_attempt(coarse_now_);
     if (x->name != nullptr) {
       ++x->name->attempts;
       x->name->waited.record(x->started_at - x->queued_at);
     }
-    x->due_at = std::min(saturating_add(x->started_at, x->timeout), x->deadline);
     if (x->due_at != time_point::max()) x->alarm.arm(x->due_at);
   }
   if (backlog_.held() > 0) admit_held();
@@ -64,7 +62,7 @@ constexpr std::uint32_t turns_to_end = 32;
 /// that, as `a || b` makes one of its own of a cancellation, and a channel an error.
 void pool_core::caught(pool_worker& w, const pool_task& t) noexcept {
   w.error_ = std::current_exception();
-  w.ended_as_ = t.end_code();
+  w.error_cause_ = t.end_cause();
 }
 
 /// Whether nothing has to be weighed at the end of a short operation.
@@ -209,7 +207,7 @@ void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
     try {
       std::rethrow_exception(w.error_);
     } catch (const std::system_error& e) {
-      cancelled_itself = w.ended_as_ == pool_task::no_code && e.code() == net::error::operation_aborted;
+      cancelled_itself = w.error_cause_ == pool_task::cause::none && e.code() == net::error::operation_aborted;
     } catch (const fatal_error&) {
       w.is_fatal_ = options_.restart.is_fatal == nullptr;
     } catch (...) {
@@ -217,11 +215,10 @@ void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
     try {
       if (options_.restart.is_fatal != nullptr) w.is_fatal_ = options_.restart.is_fatal(w.error_);
       const task_extras* x = t.extras_;
-      if (x != nullptr && x->attempts.load(std::memory_order_relaxed) < x->retry.attempts &&
-          w.ended_as_ != pool_task::aborted) {
-        const auto e = w.ended_as_ == pool_task::no_code
-                           ? w.error_
-                           : std::make_exception_ptr(std::system_error{pool_task::to_error_code(w.ended_as_)});
+      const task_state s = task_life::state_after_throw(w.error_cause_);
+      if (x != nullptr && !x->is_last_attempt() && s != task_state::cancelled) {
+        const auto e = s == task_state::failed ? w.error_
+                                               : std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
         w.retry_ = x->retry.retry_if == nullptr ? !cancelled_itself : x->retry.retry_if(e);
       }
     } catch (...) {  // a predicate that fails has not said yes
@@ -264,10 +261,8 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   task_state s = task_state::succeeded;
   int code = pool_task::no_code;
   if (e) {
-    code = w.ended_as_;
-    s = code == pool_task::no_code   ? task_state::failed
-        : code == pool_task::aborted ? task_state::cancelled
-                                     : task_state::timed_out;
+    s = task_life::state_after_throw(w.error_cause_);
+    code = pool_task::code_of(s);
     if (code != pool_task::no_code) e = nullptr;
   }
   if (t.is_dropped_ && options_.observer == nullptr && (x == nullptr || x->group() == 0)) {
@@ -285,10 +280,9 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
 bool pool_core::try_again(pool_task& t) noexcept {
   task_extras& x = *t.extras_;
   if (t.cancel_requested_ || mode_ > stop_mode::drain) return false;
-  const std::uint32_t failures = x.attempts.load(std::memory_order_relaxed);
   const time_point now = time_->now();
-  const time_point at = saturating_add(now, x.retry.backoff.delay(failures, next_random(random_)));
-  if (at >= x.deadline) return false;
+  const time_point at = x.again_at(now, next_random(random_));
+  if (at == time_point::max()) return false;
   if (x.retry.budget != nullptr && !x.retry.budget->try_take()) return false;
   ++counts_.retries;
   x.is_late = false;
@@ -297,7 +291,7 @@ bool pool_core::try_again(pool_task& t) noexcept {
     if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
     queue(t);
   } else {
-    delay(t, now, at);
+    delay_until(t, now, at);
   }
   return true;
 }
@@ -339,8 +333,7 @@ void pool_core::do_cancel(pool_worker& w) noexcept {
   if (w.cancelled_serial_ != w.serial_) return request_cancel(w);
   pool_task* t = w.current_;
   if (t == nullptr || t->is_told_ || t->extras_ == nullptr || !t->extras_->is_late) return;
-  const task_extras& x = *t->extras_;
-  if (x.attempts.load(std::memory_order_relaxed) < x.retry.attempts && time_->now() < x.deadline) return;
+  if (!t->extras_->is_last_time(time_->now())) return;
   if (++w.turns_ > turns_to_end) {
     tell_early(*t);
   } else {

@@ -20,9 +20,15 @@ void pool_task::let_go() noexcept {
   if (home_ != nullptr) home_->release_ref();
 }
 
-int pool_task::end_code() const noexcept {
-  const cause c = end_cause_.load(std::memory_order_acquire);
-  return c == cause::none ? no_code : c == cause::time ? static_cast<int>(errc::timed_out) : aborted;
+int pool_task::code_of(task_state s) noexcept {
+  switch (s) {
+    case task_state::cancelled:
+      return aborted;
+    case task_state::timed_out:
+      return static_cast<int>(errc::timed_out);
+    default:
+      return no_code;
+  }
 }
 
 std::error_code pool_task::to_error_code(int code) noexcept {

@@ -16,6 +16,7 @@
 #include "canigo/detail/pool/pool_waiter_list.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"
 #include "canigo/detail/pool/self_wait.hpp"
+#include "canigo/detail/pool/task_life.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_observer.hpp"
 #include "canigo/pool_stats.hpp"
@@ -167,12 +168,14 @@ class pool_core final : public delivery {
   void accept_with_extras(pool_task& t) noexcept;
   void refuse(pool_task& t, int code) noexcept;
   void queue(pool_task& t) noexcept;
-  void delay(pool_task& t, time_point now, time_point at) noexcept;
+  void delay(pool_task& t) noexcept;
+  void delay_until(pool_task& t, time_point now, time_point at) noexcept;
   void admit_held() noexcept;
   void end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept;
   void note_end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept;
   void deliver(pool_task& t) noexcept;
   bool cancel_locked(pool_task& t) noexcept;
+  void end_waiting(pool_task& t, task_state s) noexcept;
   void end_stopped(pool_task& t) noexcept;
   task_event event_of(const pool_task& t) const noexcept;
 

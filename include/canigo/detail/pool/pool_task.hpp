@@ -3,6 +3,7 @@
 #include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/base/block_cache.hpp"
 #include "canigo/detail/pool/pool_waiter_list.hpp"
+#include "canigo/detail/pool/task_life.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
@@ -68,8 +69,8 @@ class pool_task : public wait_node {
   friend class pool_worker;
   friend class canigo::task_context;
 
-  /// What asked an operation that runs to end.
-  enum class cause : std::uint8_t { none, owner, time, stop };
+  using cause = task_life::cause;
+  using phase = task_life::phase;
 
   static constexpr int no_code = 0;
   static constexpr int aborted = -1;
@@ -87,8 +88,14 @@ class pool_task : public wait_node {
   void note_cause(cause c) noexcept {
     if (end_cause_.load(std::memory_order_relaxed) == cause::none) end_cause_.store(c, std::memory_order_release);
   }
-  /// What an exception counts as now: no_code for itself.
-  int end_code() const noexcept;
+  cause end_cause() const noexcept { return end_cause_.load(std::memory_order_acquire); }
+  phase where() const noexcept {
+    const task_state s = state();
+    if (s == task_state::running) return is_long_ ? phase::runs_long : phase::runs_short;
+    return has_ended(s) ? phase::ended : phase::waits;
+  }
+  /// The code of a task that ended as `s`, which is no success; no_code: its exception says more.
+  static int code_of(task_state s) noexcept;
   void let_go() noexcept;
   [[noreturn]] void throw_failure() const;
   static std::error_code to_error_code(int code) noexcept;

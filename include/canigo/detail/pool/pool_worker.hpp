@@ -4,6 +4,7 @@
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/pool/pool_crew.hpp"
 #include "canigo/detail/pool/self_wait.hpp"
+#include "canigo/detail/pool/task_life.hpp"
 #include "canigo/detail/pool/worker_strand.hpp"
 #include "canigo/net.hpp"
 #include "canigo/task_context.hpp"
@@ -89,9 +90,9 @@ class pool_worker : public crew_member, public self_wait::worker {
   int tasks_left_ = 0;          // that it may begin before the loop is due for a turn; on the strand only
   std::uint32_t failures_ = 0;  // of its own, in a row
   std::uint32_t turns_ = 0;     // of the loop since the cancellation
-  int ended_as_ = 0;            // what error_ is, where we had ended the operation; on the strand only
   time_point idle_since_{};
   bool cancel_is_out_ = false;
+  task_life::cause error_cause_ = task_life::cause::none;  // what had asked the operation to end; on the strand only
   bool is_fatal_ = false;            // what error_ is; this and the next on the strand only
   bool retry_ = false;               // worth another attempt
   bool resource_is_proven_ = false;  // made or checked, and not used since

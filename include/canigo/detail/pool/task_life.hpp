@@ -1,0 +1,95 @@
+#pragma once
+
+#include "canigo/retry_policy.hpp"
+#include "canigo/task_state.hpp"
+#include "canigo/time.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace canigo::detail {
+
+/// What a pool decides about one task. It has no lock and no executor, and takes the time as an argument.
+///
+/// | event                      | waits | runs, long | runs, short | has ended |
+/// |----------------------------|-------|------------|-------------|-----------|
+/// | cancel: by the owner       | end   | ask        | note        | nothing   |
+/// | stop: of the pool          | end   | ask        | note        | nothing   |
+/// | time: more may follow      | queue | ask        | note        | nothing   |
+/// | last_time: nothing follows | end   | ask        | tell        | nothing   |
+///
+/// While a task waits, `time` is the end of its delay, and `last_time` its deadline. While it runs, `time` is the end of
+/// an attempt that another one may follow.
+struct task_life {
+  enum class event : std::uint8_t { cancel, stop, time, last_time };
+  enum class phase : std::uint8_t { waits, runs_long, runs_short, ended };
+  enum class action : std::uint8_t {
+    nothing,
+    end,    // the task, at once
+    queue,  // the task
+    note,   // the cause; a short operation can ask for it
+    ask,    // the operation to end, by a cancellation, and note the cause
+    tell,   // the owner that the task has ended, although its operation goes on
+  };
+  /// What asked a running operation to end. The first cause counts.
+  enum class cause : std::uint8_t { none, owner, time, stop };
+
+  static constexpr action on(event e, phase p) noexcept {
+    using enum action;
+    constexpr action table[4][4] = {
+        {end, ask, note, nothing},
+        {end, ask, note, nothing},
+        {queue, ask, note, nothing},
+        {end, ask, tell, nothing},
+    };
+    return table[static_cast<int>(e)][static_cast<int>(p)];
+  }
+
+  /// How a task ends whose operation threw, if `c` asked the operation to end before that.
+  static constexpr task_state state_after_throw(cause c) noexcept {
+    switch (c) {
+      case cause::none:
+        return task_state::failed;
+      case cause::time:
+        return task_state::timed_out;
+      default:
+        return task_state::cancelled;
+    }
+  }
+
+  /// Begins an attempt.
+  void begin_attempt(time_point now) noexcept {
+    started_at = now;
+    attempts.store(attempts.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    due_at = std::min(saturating_add(now, timeout), deadline);
+  }
+  /// Whether the attempt that runs is the last one.
+  bool is_last_attempt() const noexcept { return attempts.load(std::memory_order_relaxed) >= retry.attempts; }
+  /// Whether nothing follows the attempt that runs.
+  bool is_last_time(time_point now) const noexcept { return is_last_attempt() || now >= deadline; }
+  /// What to do when the time of the task is up.
+  action on_time(phase p, time_point now) const noexcept {
+    const bool is_last = p == phase::waits ? now >= deadline : is_last_time(now);
+    return on(is_last ? event::last_time : event::time, p);
+  }
+  /// When the next attempt may begin after one that failed; time_point::max() if that is too late.
+  time_point again_at(time_point now, std::uint64_t random) const noexcept {
+    const time_point at =
+        saturating_add(now, retry.backoff.delay(attempts.load(std::memory_order_relaxed), random));
+    return at < deadline ? at : time_point::max();
+  }
+  /// When a task that is new may run, at the latest.
+  time_point delayed_until(time_point now) const noexcept { return std::min(saturating_add(now, delay), deadline); }
+
+  time_point deadline = time_point::max();
+  time_point due_at = time_point::max();  // of the attempt that runs
+  time_point started_at{};                // of the last attempt
+  duration timeout = duration::max();
+  duration delay{};
+  retry_policy retry;
+  std::atomic<std::uint32_t> attempts{0};  // written under the lock of the pool
+  bool is_late = false;                    // the attempt that runs is over its time
+};
+
+}  // namespace canigo::detail
