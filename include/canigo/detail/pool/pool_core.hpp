@@ -42,7 +42,7 @@
 
 namespace canigo::detail {
 
-/// Those of a task that comes without: a constant, so that looking at them costs nothing.
+/// The options of a task that comes without. A constant, so that a look at them costs nothing.
 inline constexpr task_options no_options{};
 
 /// Whether the task needs no task_extras for its own sake.
