@@ -35,7 +35,7 @@ asio::awaitable<void> story() {
   // A task is a handle: look at it, cancel it, await its result as often as you like.
   canigo::task<int> task = pool.submit([] { return resize_image(640); }, {.priority = 1, .name = "resize"});
   say("submitted: {}", to_string(task.state()));
-  const int size = co_await task;
+  const int size = co_await task.result();
   say("{}: {}", to_string(task.state()), size);
 
   // Captures that need a destructor: under g++ 12 such an operation is named before it is awaited. docs/pool.md says

@@ -1,10 +1,14 @@
 #include "canigo/strand_pool.hpp"
 
+#include "canigo/error.hpp"
+
 namespace canigo {
 
 namespace detail {
 
 bool cancel_task(pool_task& t) noexcept { return t.home().cancel(t); }
+
+void throw_no_task() { throw_invalid("task", "empty", "a task of a pool"); }
 
 }  // namespace detail
 

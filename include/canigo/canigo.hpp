@@ -12,6 +12,7 @@
 #include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
+#include "canigo/pool_handle.hpp"
 #include "canigo/pool_observer.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/queue_stats.hpp"

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "canigo/detail/coro/async_function.hpp"
-#include "canigo/detail/pool/pool_handle.hpp"
 #include "canigo/detail/pool/pool_resources.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
+#include "canigo/pool_handle.hpp"
 #include "canigo/pool_observer.hpp"
 #include "canigo/request.hpp"
 #include "canigo/restart_policy.hpp"
@@ -27,7 +27,7 @@ namespace canigo {
 /// The functions may be coroutines or plain callables. They run on the strand of the worker that owns the resource.
 template <class R>
 struct resource_pool_options {
-  std::size_t concurrency;  ///< workers, each with at most one resource; 1 to 100'000
+  std::size_t concurrency = 0;  ///< required: workers, each with at most one resource; 1 to 100'000
   int priorities = 1;
   std::size_t queue_limit = 10'000;
   overflow on_overflow = overflow::reject_new;
@@ -60,25 +60,26 @@ struct resource_pool_options {
 /// `call_timeout`, counts the same. Past the restart limit the pool stops, and closed() throws the error that was the
 /// cause.
 ///
-/// The members, with their errors, cancellation, threads and lifetime, are those of detail::pool_handle.
+/// The members are those of every pool: run, async_run, submit, try_post, stop and others. See pool_handle for them,
+/// their errors, cancellation, threads and lifetime.
 /// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
 /// object is destroyed.
 template <class R>
-class resource_pool : public detail::pool_handle<R> {
+class resource_pool : public pool_handle<R> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   resource_pool(const net::any_io_executor& executor, const resource_pool_options<R>& o)
-      : detail::pool_handle<R>{executor,
-                               {.concurrency = o.concurrency,
-                                .priorities = o.priorities,
-                                .queue_limit = o.queue_limit,
-                                .on_overflow = o.on_overflow,
-                                .timeout = o.timeout,
-                                .retry = o.retry,
-                                .restart = o.restart,
-                                .observer = o.observer,
-                                .type = "resource_pool"},
-                               std::make_unique<resources>(o)} {}
+      : pool_handle<R>{executor,
+                       {.concurrency = o.concurrency,
+                        .priorities = o.priorities,
+                        .queue_limit = o.queue_limit,
+                        .on_overflow = o.on_overflow,
+                        .timeout = o.timeout,
+                        .retry = o.retry,
+                        .restart = o.restart,
+                        .observer = o.observer,
+                        .type = "resource_pool"},
+                       std::make_unique<resources>(o)} {}
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   resource_pool(ExecutionContext& context, const resource_pool_options<R>& o)

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/pool/pool_handle.hpp"
 #include "canigo/net.hpp"
+#include "canigo/pool_handle.hpp"
 #include "canigo/stop_mode.hpp"
 #include "canigo/time.hpp"
 
@@ -32,13 +32,13 @@ struct signal_options {
 class stop_on_signals {
  public:
   template <class R>
-  stop_on_signals(const net::any_io_executor& executor, detail::pool_handle<R>& pool, const signal_options& o = {})
+  stop_on_signals(const net::any_io_executor& executor, pool_handle<R>& pool, const signal_options& o = {})
       : stop_on_signals{
             executor, [p = detail::pool_ref{pool.core()}](stop_mode m, duration grace) { (*p).request_stop(m, grace); },
             detail::closed(detail::pool_ref{pool.core()}), o} {}
   template <class ExecutionContext, class R>
     requires requires(ExecutionContext& c) { c.get_executor(); }
-  stop_on_signals(ExecutionContext& context, detail::pool_handle<R>& pool, const signal_options& o = {})
+  stop_on_signals(ExecutionContext& context, pool_handle<R>& pool, const signal_options& o = {})
       : stop_on_signals{net::any_io_executor{context.get_executor()}, pool, o} {}
   ~stop_on_signals();
   stop_on_signals(const stop_on_signals&) = delete;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/pool/pool_handle.hpp"
 #include "canigo/net.hpp"
+#include "canigo/pool_handle.hpp"
 #include "canigo/pool_observer.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/request.hpp"
@@ -20,7 +20,7 @@
 namespace canigo {
 
 struct strand_pool_options {
-  std::size_t concurrency;           ///< workers, each on its own strand; 1 to 100'000
+  std::size_t concurrency = 0;       ///< required: workers, each on its own strand; 1 to 100'000
   int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 10'000;  ///< most tasks that wait: queued beyond the free workers, or delayed; 1 or more
   overflow on_overflow = overflow::reject_new;
@@ -45,10 +45,11 @@ struct strand_pool_options {
 /// worker. Past the restart limit the pool stops, with that exception as the cause. An idle pool keeps no loop
 /// running.
 ///
-/// The members, with their errors, cancellation, threads and lifetime, are those of detail::pool_handle.
+/// The members are those of every pool: run, async_run, submit, try_post, stop and others. See pool_handle for them,
+/// their errors, cancellation, threads and lifetime.
 /// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
 /// object is destroyed.
-class strand_pool : public detail::pool_handle<void> {
+class strand_pool : public pool_handle<void> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   strand_pool(const net::any_io_executor& executor, const strand_pool_options& options);

@@ -4,19 +4,20 @@
 #include "canigo/time.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace canigo {
 
 /// The options of one operation in a pool. Trivially destructible; see retry_policy.
 struct task_options {
-  int priority = 0;                     ///< class, 0 (first) … priorities-1
-  duration timeout = duration::zero();  ///< of each attempt; 0: the pool's; max: none
-  duration delay = duration::zero();    ///< before it is queued
-  std::uint64_t group = 0;              ///< for cancel_group and wait_group; 0: none
-  std::string_view name = {};           ///< for the statistics; copied; the first 256 of a pool are told apart
-  retry_policy retry = {};              ///< attempts 0: the pool's
-  deadline_point deadline = {};         ///< of all attempts and the waiting together
+  int priority = 0;                      ///< class, 0 (first) … priorities-1
+  std::optional<duration> timeout = {};  ///< of each attempt, instead of the pool's; max: none
+  duration delay = duration::zero();     ///< before it is queued
+  std::uint64_t group = 0;               ///< for cancel_group and wait_group; 0: none
+  std::string_view name = {};            ///< for the statistics; copied; the first 256 of a pool are told apart
+  retry_policy retry = {};               ///< attempts 0: the pool's
+  deadline_point deadline = {};          ///< of all attempts and the waiting together
 };
 
 }  // namespace canigo

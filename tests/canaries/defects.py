@@ -189,7 +189,8 @@ DEFECTS = {
     "pool_sleeps_beside_work": (WORKERS, interleaving("one posts while a worker goes to sleep"),
                                 "} else if («!backlog_.queued().empty()») {\n    wake(w);", "false"),
     "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),
-                                       "«if (what == task_life::action::ask) request_cancel(*t.worker_);»\n  return true;", ""),
+                                       "«if (what == task_life::action::ask) request_cancel(*t.worker_);»\n  "
+                                       "return true;", ""),
     # Limits in Redis: an outage.
     "probe_stops": (SYNC_PLAN, OUTAGES, "if («is_failing_ && is_wanted_») return true;", "false"),
     "all_give_up_with_the_first": (SYNC_PLAN, OUTAGES,

@@ -72,7 +72,7 @@ TEST_CASE("a coroutine on a strand waits for a pool and comes back to its strand
         const auto t = pool.submit([](task_context&) { return sleep_for(1ms); }, {.group = 1});
         co_await pool.wait_group(1);
         CHECK(strand.running_in_this_thread());
-        co_await t;
+        co_await t.result();
         CHECK(strand.running_in_this_thread());
         co_await pool.stop();
         CHECK(strand.running_in_this_thread());

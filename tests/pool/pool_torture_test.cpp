@@ -206,7 +206,7 @@ TEST_CASE("cancelled or stopped at every step, in every way, each is told exactl
           std::vector<std::unique_ptr<net::cancellation_signal>> signals;
           for (int i = 0; i < 5; ++i) {
             signals.push_back(std::make_unique<net::cancellation_signal>());
-            const task_options o{.timeout = kind == 1 ? duration{3ms} : duration{},
+            const task_options o{.timeout = kind == 1 ? std::optional<duration>{3ms} : std::nullopt,
                                  .delay = kind == 2 ? duration{2ms} : duration{},
                                  .retry = {.attempts = kind == 3 ? 2u : 1u, .backoff = backoff::constant(1ms)}};
             net::co_spawn(io,

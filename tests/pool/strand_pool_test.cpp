@@ -210,6 +210,7 @@ TEST_CASE("P5 options out of range are refused by name") {
   CHECK_THROWS_AS(pool.try_post([] {}, {.priority = 1}), std::system_error);
   CHECK_THROWS_AS(pool.try_post([] {}, {.priority = -1}), std::system_error);
   CHECK_THROWS_AS(pool.submit([] {}, {.timeout = -1s}), std::system_error);
+  CHECK_THROWS_AS(pool.submit([] {}, {.timeout = 0s}), std::system_error);
   CHECK_THROWS_AS(pool.submit([] {}, {.delay = -1s}), std::system_error);
   CHECK_THROWS_AS(pool.submit([] {}, {.retry = {.attempts = 2, .backoff = {.min = -1s}}}), std::system_error);
   for (const int none : {0, 4}) {
@@ -617,7 +618,7 @@ TEST_CASE("nothing of a cancelled operation reaches the next one") {
   CHECK(third.state() == task_state::succeeded);
 }
 
-TEST_CASE("co_await of a task gives its result, again and again, wherever it is") {
+TEST_CASE("a task gives its result, again and again, wherever it is") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
   task<std::string> t = pool.submit([] { return std::string{"a result that is too long to be short"}; });
@@ -625,15 +626,15 @@ TEST_CASE("co_await of a task gives its result, again and again, wherever it is"
   int seen = 0;
   for (int i = 0; i < 3; ++i) {
     b.spawn([&]() -> net::awaitable<void> {
-      const std::string s = co_await t;
+      const std::string s = co_await t.result();
       CHECK(s.size() == 37);
       ++seen;
     });
   }
   b.spawn([&]() -> net::awaitable<void> {
-    const std::unique_ptr<int> p = co_await moved;
+    const std::unique_ptr<int> p = co_await moved.result();
     CHECK(*p == 7);
-    const int n = co_await pool.submit([] { return 3; });
+    const int n = co_await pool.submit([] { return 3; }).result();
     CHECK(n == 3);
     ++seen;
   });
@@ -991,7 +992,7 @@ TEST_CASE("natural spellings of an operation with captures own what they capture
       co_await sleep_for(1ms);
       co_return static_cast<int>(text.size()) + *shared;
     });
-    sum += co_await t;
+    sum += co_await t.result();
     auto named = [brief] { return static_cast<int>(brief.size()) * 100'000; };
     sum += co_await pool.run(named);
 #if defined(__clang__) || __GNUC__ > 12

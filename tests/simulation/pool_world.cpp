@@ -386,8 +386,10 @@ class pool_world {
   // ---- deeds ----
 
   canigo::task_options options_of(const pool_step& s) const {
-    canigo::task_options o{
-        .priority = s.priority, .timeout = s.timeout * 1ms, .delay = s.delay * 1ms, .group = s.group};
+    canigo::task_options o{.priority = s.priority,
+                           .timeout = s.timeout == 0 ? std::nullopt : std::optional<duration>{s.timeout * 1ms},
+                           .delay = s.delay * 1ms,
+                           .group = s.group};
     if (s.deadline >= 0) o.deadline = context_->now() + s.deadline * 1ms;
     if (s.attempts > 1) o.retry = {.attempts = s.attempts, .backoff = canigo::backoff::constant(1ms)};
     return o;

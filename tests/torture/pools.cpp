@@ -126,12 +126,12 @@ void tasks_that_are_waited_for(stage& t) {
   with_pool p{t, {.concurrency = 1}};
   t.spawn([&p]() -> net::awaitable<void> {
     const task<int> work = p.pool->submit(slow);
-    co_await work;
+    co_await work.result();
   });
   t.spawn([&p]() -> net::awaitable<void> {
     task<int> work = p.pool->submit(slow, {.delay = 1ms});
     work.cancel();
-    co_await work;
+    co_await work.result();
   });
   t.play([&] { t.pass(3ms); }, [&] { (void)p.pool->submit([] {}); }, [&] { t.pass(100ms); });
   p.expect_sound();

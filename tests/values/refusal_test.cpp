@@ -106,7 +106,7 @@ TEST_CASE("what a pool refuses names the field of its options") {
   strand_pool pool{io, {.concurrency = 1}};
   CHECK(refused_call([&] { pool.resize(0); }) == "strand_pool.resize: concurrency is 0; allowed: 1 to 100000");
   const auto submitted = [&](const task_options& o) { return refused_call([&] { (void)pool.submit([] {}, o); }); };
-  CHECK(submitted({.timeout = -1s}) == "task_options.timeout is -1s; allowed: 0 or more");
+  CHECK(submitted({.timeout = -1s}) == "task_options.timeout is -1s; allowed: more than 0");
   CHECK(submitted({.delay = -1s}) == "task_options.delay is -1s; allowed: 0 or more");
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("the bounds that a refusal names are within them") {
     CHECK(refused_call([&] { places.resize(permits); }) == none);
   }
   strand_pool pool{io, {.concurrency = 1, .priorities = 2}};
-  CHECK(refused_call([&] { (void)pool.submit([] {}, {.priority = 1, .timeout = 0s, .delay = 0s}); }) == none);
+  CHECK(refused_call([&] { (void)pool.submit([] {}, {.priority = 1, .timeout = 1ns, .delay = 0s}); }) == none);
   CHECK(refused_call([&] { pool.resize(1); }) == none);
   CHECK(refused_call([] { retry_budget{{.percent = 1000}}; }) == none);
   CHECK(refused_call([] { retry_budget{{.percent = 0, .reserve = 1, .most = 1}}; }) == none);

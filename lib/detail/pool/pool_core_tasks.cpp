@@ -17,7 +17,7 @@ void pool_core::check_with(const task_options& o) const {
     throw_invalid("task_options.priority", o.priority, "0 to " + std::to_string(options_.priorities - 1),
                   errc::invalid_priority);
   }
-  if (o.timeout < duration::zero()) throw_invalid("task_options.timeout", o.timeout, "0 or more");
+  if (o.timeout && *o.timeout <= duration::zero()) throw_invalid("task_options.timeout", *o.timeout, "more than 0");
   if (o.delay < duration::zero()) throw_invalid("task_options.delay", o.delay, "0 or more");
   if (o.retry.attempts > 1) detail::check(o.retry.backoff, "task_options.retry.backoff");
 }
@@ -27,7 +27,7 @@ void pool_core::prepare_with(pool_task& t, const task_options& o) {
   if (is_plain_ && is_plain(o)) return;
   t.extras_ = new task_extras{*this, t};
   task_extras& x = *t.extras_;
-  x.timeout = o.timeout == duration::zero() ? options_.timeout : o.timeout;
+  x.timeout = o.timeout.value_or(options_.timeout);
   x.deadline = o.deadline;
   x.delay = o.delay;
   x.retry = o.retry.attempts == 0 ? options_.retry : o.retry;

@@ -21,7 +21,7 @@ void pool_core::ready_all(pool_waiter_list& list) noexcept {
   while (pool_waiter_link* l = list.first()) ready(static_cast<pool_waiter&>(*l), pool_task::no_code);
 }
 
-/// With fewer workers than before, all of them may wait for their own pool. Then one of these waits ends. That frees its
+/// With fewer workers than before, all may wait for their own pool. Then one of these waits ends. That frees its
 /// worker, which goes on or leaves, and then this is looked at again.
 void pool_core::end_hopeless_wait() noexcept {
   if (!self_waits_.is_hopeless(crew_.running(), crew_.able())) return;

@@ -217,8 +217,9 @@ void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
       const task_extras* x = t.extras_;
       const task_state s = task_life::state_after_throw(w.error_cause_);
       if (x != nullptr && !x->is_last_attempt() && s != task_state::cancelled) {
-        const auto e = s == task_state::failed ? w.error_
-                                               : std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
+        const auto e = s == task_state::failed
+                           ? w.error_
+                           : std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
         w.retry_ = x->retry.retry_if == nullptr ? !cancelled_itself : x->retry.retry_if(e);
       }
     } catch (...) {  // a predicate that fails has not said yes

@@ -246,12 +246,12 @@ class admission final : public delivery {
   supplies supplies_;
   wait_queue queue_;
   bool stopped_ = false;
-  bool is_plain_ = true;         // the context is there, and no place is shared
-  bool frees_alone_ = true;      // a release concerns nobody else: no place is shared, and the handle is there
-  bool kept_by_places_ = false;  // the handle is gone, and its reference stands for what is occupied
-  bool dying_ = false;           // deleted by the wake-up that is being called just now
-  bool wake_armed_ = false;      // exactly one call of wake_up_ is to come
-  std::uint8_t in_a_row_ = 0;    // grants to coroutines since one last passed through the event loop
+  bool is_plain_ = true;                // the context is there, and no place is shared
+  bool frees_alone_ = true;             // a release concerns nobody else: no place is shared, and the handle is there
+  bool kept_by_places_ = false;         // the handle is gone, and its reference stands for what is occupied
+  bool dying_ = false;                  // deleted by the wake-up that is being called just now
+  bool wake_armed_ = false;             // exactly one call of wake_up_ is to come
+  std::uint8_t in_a_row_ = 0;           // grants to coroutines since one last passed through the event loop
   atomic<bool> somebody_waits_{false};  // in queue_; also read without the lock, if either answer will do
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();

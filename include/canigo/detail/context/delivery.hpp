@@ -112,8 +112,8 @@ class delivery : public counted_member {
   bool keep(suspended& s, suspended_list& home) noexcept;
   void end_turn() noexcept;
 
-  bool is_due_ = false;           // something is to be carried out after the lock
-  bool is_drain_posted_ = false;  // and has not begun
+  bool is_due_ = false;            // something is to be carried out after the lock
+  bool is_drain_posted_ = false;   // and has not begun
   atomic<bool> has_ready_{false};  // whether ready_ has any; a drain looks at it without the lock first
   suspended_list ready_;
   suspended_list foreign_;

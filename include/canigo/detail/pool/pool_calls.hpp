@@ -38,6 +38,8 @@ template <class T>
 using result_signature = typename result_signature_of<T>::type;
 
 bool cancel_task(pool_task& t) noexcept;
+/// Throws errc::invalid_argument for a handle on no task.
+[[noreturn]] void throw_no_task();
 
 /// Whether a result can come back as the argument of a handler: in the place of an error there is one, too.
 template <class T>
@@ -152,7 +154,7 @@ auto async_result_of(task_ref<result_task<T>> t, Token&& token) {
 ///     net::awaitable<int> op = pool.run([p = std::move(p)] { return *p; });
 ///     int n = co_await std::move(op);
 ///
-/// or through a task: `auto t = pool.submit([p = std::move(p)] { … }); int n = co_await t;`
+/// or through a task: `auto t = pool.submit([p = std::move(p)] { … }); int n = co_await t.result();`
 template <class T>
 class [[nodiscard]] give_this_a_name_before_co_await {
  public:
@@ -192,8 +194,8 @@ auto operator co_await(Transformed&& t) {
       sizeof(Transformed) == 0,
       "This compiler destroys the captures of a lambda that is written inside a co_await expression twice. "
       "Give the operation a name first: net::awaitable<T> op = pool.run([...] {...}); co_await std::move(op); "
-      "or the lambda: auto f = [...] {...}; co_await pool.run(f); or await a task: "
-      "auto t = pool.submit([...] {...}); co_await t;");
+      "or the lambda: auto f = [...] {...}; co_await pool.run(f); or wait for a task: "
+      "auto t = pool.submit([...] {...}); co_await t.result();");
   return t.this_->await_transform(std::move(t.function_).awaitable());
 }
 

@@ -47,8 +47,8 @@ inline constexpr task_options no_options{};
 
 /// Whether the task needs no task_extras for its own sake.
 constexpr bool is_plain(const task_options& o) noexcept {
-  return o.timeout == duration::zero() && o.delay == duration::zero() && o.group == 0 && o.name.empty() &&
-         o.retry.attempts <= 1 && o.deadline == time_point::max();
+  return !o.timeout && o.delay == duration::zero() && o.group == 0 && o.name.empty() && o.retry.attempts <= 1 &&
+         o.deadline == time_point::max();
 }
 
 struct pool_core_options {
@@ -133,7 +133,6 @@ class pool_core final : public delivery {
     pool_core* core_;
     pool_worker* worker_;
   };
-
 
   /// Keeps the loop running while a worker that leaves gives up its resource: gone() no longer sees to it.
   class leaver {

@@ -93,12 +93,12 @@ class pool_worker : public crew_member, public self_wait::worker {
   time_point idle_since_{};
   bool cancel_is_out_ = false;
   task_life::cause error_cause_ = task_life::cause::none;  // what had asked the operation to end; on the strand only
-  bool is_fatal_ = false;            // what error_ is; this and the next on the strand only
-  bool retry_ = false;               // worth another attempt
-  bool resource_is_proven_ = false;  // made or checked, and not used since
-  bool evict_ = false;               // its resource has been idle for long
-  bool is_overdue_ = false;          // a call for its resource is over its time
-  bool is_retired_ = false;          // leaves for good; written under the lock, read there or on the strand
+  bool is_fatal_ = false;                                  // what error_ is; this and the next on the strand only
+  bool retry_ = false;                                     // worth another attempt
+  bool resource_is_proven_ = false;                        // made or checked, and not used since
+  bool evict_ = false;                                     // its resource has been idle for long
+  bool is_overdue_ = false;                                // a call for its resource is over its time
+  bool is_retired_ = false;  // leaves for good; written under the lock, read there or on the strand
 };
 
 }  // namespace canigo::detail

@@ -19,7 +19,7 @@ namespace canigo::detail {
 /// | time: more may follow      | queue | ask        | note        | nothing   |
 /// | last_time: nothing follows | end   | ask        | tell        | nothing   |
 ///
-/// While a task waits, `time` is the end of its delay, and `last_time` its deadline. While it runs, `time` is the end of
+/// While a task waits, `time` is the end of its delay and `last_time` its deadline. While it runs, `time` is the end of
 /// an attempt that another one may follow.
 struct task_life {
   enum class event : std::uint8_t { cancel, stop, time, last_time };
@@ -75,8 +75,7 @@ struct task_life {
   }
   /// When the next attempt may begin after one that failed; time_point::max() if that is too late.
   time_point again_at(time_point now, std::uint64_t random) const noexcept {
-    const time_point at =
-        saturating_add(now, retry.backoff.delay(attempts.load(std::memory_order_relaxed), random));
+    const time_point at = saturating_add(now, retry.backoff.delay(attempts.load(std::memory_order_relaxed), random));
     return at < deadline ? at : time_point::max();
   }
   /// When a task that is new may run, at the latest.
