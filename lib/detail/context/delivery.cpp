@@ -22,8 +22,8 @@ delivery::delivery(const net::any_io_executor& executor)
 void delivery::hand_over(bool drain_goes_on) noexcept {
   is_due_ = false;
   const bool drain_now = !ready_.empty() && !is_drain_posted_ && !drain_goes_on;
-  const bool posts_now = !calls_.empty() || !foreign_.empty() || loop_.is_over();
-  if (!drain_now && !posts_now) return mutex_.unlock();
+  const bool posts_more = !calls_.empty() || !foreign_.empty();
+  if (!drain_now && !posts_more && !loop_.is_over()) return mutex_.unlock();
   if (context_gone_) return hand_over_without_context();
   const context_visit visit{visits()};
   if (!visit.lasts()) {
@@ -36,13 +36,18 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
     add_ref();
   }
   // From the end of the lock on, `this` lives by the references of what is posted. What fails to be posted has one yet.
-  if (!posts_now) [[likely]] {
+  if (!posts_more && !loop_.is_over()) [[likely]] {
     mutex_.unlock();
     return post_drain();
   }
+  const net::any_io_executor until_all_is_posted = loop_.let_go();
+  if (!posts_more) {
+    mutex_.unlock();
+    if (drain_now) post_drain();
+    return;
+  }
   suspended_list calls{std::move(calls_)};
   suspended_list foreign{std::move(foreign_)};
-  const net::any_io_executor until_all_is_posted = loop_.let_go();
   mutex_.unlock();
   post_each(calls, calls_, visit);
   if (drain_now) post_drain();

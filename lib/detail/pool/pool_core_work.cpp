@@ -129,7 +129,8 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
 }
 
 /// What the coroutine of a worker does next, after it ran `done`. For step::work, `t` is the task.
-pool_core::step pool_core::next_step(pool_worker& w, pool_task* done, pool_task*& t) noexcept {
+[[gnu::always_inline]] inline pool_core::step pool_core::next_step(pool_worker& w, pool_task* done,
+                                                                   pool_task*& t) noexcept {
   if (!resources_) {
     t = std::exchange(w.handed_, nullptr);
     if (t == nullptr && !w.is_retired_) t = work_off(w, false, done);
