@@ -83,10 +83,10 @@ engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_
       random_{std::random_device{}()} {}
 
 void engine::let_go_of_context() noexcept {
-  // Its last turn was dropped by a context that goes. A subscriber and its link keep each other.
+  // A context that goes has dropped the last turn. A subscriber and its link keep each other.
   if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
   strand_ = {};
-  executor_ = {};  // a strand's would reach for its context when this goes
+  executor_ = {};  // a strand's executor would reach for its context when this goes
 }
 
 engine::alarm::alarm(engine& e) noexcept
@@ -109,6 +109,7 @@ void engine::end_with_context() noexcept {
       }
       list->clear();
     }
+    doomed.append(std::move(ready_));
   }
   time_->cancel(again_);
   time_->cancel(alarm_);
@@ -117,7 +118,7 @@ void engine::end_with_context() noexcept {
   let_go_of_context();
   keep_.reset();
   self_.reset();
-  // Their frames may hold anything, this client too.
+  // Their frames may hold anything, also this client.
   while (auto* s = doomed.pop()) s->destroy();
 }
 
@@ -156,7 +157,7 @@ void engine::cancel(call& c) noexcept {
 
 void engine::limit_called(call& c, due why) noexcept {
   if (why == due::shutdown) {
-    // Nobody else knows one that has ended and could not be delivered.
+    // A call that has ended and could not be delivered is known to nobody else.
     if (c.ended_) c.destroy();
     return;
   }
@@ -181,8 +182,8 @@ void engine::limit_called(call& c, due why) noexcept {
   turn_wanted_ = true;
 }
 
-/// When a connection without an answer is taken for dead: after the time of the call that has ended. But where other
-/// callers wait, and would lose what they asked, after the time that a connection may take.
+/// When a connection without an answer counts as dead: after the time of the call that has ended. If other callers
+/// would lose what they asked, it is the time that a connection may take.
 time_point engine::end_of_patience(duration waited) const noexcept {
   const duration enough = minding_ == 0 ? std::min(waited, enough_silence) : link_options_->connect_timeout;
   return saturating_add(std::max(last_read_, sent_.front().sent_at), std::max(enough, line_.allowance()));
@@ -239,7 +240,7 @@ std::shared_ptr<subscriber> engine::subscriptions() {
   return subscriber_;
 }
 
-/// The place of one that was sent stays.
+/// The place of a sent call stays.
 void engine::take_out(call& c) noexcept {
   if (c.sent_at_ == time_point::max()) {
     waiting_.erase(c.place_);
@@ -289,13 +290,13 @@ void engine::deliver_later(call& c) noexcept {
 }
 
 void engine::post_turn() noexcept {
-  // The context waits for the lock before it goes.
+  // A context that goes waits for the lock first.
   const std::lock_guard lock{mutex_};
   if (context_gone_) return;
   try {
     net::post(strand_, [self = shared_from_this()] { self->turn(); });
   } catch (...) {
-    // No memory. It may be the last turn, after which nobody asks for another.
+    // No memory. It may be the last turn: nothing else would ask for another one.
     turn_posted_ = false;
     if (time_->arm(again_, saturating_add(time_->now(), delivery_retry))) keep_ = shared_from_this();
   }

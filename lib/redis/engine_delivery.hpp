@@ -1,5 +1,7 @@
 #pragma once
 
+#include "canigo/detail/context/context_visit.hpp"
+
 #include "engine.hpp"
 
 #include <memory>
@@ -9,7 +11,7 @@
 
 namespace canigo::redis::detail {
 
-/// What `make` returns, and nothing where there is no memory for it: the code says enough.
+/// The text that `make` returns; empty if there is no memory for it. The code says enough then.
 template <class Make>
 std::string text_of(Make make) noexcept {
   try {
@@ -19,13 +21,19 @@ std::string text_of(Make make) noexcept {
   }
 }
 
-/// Holds the lock; what was decided under it is carried out after it.
+/// Holds the lock. At its end it carries out without the lock what was decided under it.
 struct engine::delivery {
+  using context_visit = canigo::detail::context_visit;
+
   explicit delivery(engine& e) noexcept : owner{e.shared_from_this()} { e.mutex_.lock(); }
   delivery(const delivery&) = delete;
   delivery& operator=(const delivery&) = delete;
   ~delivery() {
-    canigo::detail::suspended_list ready{std::move(owner->ready_)};
+    // Callers are told while their context stays. One that is about to go destroys those that are left.
+    const bool is_ready = !owner->ready_.empty() && !owner->context_gone_;
+    const context_visit visit = is_ready ? context_visit{owner->visits()} : context_visit{};
+    canigo::detail::suspended_list ready;
+    if (visit.lasts()) ready.append(std::move(owner->ready_));
     const bool post = std::exchange(owner->turn_wanted_, false) && !owner->turn_posted_ && !owner->context_gone_;
     if (post) owner->turn_posted_ = true;
     owner->mutex_.unlock();

@@ -79,6 +79,7 @@ void ledger::end_with_context() noexcept {
       doomed.push(w);
     });
     book_.clear();
+    doomed.append(std::move(ready_));
     ended = book_.take_ended();
   }
   time_->cancel(alarm_);

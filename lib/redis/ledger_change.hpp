@@ -1,5 +1,7 @@
 #pragma once
 
+#include "canigo/detail/context/context_visit.hpp"
+
 #include "ledger.hpp"
 
 #include <memory>
@@ -10,13 +12,19 @@ namespace canigo::redis::detail {
 
 /// Holds the ledger's lock. At its end it lets the ledger look what is to be done, and does that without the lock.
 struct ledger::change {
+  using context_visit = canigo::detail::context_visit;
+
   explicit change(ledger& l) noexcept : owner{l.shared_from_this()} { l.mutex_.lock(); }
   change(const change&) = delete;
   change& operator=(const change&) = delete;
   ~change() {
     ledger& l = *owner;
     l.step();
-    canigo::detail::suspended_list ready{std::move(l.ready_)};
+    // Waiters are posted while their context stays. One that is about to go destroys those that are left.
+    const bool is_ready = !l.ready_.empty() && !l.context_gone_;
+    const context_visit visit = is_ready ? context_visit{l.visits()} : context_visit{};
+    canigo::detail::suspended_list ready;
+    if (visit.lasts()) ready.append(std::move(l.ready_));
     std::shared_ptr<holding> ended = l.book_.take_ended();
     std::optional<command> call;
     call.swap(l.call_);

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 using namespace redis_test;
@@ -26,9 +27,15 @@ struct limits {
 }  // namespace
 
 TEST_CASE("a client and its limits go while another thread destroys the context", "[threads]") {
+  const bool have_callers = GENERATE(false, true);
   for (int round = 0; round < 2000; ++round) {
     auto io = std::make_unique<net::io_context>();
     auto all = std::make_unique<limits>(*io);
+    for (int i = 0; have_callers && i < 8; ++i) {
+      all->quota.async_acquire({}, [](std::error_code) {});
+      all->slots.async_acquire({}, [](std::error_code, redis::permit) {});
+      all->client.async_run(redis::command{"PING"}, [](std::error_code, const redis::reply&) {});
+    }
     std::atomic<int> ready{0};
     const auto together = [&] {
       ++ready;
