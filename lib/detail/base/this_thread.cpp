@@ -11,14 +11,14 @@ context_visit*& innermost_visit() noexcept {
 }
 
 void wait_until(bool (*ready)(const void*), const void* object) noexcept {
-  // What is waited for takes as long as a post. Another thread needs a core for that, so ours is given up soon.
-  constexpr int yields = 64;
-  constexpr std::chrono::microseconds nap{50};
-  for (int i = 0; i < yields; ++i) {
+  // It takes as long as a post. The other thread needs a core for that, so this one gives up its own soon.
+  constexpr int most_yields = 64;
+  constexpr std::chrono::microseconds pause{50};
+  for (int i = 0; i < most_yields; ++i) {
     if (ready(object)) return;
     std::this_thread::yield();
   }
-  while (!ready(object)) std::this_thread::sleep_for(nap);
+  while (!ready(object)) std::this_thread::sleep_for(pause);
 }
 
 }  // namespace canigo::detail
