@@ -6,25 +6,12 @@
 
 namespace canigo::detail {
 
-namespace {
-
-/// Enough of an executor for a strand.
-struct executor_of {
-  net::execution_context* context;
-  net::execution_context& query(net::execution::context_t) const noexcept { return *context; }
-  template <class Function>
-  void execute(Function&&) const {}
-  bool operator==(const executor_of&) const noexcept = default;
-};
-
-}  // namespace
-
 net::execution_context::id context_service::id;
 
-// A context shuts its services down in the reverse order. What members post to strands may not come after those have
-// been shut down, so there must be strands first.
+// A context shuts its services down in the reverse order. Members post to strands, so the service of the strands must be
+// there first. Only the service: a strand that Asio has no memory to make reaches for what it has not been given yet.
 context_service::context_service(net::execution_context& context) : service{context} {
-  const net::strand<executor_of> first{executor_of{&context}};
+  net::use_service<net::detail::strand_executor_service>(context);
 }
 
 context_service& context_service::of(const net::any_io_executor& executor) {

@@ -63,8 +63,8 @@ struct start_waiting {
   }
 };
 
-/// Initiates a wait for a coroutine, in the room that its frame has for it.
-template <class Waiter>
+/// Initiates a wait for a coroutine, in the room that its frame has for it. `Extra` is what the waiter is told beside.
+template <class Waiter, class... Extra>
 struct start_parked {
   static constexpr std::size_t room_size = 320;
   using room = frame_room<room_size>;
@@ -73,6 +73,7 @@ struct start_parked {
   room* frame;
   request wanted;
   bool granted;  // all that is left to do is to pass through the event loop
+  [[no_unique_address]] std::tuple<Extra...> extra = {};
 
   template <class Handler>
   void operator()(Handler&& handler) const noexcept {
@@ -80,22 +81,17 @@ struct start_parked {
     // What passes through the loop for the sake of others must not be resumed by a drain that happens to run.
     const auto executor = net::get_associated_executor(handler, home->executor());
     const bool at_home = !granted && same_executor(home->executor(), executor);
-    auto* op = make_suspended_in<limited_waiter<Waiter>>(*frame, handler, *home, at_home, false);
+    auto* op = std::apply(
+        [&](Extra... more) {
+          return make_suspended_in<limited_waiter<Waiter>>(*frame, handler, *home, at_home, false, more...);
+        },
+        extra);
     if (granted) {
       home->deliver(*op, wanted, outcome::granted);
     } else {
       enter(*op, *home, wanted);
     }
   }
-};
-
-/// A waiter whose handler takes what `Base` ends with as one value: nothing throws for it.
-template <class Base>
-class answered_waiter : public Base {
- public:
-  using Base::Base;
-  using results = std::tuple<typename Base::results>;
-  results take_results() noexcept { return {Base::take_results()}; }
 };
 
 /// Throws what a request was refused for at once.
@@ -123,34 +119,49 @@ net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted..
   }
 }
 
-/// Waits for `r`, and returns how that ended.
-template <class Waiter>
-net::awaitable<typename Waiter::results> wait_for_answer(admission* home, request r, bool granted) {
-  using start = start_parked<answered_waiter<Waiter>>;
-  typename start::room room;
-  if constexpr (park_returns) {
-    co_return co_await park<typename Waiter::results>(start{home, &room, r, granted});
-  } else {
-    co_await park<typename Waiter::results>(start{home, &room, r, granted});
-    std::terminate();
-  }
-}
+/// A waiter of a coroutine that takes no exception: the error code goes where the caller wants it.
+template <class Base>
+class telling_waiter : public Base {
+ public:
+  telling_waiter(admission& home, bool at_home, bool holds_work, std::error_code* error) noexcept
+      : Base{home, at_home, holds_work}, error_{error} {}
 
-/// The same as wait_for() with an error code in place of exceptions.
+  /// What Base's handler takes after the error code.
+  auto take_results() noexcept {
+    return std::apply(
+        [this](std::error_code e, auto&&... granted) {
+          *error_ = e;
+          return std::tuple{std::move(granted)...};
+        },
+        Base::take_results());
+  }
+
+ private:
+  std::error_code* error_;
+};
+
+/// The same as wait_for(), with an error code in place of exceptions.
 template <class Waiter>
 net::awaitable<typename Waiter::granted_type> try_to_wait_for(admission* home, request r, std::error_code* error) {
   using granted_type = typename Waiter::granted_type;
   const outcome o = home->is_behind_others(r) ? outcome::must_wait : home->try_enter_in_turn(r);
   *error = o > outcome::granted ? to_error_code(o) : std::error_code{};
   if (o == outcome::granted) co_return Waiter::granted(*home, r);
+
+  using start = start_parked<telling_waiter<Waiter>, std::error_code*>;
+  typename start::room room;
+  const bool is_granted = o == outcome::granted_by_post;
   if constexpr (std::is_void_v<granted_type>) {
-    if (!*error) std::tie(*error) = co_await wait_for_answer<Waiter>(home, r, o == outcome::granted_by_post);
+    if (*error) co_return;
+    co_await park<>(start{home, &room, r, is_granted, {error}});
   } else {
-    granted_type granted;
-    if (!*error) {
-      std::tie(*error, granted) = co_await wait_for_answer<Waiter>(home, r, o == outcome::granted_by_post);
+    if (*error) co_return granted_type{};
+    if constexpr (park_returns) {
+      co_return co_await park<granted_type>(start{home, &room, r, is_granted, {error}});
+    } else {
+      co_await park<granted_type>(start{home, &room, r, is_granted, {error}});
+      std::terminate();
     }
-    co_return granted;
   }
 }
 

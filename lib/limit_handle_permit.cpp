@@ -1,0 +1,9 @@
+#include "canigo/detail/admission/permit_waiter.hpp"
+
+#include "limit_handle.hpp"
+
+namespace canigo {
+
+template class limit_handle<detail::permit_waiter>;
+
+}  // namespace canigo
