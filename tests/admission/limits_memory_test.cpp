@@ -224,6 +224,32 @@ TEST_CASE("no allocation whose failure loses a permit: coroutines, cancelled and
   });
 }
 
+TEST_CASE("an acquire with an error code that has no memory loses no permit", "[memory]") {
+  for_every_allocation([&](std::int64_t k) {
+    limits_run run;
+    semaphore s{run.io, {.permits = 2}};
+    std::error_code error;
+    bool has_failed = false;
+    run.go([&]() -> net::awaitable<void> {
+      for (int i = 0; i < 300; ++i) {
+        std::optional<failing> f;
+        // The turn that passes through the loop, and the ones around it.
+        if (i >= 120 && i < 140) f.emplace(k);
+        try {
+          const permit p = co_await s.acquire(request{}, error);
+          if (error && error != errc::not_enough_memory) FAIL(error.message());
+        } catch (const std::bad_alloc&) {  // no memory for the coroutine itself
+        }
+        if (f) has_failed = has_failed || f->has_failed();
+      }
+    });
+    run.time.run();
+    CAPTURE(k);
+    CHECK(s.stats().held == 0);
+    return has_failed;
+  });
+}
+
 TEST_CASE("making any of them fails as a whole, for want of memory", "[memory]") {
   limits_run run;
   for_every_allocation([&](std::int64_t k) {

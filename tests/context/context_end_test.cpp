@@ -262,3 +262,64 @@ TEST_CASE("a signal that outlives the context keeps nothing of a limit of time",
   kept.reset();
   io.reset();
 }
+
+namespace context_end {
+
+/// A context that is shut down twice, as each is from Asio 1.38 on.
+struct shut_down_twice : net::io_context {
+  ~shut_down_twice() { shutdown(); }
+};
+
+/// Does something in the middle of a context's end, when what was made later has been shut down, as another thread may.
+struct moment : net::execution_context::service {
+  using key_type = moment;
+  static net::execution_context::id id;
+  explicit moment(net::execution_context& context) : service{context} {}
+  void shutdown() override {
+    if (then) std::thread{std::exchange(then, nullptr)}.join();
+  }
+  std::function<void()> then;
+};
+
+net::execution_context::id moment::id;
+
+}  // namespace context_end
+
+TEST_CASE("a context may be shut down more than once", "[context_end]") {
+  auto alive = std::make_shared<int>();
+  {
+    context_end::shut_down_twice io;
+    semaphore s{io, {}};
+    const auto p = s.try_acquire();
+    s.async_acquire({}, [alive](std::error_code, const permit&) { std::terminate(); });
+    strand_pool pool{io, {.concurrency = 2}};
+    pool.try_post([alive] {});
+    io.poll_one();
+  }
+  CHECK(alive.use_count() == 1);
+}
+
+// Whichever object is the first of a context: what is given back after the time source was shut down finds nobody who
+// waits, and nobody is left behind.
+TEST_CASE("a context's time outlasts what waits there, also where a source came first", "[context_end][threads]") {
+  for (const bool source_first : {false, true}) {
+    auto alive = std::make_shared<int>();
+    auto io = std::make_unique<net::io_context>();
+    cancel_source source;
+    if (source_first) {
+      net::co_spawn(*io, source.wrap([]() -> net::awaitable<void> { co_return; }()), net::detached);
+      io->run();
+      io->restart();
+    }
+    auto& moment = net::use_service<context_end::moment>(*io);
+    semaphore s{*io, {}};
+    auto p = s.try_acquire();
+    s.async_acquire({.deadline = std::chrono::steady_clock::now() + 1h},
+                    [alive](std::error_code, const permit&) { std::terminate(); });
+    io->poll();
+    moment.then = [&p] { p.reset(); };
+    io.reset();
+    CAPTURE(source_first);
+    CHECK(alive.use_count() == 1);
+  }
+}

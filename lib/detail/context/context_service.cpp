@@ -1,5 +1,7 @@
 #include "canigo/detail/context/context_service.hpp"
 
+#include "canigo/time_source.hpp"
+
 #include <asio/strand.hpp>
 
 #include <mutex>
@@ -8,9 +10,11 @@ namespace canigo::detail {
 
 net::execution_context::id context_service::id;
 
-// A context shuts its services down in the reverse order. Members post to strands, so the service of the strands must be
-// there first. Only the service: a strand that Asio has no memory to make reaches for what it has not been given yet.
+// A context shuts its services down in the reverse order. Members use the time source and post to strands, so both
+// services must be there first. Of the strands only the service: a strand that Asio has no memory to make reaches for
+// what it has not been given yet.
 context_service::context_service(net::execution_context& context) : service{context} {
+  net::use_service<time_source>(context);
   net::use_service<net::detail::strand_executor_service>(context);
 }
 

@@ -24,6 +24,8 @@ context_visit::~context_visit() {
 }
 
 void context_visits::end() noexcept {
+  // A context may be shut down twice: by what is derived from it, and by itself.
+  if ((count_.load(std::memory_order_relaxed) & over) != 0) return;
   count_.fetch_add(over, std::memory_order_relaxed);
   // An executor may run at once what was posted to it, and that may destroy the context. It must not wait for itself.
   std::uint32_t own = 0;
