@@ -182,7 +182,7 @@ DEFECTS = {
     "pool_deadlock_of_fewer_unseen": (WORKERS, SIMULATION, "crew_.leave(w);\n  «end_hopeless_wait();»", ""),
     "pool_wait_inside_never_over": (SELF_WAIT, SIMULATION, "if (own.first_ == nullptr) «--blocked_;»", ""),
     "pool_lost_worker_stays_away": (WORKERS, SIMULATION, "«if (is_missed) retry_soon();»", ""),
-    "pool_frees_strands_late": (COUNTED, interleaving("the context goes while the last task of a pool*"),
+    "pool_frees_strands_late": (COUNTED, interleaving("the context goes while*"),
                                 "«let_go_of_context();»\n      is_left_to_context_", ""),
     "pool_counts_what_is_left_behind": (WAITER, SIMULATION,
                                         "if («is_at_work && operation == w->mark()»)", "true"),

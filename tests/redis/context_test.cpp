@@ -9,6 +9,7 @@
 #include <asio/io_context.hpp>
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -49,5 +50,40 @@ TEST_CASE("a client and its limits go while another thread destroys the context"
     together();
     all.reset();
     other.join();
+  }
+}
+
+TEST_CASE("limits with waiters go or stop while another thread destroys the context", "[threads]") {
+  for (int round = 0; round < 2000; ++round) {
+    auto io = std::make_unique<net::io_context>();
+    auto all = std::make_unique<limits>(*io);
+    auto alive = std::make_shared<int>();
+    for (int i = 0; i < 10; ++i) {
+      all->quota.async_acquire({}, [alive](std::error_code) { std::terminate(); });
+      all->slots.async_acquire({}, [alive](std::error_code, const redis::permit&) { std::terminate(); });
+      all->client.async_run(redis::command{"PING"}, [alive](std::error_code, const redis::reply&) { std::terminate(); });
+    }
+    io->poll_one();
+    std::atomic<int> ready{0};
+    const auto together = [&] {
+      ++ready;
+      while (ready != 2) {
+      }
+    };
+    std::thread other{[&] {
+      together();
+      for (std::atomic<int> later{round % 40 * 20}; later.fetch_sub(1) > 0;) {
+      }
+      io.reset();
+    }};
+    together();
+    if (round % 2 == 0) {
+      all->quota.stop();
+      all->slots.stop();
+    }
+    all.reset();
+    other.join();
+    // Whatever was posted in time went with the context.
+    REQUIRE(alive.use_count() == 1);
   }
 }
