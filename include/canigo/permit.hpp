@@ -12,8 +12,8 @@ class permit_waiter;
 
 /// Permission to run, from a semaphore, a limiter or a gate. Held until it is released or destroyed.
 ///
-/// It may outlive the object that it comes from, and the execution context. It may be dropped on any thread, with one
-/// exception: while another thread destroys the context and somebody waits for the permit.
+/// It may outlive the object that it comes from, and the execution context. It may be dropped on any thread, also
+/// while another thread destroys the context.
 ///
 /// Threads: one at a time. Allocates: never.
 class [[nodiscard]] permit {

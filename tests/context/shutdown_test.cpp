@@ -2,7 +2,6 @@
 // called.
 
 #include "canigo/cancel_after.hpp"
-#include "canigo/detail/context/context_service.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/resource_pool.hpp"
 #include "canigo/scheduler.hpp"
@@ -41,14 +40,7 @@ namespace {
 
 /// A context in virtual time, and how many of those that hold `alive` are left.
 struct stage {
-  explicit stage(bool time_goes_first = false) {
-    // The service that comes last is the first to be shut down.
-    if (time_goes_first) {
-      net::use_service<detail::context_service>(*io);
-      net::make_strand(*io);
-    }
-    time.emplace(*io);
-  }
+  stage() { time.emplace(*io); }
   void end() {
     time.reset();
     io.reset();
@@ -61,18 +53,6 @@ struct stage {
   std::unique_ptr<net::io_context> io = std::make_unique<net::io_context>();
   std::optional<testing::virtual_time> time;
   std::shared_ptr<int> alive = std::make_shared<int>();
-};
-
-/// While the context goes: called with the time, where that goes first.
-struct with_the_time : deadline {
-  with_the_time(stage& s, std::function<void()> f)
-      : deadline{[](deadline& d, due why) noexcept {
-          if (why == due::shutdown) static_cast<with_the_time&>(d).call();
-        }},
-        call{std::move(f)} {
-    time_source::of(s.io->get_executor()).arm(*this, time_point{} + 1h);
-  }
-  std::function<void()> call;
 };
 
 /// While the context goes: what was posted and never run goes last of all.
@@ -89,9 +69,8 @@ auto async_never(std::shared_ptr<void>& kept, Token&& token) {
 
 }  // namespace
 
-TEST_CASE("whichever service of a context goes first, all that waits goes with it", "[shutdown]") {
-  const bool time_goes_first = GENERATE(false, true);
-  stage s{time_goes_first};
+TEST_CASE("all that waits goes with its context", "[shutdown]") {
+  stage s;
   semaphore places{*s.io, {.permits = 1}};
   limiter quota{*s.io, {.rates = {{rate::per_hour(1), 1}}}};
   task_group group{*s.io};
@@ -160,44 +139,6 @@ TEST_CASE("a coroutine that is resumed while its context goes is destroyed where
   CHECK(s.alive.use_count() == 1);
 }
 
-TEST_CASE("a limit of time that a coroutine sets when the time has gone leaves nothing behind", "[shutdown]") {
-  stage s{true};
-  std::function<void()> resume;
-  bool has_begun = false;
-  // A child that is left behind would keep its executor.
-  const auto post = [alive = s.alive] { return mood::posts; };
-  net::co_spawn(
-      net::any_io_executor{fickle_executor{*s.io, post}},
-      [&]() -> net::awaitable<void> {
-        co_await until(resume);
-        has_begun = true;
-        co_await with_timeout(sleep_for(1h), 1h);
-      },
-      net::detached);
-  s.time->poll();
-  with_the_time here{s, [&] { std::exchange(resume, nullptr)(); }};
-  CHECK(s.alive.use_count() == 3);
-  s.end();
-  CHECK(has_begun);
-  CHECK(s.alive.use_count() == 2);  // with `post`
-}
-
-TEST_CASE("who begins to wait until a deadline when the time has gone goes with the context", "[shutdown]") {
-  stage s{true};
-  semaphore places{*s.io, {.permits = 1}};
-  const permit taken = places.try_acquire().value();
-  const auto never = [alive = s.alive](std::error_code, const permit&) { FAIL("it was called"); };
-  std::uint64_t waiting = 0;
-  with_the_time here{s, [&] {
-                       places.async_acquire({.deadline = time_point{} + 1h}, never);
-                       waiting = places.stats().waiting;
-                     }};
-  s.end();
-  CHECK(waiting == 1);
-  CHECK(places.stats().waiting == 0);
-  CHECK(s.alive.use_count() == 2);  // with `never`
-}
-
 TEST_CASE("who asks a limit when its context has gone goes, too", "[shutdown]") {
   stage s;
   semaphore places{*s.io, {.permits = 1}};
@@ -221,38 +162,6 @@ TEST_CASE("who asks a limit when its context has gone goes, too", "[shutdown]") 
       net::detached);
   other.run();
   CHECK(how == errc::stopped);
-}
-
-TEST_CASE("a group that is cancelled without memory when the time has gone leaves nothing behind", "[shutdown]") {
-  struct failure {
-    std::shared_ptr<int> alive;
-  };
-  stage s{true};
-  bool is_short = false;
-  int refused = 0;
-  std::function<void()> resume;
-  {
-    task_group group{net::any_io_executor{fickle_executor{*s.io, [&] {
-                                                            refused += is_short;
-                                                            return is_short ? mood::throws : mood::posts;
-                                                          }}}};
-    group.spawn(until(resume));
-    group.spawn([](std::shared_ptr<int> alive) -> net::awaitable<void> {
-      co_await sleep_for(1ms);
-      throw failure{std::move(alive)};
-    }(s.alive));
-    with_the_time here{s, [&] {
-                         is_short = true;
-                         group.cancel();
-                         resume = nullptr;  // whose strand must not outlive the context
-                       }};
-    s.time->run_for(1s);
-    CHECK(group.running() == 1);
-    s.end();
-    CHECK(refused == 1);
-    CHECK(s.alive.use_count() == 2);  // the failure, which nobody has asked for
-  }
-  CHECK(s.alive.use_count() == 1);
 }
 
 TEST_CASE("what the executor of a pool has no memory for goes with its context", "[shutdown]") {
