@@ -38,6 +38,7 @@ SIMULATION = ("simulation", "--seeds", "20000")
 TORTURE = ("torture",)
 OUTAGES = ("redis", "who asks after an outage*,who waits and who asks*,only who has waited*,what is open*,"
            "a quota that is open*")
+PROBES = ("redis", "while requests come and Redis fails*")
 
 
 def cause(test):
@@ -197,7 +198,7 @@ DEFECTS = {
                                    "saturating_add(«std::max(r.since, failing_since_)», options_", "failing_since_"),
     "failure_is_believed_for_ever": (SYNC_PLAN, OUTAGES, "known_until_ = saturating_add(now, «known_for»);",
                                      "std::chrono::hours{1}"),
-    "calls_ever_more_seldom": (SYNC_PLAN, OUTAGES,
+    "calls_ever_more_seldom": (SYNC_PLAN, PROBES,
                                "retry_at_ = saturating_add(now, «after_failures.delay(failures_, "
                                "canigo::detail::next_random(random_))»);",
                                "std::chrono::milliseconds{500} * failures_"),
