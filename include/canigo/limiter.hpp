@@ -85,6 +85,9 @@ class limiter : public limit_handle<detail::permit_waiter> {
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard]] net::awaitable<permit> acquire(int priority);
+  [[nodiscard]] net::awaitable<permit> acquire(int priority, net::error_code& error) {
+    return acquire(request{.priority = priority}, error);
+  }
   [[nodiscard]] std::optional<permit> try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
   /// Changes a limit for all waiters, at once. A rate keeps its tokens, up to the new burst.

@@ -78,6 +78,9 @@ class scheduler : public limit_handle<detail::plain_waiter> {
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard]] net::awaitable<void> acquire(int priority);
+  [[nodiscard]] net::awaitable<void> acquire(int priority, net::error_code& error) {
+    return acquire(request{.priority = priority}, error);
+  }
   [[nodiscard]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
   /// Gives back tokens that were granted and not used. Tokens beyond the burst are lost.

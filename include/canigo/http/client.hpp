@@ -81,8 +81,9 @@ struct client_stats {
 /// libcurl 7.84 on, that is safe beside other threads.
 class client {
  public:
-  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range. To read a `ca_file`,
-  /// it listens on a port of the loopback: for some milliseconds as a rule, for 5 s at most.
+  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range. To read the
+  /// trusted certificates it listens on a port of the loopback. That takes tens of milliseconds as a
+  /// rule, and 5 s at most: make clients at the start of a program rather than in a handler.
   explicit client(const net::any_io_executor& executor, const client_options& options = {});
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

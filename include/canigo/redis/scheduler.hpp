@@ -75,7 +75,8 @@ struct scheduler_options {
 /// - this process learns of another one's pause with its next call.
 ///
 /// Errors: as redis::semaphore, without lease_lost. errc::store_unavailable, redis::error and the codes of
-/// redis::form_category() come only if `on_failure` is closed.
+/// redis::form_category() come only if `on_failure` is closed. One exception: the first request of an outage in which
+/// Redis is silent ends with errc::store_unavailable in every mode if its deadline is less than 0.2 s away.
 /// Cancellation: terminal, partial, total. The request loses its place in the queue; a token that was on its way goes
 /// back.
 /// Threads: any, all members, at once.
