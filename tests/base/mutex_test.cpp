@@ -23,7 +23,7 @@ TEST_CASE("a mutex that is held can't be taken again until it is released", "[mu
 
 TEST_CASE("threads that contend for a mutex lose no update", "[mutex]") {
   constexpr int threads = 4;
-  constexpr int rounds = 50'000;
+  constexpr int increments = 50'000;
   canigo::detail::mutex lock;
   long counter = 0;
   std::latch ready{threads};
@@ -31,13 +31,13 @@ TEST_CASE("threads that contend for a mutex lose no update", "[mutex]") {
   for (int i = 0; i < threads; ++i)
     crew.emplace_back([&] {
       ready.arrive_and_wait();
-      for (int round = 0; round < rounds; ++round) {
+      for (int round = 0; round < increments; ++round) {
         std::lock_guard guard{lock};
         ++counter;
       }
     });
   for (std::thread& member : crew) member.join();
-  CHECK(counter == long{threads} * rounds);
+  CHECK(counter == long{threads} * increments);
 }
 
 TEST_CASE("a waiter gets a mutex whose holder keeps it long past spinning and yielding", "[mutex]") {
