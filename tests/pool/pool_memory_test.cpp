@@ -290,16 +290,21 @@ TEST_CASE("no allocation whose failure leaves a task group waiting") {
 
 TEST_CASE("making a pool fails as a whole, for want of memory") {
   bench_top b;
-  std::int64_t before = 0;
-  for (int round = 0; round < 300; ++round) {  // until the caches of freed blocks are full
-    before = live;
-    {
-      const failing f{0, victims::aligned};  // of the coroutine of its first worker
-      CHECK_THROWS_AS(strand_pool(b.io, {.concurrency = 3}), std::bad_alloc);
+  constexpr int rounds = 300;
+  const auto fail_to_make = [&b] {
+    for (int round = 0; round < rounds; ++round) {
+      {
+        const failing f{0, victims::aligned};  // of the coroutine of its first worker
+        CHECK_THROWS_AS(strand_pool(b.io, {.concurrency = 3}), std::bad_alloc);
+      }
+      b.time.run();
     }
-    b.time.run();
-  }
-  CHECK(live == before);
+  };
+  fail_to_make();  // fills the caches of freed blocks
+  const std::int64_t before = live;
+  fail_to_make();
+  // Asio keeps a freed block if its address suits the next use, so a cache may still gain a few. A leak is one a round.
+  CHECK(live - before < rounds);
 }
 
 TEST_CASE("workers that a resize has no memory for come when there is some") {
