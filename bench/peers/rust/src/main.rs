@@ -1,6 +1,7 @@
 //! The work of canigo's benchmarks as it is done in Rust: prints one JSON line per contestant and call.
 
 mod permits;
+mod policies;
 mod pools;
 mod rates;
 mod timers;
@@ -116,6 +117,7 @@ fn main() {
     all.extend(permits::contestants());
     all.extend(pools::contestants());
     all.extend(timers::contestants());
+    all.extend(policies::contestants());
     for c in all {
         if only
             .as_ref()
