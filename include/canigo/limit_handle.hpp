@@ -38,8 +38,8 @@ class limit_handle {
   [[nodiscard]] net::awaitable<grant> acquire(request r);
   [[nodiscard]] net::awaitable<grant> acquire();
 
-  /// The same without an exception: sets `error`, and returns an empty permit if it fails. `error` must live until the
-  /// wait ends.
+  /// The same without an exception: sets `error`, also to success. If it fails, the permit is empty. `error` must live
+  /// until the wait ends.
   [[nodiscard]] net::awaitable<grant> acquire(request r, net::error_code& error);
 
   /// The same for any completion token; signature void(std::error_code), or void(std::error_code, permit).

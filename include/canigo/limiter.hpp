@@ -28,6 +28,7 @@ struct rate_limit {
   std::uint64_t initial_tokens = 0;  ///< 0 to burst
 };
 
+/// For limiter_options::concurrency: no cap.
 inline constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 struct limiter_options {
@@ -36,14 +37,14 @@ struct limiter_options {
   std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one place of it
   int priorities = 1;                     ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;      ///< most waiters, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
+  overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait
+  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; more than 0; max: never
 };
 
 struct limiter_stats : queue_stats {
   std::vector<std::int64_t> tokens;  ///< of each rate: available now; below 0: a debt
   std::uint64_t held = 0;            ///< permits that are out, or granted and on their way
-  std::uint64_t concurrency = 0;
+  std::uint64_t concurrency = 0;     ///< most permits out at once; less than `held` for a while after a smaller value
 };
 
 /// Why the first waiter in the queue has to wait.
@@ -51,13 +52,13 @@ struct wait_reason {
   enum class cause {
     none,         ///< nobody waits
     paused,       ///< pause_until()
-    rate,         ///< the rate at `index`, which lets it go last
+    rate,         ///< the rate at `index`; of several that hold it up, the last to let it go
     concurrency,  ///< all permits are out
     share,        ///< all places of the shared cap are taken
   };
   cause binds = cause::none;
-  std::size_t index = 0;
-  time_point until = time_point::max();  ///< when it ends; max: with a resume(), or with a permit that is given back
+  std::size_t index = 0;                 ///< of the rate, in limiter_options::rates
+  time_point until = time_point::max();  ///< when the cause ends; max: by a resume(), or by a released permit
 };
 
 /// Several limits as one. All rates and the cap on concurrency admit a request in one step, or none of them does.

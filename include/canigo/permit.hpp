@@ -50,7 +50,7 @@ class [[nodiscard]] permit {
   /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
   /// to their bursts. In a semaphore or a gate nothing changes.
   ///
-  /// Only while held.
+  /// Call it only while the permit is held.
   void settle(std::uint64_t used) noexcept;
 
  private:

@@ -115,9 +115,9 @@ class pool_handle {
 
   /// Begins to stop, at the call; see stop_mode. The awaitable waits until the pool has stopped.
   ///
-  /// A harder mode may follow a softer one, never the other way round. After `grace` the mode is cancel_all: tasks that
-  /// still run are cancelled, and tasks that are still queued end with errc::stopped. Of several calls, the grace that
-  /// is over first counts. All callers get the same report.
+  /// A harder mode may follow a softer one. A softer one after that keeps the harder one; only its grace counts. After
+  /// `grace` the mode is cancel_all: tasks that still run are cancelled, and tasks that are still queued end with
+  /// errc::stopped. Of several calls, the grace that is over first counts. All callers get the same report.
   /// Throws errc::invalid_argument, at once, for an unknown mode.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<stop_report> stop(stop_mode mode = stop_mode::drain, duration grace = duration::max()) {

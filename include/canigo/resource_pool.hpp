@@ -24,6 +24,8 @@
 
 namespace canigo {
 
+/// The first eight options are those of strand_pool_options.
+///
 /// The functions may be coroutines or plain callables. They run on the strand of the worker that owns the resource.
 template <class R>
 struct resource_pool_options {
@@ -40,10 +42,11 @@ struct resource_pool_options {
   detail::async_function<void(R&)> reset = {};    ///< after an operation failed; throws if the resource can't be saved
   detail::async_function<bool(R&)> check = {};    ///< before each use but the first: is it still good?
   detail::async_function<void(R&)> destroy = {};  ///< closes the resource; the destructor follows in any case
-  duration idle_timeout = duration::max();        ///< a resource that is unused for so long is destroyed
-  std::size_t min_idle = 0;                       ///< so many are kept, however long unused
+  duration idle_timeout = duration::max();        ///< unused resources are destroyed then; more than 0; max: never
+  std::size_t min_idle = 0;                       ///< as many resources are kept, even if they are unused for longer
   /// The time limit of each call of these functions that is a coroutine. When it is over, the call is cancelled and
-  /// counts as failed with errc::timed_out. The time of a task begins when its worker has a resource. max: none.
+  /// counts as failed with errc::timed_out. The time of a task begins when its worker has a resource. More than 0;
+  /// max: none.
   duration call_timeout = std::chrono::seconds{30};
 };
 

@@ -12,8 +12,10 @@ namespace canigo {
 ///
 /// Trivially destructible on purpose, so that it can stand in a co_await expression under every compiler.
 struct retry_policy {
-  std::uint32_t attempts = 0;  ///< the first one included; 0: the number of the pool, and 1 in its own policy
-  canigo::backoff backoff = {};
+  /// Attempts in all, the first one included. 0: a task takes the whole policy of its pool, and a pool makes one
+  /// attempt.
+  std::uint32_t attempts = 0;
+  canigo::backoff backoff = {};  ///< between one attempt and the next
   /// Which failures are worth another attempt. Null: all but operation_aborted. It is called with the exception of the
   /// attempt, or with errc::timed_out if the attempt took too long. It is not called once the task is cancelled. No
   /// lock is held.

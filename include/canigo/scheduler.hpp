@@ -21,8 +21,8 @@ struct scheduler_options {
   std::uint64_t initial_tokens = 0;   ///< 0 to burst; empty means that the first grant is one period/tokens away
   int priorities = 1;                 ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;  ///< most waiters, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
+  overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait
+  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; more than 0; max: never
 };
 
 struct scheduler_stats : queue_stats {

@@ -5,7 +5,8 @@
 
 namespace canigo {
 
-/// How a pool stops. A later mode may follow an earlier one, never the other way round.
+/// How a pool stops, from soft to hard. A harder mode may follow a softer one. A softer one after that does not soften
+/// the stop.
 ///
 /// | mode | running operations | queued and delayed tasks | new tasks |
 /// |---|---|---|---|

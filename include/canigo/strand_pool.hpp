@@ -24,10 +24,10 @@ struct strand_pool_options {
   int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 10'000;  ///< most tasks that wait: queued beyond the free workers, or delayed; 1 or more
   overflow on_overflow = overflow::reject_new;
-  duration timeout = duration::max();  ///< of each attempt, unless the task has its own
+  duration timeout = duration::max();  ///< of each attempt, unless the task has its own; more than 0; max: none
   retry_policy retry = {};             ///< unless the task has its own
-  restart_policy restart = {};
-  pool_observer* observer = nullptr;  ///< must outlive the pool and its last task
+  restart_policy restart = {};         ///< how often workers may break before the pool stops
+  pool_observer* observer = nullptr;   ///< must outlive the pool and its last task
 };
 
 /// Runs at most `concurrency` operations at once, the important ones first.

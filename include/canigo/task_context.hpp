@@ -27,12 +27,12 @@ class task_context {
   std::uint32_t attempt() const noexcept;
   /// When this attempt is cancelled; time_point::max() if it has no time limit.
   time_point deadline() const noexcept;
-  /// Whether the operation should end: its time is over, its owner cancelled it, or the pool cancels everything. On
-  /// any thread.
+  /// Whether the operation should end: its time is over, its owner cancelled it, or the pool cancels everything. May be
+  /// called on any thread.
   bool stop_requested() const noexcept;
-  /// The strand of the worker, marked as this operation's. A handler that is posted there never runs at the same time
-  /// as the operation. A coroutine that is still there when the operation ends no longer belongs to the pool. Call it
-  /// on the strand.
+  /// The strand of the worker. A handler that is posted there never runs at the same time as the operation. The pool
+  /// counts a coroutine there as part of this operation until the operation ends, and no longer. Call this on the
+  /// strand.
   const net::any_io_executor& executor() const noexcept;
   /// The index of the worker, from 0.
   std::size_t worker() const noexcept;

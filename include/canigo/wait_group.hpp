@@ -28,8 +28,9 @@ class wait_group {
   wait_group(const wait_group&) = delete;
   wait_group& operator=(const wait_group&) = delete;
 
+  /// Counts `n` more.
   void add(std::uint64_t n = 1) noexcept;
-  /// Counts one less. Not to be called more often than add() has counted.
+  /// Counts one less. Call it only while the count is above zero.
   void done() noexcept;
   std::uint64_t count() const;
 

@@ -83,7 +83,8 @@ net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
 /// The same for several limits, one after the other in the order given:
 /// `with_limits(call(), std::tie(slots, quota), {.tokens = 800})`.
 ///
-/// Caps go first and quotas last, because the tokens of a quota wait for nobody.
+/// Name caps first and quotas last. A place can be held during a further wait, but a token counts as used from its
+/// grant.
 ///
 /// All limits are asked with the same priority and deadline; a cap for one place, the others for `r.tokens`. If a
 /// later limit refuses, the earlier ones get back what they gave.

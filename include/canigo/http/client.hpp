@@ -24,10 +24,11 @@ namespace canigo::http {
 
 struct client_options {
   std::size_t connections = 16;          ///< most connections, and most requests under way; 1 to 65536
-  std::size_t connections_per_host = 0;  ///< the same for one scheme, host and port; 0: as many as `connections`
+  std::size_t connections_per_host = 0;  ///< the same for one scheme, host and port; up to 65536; 0: no such bound
   duration connect_timeout = std::chrono::seconds{5};  ///< until the server is reached, TLS included; more than 0
   duration timeout = std::chrono::seconds{30};         ///< from send() to the last byte; more than 0; max: none
-  int max_redirects = 5;                  ///< hops followed for GET, HEAD and POST; 0: a redirect is a plain response
+  int max_redirects = 5;                  ///< hops followed for GET, HEAD and POST, up to 100; 0: a redirect is a plain
+                                          ///< response
   std::size_t max_body = 16 << 20;        ///< bytes of a response's body
   std::size_t max_headers = 64 << 10;     ///< bytes of its header fields, of all hops together
   std::string user_agent = "canigo";      ///< empty: the field is not sent
@@ -81,9 +82,9 @@ struct client_stats {
 /// libcurl 7.84 on, that is safe beside other threads.
 class client {
  public:
-  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range. To read the
-  /// trusted certificates it listens on a port of the loopback. That takes tens of milliseconds as a
-  /// rule, and 5 s at most: make clients at the start of a program rather than in a handler.
+  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range. To read the trusted
+  /// certificates it listens on a port of the loopback. That usually takes tens of milliseconds, and 5 s at most. So
+  /// make clients at the start of a program, and not in a handler.
   explicit client(const net::any_io_executor& executor, const client_options& options = {});
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

@@ -18,7 +18,8 @@ struct header {
 
 /// Header fields in the order in which they were added. A name may occur several times. Lookups ignore its case.
 ///
-/// All text lies in one string, so a list costs two allocations, whatever its length.
+/// All text lies in one string, so a list costs two allocations, whatever its length. More than 4 GiB of text is
+/// errc::invalid_argument.
 class headers {
  public:
   class iterator {

@@ -18,7 +18,7 @@ class Collectable;
 
 namespace canigo::metrics {
 
-/// The statistics of a limit in Redis: of a redis::scheduler or a redis::semaphore.
+/// The statistics of a redis::scheduler or a redis::semaphore. The fields are those of redis::limit_stats.
 struct shared_limit_stats : queue_stats {
   std::uint64_t held = 0, idle = 0, held_by_all = 0, waiting_of_all = 0;
   std::uint64_t round_trips = 0, failed_calls = 0, lost_leases = 0, granted_ahead = 0, granted_locally = 0;
@@ -28,7 +28,7 @@ struct shared_limit_stats : queue_stats {
   duration quarantine{};
 };
 
-/// The statistics of a connection to Redis: of a redis::client.
+/// The statistics of a redis::client. The fields are those of redis::client_stats.
 struct connection_stats {
   std::uint64_t waiting = 0, in_flight = 0, sent = 0, answered = 0, connects = 0, failures = 0;
 };

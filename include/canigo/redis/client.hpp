@@ -38,8 +38,8 @@ struct client_options {
   std::string name = "canigo";         ///< shown by CLIENT LIST; without spaces; empty: none
   bool verify_tls = true;              ///< check the server's certificate and name
   std::string ca_file = {};            ///< PEM file of trusted certificates; empty: the system's
-  std::string sentinel_user = {};      ///< to sentinels; empty: as sentinel_password says
-  std::string sentinel_password = {};  ///< the same; both empty: those of the URL, to sentinels that ask
+  std::string sentinel_user = {};      ///< the user for sentinels; empty: sentinel_password alone, if there is one
+  std::string sentinel_password = {};  ///< if both are empty, sentinels that want a login get that of the URL
 };
 
 struct client_stats {

@@ -49,15 +49,15 @@ class command {
   }
   std::optional<duration> timeout() const noexcept { return timeout_; }
 
-  /// Whether ASKING is sent before it. That lets a node of a cluster serve a slot that it is about to get.
+  /// Sends ASKING before the command. That lets a node of a cluster serve a slot that it is about to get.
   command& set_asks_first(bool yes) {
     asks_first_ = yes;
     return *this;
   }
   bool asks_first() const noexcept { return asks_first_; }
 
-  /// Whether another one will say the same again if this one is lost. Its time counts anew once it is sent, and it does
-  /// not keep a connection that says nothing.
+  /// Says that a later command repeats this one if it is lost. Then its time limit begins again when it is sent, and
+  /// the client may give up a silent connection although this command waits for its reply.
   command& set_is_restated(bool yes) {
     is_restated_ = yes;
     return *this;

@@ -44,8 +44,10 @@ class failure_mode {
 };
 
 struct scheduler_options {
-  canigo::rate rate;                 ///< tokens released per period, to all processes together
-  std::uint64_t burst = 1;           ///< most tokens kept while nobody asks, and most for one request; 1 to 2^31
+  canigo::rate rate;  ///< tokens released per period, to all processes together
+  /// Most tokens kept while nobody asks, and most for one request; 1 to 2^31. The bucket must fill in less than 285
+  /// years.
+  std::uint64_t burst = 1;
   int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 256
   std::size_t queue_limit = 10'000;  ///< most waiters of this process; 1 or more
   failure_mode on_failure = failure_mode::closed();
@@ -63,8 +65,8 @@ struct scheduler_options {
 ///
 /// All processes should have the same options. If they differ, those of the process that called last count.
 /// set_rate(), set_burst() and pause_until() change the limit for all processes. The change overrules the options
-/// until Redis loses its data and no process is left that knows it. The calls return at once. Redis is told as soon as
-/// it answers, for `give_up` at most.
+/// until Redis loses its data and no process is left that knows it. The calls return at once. The process tells Redis
+/// as soon as Redis answers, or drops the change after `give_up`.
 ///
 /// With a `horizon`, a call takes tokens ahead if nobody waits and they are there. The next acquires in this process
 /// then need no round trip. If all of them are used within the horizon, the next call takes twice as many, up to the
@@ -121,8 +123,8 @@ class scheduler {
 
   /// Gives back tokens that were granted and not used. Tokens beyond the burst are lost. Redis is told at once.
   void refund(std::uint64_t tokens);
-  /// Takes tokens that were used and not asked for. The level may go below zero; then the next grant to anybody is so
-  /// much later.
+  /// Takes tokens that were used and not asked for. A level below zero delays the next grant, in any process, by its
+  /// time.
   ///
   /// refund and charge throw std::system_error, errc::invalid_argument, for more than 2^31 at a time.
   void charge(std::uint64_t tokens);

@@ -47,8 +47,8 @@ struct semaphore_options {
 ///
 /// All processes should have the same options. If they differ, those of the process that called last count. resize()
 /// and pause_until() change the limit for all processes. The change overrules the options until Redis loses its data
-/// and no process is left that knows it. The calls return at once. Redis is told as soon as it answers, for `give_up`
-/// at most.
+/// and no process is left that knows it. The calls return at once. The process tells Redis as soon as Redis answers, or
+/// drops the change after `give_up`.
 ///
 /// With a `horizon`, a permit that is given back while nobody waits anywhere is kept for the next acquire in this
 /// process. Neither needs a round trip. The permit counts as held meanwhile. It goes back when the time is over, or

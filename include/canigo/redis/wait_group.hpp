@@ -16,7 +16,7 @@ namespace canigo::redis {
 /// A redis::semaphore with names instead of permits: `id = co_await group.add()`, later `group.done(id)`.
 ///
 /// For code that can't carry a permit from the start of the work to its end. The process that added a name renews its
-/// lease, which ends with that process.
+/// lease, which ends with that process. Unlike canigo::wait_group it limits the work, and has no wait for its end.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it gives its places back.
 /// An awaitable or deferred operation that has not been started refers to `slots`: start it before `slots` is
