@@ -50,7 +50,7 @@ class cancel_source::registry {
     registration& r = *untold_;
     unlink(r);
     link(r, told_);
-    // As long as it is known its operation is there, and with that its context.
+    // As long as the registry knows it, its operation is there, and so is the context.
     const detail::context_visit visit{r.context_->visits()};
     if (!visit.lasts()) return true;  // it goes with its context
     const std::shared_ptr<detail::child> c = r.child_;

@@ -49,7 +49,7 @@ class category final : public std::error_category {
   }
 };
 
-// Arguments come from command lines and files: what a person reads stays short and on one line.
+// Arguments come from command lines and files. The text for a person stays short and on one line.
 std::string printable(std::string_view text) {
   constexpr std::size_t longest = 80;
   std::string shown{text.substr(0, longest)};

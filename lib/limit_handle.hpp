@@ -2,8 +2,8 @@
 
 #include "canigo/limit_handle.hpp"
 
-// The members of limit_handle. Each of its two kinds is compiled in a source of its own: g++ makes the way of a request
-// that is granted at once 6 % longer where one source has both.
+// The members of limit_handle. Each of its two kinds is compiled in a source of its own. With both in one source, g++
+// makes the way of a request that is granted at once 6 % longer.
 
 namespace canigo {
 

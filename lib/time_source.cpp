@@ -19,8 +19,8 @@ struct time_source::on_timer {
   class end;
 };
 
-/// Notes that Asio's timers are about to be shut down. That is before the time source is, which may have made them, and
-/// they don't stand another thread then. So this is made after them.
+/// Notes that Asio's timers are about to be shut down; no thread may use them from then on. They are shut down before
+/// the time source, because the time source may have made them. So this service is made after them.
 class time_source::on_timer::end : public net::execution_context::service {
  public:
   using key_type = end;
@@ -75,8 +75,8 @@ bool time_source::cancel(deadline& d) noexcept {
   const std::lock_guard lock{mutex_};
   if (!d.linked()) return false;
   wheel_.remove(d);
-  // A timer left armed would keep run() from returning; one cancelled at once would cost 1 µs in a loop that arms again
-  // straight away. So the loop gets one more turn to do so.
+  // A timer that stays armed would keep run() from returning. But to cancel it at once costs 1 µs, for nothing if the
+  // loop arms a deadline again soon. So the loop gets one more turn first.
   if (wheel_.empty() && waiting_ && !retiming_ && !quieting_) {
     quieting_ = true;
     try {
@@ -97,13 +97,13 @@ bool time_source::idle() const noexcept {
 void time_source::wake_by_next() noexcept {
   const time_point next = wheel_.next();
   if (waiting_) {
-    // One wait is out at any time, so its memory can be fixed: the cancelled one starts the next.
+    // Only one wait is out at any time, so its memory can be fixed. The end of the cancelled wait starts the next one.
     if (next < wake_at_) stop_waiting();
     return;
   }
   wake_at_ = next;
-  // An expired timer takes a turn through the reactor: 4 µs where a post takes 25 ns. And where there is no memory for
-  // a timer the loop looks at the clock until there is.
+  // An expired timer takes a turn through the reactor: 4 µs, where a post takes 25 ns. Without memory for a timer, the
+  // loop looks at the clock until there is some.
   waiting_ = (next <= now() && wake_by_post()) || wake_by_timer() || wake_by_post();
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace detail;
 
-/// A coroutine that sleeps. Whoever takes its deadline back, or is called by it, ends the sleep.
+/// A coroutine that sleeps. The sleep ends when its deadline calls, or when a cancellation takes the deadline back.
 class sleeper : public suspended, private deadline {
  public:
   using results = std::tuple<std::error_code>;
@@ -61,7 +61,7 @@ class sleeper : public suspended, private deadline {
     }
   }
 
-  /// Where the context has gone, this goes too.
+  /// If the context is gone, this is destroyed.
   void wait_until(time_point t) noexcept {
     if (!time_.arm(*this, t)) destroy();
   }

@@ -76,8 +76,8 @@ void token_bucket::set_rate(time_point now, const canigo::rate& supply) noexcept
   if (full(credit)) {
     fill(now);
   } else {
-    // What is missing, in tokens: `whole` less a fraction that is already on its way. The new origin lies so far
-    // back that the new rate has brought at most this fraction by now.
+    // The missing tokens are `whole` less a fraction that is already on its way. The new origin lies so far back that
+    // the new rate has brought at most this fraction by now.
     const uint128 missing = spent(taken_) - credit;
     const uint128 whole = divide_up(missing, period_);
     const uint128 fraction = whole * period_ - missing;

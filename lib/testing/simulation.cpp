@@ -19,7 +19,7 @@ simulation::simulation(std::uint64_t seed, time_point start)
 simulation::~simulation() {
   shutdown();
   is_down_ = true;
-  // What is destroyed here may try to post once more.
+  // A handler that is destroyed here may post once more.
   while (!ready_.empty()) {
     const auto dropped = std::move(ready_);
     ready_.clear();

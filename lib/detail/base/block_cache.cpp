@@ -28,13 +28,13 @@ constexpr bool enabled = true;
 constexpr std::size_t batch = 32;
 constexpr std::size_t most_batches = 64;
 
-// Blocks are kept by their addresses, in arrays and not in lists through the blocks themselves: what another thread
-// freed is in that thread's cache, and who takes it would have to wait for it to come from there to find the next one.
-// So it is fetched well before it is handed out.
+// Arrays keep the addresses of blocks. A list through the blocks themselves would be slow: a block that another thread
+// freed lies in that core's cache, and a thread that takes it would have to read it to find the next one. So each block
+// is fetched well before it is handed out.
 constexpr std::size_t fetched_ahead = 2;
 constexpr std::size_t fetched_size = block_size - 64;  // the last line may have the beginning of another block
 
-/// What all threads share. Never destroyed: threads may end after it would be.
+/// The store that all threads share. Never destroyed, because a thread may end later than static objects.
 struct depot {
   mutex lock;
   std::size_t count = 0;
@@ -60,7 +60,7 @@ struct depot {
 
 constinit depot shared;
 
-/// What a thread keeps. Trivial, so that it can be used as long as the thread runs.
+/// The blocks of one thread. Trivial, so that it can be used as long as the thread runs.
 struct store {
   std::size_t count;
   std::size_t most;  // 0 also before the first one and after the end

@@ -14,10 +14,10 @@ inline void relax() noexcept {
 #endif
 }
 
-// A section lasts some tens of nanoseconds, less than a cache line takes to another core. So whoever finds the lock
-// taken stands back for about a microsecond: two threads that want it all the time then have it for a dozen operations
-// each, where they would hand over the lock, and all that it guards, at every one. A holder that does not run needs a
-// core, which it gets from a yield if ours will do, and from a sleep if its priority is lower.
+// A section lasts some tens of nanoseconds, less than a cache line takes to another core. So a thread that finds the
+// lock taken stands back for about a microsecond. Two threads that want the lock all the time then hold it for a dozen
+// operations each. Otherwise they would hand over the lock, and all that it guards, at each operation. A holder that
+// does not run needs a core: a yield gives it ours, and a sleep does so even if its priority is lower.
 constexpr int looks = 2;
 constexpr int pauses = 64;
 constexpr int yields = 16;

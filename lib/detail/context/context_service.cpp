@@ -11,8 +11,8 @@ namespace canigo::detail {
 net::execution_context::id context_service::id;
 
 // A context shuts its services down in the reverse order. Members use the time source and post to strands, so both
-// services must be there first. Of the strands only the service: a strand that Asio has no memory to make reaches for
-// what it has not been given yet.
+// services must be there first. No strand is made here, only the service: without memory for a strand, Asio's
+// destructor would use a member that is not set yet.
 context_service::context_service(net::execution_context& context) : service{context} {
   net::use_service<time_source>(context);
   net::use_service<net::detail::strand_executor_service>(context);

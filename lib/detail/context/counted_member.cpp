@@ -19,8 +19,8 @@ void counted_member::unreferenced() noexcept {
     const std::lock_guard lock{mutex_};
     if (!context_gone_) {
       if (!may_go()) return;
-      // The context knows this as long as it has something of the context's, or is at the lock just now: it may be
-      // gone right after remove(), and a strand, say, would reach for it when this is deleted.
+      // First let go, then remove(). The context may be gone right after remove(), and a strand, for example, would use
+      // it when this is deleted. Until then the context waits for this lock.
       let_go_of_context();
       is_left_to_context_ = !context_->remove(*this);
       if (is_left_to_context_) return;
@@ -45,7 +45,7 @@ void counted_member::context_shutdown() noexcept {
     release_ref();
     return;
   }
-  // Whoever of this and unreferenced() comes second deletes.
+  // This and unreferenced() meet here: the second of the two deletes.
   bool is_mine = false;
   {
     const std::lock_guard lock{mutex_};

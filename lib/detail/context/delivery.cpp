@@ -35,7 +35,8 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
     is_drain_posted_ = true;
     add_ref();
   }
-  // From the end of the lock on, `this` lives by the references of what is posted. What fails to be posted has one yet.
+  // From the end of the lock on, `this` lives by the references of the posts. A post that fails still has its
+  // reference.
   if (!posts_more && !loop_.is_over()) [[likely]] {
     mutex_.unlock();
     return post_drain();

@@ -36,7 +36,7 @@ void child::cancel(net::cancellation_type type, bool for_good) {
   if (!strand) return;
   net::post(strand, [self = shared_from_this(), type, for_good] {
     if (self->is_over_) return;
-    // One that was told to end before, and takes its time over it, ends for that.
+    // A child that was already asked to end, and has not ended yet, ends for that earlier reason.
     if (for_good && !self->is_asked_to_end_) self->was_ended_ = true;
     if ((type & net::cancellation_type::terminal) != net::cancellation_type::none) self->is_asked_to_end_ = true;
     if (self->is_started_) {
@@ -48,7 +48,7 @@ void child::cancel(net::cancellation_type type, bool for_good) {
 }
 
 void child::let_go_of_strand() noexcept {
-  signal_.slot().clear();  // what Asio has left there may know the strand, too
+  signal_.slot().clear();  // Asio may have left a handler there that knows the strand, too
   net::any_io_executor strand;
   const std::lock_guard lock{mutex_};
   strand = std::move(executor_);

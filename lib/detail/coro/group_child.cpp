@@ -35,8 +35,8 @@ task_group_core::running::~running() {
 void task_group_core::running::operator()(const std::exception_ptr& error) noexcept {
   child_->let_go_of_strand();
   core_->ended(child_, error);
-  // The last one lets the joiner go, and with it everything that the children may use: nothing of ours comes after
-  // that.
+  // The last child lets the joiner go, and with it everything that the children use. So nothing of the child may come
+  // after this.
   child_.reset();
   inside_.release();
 }
@@ -136,7 +136,8 @@ void task_group_core::detach() noexcept {
 
 // ---- waiting for all ------------------------------------------------------------------------------------------------
 
-/// Waits for the children. A cancellation does not end the wait: it is passed on to the children, which do.
+/// Waits for the children. A cancellation does not end the wait. It goes on to the children, and their end ends the
+/// wait.
 class task_group_core::joiner : public plain_waiter {
  public:
   explicit joiner(task_group_core& core, bool at_home) noexcept
@@ -157,7 +158,7 @@ net::awaitable<void> task_group_core::wait_until_idle() {
   });
 }
 
-/// Waits even where the calling coroutine is cancelled already. What the wait itself ended with.
+/// Waits even if the calling coroutine is cancelled already. Returns the failure of the wait itself.
 net::awaitable<std::exception_ptr> task_group_core::wait_uncancelled(std::shared_ptr<task_group_core> self,
                                                                      bool first_ends_all) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
@@ -204,7 +205,7 @@ void task_group_core::begin_wait(bool first_ends_all) noexcept {
   if (first_ends_all && has_failed) cancel();
 }
 
-/// The failures so far, which the group then knows no more.
+/// Takes the failures so far out of the group.
 std::shared_ptr<group_child> task_group_core::end_wait() noexcept {
   const std::lock_guard lock{mutex_};
   first_ends_all_ = false;

@@ -5,10 +5,12 @@
 
 namespace canigo::detail {
 
-/// Blocks of one size, kept by the thread that freed them: what is made and freed all the time costs no malloc.
+/// Blocks of one size. The thread that frees a block keeps it, so an object that is made and freed often costs no
+/// malloc.
 ///
-/// A thread keeps up to 64; what it has too many goes in batches to a store that all threads share, up to 2048 blocks,
-/// where a thread that has none gets a batch. So it stays cheap where one thread makes what another frees.
+/// A thread keeps up to 64 blocks. It gives a surplus, in batches, to a store that all threads share, up to 2048
+/// blocks. A thread without blocks takes a batch from there. So it stays cheap if one thread makes the objects that
+/// another one frees.
 inline constexpr std::size_t block_size = 256;
 
 /// From the cache if `size` fits a block. Throws std::bad_alloc.

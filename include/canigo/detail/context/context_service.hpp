@@ -46,8 +46,8 @@ class context_service : public net::execution_context::service {
   /// was.
   bool remove(context_member& member) noexcept;
 
-  /// For a thread that can't know that the context stays. To be asked where it is known to be there yet: by a member
-  /// that was not shut down, under its lock.
+  /// For a thread that does not know whether the context stays. A member calls this under its own lock, and only if it
+  /// was not shut down: then the context is still there.
   context_visits& visits() noexcept { return visits_; }
 
  private:

@@ -9,8 +9,8 @@ namespace canigo::detail {
 /// Counts the threads that are using a context although another one may be about to destroy it.
 class context_visits {
  public:
-  /// The context is about to go. No visit begins any more; those of this thread are over; those of other threads are
-  /// waited for.
+  /// The context is about to go. No visit begins any more. This ends the visits of the calling thread, and waits for
+  /// those of other threads.
   void end() noexcept;
 
  private:
@@ -21,9 +21,8 @@ class context_visits {
 
 /// The calling thread uses a context: it posts there, or destroys what reaches for it. The context stays meanwhile.
 ///
-/// A post needs more than the lock of the object that is posted for, which must be free by then: the context may go as
-/// soon as it is. So a visit begins under that lock, while the object knows that its context is there, and ends after
-/// the post.
+/// An engine posts after it has released its lock, and the context may go as soon as the lock is free. So a visit
+/// begins under that lock, while the engine knows that its context is there, and ends after the post.
 class context_visit {
  public:
   /// One that does not last.
@@ -33,7 +32,8 @@ class context_visit {
   context_visit(const context_visit&) = delete;
   context_visit& operator=(const context_visit&) = delete;
 
-  /// Whether the context stays until this ends. False if it was about to go before, and once this thread destroys it.
+  /// Whether the context stays until this ends. False if the context was already about to go, and also from the moment
+  /// when this thread itself destroys it.
   bool lasts() const noexcept { return visits_ != nullptr; }
 
  private:

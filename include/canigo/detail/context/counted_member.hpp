@@ -15,19 +15,19 @@
 
 namespace canigo::detail {
 
-/// A member of a context that is counted: it goes when nobody refers to it any more. Its context may go earlier, later,
-/// or just then on another thread.
+/// A member of a context with a count of references. It is deleted when the last reference goes. Its context may go
+/// earlier, later, or at that moment on another thread.
 class counted_member : private context_member {
  public:
   void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release_ref() noexcept {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) unreferenced();
   }
-  /// From any thread: of the context, as long as it is there.
+  /// A visit of the context, from any thread. It does not last if the context is gone.
   context_visit visit() noexcept;
 
  protected:
-  /// Begins with one reference. What is derived calls join() once it is made.
+  /// Begins with one reference. The derived class calls join() at the end of its constructor, or after it.
   explicit counted_member(const net::any_io_executor& executor);
   virtual ~counted_member() = default;
   void join() noexcept { context_->add(*this); }
@@ -36,21 +36,21 @@ class counted_member : private context_member {
   void unreferenced() noexcept;
   /// Of the context, which must not be gone.
   context_visits& visits() const noexcept { return context_->visits(); }
-  /// What is ready and can't be posted any more stays until the context ends this, as does this. Under the lock, where
-  /// a visit was refused.
+  /// Call it under the lock if a visit was refused. Ready callers can't be posted any more. They, and this, stay until
+  /// the context calls end_with_context().
   void leave_to_context() noexcept {
     if (!std::exchange(has_left_something_, true)) add_ref();
   }
-  /// Whether this can go at once; if not, unreferenced() is to be called again. Under the lock, while the context is
-  /// there.
+  /// Whether this can be deleted at once. If not, the derived class calls unreferenced() again later. Called under the
+  /// lock, while the context is there.
   virtual bool may_go() noexcept { return true; }
-  /// Gives up what reaches for the context, also when it goes with this. Under the lock, where nobody refers to this;
-  /// maybe twice.
+  /// Gives up all members whose use or destructor needs the context. Called under the lock when no reference is left,
+  /// and perhaps twice.
   virtual void let_go_of_context() noexcept = 0;
   /// The context is going: destroy what waits, call nothing, touch the context no more. With a reference held.
   virtual void end_with_context() noexcept = 0;
 
-  /// The time, also without the lock and without a context; a virtual one only with them.
+  /// The time. Real time needs neither the lock nor the context; virtual time needs both.
   time_point clock() const noexcept {
     if (!is_virtual_) [[likely]]
       return steady_now();
@@ -67,7 +67,7 @@ class counted_member : private context_member {
   bool add_ref_if_there_is_one() noexcept;
 
   bool has_left_something_ = false;  // for end_with_context(): a reference is held until then
-  bool is_left_to_context_ = false;  // unreferenced when the context was about to shut it down: deleted by that
+  bool is_left_to_context_ = false;  // the last reference went during the shutdown: context_shutdown() deletes this
   atomic<std::size_t> references_{1};
   context_service* context_;
 };

@@ -77,7 +77,7 @@ class delivery : public counted_member {
   void post_later(suspended& call) noexcept;
   /// Tries again a millisecond later what there is no memory for.
   void retry_soon() noexcept;
-  /// That time has come, for what the engine itself had no memory for.
+  /// The millisecond is over: the engine tries again what it had no memory for.
   virtual void retry() noexcept {}
 
   /// A reason to keep the loop of the executor running, and the end of it.

@@ -31,12 +31,15 @@ void begin(Operation& op) noexcept {
   start(op);
 }
 
-/// Initiates an operation for a caller that came with a completion token. `Home` is what is waited for, kept alive by
-/// who waits; next to it stands `executor_of(const Home&)`. `Base`, as of a suspended_op, is made of it and the
-/// arguments, and has
-///   start(Base&) noexcept      next to it: from here on it ends by a post
-///   fail(errc) noexcept        ends it before it is started
-///   static results failed(errc) what the handler gets if there is no memory for it
+/// Initiates an operation for a caller that came with a completion token.
+///
+/// `Home` is the engine that carries the operation out. The operation keeps it alive. The namespace of `Home` has a
+/// function `executor_of(const Home&)`. `Base` is that of a suspended_op. Its constructor takes a pointer to the home
+/// and the arguments. It also has:
+///
+///     start(Base&) noexcept          a function beside it: from here on the operation ends by a post
+///     fail(errc) noexcept            ends the operation before it is started
+///     static results failed(errc)    the results if there is no memory for the operation
 template <class Base, class Home>
 struct initiation {
   std::shared_ptr<Home> home;
@@ -57,7 +60,7 @@ struct initiation {
   }
 };
 
-/// What co_await makes of a handler's arguments.
+/// The type of a co_await expression, from the arguments of the handler.
 template <class Results>
 struct awaited;
 template <>
@@ -69,8 +72,8 @@ struct awaited<std::tuple<std::error_code, T>> {
   using type = T;
 };
 
-/// Initiates an operation for a coroutine, whose frame has room for it: nothing else is allocated. `Base` and `Home` as
-/// of an initiation.
+/// Initiates an operation for a coroutine. The operation lies in the coroutine's frame, so nothing else is allocated.
+/// `Base` and `Home` are those of an initiation.
 template <class Base, class Home, class... Args>
 auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {

@@ -10,12 +10,12 @@ namespace canigo::detail {
 
 /// Keeps a loop running while there is a reason to.
 ///
-/// Reasons come and go under the lock of its owner, the loop is let go of after it, as mostly the next reason has come
-/// by then.
+/// The owner adds and removes reasons under its lock. It lets go of the loop only after the lock, because the next
+/// reason has usually come by then.
 class loop_hold {
  public:
-  /// Of the loop below `executor`. Without memory, which only an executor takes that is too large for any_io_executor's
-  /// own room, the loop is not held.
+  /// Holds the loop below `executor`. If there is no memory for that, the loop is not held. Only an executor that is
+  /// too large for the room inside any_io_executor needs memory.
   void add_reason(const net::any_io_executor& executor) noexcept {
     if (reasons_++ == 0 && !is_held_) hold(executor);
   }
@@ -23,7 +23,7 @@ class loop_hold {
 
   /// Whether the loop is held for no reason.
   bool is_over() const noexcept { return is_held_ && reasons_ == 0; }
-  /// Lets go of the loop where that is so: what is returned keeps it running as long as it is there.
+  /// Lets go of the loop if is_over(). The returned executor keeps the loop running until it is destroyed.
   net::any_io_executor let_go() noexcept;
   /// The same whether there is a reason or not: the context is about to go.
   net::any_io_executor give_up() noexcept;

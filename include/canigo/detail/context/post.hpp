@@ -35,7 +35,7 @@ class fixed_memory {
   std::atomic<bool> in_use_{false};
 };
 
-/// An allocator over a fixed_memory; what does not fit comes from the heap.
+/// An allocator over a fixed_memory. If a request does not fit, or the memory is in use, it allocates from the heap.
 template <class T, std::size_t Size>
 class fixed_allocator {
  public:
@@ -71,7 +71,8 @@ class fixed_allocator {
 /// The concrete executor inside `executor` if it is an `Executor`, else nullptr.
 ///
 /// any_executor::target() itself does not look at the type in Asio 1.22: it returns a pointer to whatever is there.
-/// With ASIO_NO_TYPEID nobody can say what is there: then no executor is one that we know, for which things are faster.
+/// With ASIO_NO_TYPEID the type is unknown. Then this returns nullptr, and callers take the slower way for any
+/// executor.
 template <class Executor>
 const Executor* target_of(const net::any_io_executor& executor) noexcept {
 #if defined(ASIO_NO_TYPEID)
@@ -82,10 +83,10 @@ const Executor* target_of(const net::any_io_executor& executor) noexcept {
 #endif
 }
 
-/// Posts to the concrete executor inside `executor` where it is one we know.
+/// Posts to `executor`; to the executor of an io_context directly if there is one inside.
 ///
-/// Asio's any_executor allocates for every function it is handed and does not ask the function's allocator; the
-/// executor of an io_context does.
+/// Asio's any_executor allocates for each function and does not ask the function's allocator. The executor of an
+/// io_context does.
 template <class Function>
 void post(const net::any_io_executor& executor, Function&& function) {
   if (const auto* io = target_of<net::io_context::executor_type>(executor)) {

@@ -28,14 +28,14 @@
 
 namespace canigo::detail {
 
-/// How many a drain resumes before the rest of the loop has its turn.
+/// How many callers a drain resumes before the rest of the loop has its turn.
 inline constexpr int resumptions_per_turn = 128;
-/// How soon that is tried again which there was no memory for.
+/// A step that failed for lack of memory is tried again after this time.
 inline constexpr duration retry_after = std::chrono::milliseconds{1};
 
 /// A caller that is suspended: its completion handler, and the way back to it.
 ///
-/// Whoever ends the wait calls exactly one of resume, post and destroy, once.
+/// The code that ends the wait calls exactly one of resume, post and destroy, once.
 class suspended {
  public:
   suspended() = default;
@@ -44,7 +44,7 @@ class suspended {
 
   /// Frees this and calls the handler. Only on the handler's executor.
   virtual void resume() = 0;
-  /// Posts resume() to the handler's executor. Where that throws, nothing has happened.
+  /// Posts resume() to the handler's executor. If that throws, nothing has happened.
   virtual void post() = 0;
   /// Gives back what was granted, frees this and the handler, and calls nothing.
   virtual void destroy() noexcept = 0;
@@ -88,9 +88,9 @@ class suspended_list {
 
 /// A post of a suspended caller that is under way on this thread.
 ///
-/// When an executor fails to allocate, the function it was handed is destroyed before the exception arrives here. It
-/// must not take the caller with it then: the caller stays where it was. When an executor drops the function without an
-/// exception, it must.
+/// An executor may destroy the posted function in two ways. If it fails to allocate, it destroys the function before
+/// the exception arrives here: the caller must stay where it was. If it drops the function without an exception, the
+/// caller must be destroyed with it.
 class posting {
  public:
   explicit posting(suspended& s) noexcept;
@@ -101,7 +101,7 @@ class posting {
   bool was_dropped() const noexcept { return dropped_; }
   /// Whether this thread is inside a post of `s`.
   static bool is_under_way(const suspended& s) noexcept;
-  /// Notes that the function that stood for `s` was destroyed; false if no post of `s` is under way on this thread.
+  /// Notes that the posted function of `s` was destroyed. False if no post of `s` is under way on this thread.
   static bool note_dropped(const suspended& s) noexcept;
 
  private:
@@ -134,10 +134,10 @@ class resumption {
   [[no_unique_address]] Allocator allocator_;
 };
 
-/// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
+/// Posts the resumption of `s`. If that throws, nothing has happened to `s`.
 ///
 /// A strand that fails to allocate may throw although it has taken the function, and then never runs anything again.
-/// The caller stays with it: it goes when the context does.
+/// The caller stays in that strand, and is destroyed with the context.
 template <class Executor, class Allocator>
 void post_resumption(const Executor& executor, suspended& s, const Allocator& allocator) {
   const posting p{s};
@@ -167,7 +167,8 @@ inline constexpr bool has_own_allocator = [] {
   return !std::is_same_v<typename net::associated_allocator<Handler, none>::type, none>;
 }();
 
-/// The allocator of a handler; Asio's recycling one where it names none, as std::allocator would be a malloc each.
+/// The allocator of a handler. If the handler names none, Asio's recycling allocator: std::allocator would call malloc
+/// each time.
 template <class Handler>
 auto allocator_of(const Handler& handler) noexcept {
   if constexpr (has_own_allocator<Handler>) {
@@ -212,7 +213,7 @@ class pending_work {
       executor_;
 };
 
-/// A coroutine that came with use_awaitable: what it was spawned with keeps its loop running until it has ended.
+/// A coroutine that came with use_awaitable: its co_spawn keeps the loop running until it has ended.
 template <class Executor, class... Args>
 class pending_work<net::detail::awaitable_handler<Executor, Args...>, true> {
  public:
@@ -229,11 +230,12 @@ class pending_work<Handler, false> {
 /// A coroutine: co_spawn keeps its loop running until it has ended.
 struct no_work {};
 
-/// A suspended caller with its handler. `Base` is derived from suspended and adds
-///   results take_results() noexcept   the arguments of the handler, as a tuple
-///   void abandon() noexcept           gives back what was granted and is not delivered
-///   void request_cancel() noexcept    a cancellation was asked for
-///   const net::any_io_executor& home_executor()   the executor of the object that is waited for
+/// A suspended caller with its handler. `Base` is derived from suspended and adds:
+///
+///     results take_results() noexcept                 the arguments of the handler, as a tuple
+///     void abandon() noexcept                         gives back a grant that is not delivered
+///     void request_cancel() noexcept                  the caller wants to cancel
+///     const net::any_io_executor& home_executor()     the executor of the object that the caller waits for
 template <class Base, class Handler, class Allocator, class Work>
 class suspended_op final : public Base {
  public:
@@ -244,7 +246,7 @@ class suspended_op final : public Base {
         work_(std::move(work)),
         allocator_(allocator) {}
 
-  /// Lets the handler's cancellation slot, if it has one, cancel this. Before the object is told of this.
+  /// Lets the handler's cancellation slot, if it has one, cancel this. Call it before the engine knows of this.
   void allow_cancel() {
     if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) {
       slot.assign(canceller{this});
@@ -340,9 +342,9 @@ auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... 
 /// Suspends the calling coroutine: `co_await park<Signature>(start)` as the last thing that it does. `start` is called
 /// with the completion handler once the coroutine is suspended, and must not throw.
 #if ASIO_VERSION < 102300
-// Below 1.23 use_awaitable puts a coroutine of its own between us and the operation: a frame more than Asio recycles.
-// This is what that coroutine does, done by ours; the handler ends our frame, so nothing after the co_await is run, and
-// what the handler is given is what our coroutine returns.
+// Below 1.23 use_awaitable puts a coroutine of its own between ours and the operation: one frame more than Asio
+// recycles. Here our coroutine does the work of that one. The handler ends our frame. So nothing after the co_await is
+// run, and our coroutine returns the arguments of the handler.
 inline constexpr bool park_returns = false;
 template <class... Args, class Start>
 auto park(Start start) {

@@ -41,16 +41,17 @@ class child : public std::enable_shared_from_this<child> {
     child& child_;
   };
 
-  /// Asks it to end, by a post to its strand. Before it has started it then never does; once it has ended this does
-  /// nothing.
+  /// Asks the child to end, by a post to its strand. A child that has not started never starts then. On a child that
+  /// has ended this has no effect.
   void cancel(net::cancellation_type type) { cancel(type, false); }
-  /// The same (terminal) by what runs it, and for good: a limit that is over, a source, a group. However the operation
-  /// ends then, if not with a result, it has ended for that: `a || b` makes an exception of its own of a cancellation,
-  /// a channel an error of its own.
+  /// Ends the child (terminal) for its owner: a time limit, a source or a group. If the operation then has no result,
+  /// any exception of it counts as the effect of this. For example, `a || b` and channels answer a cancellation by
+  /// exceptions of their own.
   void end() { cancel(net::cancellation_type::terminal, true); }
-  /// Whether that came before its end, and before a terminal cancellation. Once it has ended.
+  /// Whether end() came first: before the child's end, and before a terminal cancellation. Ask once the child has
+  /// ended.
   bool was_ended() const noexcept { return was_ended_; }
-  /// It has ended, or has gone: what may outlive the context, such as a result, keeps no strand of it.
+  /// Call it once the child has ended or is gone. A result may outlive the context, so it must keep no strand.
   void let_go_of_strand() noexcept;
 
   /// Before it has started.
@@ -70,7 +71,7 @@ class child : public std::enable_shared_from_this<child> {
   bool is_over_ = false;
 };
 
-/// The first frame of a child: heeds all kinds of cancellation, as its parent has chosen already which ones come here.
+/// The first frame of a child. It accepts all kinds of cancellation, because its parent has already filtered them.
 template <class T>
 net::awaitable<T> child_main(std::shared_ptr<child> c, net::awaitable<T> op) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
@@ -78,8 +79,8 @@ net::awaitable<T> child_main(std::shared_ptr<child> c, net::awaitable<T> op) {
   co_return co_await std::move(op);
 }
 
-/// Runs `op` as the child `c` of the calling coroutine, whose own cancellation is passed on. Where it has no result
-/// after c->end(), throws `ended`.
+/// Runs `op` as the child `c` of the calling coroutine, and passes the coroutine's own cancellation on. If `op` has no
+/// result after c->end(), this throws `ended`.
 template <class T>
 net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std::error_code ended) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;

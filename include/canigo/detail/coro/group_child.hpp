@@ -31,7 +31,7 @@ class group_child : public child {
   ~group_child() override;
 
   bool has_ended() const noexcept { return has_ended_.load(std::memory_order_acquire); }
-  /// Throws what it ended with; also if it has not.
+  /// Throws the failure of the coroutine, or errc::invalid_argument if it has not ended.
   void rethrow() const;
 
  private:
@@ -58,7 +58,7 @@ class group_child_of<void> : public group_child {
   using group_child::group_child;
 };
 
-/// What a task_group and its children share; lives as long as any of them.
+/// The state that a task_group and its children share. It lives as long as any of them.
 class task_group_core : public std::enable_shared_from_this<task_group_core>, private deadline {
  public:
   /// A child that runs, from spawn to the destruction of its completion handler.
@@ -115,7 +115,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core>, pr
   std::shared_ptr<task_group_core> self_;  // while a second try to cancel is armed
 };
 
-/// The first frame of a child: heeds all kinds of cancellation, as its group has chosen already which ones come here.
+/// The first frame of a child. It accepts all kinds of cancellation, because its group has already filtered them.
 template <class T>
 net::awaitable<void> group_child_main(std::shared_ptr<group_child_of<T>> c, net::awaitable<T> op) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());

@@ -9,8 +9,8 @@
 
 namespace canigo::detail {
 
-/// What steady_clock::now() says. Where that is known to be a system call, without a call of the standard library's
-/// around it: reading the clock is half of what a token costs.
+/// The value of steady_clock::now(). On Linux it asks the system without the call of the standard library around it,
+/// because reading the clock is half of the price of a token.
 inline time_point steady_now() noexcept {
 #ifdef __linux__
   std::timespec t{};

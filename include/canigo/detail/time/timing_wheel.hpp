@@ -33,10 +33,10 @@ class timer_node {
 /// Deadlines, a million or more, to the nanosecond: insert and remove in constant time, the earliest first.
 ///
 /// A hierarchical timing wheel over the whole range of time_point: 11 levels of 64 slots, six bits of the instant each.
-/// A deadline stands on the level of the highest digit in which it differs from the wheel's reference, so a lower level
-/// is always due before a higher one and inside a level the order is that of the slots. When a slot is due
-/// its nodes move down. A slot remembers its earliest deadline, and the reference jumps there, so a deadline that is
-/// alone in its slot goes straight from there, without a visit to every level.
+/// A deadline stands on the level of the highest digit in which it differs from the wheel's reference. So a lower level
+/// is always due before a higher one, and inside a level the order is that of the slots. When a slot is due, its nodes
+/// move down. A slot remembers its earliest deadline, and the reference jumps there. So a deadline that is alone in its
+/// slot comes out without a visit to every level.
 ///
 /// Nodes come out by deadline, then in the order in which they were inserted. A deadline that has passed counts as
 /// due at the latest `now` that the wheel was asked about; time that goes backwards stands still.
