@@ -30,7 +30,7 @@ std::error_code check_scheme(std::string_view url) noexcept {
   return has_scheme ? error::unsupported_protocol : error::malformed_url;
 }
 
-/// What a status line of HTTP/1.0, 1.1, 2 or 3 is; curl takes less, such as "HTTP 200", for one.
+/// Whether this is a status line of HTTP/1.0, 1.1, 2 or 3. curl accepts less than that, such as "HTTP 200".
 bool is_status_line(std::string_view line) noexcept {
   line.remove_prefix(std::string_view{"HTTP/"}.size());
   for (const std::string_view version : {"1.1 ", "1.0 ", "2 ", "2.0 ", "3 ", "3.0 "}) {
@@ -43,7 +43,7 @@ bool is_status_line(std::string_view line) noexcept {
   return false;
 }
 
-/// RFC 9110, 9.2.2: those that may arrive twice and do what they do once.
+/// RFC 9110, 9.2.2: methods with the same effect whether a request arrives once or twice.
 bool is_idempotent(std::string_view method) noexcept {
   constexpr std::array all{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"};
   return std::ranges::find(all, method) != all.end();
@@ -65,7 +65,7 @@ long to_milliseconds(duration d) noexcept {
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(std::min(d, most)).count());
 }
 
-/// Another library's numbers for what is wrong with a certificate are others.
+/// Another TLS library has other numbers for the problems of a certificate.
 bool curl_uses_openssl() noexcept {
   static const bool does = [] {
     const char* name = curl_version_info(CURLVERSION_NOW)->ssl_version;
@@ -120,8 +120,8 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   if (!options.verify_tls) set(CURLOPT_SSL_VERIFYPEER, 0L)(CURLOPT_SSL_VERIFYHOST, 0L);
   if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
   if (options.proxy == "") {
-    // Without a proxy there is nobody else to name the agent to, and it is a field as any other: curl would format it
-    // twice each time, and look for exceptions to no proxy in the environment.
+    // Without a proxy the agent goes to the server only, so it can be an ordinary field. Otherwise curl formats it
+    // twice for each request. It would also look in the environment for exceptions to a proxy that is not there.
     set(CURLOPT_NOPROXY, "");
     if (!options.user_agent.empty()) {
       agent_.reset(curl_slist_append(nullptr, ("User-Agent: " + options.user_agent).c_str()));
@@ -134,8 +134,8 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
     throw std::system_error{reason(code), "http::client"};
   if (set.result() != CURLE_OK) throw std::system_error{reason(set.result()), "http::client"};
 #if LIBCURL_VERSION_NUM >= 0x075700
-  // Without it, a transfer that is cancelled while its name is looked up waits for the resolver, and everybody with
-  // it.
+  // Without it, a transfer that is cancelled while its name is looked up waits for the resolver, and so does every
+  // other transfer.
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 #endif
 }
@@ -268,7 +268,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       if (was_sent_in_this_hop() && !head_complete_ && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
     case CURLE_UNSUPPORTED_PROTOCOL:
-      // That of the answer: HTTP/0.9, or a status that is none.
+      // After the request was sent it is the answer's protocol: HTTP/0.9, or an invalid status line.
       return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;
     case CURLE_COULDNT_CONNECT:
       if (no_socket_) return no_socket_;
@@ -296,8 +296,8 @@ error easy_handle::certificate_problem() const noexcept {
     case 9:   // X509_V_ERR_CERT_NOT_YET_VALID
     case 10:  // X509_V_ERR_CERT_HAS_EXPIRED
       return error::certificate_expired;
-    case 0:  // X509_V_OK; it is curl that compares the names, before it asks
-    case 1:  // what curl begins with
+    case 0:  // X509_V_OK; curl itself has compared the names, before it asked for the result
+    case 1:  // curl's initial value
       return error::certificate_of_another_host;
     default:
       return error::certificate_rejected;
@@ -359,7 +359,7 @@ void easy_handle::take_header_line(std::string_view line) {
       refused_ = error::weird_server_reply;
       return;
     }
-    // Nobody has asked for it who has not said so; and then what follows is no HTTP.
+    // A request without the field Upgrade has not asked for 101. Bytes after such an answer would not be HTTP.
     constexpr std::string_view switching = "101";
     if (line.substr(line.find(' ') + 1).starts_with(switching) && !transfer_->request_.headers.contains("Upgrade")) {
       refused_ = error::weird_server_reply;
@@ -392,7 +392,8 @@ void easy_handle::take_header_line(std::string_view line) {
 }
 
 void easy_handle::take_length(std::string_view value) {
-  // Where two of them differ, or one is no number, nobody knows where the body ends, and the next response begins.
+  // If two of them differ, or one is no number, the end of the body is unknown, and so is the begin of the next
+  // response.
   std::uint64_t length = 0;
   const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), length);
   const bool is_number = failed == std::errc{} && end == value.data() + value.size();
@@ -419,7 +420,7 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
 
 curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
-  // Where the request has gone out already this is for sending it again.
+  // If the request has gone out already, curl opens this socket to send it again.
   if (!h.may_resend_ && h.was_sent_in_this_hop()) {
     h.is_worn_ = true;
     h.refused_ = error::no_response;
@@ -438,8 +439,8 @@ int easy_handle::on_connected(void* self, char*, char*, int, int local_port) noe
   return h.may_send(local_port) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
-/// Where a connection that is used again breaks before the first byte of the answer, curl sends the request again, up
-/// to five times, though the server may have done what it says each time.
+/// If a reused connection breaks before the first byte of the answer, curl sends the request again, up to five times.
+/// But the server may have executed the request each time. So this allows it once, and only for idempotent methods.
 bool easy_handle::may_send(int local_port) noexcept {
   const int hop = number(CURLINFO_REDIRECT_COUNT);
   const auto was_redirected = [&] {
@@ -447,23 +448,24 @@ bool easy_handle::may_send(int local_port) noexcept {
     return status >= 300 && status < 400;
   };
   const bool was_broken = hop == sent_hop_;
-  // The other is that a server will not have an Expect, which curl counts as a redirect.
+  // The other reason to send again is a server that refuses the field Expect; curl counts that as a redirect.
   const bool is_again = was_broken || (sent_hop_ >= 0 && !was_redirected());
   is_worn_ = is_worn_ || is_again;
   if (is_again && !may_resend_) {
     refused_ = was_broken ? make_error_code(error::no_response) : std::error_code{};
     return false;
   }
-  // What it goes over the next time, if there is one, is to be a connection that has not been idle.
+  // If there is a next time, it must use a connection that has not been idle.
   if (may_resend_) curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
-  // Nothing can be sent over it any more then, so curl takes another.
+  // A spoiled connection can send nothing, so curl takes another one.
   if (source_->spoil_if_unclean(local_port)) {
     curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
     is_worn_ = true;
     return true;
   }
   const int connects = number(CURLINFO_NUM_CONNECTS);
-  // Behind a redirect curl takes an idle one all the same, as stale perhaps as the other. Without any it makes one.
+  // After a redirect curl may still take an idle connection, perhaps as stale as the first. So spoil all idle ones:
+  // then curl makes a new one.
   if (was_broken && connects == sent_connects_ && source_->spoil_idle(local_port)) return true;
   if (is_again) {
     may_resend_ = false;

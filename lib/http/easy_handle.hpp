@@ -15,14 +15,15 @@
 
 namespace canigo::http::detail {
 
-/// What an easy handle needs of the connections that it is given.
+/// The connections of a client, as an easy handle needs them.
 class connection_source {
  public:
-  /// A socket for a new one; CURL_SOCKET_BAD, with errno set.
+  /// Opens a socket for a new connection. Returns CURL_SOCKET_BAD, with errno set, if that fails.
   virtual curl_socket_t open_socket(const curl_sockaddr& address) noexcept = 0;
-  /// Makes the idle connection from this port useless if something is to be read from it, which nobody has asked for.
+  /// Makes the idle connection from this port useless if there are bytes to read from it, which no request has asked
+  /// for. Returns whether there was one.
   virtual bool spoil_if_unclean(int local_port) noexcept = 0;
-  /// Makes all idle connections of HTTP/1 useless. Whether that from this port was one.
+  /// Makes all idle connections of HTTP/1 useless. Returns whether one of them was from this port.
   virtual bool spoil_idle(int local_port) noexcept = 0;
 
  protected:
@@ -31,8 +32,8 @@ class connection_source {
 
 /// One of curl's easy handles, used for one transfer after the other.
 ///
-/// What the client decides is set once, what a request decides each time: a reset and all of it again cost a
-/// microsecond.
+/// The options of the client are set once, those of a request each time. To reset and set all of them again would cost
+/// a microsecond.
 class easy_handle : public list_node<easy_handle, struct in_unwatched> {
  public:
   /// Throws std::bad_alloc.
@@ -42,7 +43,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   CURL* get() const noexcept { return easy_.get(); }
   transfer* current() const noexcept { return transfer_; }
 
-  /// Makes it ready for the transfer's request. With an error it is not.
+  /// Makes it ready for the transfer's request. After an error it is not ready.
   std::error_code begin(transfer& t) noexcept;
   /// Moves what curl knows into the transfer's response, and says how it ended.
   std::error_code end(CURLcode result) noexcept;
@@ -55,8 +56,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// The connection that the current transfer's request went over, by its own port; 0: none yet.
   int local_port() const noexcept { return local_port_; }
 
-  /// Whether it had to take another connection for a transfer. curl counts that as long as the handle lives, and gives
-  /// up at the sixth time.
+  /// Whether it had to take another connection for a transfer. curl counts that over the whole life of the handle, and
+  /// gives up at the sixth time.
   bool is_worn() const noexcept { return is_worn_; }
 
   std::error_code unwatched;  ///< why a socket of the current transfer's could not be watched
@@ -94,14 +95,14 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::optional<std::error_code> refused_;  // why a callback made curl give up; no error: the answer stands
   std::error_code no_socket_;               // why none could be opened
   int local_port_ = 0;
-  int sent_hop_ = -1;  // the last hop of redirects that the request was sent for
+  int sent_hop_ = -1;      // the last hop of redirects that the request was sent for
   int sent_connects_ = 0;  // how many connections had been made then
   bool is_worn_ = false;
   bool may_resend_ = false;  // once more in the same hop
   bool in_head_ = false;
   bool head_complete_ = false;
-  std::optional<std::uint64_t> length_;  // what the head says of the body
-  bool is_set_for_get_ = false;          // as the transfer before left it
+  std::optional<std::uint64_t> length_;  // of the body, by Content-Length
+  bool is_set_for_get_ = false;          // the transfer before was a GET
 };
 
 }  // namespace canigo::http::detail

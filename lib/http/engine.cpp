@@ -51,14 +51,14 @@ bool environment_has_proxy() noexcept {
   });
 }
 
-/// curl asks the environment with each request. Where there is no proxy in it now, there is to be none.
+/// curl asks the environment with each request. This asks once: if there is no proxy now, there is none later.
 client_options with_known_proxy(client_options o) {
   if (!o.proxy && !environment_has_proxy()) o.proxy = "";
   return o;
 }
 
-/// Knows the engines of a context. A service of their own, made after the reactor: a context shuts its services down in
-/// the reverse order, and whoever gives up sockets on another thread must not meet a reactor that does so, too.
+/// Knows the engines of a context. It is a service of its own, made after the reactor. A context shuts its services
+/// down in the reverse order. So the engines give up their sockets before the reactor does so on the same thread.
 class engine_service final : public canigo::detail::context_service {
  public:
   using key_type = engine_service;
@@ -92,12 +92,12 @@ engine::engine(const net::any_io_executor& executor, const client_options& optio
   context_->add(*this);
 }
 
-// Whoever of this and context_shutdown() comes second deletes.
+// This and context_shutdown() meet here: the second of the two deletes.
 void engine::unreferenced() noexcept {
   {
     const std::lock_guard use{context_use_};
     if (!context_gone_) {
-      // The context may be gone right after remove(), but not while this is in use of it.
+      // The context may be gone right after remove(), but not while this holds context_use_.
       let_go_of_context();
       is_left_to_context_ = !context_->remove(*this);
       if (is_left_to_context_) return;
@@ -240,7 +240,7 @@ void engine::socket_fired(socket_watch& w, int what, std::error_code ec) noexcep
   {
     const std::lock_guard lock{mutex_};
     w.fired |= what;
-    // Whatever else it is, curl finds out by looking at the socket.
+    // curl finds any other error by looking at the socket.
     if (ec == net::error::operation_aborted) w.aborted |= what;
     socket_mail_.push(w);
     if (!claim_work()) return;
@@ -270,7 +270,7 @@ void engine::post_or_work() noexcept {
     try {
       canigo::detail::post(loop_executor_, on_work{shared_from_this()});
       return;
-    } catch (...) {  // the work calls nothing of the user's, so it may be done here
+    } catch (...) {  // the work calls no code of the user, so this thread may do it
     }
   } while (!turn());
 }
@@ -397,7 +397,7 @@ void engine::arm_limit(transfer& t) noexcept {
 }
 
 void engine::limit_passed(transfer& t) noexcept {
-  // Before it is connected, whichever of the two was armed has passed.
+  // Before the connection is there, the earlier of the two limits was armed, and has passed.
   if (!t.connected_ || time_->now() >= t.done_by_) {
     finish(t, errc::timed_out);
   } else {

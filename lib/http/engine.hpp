@@ -16,12 +16,12 @@
 
 namespace canigo::http::detail {
 
-/// curl's multi interface, run by whoever has news for it.
+/// curl's multi interface. The thread that has news for curl also does curl's work.
 ///
-/// Everything that happens (a new request, a cancellation, a socket that is ready, a time that has come) is put into
-/// the mail under a short lock. One thread at a time reads the mail and works on curl, with no lock held; whoever
-/// brings mail while nobody works does the work himself if he comes from the event loop, and posts it otherwise. So
-/// curl is never entered twice, nobody waits for it, and one thread pays for no strand.
+/// Each event (a new request, a cancellation, a socket that is ready, a time that has come) goes into the mail under a
+/// short lock. One thread at a time reads the mail and works on curl, with no lock held. If no thread works when mail
+/// comes, a thread of the event loop begins to work, and any other thread posts the work. So curl is never entered
+/// twice, no thread waits for it, and one thread pays for no strand.
 class engine final : public std::enable_shared_from_this<engine>,
                      private socket_listener,
                      private canigo::detail::context_member {
@@ -60,7 +60,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   /// The same, with context_use_ held and the context there.
   void post_or_work() noexcept;
 
-  // From here on: by the one who works.
+  // From here on: only on the thread that works.
   void work() noexcept;
   /// Whether nothing is left to do.
   bool turn() noexcept;
@@ -89,10 +89,10 @@ class engine final : public std::enable_shared_from_this<engine>,
   net::any_io_executor loop_executor_;  // without a strand around it: the work needs none
   canigo::detail::fixed_memory<128> work_memory_;
 
-  // Held by whoever uses the context from where it might go meanwhile: from any thread, but that in a handler of its
-  // own. The context's end waits for him.
+  // Held by a thread that uses the context outside of the context's own handlers, where the context might go meanwhile.
+  // The end of the context waits for this lock.
   canigo::detail::mutex context_use_;
-  bool is_left_to_context_ = false;  // unreferenced when the context was about to shut it down: deleted by that
+  bool is_left_to_context_ = false;  // the last reference went during the shutdown: context_shutdown() deletes this
 
   // Guarded by mutex_.
   mutable canigo::detail::mutex mutex_;
@@ -103,16 +103,16 @@ class engine final : public std::enable_shared_from_this<engine>,
   bool has_mail_ = false;  // some of it may not have been read
   bool closing_ = false;
   bool context_gone_ = false;  // written with both locks held
-  bool busy_ = false;  // somebody works, or work is posted
+  bool busy_ = false;          // somebody works, or work is posted
   client_stats stats_;
 
-  // Only for the one who works.
+  // Only for the thread that works.
   multi multi_;
   host_queue queue_;
   linked_list<transfer, in_queue> undelivered_;  // there was no memory to hand them over with
   net::any_io_executor work_guard_;              // while any transfer is pending
   alarm alarm_;
-  time_point alarm_set_ = time_point::max();  // what alarm_ is armed for
+  time_point alarm_set_ = time_point::max();  // the time for which alarm_ is armed
   bool alarm_armed_ = false;                  // until its call has been heard of, or taken back
   std::shared_ptr<engine> self_;              // meanwhile
 };

@@ -11,16 +11,16 @@
 
 namespace canigo::http::detail {
 
-/// One scheme, host and port: who waits for it, and how many places it takes up.
+/// One scheme, host and port, with the transfers that wait for it and the number of places that it takes up.
 struct host : list_node<host, struct with_room> {
   std::string_view key;
   std::size_t running = 0;
   linked_list<transfer, in_queue> waiting;
 };
 
-/// Who may go next, with so many places in all and so many for each host.
+/// Chooses the next transfer, with a number of places in all and a number for each host.
 ///
-/// In arrival order for one host; hosts that have both a place and somebody waiting take turns.
+/// For one host the order is that of arrival. Hosts with a free place and a waiting transfer take turns.
 class host_queue {
  public:
   /// `per_host` 0: hosts are not told apart.
@@ -28,15 +28,15 @@ class host_queue {
 
   /// Throws std::bad_alloc, with nothing changed.
   void push(transfer& t);
-  /// The next one that has a place, which it holds from now on; null if nobody has.
+  /// The next transfer for which there is a place. It holds the place from now on. Null if there is none.
   transfer* next() noexcept;
-  /// Takes out one that waits or holds a place; nothing happens to one that does neither.
+  /// Takes out a transfer that waits or holds a place; no effect on any other.
   void remove(transfer& t) noexcept;
 
   std::size_t waiting() const noexcept { return waiting_; }
   std::size_t running() const noexcept { return running_; }
 
-  /// What tells hosts apart: scheme, host and port in lower case, without the default port.
+  /// The key of a host: scheme, host and port in lower case, without the default port.
   static std::string key_of(std::string_view url);
 
  private:

@@ -37,7 +37,7 @@ multi::multi(const client_options& options, const net::any_io_executor& executor
   curl_multi_setopt(m, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, &on_timer);
   curl_multi_setopt(m, CURLMOPT_TIMERDATA, this);
-  // The queue sees to the number under way; these see to what is kept, and to what redirects open.
+  // The queue bounds the transfers under way. These options bound the idle connections, and those that redirects open.
   const auto connections = static_cast<long>(options.connections);
   curl_multi_setopt(m, CURLMOPT_MAXCONNECTS, connections);
   curl_multi_setopt(m, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
@@ -89,8 +89,8 @@ void multi::abort(transfer& t) noexcept {
   easy_handle& h = easy_handle::of(t);
   const int port = h.local_port();
   const bool is_worn = h.is_worn();
-  // Of HTTP/2 curl keeps the connection, and in it what it has written for the server, until somebody uses it again. So
-  // it is closed if this was the last that used it, and else made to write.
+  // curl keeps a connection of HTTP/2, and bytes for the server in it that are not sent before its next use. So the
+  // connection is closed if this was its last transfer. Otherwise curl is made to write.
   curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 1L);
   remove(t, CURLE_OK);
   if (!is_worn) curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 0L);
@@ -100,7 +100,7 @@ void multi::abort(transfer& t) noexcept {
 void multi::flush(int local_port) noexcept {
   for (const auto& h : handles_) {
     if (h->current() == nullptr || h->local_port() != local_port) continue;
-    // Its window is sent along with all else that is to be written.
+    // To pause and go on sends a window update, and with it all bytes that wait to be written.
     curl_easy_pause(h->get(), CURLPAUSE_RECV);
     curl_easy_pause(h->get(), CURLPAUSE_CONT);
   }
@@ -160,7 +160,7 @@ curl_socket_t multi::open_socket(const curl_sockaddr& address) noexcept {
   const int fd = ::socket(address.family, address.socktype, address.protocol);
 #endif
   static_assert(CURL_SOCKET_BAD == -1);
-  // Where this is the next address, after one that failed, curl goes by the number, and sees no change to tell of.
+  // After an address that failed, curl tries the next one. If the socket gets the same number, curl reports no change.
   if (fd >= 0) sockets_.reopened(fd);
   return fd;
 }
@@ -209,7 +209,7 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   }
   const curl_socket_t fd = w.fd;
   sockets_.unwatch(fd);
-  // The socket of a transfer that is done is a connection, which will be of use again.
+  // The socket of a finished transfer is a connection, which another transfer may use.
   curl_socket_t connection = CURL_SOCKET_BAD;
   curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &connection);
   if (connection != fd || sockets_.watch(fd, true)) return;

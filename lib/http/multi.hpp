@@ -16,8 +16,8 @@
 
 namespace canigo::http::detail {
 
-/// curl's multi interface: transfers go in, results come out, and it says what it wants to be told of: sockets by
-/// their listener, a time by alarm_at(). By one thread at a time; calls nothing but the listener.
+/// curl's multi interface. Transfers go in, and results come out. It asks for news of sockets through the listener, and
+/// for a call at a time through alarm_at(). One thread at a time uses it. It calls only the listener.
 class multi : private connection_source {
  public:
   /// Throws std::bad_alloc, and errc::… for an option that curl can't use.
@@ -35,13 +35,13 @@ class multi : private connection_source {
   /// Ends a transfer that was started and has ended by itself.
   std::error_code remove(transfer& t, CURLcode result) noexcept;
 
-  /// Ends one in whatever state it is. Its server hears of it at once.
+  /// Ends a transfer in any state. Its server is told at once.
   void abort(transfer& t) noexcept;
 
   struct outcome {
     transfer* ended;
     CURLcode result;
-    std::error_code error;  // what kept it from being watched, in place of a result
+    std::error_code error;  // why a socket could not be watched; then `result` means nothing
   };
   /// The next transfer that has ended by itself, still to be removed.
   std::optional<outcome> next_outcome() noexcept;
@@ -50,8 +50,8 @@ class multi : private connection_source {
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
   /// Tells curl that the time it asked for has come.
   void alarm_rang() noexcept { is_due_ = alarm_at_ != time_point::max(); }
-  /// Whether curl wants to be called at once, which run() does once: a timer that has expired already costs a turn of
-  /// the reactor.
+  /// Whether curl wants to be called at once; the next run() does that. A timer that has already expired would cost a
+  /// turn of the reactor.
   bool is_due() const noexcept { return is_due_; }
   void run() noexcept;
   /// When curl wants to be called; time_point::max(): not at all.

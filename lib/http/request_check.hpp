@@ -8,15 +8,14 @@
 
 namespace canigo::http::detail {
 
-/// What of a request can't be sent, in the words of errc::invalid_argument.
+/// The part of a request that can't be sent, in the words of errc::invalid_argument.
 struct request_problem {
   std::string field;
   std::string value;
   std::string_view allowed;
 };
 
-/// The first thing about a request that would make another one of it on the wire, or none at all; the URL is curl's to
-/// judge.
+/// The first problem by which a request would become another one on the wire, or an invalid one. curl checks the URL.
 std::optional<request_problem> problem_of(const request& r);
 
 }  // namespace canigo::http::detail

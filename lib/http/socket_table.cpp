@@ -55,7 +55,7 @@ void socket_table::reopened(int fd) noexcept {
   const socket_watch* closed = find(fd);
   if (closed == nullptr) return;
   const int wanted = closed->wanted;
-  if (watch(fd, false)) return;  // who waits for it runs out of time
+  if (watch(fd, false)) return;  // its transfer then ends by its time limit
   socket_watch& w = *find(fd);
   w.wanted = wanted;
   wait(w);
@@ -90,7 +90,7 @@ void socket_table::unwatch_all() noexcept {
 
 bool socket_table::spoil_if_unclean(int local_port) noexcept {
   bool was_any = false;
-  // Two connections may be from one port, if they lead to different places; nobody loses by losing an unclean one.
+  // Two connections may share a local port if they lead to different servers. It does no harm to lose an unclean one.
   for (socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
     if (w->local_port != local_port || !w->is_http1 || w->wanted != 0) continue;
     char first = 0;

@@ -15,7 +15,7 @@
 
 namespace canigo::http::detail {
 
-/// Who hears of sockets that are ready. Kept alive by the waits that are out.
+/// Is told of sockets that are ready. The waits that are out keep it alive.
 class socket_listener {
  public:
   /// From any thread: a wait for `what`, CURL_POLL_IN or CURL_POLL_OUT, has come back.
@@ -36,27 +36,28 @@ class socket_table {
   socket_table& operator=(const socket_table&) = delete;
 
   socket_watch* find(int fd) const noexcept;
-  /// Watches a socket; whatever went by this number before is let go of.
+  /// Watches a socket, and lets go of an earlier one with this number.
   std::error_code watch(int fd, bool is_connection) noexcept;
-  /// There is a socket of this number now. If one was watched it is another, and what was wanted is wanted of this one.
+  /// A new socket has this number. If an older one was watched, its wishes go to the new one.
   void reopened(int fd) noexcept;
-  /// Waits for what is wanted of `w` and not waited for yet.
+  /// Begins the waits that are wanted of `w` and not under way.
   void wait(socket_watch& w) noexcept;
-  /// Takes waits back; each is still to be heard of.
+  /// Cancels the waits of `w`. Each of them still calls the listener.
   static void stop_waiting(socket_watch& w) noexcept;
-  /// Lets go of a socket, which stays open; it goes when its waits have been heard of.
+  /// Lets go of a socket, which stays open. Its watch goes when its last wait has called the listener.
   void unwatch(int fd) noexcept;
   void unwatch_all() noexcept;
-  /// Shuts down the idle connections of HTTP/1 from this port that have something to say, if only that they have ended.
-  /// Whether there were any.
+  /// Shuts down the idle connections of HTTP/1 from this port that have bytes to read, or have ended. Returns whether
+  /// there were any.
   bool spoil_if_unclean(int local_port) noexcept;
-  /// Shuts down all idle connections of HTTP/1. Whether one of them was from this port.
+  /// Shuts down all idle connections of HTTP/1. Returns whether one of them was from this port.
   bool spoil_idle(int local_port) noexcept;
   /// Whether anything is wanted of a connection from this port.
   bool is_in_use(int local_port) const noexcept;
-  /// Notes that waits have come back. False: that was the last of a socket that was let go of, and `w` is gone.
+  /// Notes that waits have come back. Returns false if the table had let go of `w` and this was its last wait: then `w`
+  /// is gone.
   bool heard(socket_watch& w, int fired) noexcept;
-  /// The execution context goes: no wait that is out will be heard of.
+  /// The execution context goes: no wait that is out calls the listener any more.
   void shutdown() noexcept;
 
  private:

@@ -44,7 +44,7 @@ socket_watch::socket_watch(const net::any_io_executor& executor, int socket, boo
 }
 
 void socket_watch::let_go() noexcept {
-  // Not close(): the reactor takes that as having left the kernel's set, which a duplicate has not.
+  // Not close(): then the reactor assumes that the descriptor has left the kernel's set, but a duplicate stays in it.
   const int watched = descriptor->release();
   if (!is_connection) ::close(watched);
   descriptor.reset();

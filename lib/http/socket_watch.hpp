@@ -34,9 +34,9 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   const int fd;
   const bool is_connection;  // it is closed by curl's closing callback, and by nothing else
   const int local_port;      // 0: it has none
-  bool is_http1 = false;     // its server says nothing that it is not asked for
+  bool is_http1 = false;     // its server sends nothing without a request
   int wanted = 0;            // CURL_POLL_IN, CURL_POLL_OUT
-  int waiting = 0;           // what an async_wait is out for
+  int waiting = 0;           // the same, of the async_waits that are out
   wait_memory read_memory;
   wait_memory write_memory;
 

@@ -22,14 +22,14 @@ constexpr bool same_text(std::string_view a, std::string_view b) noexcept {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-/// What a method and the name of a header field may be.
+/// Whether it can be a method, or the name of a header field.
 constexpr bool is_token(std::string_view text) noexcept {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
     return is_letter(c) || is_digit(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
   });
 }
 
-/// A line break in a value would be a field, or a request, of somebody else's making.
+/// Whether it can be a value. A line break in it would begin another field, or another request.
 constexpr bool is_field_value(std::string_view text) noexcept {
   return text.find_first_of(std::string_view{"\r\n\0", 3}) == std::string_view::npos;
 }

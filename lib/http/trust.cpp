@@ -59,7 +59,7 @@ trust curls_own() {
 
 trust trust_in(const char* file, const char* folder) {
   if (folder != nullptr) {
-    // It will do where all of the file is in it, as it is on Debian.
+    // The folder is enough if it has all certificates of the file, as on Debian.
     const std::size_t hashes = hashes_in(folder);
     const bool has_all = hashes > 0 && (file == nullptr || hashes >= certificates_in(file));
     return has_all ? trust{.folder = folder, .is_known = true} : trust{};
@@ -84,7 +84,7 @@ CURLcode set_trust(CURL* easy, const trust& trusted) noexcept {
   CURLcode result = curl_easy_setopt(easy, CURLOPT_CAINFO, or_none(trusted.file));
   if (result == CURLE_OK) result = curl_easy_setopt(easy, CURLOPT_CAPATH, or_none(trusted.folder));
 #if LIBCURL_VERSION_NUM >= 0x075700
-  // What is read once does not hold up the loop a day later.
+  // curl keeps the certificates for ever. By default it would read them again after a day, and hold up the loop.
   curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, -1L);
 #endif
   return result;
@@ -97,8 +97,9 @@ CURLcode read_trust(CURLM* multi, const trust& trusted) {
   const easy_pointer easy{curl_easy_init(), &curl_easy_cleanup};
   if (!easy) throw std::bad_alloc{};
   try {
-    // curl reads it when a server has something to say: so one does, and it is no TLS. It says so to whoever connects,
-    // as that may be another process, and keeps each, as one that is closed may not have read it.
+    // curl reads the file when a server has sent something. So this server sends a text that is no TLS, to every
+    // connection, because another process may connect as well. It keeps the connections open, because the end of one
+    // might reach its peer before the text does.
     net::io_context io;
     net::ip::tcp::acceptor server{io, {net::ip::address_v4::loopback(), 0}};
     server.non_blocking(true);
@@ -121,7 +122,7 @@ CURLcode read_trust(CURLM* multi, const trust& trusted) {
       curl_multi_wait(multi, nullptr, 0, ms, nullptr);
     }
   } catch (const std::system_error&) {
-    // There is no loopback, or no descriptor, so curl reads it when it must.
+    // There is no loopback, or no descriptor. So curl reads the file when a connection needs it.
   }
   int more = 0;
   const CURLMsg* message = curl_multi_info_read(multi, &more);

@@ -8,27 +8,27 @@
 
 namespace canigo::http::detail {
 
-/// Where the certificates are that a client trusts.
+/// The place of the certificates that a client trusts.
 ///
 /// curl reads all of its bundle, a hundred certificates and more, for each new connection, which takes 40 ms of the
-/// loop. Out of a folder that has a file for each, by the hash of its name, OpenSSL takes the one that it needs; and a
-/// file that is alone curl reads once, and keeps.
+/// loop. There are two better ways. A folder may have a file for each certificate, named by its hash: OpenSSL reads
+/// only the file that it needs. If curl is given a file and no folder, it reads the file once, and keeps it.
 struct trust {
   std::string file = {};    // PEM
   std::string folder = {};  // of files that c_rehash has named
   bool is_known = false;    // or it is left to curl
 };
 
-/// What is best out of the file and the folder that curl was made with, either of which may be null.
+/// The better one of the file and the folder that curl was built with. Either may be null.
 trust trust_in(const char* file, const char* folder);
 
-/// What the options say, or CURL_CA_BUNDLE, or SSL_CERT_FILE, or what curl was made with.
+/// The file of the options, of CURL_CA_BUNDLE or of SSL_CERT_FILE; else the place that curl was built with.
 trust trust_of(const client_options& options);
 
 /// Has curl trust those, from libcurl 7.87 on for as long as its multi handle lives.
 CURLcode set_trust(CURL* easy, const trust& trusted) noexcept;
 
-/// Has curl read the file now, and not when a connection waits for it. What went wrong is told for the file alone.
+/// Makes curl read the file now, and not when a connection waits for it. Returns an error of the file only.
 ///
 /// curl reads it once a server has spoken, so for a moment there is one, on a port of the loopback. It answers up to 64
 /// processes that connect to it. After more than those, or 5 s, curl is left to read the file when it must.

@@ -168,8 +168,8 @@ void show_connection(families& f, const std::string& object, const connection_st
 
 }  // namespace
 
-/// What is shown. Its lock is held while stats are read, so that an object can't go meanwhile; that takes far longer
-/// than detail::mutex is made for.
+/// The objects that are shown. The lock is held while stats are read, so that an object can't go meanwhile. That takes
+/// too long for a detail::mutex, so it is a std::mutex.
 class exporter::objects : public prometheus::Collectable {
  public:
   using reader = std::function<void(families&, const std::string&)>;

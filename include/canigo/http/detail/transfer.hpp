@@ -24,7 +24,7 @@ class engine;
 class easy_handle;
 struct host;
 
-/// A caller that waits for the response to a request, which stays where it is meanwhile.
+/// A caller that waits for the response to a request. The request must stay in its place until then.
 class transfer : public canigo::detail::suspended,
                  public list_node<transfer, struct in_engine>,
                  public list_node<transfer, struct in_mail>,
@@ -40,7 +40,7 @@ class transfer : public canigo::detail::suspended,
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends it before the engine has heard of it.
+  /// Ends it before the engine knows of it.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -70,7 +70,7 @@ class transfer : public canigo::detail::suspended,
   easy_handle* easy_ = nullptr;  // while curl works on it
   host* host_ = nullptr;         // while it waits for a place, or holds one
   bool connected_ = false;
-  bool limit_armed_ = false;  // from arming until its call has been heard of, or taken back
+  bool limit_armed_ = false;  // until its call has come, or was taken back
 
   // Written with the engine's lock held.
   bool is_new_ = true;
@@ -79,7 +79,7 @@ class transfer : public canigo::detail::suspended,
   bool ended_ = false;
 };
 
-/// The same with the request, for a caller who has no place for it.
+/// The same with the request inside, for a caller that has no place for the request.
 class owning_transfer : public transfer {
  public:
   owning_transfer(std::shared_ptr<engine> e, request&& r) noexcept
