@@ -58,7 +58,8 @@ client_options with_known_proxy(client_options o) {
 }
 
 /// Knows the engines of a context. It is a service of its own, made after the reactor. A context shuts its services
-/// down in the reverse order. So the engines give up their sockets before the reactor does so on the same thread.
+/// down in the reverse order. So an engine that gives up its sockets on another thread is done before the reactor shuts
+/// down.
 class engine_service final : public canigo::detail::context_service {
  public:
   using key_type = engine_service;

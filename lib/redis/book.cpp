@@ -118,7 +118,7 @@ void book::tell_again(std::shared_ptr<holding> h) noexcept {
 void book::put_idle(std::uint64_t n, time_point now, const limit_settings& s) noexcept {
   if (idle_ == 0) {
     if (!has_permits_) {
-      // Twice as many as were used up in time, up to what comes in within the horizon.
+      // All were used in time: twice as many, up to the tokens that come in within the horizon.
       const auto within =
           static_cast<double>(horizon_.count()) / 1000 / static_cast<double>(s.period) * static_cast<double>(s.tokens);
       const auto most_ahead = std::min<double>(static_cast<double>(s.burst), std::max(1.0, within));

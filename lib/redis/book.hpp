@@ -16,11 +16,12 @@
 
 namespace canigo::redis::detail {
 
-/// What one process has at one limit: the requests that wait, the permits that are held, and what lies idle.
+/// The state of one process at one limit: the requests that wait, the permits that are held, and idle permits or
+/// tokens.
 ///
-/// It also knows what Redis has to be told of them: which requests are new, which have left, which grants have arrived,
-/// and whether something was given back. Redis forgets a request only after it was told so, and the book remembers what
-/// was told only until a call with it was answered.
+/// It also knows the news for Redis: which requests are new, which have left, which grants have arrived, and whether
+/// permits or tokens were given back. Redis forgets a request only after a call has said so. The book keeps each piece
+/// of news until a call with it was answered.
 ///
 /// Idle permits were released here and are kept for the horizon. Idle tokens were taken ahead.
 class book {
@@ -30,7 +31,7 @@ class book {
 
   // ---- requests that wait ----
 
-  /// Gives a request its numbers, whether it will wait or not.
+  /// Gives a request its numbers, also if it will not wait.
   void number(limit_request& r, time_point now) noexcept;
   /// Adds it. False if there is no memory. Afterwards nothing fails when it leaves.
   bool add(limit_request& r) noexcept;
@@ -62,19 +63,20 @@ class book {
   bool release(holding& h) noexcept;
   /// The lease has ended: nothing is held, and no permit lies idle. Returns how many permits are lost.
   std::size_t lose_all() noexcept;
-  /// The first of a chain of holdings that have ended since this was called last.
+  /// Takes the holdings that have ended since the last call: the first of a chain.
   std::shared_ptr<holding> take_ended() noexcept { return std::move(ended_); }
   /// Puts one of them back.
   void tell_again(std::shared_ptr<holding> h) noexcept;
   std::uint64_t held() const noexcept { return held_; }
 
-  /// So many lie idle, besides those that do. For tokens, the next call takes more of them if these are used in time.
+  /// Adds idle permits or tokens. The next call takes more tokens ahead if these are used in time.
   void put_idle(std::uint64_t n, time_point now, const limit_settings& s) noexcept;
-  /// Redis gets back what lies idle. Returns the number of tokens to be given back; permits need no more.
+  /// Gives all idle permits or tokens back to Redis. Returns the number of tokens for the caller to give back; permits
+  /// need no further step.
   std::uint64_t give_back_idle() noexcept;
   /// The same at the end of the horizon.
   std::uint64_t give_back_expired(time_point now) noexcept;
-  /// Whether a request may have what lies idle.
+  /// Whether there are `n` idle permits or tokens for a request.
   bool is_idle_enough(std::uint64_t n, time_point now) const noexcept;
   void take_idle(std::uint64_t n) noexcept { idle_ -= n; }
   std::uint64_t idle() const noexcept { return idle_; }
@@ -93,12 +95,12 @@ class book {
   std::size_t cancels() const noexcept { return cancels_.size(); }
   /// Whether Redis may count something as held here.
   bool may_hold_there() const noexcept { return may_hold_there_; }
-  /// Redis does not know all that was given back.
+  /// Redis does not yet know of everything that was given back.
   void must_tell(bool b = true) noexcept { must_tell_ = b; }
 
-  /// Adds all that Redis is to know; `keeps`: something may lie idle. Throws std::bad_alloc.
+  /// Writes the state and the news into a call; `keeps`: permits or tokens may lie idle. Throws std::bad_alloc.
   void write(sync_call& s, bool keeps) const;
-  /// What was written is under way.
+  /// The call that was written is under way.
   void call_begins() noexcept;
   /// A call was answered, whatever the answer.
   void was_heard() noexcept { heard_before_ = asked_before_; }
@@ -106,19 +108,19 @@ class book {
   bool has_heard_of(const limit_request& r) const noexcept { return r.arrival < heard_before_; }
   /// Redis did what the call said.
   void was_told() noexcept;
-  /// After that, and after what it gave back: whether Redis may count something as held here.
+  /// Call it after was_told() and give_back_idle(). It notes whether Redis may count something as held here.
   void held_there(std::uint64_t by_all) noexcept;
   /// All requests are told again. One that Redis still knows keeps its place.
   void ask_again() noexcept { fresh_.merge(asked_); }
-  /// Another session: Redis knows nothing. The requests get other numbers, because a late message to the old session
-  /// could grant what is not theirs.
+  /// Another session begins, of which Redis knows nothing. The requests get other numbers, so that a late message to
+  /// the old session grants none of them.
   void begin_session() noexcept;
 
   /// The grant of this request has arrived. Nothing fails, as add() has made room.
   void acknowledge(std::uint64_t id) noexcept { acknowledged_.push_back(id); }
-  /// These were granted, and none of them waits here. If they are not being told about, Redis has forgotten what it was
-  /// told, as a replica does that was behind when it took over: it is told again, or nobody would ever give these back.
-  /// Throws std::bad_alloc.
+  /// Redis has granted these numbers, and none of them waits here. If no call is telling Redis about them, Redis has
+  /// forgotten earlier news, as a replica that lagged and has taken over. So they are acknowledged again. Otherwise
+  /// these grants would never be given back. Throws std::bad_alloc.
   void take_note(std::uint64_t from, std::uint64_t to);
   /// Whether the next call, or one under way, says what has become of this request.
   bool is_told_of(std::uint64_t id) const noexcept;

@@ -7,14 +7,14 @@
 
 namespace canigo::redis::detail {
 
-/// Whether trying again is of no use before somebody has changed the server, its users, its keys or our URL. `text` is
-/// what the server said, if it said anything.
+/// Whether trying again is of no use before the server, its users, its keys or our URL have changed. `text` is the text
+/// of the server, if there is one.
 bool is_permanent(std::error_code ec, std::string_view text) noexcept;
 
 /// Whether another server, or this one later, would answer otherwise.
 bool wants_other_server(error e) noexcept;
 
-/// Whether that server serves nobody, as it seems: it can't be reached, is silent, or says that it is no master.
+/// Whether that server seems to serve no client: it can't be reached, is silent, or says that it is no master.
 bool is_of_the_node(std::error_code ec) noexcept;
 
 }  // namespace canigo::redis::detail

@@ -63,12 +63,13 @@ void take_credentials(std::string_view& rest, endpoint& e) {
   const std::string_view both = rest.substr(0, at);
   rest.remove_prefix(at + 1);
   const auto colon = both.find(':');
-  // As redis-cli has it: what stands alone is the password.
+  // As in redis-cli, a word without a colon is the password.
   if (colon != std::string_view::npos) e.user = decoded(both.substr(0, colon), "user");
   e.password = decoded(colon != std::string_view::npos ? both.substr(colon + 1) : both, "password");
 }
 
-/// Where a password holds a plain / it seems to end there, and messages about what comes next would show its parts.
+/// A plain / in a password seems to end it. Then a message about the text behind the / would show a part of the
+/// password.
 void refuse_stray_at(std::string_view rest) {
   if (rest.find('@') == std::string_view::npos) return;
   refuse("password", "(not shown)", "/, ? and # in a user or password as %2F, %3F and %23");
@@ -154,7 +155,7 @@ endpoint endpoint::parse(std::string_view url) {
 
 std::string endpoint::to_string() const {
   if (!path.empty()) {
-    // What follows two slashes would be read as a user.
+    // The text behind two slashes would be read as a user.
     const std::string start = path.starts_with("//") ? "unix://" : "unix:";
     return start + path + (database != 0 ? "?db=" + std::to_string(database) : "");
   }

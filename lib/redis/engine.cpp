@@ -1,4 +1,4 @@
-// What callers do with a client, from any thread.
+// The calls of users of a client, from any thread.
 #include "engine.hpp"
 
 #include "canigo/backoff.hpp"
@@ -157,7 +157,7 @@ void engine::cancel(call& c) noexcept {
 
 void engine::limit_called(call& c, due why) noexcept {
   if (why == due::shutdown) {
-    // A call that has ended and could not be delivered is known to nobody else.
+    // Only its deadline still knows a call that has ended and could not be delivered.
     if (c.ended_) c.destroy();
     return;
   }

@@ -21,7 +21,7 @@ std::string text_of(Make make) noexcept {
   }
 }
 
-/// Holds the lock. At its end it carries out without the lock what was decided under it.
+/// Holds the lock. At its end it carries the decisions out without the lock.
 struct engine::delivery {
   using context_visit = canigo::detail::context_visit;
 

@@ -1,4 +1,4 @@
-// A client's connection and what goes over it, on its strand.
+// The connection of a client, and the bytes on it. All of this runs on the client's strand.
 #include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 
@@ -15,8 +15,8 @@
 namespace canigo::redis::detail {
 namespace {
 
-// A connection that nobody waits for any more goes on being made for so long, from its beginning and from when somebody
-// waited last: a limit asks again within half a second.
+// If no caller waits any more, the client still goes on with a connection that it is making: until both of these times
+// are over, since its beginning and since a caller waited last. A limit asks again within half a second.
 constexpr duration dial_for_nobody = std::chrono::seconds{3};
 constexpr duration dial_after_somebody = std::chrono::seconds{1};
 
@@ -50,7 +50,7 @@ void engine::act(bool rang) noexcept {
       abandoned_ = minding_ = 0;
       return shut_down();
     }
-    // Nobody waits for what is to come, and it has had its time.
+    // No caller waits for the replies that are to come, and they have had their time.
     const bool is_forgotten = rang && waiting_.empty() && !sent_.empty() && abandoned_ == sent_.size();
     unwanted_at_ = waiting_.empty() ? std::min(unwanted_at_, time_->now()) : time_point::max();
     if (phase_ == phase::dialing && time_->now() >= end_of_dial_for_nobody()) {
@@ -108,7 +108,7 @@ void engine::send_waiting() noexcept {
     const std::lock_guard lock{mutex_};
     was_idle = sent_.empty();
   }
-  // Closed while nobody looked: no failure, and nothing lost.
+  // The server has closed an idle connection. That is no failure, and nothing is lost.
   if (was_idle && !link_->is_open()) {
     drop_link();
     return dial_or_wait();
@@ -117,7 +117,7 @@ void engine::send_waiting() noexcept {
     const std::lock_guard lock{mutex_};
     static const std::string asking = command{"ASKING"}.encoded();
     std::size_t size = 0;
-    calls answers_to_asking;  // nobody waits for those
+    calls answers_to_asking;  // places without a caller
     for (const auto& [c, sent_at] : waiting_) {
       size += c->bytes_.size();
       if (!c->asks_first_) continue;
@@ -154,7 +154,7 @@ void engine::send_waiting() noexcept {
   try {
     l->send(bytes);
   } catch (...) {
-    // Some of it may be on its way.
+    // Some of the bytes may be on their way.
     link_down(error::connection_lost, make_error_code(errc::not_enough_memory), {});
     return;
   }
@@ -197,7 +197,7 @@ void engine::link_up() noexcept {
     line_.begin(link_->round_trip());
     ++stats_.connects;
   }
-  // Before it is missed: who has its slots then, others know that it has named.
+  // Ask before this node is lost. Then only the nodes that it has named know the new owner of its slots.
   if (link_options_->asks_for_nodes && link_->is_in_cluster()) nodes_.ask(shared_from_this());
   act();
 }
@@ -240,7 +240,8 @@ bool engine::link_wants_more() noexcept {
 void engine::link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept {
   const bool was_up = phase_ == phase::up;
   drop_link();
-  // An attempt that took long has been waited for already: a server that comes back finds the next one on its way.
+  // The delay counts from the begin of the attempt. So after a long attempt the next one begins at once, and meets a
+  // server that comes back.
   back_off(was_up ? time_->now() : dialed_at_);
   {
     const delivery d{*this};

@@ -11,7 +11,7 @@ namespace {
 
 struct description {
   error code;
-  std::string_view word;  // what an error reply begins with
+  std::string_view word;  // the first word of an error reply
   const char* text;
 };
 

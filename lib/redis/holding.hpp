@@ -10,7 +10,7 @@ namespace canigo::redis::detail {
 
 class ledger;
 
-/// What a permit stands for, in the process that has it. Written with the ledger's lock held.
+/// The grant behind a permit, in the process that has it. Written with the ledger's lock held.
 struct holding {
   enum class state { held, released, lost };
 

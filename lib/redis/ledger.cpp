@@ -1,4 +1,4 @@
-// What callers do with a limit in Redis, from any thread, and how their requests end.
+// The calls of users of a limit in Redis, from any thread, and the ends of their requests.
 #include "ledger.hpp"
 
 #include "canigo/error.hpp"
@@ -165,7 +165,7 @@ void ledger::cancel(limit_waiter& w) noexcept {
 
 void ledger::limit_called(limit_waiter& w, due why) noexcept {
   if (why == due::shutdown) {
-    // A waiter that has ended and could not be delivered is known to nobody else.
+    // Only its deadline still knows a waiter that has ended and could not be delivered.
     if (w.ended_) w.destroy();
     return;
   }

@@ -47,10 +47,9 @@ struct ledger_options {
 
 /// A limit in Redis, as one process has it: the lock, the client and the alarm around four values that decide.
 ///
-/// The book has the requests and the permits, the session has the lease, the terms have the settings, and the plan says
-/// when Redis is called and what happens without it. Each call of the script restates all that the process holds, so
-/// the next call repairs one that was lost. One call is under way at a time; news that comes meanwhile goes into the
-/// next.
+/// The book has the requests and the permits, the session has the lease, and the terms have the settings. The plan says
+/// when to call Redis, and what happens without it. Each call of the script restates all that the process holds, so the
+/// next call repairs one that was lost. One call is under way at a time; news that comes meanwhile goes into the next.
 ///
 /// All shared pointers together hold one reference of the counted member.
 class ledger final : public std::enable_shared_from_this<ledger>,
@@ -180,7 +179,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::error_code unheard_;  // why published messages do not arrive
   std::string unheard_text_;
 
-  // What a change leaves to be done without the lock.
+  // Work that a change leaves for after the lock.
   canigo::detail::suspended_list ready_;  // waiters that have ended, to be posted
   std::optional<command> call_;           // to be sent
   bool turn_wanted_ = false;

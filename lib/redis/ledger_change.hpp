@@ -10,7 +10,7 @@
 
 namespace canigo::redis::detail {
 
-/// Holds the ledger's lock. At its end it lets the ledger look what is to be done, and does that without the lock.
+/// Holds the ledger's lock. At its end it calls step(), and then carries the decisions out without the lock.
 struct ledger::change {
   using context_visit = canigo::detail::context_visit;
 
@@ -47,7 +47,7 @@ struct ledger::change {
         l.deliver_later(static_cast<limit_waiter&>(*s));
       }
     }
-    // After those posts: what their handlers do goes into the same call.
+    // Post the turn after those posts: then the requests of their handlers go into the same call.
     if (post) l.post_turn();
   }
 

@@ -50,7 +50,7 @@ void ledger::check_listening(time_point now) noexcept {
 
 void ledger::subscribed() noexcept {
   const change c{*this};
-  // What was published before is in Redis as well.
+  // Messages from before are lost, but a call finds their grants in Redis.
   plan_.hint();
   unheard_.clear();
   unheard_text_.clear();

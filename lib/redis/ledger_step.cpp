@@ -1,4 +1,4 @@
-// What a ledger does by itself: it looks whether to call, serves waiters without Redis, and sets its alarm.
+// The ledger's own step: it looks whether to call, serves waiters without Redis, and sets its alarm.
 #include "canigo/error.hpp"
 
 #include "awake.hpp"
@@ -18,7 +18,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-// With more requests that have left and were never told of, a session that Redis does not know is given up.
+// With more requests that have left before Redis was told, the ledger gives up a session that Redis does not know.
 constexpr std::size_t most_untold = 1000;
 
 }  // namespace
@@ -133,7 +133,7 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   });
   if (!session_.has_call()) return;
   if (!session_.is_registered() && book_.cancels() >= most_untold) {
-    // Perhaps none of it ever got there. What did goes with that session's lease.
+    // Perhaps no request ever arrived there. Those that did end with that session's lease.
     begin_session();
   } else {
     book_.ask_again();
@@ -141,7 +141,7 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   }
 }
 
-/// What the connection says of the cause counts as the answer.
+/// If the connection knows a cause, the cause counts as the answer.
 void ledger::call_is_late(time_point now) noexcept {
   const bool has_trouble = !plan_.is_failing() && engine_->has_trouble();
   if (has_trouble) {

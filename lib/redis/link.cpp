@@ -30,7 +30,7 @@ std::string line_of(std::string_view info, std::string_view key) {
   return {};
 }
 
-/// Whether another user, or any at all, may be told what this one is not.
+/// Whether the server refused because of the user, so that a login may help.
 bool wants_login(const reply& r) {
   if (!r.is_error()) return false;
   const error e = error_of(r.text());
@@ -84,7 +84,7 @@ net::awaitable<void> link::connect() {
 
 net::awaitable<endpoint::address> link::find_master() {
   const auto& sentinels = options_->where.addresses;
-  // One that never answers leaves time for the others, and for the master.
+  // A sentinel that never answers must leave time for the others, and for the master.
   const duration each = options_->connect_timeout / static_cast<duration::rep>(sentinels.size() + 1);
   std::exception_ptr last;
   bool is_refused = false;
@@ -94,7 +94,7 @@ net::awaitable<endpoint::address> link::find_master() {
       co_return co_await with_timeout(std::move(answer), each);
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
-      // What one of them said tells more than that another one is not there.
+      // The refusal of one sentinel tells more than the absence of another.
       if (!std::exchange(is_refused, !refusal_.empty())) last = std::current_exception();
     }
   }
@@ -109,9 +109,9 @@ net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& se
   const std::string with_login = login ? login->encoded() + question : "";
   const bool is_first = login && options_->is_sentinel_login_first;
   auto answers = co_await ask(*s, reader, is_first ? with_login : question, is_first ? 2 : 1);
-  // Who is not asked for a password does not say that of the URL: it may be another's.
+  // The URL's password may be the master's only. So the client does not send it unless the sentinel asks for a login.
   if (login && !is_first && wants_login(answers.back())) answers = co_await ask(*s, reader, with_login, 2);
-  // One that is not believed may be let in none the less, where no password is needed.
+  // A sentinel without a password refuses the login, and still answers the question.
   if (answers.back().is_error()) {
     const bool is_login = answers.front().is_error() && wants_login(answers.back());
     const std::string& text = (is_login ? answers.front() : answers.back()).text();
@@ -174,7 +174,7 @@ net::awaitable<void> link::log_in() {
       run_id_ = line_of(r.text(), "run_id");
       is_in_cluster_ = line_of(r.text(), "redis_mode") == "cluster";
     }
-    // A sentinel may be behind the times.
+    // The news of a sentinel may be old.
     if (steps[i] == step::role && (r.elements().empty() || r.elements().front().text() != "master")) {
       throw std::system_error{error::no_master};
     }
@@ -232,7 +232,7 @@ void link::has_read(std::error_code ec, std::size_t n) noexcept {
 }
 
 void link::fail(std::error_code ec, std::error_code cause) noexcept {
-  if (listener_ == nullptr) return;  // neither could it be written to nor read from
+  if (listener_ == nullptr) return;  // the other one of read and write has failed before
   const auto keep = shared_from_this();
   const auto listener = listener_;
   close();
@@ -248,7 +248,7 @@ void link::close() noexcept {
   try {
     dialing_.cancel();
   } catch (...) {
-    // No memory: it ends by itself, and nobody hears of it.
+    // No memory. The attempt ends by itself, and its listener is gone.
   }
 }
 

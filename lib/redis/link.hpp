@@ -32,25 +32,25 @@ struct link_options {
   duration connect_timeout;
   std::size_t max_reply;
   std::optional<command> sentinel_login;
-  bool is_sentinel_login_first = false;  // it is meant for them
-  bool asks_for_nodes = true;            // where it is in a cluster
+  bool is_sentinel_login_first = false;  // it is meant for sentinels, so it goes before the question
+  bool asks_for_nodes = true;            // if the server is in a cluster
 };
 
-/// What logs in; nothing where there is neither a user nor a password.
+/// The command that logs in; nothing if there is neither a user nor a password.
 std::optional<command> login_of(const std::string& user, const std::string& password);
 
-/// Hears of what becomes of a link. On the link's strand.
+/// Is told of the events of a link, on the link's strand.
 class link_listener {
  public:
   link_listener(const link_listener&) = delete;
   link_listener& operator=(const link_listener&) = delete;
 
   virtual void link_up() noexcept = 0;
-  /// False: it answers nothing, and the link is of no use any more. Does not close it.
+  /// Returns false if the reply answers nothing: then the link is of no use any more. The listener does not close it.
   virtual bool link_reply(reply&& r) noexcept = 0;
-  /// Whether anything is to come, after all replies that are there were given to link_reply.
+  /// Whether more replies are to come. Asked after link_reply has got all replies that are there.
   virtual bool link_wants_more() noexcept = 0;
-  /// `cause` is what the system said, `text` what the server did; either may be empty.
+  /// `cause` is the code of the system, `text` is the text of the server; either may be empty.
   virtual void link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept = 0;
 
  protected:
@@ -60,7 +60,7 @@ class link_listener {
 
 /// One connection to one server, from its making to its end. All of it on one strand.
 ///
-/// While nothing is to be read nothing is: an idle link keeps no loop running.
+/// It reads only while the listener expects replies. So an idle link keeps no loop running.
 class link : public std::enable_shared_from_this<link> {
  public:
   link(net::any_io_executor strand, std::shared_ptr<const link_options> options,
@@ -68,18 +68,18 @@ class link : public std::enable_shared_from_this<link> {
 
   /// Connects and logs in; ends in link_up or link_down.
   void dial();
-  /// Sends the bytes after all that were given before. Once it is up, as read() is.
+  /// Sends the bytes after all earlier ones. Call this and read() once the link is up.
   void send(std::string_view bytes);
   /// Reads until the listener wants no more.
   void read();
   /// Whether it can be used again after a while without reads. Once it is up.
   bool is_open() noexcept { return stream_->is_open(); }
-  /// The end; the listener hears no more of it.
+  /// Ends the link. It calls its listener no more.
   void close() noexcept;
 
   /// The run id of the server, "" if it does not tell.
   const std::string& run_id() const noexcept { return run_id_; }
-  /// How long the server took to answer what is said first.
+  /// How long the server took to answer the first commands.
   duration round_trip() const noexcept { return round_trip_; }
   /// Whether the server is a node of a cluster.
   bool is_in_cluster() const noexcept { return is_in_cluster_; }
@@ -107,7 +107,7 @@ class link : public std::enable_shared_from_this<link> {
   std::string run_id_;
   duration round_trip_{};
   bool is_in_cluster_ = false;
-  std::string refusal_;  // what the server said to a command of log_in
+  std::string refusal_;  // the server's error to a command of log_in
   std::string out_;      // to be written next
   std::string writing_;
   bool is_writing_ = false;

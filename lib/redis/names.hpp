@@ -5,10 +5,10 @@
 
 namespace canigo::redis::detail {
 
-/// As part of a key: what would end it, or its hash tag, is written as %xx.
+/// The name as a part of a key. Characters that would end the part, or the hash tag, become %xx.
 std::string escaped(std::string_view name);
 
-/// "host:pid:random", so that a person can see who it is.
+/// "host:pid:random", so that a person can see which process it is.
 std::string name_of_process();
 
 }  // namespace canigo::redis::detail

@@ -12,15 +12,15 @@
 namespace canigo::redis::detail {
 namespace {
 
-// More than any cluster has; one that names more names wrong ones.
+// More than any cluster has. A server that names more is wrong.
 constexpr std::size_t most_nodes = 10'000;
 
-// However long the client's commands may take: one that is silent is not to be the only one that is asked.
+// Shorter than the client's commands may take, so that a silent node is not the only one that is asked.
 constexpr duration longest_question = std::chrono::seconds{2};
 
 }  // namespace
 
-/// Where those nodes are that it names without a host.
+/// The host of nodes that `e` names without one.
 std::string nodes::host_of(const engine& e) {
   const auto& addresses = e.link_options_->where.addresses;
   return addresses.empty() ? "localhost" : addresses.front().host;  // none: a Unix domain socket
@@ -57,12 +57,13 @@ nodes::place nodes::follow(engine& from, std::string_view text) {
     target = at(number);
     if (!there->is_once) owners_[there->slot] = static_cast<std::uint16_t>(number);
   }
-  // Where one slot has gone others have, too. They are found without, only later. The target may be dead.
+  // If one slot has moved, others have, too. Each would be found by itself, but later. Ask `from`, because the target
+  // may be dead.
   if (!there->is_once) ask(from.shared_from_this());
   return {std::move(target), there->is_once};
 }
 
-/// 0 where there are too many.
+/// 0 if there are too many.
 std::size_t nodes::number_of(endpoint::address a) {
   const auto is = [&a](const endpoint::address& b) { return a.host == b.host && a.port == b.port; };
   const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const node& n) { return is(n.where); });
@@ -111,7 +112,7 @@ void nodes::ask(const std::shared_ptr<engine>& whom) noexcept {
   }
 }
 
-/// Who is named no more, and is used by nobody else, is `dropped`.
+/// Moves nodes to `dropped` that are named no more, and that no other object uses.
 void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropped) {
   auto ranges = slot_ranges(r);
   if (ranges.empty()) return;

@@ -18,11 +18,12 @@ namespace canigo::redis::detail {
 
 class engine;
 
-/// A command that is sent on more often than this goes round in a circle.
+/// A command that is redirected more often than this goes round in a circle.
 inline constexpr int most_redirections = 5;
 
-/// The nodes of a Redis Cluster, and which has which slots, as far as they have said: none until the one that a client
-/// was told of says that it is in a cluster. Each of the others has an engine of its own, until nobody names it.
+/// The nodes of a Redis Cluster, and the slots of each, as far as they have named them. There are none until the
+/// client's first node says that it is in a cluster. Each other node has an engine of its own, as long as a node names
+/// it.
 ///
 /// Threads: any.
 class nodes {
@@ -30,26 +31,26 @@ class nodes {
   nodes(engine& home, std::shared_ptr<const link_options> link, const client_options& options);
 
   struct place {
-    std::shared_ptr<engine> where;  // none: nowhere
-    bool is_once = false;           // for one command, which is to follow ASKING
+    std::shared_ptr<engine> where;  // null: nowhere
+    bool is_once = false;           // for one command, which must follow ASKING
   };
 
-  /// Who has the slot, or might know who has.
+  /// The node that has the slot, or a node that may know it.
   std::shared_ptr<engine> of(unsigned slot) const;
-  /// How many there are.
+  /// The number of nodes.
   std::size_t count() const noexcept;
-  /// Asks that one who has which slots, unless somebody is asked already.
+  /// Asks that node for the slots of all nodes, unless one is being asked already.
   void ask(const std::shared_ptr<engine>& whom) noexcept;
-  /// Where an error reply of `from` points to.
+  /// The node that an error reply of `from` names.
   place follow(engine& from, std::string_view text);
-  /// It does not answer: others are asked where its slots are by now.
+  /// That node does not answer: asks others for the new owner of its slots.
   void failed(const engine& e) noexcept;
   void close() noexcept;
 
  private:
   struct node {
     endpoint::address where;
-    std::shared_ptr<engine> its;  // none: home's
+    std::shared_ptr<engine> its;  // null: that of home
   };
 
   static std::string host_of(const engine& e);
@@ -64,8 +65,8 @@ class nodes {
   const client_options options_;
   mutable canigo::detail::mutex mutex_;
   std::vector<node> nodes_;
-  std::vector<std::uint16_t> owners_;  // of the slots: one more than its place in nodes_, 0 where it is not known
-  std::size_t front_ = 0;              // who is asked where nobody is known, as above; 0: home
+  std::vector<std::uint16_t> owners_;  // of the slots: the place in nodes_ plus 1; 0: unknown
+  std::size_t front_ = 0;              // the node to ask if the owner is unknown, as above; 0: home
   bool is_asking_ = false;
   bool is_closed_ = false;
 };

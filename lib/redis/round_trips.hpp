@@ -8,14 +8,14 @@
 
 namespace canigo::redis::detail {
 
-/// How long a line takes to answer, out of what it took lately: the shortest of the last few flights. So a server that
-/// stood still for a while, or one long command, does not count as a slow line.
+/// How long a line takes to answer: the shortest of the last few round trips. So a server that stood still for a while,
+/// or one long command, does not count as a slow line.
 class round_trips {
  public:
-  /// Another connection: what the one before it took says nothing about this one.
+  /// Another connection begins. The times of the one before say nothing about this one.
   void begin(duration took) noexcept { flights_.fill(took); }
 
-  /// What was sent then is answered now. Of all that were under way together only the first counts.
+  /// A command that was sent then is answered now. Of all commands under way together only the first counts.
   void add(time_point sent, time_point now) noexcept {
     if (sent < counted_) return;
     flights_[next_] = now - sent;
@@ -26,7 +26,7 @@ class round_trips {
   /// 0 before the first.
   duration shortest() const noexcept { return *std::min_element(flights_.begin(), flights_.end()); }
 
-  /// An answer that takes longer than this is late, however slow the line is; 0 where nothing is known of it.
+  /// An answer that takes longer than this is late, even on a slow line. 0 if the line is unknown.
   duration allowance() const noexcept { return 3 * shortest(); }
 
  private:

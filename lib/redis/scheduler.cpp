@@ -14,7 +14,7 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-// A session without a lease to renew only has a place in the queue.
+// The session of a quota has no permits. Its lease only keeps its places in the queue.
 constexpr duration session = std::chrono::seconds{10};
 
 detail::ledger_options checked(std::string_view name, const scheduler_options& o) {
@@ -46,7 +46,7 @@ std::int64_t chargeable(std::string_view field, std::uint64_t tokens) {
   return static_cast<std::int64_t>(tokens);
 }
 
-/// Whether it was let through; that it was not at once is no error.
+/// Whether it was let through at once. Any other failure is thrown.
 net::awaitable<bool> granted_now(std::shared_ptr<detail::ledger> l, net::awaitable<void> grant) {
   std::error_code ec;
   try {

@@ -5,7 +5,7 @@
 
 namespace canigo::redis::detail {
 
-/// The form in which it keeps limits in Redis, below 32. Another one has another number.
+/// The number of the form in which this version keeps limits in Redis; below 32.
 inline constexpr int limit_form = 3;
 
 /// The one script behind all limits, and its name in Redis' cache.

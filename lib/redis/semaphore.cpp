@@ -37,7 +37,7 @@ detail::ledger_options checked(std::string_view name, const semaphore_options& o
           .horizon = o.horizon};
 }
 
-/// The permit, if there was one; that there was none at once is no error.
+/// The permit, or nothing if it was not there at once. Any other failure is thrown.
 net::awaitable<std::optional<permit>> granted_now(std::shared_ptr<detail::ledger> l, net::awaitable<permit> grant) {
   std::error_code ec;
   try {

@@ -59,7 +59,7 @@ class session {
 
   // ---- Redis' memory ----
 
-  /// The time that it can be at most where the script runs, in us; 0 if that is not known well enough.
+  /// The latest time that it can be where the script runs, in us; 0 if that is not known well enough.
   std::int64_t latest_there(std::int64_t awake) const noexcept;
   std::int64_t epoch() const noexcept { return epoch_; }
   /// Takes over the epoch of an answer. True if it is another one than before: Redis has lost data, and may have

@@ -26,8 +26,8 @@ bool stream::is_open(int socket, bool may_have_data) noexcept {
 
 namespace {
 
-/// The kernel tries again after 1 s, then after twice as long each time. So that a machine that comes back after a long
-/// while is found at once, nobody waits longer than the first of these takes, and begins anew.
+/// The kernel tries again after 1 s, then after twice as long each time. So the client waits for the first of these
+/// only, and begins anew. Then it finds a machine at once that comes back after a long while.
 constexpr duration longest_connect = std::chrono::milliseconds{1500};
 
 /// TCP without TLS, or a Unix domain socket.
@@ -48,7 +48,7 @@ class plain_stream final : public stream {
     std::error_code ignored;
     socket_.close(ignored);
   }
-  // Nothing was asked for, so nothing may have come.
+  // The client has asked for nothing, so no bytes may have come.
   bool is_open() noexcept override { return stream::is_open(socket_.native_handle(), false); }
 
  private:
@@ -71,7 +71,7 @@ net::awaitable<net::ip::tcp::socket> connect_tcp(endpoint::address a) {
       continue;
     }
     socket.set_option(net::ip::tcp::no_delay{true});
-    // A peer whose machine is gone is found out in the end, even where nobody sends.
+    // The kernel then notices a peer whose machine is gone, even if nothing is sent.
     socket.set_option(net::socket_base::keep_alive{true});
     co_return socket;
   }

@@ -17,7 +17,7 @@ namespace canigo::redis::detail {
 
 class link;
 
-/// What a link does when bytes have come, or have gone.
+/// The handlers of a link: bytes have come, or have gone.
 struct on_read {
   std::shared_ptr<link> owner;
   void operator()(std::error_code ec, std::size_t n) const noexcept;
@@ -27,8 +27,8 @@ struct on_written {
   void operator()(std::error_code ec, std::size_t n) const noexcept;
 };
 
-/// A connected socket of any kind. With coroutines while a connection is made, with functions later, as a coroutine
-/// for each read of an idle connection would be one for each command.
+/// A connected socket of any kind. Coroutines make a connection. Later the link uses functions, because a coroutine for
+/// each read would be one more for each command.
 class stream {
  public:
   stream() = default;

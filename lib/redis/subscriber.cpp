@@ -118,7 +118,7 @@ void subscriber::wait(duration d) {
 
 void subscriber::listen_for_anything(const std::string& channel) {
   if (!is_up_ || is_asked_ || !channels_.contains(channel)) return;
-  // It says so again, and changes nothing.
+  // The server answers a second SUBSCRIBE, which changes nothing else.
   ask_for(channel, "SUBSCRIBE");
   silence_->expires_after(options_->connect_timeout);
   silence_->async_wait([self = shared_from_this()](std::error_code ec) {
@@ -149,9 +149,9 @@ bool subscriber::link_reply(reply&& r) noexcept {
   if (parts.size() != 3) return false;
   const auto& what = parts[0].text();
   if (what != "message" && !asked_.empty()) asked_.pop_front();
-  failures_ = 0;  // and not before: one that lets us in and does not let us listen is no better
+  failures_ = 0;  // not at the login: a server may permit the login and then fail the subscription
   const auto found = channels_.find(parts[1].text());
-  if (found == channels_.end()) return true;  // on its way when we left
+  if (found == channels_.end()) return true;  // it was on its way when the channel was removed
   const auto who = found->second.lock();
   if (who == nullptr) return true;
   if (what == "subscribe") who->subscribed();
@@ -181,7 +181,7 @@ void subscriber::link_down(std::error_code, std::error_code, const std::string&)
   try {
     if (!channels_.empty() && !is_waiting_) wait(delay);
   } catch (...) {
-    // The next that is added leads there.
+    // No memory. The next add() makes the connection.
   }
 }
 

@@ -20,16 +20,16 @@
 
 namespace canigo::redis::detail {
 
-/// Who hears what is published to a channel. On a thread that runs the context.
+/// Is told of the messages of a channel, on a thread that runs the context.
 class subscription {
  public:
   subscription(const subscription&) = delete;
   subscription& operator=(const subscription&) = delete;
 
-  /// From here on nothing is missed, until it is called again: the connection was lost in between.
+  /// From here on no message is missed. A second call means that the connection was lost in between.
   virtual void subscribed() noexcept = 0;
   virtual void published(std::string_view message) noexcept = 0;
-  /// The server does not let us listen, and says why. Nothing comes from here on.
+  /// The server does not permit the channel, and says why. No message comes from here on.
   virtual void refused(std::error_code ec, const std::string& text) noexcept = 0;
 
  protected:
@@ -37,7 +37,7 @@ class subscription {
   ~subscription() = default;
 };
 
-/// The second connection of a client, for what is published. It lasts as long as somebody listens, and a second more.
+/// The second connection of a client, for messages. It lasts as long as there is a subscription, and a second more.
 class subscriber final : public std::enable_shared_from_this<subscriber>, private link_listener {
  public:
   subscriber(net::any_io_executor strand, std::shared_ptr<const link_options> options, const backoff& reconnect);
@@ -45,16 +45,16 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   // From any thread. Without memory to tell the strand they throw, and nothing has happened.
   void add(std::string channel, std::weak_ptr<subscription> s);
   void remove(std::string channel);
-  /// Makes the connection anew unless the server says something within the time that a connection may take: one whose
-  /// other end has gone without a word looks as one to which nothing is said.
+  /// Makes the connection anew unless the server sends something within `connect_timeout`. A connection whose other end
+  /// has vanished looks like one without messages.
   void check(std::string channel);
-  /// The end, on the strand: what is still to be added is not.
+  /// Ends it, on the strand. Channels that are still to be added are not added.
   void close() noexcept;
   /// The context goes away.
   void shut_down() noexcept;
 
  private:
-  /// Does it, and what follows from it; where there is no memory, all is made again after a while.
+  /// Makes the change, and acts on it. Without memory for that, the connection is made anew after a while.
   template <class Change>
   void change(Change c) noexcept;
   void act();
@@ -72,14 +72,14 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   const std::shared_ptr<const link_options> options_;
   const backoff reconnect_;
   std::map<std::string, std::weak_ptr<subscription>> channels_;
-  std::deque<std::string> asked_;  // the channels that answers are to come for, in that order
+  std::deque<std::string> asked_;  // the channels whose answers are to come, in that order
   std::shared_ptr<link> link_;
   std::optional<net::steady_timer> timer_;
   std::optional<net::steady_timer> silence_;
   bool is_closing_ = false;
   bool is_up_ = false;
   bool is_waiting_ = false;
-  bool is_asked_ = false;                      // whether it still says something
+  bool is_asked_ = false;                      // check() waits for any message
   time_point not_before_ = time_point::min();  // the next attempt
   std::uint32_t failures_ = 0;
   std::uint64_t random_;

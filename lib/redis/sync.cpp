@@ -25,7 +25,7 @@ std::string flags_of(const sync_call& c) {
   return flags;
 }
 
-/// Whatever the server says.
+/// Bounded, because the number comes from the server.
 duration us(std::int64_t n) noexcept {
   constexpr std::int64_t most = duration::max().count() / 1000;
   return microseconds{std::clamp(n, -most, most)};
@@ -43,11 +43,11 @@ std::optional<std::int64_t> whole(std::string_view bytes) noexcept {
   return static_cast<std::int64_t>(n);
 }
 
-/// Adds who is acknowledged, cancelled and wanted. How many entries there are of each is in the last three numbers.
+/// Adds the acknowledged, cancelled and wanted requests. The last three numbers count the entries of each list.
 void add_lists(const sync_call& c, std::vector<double>& numbers) {
   const std::size_t counts = numbers.size() - 3;
   numbers.reserve(numbers.size() + 2 * c.acknowledged->size() + 2 * c.cancels->size() + 4 * c.wanted.size());
-  std::uint64_t last = 0;  // which no waiter is
+  std::uint64_t last = 0;  // no waiter has this number
   for (const auto id : *c.acknowledged) {
     if (last != 0 && id == last + 1) {
       ++numbers.back();
@@ -100,7 +100,7 @@ std::optional<limit_settings> settings_of(std::string_view text) {
   for (std::size_t i = 0; i < 5; ++i) {
     if (at(i) > exact) return std::nullopt;  // or it is below 0
   }
-  // What there is no such rate for.
+  // There is no rate of more than one token per nanosecond.
   if (at(2) > at(3) * 1000) return std::nullopt;
   return limit_settings{at(0), at(1), at(2), at(3), at(4), numbers[5]};
 }

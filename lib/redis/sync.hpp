@@ -14,7 +14,7 @@
 
 namespace canigo::redis::detail {
 
-/// What all processes agree on; the newest version counts.
+/// The settings that all processes agree on; the newest version counts.
 struct limit_settings {
   std::uint64_t version = 0;
   std::uint64_t permits = 0;  // 0: no cap
@@ -24,12 +24,12 @@ struct limit_settings {
   std::int64_t pause = 0;  // us that are left; below 0: until further notice
 };
 
-/// What of them is to be changed for all.
+/// The settings that a call changes for all processes.
 struct setting {
   enum : unsigned { permits = 1, rate = 2, burst = 4, pause = 8 };
 };
 
-/// What a session tells the script in one call.
+/// The message of a session to the script, in one call.
 struct sync_call {
   struct wish {
     std::uint64_t id;
@@ -51,7 +51,7 @@ struct sync_call {
   limit_settings settings;
   unsigned changes = 0;     // of setting
   std::uint64_t seen = 0;   // the greatest token that is known here
-  std::int64_t latest = 0;  // us: what time it can be at most where the script runs; 0: not known
+  std::int64_t latest = 0;  // us: the latest time that it can be where the script runs; 0: not known
   std::int64_t epoch = 0;   // of the answer that says so
   const std::vector<std::uint64_t>* acknowledged = nullptr;
   const std::vector<std::pair<std::uint64_t, std::uint64_t>>* cancels = nullptr;  // waiter and weight
@@ -60,7 +60,7 @@ struct sync_call {
   command encoded(bool with_text) const;
 };
 
-/// What the script answers.
+/// The answer of the script.
 struct sync_answer {
   enum class status { ok, no_session, other_form, other };
   /// Waiters whose numbers follow each other.
@@ -84,7 +84,7 @@ struct sync_answer {
   std::optional<limit_settings> settings;
   std::vector<run> grants;
   std::int64_t now = 0;  // us: the time there
-  int form = 0;          // which the limit has, where it is another one than ours
+  int form = 0;          // of the limit, if it is another one than ours
 };
 
 /// Numbers as the script reads them: doubles, the least byte first.

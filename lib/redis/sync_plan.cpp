@@ -129,7 +129,7 @@ bool sync_plan::has_news(const needs& n) const noexcept {
 /// Whether there is something to tell or to ask as soon as Redis may be called.
 bool sync_plan::is_due(const needs& n) const noexcept {
   if (n.is_leaving) return n.is_registered && !is_failing_;
-  // Even if the requests have ended meanwhile: the next ones must not be decided without Redis for ever.
+  // Even if the requests have ended meanwhile. Otherwise all later ones would be decided without Redis.
   if (is_failing_ && is_wanted_) return true;
   return has_news(n) || (n.is_engaged && (n.has_fresh || is_hinted_));
 }

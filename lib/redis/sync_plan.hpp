@@ -26,7 +26,7 @@ class sync_plan {
     failure_mode on_failure = failure_mode::closed();
   };
 
-  /// What the limit has to tell Redis or to ask it at this moment.
+  /// The news and the questions that the limit has for Redis at this moment.
   struct needs {
     bool is_registered = false;  // Redis knows the session
     bool has_waiters = false;

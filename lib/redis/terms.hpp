@@ -10,7 +10,7 @@
 
 namespace canigo::redis::detail {
 
-/// The settings of a limit, and what of them this process has changed and Redis does not know yet.
+/// The settings of a limit, and the changes of this process that Redis does not know yet.
 ///
 /// A change counts here at once. It is told with every call until one is answered, or until its time is over during an
 /// outage. Tokens that are charged or given back are told as a total, so that a call that was lost costs nothing.
@@ -35,7 +35,7 @@ class terms {
 
   /// Whether there are changes that no answered call has told.
   bool has_untold() const noexcept { return unsaid_ != 0 || charged_ != charged_and_answered_; }
-  /// Redis fails: what should have been told by now is told no more.
+  /// Redis fails: drops the changes that should have been told by now.
   void forget_overdue(time_point now) noexcept;
 
   // ---- calls ----
@@ -43,13 +43,13 @@ class terms {
   /// Adds the settings and the changes.
   void write(sync_call& s, time_point now) const noexcept;
   void call_begins() noexcept;
-  /// The call has failed, or Redis has not done what it said: the next one says the same.
+  /// The call has failed, or Redis has not carried it out: the next call says the same.
   void tell_again() noexcept;
   /// Redis knows the changes of the call.
   void told() noexcept;
   /// Redis knows the charges of the call.
   void charged() noexcept { charged_and_answered_ = charged_under_way_; }
-  /// Takes over the settings of all, except for what was changed here since.
+  /// Takes over the settings of all processes, except for those that were changed here since.
   void adopt(const limit_settings& s, time_point now) noexcept;
 
   // ---- estimates ----

@@ -12,7 +12,7 @@
 
 namespace canigo::redis::detail {
 
-/// What a ledger was asked for by a coroutine; where that fails the exception says why.
+/// The grant for a coroutine. If it fails, the text of the exception says why.
 template <class T>
 net::awaitable<T> told_why(std::shared_ptr<ledger> l, net::awaitable<T> grant) {
   std::error_code ec;

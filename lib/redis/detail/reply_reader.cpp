@@ -14,8 +14,8 @@ namespace canigo::redis {
 
 /// Builds replies for hiredis, which knows them as void*.
 ///
-/// An array gets its elements one by one, as they come: what it announces costs nothing. The address of an element does
-/// not change while hiredis uses it, as its array grows only after it is complete.
+/// An array gets its elements one by one, as they come. The length that it announces costs nothing. An array grows only
+/// when its last element is complete. So the address of an element does not change while hiredis uses it.
 class reply_builder {
  public:
   explicit reply_builder(std::size_t max_reply) noexcept : bound_{max_reply} {}
@@ -98,7 +98,7 @@ Functions make_functions() {
   f.createInteger = create_integer;
   f.createNil = create_nil;
   f.freeObject = free_object;
-  // RESP 3, which nobody asks for; without these a later hiredis would make up objects of its own.
+  // For RESP 3, which the client does not ask for. Without these functions a later hiredis makes objects of its own.
   if constexpr (requires { f.createDouble; }) {
     f.createDouble = [](const redisReadTask*, double, char*, std::size_t) -> void* { return nullptr; };
   }
@@ -148,7 +148,7 @@ std::optional<reply> reply_reader::next(std::error_code& ec) noexcept {
     return std::nullopt;
   }
   if (object == nullptr) {
-    // A string that never ends is not built, only buffered.
+    // hiredis buffers a string until it is complete, so a string without an end would never cost anything.
     if (state_->unread > state_->max_reply) ec = errc::too_large;
     return std::nullopt;
   }

@@ -28,7 +28,7 @@ class call;
 
 /// Where a command stands among those that are to be sent, or to be answered.
 struct call_place {
-  call* whose;                              // none: nobody waits for it any more
+  call* whose;                             // null: its caller waits no more
   time_point sent_at = time_point::max();  // or not yet
 };
 
@@ -44,7 +44,7 @@ class call : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends it before the engine has heard of it.
+  /// Ends it before the engine knows of it.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -65,8 +65,8 @@ class call : public canigo::detail::suspended {
   std::shared_ptr<engine> engine_;
   const std::string bytes_;
   const std::size_t run_id_at_;  // npos: nowhere
-  const bool asks_first_;        // behind an ASKING
-  const bool is_restated_;       // another one will say the same
+  const bool asks_first_;        // ASKING goes before it
+  const bool is_restated_;       // a later command repeats it if it is lost
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;
@@ -79,7 +79,7 @@ class call : public canigo::detail::suspended {
   bool ended_ = false;
 };
 
-/// What a call ends with, as one value: an error that is not thrown before its text is known.
+/// The end of a call as one value. The error is thrown only when its text is known.
 struct answer {
   std::error_code error;
   reply what;

@@ -12,12 +12,12 @@ struct limit_request {
   limit_request(const request& r, bool is_patient) noexcept : wanted{r}, waits{is_patient} {}
 
   const request wanted;
-  const bool waits;      // if not, the next call grants it, or nothing does
-  std::uint64_t id = 0;  // in Redis; another one in another session
+  const bool waits;      // if not, it ends with the next call, granted or not
+  std::uint64_t id = 0;  // in Redis; it changes with the session
   std::uint64_t arrival = 0;
   time_point since{};
-  bool is_known = false;    // to Redis, perhaps
-  bool has_looked = false;  // shortly before its deadline it was decided that it goes on waiting
+  bool is_known = false;    // Redis may know it
+  bool has_looked = false;  // the last look before its deadline is over, and it waits on
 };
 
 }  // namespace canigo::redis::detail
