@@ -47,7 +47,6 @@ void engine::act(bool rang) noexcept {
     if (closing_) {
       fail_all(waiting_, errc::stopped);
       fail_all(sent_, errc::stopped);
-      abandoned_ = minding_ = 0;
       return shut_down();
     }
     // No caller waits for the replies that are to come, and they have had their time.

@@ -137,7 +137,9 @@ TEST_CASE("a limit in a cluster works whichever node is dialled, and its keys ar
 TEST_CASE("commands of a client go to the node that has the key [realtime]", "[realtime]") {
   three_masters cluster;
   net::io_context io;
-  redis::client client{io, cluster.url(0)};
+  // Also where the one that is dialled is not where it says it is.
+  const bool is_by_path = GENERATE(false, true);
+  redis::client client{io, is_by_path ? cluster.server(0).url() : cluster.url(0)};
   std::set<int> owners;
   for (int i = 0; i < 20; ++i) {
     const std::string key = "key" + std::to_string(i);
@@ -263,6 +265,10 @@ TEST_CASE("a node that is named no more is forgotten") {
   redis::detail::engine_of(client).cluster().ask(redis::detail::engine_of(client).shared_from_this());
   run_until(io, [&] { return nodes.of(0).get() == &redis::detail::engine_of(client); });
   CHECK(nodes.count() == 1);
+  // It goes on to say so, and not more, when the client ends.
+  client.stop();
+  CHECK(nodes.count() == 0);
+  CHECK(error_of_reply(io, client.run("ECHO", "go")) == errc::stopped);
 }
 
 TEST_CASE("a node that is silent when it is asked for the slots is not waited for, however long commands may take") {

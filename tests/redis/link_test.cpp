@@ -8,13 +8,13 @@
 
 #include "http/run.hpp"
 #include "http/server.hpp"
+#include "redis/asked.hpp"
+#include "redis/member.hpp"
 #include "redis/proxy.hpp"
 #include "redis/scripted.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
 
-#include <asio/bind_cancellation_slot.hpp>
-#include <asio/cancellation_signal.hpp>
 #include <asio/post.hpp>
 #include <asio/recycling_allocator.hpp>
 #include <asio/require.hpp>
@@ -37,22 +37,6 @@ namespace {
 std::string address_of(const scripted_server& s) { return "127.0.0.1:" + std::to_string(s.port()); }
 
 std::string bulk(const std::string& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; }
-
-/// Sends a command, and notes how it ends.
-struct asked {
-  asked(redis::client& c, redis::command what) {
-    c.async_run(std::move(what), net::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, redis::reply r) {
-                  ++ends;
-                  ec = e;
-                  text = r.text();
-                }));
-  }
-  asked(const asked&) = delete;
-  int ends = 0;
-  std::error_code ec;
-  std::string text;
-  net::cancellation_signal cancel;
-};
 
 }  // namespace
 
@@ -214,6 +198,59 @@ TEST_CASE("sentinels that know no master, or one that is none any more [realtime
   }
 }
 
+TEST_CASE("what a sentinel said tells more than that another is not there, until one names a master") {
+  net::io_context io;
+  const auto sentinel = [](std::string text) {
+    return [text = std::move(text)](peer& p) -> net::awaitable<void> {
+      co_await command_with(p, "main");
+      co_await p.send(text);
+      co_await p.linger();
+    };
+  };
+  scripted_server refuses{sentinel("-DENIED go away\r\n")};
+  scripted_server names_one{sentinel("*2\r\n" + bulk("127.0.0.1") + bulk("1"))};
+  const std::string nobody = "127.0.0.1:1";
+  const auto said = [&](const std::string& sentinels) {
+    redis::client client{io, "redis+sentinel://" + sentinels + "/main"};
+    asked a{client, redis::command{"PING"}.with_timeout(canigo::duration::max())};
+    run_until(io, [&] { return client.stats().failures > 0; });
+    const std::string text = client.stats().last_error;
+    client.stop();
+    run_until(io, [&] { return a.ends == 1; });
+    return text;
+  };
+  for (const std::string& both : {nobody + "," + address_of(refuses), address_of(refuses) + "," + nobody}) {
+    const std::string text = said(both);
+    CAPTURE(text);
+    CHECK(text.find("sentinel " + address_of(refuses) + ": DENIED go away") != std::string::npos);
+  }
+  const std::string text = said(address_of(refuses) + "," + address_of(names_one));
+  CAPTURE(text);
+  CHECK(text.find("DENIED") == std::string::npos);
+  CHECK(text.find("refused") != std::string::npos);
+}
+
+TEST_CASE("a server that knows no names for clients is used, one that tells nothing of itself on demand is not") {
+  net::io_context io;
+  const auto server = [](std::string greeting) {
+    return [greeting = std::move(greeting)](peer& p) -> net::awaitable<void> {
+      co_await command_with(p, "server");
+      co_await p.send(greeting);
+      co_await command_with(p, "go");
+      co_await p.send("+gone\r\n");
+      co_await p.linger();
+    };
+  };
+  for (const char* greeting : {"-ERR unknown command 'CLIENT'\r\n$0\r\n\r\n", "-NOPERM no\r\n-NOPERM no\r\n"}) {
+    scripted_server lenient{server(greeting)};
+    redis::client client{io, url_of(lenient)};
+    CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
+  }
+  scripted_server strict{server("+OK\r\n-ERR unknown command 'INFO'\r\n")};
+  redis::client client{io, url_of(strict)};
+  CHECK(what_of(io, client.run("GET", "go")).find("unknown command 'INFO'") != std::string::npos);
+}
+
 TEST_CASE("stopped while a sentinel thinks: nobody asks the next") {
   scripted_server silent{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
   scripted_server next{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
@@ -227,27 +264,6 @@ TEST_CASE("stopped while a sentinel thinks: nobody asks the next") {
   io.run();
   CHECK(a.ec == errc::stopped);
   CHECK(next.connections() == 0);
-}
-
-TEST_CASE("one command that is not answered in time, among others that are, costs no connection [realtime]",
-          "[realtime]") {
-  scripted_server server{[&](peer& p) -> net::awaitable<void> {
-    co_await greet(p);
-    co_await command_with(p, "b");
-    co_await p.send("+for a\r\n");
-    co_await command_with(p, "go");
-    co_await p.send("+for b\r\n+gone\r\n");
-    co_await p.linger();
-  }};
-  net::io_context io;
-  redis::client client{io, url_of(server)};
-  asked a{client, redis::command{"GET", "a"}};
-  asked b{client, redis::command{"GET", "b"}.with_timeout(500ms)};
-  while (b.ends == 0) io.run_one();
-  CHECK(a.text == "for a");
-  CHECK(b.ec == errc::timed_out);
-  CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
-  CHECK(client.stats().connects == 1);
 }
 
 TEST_CASE("a client works on an executor that nobody knows, and without a time limit") {

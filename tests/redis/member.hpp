@@ -13,6 +13,7 @@
 #include <asio/io_context.hpp>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -72,21 +73,32 @@ inline void run_for(net::io_context& io, std::chrono::nanoseconds d) {
   io.run_for(d);
 }
 
-/// Waits in the background; `got` is filled when it ends.
+/// Waits in the background, and notes how that ends, which may be after this has gone.
 struct waiting {
-  std::optional<std::error_code> ec;
-  redis::permit p;
-  steady::time_point at;
-  net::cancellation_signal cancel;
-
   waiting(redis::semaphore& s, canigo::request r) {
-    s.async_acquire(r, net::bind_cancellation_slot(cancel.slot(), [this](std::error_code e, redis::permit got) {
-                      ec = e;
-                      p = std::move(got);
-                      at = steady::now();
-                    }));
+    s.async_acquire(
+        r, net::bind_cancellation_slot(cancel.slot(), [n = note_](std::error_code e, redis::permit got) {
+          n->ec = e;
+          n->p = std::move(got);
+          n->at = steady::now();
+        }));
   }
   bool ended() const { return ec.has_value(); }
+
+ private:
+  struct note {
+    std::optional<std::error_code> ec;
+    redis::permit p;
+    steady::time_point at;
+    net::cancellation_signal cancel;
+  };
+  const std::shared_ptr<note> note_ = std::make_shared<note>();
+
+ public:
+  const std::optional<std::error_code>& ec = note_->ec;
+  redis::permit& p = note_->p;
+  const steady::time_point& at = note_->at;
+  net::cancellation_signal& cancel = note_->cancel;
 };
 
 }  // namespace redis_test
