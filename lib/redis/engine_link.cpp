@@ -15,8 +15,8 @@
 namespace canigo::redis::detail {
 namespace {
 
-// If no caller waits any more, the client still goes on with a connection that it is making: until both of these times
-// are over, since its beginning and since a caller waited last. A limit asks again within half a second.
+// If no caller waits any more, the client still goes on with a connection that it is making. It stops when both of
+// these times are over: since its beginning, and since a caller waited last. A limit asks again within half a second.
 constexpr duration dial_for_nobody = std::chrono::seconds{3};
 constexpr duration dial_after_somebody = std::chrono::seconds{1};
 

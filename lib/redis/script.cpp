@@ -5,52 +5,64 @@
 namespace canigo::redis::detail {
 namespace {
 
-// One step for one session: it restates what it holds, and the server reaps the dead, admits, and hands out.
+// One step for one session. The session restates what it holds. The script ends dead sessions, takes the session's
+// requests into the queue, and grants.
 //
-// KEYS  1 state  hash: "*" -> what is remembered of the limit, session -> what is of that one
-//       2 sess   zset: session -> when its lease ends
+// KEYS  1 state  hash: "*" -> the record of the limit, session -> the record of that session
+//       2 sess   zset: session -> the end of its lease
 //       3 q      zset: session|waiter|weight -> class * 2^45 + arrival
 // ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
-//       5 flags: q quarantine, l leave; C, R, B, P: capacity, rate, burst, pause are to be changed for all
-// Numbers, as doubles: number of this call, lease (us), weight held, what of it, or of the tokens, lies idle there,
-//       tokens charged (or given back, if negative) until the last call that was answered, and until now, tokens
-//       wanted ahead; version of the settings that follow: capacity (0: none), tokens, period (us) and burst of the
-//       rate (0 tokens: none), us that a pause lasts (-1: for ever); the greatest token that the caller has seen, the
-//       time that it can be at most, as the caller knows from an answer (0: not known), and the epoch of that answer;
-//       how many there are of each of the following:
-//       acknowledged (waiter, how many), cancelled (waiter, weight), wanted (waiter, how many, class, weight), where
-//       class -1 means now or not at all. Waiters have numbers, and stand together where those follow each other.
-// Reply status; with OK us to the next useful call or -1, length of the queue, weight out, us of quarantine left,
-//       epoch, us until the bucket is empty no more, tokens granted ahead, settings if they are others than the
-//       caller's, how many of the runs that follow were told of before, by push or by an answer, and runs of waiters:
-//       all grants that are not acknowledged; with token 0 who weighs too much, and with -1 who can't have it now; the
-//       time. With FORM the form in which it is kept.
+//       5 flags: q quarantine, l leave; C, R, B, P: change capacity, rate, burst, pause for all processes
 //
-// The epoch is another one after Redis has restarted or lost its data: it may have forgotten who waits, and what it
-// said in another epoch counts no more.
-// A session's text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles, and then runs
-// of waiters: those that are granted and not acknowledged yet. A run is the number of its first, how many, the weight
-// of each and the token of the first, as doubles; the others' tokens follow. To read and write numbers as text takes
-// more time than all else, and so does a field or an argument for each. All are whole and below 2^53. Errors are data:
-// Redis 7 rewrites the text of error replies of scripts.
+// The numbers are doubles. To read and write numbers as text takes more time than all else, and so does a field or an
+// argument for each. All are whole and below 2^53. In this order:
+// - the number of this call, the lease (us), the weight held, the idle part of it (of a quota: the idle tokens);
+// - the tokens charged until the last answered call, and until now (given back: negative); the tokens wanted ahead;
+// - the version of the settings, and the settings: capacity (0: none), tokens, period (us) and burst of the rate (0
+//   tokens: none), us that a pause lasts (-1: for ever);
+// - the greatest token that the caller has seen;
+// - the latest time that it can be here, as the caller knows from an answer (0: not known), and the epoch of that
+//   answer;
+// - the lengths of the three lists that follow;
+// - the lists: acknowledged (waiter, how many), cancelled (waiter, weight), wanted (waiter, how many, class, weight).
+//   One entry stands for waiters with consecutive numbers. Class -1 means now or not at all.
 //
-// Time is the server's, and goes on from its old value where that was set back, and where it was set forward: between
-// two calls of one process no more time goes by than that process has measured. What a call was late by looks the same,
-// and time stands still for so long: a lease lasts longer then, and a bucket fills later. What is less than a sixteenth
-// of a lease is taken for a late call; leases end a tenth earlier for those who have them.
+// The reply is a status: OK, NOSESS (the session is unknown), STALE (the call is older than the last one) or FORM.
+// After OK come:
+// - us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, us until the
+//   bucket is no longer empty, tokens granted ahead;
+// - the settings, if they differ from the caller's;
+// - the number of the following runs that the caller was told of before, by a message or an answer;
+// - runs of waiters: all grants that are not acknowledged. Token 0 refuses a weight that is too large, and -1 a request
+//   that can't be granted now;
+// - the time.
+// After FORM comes the form in which the limit is kept. Errors are data, because Redis 7 rewrites the text of error
+// replies of scripts.
 //
-// A process that never called has measured nothing. Where nobody called for half a lease before it does, leases are
-// moved along by so much, as they would end by a clock that was set forward. Each is moved once only until its owner
-// calls, or who has died would keep what it held for as long as others call now and then. Then its score in KEYS[2] is
-// another one than the end in its text.
+// The record of a session is text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles.
+// Then come runs of waiters that are granted and not acknowledged. A run is the number of its first waiter, how many
+// they are, the weight of each and the token of the first, as doubles. The tokens of the others follow on that.
 //
-// Any of the keys may be lost without the others: evicted, or deleted. How many there are in KEYS[2] and KEYS[3] stands
-// in what is remembered of the limit, and where that is not so all is lost.
+// The epoch changes when Redis has restarted or lost its data. Then Redis may have forgotten waiters, and its messages
+// from another epoch do not count.
 //
-// Processes of different versions of this library may meet. After the numbers of what is remembered stands the form
-// that all of it has; where that is another one nothing is touched while a lease lasts, and all is made anew then. So
-// KEYS[2] means the same in every form. Of form 1 are those in which the run id stood in that place, up to a zero byte:
-// who looks for that finds none here, and fails.
+// The time is that of the server's clock. If the clock was set back, time goes on from its old value. If it was set
+// forward, no more time passes between two calls of a process than that process has measured. A late call looks the
+// same, so time stands still for as long as the call was late: a lease lasts longer then, and a bucket fills later. A
+// difference of less than a sixteenth of a lease is ignored. Holders end their leases a tenth earlier, which covers it.
+//
+// A process that has not called before has measured nothing. If no process had called for half a lease, its call moves
+// all leases along by that time, because a clock that was set forward would end them. Each lease is moved only once
+// until its owner calls. Otherwise a dead owner would keep its permits for as long as others call now and then. After
+// the move, the score in KEYS[2] differs from the end in the record.
+//
+// Any of the keys may be lost without the others: evicted, or deleted. The record of the limit has the sizes of KEYS[2]
+// and KEYS[3]. If they differ from the real ones, all is taken for lost.
+//
+// Processes with different versions of this library may meet. The record of the limit has a byte behind its numbers:
+// the form in which all of this is kept. If it is another form, the script touches nothing while a lease lasts, and
+// then makes all anew. So KEYS[2] must mean the same in every form. In form 1 the run id stood in that place, up to a
+// zero byte. A version of form 1 finds no run id here, and fails.
 constexpr std::string_view lua_text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack

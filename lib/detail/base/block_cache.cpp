@@ -28,9 +28,9 @@ constexpr bool enabled = true;
 constexpr std::size_t batch = 32;
 constexpr std::size_t most_batches = 64;
 
-// Arrays keep the addresses of blocks. A list through the blocks themselves would be slow: a block that another thread
-// freed lies in that core's cache, and a thread that takes it would have to read it to find the next one. So each block
-// is fetched well before it is handed out.
+// Arrays keep the addresses of blocks. A list through the blocks themselves would be slow. A block that another thread
+// freed lies in that core's cache, and a thread that takes it would have to read it to find the next one. The block
+// itself is fetched well before it is handed out.
 constexpr std::size_t fetched_ahead = 2;
 constexpr std::size_t fetched_size = block_size - 64;  // the last line may have the beginning of another block
 

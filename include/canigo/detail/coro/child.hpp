@@ -41,7 +41,7 @@ class child : public std::enable_shared_from_this<child> {
     child& child_;
   };
 
-  /// Asks the child to end, by a post to its strand. A child that has not started never starts then. On a child that
+  /// Asks the child to end, by a post to its strand. If the child has not started yet, it never will. On a child that
   /// has ended this has no effect.
   void cancel(net::cancellation_type type) { cancel(type, false); }
   /// Ends the child (terminal) for its owner: a time limit, a source or a group. If the operation then has no result,
