@@ -1,6 +1,6 @@
-// Who goes first when the quota is short: the three tables of TPControl's README.
+// Which calls go first when the quota is short: one class, three classes, and three classes with a burst.
 //
-// Time is virtual: it stands still while handlers run, then jumps to whatever is due next. So the seconds below take no
+// Time is virtual: it stands still while handlers run, then jumps to the next deadline. So the seconds below take no
 // time, and the figures are exact and the same on every machine. Without virtual_time, and with io.run() instead of
 // time.run(), the same coroutines wait in real time.
 #include <canigo/scheduler.hpp>
@@ -52,8 +52,8 @@ int main() {
   // Three classes ask at once: all of class 0, then all of class 1, then class 2. In each the order is that of arrival.
   run("\n5 per second, three classes, 3 batches", {.rate = rate::per_second(5), .priorities = 3}, 3);
 
-  // Five tokens were saved up, so the first five go at once, whatever their class: nobody waits yet when they ask.
-  // From then on tokens are scarce, and class decides.
+  // Five tokens were saved up, so the first five calls go at once, in any class: no call waits yet when they ask. From
+  // then on tokens are scarce, and the class decides.
   run("\n10 per 3 seconds, three classes, burst 5, 4 batches after 1500 ms of silence",
       {.rate = rate{10, 3s}, .burst = 5, .priorities = 3}, 4, 1500ms);
 }

@@ -1,4 +1,4 @@
-// Every way in which waiting ends other than with a turn. One token a second; time is virtual (see 02_priorities.cpp).
+// Every way in which a wait ends without a grant. One token a second; time is virtual (see 02_priorities.cpp).
 #include <canigo/cancel.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/testing/virtual_time.hpp>
@@ -31,7 +31,7 @@ void rethrow(std::exception_ptr error) {
 }
 
 asio::awaitable<void> story() {
-  // The token is a second away. Who can't wait that long is told so at once, while there is time for something else.
+  // The token is a second away. A caller that can't wait that long is told so at once, and can still do something else.
   co_await show("deadline in 300 ms", quota.acquire({.deadline = now.now() + 300ms}));
 
   // A deadline that could be met. But something more important comes before the token does, and takes it.
@@ -40,16 +40,17 @@ asio::awaitable<void> story() {
   co_await show("class 0", quota.acquire(0));
   co_await canigo::sleep_for(500ms);
 
-  // A time limit for any other awaitable: what takes too long is cancelled, and awaited until it has ended.
+  // A time limit for any other awaitable. An operation that takes too long is cancelled, and awaited until it has
+  // ended.
   co_await show("a slow call, with_timeout of 100 ms", canigo::with_timeout(canigo::sleep_for(1h), 100ms));
 
-  // Cancelled from elsewhere, also from another thread. The token goes to whoever is next.
+  // A cancellation from elsewhere, even from another thread. The token goes to the next caller.
   canigo::cancel_source stop;
   asio::co_spawn(io, show("wrapped in a cancel_source", stop.wrap(quota.acquire())), rethrow);
   co_await canigo::sleep_for(50ms);
   stop.cancel();
 
-  // "429 Too Many Requests, Retry-After: 30": nobody goes until then, and whoever asks can know.
+  // "429 Too Many Requests, Retry-After: 30": no call goes until then, and estimate() says so.
   quota.pause_until(now.now() + 30s);
   fmt::print("{:6} ms  paused for 30 s; estimate: {} ms\n", now.elapsed() / 1ms, quota.estimate({}) / 1ms);
   co_await show("after the pause", quota.acquire());

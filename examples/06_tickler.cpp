@@ -1,4 +1,4 @@
-// The tickler: a hundred jobs of 20 ms, ten at a time, and a queue that is bounded. Virtual time (see
+// A tickler starts many small jobs: here a hundred of 20 ms, ten at a time, with a bounded queue. Virtual time (see
 // 02_priorities.cpp).
 #include <canigo/strand_pool.hpp>
 #include <canigo/testing/virtual_time.hpp>
@@ -41,7 +41,7 @@ asio::awaitable<void> story() {
   while (done < 100) co_await canigo::sleep_for(5ms);
   fmt::print("{:3} ms: {} done, at most {} at once\n", now.elapsed() / 1ms, done, most);
 
-  // Short operations are plain callables; they are just called, on a worker's strand.
+  // A short operation is a plain callable. A worker calls it on its strand.
   const int sum = co_await pool.run([] { return 40 + 2; });
   fmt::print("{:3} ms: {}\n", now.elapsed() / 1ms, sum);
 }

@@ -50,7 +50,7 @@ asio::awaitable<void> story() {
   say("{} tasks of group 7 cancelled", pool.cancel_group(7));
   co_await pool.wait_group(7);
 
-  // A timeout is for each attempt; the next one starts when the one before it has really ended.
+  // The timeout limits each attempt. The next attempt starts when the one before it has really ended.
   const auto flaky = [](canigo::task_context& t) -> asio::awaitable<void> {
     say("attempt {}", t.attempt());
     if (t.attempt() == 1) co_await canigo::sleep_for(1h);
@@ -59,7 +59,7 @@ asio::awaitable<void> story() {
   co_await pool.run(flaky, {.timeout = 50ms, .retry = {.attempts = 3, .backoff = canigo::backoff::constant(200ms)}});
   say("the third attempt succeeded");
 
-  // Stop: what runs may finish within the grace, what is queued ends with `stopped`.
+  // Stop: running tasks may finish within the grace, and queued tasks end with `stopped`.
   for (int i = 0; i < 5; ++i) pool.try_post([] { return canigo::sleep_for(3s); });
   co_await canigo::sleep_for(1s);
   const canigo::stop_report report = co_await pool.stop(canigo::stop_mode::finish_running, 500ms);

@@ -1,5 +1,5 @@
-// Workers that own a connection each: made when needed, replaced when they break, given up on when they break too
-// often.
+// Each worker owns a connection. The pool makes it when it is needed, replaces it when it breaks, and gives up if
+// connections break too often.
 #include <canigo/resource_pool.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
@@ -46,7 +46,8 @@ asio::awaitable<void> story() {
                                           .destroy = [](connection& c) { say("closed: {}", c.number); },
                                           .idle_timeout = 10s}};
   const auto ask = [&pool](std::string text) -> asio::awaitable<void> {
-    // The operation is sent to a connection; no connection is lent out that somebody could forget to give back.
+    // The pool sends the operation to a connection. It lends no connection out, so no caller can forget to give one
+    // back.
     const auto query = [&text](connection& c, canigo::task_context&) { return c.query(text); };
     try {
       say("{}", co_await pool.run(query));
@@ -58,7 +59,7 @@ asio::awaitable<void> story() {
   co_await ask("select 2");
   co_await ask("crash");  // its caller is told; the worker gets a new connection
   co_await ask("select 3");
-  co_await canigo::sleep_for(15s);  // nobody needs it for so long
+  co_await canigo::sleep_for(15s);  // longer than idle_timeout
 
   co_await ask("crash");
   co_await ask("crash");  // once more than the limit within a minute

@@ -21,7 +21,7 @@
 
 using namespace std::chrono_literals;
 
-// What a process tells its parent: who, and how many more are inside.
+// The message of a process to its parent: its number, and the change of its number of calls.
 struct event {
   int process;
   int change;

@@ -11,19 +11,19 @@
 
 namespace fetch {
 
-/// One call: what was asked for, and what became of it.
+/// One call: its request, and its result so far.
 struct call {
   std::size_t order = 0;  ///< of its line among the good ones, from 1
   int priority = 0;
   std::string url;
-  std::string place;           ///< where a redirect has led, in place of `url`
+  std::string place;           ///< the target of the last redirect, instead of `url`
   int attempts = 0;            ///< the first, and one for each time that it was told to come back later
   int redirects = 0;           ///< followed
   canigo::time_point queued;   ///< since when it waits to be let go
   canigo::time_point started;  ///< when it was let go last
   canigo::duration waited{0};  ///< to be let go, all its requests together
   bool is_ahead = false;       ///< beyond what its class may read ahead
-  bool was_led_here = false;   ///< its next request is no attempt of its own, but the next hop
+  bool was_led_here = false;   ///< its next request is the next hop, and no new attempt
   std::error_code error;
   int status = 0;
   std::uint64_t bytes = 0;
@@ -33,7 +33,7 @@ struct call {
   bool ok() const noexcept { return !error && status < 400; }
 };
 
-/// What a line says, or what is wrong with it.
+/// The call in a line, or the problem with the line.
 struct parsed_line {
   std::optional<call> value;
   std::string problem;

@@ -16,7 +16,7 @@
 
 namespace fetch {
 
-/// What is known of a server, and who waits for it.
+/// The state of a server, and the calls that wait for it.
 struct server {
   explicit server(double most_per_second) : pace{most_per_second} {}
 
@@ -30,12 +30,12 @@ struct server {
   std::map<int, std::map<std::size_t, call>> waiting;  // by class, by order
 };
 
-/// The calls that wait. The next one is the first of the most important class whose server may be asked: a server that
-/// wants to be left alone holds nobody up but those that wait for it.
+/// The calls that wait. The next one is the first of the most important class whose server may be asked. So a server
+/// that wants a pause holds up only its own calls.
 class call_queue {
  public:
-  /// At most `limit` calls of each class are read ahead, and so that a class which has as many does not hide those
-  /// that matter more, `most_bytes_ahead` of further ones.
+  /// At most `limit` calls of each class are read ahead. A full class must not hide calls that matter more, so up to
+  /// `most_bytes_ahead` of further lines are read, too.
   call_queue(int classes, std::size_t limit, double most_per_second);
 
   void add(call c);
@@ -51,7 +51,7 @@ class call_queue {
 
   /// That of a call which was taken, until done().
   server& server_of(const call& c);
-  /// Nobody asks it for so long; of several such times the last one counts.
+  /// No call goes to the server until then. Of several such times the last one counts.
   void hold(server& s, canigo::time_point until);
   /// A call that was taken has its answer, or none.
   void done(server& s, canigo::time_point now);

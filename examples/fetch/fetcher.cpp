@@ -40,7 +40,7 @@ std::string to_text(canigo::duration d) {
                                    : std::chrono::floor<std::chrono::seconds>(d));  // the longest has no next second
 }
 
-// Nobody reads what we print.
+// For errors that end the program: for example, the reader of our output has gone.
 void rethrow(const std::exception_ptr& e) {
   if (e) std::rethrow_exception(e);
 }
@@ -120,7 +120,8 @@ asio::awaitable<void> fetcher::let_go() {
     } catch (const std::system_error&) {
       co_return;  // stopped
     }
-    // Who goes is decided now. If nobody is left, for a server wants a pause meanwhile, it was not used.
+    // The next call is chosen only now. If a server has asked for a pause meanwhile, there may be none: refund the
+    // token.
     if (auto c = queue_.take(now())) {
       ++running_;
       room_.give();
@@ -151,7 +152,7 @@ asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_
   answered(std::move(c), response);
 }
 
-/// Ends the call, or has it wait for its next request.
+/// Ends the call, or lets it wait for its next request.
 void fetcher::answered(call c, const http::response& r) {
   server& s = queue_.server_of(c);
   std::optional<canigo::time_point> next;
@@ -173,14 +174,14 @@ void fetcher::answered(call c, const http::response& r) {
   news_.give();
 }
 
-/// When to try again, if at all. Only those that want the same server wait for it.
+/// When to try again, if at all. Only calls to the same server wait for its pause.
 std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s, const http::response& r) {
   const auto asked = http::retry_after(r, std::chrono::system_clock::now(), canigo::duration::max()).value_or(0s);
   const auto pause = std::min(asked, options_.max_pause);
   const auto until = canigo::saturating_add(now(), pause);
   s.told_pace = std::max(s.told_pace, s.pace.per_second());
   s.pace.refused(c.started, now(), pause);
-  // Others that were under way say the same.
+  // Other calls that were under way get the same answer: note it once.
   const bool is_new_pause = pause > 0s && until > canigo::saturating_add(s.paused_until, pause / 2);
   if (pause > 0s) {
     s.paused_until = std::max(s.paused_until, until);
@@ -201,7 +202,7 @@ std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s
   return canigo::saturating_add(now(), backoff_.delay(static_cast<std::uint32_t>(c.attempts), random_()));
 }
 
-/// Whether there is a next hop. It is a request like any other, so it waits to be let go as such.
+/// Whether there is a next hop. It is a request like any other, so it waits in the queue again.
 bool fetcher::is_led_on(call& c, const http::response& r) const {
   if (c.error || r.redirect.empty()) return false;
   if (is_stopping()) {

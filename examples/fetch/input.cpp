@@ -45,7 +45,7 @@ asio::awaitable<std::optional<line_reader::line>> line_reader::next() {
       read_ = end + 1;
       co_return l;
     }
-    // What is too long to be a line is dropped as it comes, but for its beginning, and a byte that says so.
+    // Of a line that is too long only the beginning is kept, and one byte more, which shows that it is too long.
     if (buffer_.size() - read_ > longest_line) buffer_.resize(read_ + longest_line + 1);
     if (!co_await read_more()) {
       if (read_ == buffer_.size()) co_return std::nullopt;

@@ -34,7 +34,8 @@ struct options {
   output format = output::text;
 };
 
-/// What the command line asks for. Prints help, version or what is wrong, and ends the process, if it asks for that.
+/// The options of the command line. Prints the help, the version or the mistake, and ends the process, if there is
+/// cause.
 options parse(int argc, char** argv);
 
 }  // namespace fetch

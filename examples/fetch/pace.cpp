@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr double least = 0.5;            // per second: never slower, for one has to ask to hear that it has recovered
+constexpr double least = 0.5;            // per second; only a request can find out that the server has recovered
 constexpr double a_bit_less = 0.93;      // where the rate had been right until it rose
 constexpr double acceleration = 0.02;    // after t seconds it rises by 2·t percent a second
 constexpr auto settles_in = 1500ms;      // without a pause, the time after which it rises
@@ -40,7 +40,7 @@ void pace::taken(canigo::time_point sent, canigo::time_point now) noexcept {
 
 void pace::rise(canigo::time_point now) noexcept {
   if (now >= rises_from_) {
-    // What was not asked for a while says nothing of that while.
+    // A time without requests tells nothing about the server.
     const double longest_step = std::max(1.0, 2 / rate_);
     const double step = std::min(seconds(now - std::max(rose_, rises_from_)), longest_step);
     rising_ += step;
@@ -76,7 +76,7 @@ void pace::refused(canigo::time_point sent, canigo::time_point now, canigo::dura
   }
 }
 
-/// What the server takes for good, guessed from two runs that ended in a pause.
+/// The rate that the server accepts for long, guessed from two runs that ended in a pause.
 ///
 /// One that takes n requests in t seconds and then refuses took b at once and c a second: n = b + c·t. Two runs of
 /// different length tell c; with the shorter one left out, a usual b does. The longer run counts as one request less,

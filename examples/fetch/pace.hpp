@@ -8,9 +8,9 @@ namespace fetch {
 
 /// How fast one server is asked: found out from which of its answers were 429 or 503.
 ///
-/// As fast as the quota allows until it refuses. Then the rate falls to what it was seen to take; after a while without
-/// a refusal it rises, slowly at first, so a server that is asked too much refuses few requests, and one that has
-/// recovered is soon used in full.
+/// It begins as fast as the quota allows. When the server refuses, the rate falls to the rate that the server was seen
+/// to accept. After a while without a refusal it rises, slowly at first. So a server that is asked too much refuses few
+/// requests, and one that has recovered is soon used in full.
 ///
 /// A value; time is an argument. Requests that were sent before the last change do not count against the new rate.
 class pace {
@@ -43,7 +43,7 @@ class pace {
   double rising_ = 0;  // seconds
   std::size_t taken_ = 0;
 
-  // Where the server says nothing, so nothing is lost by asking: what it takes while it refuses.
+  // The server refuses without a pause, so requests do no harm. Count how many it accepts meanwhile.
   bool samples_ = false;
   canigo::time_point sample_began_;
 

@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 auto ms(canigo::duration d) { return d / 1ms; }
-// What is said to be a bound is not rounded down.
+// For upper bounds, so rounded up.
 auto ms_at_most(canigo::duration d) { return std::chrono::ceil<std::chrono::milliseconds>(d).count(); }
 
 void print(std::string_view text) {

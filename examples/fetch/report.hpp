@@ -16,8 +16,8 @@ namespace fetch {
 
 /// Tells what happens: a line per finished call and a summary on the standard output, the rest on the standard error.
 ///
-/// What the standard output does not take ends the program, by a std::system_error; what the standard error does not
-/// take is lost.
+/// If the standard output refuses a text, a std::system_error ends the program. If the standard error does, the text is
+/// lost.
 class report {
  public:
   explicit report(const options& o);

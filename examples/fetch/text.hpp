@@ -5,7 +5,7 @@
 
 namespace fetch {
 
-/// For a terminal: what would steer it, or is not UTF-8, is spelled out, as \x1b.
+/// The text for a terminal. Control characters, and bytes that are not UTF-8, are spelled out, as in \x1b.
 std::string printable(std::string_view text);
 
 /// As a JSON string: UTF-8 as it is. A byte that is not becomes U+FFFD, for JSON has no place for it.

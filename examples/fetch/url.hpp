@@ -8,13 +8,14 @@ namespace fetch {
 /// Whether the scheme is http or https, in any case, and a host follows.
 bool is_http(std::string_view url);
 
-/// Scheme, host and port in lower case, without a default port: what is one server to us.
+/// Scheme, host and port in lower case, without a default port. URLs with the same origin belong to one server.
 std::string origin_of(std::string_view url);
 
 /// `url` with the name and password of `before` if it leads to the same server and has none, as browsers do it.
 std::string with_credentials_of(std::string_view before, std::string url);
 
-/// `***` in place of name and password, which may be a secret both. Also of what only looks like a URL.
+/// The URL with `***` instead of name and password, because both may be secret. Also for text that only looks like a
+/// URL.
 std::string without_credentials(std::string_view url);
 
 }  // namespace fetch
