@@ -51,7 +51,7 @@ class limit_handle {
     return net::async_initiate<Token, typename Waiter::signature>(detail::start_waiting<Waiter>{admission_}, token, r);
   }
 
-  /// Takes the tokens or permits if they are there and nobody waits. Never waits itself.
+  /// Takes the tokens or permits if they are there, nobody waits, and the limit is not paused. Never waits itself.
   ///
   /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
   /// granted.
