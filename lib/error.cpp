@@ -26,6 +26,8 @@ constexpr description descriptions[] = {
     {errc::lease_lost, "the lease was lost", std::errc{}},
     {errc::store_unavailable, "the store is unavailable", std::errc{}},
     {errc::not_enough_memory, "not enough memory", std::errc::not_enough_memory},
+    {errc::circuit_open, "the circuit is open", std::errc{}},
+    {errc::overloaded, "the callee is overloaded", std::errc::resource_unavailable_try_again},
 };
 
 const description* find(int value) noexcept {

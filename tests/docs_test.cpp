@@ -2,6 +2,7 @@
 // the examples or in a header.
 #include <canigo/cancel.hpp>
 #include <canigo/cancel_after.hpp>
+#include <canigo/circuit_breaker.hpp>
 #include <canigo/gate.hpp>
 #include <canigo/limiter.hpp>
 #include <canigo/scheduler.hpp>
@@ -22,6 +23,7 @@
 
 #include <exception>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -132,6 +134,18 @@ net::awaitable<reply> get_limited(canigo::limiter& api, std::string url, int pri
   co_return r;       // and the permit lets the next one in
 }
 
+// ---- policies.md --------------------------------------------------------------------------------
+
+net::awaitable<reply> ask_crm(canigo::circuit_breaker& crm, canigo::semaphore& slots, std::string url) {
+  const auto call = [](std::string u) -> net::awaitable<reply> {
+    reply r = co_await canigo::with_timeout(send(u), 2s);
+    if (r.status == 429 || r.status == 503) throw std::system_error{canigo::errc::overloaded};
+    co_return r;
+  };
+  co_return co_await canigo::with_breaker(canigo::with_limit(call(std::move(url)), slots), crm,
+                                          [](const reply& r) { return r.status < 500; });
+}
+
 net::awaitable<reply> get_through_a_pause(canigo::strand_pool& pool, canigo::scheduler& quota, std::string url,
                                           canigo::time_point deadline) {
   const auto call = [&quota, url](canigo::task_context& t) -> net::awaitable<reply> {
@@ -224,6 +238,21 @@ net::awaitable<void> all_of_shared_cap(net::io_context& io) {
   // [contract]
   CHECK(out == 1);
   CHECK(payments.try_acquire());
+}
+
+net::awaitable<void> all_of_a_breaker(net::io_context& io) {
+  auto op = []() -> net::awaitable<int> { co_return 7; };
+  // [contract]
+  canigo::circuit_breaker crm{io, {.failures = 50, .least_calls = 20, .window = 30s, .slow = 2s, .open_for = 5s}};
+  int f = co_await canigo::with_breaker(canigo::with_timeout(op(), 2s), crm);  // errc::circuit_open at once while open
+  canigo::circuit_pass pass = crm.enter();                                     // the same by hand
+  pass.succeeded();                                                            // or failed(); neither: no sample
+  crm.force_open();
+  crm.reset();
+  canigo::circuit_state state = crm.state();
+  // [contract]
+  CHECK(f == 7);
+  CHECK(state == canigo::circuit_state::closed);
 }
 
 net::awaitable<void> all_of_with_limit(net::io_context& io) {
@@ -356,6 +385,29 @@ TEST_CASE("docs: an operation and its limits") {
   CHECK(time.elapsed() == 310ms);
 }
 
+TEST_CASE("docs: a callee that says it has too much to do opens its breaker") {
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::circuit_breaker crm{io, {.least_calls = 4}};
+  canigo::semaphore slots{io, {.permits = 2}};
+  start_over(4);
+  std::vector<std::error_code> ends;
+  for (int i = 0; i < 6; ++i) {
+    net::co_spawn(io, ask_crm(crm, slots, "/a"), [&](std::exception_ptr e, const reply&) {
+      try {
+        if (e) std::rethrow_exception(e);
+      } catch (const std::system_error& s) {
+        ends.push_back(s.code());
+      }
+    });
+    time.run();
+  }
+  CHECK(sent.size() == 4);
+  CHECK(ends == std::vector<std::error_code>{canigo::errc::overloaded, canigo::errc::overloaded,
+                                             canigo::errc::overloaded, canigo::errc::overloaded,
+                                             canigo::errc::circuit_open, canigo::errc::circuit_open});
+}
+
 TEST_CASE("docs: a pause longer than the limit of a call fails no call") {
   start_over();
   net::io_context io;
@@ -416,6 +468,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_limiter(io), keep);
   net::co_spawn(io, all_of_shared_cap(io), keep);
   net::co_spawn(io, all_of_with_limit(io), keep);
+  net::co_spawn(io, all_of_a_breaker(io), keep);
   net::co_spawn(io, all_of_groups(io), keep);
   net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
   net::ip::tcp::socket near{io};
@@ -426,7 +479,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
-  CHECK(ended == 7);
+  CHECK(ended == 8);
 }
 
 // ---- testing.md ---------------------------------------------------------------------------------

@@ -39,6 +39,12 @@ enum class errc {
   store_unavailable,
   /// There was no memory to wait with. Nothing was consumed. Equals std::errc::not_enough_memory.
   not_enough_memory,
+  /// A circuit breaker refuses the call, because the callee fails. circuit_open_error says for how long.
+  circuit_open,
+  /// The callee said that it has too much to do. No function of the library ends with it: a call that understands such
+  /// an answer throws it, so that breakers and adaptive limits know. Equals
+  /// std::errc::resource_unavailable_try_again.
+  overloaded,
 };
 
 /// The category "canigo".

@@ -72,6 +72,26 @@ void show_places(families& f, const std::string& object, std::uint64_t held, std
   }
 }
 
+void show_circuit(families& f, const std::string& object, const circuit_breaker_stats& s) {
+  for (const circuit_state state : {circuit_state::closed, circuit_state::open, circuit_state::half_open,
+                                    circuit_state::forced_open, circuit_state::forced_closed}) {
+    f.gauge("canigo_circuit_state", "1 for the state that the circuit breaker is in.",
+            {{"name", object}, {"state", std::string{to_string(state)}}}, s.state == state ? 1 : 0);
+  }
+  const labels l{{"name", object}};
+  for (const auto& [kind, count] :
+       {std::pair{"all", s.counted.calls}, std::pair{"failed", s.counted.failed}, std::pair{"slow", s.counted.slow}}) {
+    f.gauge("canigo_circuit_counted", "Calls that count just now: of the window, or probes that have reported.",
+            {{"name", object}, {"kind", kind}}, number(count));
+  }
+  show_ends(f, "canigo_circuit_calls_total", "Calls by how they ended; unreported: cancelled, for example.", object,
+            {{"succeeded", s.succeeded}, {"failed", s.failed}, {"unreported", s.unreported}, {"refused", s.refused}});
+  f.counter("canigo_circuit_slow_total", "Calls that took too long, failed or not.", l, number(s.slow));
+  f.counter("canigo_circuit_would_refuse_total", "Calls that went in shadow mode, and would have been refused.", l,
+            number(s.would_refuse));
+  f.counter("canigo_circuit_opened_total", "How often the circuit breaker opened.", l, number(s.opened));
+}
+
 void show_task_name(families& f, const std::string& pool, const name_stats& n) {
   const labels l{{"name", pool}, {"task", n.name}};
   for (const auto& [outcome, count] : {std::pair{"succeeded", n.succeeded}, std::pair{"failed", n.failed}}) {
@@ -245,6 +265,11 @@ exporter::registration exporter::add(const std::string& name, const limiter& obj
     for (std::size_t i = 0; i < s.tokens.size(); ++i) show_tokens(f, n, i, s.tokens[i]);
     show_places(f, n, s.held, s.concurrency);
   })};
+}
+
+exporter::registration exporter::add(const std::string& name, const circuit_breaker& object) {
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [&](families& f, const std::string& n) { show_circuit(f, n, object.stats()); })};
 }
 
 exporter::registration exporter::add_pool(const std::string& name, std::function<pool_stats()> read) {

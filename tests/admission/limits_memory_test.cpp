@@ -1,6 +1,7 @@
 // What semaphore, limiter and gate need of the heap: nothing in steady state, and no allocation whose failure loses a
 // permit or a caller. A program of its own, as it replaces the heap.
 
+#include "canigo/circuit_breaker.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
@@ -54,6 +55,33 @@ TEST_CASE("a free semaphore allocates nothing", "[memory]") {
     permit q = p->split(1);
   }
   CHECK(c.so_far() == 0);
+}
+
+TEST_CASE("a circuit breaker allocates nothing, whatever it does with a call", "[memory]") {
+  limits_run run;
+  circuit_breaker b{run.io, {.least_calls = 10, .slow = 1ms, .open_for = 1ms}};
+  std::int64_t awaited = -1;
+  run.go([&]() -> net::awaitable<void> {
+    const auto nothing = []() -> net::awaitable<void> { co_return; };
+    for (int i = 0; i < 100; ++i) co_await with_breaker(nothing(), b);
+    const counted c;
+    for (int i = 0; i < 1000; ++i) co_await with_breaker(nothing(), b);
+    awaited = c.so_far();
+  });
+  run.time.run();
+  CHECK(awaited == 0);
+
+  run.time.run_for(1h);
+  const counted c;
+  for (int i = 0; i < 1000; ++i) {
+    auto p = b.try_enter();
+    if (p && i % 3 > 0) p->failed();
+    if (i % 100 == 0) run.time.run_for(1s);
+    (void)b.stats();
+  }
+  const auto made = c.so_far();
+  CHECK(made == 0);
+  CHECK(b.stats().opened > 5);
 }
 
 TEST_CASE("a contended semaphore and a limiter allocate nothing in steady state", "[memory]") {

@@ -31,6 +31,8 @@ WITH_LIMIT = "../include/canigo/with_limit.hpp"
 HTTP_HANDLE = "http/easy_handle.cpp"
 HTTP_MULTI = "http/multi.cpp"
 HTTP_SOCKETS = "http/socket_table.cpp"
+CIRCUIT = "circuit.cpp"
+BREAKER = "detail/around/breaker_core.cpp"
 SYNC_PLAN = "redis/sync_plan.cpp"
 REDIS_ENGINE = "redis/engine_link.cpp"
 
@@ -38,6 +40,7 @@ SIMULATION = ("simulation", "--seeds", "20000")
 TORTURE = ("torture",)
 OUTAGES = ("redis", "who asks after an outage*,who waits and who asks*,only who has waited*,what is open*,"
            "a quota that is open*")
+AROUND = ("around",)
 PROBES = ("redis", "while requests come and Redis fails*")
 
 
@@ -208,6 +211,24 @@ DEFECTS = {
     "hopeless_is_waited_for": (SYNC_PLAN, cause("a Redis without the command*"),
                                "«if (is_permanent_) return cause_;»", ""),
     "workers_outlive_the_context": (POOL, TORTURE, "«while (suspended* s = workers.pop()) s->destroy();»", ""),
+    # Circuit breakers.
+    "breaker_lets_one_more_through": (CIRCUIT, AROUND, "«probing_ + all_.calls >= probes_»",
+                                      "probing_ + all_.calls > probes_"),
+    "breaker_counts_probes_twice": (CIRCUIT, AROUND, "«--probing_;»\n    count(failed", ""),
+    "breaker_keeps_the_place_of_a_lost_probe": (CIRCUIT, AROUND,
+                                                "state_ == circuit_state::half_open) «--probing_;»\n}", ""),
+    "breaker_never_forgets": (CIRCUIT, AROUND, "«oldest = {};»", ""),
+    "breaker_forgets_too_soon": (CIRCUIT, AROUND, "i < «std::min<std::uint64_t>(over, buckets)»",
+                                 "std::min<std::uint64_t>(over + 1, buckets)"),
+    "breaker_does_not_back_off": (CIRCUIT, AROUND, "open_for_ = «open_for_ > most_open_for_ / 2 ? most_open_for_ "
+                                  ": open_for_ * 2»;", "open_for_"),
+    "breaker_backs_off_for_ever": (CIRCUIT, AROUND, "return;\n  «open_for_ = first_open_for_;»", ""),
+    "breaker_counts_calls_from_before": (CIRCUIT, AROUND, "«if (e != epoch_) return;»", ""),
+    "breaker_opens_too_late": (CIRCUIT, AROUND, "t.failed * 100 >= failures_ * of || «t.slow * 100 >= "
+                               "slow_percent_ * of»", "false"),
+    "breaker_counts_what_never_reported": (BREAKER, AROUND, "«circuit_.leave(e);»",
+                                           "circuit_.report(e, true, false, now);"),
+    "breaker_refuses_in_shadow": (BREAKER, AROUND, "!epoch && «mode_ == enforcement::enforce»", "true"),
     # HTTP, whose servers may be anybody.
     "http_sends_again_what_may_not": (HTTP_HANDLE, http("a request that may not arrive twice*"),
                                       "may_resend_ = «is_idempotent(r.method)»;", "true"),

@@ -113,6 +113,38 @@ TEST_CASE("a limiter shows each rate, and no capacity where there is none", "[me
   CHECK_FALSE(value_of(text, R"(canigo_permits_capacity{name="limits"})"));
 }
 
+TEST_CASE("a circuit breaker shows its state and how calls ended", "[metrics]") {
+  limits_run run;
+  circuit_breaker b{run.io, {.least_calls = 4, .slow = 1s, .mode = enforcement::shadow}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("crm", b);
+  auto slow = b.enter();
+  run.time.run_for(2s);
+  slow.succeeded();
+  for (int i = 0; i < 2; ++i) b.enter().failed();
+  (void)b.enter();
+  check_series(exporter.text(), {{R"(canigo_circuit_state{name="crm",state="closed"})", "1"},
+                                 {R"(canigo_circuit_state{name="crm",state="open"})", "0"},
+                                 {R"(canigo_circuit_counted{name="crm",kind="all"})", "3"},
+                                 {R"(canigo_circuit_counted{name="crm",kind="failed"})", "2"},
+                                 {R"(canigo_circuit_counted{name="crm",kind="slow"})", "1"},
+                                 {R"(canigo_circuit_calls_total{name="crm",outcome="succeeded"})", "1"},
+                                 {R"(canigo_circuit_calls_total{name="crm",outcome="failed"})", "2"},
+                                 {R"(canigo_circuit_calls_total{name="crm",outcome="unreported"})", "1"},
+                                 {R"(canigo_circuit_calls_total{name="crm",outcome="refused"})", "0"},
+                                 {R"(canigo_circuit_slow_total{name="crm"})", "1"},
+                                 {R"(canigo_circuit_opened_total{name="crm"})", "0"}});
+  b.enter().failed();
+  (void)b.enter();
+  b.set_mode(enforcement::enforce);
+  (void)b.try_enter();
+  check_series(exporter.text(), {{R"(canigo_circuit_state{name="crm",state="closed"})", "0"},
+                                 {R"(canigo_circuit_state{name="crm",state="open"})", "1"},
+                                 {R"(canigo_circuit_would_refuse_total{name="crm"})", "1"},
+                                 {R"(canigo_circuit_calls_total{name="crm",outcome="refused"})", "1"},
+                                 {R"(canigo_circuit_opened_total{name="crm"})", "1"}});
+}
+
 TEST_CASE("a pool shows its workers, its tasks and each name", "[metrics]") {
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 2}};

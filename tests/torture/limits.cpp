@@ -1,10 +1,13 @@
-// Scheduler, semaphore, limiter, gate and wait_group.
+// Scheduler, semaphore, limiter, gate, wait_group and circuit breaker.
 
+#include "canigo/circuit_breaker.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/shared_cap.hpp"
+#include "canigo/timeout.hpp"
 #include "canigo/wait_group.hpp"
+#include "canigo/with_limit.hpp"
 
 #include "stage.hpp"
 
@@ -317,6 +320,41 @@ void a_gate_goes_while_some_are_inside(stage& t) {
   t.expect_all_ended();
 }
 
+void calls_go_through_a_breaker(stage& t) {
+  circuit_breaker b{t.io(), {.least_calls = 2, .window = 1s, .open_for = 3ms, .probes = 2}};
+  semaphore m{t.io(), {.permits = 2}};
+  stops(t, m);
+  const auto call = [](int i) -> net::awaitable<void> {
+    co_await sleep_for(1ms);
+    if (i < 3) throw thrown{};
+  };
+  for (int i = 0; i < 6; ++i) {
+    t.spawn([&, i]() -> net::awaitable<void> {
+      co_await sleep_for(i * 2ms);
+      co_await with_breaker(with_limit(call(i), m), b);
+    });
+  }
+  t.play([&] { t.pass(5ms); }, [&] { b.force_open(); }, [&] { t.pass(2ms); }, [&] { b.reset(); },
+         [&] { t.pass(100ms); });
+  t.expect_all_ended();
+  t.expect(m.stats().held == 0, "a permit is lost");
+  const auto s = b.stats();
+  t.expect(s.succeeded + s.failed + s.unreported + s.refused <= 6, "a call has reported twice");
+  b.reset();
+  t.expect(b.try_enter().has_value(), "a breaker that was reset refuses");
+}
+
+void a_breaker_is_destroyed_under_its_calls(stage& t) {
+  std::optional<circuit_breaker> b{std::in_place, t.io(), circuit_breaker_options{.open_for = 1ms}};
+  for (int i = 0; i < 4; ++i) {
+    t.spawn([&, i]() -> net::awaitable<void> {
+      if (b) co_await with_breaker(sleep_for((1 + i) * 1ms), *b);
+    });
+  }
+  t.play([&] { t.pass(2ms); }, [&] { b.reset(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+}
+
 }  // namespace
 
 std::vector<scenario> scenarios_of_limits() {
@@ -343,6 +381,8 @@ std::vector<scenario> scenarios_of_limits() {
       {"limiters that share a cap are destroyed", limiters_that_share_a_cap_are_destroyed},
       {"a gate and a group that are waited for", a_gate_and_a_group_that_are_waited_for},
       {"a gate goes while some are inside", a_gate_goes_while_some_are_inside},
+      {"calls go through a breaker", calls_go_through_a_breaker},
+      {"a breaker is destroyed under its calls", a_breaker_is_destroyed_under_its_calls},
   };
 }
 

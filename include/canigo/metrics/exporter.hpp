@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/circuit_breaker.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/scheduler.hpp"
@@ -33,7 +34,7 @@ struct connection_stats {
   std::uint64_t waiting = 0, in_flight = 0, sent = 0, answered = 0, connects = 0, failures = 0;
 };
 
-/// Shows schedulers, semaphores, limiters and pools to Prometheus, and also the limits and connections in Redis.
+/// Shows limits, circuit breakers and pools to Prometheus, and also the limits and connections in Redis.
 ///
 /// Nothing is counted twice, and nothing runs on the hot path: Prometheus' request reads the stats() of each object.
 /// Serve text() from the server that the program has, or hand collectable() to a prometheus::Exposer.
@@ -77,6 +78,7 @@ class exporter {
   registration add(const std::string& name, const scheduler& object);
   registration add(const std::string& name, const semaphore& object);
   registration add(const std::string& name, const limiter& object);
+  registration add(const std::string& name, const circuit_breaker& object);
   /// A strand_pool, a resource_pool, or another object with the stats of a pool.
   template <class Pool>
     requires requires(const Pool& p) {

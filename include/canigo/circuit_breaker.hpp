@@ -1,0 +1,195 @@
+#pragma once
+
+#include "canigo/circuit.hpp"
+#include "canigo/detail/around/breaker_core.hpp"
+#include "canigo/enforcement.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/this_coro.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+namespace canigo {
+
+struct circuit_breaker_stats {
+  circuit_state state = circuit_state::closed;
+  duration open_for{};        ///< calls are refused for so long yet, at least; max() if that was forced
+  circuit::tally counted{};   ///< just now: the calls of the window, or the probes that have reported
+  std::uint64_t changes = 0;  ///< of the state
+  // Since the breaker was made:
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t slow = 0;        ///< of those two
+  std::uint64_t unreported = 0;  ///< cancelled, or ended by something else that says nothing about the callee
+  std::uint64_t refused = 0;
+  std::uint64_t would_refuse = 0;  ///< in shadow mode: went although it is open
+  std::uint64_t opened = 0;        ///< how often; not by force_open()
+};
+
+/// The error of a call that a circuit breaker refuses: errc::circuit_open, with how long it will refuse more.
+class circuit_open_error : public std::system_error {
+ public:
+  explicit circuit_open_error(duration open_for);
+
+  /// Calls are refused for so long yet, at least. 0 if probes are under way; max() if it was forced open.
+  duration open_for() const noexcept { return open_for_; }
+
+ private:
+  duration open_for_;
+};
+
+/// A call that a circuit breaker has let go. It reports how it ended, once.
+///
+/// If it is destroyed without a report, the call is no sample. If it was a probe, another call may be one.
+/// It may outlive its breaker and the execution context.
+/// Threads: one at a time. Allocates: never.
+class [[nodiscard]] circuit_pass {
+ public:
+  circuit_pass() noexcept = default;
+  circuit_pass(circuit_pass&& other) noexcept
+      : core_{std::exchange(other.core_, nullptr)}, epoch_{other.epoch_}, since_{other.since_} {}
+  circuit_pass& operator=(circuit_pass&& other) noexcept {
+    circuit_pass taken{std::move(other)};
+    std::swap(core_, taken.core_);
+    std::swap(epoch_, taken.epoch_);
+    std::swap(since_, taken.since_);
+    return *this;
+  }
+  ~circuit_pass() { end(detail::breaker_core::end::unreported); }
+
+  /// Report how the call has ended, and how long it took until now. Afterwards the pass is empty, and these do nothing.
+  void succeeded() noexcept { end(detail::breaker_core::end::succeeded); }
+  void failed() noexcept { end(detail::breaker_core::end::failed); }
+  /// The same by an error, which `failed_if` of the options judges. If that says no, the call is no sample.
+  void failed_with(const std::exception_ptr& error) {
+    if (core_ != nullptr && core_->is_failure(error)) failed();
+    end(detail::breaker_core::end::unreported);
+  }
+
+  explicit operator bool() const noexcept { return core_ != nullptr; }
+
+ private:
+  friend class circuit_breaker;
+  circuit_pass(detail::breaker_core& core, const detail::breaker_core::entry& e) noexcept
+      : core_{&core}, epoch_{e.epoch}, since_{e.since} {}
+  void end(detail::breaker_core::end how) noexcept {
+    if (core_ != nullptr) std::exchange(core_, nullptr)->leave(epoch_, since_, how);
+  }
+
+  detail::breaker_core* core_ = nullptr;  // with a reference
+  circuit::epoch epoch_ = 0;
+  time_point since_{};
+};
+
+/// Refuses calls at once while the callee fails, and tries now and then whether it is back: `with_breaker(call(), b)`.
+///
+/// Its decisions are those of canigo::circuit: closed, open, half-open. Nothing waits here and no timer runs: an open
+/// breaker becomes half-open when a call comes after `open_for`.
+///
+/// Give each call a time limit inside of the breaker, `with_breaker(with_timeout(call(), 2s), b)`. Outside, a timeout
+/// is a cancellation, and a cancelled call is no sample. A probe that never ends holds its place for ever.
+///
+/// Threads: any, all members, at once. Allocates: in the constructor, and the error of a refused call.
+/// Lifetime: calls that are under way keep what they need; the execution context may be destroyed first.
+/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
+/// destroyed.
+class circuit_breaker {
+ public:
+  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  circuit_breaker(const net::any_io_executor& executor, const circuit_breaker_options& options)
+      : core_{detail::breaker_core::open(executor, options)} {}
+  template <class ExecutionContext>
+    requires requires(ExecutionContext& c) { c.get_executor(); }
+  circuit_breaker(ExecutionContext& context, const circuit_breaker_options& options)
+      : circuit_breaker{net::any_io_executor{context.get_executor()}, options} {}
+  ~circuit_breaker() { core_->release_ref(); }
+  circuit_breaker(const circuit_breaker&) = delete;
+  circuit_breaker& operator=(const circuit_breaker&) = delete;
+
+  /// Lets a call go. Throws circuit_open_error if it is refused.
+  circuit_pass enter();
+  /// The same without an exception: nothing if the call is refused.
+  std::optional<circuit_pass> try_enter() noexcept;
+
+  /// Refuses all calls, until force_closed() or reset().
+  void force_open() noexcept;
+  /// Lets all calls go and counts none, until force_open() or reset().
+  void force_closed() noexcept;
+  /// Begins again: closed, with an empty window. Calls that are under way do not count.
+  void reset() noexcept;
+  /// In shadow mode all calls go, and `would_refuse` counts.
+  void set_mode(enforcement mode);
+
+  circuit_state state() const noexcept;
+  circuit_breaker_stats stats() const noexcept;
+
+ private:
+  detail::breaker_core* core_;
+};
+
+namespace detail {
+
+/// Says of every result that it is a success.
+struct any_result {
+  constexpr bool operator()(const auto&...) const noexcept { return true; }
+};
+
+template <class T, class Judge>
+net::awaitable<T> run_through(net::awaitable<T> op, circuit_breaker* breaker, Judge judge) {
+  circuit_pass pass = breaker->enter();
+  std::exception_ptr error;
+  try {
+    if constexpr (std::is_void_v<T>) {
+      co_await std::move(op);
+      pass.succeeded();
+      co_return;
+    } else {
+      T result = co_await std::move(op);
+      std::invoke(judge, std::as_const(result)) ? pass.succeeded() : pass.failed();
+      co_return result;
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const net::cancellation_state cancelled = co_await net::this_coro::cancellation_state;
+  if (cancelled.cancelled() == net::cancellation_type::none) pass.failed_with(error);
+  std::rethrow_exception(error);
+}
+
+}  // namespace detail
+
+/// Runs `op` through the breaker: `auto rows = co_await with_breaker(query(), b)`.
+///
+/// If the breaker refuses, `op` does not start. A result is a success. An error is a failure if `failed_if` of the
+/// options says so. A cancelled call is no sample, however it ends, unless it has a result.
+///
+/// Errors: circuit_open_error, which is errc::circuit_open; all of `op`.
+/// Cancellation: passed on to `op`.
+/// Completes on the awaiting coroutine's executor. Allocates: its coroutine frame, which Asio recycles, and the error
+/// of a refused call.
+/// An awaitable or deferred operation that has not been started refers to the breaker: start it before the breaker is
+/// destroyed.
+template <class T>
+net::awaitable<T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker) {
+  return detail::run_through(std::move(op), &breaker, detail::any_result{});
+}
+
+/// The same where the result may be a failure: `with_breaker(get(url), b, [](const reply& r) { return r.status < 500;
+/// })`. `judge` says whether it is a success. If it throws, that is an error of the call.
+template <class T, class Judge>
+  requires std::predicate<Judge&, const T&>
+net::awaitable<T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker, Judge judge) {
+  return detail::run_through(std::move(op), &breaker, std::move(judge));
+}
+
+}  // namespace canigo

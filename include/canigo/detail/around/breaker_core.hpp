@@ -1,0 +1,101 @@
+#pragma once
+
+#include "canigo/circuit.hpp"
+#include "canigo/detail/context/counted_member.hpp"
+#include "canigo/enforcement.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+namespace canigo::detail {
+
+/// What a circuit breaker has counted since it was made.
+struct circuit_counts {
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t slow = 0;
+  std::uint64_t unreported = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t would_refuse = 0;
+  std::uint64_t opened = 0;
+};
+
+/// The shell of a `circuit`: a lock, the time, and the observer. It lives as long as its handle and its calls.
+class breaker_core final : public counted_member {
+ public:
+  /// How a call ended.
+  enum class end { succeeded, failed, unreported };
+  struct entry {
+    bool goes;
+    circuit::epoch epoch;
+    time_point since;   // only where slow calls count
+    duration open_for;  // if it does not go
+  };
+
+  /// The handle's reference is the caller's to release.
+  static breaker_core* open(const net::any_io_executor& executor, const circuit_breaker_options& options);
+
+  entry enter() noexcept;
+  void leave(circuit::epoch e, time_point since, end how) noexcept;
+  bool is_failure(const std::exception_ptr& error) const { return failed_if_(error); }
+
+  /// Changes or reads the circuit, under the lock; then tells the observer.
+  template <class Function>
+  auto change(Function&& f) {
+    const time_point now = clock();
+    const telling t{*this};
+    return f(circuit_, now);
+  }
+  template <class Function>
+  auto look(Function&& f) const noexcept {
+    const time_point now = clock();
+    mutex_.lock();
+    const auto seen = f(circuit_, counts_, now);
+    mutex_.unlock();
+    return seen;
+  }
+  void set_mode(enforcement mode) noexcept;
+
+ private:
+  /// Holds the lock. Its end releases the lock and tells the observer of what was changed.
+  class telling {
+   public:
+    explicit telling(breaker_core& c) noexcept : core_{c} {
+      core_.mutex_.lock();
+      before_ = core_.circuit_.last_change().number;
+    }
+    telling(const telling&) = delete;
+    telling& operator=(const telling&) = delete;
+    ~telling() {
+      if (core_.circuit_.last_change().number != before_) [[unlikely]] {
+        core_.tell();
+      } else {
+        core_.mutex_.unlock();
+      }
+    }
+
+   private:
+    breaker_core& core_;
+    std::uint64_t before_;
+  };
+
+  breaker_core(const net::any_io_executor& executor, const circuit_breaker_options& options);
+  ~breaker_core() override = default;
+  void let_go_of_context() noexcept override { time_ = nullptr; }
+  void end_with_context() noexcept override;
+  void tell() noexcept;
+
+  circuit circuit_;
+  circuit_counts counts_;
+  const duration slow_;
+  bool (*const failed_if_)(const std::exception_ptr&);
+  circuit_observer* const observer_;
+  enforcement mode_;
+};
+
+}  // namespace canigo::detail

@@ -1,0 +1,73 @@
+#include "canigo/circuit_breaker.hpp"
+
+#include "canigo/error.hpp"
+
+#include <string>
+
+namespace canigo {
+
+namespace {
+
+std::string why_refused(duration open_for) {
+  if (open_for == duration::max()) return "circuit_breaker: forced open";
+  if (open_for == duration::zero()) return "circuit_breaker: its probes are under way";
+  return "circuit_breaker: for another " + to_string(open_for);
+}
+
+}  // namespace
+
+circuit_open_error::circuit_open_error(duration open_for)
+    : std::system_error{make_error_code(errc::circuit_open), why_refused(open_for)}, open_for_{open_for} {}
+
+circuit_pass circuit_breaker::enter() {
+  const auto e = core_->enter();
+  if (!e.goes) throw circuit_open_error{e.open_for};
+  return {*core_, e};
+}
+
+std::optional<circuit_pass> circuit_breaker::try_enter() noexcept {
+  const auto e = core_->enter();
+  if (!e.goes) return std::nullopt;
+  return circuit_pass{*core_, e};
+}
+
+void circuit_breaker::force_open() noexcept {
+  core_->change([](circuit& c, time_point now) { c.force_open(now); });
+}
+
+void circuit_breaker::force_closed() noexcept {
+  core_->change([](circuit& c, time_point now) { c.force_closed(now); });
+}
+
+void circuit_breaker::reset() noexcept {
+  core_->change([](circuit& c, time_point now) { c.reset(now); });
+}
+
+void circuit_breaker::set_mode(enforcement mode) {
+  if (mode != enforcement::enforce && mode != enforcement::shadow) {
+    detail::throw_invalid("circuit_breaker.set_mode: mode", static_cast<int>(mode), "enforce, shadow");
+  }
+  core_->set_mode(mode);
+}
+
+circuit_state circuit_breaker::state() const noexcept {
+  return core_->look([](const circuit& c, const detail::circuit_counts&, time_point now) { return c.state(now); });
+}
+
+circuit_breaker_stats circuit_breaker::stats() const noexcept {
+  return core_->look([](const circuit& c, const detail::circuit_counts& n, time_point now) {
+    return circuit_breaker_stats{.state = c.state(now),
+                                 .open_for = c.open_for(now),
+                                 .counted = c.counted(now),
+                                 .changes = c.last_change().number,
+                                 .succeeded = n.succeeded,
+                                 .failed = n.failed,
+                                 .slow = n.slow,
+                                 .unreported = n.unreported,
+                                 .refused = n.refused,
+                                 .would_refuse = n.would_refuse,
+                                 .opened = n.opened};
+  });
+}
+
+}  // namespace canigo

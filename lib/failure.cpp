@@ -1,0 +1,63 @@
+#include "canigo/failure.hpp"
+
+#include "canigo/error.hpp"
+
+#include <asio/error.hpp>
+
+#include <new>
+#include <system_error>
+
+namespace canigo {
+
+namespace {
+
+bool is_failure_code(const std::error_code& code) noexcept {
+  if (code == asio::error::operation_aborted) return false;
+  if (code.category() != error_category()) return true;
+  switch (static_cast<errc>(code.value())) {
+    case errc::queue_full:
+    case errc::evicted:
+    case errc::deadline_unreachable:
+    case errc::stopped:
+    case errc::circuit_open:
+    case errc::invalid_priority:
+    case errc::invalid_argument:
+    case errc::too_large:
+    case errc::lease_lost:
+    case errc::store_unavailable:
+    case errc::not_enough_memory:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_overload_code(const std::error_code& code) noexcept {
+  if (code.category() == error_category()) return code == errc::timed_out || code == errc::overloaded;
+  // Asio's category does not equal its codes to the standard's.
+  return code == asio::error::timed_out || code == std::errc::timed_out ||
+         code == std::errc::resource_unavailable_try_again;
+}
+
+/// What `f` says of the code of `error`; `otherwise` if it has none.
+template <class Function>
+bool judged(const std::exception_ptr& error, Function f, bool otherwise) noexcept {
+  if (error == nullptr) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::system_error& e) {
+    return f(e.code());
+  } catch (const std::bad_alloc&) {
+    return false;
+  } catch (...) {
+    return otherwise;
+  }
+}
+
+}  // namespace
+
+bool is_failure_of_callee(const std::exception_ptr& error) noexcept { return judged(error, is_failure_code, true); }
+
+bool is_overload_of_callee(const std::exception_ptr& error) noexcept { return judged(error, is_overload_code, false); }
+
+}  // namespace canigo
