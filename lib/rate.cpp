@@ -55,7 +55,7 @@ class reader {
   [[noreturn]] void complain(std::string_view what, std::size_t where, std::string_view allowed = syntax) const {
     const std::string why =
         " (" + std::string{what}.append(" at character ").append(std::to_string(where + 1)).append(")");
-    // Of a value 80 characters are shown, and what is wrong with it matters more than all of it.
+    // Only 80 characters of a value are shown. So the quoted text is cut, and not the complaint behind it.
     constexpr std::size_t most = 80 - std::string_view{"\"...\""}.size();
     const std::size_t longest = std::min<std::size_t>(32, most - std::min(most, why.size()));
     std::string value = '"' + std::string{text_.substr(0, longest)};

@@ -69,7 +69,7 @@ class operation_limit : public std::enable_shared_from_this<operation_limit>, pr
   std::shared_ptr<operation_limit> self_;  // while the deadline is armed
   bool is_over_ = false;                   // this and the next two on the executor only
   bool is_asked_to_end_ = false;
-  bool is_late_ = false;  // before it was asked otherwise
+  bool is_late_ = false;  // the limit came before any other terminal cancellation
 };
 
 /// The handler of an operation with a limit. It has the cancellation slot of the limit, and everything else of the
@@ -110,7 +110,7 @@ struct start_limited {
     const net::any_io_executor executor = net::get_associated_executor(handler, fallback);
     const auto l = std::allocate_shared<operation_limit>(allocator_of(handler), time_source::of(executor), executor);
     if (auto slot = net::get_associated_cancellation_slot(handler); slot.is_connected()) {
-      // Not to keep it: the signal may outlive the operation, and the context of its executor.
+      // A weak reference, because the signal may outlive the operation and the context of its executor.
       slot.assign([weak = std::weak_ptr<operation_limit>{l}](net::cancellation_type type) {
         if (const auto own = weak.lock()) own->cancel(type);
       });

@@ -85,7 +85,7 @@ template <class T>
 net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std::error_code ended) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
   if (auto slot = state.slot(); slot.is_connected()) {
-    // Not to keep it: the signal may outlive the child, and the context that its strand belongs to.
+    // A weak reference, because the signal may outlive the child and the context of its strand.
     slot.assign([weak = std::weak_ptr<child>{c}](net::cancellation_type type) {
       if (const auto own = weak.lock()) own->cancel(type);
     });

@@ -93,7 +93,7 @@ class timing_wheel {
   unsigned used_levels_ = 0;
   std::array<std::uint64_t, levels> used_{};
   std::array<std::uint64_t, levels> vague_{};  // the slots that have lost their earliest node
-  std::array<slot, due_place + 1> slots_{};    // the last: what is due at `reference_`
+  std::array<slot, due_place + 1> slots_{};    // the last: the nodes that are due at `reference_`
 };
 
 }  // namespace canigo::detail
