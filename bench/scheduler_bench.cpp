@@ -1,7 +1,8 @@
-// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue (Q1), at what rate tokens
-// can be handed out (B4), with a million waiters (B12), and how that grows with waiters, classes and schedulers (S1 to
-// S3). Beside each, what bare Asio or the machine need for the least part of it.
+// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue (Q1) and in flows (B16), at
+// what rate tokens can be handed out (B4), with a million waiters (B12), and how that grows with waiters, classes and
+// schedulers (S1 to S3). Beside each, what bare Asio or the machine need for the least part of it.
 
+#include "canigo/flow.hpp"
 #include "canigo/scheduler.hpp"
 
 #include "loops.hpp"
@@ -114,6 +115,43 @@ void queued() {
                for (auto i = rounds; i > 0; --i) co_await net::post(executor, net::use_awaitable);
              });
            })
+      .run(repetitions);
+}
+
+/// Q1 with more coroutines, each of which asks for one of the flows in turn; 0 flows: without any.
+bench::sample through_flows(std::size_t flows, int coroutines, std::int64_t rounds) {
+  net::io_context io{1};
+  canigo::scheduler s{io, {.rate = rate{1, 24h}, .burst = static_cast<std::uint64_t>(coroutines)}};
+  std::deque<canigo::flow> all;
+  for (std::size_t i = 0; i < flows; ++i)
+    all.emplace_back(s, canigo::flow_options{.weight = static_cast<std::uint32_t>(1 + i % 7)});
+  int waiting = 0;
+  const auto ask = [&](const canigo::flow* mine) -> net::awaitable<void> {
+    for (auto i = rounds; i > 0; --i) {
+      if (++waiting == coroutines) {
+        waiting = 0;
+        net::post(io, [&] { s.refund(static_cast<std::uint64_t>(coroutines)); });
+      }
+      co_await s.acquire({.flow = mine});
+    }
+  };
+  for (int c = 0; c < coroutines; ++c) {
+    net::co_spawn(io, ask(flows == 0 ? nullptr : &all[static_cast<std::size_t>(c) % flows]), net::detached);
+  }
+  return bench::measure(coroutines * rounds, [&] { io.run(); });
+}
+
+void flows() {
+  bench::match{"B16", "64 coroutines queue for shares, a refund lets all of them go: grants to flows"}
+      .add("10 flows", [] { return through_flows(10, 64, 4'000); })
+      .add("1 flow", [] { return through_flows(1, 64, 4'000); })
+      .add("no flow", [] { return through_flows(0, 64, 4'000); })
+      .run(repetitions);
+  bench::match{"B16m", "10000 coroutines queue for shares, a refund lets all of them go: grants to flows"}
+      .add("10000 flows", [] { return through_flows(10'000, 10'000, 40); })
+      .add("1000 flows", [] { return through_flows(1'000, 10'000, 40); })
+      .add("1 flow", [] { return through_flows(1, 10'000, 40); })
+      .add("no flow", [] { return through_flows(0, 10'000, 40); })
       .run(repetitions);
 }
 
@@ -303,6 +341,7 @@ int main() {
   const bench::second_thread sleeps;
   granted_at_once();
   queued();
+  flows();
   saturated();
   many_waiters();
   many_schedulers();

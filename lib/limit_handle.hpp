@@ -35,6 +35,17 @@ auto limit_handle<Waiter>::try_acquire(const request& r) -> attempt {
 }
 
 template <class Waiter>
+auto limit_handle<Waiter>::try_acquire() -> attempt {
+  const auto o = admission_->try_enter(0);
+  if constexpr (std::is_void_v<grant>) {
+    return o == detail::outcome::granted;
+  } else {
+    if (o != detail::outcome::granted) return std::nullopt;
+    return Waiter::granted(*admission_, request{});
+  }
+}
+
+template <class Waiter>
 void limit_handle<Waiter>::pause_until(time_point t) {
   admission_->pause_until(t);
 }

@@ -1,5 +1,6 @@
 #include "canigo/limiter.hpp"
 
+#include "canigo/detail/queue/flow_ceiling.hpp"
 #include "canigo/error.hpp"
 #include "canigo/time_source.hpp"
 
@@ -47,15 +48,20 @@ token_bucket& bucket_at(detail::supplies& s, std::size_t index, std::string_view
   return s.rates()[index];
 }
 
-wait_reason reason(const detail::supplies& s, std::uint64_t tokens, time_point now) noexcept {
-  if (!s.has_room_for(s.places_for(tokens))) return {.binds = wait_reason::cause::concurrency};
+wait_reason slowest(const std::vector<token_bucket>& rates, std::uint64_t tokens, time_point now) noexcept {
   wait_reason last{.binds = wait_reason::cause::rate, .until = time_point::min()};
-  for (std::size_t i = 0; i < s.rates().size(); ++i) {
-    const time_point ready = s.rates()[i].ready_at(now, tokens);
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const time_point ready = rates[i].ready_at(now, tokens);
     if (ready <= last.until) continue;
     last.index = i;
     last.until = ready;
   }
+  return last;
+}
+
+wait_reason reason(const detail::supplies& s, std::uint64_t tokens, time_point now) noexcept {
+  if (!s.has_room_for(s.places_for(tokens))) return {.binds = wait_reason::cause::concurrency};
+  const wait_reason last = slowest(s.rates(), tokens, now);
   if (s.shared() != nullptr && last.until <= now) return {.binds = wait_reason::cause::share};
   return last;
 }
@@ -88,12 +94,17 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
 }
 
 wait_reason limiter::why_waiting() const {
-  return admission_->look(
-      [](const detail::supplies& s, const detail::wait_node* head, time_point paused, time_point now) {
-        if (head == nullptr) return wait_reason{};
-        if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
-        return reason(s, head->tokens, now);
-      });
+  return admission_->look([](const detail::supplies& s, const detail::wait_node* head, time_point paused,
+                             time_point now, const detail::flow_ceiling* held_by) {
+    if (head == nullptr) return wait_reason{};
+    if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
+    if (held_by == nullptr) return reason(s, head->tokens, now);
+    wait_reason r = held_by->has_room_for(s.places_for(head->tokens))
+                        ? slowest(held_by->rates(), head->tokens, now)
+                        : wait_reason{.binds = wait_reason::cause::concurrency};
+    r.ceiling = std::exchange(r.binds, wait_reason::cause::flow);
+    return r;
+  });
 }
 
 duration limiter::estimate(request r) const { return admission_->estimate(r); }

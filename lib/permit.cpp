@@ -5,33 +5,27 @@
 
 #include <cassert>
 #include <string>
+#include <utility>
 
 namespace canigo {
 
 void permit::give_back() noexcept { std::exchange(home_, nullptr)->release(std::exchange(places_, 0)); }
 
 permit permit::split(std::uint64_t places) {
-  if (places < 1 || places > places_) {
-    detail::throw_invalid("permit.split: places", places, "1 to held(), which is " + std::to_string(places_));
+  if (places < 1 || places > held()) {
+    detail::throw_invalid("permit.split: places", places, "1 to held(), which is " + std::to_string(held()));
   }
-  if (places == places_) return std::move(*this);
+  if (places == held()) return std::move(*this);
   // More than one place is a semaphore's, and there a place is a token.
   places_ -= places;
   tokens_ -= places;
-  return permit{*home_, places, places};
+  return permit{*home_, detail::flow_places::join(places, detail::flow_places::flow(places_)), places};
 }
 
 void permit::settle(std::uint64_t used) noexcept {
   assert(home_ != nullptr && "permit::settle: nothing is held");
   if (home_ == nullptr || used == tokens_) return;
-  home_->change_supplies([&](detail::supplies& s, time_point now) {
-    if (used > tokens_) {
-      s.charge(now, used - tokens_);
-    } else {
-      s.refund(now, tokens_ - used);
-    }
-  });
-  tokens_ = used;
+  home_->settle(detail::flow_places::flow(places_), std::exchange(tokens_, used), used);
 }
 
 }  // namespace canigo

@@ -56,7 +56,7 @@ class limit_handle {
   /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
   /// granted.
   [[nodiscard]] attempt try_acquire(const request& r);
-  [[nodiscard]] attempt try_acquire() { return try_acquire(request{}); }
+  [[nodiscard]] attempt try_acquire();
 
   /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. Of several calls the last
   /// one counts.
@@ -70,6 +70,7 @@ class limit_handle {
   net::any_io_executor get_executor() const;
 
  protected:
+  friend class flow;
   explicit limit_handle(detail::admission* a) noexcept : admission_{a} {}
   ~limit_handle() { admission_->close(); }
 

@@ -6,6 +6,7 @@
 #include "canigo/permit.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
+#include "canigo/rate_limit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/shared_cap.hpp"
 #include "canigo/time.hpp"
@@ -15,21 +16,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
 namespace canigo {
-
-/// One of the rates of a limiter.
-struct rate_limit {
-  canigo::rate rate;                 ///< tokens released per period
-  std::uint64_t burst = 1;           ///< most tokens kept while nobody asks, and most for one request; 1 to 2^62
-  std::uint64_t initial_tokens = 0;  ///< 0 to burst
-};
-
-/// For limiter_options::concurrency: no cap.
-inline constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 struct limiter_options {
   std::vector<rate_limit> rates = {};     ///< all must admit; up to 16, or none if there is a cap or a share
@@ -55,8 +45,10 @@ struct wait_reason {
     rate,         ///< the rate at `index`; of several that hold it up, the last to let it go
     concurrency,  ///< all permits are out
     share,        ///< all places of the shared cap are taken
+    flow,         ///< nothing but the ceilings of their own flows holds those that wait; see `ceiling`
   };
   cause binds = cause::none;
+  cause ceiling = cause::none;           ///< with cause::flow: the flow's rate at `index`, or its concurrency
   std::size_t index = 0;                 ///< of the rate, in limiter_options::rates
   time_point until = time_point::max();  ///< when the cause ends; max: by a resume(), or by a released permit
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "canigo/detail/queue/flow_places.hpp"
+
 #include <cstdint>
 #include <utility>
 
@@ -42,7 +44,7 @@ class [[nodiscard]] permit {
 
   /// The number of places that it stands for: the weight of a semaphore's permit, 1 for others. 0 once everything is
   /// released, split off or moved away.
-  std::uint64_t held() const noexcept { return places_; }
+  std::uint64_t held() const noexcept { return detail::flow_places::places(places_); }
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
   /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
@@ -60,7 +62,7 @@ class [[nodiscard]] permit {
   void give_back() noexcept;
 
   detail::admission* home_ = nullptr;  // kept alive by the places that are occupied in it
-  std::uint64_t places_ = 0;
+  std::uint64_t places_ = 0;           // and of which flow they are: detail::flow_places
   std::uint64_t tokens_ = 0;
 };
 

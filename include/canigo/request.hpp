@@ -6,11 +6,14 @@
 
 namespace canigo {
 
+class flow;
+
 /// A request to a limit: how much, how important, and until when a grant is of use.
 struct request {
-  int priority = 0;              ///< class, 0 (first) … priorities-1
-  std::uint64_t tokens = 1;      ///< 1 or more; more than the burst is errc::too_large
-  deadline_point deadline = {};  ///< a grant later than this is of no use
+  int priority = 0;                    ///< class, 0 (first) … priorities-1
+  std::uint64_t tokens = 1;            ///< 1 or more; more than the burst is errc::too_large
+  deadline_point deadline = {};        ///< a grant later than this is of no use
+  const canigo::flow* flow = nullptr;  ///< the share of the limit that it takes; null: a nameless flow of weight 1
 };
 
 /// How a full queue treats a newcomer.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 namespace simulated {
 
@@ -46,10 +48,135 @@ int model::class_of(const waiter& w) const noexcept {
   return static_cast<int>(std::max<std::int64_t>(0, w.wanted.priority - risen));
 }
 
+/// Who goes next; the end if nobody may.
 std::vector<model::waiter>::iterator model::first() {
-  return std::min_element(queue_.begin(), queue_.end(), [this](const waiter& a, const waiter& b) {
-    return std::pair{class_of(a), a.sequence} < std::pair{class_of(b), b.sequence};
-  });
+  if (!has_flows_) {
+    return std::min_element(queue_.begin(), queue_.end(), [this](const waiter& a, const waiter& b) {
+      return std::pair{class_of(a), a.sequence} < std::pair{class_of(b), b.sequence};
+    });
+  }
+  auto best = queue_.end();
+  const auto key = [this](const waiter& w) {
+    const int c = class_of(w);
+    return std::tuple{c, flows_[w.flow].tags[static_cast<std::size_t>(c)], w.sequence};
+  };
+  for (auto w = queue_.begin(); w != queue_.end(); ++w) {
+    if (flows_[w->flow].competes_in < 0 || first_of(w->flow) != &*w) continue;
+    if (best == queue_.end() || key(*w) < key(*best)) best = w;
+  }
+  return best;
+}
+
+// ---- flows ----
+
+void model::add_nameless() {
+  virtual_time_.resize(static_cast<std::size_t>(options_.priorities));
+  latest_finish_ = virtual_time_;
+  add_flow({});
+  has_flows_ = false;
+  for (const flow_terms& t : options_.flows) add_flow(t);
+}
+
+std::size_t model::add_flow(const flow_terms& t) {
+  has_flows_ = true;
+  flows_.push_back({t, std::vector<tag>(virtual_time_.size())});
+  return flows_.size() - 1;
+}
+
+void model::drop_flow(std::size_t flow) {
+  for (bool again = true; again;) {
+    const auto w = std::find_if(queue_.begin(), queue_.end(), [=](const waiter& x) { return x.flow == flow; });
+    again = w != queue_.end();
+    if (again) finish(w, end::stopped);
+  }
+  serve();
+}
+
+void model::set_flow_weight(std::size_t flow, std::uint32_t weight) { flows_[flow].terms.weight = weight; }
+
+void model::set_flow_token(std::size_t flow, std::int64_t ns) {
+  flows_[flow].terms.rate->set_token(ns);
+  look_at_flows();
+  serve();
+}
+
+void model::set_flow_places(std::size_t flow, std::optional<std::uint64_t> n) {
+  flows_[flow].terms.places = n;
+  look_at_flows();
+  end_too_large();
+  serve();
+}
+
+model::flow_counts model::counts_of(std::size_t flow) const {
+  const auto& f = flows_[flow];
+  const auto waits = std::count_if(queue_.begin(), queue_.end(), [=](const waiter& w) { return w.flow == flow; });
+  return {static_cast<std::size_t>(waits), f.granted, f.failed, f.held, f.terms.rate ? f.terms.rate->available() : 0};
+}
+
+std::int64_t model::deepest() const noexcept {
+  std::int64_t most = 0;
+  for (const bucket& b : options_.rates) most = std::max(most, b.burst);
+  return most;
+}
+
+/// The first of a flow: by effective class, then by arrival.
+const model::waiter* model::first_of(std::size_t flow) const noexcept {
+  const waiter* best = nullptr;
+  for (const waiter& w : queue_) {
+    if (w.flow == flow && (best == nullptr || class_of(w) < class_of(*best))) best = &w;
+  }
+  return best;
+}
+
+std::int64_t model::wait_for_flow(const flow_state& f, std::uint64_t tokens) const noexcept {
+  return f.terms.rate ? f.terms.rate->wait_for(tokens) : 0;
+}
+
+bool model::allows(const flow_state& f, std::uint64_t tokens) const noexcept {
+  return (!f.terms.places || f.held + places_for(tokens) <= *f.terms.places) && wait_for_flow(f, tokens) == 0;
+}
+
+std::uint64_t model::largest_of(std::size_t flow) const noexcept {
+  std::uint64_t most = largest();
+  const flow_terms& t = flows_[flow].terms;
+  if (t.rate) most = std::min(most, static_cast<std::uint64_t>(t.rate->burst));
+  if (t.places && options_.places_are_tokens) most = std::min(most, *t.places);
+  return most;
+}
+
+/// Which flows compete, and in which class. A flow that comes into a class goes on from its time, without credit.
+void model::look_at_flows() {
+  if (!has_flows_) return;
+  bool somebody = false;
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    flow_state& f = flows_[i];
+    const waiter* w = first_of(i);
+    const int competes = w != nullptr && allows(f, w->wanted.tokens) ? class_of(*w) : -1;
+    if (competes >= 0 && competes != f.competes_in) {
+      tag& t = f.tags[static_cast<std::size_t>(competes)];
+      t = std::max(t, virtual_time_[static_cast<std::size_t>(competes)]);
+    }
+    f.competes_in = competes;
+    somebody = somebody || competes >= 0;
+  }
+  if (somebody) return;
+  for (std::size_t c = 0; c < virtual_time_.size(); ++c) {
+    virtual_time_[c] = std::max(virtual_time_[c], latest_finish_[c]);
+  }
+}
+
+/// The share of the first is charged, and its ceiling.
+void model::take_of_flow(const waiter& w) {
+  flow_state& f = flows_[w.flow];
+  ++f.granted;
+  if (f.terms.rate) f.terms.rate->charge(w.wanted.tokens);
+  if (w.flow != 0) f.held += places_for(w.wanted.tokens);
+  if (!has_flows_) return;
+  constexpr tag unit = tag{720'720} * 4096;  // all weights of the plans divide it
+  const auto c = static_cast<std::size_t>(class_of(w));
+  virtual_time_[c] = f.tags[c];
+  f.tags[c] += w.wanted.tokens * unit / f.terms.weight;
+  latest_finish_[c] = std::max(latest_finish_[c], f.tags[c]);
 }
 
 std::uint64_t model::largest() const noexcept {
@@ -84,12 +211,19 @@ bool model::try_take(std::uint64_t tokens) noexcept {
   return true;
 }
 
-time_point model::earliest(const request& r) const noexcept {
-  std::uint64_t tokens = r.tokens;
+time_point model::earliest(const request& r, std::size_t flow) const noexcept {
+  std::uint64_t own = r.tokens, others = 0;
   for (const auto& w : queue_) {
-    if (w.wanted.priority <= r.priority) tokens += w.wanted.tokens;
+    if (w.flow == flow && w.wanted.priority <= r.priority) own += w.wanted.tokens;
+    const flow_terms& t = flows_[w.flow].terms;
+    if (w.flow != flow && w.wanted.priority < r.priority && !t.rate && !t.places) others += w.wanted.tokens;
   }
-  const time_point ready = now_ + duration{wait_for(tokens)};
+  time_point ready = now_ + duration{wait_for(own + others)};
+  if (has_flows_) {
+    if (options_.ageing != duration::max()) ready = std::min(ready, now_ + r.priority * options_.ageing);
+    const duration of_own{std::max(wait_for(own), wait_for_flow(flows_[flow], own))};
+    ready = std::max(ready, now_ + of_own);
+  }
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
 
@@ -100,50 +234,76 @@ void model::finish(int id, end how) {
 
 void model::finish(std::vector<waiter>::iterator w, end how) {
   finish(w->id, how);
+  if (how == end::granted) {
+    take_of_flow(*w);
+  } else {
+    ++flows_[w->flow].failed;
+  }
   queue_.erase(w);
+  look_at_flows();
 }
 
 /// What is to be said at once, or `waiting`.
-end model::enter(const request& r) {
+end model::enter(const request& r, std::size_t flow) {
   if (r.priority < 0 || r.priority >= options_.priorities) return end::invalid_priority;
   if (stopped_) return end::stopped;
   if (r.tokens == 0) return end::invalid_argument;
-  if (r.tokens > largest()) return end::too_large;
+  if (r.tokens > largest_of(flow)) return end::too_large;
   if (r.deadline < now_) return end::unreachable;
-  if (queue_.empty() && now_ >= paused_until_ && try_take(r.tokens)) return end::granted;
+  // Who waits and may not go because of its flow is not overtaken.
+  const bool is_next = has_flows_ ? first() == queue_.end() && first_of(flow) == nullptr : queue_.empty();
+  auto& f = flows_[flow];
+  if (is_next && now_ >= paused_until_ && allows(f, r.tokens) && try_take(r.tokens)) {
+    ++f.granted;
+    if (f.terms.rate) f.terms.rate->charge(r.tokens);
+    if (flow != 0) f.held += places_for(r.tokens);
+    return end::granted;
+  }
   return end::waiting;
 }
 
-bool model::try_acquire(const request& r) {
-  const end how = enter(r);
+bool model::try_acquire(const request& r, std::size_t flow) {
+  const end how = enter(r, flow);
+  if (how != end::granted) ++flows_[flow].failed;
   ++counts_[how == end::waiting ? end::queue_full : how];
   return how == end::granted;
 }
 
-void model::acquire(int id, const request& r) {
-  end how = enter(r);
-  if (how == end::waiting && r.deadline != time_point::max() && earliest(r) > r.deadline) how = end::unreachable;
-  if (how == end::waiting && queue_.size() >= options_.queue_limit) {
-    auto victim = queue_.end();
-    if (options_.on_overflow == canigo::overflow::evict_oldest) victim = queue_.begin();
-    if (options_.on_overflow == canigo::overflow::evict_least_important) {
-      for (auto w = queue_.begin(); w != queue_.end(); ++w) {
-        if (victim == queue_.end() || w->wanted.priority >= victim->wanted.priority) victim = w;
-      }
-      if (victim->wanted.priority <= r.priority) victim = queue_.end();
-    }
-    if (victim == queue_.end()) {
-      how = end::queue_full;
-    } else {
-      finish(victim, end::evicted);
+/// By the policy, among all or in one flow.
+bool model::make_room(std::optional<std::size_t> of_flow, int priority) {
+  auto victim = queue_.end();
+  for (auto w = queue_.begin(); w != queue_.end(); ++w) {
+    if (of_flow && w->flow != *of_flow) continue;
+    if (options_.on_overflow == canigo::overflow::evict_oldest && victim == queue_.end()) victim = w;
+    if (options_.on_overflow == canigo::overflow::evict_least_important &&
+        (victim == queue_.end() || w->wanted.priority >= victim->wanted.priority)) {
+      victim = w;
     }
   }
+  if (victim == queue_.end()) return false;
+  if (options_.on_overflow == canigo::overflow::evict_least_important && victim->wanted.priority <= priority) {
+    return false;
+  }
+  finish(victim, end::evicted);
+  return true;
+}
+
+void model::acquire(int id, const request& r, std::size_t flow) {
+  end how = enter(r, flow);
+  if (how == end::waiting && r.deadline != time_point::max() && earliest(r, flow) > r.deadline) how = end::unreachable;
+  if (how == end::waiting && counts_of(flow).waiting >= flows_[flow].terms.queue_limit && flow != 0 &&
+      !make_room(flow, r.priority)) {
+    how = end::queue_full;
+  }
+  if (how == end::waiting && queue_.size() >= options_.queue_limit && !make_room({}, r.priority)) how = end::queue_full;
   if (how != end::waiting) {
+    if (how != end::granted) ++flows_[flow].failed;
     finish(id, how);
     return;
   }
-  queue_.push_back({id, r, sequence_++, now_});
+  queue_.push_back({id, r, sequence_++, now_, flow});
   fates_[id] = {};
+  look_at_flows();
   serve();
 }
 
@@ -158,6 +318,7 @@ void model::serve() {
   if (shared_ != nullptr) return shared_->settle();
   while (!queue_.empty() && now_ >= paused_until_) {
     const auto w = first();
+    if (w == queue_.end()) return;
     if (try_take(w->wanted.tokens)) {
       finish(w, end::granted);
     } else {
@@ -171,9 +332,14 @@ time_point model::next_event() {
   if (queue_.empty()) return next;
   if (paused_until_ > now_) {
     next = paused_until_;
-  } else if (has_place_for(first()->wanted.tokens)) {
+  } else if (first() != queue_.end() && has_place_for(first()->wanted.tokens)) {
     const std::int64_t wait = wait_for(first()->wanted.tokens);
     if (wait > 0) next = now_ + duration{wait};
+  }
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    const waiter* w = first_of(i);
+    const std::int64_t wait = w != nullptr ? wait_for_flow(flows_[i], w->wanted.tokens) : 0;
+    if (wait > 0) next = std::min(next, now_ + duration{wait});
   }
   for (const auto& w : queue_) {
     if (w.wanted.deadline >= now_) next = std::min<time_point>(next, w.wanted.deadline);
@@ -198,7 +364,11 @@ void model::pass_to(time_point t) {
 
 void model::move_to(time_point t) {
   for (bucket& b : options_.rates) b.pass((t - now_).count());
+  for (flow_state& f : flows_) {
+    if (f.terms.rate) f.terms.rate->pass((t - now_).count());
+  }
   now_ = t;
+  look_at_flows();
 }
 
 bool model::end_one_too_late() {
@@ -237,15 +407,26 @@ void model::set_places(std::uint64_t n) {
 
 void model::end_too_large() {
   for (bool again = true; again;) {
-    const auto w =
-        std::find_if(queue_.begin(), queue_.end(), [this](const waiter& x) { return x.wanted.tokens > largest(); });
+    const auto w = std::find_if(queue_.begin(), queue_.end(),
+                                [this](const waiter& x) { return x.wanted.tokens > largest_of(x.flow); });
     again = w != queue_.end();
     if (again) finish(w, end::too_large);
   }
 }
 
-void model::release(std::uint64_t n) {
+void model::settle(std::uint64_t from, std::uint64_t to, std::size_t flow) {
+  auto& rate = flows_[flow].terms.rate;
+  if (rate && to > from) rate->charge(to - from);
+  if (rate && to < from) rate->refund(from - to);
+  look_at_flows();
+  if (to > from) charge(to - from);
+  if (to < from) refund(from - to);
+}
+
+void model::release(std::uint64_t n, std::size_t flow) {
   held_ -= n;
+  if (flow != 0) flows_[flow].held -= n;
+  look_at_flows();
   if (shared_ != nullptr) shared_->put_back(n);
   serve();
 }
@@ -257,7 +438,7 @@ void model::pause_until(time_point t) {
 
 void model::stop() {
   stopped_ = true;
-  while (!queue_.empty()) finish(first(), end::stopped);
+  while (!queue_.empty()) finish(queue_.begin(), end::stopped);
   if (shared_ != nullptr) shared_->settle();
 }
 

@@ -53,6 +53,14 @@ struct bucket {
   void set_burst(std::int64_t n) noexcept;
 };
 
+/// What a flow is made with.
+struct flow_terms {
+  std::uint32_t weight = 1;
+  std::optional<bucket> rate;
+  std::optional<std::uint64_t> places;
+  std::size_t queue_limit = 1000;
+};
+
 struct options {
   std::vector<bucket> rates;
   std::optional<std::uint64_t> places;
@@ -61,6 +69,7 @@ struct options {
   std::size_t queue_limit = 1;
   canigo::overflow on_overflow = canigo::overflow::reject_new;
   duration ageing = duration::max();
+  std::vector<flow_terms> flows;  // which there are from the start
 };
 
 class shared_model;
@@ -74,15 +83,16 @@ class model {
     time_point when{};
   };
 
-  explicit model(const options& o) : options_{o} {}
+  explicit model(const options& o) : options_{o} { add_nameless(); }
   /// One of several limiters that share a cap.
-  model(const options& o, shared_model& others) : options_{o}, shared_{&others} {}
+  model(const options& o, shared_model& others) : options_{o}, shared_{&others} { add_nameless(); }
 
   /// Moves the time on; all that is due until then happens when it is due.
   void pass_to(time_point t);
 
-  void acquire(int id, const request& r);
-  bool try_acquire(const request& r);
+  /// `flow`: 0 for none, or one that add_flow() has named.
+  void acquire(int id, const request& r, std::size_t flow = 0);
+  bool try_acquire(const request& r, std::size_t flow = 0);
   /// It could not even ask.
   void lack_memory(int id) { fates_[id] = {end::no_memory, now_}; }
   void cancel(int id);
@@ -91,9 +101,27 @@ class model {
   void set_token(std::size_t rate, std::int64_t ns);
   void set_burst(std::size_t rate, std::int64_t n);
   void set_places(std::uint64_t n);
-  void release(std::uint64_t n);
+  void release(std::uint64_t n, std::size_t flow = 0);
+  void settle(std::uint64_t from, std::uint64_t to, std::size_t flow);
   void pause_until(time_point t);
   void stop();
+
+  std::size_t add_flow(const flow_terms& t);
+  void drop_flow(std::size_t flow);
+  void set_flow_weight(std::size_t flow, std::uint32_t weight);
+  void set_flow_token(std::size_t flow, std::int64_t ns);
+  void set_flow_places(std::size_t flow, std::optional<std::uint64_t> n);
+  /// A flow in numbers.
+  struct flow_counts {
+    std::size_t waiting = 0;
+    std::uint64_t granted = 0;
+    std::uint64_t failed = 0;
+    std::uint64_t held = 0;
+    std::int64_t tokens = 0;
+  };
+  flow_counts counts_of(std::size_t flow) const;
+  /// The deepest of its rates.
+  std::int64_t deepest() const noexcept;
 
   const std::map<int, fate>& fates() const noexcept { return fates_; }
   std::size_t waiting() const noexcept { return queue_.size(); }
@@ -110,8 +138,26 @@ class model {
     request wanted;
     std::uint64_t sequence;
     time_point since;
+    std::size_t flow = 0;
+  };
+  __extension__ using tag = unsigned __int128;
+  struct flow_state {
+    flow_terms terms;
+    std::vector<tag> tags;  // of each class
+    int competes_in = -1;   // a class, or none
+    std::uint64_t held = 0;
+    std::uint64_t granted = 0;
+    std::uint64_t failed = 0;
   };
 
+  void add_nameless();
+  void look_at_flows();
+  const waiter* first_of(std::size_t flow) const noexcept;
+  bool allows(const flow_state& f, std::uint64_t tokens) const noexcept;
+  std::int64_t wait_for_flow(const flow_state& f, std::uint64_t tokens) const noexcept;
+  std::uint64_t largest_of(std::size_t flow) const noexcept;
+  void take_of_flow(const waiter& w);
+  bool make_room(std::optional<std::size_t> of_flow, int priority);
   int class_of(const waiter& w) const noexcept;
   std::vector<waiter>::iterator first();
   std::uint64_t largest() const noexcept;
@@ -119,8 +165,8 @@ class model {
   bool has_place_for(std::uint64_t tokens) const noexcept;
   std::int64_t wait_for(std::uint64_t tokens) const noexcept;
   bool try_take(std::uint64_t tokens) noexcept;
-  end enter(const request& r);
-  time_point earliest(const request& r) const noexcept;
+  end enter(const request& r, std::size_t flow);
+  time_point earliest(const request& r, std::size_t flow) const noexcept;
   void finish(std::vector<waiter>::iterator w, end how);
   void finish(int id, end how);
   void end_too_large();
@@ -137,6 +183,10 @@ class model {
   std::uint64_t held_ = 0;
   std::uint64_t sequence_ = 0;
   std::vector<waiter> queue_;  // in the order of arrival
+  bool has_flows_ = false;
+  std::vector<flow_state> flows_;  // the nameless one first
+  std::vector<tag> virtual_time_;
+  std::vector<tag> latest_finish_;
   std::map<int, fate> fates_;
   std::map<end, std::uint64_t> counts_;
 };

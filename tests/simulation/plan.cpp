@@ -3,16 +3,43 @@
 #include "canigo/limiter.hpp"
 #include "canigo/time.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 namespace simulated {
 
 namespace {
 
-constexpr const char* names[] = {"acquire",     "acquire_own", "await",   "await_within", "with_limit",
-                                 "try_acquire", "cancel",      "refund",  "charge",       "set_rate",
-                                 "set_burst",   "set_places",  "release", "settle",       "split",
-                                 "pause",       "resume",      "stop",    "destroy"};
+constexpr const char* names[] = {
+    "acquire", "acquire_own", "await",     "await_within",    "with_limit",    "try_acquire",     "cancel",   "refund",
+    "charge",  "set_rate",    "set_burst", "set_places",      "release",       "settle",          "split",    "pause",
+    "resume",  "stop",        "destroy",   "set_flow_weight", "set_flow_rate", "set_flow_places", "drop_flow"};
+
+/// The tenants of it, who come to the deeds that there are.
+void add_flows(plan& p, dice& d) {
+  options& o = p.rules;
+  std::int64_t deepest = o.rates.empty() ? 5 : 0;
+  for (const bucket& b : o.rates) deepest = std::max(deepest, b.burst);
+  for (std::uint64_t n = 1 + d.roll(4); n > 0; --n) {
+    flow_terms t;
+    t.weight = flow_weights[d.roll(std::size(flow_weights))];
+    if (d.one_in(3)) {
+      const std::int64_t token = o.rates.empty() ? token_times[d.roll(std::size(token_times))]
+                                                 : o.rates.front().token * static_cast<std::int64_t>(1 + d.roll(3));
+      const auto burst = static_cast<std::int64_t>(1 + d.roll(static_cast<std::uint64_t>(deepest)));
+      t.rate = bucket{token, burst, static_cast<std::int64_t>(d.roll(static_cast<std::uint64_t>(burst) + 1)) * token};
+    }
+    if (p.about != subject::scheduler && d.one_in(3)) t.places = 1 + d.roll(4);
+    if (d.one_in(4)) t.queue_limit = 1 + d.roll(3);
+    o.flows.push_back(t);
+  }
+  for (step& s : p.steps) {
+    s.flow = d.roll(o.flows.size() + 1);
+    if (s.what < deed::stop && d.one_in(8)) {
+      s.what = static_cast<deed>(static_cast<std::uint64_t>(deed::set_flow_weight) + d.roll(4));
+    }
+  }
+}
 
 }  // namespace
 
@@ -112,6 +139,7 @@ plan make_plan(std::uint64_t seed, dice d) {
     }
     p.steps.push_back(s);
   }
+  if (d.one_in(3)) add_flows(p, d);
   return p;
 }
 
@@ -128,6 +156,15 @@ std::string describe(const plan& p) {
   text += ", " + std::to_string(o.priorities) + " classes, queue of " + std::to_string(o.queue_limit) + ", overflow " +
           std::to_string(static_cast<int>(o.on_overflow));
   if (o.ageing != duration::max()) text += ", ageing " + canigo::to_string(o.ageing);
+  for (const flow_terms& t : o.flows) {
+    text += ", flow of weight " + std::to_string(t.weight);
+    if (t.rate) {
+      text += " a token per " + canigo::to_string(duration{t.rate->token}) + " burst " + std::to_string(t.rate->burst) +
+              " " + std::to_string(t.rate->available()) + " at first";
+    }
+    if (t.places) text += " " + std::to_string(*t.places) + " places";
+    if (t.queue_limit < 1000) text += " queue of " + std::to_string(t.queue_limit);
+  }
   return text + (p.is_short ? ", short of memory" : "") + (p.is_abandoned ? ", abandoned" : "");
 }
 
@@ -147,6 +184,7 @@ std::string describe(const step& s) {
     text +=
         " target " + std::to_string(s.target) + " value " + std::to_string(s.value) + " rate " + std::to_string(s.rate);
   }
+  if (s.flow > 0) text += " flow " + std::to_string(s.flow);
   if (s.fails_at >= 0) text += ", allocation " + std::to_string(s.fails_at) + " fails";
   return text;
 }

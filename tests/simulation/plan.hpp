@@ -46,6 +46,10 @@ enum class deed : std::uint8_t {
   resume,
   stop,
   destroy,
+  set_flow_weight,
+  set_flow_rate,
+  set_flow_places,
+  drop_flow,  // or make it anew
 };
 
 /// One step of a plan: first time passes, or a few handlers run; then the deed is done.
@@ -60,6 +64,7 @@ struct step {
   std::int64_t deadline = -1;  // nanoseconds from then on; -1: none
   std::int64_t value = 0;
   std::size_t rate = 0;       // which one of several
+  std::size_t flow = 0;       // 0: none
   deed then = deed::acquire;  // what the one that is told does at once: refund, cancel, release, or nothing
   int fails_at = -1;          // which allocation of the deed fails; -1: none
 };
@@ -80,6 +85,8 @@ std::string describe(const plan& p);
 std::string describe(const step& s);
 
 /// Each token of these takes whole nanoseconds.
+inline constexpr std::uint32_t flow_weights[] = {1, 2, 3, 5, 16, 4096};
+
 inline constexpr std::int64_t token_times[] = {1'000'000'000, 200'000'000, 10'000'000, 1'000'000, 1'000, 1};
 
 }  // namespace simulated

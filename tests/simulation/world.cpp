@@ -1,5 +1,6 @@
 #include "world.hpp"
 
+#include "canigo/flow.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/scheduler.hpp"
@@ -131,6 +132,18 @@ class engine {
     if (limiter_) f(*limiter_);
   }
 
+  std::unique_ptr<canigo::flow> make_flow(const flow_terms& t) {
+    canigo::flow_options o{.weight = t.weight, .queue_limit = t.queue_limit};
+    if (t.places) o.concurrency = *t.places;
+    if (t.rate) {
+      o.rates.push_back({rate_of(t.rate->token), static_cast<std::uint64_t>(t.rate->burst),
+                         static_cast<std::uint64_t>(t.rate->available())});
+    }
+    std::unique_ptr<canigo::flow> made;
+    with_any([&](auto& e) { made = std::make_unique<canigo::flow>(e, o); });
+    return made;
+  }
+
   canigo::queue_stats stats(std::vector<std::int64_t>& tokens, std::uint64_t& held) const {
     if (scheduler_) {
       auto s = scheduler_->stats();
@@ -157,7 +170,9 @@ class engine {
 class world {
  public:
   explicit world(const plan& p)
-      : plan_{p}, context_{std::in_place, p.seed}, model_{p.rules}, engine_{std::in_place, *context_, p} {}
+      : plan_{p}, context_{std::in_place, p.seed}, model_{p.rules}, engine_{std::in_place, *context_, p} {
+    for (const flow_terms& t : p.rules.flows) tenants_.push_back({engine_->make_flow(t), tenants_.size()});
+  }
   ~world() {
     is_over_ = true;
     engine_.reset();
@@ -190,8 +205,17 @@ class world {
     time_point until{};
     bool is_cancelled = false;
     permit held;
-    permit part;             // split off from it
+    permit part;  // split off from it
+    std::size_t tenant = 0;
+    std::size_t flow = 0;    // as the model names it
     std::uint64_t used = 0;  // tokens of a limiter that it has settled for
+  };
+
+  /// Somebody with a flow. The first has none.
+  struct tenant {
+    std::unique_ptr<canigo::flow> flow;
+    std::size_t in_model = 0;
+    std::size_t named() const { return flow != nullptr ? in_model : 0; }
   };
 
   void fail(const std::string& what) {
@@ -261,7 +285,40 @@ class world {
   request request_of(const step& s) const {
     return {.priority = s.priority,
             .tokens = s.tokens,
-            .deadline = s.deadline < 0 ? time_point::max() : context_->now() + duration{s.deadline}};
+            .deadline = s.deadline < 0 ? time_point::max() : context_->now() + duration{s.deadline},
+            .flow = tenants_[s.flow].flow.get()};
+  }
+
+  void change_flow(const step& s) {
+    tenant& t = tenants_[s.flow];
+    if (s.flow == 0 || !engine_) return;
+    const flow_terms& terms = plan_.rules.flows[s.flow - 1];
+    if (s.what == deed::drop_flow) {
+      if (t.flow != nullptr) {
+        model_.drop_flow(t.in_model);
+        with_engine(s, [&] { t.flow.reset(); });
+      } else if (may_make(terms)) {
+        t = {engine_->make_flow(terms), model_.add_flow(terms)};
+      }
+    } else if (t.flow == nullptr) {
+    } else if (s.what == deed::set_flow_weight) {
+      const std::uint32_t weight = flow_weights[static_cast<std::size_t>(s.value)];
+      model_.set_flow_weight(t.in_model, weight);
+      with_engine(s, [&] { t.flow->set_weight(weight); });
+    } else if (s.what == deed::set_flow_rate && terms.rate) {
+      const std::int64_t ns = token_times[static_cast<std::size_t>(s.value)];
+      model_.set_flow_token(t.in_model, ns);
+      with_engine(s, [&] { t.flow->set_rate(0, rate_of(ns)); });
+    } else if (s.what == deed::set_flow_places && plan_.about != subject::scheduler) {
+      const auto places = s.value == 0 ? std::nullopt : std::optional{static_cast<std::uint64_t>(s.value)};
+      model_.set_flow_places(t.in_model, places);
+      with_engine(s, [&] { t.flow->set_concurrency(places.value_or(canigo::unlimited)); });
+    }
+  }
+
+  /// The limit may have less of a burst by now.
+  bool may_make(const flow_terms& t) const {
+    return !t.rate || plan_.rules.rates.empty() || model_.deepest() >= t.rate->burst;
   }
 
   void act(const step& s) {
@@ -333,6 +390,12 @@ class world {
         model_.stop();
         engine_.reset();
         break;
+      case deed::set_flow_weight:
+      case deed::set_flow_rate:
+      case deed::set_flow_places:
+      case deed::drop_flow:
+        change_flow(s);
+        break;
     }
   }
 
@@ -343,6 +406,8 @@ class world {
     c->then = s.then;
     c->target = s.target;
     c->used = r.tokens;
+    c->tenant = s.flow;
+    c->flow = tenants_[s.flow].named();
     ++verdict_.acquires;
     return *c;
   }
@@ -377,7 +442,7 @@ class world {
     if (has_been_short_ && requested() == asked) {
       model_.lack_memory(s.id);
     } else {
-      model_.acquire(s.id, c.wanted);
+      model_.acquire(s.id, c.wanted, c.flow);
     }
   }
 
@@ -388,10 +453,12 @@ class world {
   }
 
   /// A coroutine is about to ask the engine, between which and this nothing else runs; or there is nobody to ask.
-  bool begins(int id, const request& r) {
+  bool begins(int id, request& r) {
     caller& c = *callers_.at(id);
     (engine_ ? c.has_begun : c.has_ended) = true;
-    if (engine_) model_.acquire(id, r);
+    r.flow = tenants_[c.tenant].flow.get();
+    c.flow = tenants_[c.tenant].named();
+    if (engine_) model_.acquire(id, r, c.flow);
     return c.has_begun;
   }
 
@@ -443,12 +510,13 @@ class world {
     w.instants_.insert(w.context_->now() + lasts);
     co_await canigo::sleep_for(lasts);
     // From here to the engine nothing else runs.
-    w.leave(r);
+    w.leave(id, r);
   }
 
-  void leave(const request& r) {
-    if (plan_.about == subject::semaphore) model_.release(r.tokens);
-    if (plan_.about == subject::limiter) model_.release(1);
+  void leave(int id, const request& r) {
+    const std::size_t flow = callers_.at(id)->flow;
+    if (plan_.about == subject::semaphore) model_.release(r.tokens, flow);
+    if (plan_.about == subject::limiter) model_.release(1, flow);
   }
 
   static net::awaitable<void> working(world& w, int id, request r, duration lasts) {
@@ -465,7 +533,7 @@ class world {
     if (c.is_cancelled && ec == net::error::operation_aborted && w.model_.fates().at(id).how == end::granted) {
       // It was let in, and cancelled before it could begin.
       c.has_ended = true;
-      w.leave(r);
+      w.leave(id, r);
     } else {
       w.ended(id, ec, permit{});
     }
@@ -474,7 +542,7 @@ class world {
   void try_at_once(const step& s) {
     caller& c = make_caller(s, request_of(s));
     c.has_begun = c.has_ended = true;
-    const bool expected = model_.try_acquire(c.wanted);
+    const bool expected = model_.try_acquire(c.wanted, c.flow);
     auto [granted, p] = engine_->try_acquire(c.wanted);
     if (granted != expected) fail("try_acquire says " + std::to_string(granted));
     c.held = std::move(p);
@@ -504,8 +572,7 @@ class world {
     const auto found = callers_.find(id);
     if (found == callers_.end() || !found->second->held || plan_.about != subject::limiter) return;
     caller& c = *found->second;
-    if (used > c.used) model_.charge(used - c.used);
-    if (used < c.used) model_.refund(c.used - used);
+    if (used != c.used) model_.settle(c.used, used, c.flow);
     c.used = used;
     with_engine(s, [&] { c.held.settle(used); });
   }
@@ -524,7 +591,7 @@ class world {
     if (found == callers_.end()) return;
     permit p = std::move(found->second->held ? found->second->held : found->second->part);
     if (!p) return;
-    model_.release(p.held());
+    model_.release(p.held(), found->second->flow);
     with_engine(s, [&] { p.release(); });
   }
 
@@ -585,6 +652,18 @@ class world {
     is(held, model_.held(), "held");
     for (std::size_t i = 0; i < expected_tokens.size(); ++i) {
       is(static_cast<std::uint64_t>(tokens.at(i)), static_cast<std::uint64_t>(expected_tokens[i]), "tokens");
+    }
+    for (const tenant& t : tenants_) {
+      if (t.flow == nullptr) continue;
+      const auto here = t.flow->stats();
+      const auto there = model_.counts_of(t.in_model);
+      is(here.waiting, there.waiting, "waiting of a flow");
+      is(here.granted, there.granted, "granted to a flow");
+      is(here.held, plan_.about == subject::scheduler ? 0 : there.held, "held by a flow");
+      if (!plan_.is_short) is(here.failed, there.failed, "failed of a flow");
+      for (const std::int64_t n : here.available) {
+        is(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(there.tokens), "tokens of a flow");
+      }
     }
     is(s.requested, s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped,
        "requested");
@@ -647,6 +726,7 @@ class world {
   std::optional<canigo::testing::simulation> context_;
   model model_;
   std::optional<engine> engine_;
+  std::vector<tenant> tenants_ = std::vector<tenant>(1);
 };
 
 }  // namespace

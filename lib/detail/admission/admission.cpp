@@ -1,8 +1,12 @@
 #include "canigo/detail/admission/admission.hpp"
 
+#include "canigo/detail/queue/fair_queue.hpp"
+#include "canigo/detail/queue/flow_places.hpp"
+
 #include <algorithm>
 #include <mutex>
 #include <string>
+#include <type_traits>
 
 namespace canigo::detail {
 
@@ -21,7 +25,8 @@ void admission::check(const request& r) const {
   }
   if (r.tokens == 0) throw_invalid("request.tokens", r.tokens, "1 or more");
   const std::lock_guard lock{mutex_};
-  if (const auto most = supplies_.largest_request(); r.tokens > most) {
+  if (!is_of_this(r)) throw_invalid("request.flow", "of another limit", "a flow of this one, or none");
+  if (const auto most = largest_request(r); r.tokens > most) {
     throw_invalid("request.tokens", r.tokens, "1 to " + std::to_string(most), errc::too_large);
   }
 }
@@ -41,7 +46,7 @@ bool admission::is_paused(time_point now) noexcept {
 /// Inline, and what mostly happens first: it is half of what a free acquire costs.
 [[gnu::always_inline]] inline outcome admission::try_enter_locked(const request& r, time_point now) noexcept {
   const bool can_be = static_cast<unsigned>(r.priority) < static_cast<unsigned>(priorities_) && r.tokens != 0;
-  if (can_be && !stopped_ && r.deadline >= now) [[likely]] {
+  if (can_be && is_simple_ && r.deadline >= now && r.flow == nullptr) [[likely]] {
     if (queue_.empty() && (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, r.tokens))
         [[likely]] {
       counts_.add_grant_at_once(r.priority);
@@ -61,22 +66,36 @@ outcome admission::why_not(request r, time_point now) noexcept {
     o = to_outcome(errc::stopped);
   } else if (r.tokens == 0) {
     o = to_outcome(errc::invalid_argument);
-  } else if (r.tokens > supplies_.largest_request()) {
+  } else if (!is_of_this(r)) {
+    o = to_outcome(errc::invalid_argument);
+  } else if (r.tokens > largest_request(r)) {
     o = to_outcome(errc::too_large);
   } else if (r.deadline < now) {
     o = to_outcome(errc::deadline_unreachable);
+  } else if (flows_ != nullptr) {
+    return enter_flow(r, now);
   }
-  if (o != outcome::must_wait) count_end(o);
+  if (o != outcome::must_wait) {
+    count_end(o);
+    count_flow_failure(r);
+  }
   return o;
 }
 
-outcome admission::try_enter(const request& r) noexcept {
+[[gnu::always_inline]] inline outcome admission::enter_now(const request& r) noexcept {
   const time_point now = now_for(r);
   const std::lock_guard lock{mutex_};
   const outcome o = try_enter_locked(r, now);
-  if (o == outcome::must_wait) count_end(o);
+  if (o < outcome::granted) {
+    count_end(o);
+    if (o == outcome::must_wait_in_flow) count_flow_failure(r);
+  }
   return o;
 }
+
+outcome admission::try_enter(const request& r) noexcept { return enter_now(r); }
+
+outcome admission::try_enter(int priority) noexcept { return enter_now({.priority = priority}); }
 
 [[gnu::always_inline]] inline outcome admission::enter_in_turn(const request& r) noexcept {
   const time_point now = now_for(r);
@@ -110,22 +129,30 @@ void admission::enter(waiter& w, const request& r) noexcept {
   w.tokens = r.tokens;
   w.priority = static_cast<std::uint16_t>(r.priority);
   if (o != outcome::must_wait) {
+    if (o == outcome::must_wait_in_flow) return wait_in_flow(w, r, now);
+    if (o == outcome::granted && flows_ != nullptr) stamp(w, r);
     w.outcome_ = o;
     ready(w);
     return;
   }
-  w.state_ = waiter::state::queued;
   queue_.push(w, now);
   somebody_waits_.store(true, std::memory_order_relaxed);
-  if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
-  if (w.holds_work_) hold_loop();
+  wait_in_queue(w, r);
   // One who came first in the queue may be able to go where the former first, heavier or less important, could not.
   if (evicted || queue_.front(now) == &w) pump(now);
+}
+
+/// It is in the queue now.
+[[gnu::always_inline]] inline void admission::wait_in_queue(waiter& w, const request& r) noexcept {
+  w.state_ = waiter::state::queued;
+  if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
+  if (w.holds_work_) hold_loop();
 }
 
 void admission::deliver(waiter& w, const request& r, outcome o) noexcept {
   const change c{*this};
   w.tokens = r.tokens;
+  if (flows_ != nullptr) stamp(w, r);
   w.outcome_ = o;
   ready(w);
 }
@@ -133,17 +160,19 @@ void admission::deliver(waiter& w, const request& r, outcome o) noexcept {
 void admission::cancel(waiter& w) noexcept {
   const change c{*this};
   if (w.state_ != waiter::state::queued) return;
+  if (flows_ != nullptr) advance_flows();
   finish(w, outcome::aborted);
   pump(time_->now());
 }
 
 bool admission::make_room(int priority) noexcept {
-  wait_node* victim = nullptr;
-  if (on_overflow_ == overflow::evict_oldest) victim = queue_.oldest();
-  if (on_overflow_ == overflow::evict_least_important) {
-    victim = queue_.youngest_of_least_important();
-    if (victim->priority <= priority) victim = nullptr;
-  }
+  const auto choose = [&](const auto& queue) -> wait_node* {
+    if (on_overflow_ == overflow::evict_oldest) return queue.oldest();
+    if (on_overflow_ != overflow::evict_least_important) return nullptr;
+    wait_node* least = queue.youngest_of_least_important();
+    return least->priority <= priority ? nullptr : least;
+  };
+  wait_node* victim = flows_ == nullptr ? choose(queue_) : choose(*flows_);
   if (victim == nullptr) return false;
   finish(static_cast<waiter&>(*victim), to_outcome(errc::evicted));
   return true;
@@ -151,7 +180,16 @@ bool admission::make_room(int priority) noexcept {
 
 /// Ends the wait of one that is queued.
 void admission::finish(waiter& w, outcome o) noexcept {
-  queue_.remove(w);
+  if (flows_ != nullptr) [[unlikely]] {
+    leave_flow(w, o);
+  } else {
+    queue_.remove(w);
+  }
+  conclude(w, o);
+}
+
+/// The rest of it, for one that is out of the queue.
+[[gnu::always_inline]] inline void admission::conclude(waiter& w, outcome o) noexcept {
   somebody_waits_.store(!queue_.empty(), std::memory_order_relaxed);
   if (w.holds_work_) release_loop();
   w.outcome_ = o;
@@ -194,8 +232,9 @@ void admission::limit_passed(waiter& w) noexcept {
 // ---- supply meets demand --------------------------------------------------------------------------------------------
 
 /// With places that are shared, the first in the queue seeks one as soon as nothing else is in its way.
-template <bool Shares>
-[[gnu::always_inline]] inline void admission::serve(time_point now) noexcept {
+template <bool Shares, class Queue>
+[[gnu::always_inline]] inline void admission::serve(Queue& queue, time_point now) noexcept {
+  constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;
   [[maybe_unused]] bool seeks = false;
   time_point next = paused_until_;
   if (now >= paused_until_) {
@@ -204,17 +243,19 @@ template <bool Shares>
     // A wake-up is always a little late. What was due meanwhile is taken as of when it was due, or a bucket that brims
     // would lose that time at every grant; but a process that was held up for long must not make up for it in one go.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
-    while (wait_node* n = queue_.front(now)) {
+    [[maybe_unused]] const time_point caught_up = as_of;
+    wait_node* n = nullptr;
+    while ((n = queue.front(now)) != nullptr) {
       if constexpr (Shares) {
         const time_point ready = supplies_.ready_at(as_of, n->tokens);
         if (ready > now) {
           next = ready;
-          if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));
+          if (n->tokens > 1) next = std::min(next, queue.next_promotion(now));
           break;
         }
-        seeks = !supplies_.shared()->seek(*seat_, queue_.effective_class(*n, now));
+        seeks = !supplies_.shared()->seek(*seat_, queue.effective_class(*n, now));
         if (seeks) {
-          next = queue_.next_promotion(now);  // the others are to know its class
+          next = queue.next_promotion(now);  // the others are to know its class
           break;
         }
         supplies_.take(ready, n->tokens);
@@ -224,36 +265,58 @@ template <bool Shares>
         if (ready > now || !supplies_.try_take(ready, n->tokens)) {
           next = ready;
           // One that rises above it may be lighter.
-          if (n->tokens > 1) next = std::min(next, queue_.next_promotion(now));
+          if (n->tokens > 1) next = std::min(next, queue.next_promotion(now));
           break;
         }
         as_of = ready;
       }
       counts_.add_grant(n->priority, now - n->since());
-      finish(static_cast<waiter&>(*n), outcome::granted);
+      if constexpr (has_flows) {
+        queue.grant(*n, caught_up);
+      } else {
+        queue.remove(*n);
+      }
+      conclude(static_cast<waiter&>(*n), outcome::granted);
+    }
+    if constexpr (has_flows) {
+      if (n == nullptr) next = queue.next_change();  // all are held
     }
   }
   if constexpr (Shares) {
     if (!seeks) supplies_.shared()->withdraw(*seat_);
   }
-  wake_at(queue_.empty() ? time_point::max() : next);
+  wake_at(queue.empty() ? time_point::max() : next);
 }
 
 void admission::pump(time_point now) noexcept {
   if (is_plain_) [[likely]] {
-    serve<false>(now);
+    serve<false>(queue_, now);
   } else if (!context_gone_) {
-    pump_shared(now);
+    pump_otherwise(now);
   }
 }
 
-void admission::pump_shared(time_point now) noexcept { serve<true>(now); }
+void admission::pump_otherwise(time_point now) noexcept {
+  if (flows_ == nullptr) {
+    serve<true>(queue_, now);
+  } else if (seat_ == nullptr) {
+    serve<false>(*flows_, now);
+  } else {
+    serve<true>(*flows_, now);
+  }
+}
 
 /// Those for whom the limit has become too small since they came. At once, wherever they stand: where waiters rise with
 /// age, nobody looks when such a one comes to be first.
 void admission::end_too_large() noexcept {
-  queue_.for_each_heavier_than(supplies_.largest_request(),
-                               [this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::too_large)); });
+  const std::uint64_t most = supplies_.largest_request();
+  const auto end = [this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::too_large)); };
+  queue_.for_each_heavier_than(most, end);
+  if (flows_ != nullptr) {
+    flows_->for_each([&](wait_node& n) {
+      if (n.tokens > most) end(n);
+    });
+  }
 }
 
 void admission::wake_at(time_point when) noexcept {
@@ -296,9 +359,9 @@ std::uint64_t admission::occupied() const noexcept {
 
 void admission::release(std::uint64_t places) noexcept {
   mutex_.lock();
-  supplies_.release(places);
   if (!frees_alone_) [[unlikely]]
     return release_and_tell(places);
+  supplies_.release(places);
   if (queue_.empty()) [[likely]] {
     mutex_.unlock();
     return;
@@ -309,8 +372,15 @@ void admission::release(std::uint64_t places) noexcept {
 
 /// The rest of a release that concerns others. The lock is held before, and not after it.
 void admission::release_and_tell(std::uint64_t places) noexcept {
+  const std::uint32_t flow = flow_places::flow(places);
+  places = flow_places::places(places);
+  if (flows_ != nullptr) {
+    advance_flows();
+    flows_->release(flow, places);
+  }
+  supplies_.release(places);
   const std::shared_ptr<shared_places> sought = put_back(places);
-  if (!queue_.empty()) pump(time_->now());
+  if (!queue_.empty() || flows_ != nullptr) pump(clock());
   const bool last = gave_up_last_place();
   unlock();
   if (sought != nullptr) sought->pass_on();
@@ -322,14 +392,18 @@ std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcep
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
 }
 
-void admission::undo(std::uint64_t tokens) noexcept {
+void admission::undo(const waiter& w) noexcept {
   std::shared_ptr<shared_places> sought;
   bool last = false;
   {
     const change c{*this};
     const time_point now = clock();
-    supplies_.undo(now, tokens);
-    sought = put_back(supplies_.places_for(tokens));
+    if (flows_ != nullptr) {
+      advance_flows();
+      flows_->undo(w);
+    }
+    supplies_.undo(now, w.tokens);
+    sought = put_back(supplies_.places_for(w.tokens));
     pump(now);
     last = gave_up_last_place();
   }
@@ -356,13 +430,18 @@ void admission::pause_until(time_point t) noexcept {
 
 void admission::stop() noexcept {
   const change c{*this};
+  is_simple_ = false;
   stopped_ = true;
   while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
+  if (flows_ != nullptr) {
+    flows_->for_each([this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::stopped)); });
+  }
   if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
   if (!context_gone_) wake_at(time_point::max());
 }
 
 time_point admission::earliest(const request& r, time_point now) const noexcept {
+  if (flows_ != nullptr) return earliest_in_flow(r, now);
   const std::uint64_t ahead = queue_.tokens_ahead(r.priority);
   const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
   const time_point ready = supplies_.rates_ready_at(now, all);
@@ -389,14 +468,17 @@ void admission::count_end(outcome o) noexcept {
 }
 
 void admission::read_counts(queue_stats& s) const noexcept {
-  s.waiting = queue_.size();
-  for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue_.size(static_cast<int>(i));
+  const auto read = [&s](const auto& queue) {
+    s.waiting = queue.size();
+    for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue.size(static_cast<int>(i));
+  };
+  flows_ == nullptr ? read(queue_) : read(*flows_);
   counts_.write(s);
 }
 
 std::size_t admission::waiting() const noexcept {
   const std::lock_guard lock{mutex_};
-  return queue_.size();
+  return flows_ == nullptr ? queue_.size() : flows_->size();
 }
 
 }  // namespace canigo::detail

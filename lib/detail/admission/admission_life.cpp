@@ -1,6 +1,7 @@
 // How an engine begins and ends.
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/queue/fair_queue.hpp"
 
 #include <mutex>
 #include <string>
@@ -51,6 +52,8 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
   join();
 }
 
+admission::~admission() = default;
+
 admission* open_idle(const net::any_io_executor& executor) {
   return admission::open(executor, supplies{{}, 0, supplies::occupancy::idle}, {});
 }
@@ -87,15 +90,24 @@ void admission::end_with_context() noexcept {
   {
     const std::lock_guard lock{mutex_};
     context_gone_ = stopped_ = true;
-    is_plain_ = false;
+    is_plain_ = is_simple_ = false;
     if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
     time_->cancel(wake_up_);
-    while (wait_node* n = queue_.first_of_most_important()) {
-      auto& w = static_cast<waiter&>(*n);
-      queue_.remove(w);
+    const auto take = [&](wait_node& n) {
+      auto& w = static_cast<waiter&>(n);
       if (w.limit_ != nullptr) time_->cancel(*w.limit_);
       w.state_ = waiter::state::fresh;
       waiters.push(w);
+    };
+    while (wait_node* n = queue_.first_of_most_important()) {
+      queue_.remove(*n);
+      take(*n);
+    }
+    if (flows_ != nullptr) {
+      flows_->for_each([&](wait_node& n) {
+        flows_->remove(n);
+        take(n);
+      });
     }
     somebody_waits_.store(false, std::memory_order_relaxed);
     waiters.append(take_all());

@@ -23,7 +23,7 @@ outcome waiter::take_outcome() noexcept {
 }
 
 void waiter::abandon() noexcept {
-  if (outcome_ == outcome::granted && state_ == state::ending) home_->undo(tokens);
+  if (outcome_ == outcome::granted && state_ == state::ending) home_->undo(*this);
   take_outcome();
 }
 

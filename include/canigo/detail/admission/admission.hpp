@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/admission_counts.hpp"
+#include "canigo/detail/admission/flow_host.hpp"
 #include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/context/delivery.hpp"
 #include "canigo/detail/context/suspend.hpp"
@@ -28,13 +29,16 @@
 namespace canigo::detail {
 
 class admission;
+class fair_queue;
+class flow_ceiling;
 
 /// How a request ended or goes on: 0 granted, above an errc, below one of these.
 enum class outcome : int {
   granted = 0,
-  aborted = -1,          ///< cancelled
-  must_wait = -2,        ///< not now: enter the queue
-  granted_by_post = -3,  ///< granted, but the event loop is due for a turn first
+  aborted = -1,            ///< cancelled
+  must_wait = -2,          ///< not now: enter the queue
+  granted_by_post = -3,    ///< granted, but the event loop is due for a turn first
+  must_wait_in_flow = -4,  ///< as must_wait, where there are flows
 };
 
 constexpr outcome to_outcome(errc code) noexcept { return static_cast<outcome>(code); }
@@ -130,7 +134,9 @@ admission_options checked(std::string_view type, const admission_options& o);
 /// It lives as long as anything refers to it: its handle, deliveries under way, and occupied places. Occupied places do
 /// not count one by one, because that would cost each permit two atomic steps. The last place that is freed after
 /// close() gives up the reference that the handle had.
-class admission final : public delivery {
+///
+/// From its first flow on it has its waiters in a fair_queue. Then no request takes the short way in.
+class admission final : public delivery, public flow_host {
  public:
   /// The handle's reference is the caller's to release with close().
   static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options);
@@ -139,13 +145,14 @@ class admission final : public delivery {
 
   /// Grants `r` if that is possible without waiting and without overtaking anyone.
   outcome try_enter(const request& r) noexcept;
+  outcome try_enter(int priority) noexcept;
   /// Whether a request has to wait, by a look that takes no lock: somebody does, and nothing can be wrong with it.
   /// False where that takes a closer look.
   bool is_behind_others(int priority = 0) const noexcept {
     return somebody_waits_.load(std::memory_order_relaxed) && priority == 0;
   }
   bool is_behind_others(const request& r) const noexcept {
-    return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max();
+    return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max() && r.flow == nullptr;
   }
   /// The same as try_enter for a coroutine, which must pass through the event loop now and then.
   outcome try_enter_in_turn(const request& r) noexcept;
@@ -162,15 +169,17 @@ class admission final : public delivery {
     const change c{*this};
     if (context_gone_) return;
     const time_point now = time_->now();
-    if (!queue_.empty()) pump(now);  // what was due before
+    if (!queue_.empty() || flows_ != nullptr) pump(now);  // what was due before
     f(supplies_, now);
     end_too_large();
     pump(now);
   }
+  /// What `from` tokens were taken for has used `to`.
+  void settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept;
   /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
   bool occupy(std::uint64_t places) noexcept;
   std::uint64_t occupied() const noexcept;
-  /// Frees places, on any thread, also after close() and when the context is gone.
+  /// Frees places, on any thread, also after close() and when the context is gone. Of a flow: see flow_places.
   void release(std::uint64_t places) noexcept;
 
   void pause_until(time_point t) noexcept;
@@ -186,17 +195,31 @@ class admission final : public delivery {
     f(supplies_, clock());
   }
   std::size_t waiting() const noexcept;
-  /// What `f` makes of the supplies, of who is first in the queue (or nullptr), and of the end of a pause.
+  /// What `f` makes of the supplies, of who is first in the queue (or nullptr), of the end of a pause, and of the
+  /// ceiling that holds the flow of who is first (or nullptr).
   template <class Function>
   auto look(Function&& f) {
     const std::lock_guard lock{mutex_};
     const time_point now = clock();
-    return f(std::as_const(supplies_), static_cast<const wait_node*>(queue_.front(now)), paused_until_, now);
+    const flow_ceiling* held_by = nullptr;
+    const wait_node* first = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
+    return f(std::as_const(supplies_), first, paused_until_, now, held_by);
   }
 
   std::uint64_t places_for(std::uint64_t tokens) const noexcept { return supplies_.places_for(tokens); }
+  /// The places of a request that was granted, as its permit has them.
+  std::uint64_t places_of(const request& r) const noexcept {
+    return r.flow == nullptr ? places_for(r.tokens) : places_in_flow(r);
+  }
   /// Throws what `r` has wrong, naming it; returns otherwise.
   void check(const request& r) const;
+
+  std::uint32_t open_flow(const flow_options& o) override;
+  void close_flow(std::uint32_t flow) noexcept override;
+  void set_flow_weight(std::uint32_t flow, std::uint32_t weight) override;
+  void set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) override;
+  void set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) override;
+  flow_stats stats_of_flow(std::uint32_t flow) const override;
 
  private:
   friend class waiter;
@@ -214,7 +237,7 @@ class admission final : public delivery {
   };
 
   admission(const net::any_io_executor& executor, supplies s, const admission_options& options);
-  ~admission() = default;
+  ~admission();
   bool may_go() noexcept override;
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
@@ -225,29 +248,48 @@ class admission final : public delivery {
   void release_and_tell(std::uint64_t places) noexcept;
   std::shared_ptr<shared_places> put_back(std::uint64_t places) noexcept;
   outcome try_enter_locked(const request& r, time_point now) noexcept;
+  outcome enter_now(const request& r) noexcept;
   outcome enter_in_turn(const request& r) noexcept;
   outcome why_not(request r, time_point now) noexcept;
   bool make_room(int priority) noexcept;
+  void wait_in_queue(waiter& w, const request& r) noexcept;
   void finish(waiter& w, outcome o) noexcept;
+  void conclude(waiter& w, outcome o) noexcept;
   void ready(waiter& w) noexcept;
   void pump(time_point now) noexcept;
-  void pump_shared(time_point now) noexcept;
-  template <bool Shares>
-  void serve(time_point now) noexcept;
+  void pump_otherwise(time_point now) noexcept;
+  template <bool Shares, class Queue>
+  void serve(Queue& queue, time_point now) noexcept;
   void end_too_large() noexcept;
   void wake_at(time_point when) noexcept;
   void read_counts(queue_stats& s) const noexcept;
   void count_end(outcome o) noexcept;
-  void undo(std::uint64_t tokens) noexcept;
+  void undo(const waiter& w) noexcept;
   void limit_passed(waiter& w) noexcept;
   void woken() noexcept;
   time_point earliest(const request& r, time_point now) const noexcept;
 
+  // Where there are flows.
+  bool is_of_this(const request& r) const noexcept;
+  std::uint64_t places_in_flow(const request& r) const noexcept;
+  std::uint64_t largest_request(const request& r) const noexcept;
+  void move_to_flows(time_point now);
+  outcome enter_flow(const request& r, time_point now) noexcept;
+  void wait_in_flow(waiter& w, const request& r, time_point now) noexcept;
+  bool make_room_in_flow(std::uint32_t flow, int priority) noexcept;
+  void leave_flow(waiter& w, outcome o) noexcept;
+  void stamp(waiter& w, const request& r) noexcept;
+  void advance_flows() noexcept;
+  void count_flow_failure(const request& r) noexcept;
+  time_point earliest_in_flow(const request& r, time_point now) const noexcept;
+  const wait_node* first_in_flows(time_point now, const flow_ceiling*& held_by) noexcept;
+
   supplies supplies_;
   wait_queue queue_;
   bool stopped_ = false;
-  bool is_plain_ = true;                // the context is there, and no place is shared
-  bool frees_alone_ = true;             // a release concerns nobody else: no place is shared, and the handle is there
+  bool is_simple_ = true;               // it is not stopped, and has no flows: there is a short way in
+  bool is_plain_ = true;                // the context is there, no place is shared, and there are no flows
+  bool frees_alone_ = true;             // a release concerns nobody else: as is_plain_, and the handle is there
   bool kept_by_places_ = false;         // the handle is gone, and its reference stands for what is occupied
   bool dying_ = false;                  // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;             // exactly one call of wake_up_ is to come
@@ -262,7 +304,8 @@ class admission final : public delivery {
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;  // where places are shared
+  const std::unique_ptr<seat> seat_;   // where places are shared
+  std::unique_ptr<fair_queue> flows_;  // from the first flow on, in place of queue_
 };
 
 /// An engine that lets everybody go while no place in it is occupied: what a gate waits with.

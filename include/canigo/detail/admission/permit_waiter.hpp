@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/queue/flow_places.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/request.hpp"
 
@@ -19,16 +20,16 @@ class permit_waiter : public waiter {
   using signature = void(std::error_code, permit);
   using granted_type = permit;
 
-  static permit granted(admission& home, std::uint64_t tokens) noexcept {
-    return permit{home, home.places_for(tokens), tokens};
+  static permit granted(admission& home, const request& r) noexcept {
+    return permit{home, home.places_of(r), r.tokens};
   }
-  static permit granted(admission& home, const request& r) noexcept { return granted(home, r.tokens); }
 
   static permit granted_place(admission& home) noexcept { return permit{home, 1, 1}; }
 
   results take_results() noexcept {
     const outcome o = take_outcome();
-    return {to_error_code(o), o == outcome::granted ? granted(*home_, tokens) : permit{}};
+    if (o != outcome::granted) return {to_error_code(o), permit{}};
+    return {to_error_code(o), permit{*home_, flow_places::join(home_->places_for(tokens), flow()), tokens}};
   }
   static results failed(errc code) noexcept { return {make_error_code(code), permit{}}; }
 };

@@ -83,6 +83,7 @@ class supplies {
   void refund(time_point now, std::uint64_t tokens) noexcept;
   void charge(time_point now, std::uint64_t tokens) noexcept;
 
+  occupancy occupies() const noexcept { return occupancy_; }
   bool has_rates() const noexcept { return !rates_.empty(); }
   std::vector<token_bucket>& rates() noexcept { return rates_; }
   const std::vector<token_bucket>& rates() const noexcept { return rates_; }

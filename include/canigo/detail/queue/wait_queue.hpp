@@ -25,8 +25,11 @@ class wait_node {
   /// The order of arrival in its queue, and when that was. Valid while linked.
   std::uint64_t sequence() const noexcept { return sequence_; }
   time_point since() const noexcept { return since_; }
+  /// The number of its flow in a fair_queue; 0 if it has none.
+  std::uint32_t flow() const noexcept { return flow_; }
 
  private:
+  friend class fair_queue;
   friend class wait_queue;
 
   wait_node* previous_ = nullptr;
@@ -37,6 +40,11 @@ class wait_node {
  public:
   /// What it waits for, and its class. Set both before push; leave them alone while linked.
   std::uint64_t tokens = 1;
+
+ private:
+  std::uint32_t flow_ = 0;
+
+ public:
   std::uint16_t priority = 0;
 
  private:
@@ -105,6 +113,7 @@ class wait_queue {
   std::size_t size() const noexcept { return size_; }
   std::size_t size(int priority) const noexcept { return at(priority).size; }
   int priorities() const noexcept { return static_cast<int>(classes_.size()); }
+  duration ageing() const noexcept { return ageing_; }
 
   /// The tokens that a class waits for; saturating. O(1).
   std::uint64_t tokens(int priority) const noexcept;
@@ -114,6 +123,8 @@ class wait_queue {
   std::uint64_t tokens_ahead(int priority) const noexcept;
 
  private:
+  friend class fair_queue;
+
   // The waiters of a class, linked both ways. What comes before the head is not looked at, so who takes the head and
   // who appends touch no node of each other's. Without a head, the tail means nothing.
   struct class_list {

@@ -1,0 +1,275 @@
+#pragma once
+
+#include "canigo/detail/base/int128.hpp"
+#include "canigo/detail/queue/flow_ceiling.hpp"
+#include "canigo/detail/queue/flow_heap.hpp"
+#include "canigo/detail/queue/supplies.hpp"
+#include "canigo/detail/queue/wait_queue.hpp"
+#include "canigo/time.hpp"
+#include "canigo/token_bucket.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <vector>
+
+namespace canigo::detail {
+
+/// What a flow is made with. See canigo::flow_options.
+struct flow_terms {
+  std::uint32_t weight = 1;
+  std::vector<token_bucket> rates = {};
+  std::uint64_t cap = flow_ceiling::no_cap;
+  std::size_t queue_limit = std::numeric_limits<std::size_t>::max();
+};
+
+/// What became of the requests of one flow.
+struct flow_counts {
+  std::uint64_t granted = 0;
+  std::uint64_t tokens = 0;  // of the granted ones
+  std::uint64_t failed = 0;
+};
+
+/// Waiters of several flows, each of which has a share of a limit by its weight: start-time fair queueing (P. Goyal,
+/// H. Vin, H. Cheng, 1996), with a virtual time for each effective class.
+///
+/// Of a flow only its first waiter competes: the one of the least (effective class, arrival). Among flows the least
+/// (effective class, tag, arrival) goes first. A grant of n tokens sets the virtual time of the class to the flow's tag
+/// there, and moves the tag on by n / weight. A flow that comes from idleness, from being held, or from another class,
+/// goes on from the virtual time: it has no credit for the past. When nobody may go, all tags count as equal again, so
+/// what is granted at once is never charged.
+///
+/// A flow is held while its ceiling does not allow its first waiter. Then it is out in all classes, and nobody else is
+/// served otherwise than without it.
+///
+/// Tags are whole numbers of a unit that all weights up to 16 divide, with the remainder carried, so nothing drifts.
+/// The rounding is below what the bound |Wf·wm − Wm·wf| <= lf·wm + lm·wf, of whole numbers, can show.
+///
+/// Number 0 is the nameless flow: of weight 1, without a ceiling, and always there.
+///
+/// Threads: none; its owner holds a lock. Allocates: in the constructor and in add(), about 64 bytes for each class and
+/// 200 more for each flow.
+class fair_queue {
+ public:
+  static constexpr std::uint32_t nameless = 0;
+  static constexpr std::uint32_t most_flows = (std::uint32_t{1} << flow_bits) - 1;
+  static constexpr std::uint32_t most_weight = 10'000;
+
+  /// Arguments as for wait_queue. `o`: what a request occupies under the cap of its flow.
+  fair_queue(int priorities, duration ageing, supplies::occupancy o);
+  fair_queue(const fair_queue&) = delete;
+  fair_queue& operator=(const fair_queue&) = delete;
+
+  /// Takes over all who wait in `q`, for the nameless flow. They keep their arrival.
+  void take_over(wait_queue& q, time_point now) noexcept;
+
+  /// Adds a flow and returns its number. A throw changes nothing.
+  ///
+  /// Errors: errc::invalid_argument where there are most_flows already.
+  std::uint32_t add(flow_terms terms);
+  /// The flow goes. Nobody of it waits. Its number is used again when none of its places is occupied any more.
+  void forget(std::uint32_t flow) noexcept;
+
+  /// Moves the time on: waiters rise, and held flows return when their ceilings let them. To be called before anything
+  /// of the following happens at `now`.
+  void advance(time_point now) noexcept;
+
+  /// Appends to the class node.priority of its flow. O(log flows).
+  void push(wait_node& node, std::uint32_t flow) noexcept;
+  /// Takes a waiter out, wherever it stands. O(log flows).
+  void remove(wait_node& node) noexcept;
+  /// Who goes next, or nullptr if nobody may. O(1).
+  wait_node* front() const noexcept { return ready_.empty() ? nullptr : rows_[heap::number_of(ready_.top())].front; }
+  wait_node* front(time_point now) noexcept {
+    advance(now);
+    return front();
+  }
+  /// Takes front() out for good: its ceiling and its share are charged. O(log flows).
+  ///
+  /// `caught_up`: what was due since then is taken as of when it was due.
+  void grant(wait_node& node, time_point caught_up) noexcept;
+  /// When front() may be another one although nobody came or left; max if never.
+  time_point next_change() const noexcept;
+  time_point next_promotion(time_point) const noexcept { return next_change(); }
+
+  /// Whether a newcomer of this flow may go without overtaking: nobody may go, nobody of its flow waits, and its
+  /// ceiling allows it.
+  bool may_enter(std::uint32_t flow, std::uint64_t tokens) const noexcept;
+  /// It went so: its ceiling is charged, its share is not.
+  void enter(std::uint32_t flow, std::uint64_t tokens) noexcept;
+  /// Marks a node that was never pushed as one of this flow.
+  void stamp(wait_node& node, std::uint32_t flow) const noexcept {
+    node.flow_ = flow;
+    node.sequence_ = next_sequence_;
+  }
+
+  /// Gives places back. The ceilings move, the shares do not.
+  void release(std::uint32_t flow, std::uint64_t places) noexcept;
+  void refund(std::uint32_t flow, std::uint64_t tokens) noexcept;
+  void charge(std::uint32_t flow, std::uint64_t tokens) noexcept;
+  /// Takes back a grant that was never used; `node` is of this flow, and granted.
+  void undo(const wait_node& node) noexcept;
+
+  /// From the next grant on.
+  void set_weight(std::uint32_t flow, std::uint32_t weight) noexcept;
+  void set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept;
+  /// Whoever asks for more than largest_request() is to be ended by the owner.
+  void set_cap(std::uint32_t flow, std::uint64_t cap) noexcept;
+
+  std::uint32_t weight(std::uint32_t flow) const noexcept { return rows_[flow].weight; }
+  const flow_ceiling& ceiling(std::uint32_t flow) const noexcept { return extras_[flow].ceiling; }
+  flow_counts counts(std::uint32_t flow) const noexcept {
+    return {rows_[flow].granted, rows_[flow].tokens, extras_[flow].failed};
+  }
+  void count_failure(std::uint32_t flow) noexcept { ++extras_[flow].failed; }
+  std::size_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
+  /// The most tokens that a request of this flow can ever get from it.
+  std::uint64_t largest_request(std::uint32_t flow) const noexcept;
+  bool is_held(std::uint32_t flow) const noexcept { return rows_[flow].front != nullptr && !rows_[flow].is_ready; }
+  /// Of the flows that are held, who is first; or nullptr. O(flows).
+  const wait_node* first_held() const noexcept;
+
+  /// The class that a waiter has risen to. O(1).
+  int effective_class(const wait_node& node) const noexcept;
+  int effective_class(const wait_node& node, time_point) const noexcept { return effective_class(node); }
+
+  bool empty() const noexcept { return size_ == 0; }
+  std::size_t size() const noexcept { return size_; }
+  std::size_t size(int priority) const noexcept { return classes_[static_cast<std::size_t>(priority)].size; }
+  std::size_t flow_size(std::uint32_t flow) const noexcept { return rows_[flow].size; }
+  int priorities() const noexcept { return static_cast<int>(classes_.size()); }
+
+  /// Who arrived first, of all or of one flow; or nullptr. O(flows that wait).
+  wait_node* oldest() const noexcept;
+  wait_node* oldest_of(std::uint32_t flow) const noexcept;
+  /// The last arrival of the last class, by the class it arrived in; or nullptr. O(flows).
+  wait_node* youngest_of_least_important() const noexcept;
+  wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
+
+  /// The tokens that go before a newcomer; both saturate.
+  struct ahead {
+    std::uint64_t own;  // of its flow
+    std::uint64_t all;  // the same and those of the classes above, of flows that nothing holds
+  };
+  ahead tokens_ahead(std::uint32_t flow, int priority) const noexcept;
+  /// When a newcomer of this class counts as one of the first; max if never.
+  time_point first_class_at(time_point now, int priority) const noexcept;
+
+  /// Calls `f` for each waiter of a flow; it may remove that one. O(waiters of the flow + classes).
+  template <class Function>
+  void for_each_of(std::uint32_t flow, Function&& f) {
+    for (int c = 0; c < priorities(); ++c) {
+      for (wait_node *n = at(flow, c).head, *next = nullptr; n != nullptr; n = next) {
+        next = n->next_;
+        f(*n);
+      }
+    }
+  }
+  /// The same for all waiters. O(waiters + flows).
+  template <class Function>
+  void for_each(Function&& f) {
+    for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
+      if (rows_[flow].size > 0) for_each_of(flow, f);
+    }
+  }
+
+ private:
+  // A flow. What a grant touches, and nothing else.
+  struct row {
+    wait_node* front = nullptr;  // its first waiter
+    std::uint64_t step = 0;      // what a token moves its tag by
+    std::uint64_t granted = 0;
+    std::uint64_t tokens = 0;
+    std::uint32_t weight = 0;  // 0: the number is free
+    std::uint32_t size = 0;
+    std::uint16_t step_rest = 0;  // of `weight`
+    std::uint16_t rank = 0;       // the class in which it competes, or did last
+    bool is_ready = false;
+    bool is_limited = false;  // by its ceiling
+    bool is_leaving = false;
+  };
+  struct extra {
+    flow_ceiling ceiling;
+    std::size_t queue_limit = 0;
+    std::uint64_t failed = 0;
+    std::uint64_t made = 0;                      // the first arrival that may be one of its own
+    time_point due = time_point::max();          // when its ceiling let it return
+    time_point returned_at = time_point::min();  // and when that was noticed
+  };
+  // The waiters of a flow and class, linked both ways, and the flow's tag there.
+  struct cell {
+    uint128 tag = 0;
+    uint128 tokens = 0;
+    wait_node* head = nullptr;
+    wait_node* tail = nullptr;
+    std::uint32_t rest = 0;  // of the flow's weight, beyond the tag
+  };
+  struct class_state {
+    uint128 time = 0;           // the virtual one
+    uint128 latest_finish = 0;  // the greatest tag after a grant
+    std::uint64_t busy_period = 0;
+    uint128 free_tokens = 0;  // of flows without a ceiling
+    std::size_t size = 0;
+  };
+  // By class, tag, arrival.
+  struct sooner {
+    const std::vector<std::uint64_t>* arrivals;
+    bool operator()(uint128 a, uint128 b) const noexcept {
+      if (((a ^ b) >> flow_bits) != 0) return a < b;
+      return (*arrivals)[number_of(a)] < (*arrivals)[number_of(b)];
+    }
+    static std::uint32_t number_of(uint128 key) noexcept { return flow_heap<std::less<>>::number_of(key); }
+  };
+  using heap = flow_heap<sooner>;
+  using time_heap = flow_heap<std::less<>>;
+
+  cell& at(std::uint32_t flow, int of_class) noexcept {
+    return cells_[std::size_t{flow} * classes_.size() + static_cast<std::size_t>(of_class)];
+  }
+  const cell& at(std::uint32_t flow, int of_class) const noexcept {
+    return cells_[std::size_t{flow} * classes_.size() + static_cast<std::size_t>(of_class)];
+  }
+  std::uint64_t* bits_of(std::uint32_t flow) noexcept { return &bits_[std::size_t{flow} * words_]; }
+  const std::uint64_t* bits_of(std::uint32_t flow) const noexcept { return &bits_[std::size_t{flow} * words_]; }
+  int next_class(std::uint32_t flow, unsigned from) const noexcept;
+  int last_class(std::uint32_t flow) const noexcept;
+
+  std::uint64_t places_for(std::uint64_t tokens) const noexcept {
+    return occupancy_ == supplies::occupancy::tokens ? tokens : occupancy_ == supplies::occupancy::one ? 1 : 0;
+  }
+  bool ages() const noexcept { return ageing_ != duration::max(); }
+  void link(wait_node& node) noexcept;
+  void unlink(wait_node& node) noexcept;
+  wait_node* first_of(std::uint32_t flow) const noexcept;
+  time_point next_rise(std::uint32_t flow) const noexcept;
+  void look_at(std::uint32_t flow) noexcept;
+  void look_at_ceiling(std::uint32_t flow) noexcept;
+  void end_of_step() noexcept;
+  uint128& virtual_time(int of_class) noexcept;
+  void move_tag(row& r, cell& c, std::uint64_t tokens) noexcept;
+  void rebase(int of_class) noexcept;
+  void recycle_if_gone(std::uint32_t flow) noexcept;
+  void set_terms(std::uint32_t flow, flow_terms terms) noexcept;
+
+  const duration ageing_;
+  const supplies::occupancy occupancy_;
+  const std::size_t words_;  // of the bits of a flow
+  std::vector<class_state> classes_;
+  std::vector<row> rows_;
+  std::vector<extra> extras_;
+  std::vector<cell> cells_;
+  std::vector<std::uint64_t> bits_;      // which classes of a flow have waiters
+  std::vector<std::uint64_t> arrivals_;  // of the front of each flow
+  std::vector<std::uint32_t> free_;      // numbers to be used again
+  heap ready_;                           // flows that may go
+  time_heap held_;                       // flows that their ceiling lets return at some time
+  time_heap rises_;                      // flows of which a waiter rises at some time
+  std::size_t size_ = 0;
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t busy_period_ = 0;  // ends when nobody may go
+  bool is_busy_ = false;
+  time_point now_ = time_point::min();
+};
+
+}  // namespace canigo::detail

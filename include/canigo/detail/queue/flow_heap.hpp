@@ -1,0 +1,111 @@
+#pragma once
+
+#include "canigo/detail/base/int128.hpp"
+#include "canigo/detail/queue/flow_places.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace canigo::detail {
+
+/// Flows in a heap, each by a key of 16 bytes whose lowest bits are its number. Each flow is in it once at most.
+///
+/// Four children to a node: a grant mostly moves the first key down, which then takes half the steps.
+///
+/// Threads: none; its owner holds a lock. Allocates: in make_room_for() only.
+template <class Before>
+class flow_heap {
+ public:
+  explicit flow_heap(Before before) : before_{before} {}
+
+  static constexpr std::uint32_t number_of(uint128 key) noexcept {
+    return static_cast<std::uint32_t>(key) & ((std::uint32_t{1} << flow_bits) - 1);
+  }
+
+  /// For flows with numbers below `flows`. A throw changes nothing.
+  void make_room_for(std::size_t flows) {
+    keys_.reserve(flows);
+    places_.resize(std::max(flows, places_.size()), nowhere);
+  }
+
+  bool empty() const noexcept { return keys_.empty(); }
+  std::size_t size() const noexcept { return keys_.size(); }
+  bool has(std::uint32_t number) const noexcept { return places_[number] != nowhere; }
+  /// The first key; of a heap that is not empty.
+  uint128 top() const noexcept { return keys_.front(); }
+
+  /// Puts a flow in, or gives it another key. Also to be called when what `before` makes of its key has changed.
+  void put(uint128 key) noexcept {
+    std::uint32_t at = places_[number_of(key)];
+    if (at == nowhere) {
+      at = static_cast<std::uint32_t>(keys_.size());
+      keys_.push_back(key);
+      move_up(at, key);
+    } else if (at > 0 && before_(key, keys_[parent(at)])) {
+      move_up(at, key);
+    } else {
+      move_down(at, key);
+    }
+  }
+
+  /// Takes a flow out, if it is there.
+  void erase(std::uint32_t number) noexcept {
+    const std::uint32_t at = places_[number];
+    if (at == nowhere) return;
+    places_[number] = nowhere;
+    const uint128 last = keys_.back();
+    keys_.pop_back();
+    if (at == keys_.size()) return;
+    places_[number_of(last)] = at;
+    keys_[at] = last;
+    put(last);
+  }
+
+  /// Calls `f` for each key, which it may change in a way that keeps the order.
+  template <class Function>
+  void for_each(Function&& f) {
+    for (uint128& key : keys_) f(key);
+  }
+
+ private:
+  static constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint32_t children = 4;
+
+  static std::uint32_t parent(std::uint32_t at) noexcept { return (at - 1) / children; }
+
+  void place(std::uint32_t at, uint128 key) noexcept {
+    keys_[at] = key;
+    places_[number_of(key)] = at;
+  }
+
+  void move_up(std::uint32_t at, uint128 key) noexcept {
+    while (at > 0 && before_(key, keys_[parent(at)])) {
+      place(at, keys_[parent(at)]);
+      at = parent(at);
+    }
+    place(at, key);
+  }
+
+  void move_down(std::uint32_t at, uint128 key) noexcept {
+    const auto size = static_cast<std::uint32_t>(keys_.size());
+    for (std::uint32_t first = at * children + 1; first < size; first = at * children + 1) {
+      std::uint32_t least = first;
+      for (std::uint32_t c = first + 1; c < std::min(first + children, size); ++c) {
+        if (before_(keys_[c], keys_[least])) least = c;
+      }
+      if (!before_(keys_[least], key)) break;
+      place(at, keys_[least]);
+      at = least;
+    }
+    place(at, key);
+  }
+
+  Before before_;
+  std::vector<uint128> keys_;
+  std::vector<std::uint32_t> places_;
+};
+
+}  // namespace canigo::detail

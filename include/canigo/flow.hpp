@@ -1,0 +1,104 @@
+#pragma once
+
+#include "canigo/detail/admission/flow_host.hpp"
+#include "canigo/rate.hpp"
+#include "canigo/rate_limit.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace canigo {
+
+namespace detail {
+class admission;
+}  // namespace detail
+
+template <class Waiter>
+class limit_handle;
+
+struct flow_options {
+  std::uint32_t weight = 1;               ///< its share, beside those of the others; 1 to 10,000
+  std::vector<rate_limit> rates = {};     ///< most that it gets; up to 16, with no burst above that of the limit
+  std::uint64_t concurrency = unlimited;  ///< most places of its own; 1 or more; not of a scheduler, which has none
+  std::size_t queue_limit = std::numeric_limits<std::size_t>::max();  ///< most waiters of its own; 1 or more
+};
+
+/// How a flow fares. Consistent: taken in one step.
+struct flow_stats {
+  std::uint32_t weight = 0;
+  std::size_t waiting = 0;
+  std::uint64_t granted = 0;            ///< requests
+  std::uint64_t tokens = 0;             ///< the tokens of these requests, in sum
+  std::uint64_t failed = 0;             ///< requests that were refused, or that waited for nothing
+  std::uint64_t held = 0;               ///< places that it occupies
+  bool is_held_back = false;            ///< it waits for its own ceiling, not for the limit
+  std::vector<std::int64_t> available;  ///< tokens of each of its rates; below 0: a debt
+};
+
+/// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`.
+///
+/// While several flows wait in the same class, each gets tokens in proportion to its weight, whatever the others send.
+/// A flow that asks seldom goes next: it waits for at most one request of each other flow. Shares are not saved up, and
+/// a share that is not used goes to the others. A request without a flow belongs to a nameless flow of weight 1.
+///
+/// Promises:
+/// - Between classes priority stays strict. Inside a flow the order is that of the limit: by class, then by arrival.
+/// - While two flows compete in one class, over any interval |Wf·wm − Wm·wf| <= lf·wm + lm·wf. W is what each was
+///   granted, w its weight, and l its largest request.
+/// - Ceilings: the flow's own rates, its cap on places and its queue limit. They bind only this flow. While its first
+///   waiter has to wait for one of them, the flow is held, and others are served as if it were not there.
+/// - A token is taken of the limit and of the flow in one step, or of neither.
+/// - Only waiters pay: a grant at once, while the limit is free, costs nothing of a share.
+/// - At its own queue limit a flow makes room among its own waiters only, by the limit's overflow policy.
+///
+/// Keep one flow for each tenant. A flow that is made anew for each request starts without a debt each time.
+///
+/// With ageing, waiters that have risen compete in the class to which they have risen. So in classes above 0 the old
+/// waiters of a flood may go before a calm flow's new one for up to `ageing`. Give floods a queue limit.
+///
+/// Errors: a request that names a flow of another limit ends with errc::invalid_argument, and takes nothing. A request
+/// for more than the flow's rates or places can ever give is errc::too_large.
+/// Threads: any, all members, at once.
+/// Lifetime: destroying it ends its waiters with errc::stopped; its permits stay good. It may outlive its limit. A
+/// request that names it must be made while it lives; an acquire() that has not been started yet is not made.
+/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
+/// destroyed.
+/// Allocates: in the constructor, about 64 bytes for each class and 200 more; never for a request. A permit of a flow
+/// has at most 2^42 - 1 places.
+///
+/// Source: P. Goyal, H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996.
+class flow {
+ public:
+  /// A share of a scheduler, a semaphore or a limiter.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  template <class Waiter>
+  explicit flow(limit_handle<Waiter>& limit, const flow_options& o = {}) : flow{*limit.admission_, o} {}
+  ~flow() { host_->close_flow(number_); }
+
+  flow(const flow&) = delete;
+  flow& operator=(const flow&) = delete;
+
+  /// From the next grant on.
+  ///
+  /// Errors of the setters: errc::invalid_argument for a value outside its range, and for an unknown index.
+  void set_weight(std::uint32_t weight) { host_->set_flow_weight(number_, weight); }
+  /// Changes one of its rates, at once. The tokens that are there stay.
+  void set_rate(std::size_t index, const rate& r) { host_->set_flow_rate(number_, index, r); }
+  /// Changes its cap on places, at once. Revokes none.
+  void set_concurrency(std::uint64_t concurrency) { host_->set_flow_concurrency(number_, concurrency); }
+
+  /// Allocates.
+  flow_stats stats() const { return host_->stats_of_flow(number_); }
+
+ private:
+  friend class detail::admission;
+  flow(detail::flow_host& host, const flow_options& o) : host_{&host}, number_{host.open_flow(o)} {}
+
+  detail::flow_host* const host_;
+  const std::uint32_t number_;
+};
+
+}  // namespace canigo

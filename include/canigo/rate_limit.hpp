@@ -1,0 +1,20 @@
+#pragma once
+
+#include "canigo/rate.hpp"
+
+#include <cstdint>
+#include <limits>
+
+namespace canigo {
+
+/// One of the rates of a limiter, or of a flow.
+struct rate_limit {
+  canigo::rate rate;                 ///< tokens released per period
+  std::uint64_t burst = 1;           ///< most tokens kept while nobody asks, and most for one request; 1 to 2^62
+  std::uint64_t initial_tokens = 0;  ///< 0 to burst
+};
+
+/// For limiter_options::concurrency and flow_options::concurrency: no cap.
+inline constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace canigo

@@ -1,0 +1,255 @@
+// An engine with flows: how it gets them, and how their requests come in and leave.
+
+#include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/queue/fair_queue.hpp"
+#include "canigo/detail/queue/flow_places.hpp"
+#include "canigo/flow.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+
+namespace {
+
+constexpr std::size_t most_rates = 16;
+
+void check_weight(std::string_view field, std::uint32_t weight) {
+  if (weight < 1 || weight > fair_queue::most_weight) throw_invalid(field, weight, "1 to 10000");
+}
+
+void check_cap(std::string_view field, std::uint64_t cap, supplies::occupancy o) {
+  if (cap < 1) throw_invalid(field, cap, "1 or more");
+  if (cap != unlimited && o == supplies::occupancy::none) {
+    throw_invalid(field, cap, "unlimited, as a scheduler's grants hold no place");
+  }
+}
+
+/// No rate of the limit ever gives more than that at once.
+std::uint64_t deepest(const supplies& s) noexcept {
+  std::uint64_t most = s.has_rates() ? 0 : token_bucket::max_burst;
+  for (const token_bucket& b : s.rates()) most = std::max(most, b.burst());
+  return most;
+}
+
+flow_terms terms_of(const flow_options& o, const supplies& s, time_point now) {
+  check_weight("flow_options.weight", o.weight);
+  check_cap("flow_options.concurrency", o.concurrency, s.occupies());
+  if (o.queue_limit < 1) throw_invalid("flow_options.queue_limit", o.queue_limit, "1 or more");
+  if (o.rates.size() > most_rates) throw_invalid("flow_options.rates.size()", o.rates.size(), "0 to 16");
+  flow_terms terms{.weight = o.weight, .cap = o.concurrency, .queue_limit = o.queue_limit};
+  terms.rates.reserve(o.rates.size());
+  for (const rate_limit& l : o.rates) {
+    const std::string field = "flow_options.rates[" + std::to_string(terms.rates.size()) + "].";
+    check_tokens(field, l.burst, l.initial_tokens);
+    if (const std::uint64_t most = deepest(s); l.burst > most) {
+      throw_invalid(field + "burst", l.burst, "1 to " + std::to_string(most) + ", the burst of the limit");
+    }
+    terms.rates.emplace_back(l.rate, l.burst, l.initial_tokens, now);
+  }
+  return terms;
+}
+
+}  // namespace
+
+// ---- flows ----------------------------------------------------------------------------------------------------------
+
+std::uint32_t admission::open_flow(const flow_options& o) {
+  const change c{*this};
+  const time_point now = clock();
+  flow_terms terms = terms_of(o, supplies_, now);
+  if (flows_ == nullptr) move_to_flows(now);
+  flows_->advance(now);
+  const std::uint32_t flow = flows_->add(std::move(terms));
+  add_ref();
+  return flow;
+}
+
+void admission::move_to_flows(time_point now) {
+  auto flows = std::make_unique<fair_queue>(priorities_, queue_.ageing(), supplies_.occupies());
+  flows->take_over(queue_, now);
+  flows_ = std::move(flows);
+  is_simple_ = is_plain_ = frees_alone_ = false;
+  somebody_waits_.store(false, std::memory_order_relaxed);
+}
+
+void admission::close_flow(std::uint32_t flow) noexcept {
+  {
+    const change c{*this};
+    advance_flows();
+    flows_->for_each_of(flow, [this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::stopped)); });
+    flows_->forget(flow);
+    pump(clock());
+  }
+  release_ref();
+}
+
+void admission::set_flow_weight(std::uint32_t flow, std::uint32_t weight) {
+  check_weight("flow.set_weight: weight", weight);
+  const std::lock_guard lock{mutex_};
+  flows_->set_weight(flow, weight);
+}
+
+void admission::set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) {
+  const change c{*this};
+  const std::size_t rates = flows_->ceiling(flow).rates().size();
+  if (index >= rates) throw_invalid("flow.set_rate: index", index, "less than " + std::to_string(rates));
+  pump(clock());  // what was due before
+  advance_flows();
+  flows_->set_rate(flow, index, r);
+  pump(clock());
+}
+
+void admission::set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) {
+  check_cap("flow.set_concurrency: concurrency", concurrency, supplies_.occupies());
+  const change c{*this};
+  pump(clock());
+  advance_flows();
+  flows_->set_cap(flow, concurrency);
+  const std::uint64_t most = flows_->largest_request(flow);
+  flows_->for_each_of(flow, [&](wait_node& n) {
+    if (n.tokens > most) finish(static_cast<waiter&>(n), to_outcome(errc::too_large));
+  });
+  pump(clock());
+}
+
+flow_stats admission::stats_of_flow(std::uint32_t flow) const {
+  flow_stats s;
+  s.available.resize(most_rates);
+  const std::lock_guard lock{mutex_};
+  const flow_ceiling& ceiling = flows_->ceiling(flow);
+  const flow_counts counts = flows_->counts(flow);
+  s.weight = flows_->weight(flow);
+  s.waiting = flows_->flow_size(flow);
+  s.granted = counts.granted;
+  s.tokens = counts.tokens;
+  s.failed = counts.failed;
+  s.held = ceiling.occupied();
+  s.is_held_back = flows_->is_held(flow);
+  s.available.clear();
+  for (const token_bucket& b : ceiling.rates()) s.available.push_back(b.available(clock()));
+  return s;
+}
+
+void admission::settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept {
+  change_supplies([&](supplies& s, time_point now) {
+    if (flow != fair_queue::nameless) flows_->advance(now);
+    if (to > from) {
+      s.charge(now, to - from);
+      if (flow != fair_queue::nameless) flows_->charge(flow, to - from);
+    } else {
+      s.refund(now, from - to);
+      if (flow != fair_queue::nameless) flows_->refund(flow, from - to);
+    }
+  });
+}
+
+// ---- requests -------------------------------------------------------------------------------------------------------
+
+bool admission::is_of_this(const request& r) const noexcept {
+  return r.flow == nullptr || r.flow->host_ == static_cast<const flow_host*>(this);
+}
+
+std::uint64_t admission::largest_request(const request& r) const noexcept {
+  const std::uint64_t of_limit = supplies_.largest_request();
+  if (r.flow == nullptr) return of_limit;
+  const std::uint64_t of_flow = flows_->largest_request(r.flow->number_);
+  const bool holds_tokens = supplies_.occupies() == supplies::occupancy::tokens;
+  return std::min({of_limit, of_flow, holds_tokens ? flow_places::most : of_limit});
+}
+
+std::uint64_t admission::places_in_flow(const request& r) const noexcept {
+  return flow_places::join(places_for(r.tokens), r.flow->number_);
+}
+
+void admission::stamp(waiter& w, const request& r) noexcept {
+  flows_->stamp(w, r.flow != nullptr ? r.flow->number_ : fair_queue::nameless);
+}
+
+void admission::count_flow_failure(const request& r) noexcept {
+  if (flows_ != nullptr && r.flow != nullptr && is_of_this(r)) flows_->count_failure(r.flow->number_);
+}
+
+void admission::advance_flows() noexcept { flows_->advance(clock()); }
+
+/// Nobody is overtaken where all who wait are held by ceilings of other flows.
+outcome admission::enter_flow(const request& r, time_point now) noexcept {
+  if (now == time_point::min()) now = clock();  // a semaphore did not need it until here
+  flows_->advance(now);
+  const std::uint32_t flow = r.flow != nullptr ? r.flow->number_ : fair_queue::nameless;
+  if (now < paused_until_ || !flows_->may_enter(flow, r.tokens) || !supplies_.try_take(now, r.tokens)) {
+    return outcome::must_wait_in_flow;
+  }
+  flows_->enter(flow, r.tokens);
+  counts_.add_grant_at_once(r.priority);
+  return outcome::granted;
+}
+
+void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexcept {
+  const std::uint32_t flow = r.flow != nullptr ? r.flow->number_ : fair_queue::nameless;
+  outcome o = outcome::must_wait;
+  bool evicted = false;
+  if (r.deadline != time_point::max() && earliest(r, now) > r.deadline) {
+    o = to_outcome(errc::deadline_unreachable);
+  } else if (flows_->flow_size(flow) >= flows_->queue_limit(flow)) {
+    evicted = make_room_in_flow(flow, r.priority);
+    if (!evicted) o = to_outcome(errc::queue_full);
+  }
+  if (o == outcome::must_wait && flows_->size() >= queue_limit_) {
+    evicted = make_room(r.priority);
+    if (!evicted) o = to_outcome(errc::queue_full);
+  }
+  if (o != outcome::must_wait) {
+    count_end(o);
+    flows_->count_failure(flow);
+    w.outcome_ = o;
+    ready(w);
+    return;
+  }
+  flows_->push(w, flow);
+  w.state_ = waiter::state::queued;
+  if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
+  if (w.holds_work_) hold_loop();
+  pump(now);
+}
+
+bool admission::make_room_in_flow(std::uint32_t flow, int priority) noexcept {
+  wait_node* victim = nullptr;
+  if (on_overflow_ == overflow::evict_oldest) victim = flows_->oldest_of(flow);
+  if (on_overflow_ == overflow::evict_least_important) {
+    victim = flows_->youngest_of_least_important_of(flow);
+    if (victim->priority <= priority) victim = nullptr;
+  }
+  if (victim == nullptr) return false;
+  finish(static_cast<waiter&>(*victim), to_outcome(errc::evicted));
+  return true;
+}
+
+void admission::leave_flow(waiter& w, outcome o) noexcept {
+  flows_->remove(w);
+  if (o != outcome::granted) flows_->count_failure(w.flow());
+}
+
+/// Of the classes above only what nothing holds back; and only until the newcomer has risen to the first.
+time_point admission::earliest_in_flow(const request& r, time_point now) const noexcept {
+  const std::uint32_t flow = r.flow != nullptr ? r.flow->number_ : fair_queue::nameless;
+  const auto with = [&r](std::uint64_t ahead) {
+    return ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
+  };
+  const fair_queue::ahead ahead = flows_->tokens_ahead(flow, r.priority);
+  const time_point of_all = supplies_.rates_ready_at(now, with(ahead.all));
+  const time_point of_own = std::max(supplies_.rates_ready_at(now, with(ahead.own)),
+                                     flows_->ceiling(flow).rates_ready_at(now, with(ahead.own)));
+  const time_point ready = std::max(of_own, std::min(of_all, flows_->first_class_at(now, r.priority)));
+  return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
+}
+
+const wait_node* admission::first_in_flows(time_point now, const flow_ceiling*& held_by) noexcept {
+  if (const wait_node* n = flows_->front(now)) return n;
+  const wait_node* n = flows_->first_held();
+  if (n != nullptr) held_by = &flows_->ceiling(n->flow());
+  return n;
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,545 @@
+#include "canigo/detail/queue/fair_queue.hpp"
+
+#include "canigo/detail/base/bits.hpp"
+#include "canigo/error.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+namespace {
+
+// A token at weight 1. Every weight up to 16 divides it; and it is more than twice the product of the two greatest
+// weights, so the rounding of two tags can't be seen in whole tokens.
+constexpr std::uint64_t unit = std::uint64_t{720'720} * 4096;
+static_assert(unit > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::most_weight);
+
+constexpr unsigned tag_bits = 96;
+constexpr uint128 tags_grow_to = uint128{1} << (tag_bits - 1);
+
+std::uint64_t saturated(uint128 value) noexcept {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  return value > most ? most : static_cast<std::uint64_t>(value);
+}
+
+// How long ago, without the overflow that subtracting time_point::min() would be.
+std::uint64_t span(time_point from, time_point to) noexcept {
+  if (to <= from) return 0;
+  return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
+         static_cast<std::uint64_t>(from.time_since_epoch().count());
+}
+
+constexpr std::uint64_t sign = std::uint64_t{1} << 63;
+
+uint128 key_of(time_point t, std::uint32_t flow) noexcept {
+  return uint128{static_cast<std::uint64_t>(t.time_since_epoch().count()) ^ sign} << 64 | flow;
+}
+
+time_point time_of(uint128 key) noexcept {
+  return time_point{duration{static_cast<std::int64_t>(static_cast<std::uint64_t>(key >> 64) ^ sign)}};
+}
+
+uint128 key_of(int of_class, uint128 tag, std::uint32_t flow) noexcept {
+  return uint128{static_cast<unsigned>(of_class)} << (tag_bits + flow_bits) | tag << flow_bits | flow;
+}
+
+int class_of(uint128 key) noexcept { return static_cast<int>(key >> (tag_bits + flow_bits)); }
+
+std::size_t checked(int priorities) {
+  if (priorities < 1 || priorities > wait_queue::max_priorities) {
+    throw_invalid("fair_queue.priorities", priorities, "1 to 1024");
+  }
+  return static_cast<std::size_t>(priorities);
+}
+
+duration checked(duration ageing) {
+  if (ageing < duration{1}) throw_invalid("fair_queue.ageing", ageing, "1ns or more");
+  return ageing;
+}
+
+}  // namespace
+
+fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o)
+    : ageing_{checked(ageing)},
+      occupancy_{o},
+      words_{(checked(priorities) + word_bits - 1) / word_bits},
+      classes_(checked(priorities)),
+      ready_{sooner{&arrivals_}},
+      held_{{}},
+      rises_{{}} {
+  add({});
+}
+
+// ---- flows ----------------------------------------------------------------------------------------------------------
+
+std::uint32_t fair_queue::add(flow_terms terms) {
+  if (!free_.empty()) {
+    const std::uint32_t flow = free_.back();
+    free_.pop_back();
+    set_terms(flow, std::move(terms));
+    return flow;
+  }
+  const std::size_t count = rows_.size();
+  if (count > most_flows) throw_invalid("flows of one limit", count, "up to " + std::to_string(most_flows));
+  if (count == rows_.capacity()) {
+    const std::size_t room = std::max<std::size_t>(4, 2 * count);
+    extras_.reserve(room);
+    cells_.reserve(room * classes_.size());
+    bits_.reserve(room * words_);
+    arrivals_.reserve(room);
+    free_.reserve(room);
+    ready_.make_room_for(room);
+    held_.make_room_for(room);
+    rises_.make_room_for(room);
+    rows_.reserve(room);
+  }
+  rows_.emplace_back();
+  extras_.emplace_back();
+  cells_.resize(cells_.size() + classes_.size());
+  bits_.resize(bits_.size() + words_);
+  arrivals_.push_back(0);
+  const auto flow = static_cast<std::uint32_t>(count);
+  set_terms(flow, std::move(terms));
+  return flow;
+}
+
+void fair_queue::set_terms(std::uint32_t flow, flow_terms terms) noexcept {
+  extra& x = extras_[flow];
+  x.ceiling = flow_ceiling{std::move(terms.rates), terms.cap};
+  x.queue_limit = terms.queue_limit;
+  x.made = next_sequence_;
+  rows_[flow].is_limited = x.ceiling.is_any();
+  set_weight(flow, terms.weight);
+}
+
+void fair_queue::set_weight(std::uint32_t flow, std::uint32_t weight) noexcept {
+  row& r = rows_[flow];
+  if (r.weight == weight) return;
+  r.weight = weight;
+  r.step = unit / weight;
+  r.step_rest = static_cast<std::uint16_t>(unit % weight);
+  for (int c = 0; c < priorities(); ++c) at(flow, c).rest = 0;
+}
+
+void fair_queue::forget(std::uint32_t flow) noexcept {
+  assert(rows_[flow].size == 0);
+  rows_[flow].is_leaving = true;
+  recycle_if_gone(flow);
+}
+
+void fair_queue::recycle_if_gone(std::uint32_t flow) noexcept {
+  if (!rows_[flow].is_leaving || extras_[flow].ceiling.occupied() > 0) return;
+  for (int c = 0; c < priorities(); ++c) at(flow, c) = {};
+  rows_[flow] = {};
+  extras_[flow] = {};
+  free_.push_back(flow);
+}
+
+void fair_queue::set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept {
+  extras_[flow].ceiling.rates()[index].set_rate(now_, r);
+  look_at_ceiling(flow);
+}
+
+void fair_queue::set_cap(std::uint32_t flow, std::uint64_t cap) noexcept {
+  flow_ceiling& ceiling = extras_[flow].ceiling;
+  const bool was_limited = ceiling.is_any();
+  ceiling.set_cap(cap);
+  rows_[flow].is_limited = ceiling.is_any();
+  if (was_limited != ceiling.is_any()) {
+    for (int c = 0; c < priorities(); ++c) {
+      class_state& s = classes_[static_cast<std::size_t>(c)];
+      s.free_tokens = was_limited ? s.free_tokens + at(flow, c).tokens : s.free_tokens - at(flow, c).tokens;
+    }
+  }
+  look_at_ceiling(flow);
+}
+
+std::uint64_t fair_queue::largest_request(std::uint32_t flow) const noexcept {
+  const flow_ceiling& ceiling = extras_[flow].ceiling;
+  const std::uint64_t by_rates = ceiling.largest_request();
+  return occupancy_ == supplies::occupancy::tokens ? std::min(by_rates, ceiling.cap()) : by_rates;
+}
+
+void fair_queue::release(std::uint32_t flow, std::uint64_t places) noexcept {
+  if (flow == nameless) return;
+  extras_[flow].ceiling.release(places);
+  look_at_ceiling(flow);
+  recycle_if_gone(flow);
+}
+
+void fair_queue::refund(std::uint32_t flow, std::uint64_t tokens) noexcept {
+  extras_[flow].ceiling.refund(now_, tokens);
+  look_at_ceiling(flow);
+}
+
+void fair_queue::charge(std::uint32_t flow, std::uint64_t tokens) noexcept {
+  extras_[flow].ceiling.charge(now_, tokens);
+  look_at_ceiling(flow);
+}
+
+void fair_queue::undo(const wait_node& node) noexcept {
+  // The number of a flow that has gone may be another's by now; one with places occupied has not gone.
+  if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
+  refund(node.flow_, node.tokens);
+  release(node.flow_, places_for(node.tokens));
+}
+
+// ---- waiters --------------------------------------------------------------------------------------------------------
+
+void fair_queue::take_over(wait_queue& q, time_point now) noexcept {
+  advance(now);
+  next_sequence_ = q.next_sequence_;
+  for (int c = 0; c < q.priorities(); ++c) {
+    while (q.size(c) > 0) {
+      wait_node& n = *q.classes_[static_cast<std::size_t>(c)].head;
+      q.remove(n);
+      n.flow_ = nameless;
+      link(n);
+    }
+  }
+  look_at(nameless);
+  end_of_step();
+}
+
+void fair_queue::link(wait_node& node) noexcept {
+  row& r = rows_[node.flow_];
+  cell& c = at(node.flow_, node.priority);
+  node.linked_ = true;
+  node.next_ = nullptr;
+  node.previous_ = c.tail;
+  if (c.head != nullptr) {
+    c.tail->next_ = &node;
+  } else {
+    c.head = &node;
+    node.previous_ = nullptr;
+    bits_of(node.flow_)[node.priority / word_bits] |= bit(node.priority);
+  }
+  c.tail = &node;
+  c.tokens += node.tokens;
+  class_state& s = classes_[node.priority];
+  if (!r.is_limited) s.free_tokens += node.tokens;
+  ++s.size;
+  ++r.size;
+  ++size_;
+}
+
+void fair_queue::unlink(wait_node& node) noexcept {
+  row& r = rows_[node.flow_];
+  cell& c = at(node.flow_, node.priority);
+  (node.previous_ != nullptr ? node.previous_->next_ : c.head) = node.next_;
+  (node.next_ != nullptr ? node.next_->previous_ : c.tail) = node.previous_;
+  if (c.head == nullptr) bits_of(node.flow_)[node.priority / word_bits] &= ~bit(node.priority);
+  c.tokens -= node.tokens;
+  class_state& s = classes_[node.priority];
+  if (!r.is_limited) s.free_tokens -= node.tokens;
+  --s.size;
+  --r.size;
+  --size_;
+  node.linked_ = false;
+}
+
+void fair_queue::push(wait_node& node, std::uint32_t flow) noexcept {
+  assert(!node.linked_ && node.priority < classes_.size());
+  node.flow_ = flow;
+  node.sequence_ = next_sequence_++;
+  node.since_ = now_;
+  link(node);
+  const row& r = rows_[flow];
+  if (r.size > 1 && node.priority >= effective_class(*r.front)) {
+    // It is behind; but it may be what rises next.
+    if (ages() && node.priority > 0 && at(flow, node.priority).head == &node) rises_.put(key_of(next_rise(flow), flow));
+    return;
+  }
+  look_at(flow);
+  end_of_step();
+}
+
+void fair_queue::remove(wait_node& node) noexcept {
+  assert(node.linked_);
+  const std::uint32_t flow = node.flow_;
+  unlink(node);
+  if (rows_[flow].front != &node) return;
+  look_at(flow);
+  end_of_step();
+}
+
+int fair_queue::next_class(std::uint32_t flow, unsigned from) const noexcept {
+  const std::uint64_t* bits = bits_of(flow);
+  for (std::size_t word = from / word_bits; word < words_; ++word) {
+    const std::uint64_t first = word == from / word_bits ? bits[word] & ~(bit(from) - 1) : bits[word];
+    if (first != 0) return static_cast<int>(word * word_bits + lowest(first));
+  }
+  return -1;
+}
+
+int fair_queue::last_class(std::uint32_t flow) const noexcept {
+  const std::uint64_t* bits = bits_of(flow);
+  for (std::size_t word = words_; word-- > 0;) {
+    if (bits[word] != 0) return static_cast<int>(word * word_bits + std::bit_width(bits[word]) - 1);
+  }
+  return -1;
+}
+
+int fair_queue::effective_class(const wait_node& node) const noexcept {
+  if (!ages()) return node.priority;
+  const std::uint64_t steps = span(node.since_, now_) / static_cast<std::uint64_t>(ageing_.count());
+  return node.priority - static_cast<int>(std::min<std::uint64_t>(steps, node.priority));
+}
+
+// The head of a class has waited longest in it, so the choice is among heads.
+wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
+  int index = next_class(flow, 0);
+  if (index < 0) return nullptr;
+  wait_node* best = at(flow, index).head;
+  if (!ages()) return best;
+  int best_class = effective_class(*best);
+  while ((index = next_class(flow, static_cast<unsigned>(index) + 1)) >= 0) {
+    wait_node* head = at(flow, index).head;
+    const int head_class = effective_class(*head);
+    if (head_class > best_class || (head_class == best_class && head->sequence_ > best->sequence_)) continue;
+    best = head;
+    best_class = head_class;
+  }
+  return best;
+}
+
+// Only heads are in the choice, so only their rises can change it.
+time_point fair_queue::next_rise(std::uint32_t flow) const noexcept {
+  time_point next = time_point::max();
+  for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
+    const wait_node& head = *at(flow, index).head;
+    if (effective_class(head) == 0) continue;
+    const std::uint64_t into_step = span(head.since_, now_) % static_cast<std::uint64_t>(ageing_.count());
+    next = std::min(next, saturating_add(now_, ageing_ - duration{static_cast<std::int64_t>(into_step)}));
+  }
+  return next;
+}
+
+// ---- who goes next --------------------------------------------------------------------------------------------------
+
+void fair_queue::advance(time_point now) noexcept {
+  now_ = std::max(now_, now);
+  while (!held_.empty() && time_of(held_.top()) <= now_) {
+    const std::uint32_t flow = heap::number_of(held_.top());
+    extras_[flow].due = time_of(held_.top());
+    extras_[flow].returned_at = now_;
+    look_at(flow);
+  }
+  while (!rises_.empty() && time_of(rises_.top()) <= now_) look_at(heap::number_of(rises_.top()));
+  end_of_step();
+}
+
+time_point fair_queue::next_change() const noexcept {
+  const time_point held = held_.empty() ? time_point::max() : time_of(held_.top());
+  return rises_.empty() ? held : std::min(held, time_of(rises_.top()));
+}
+
+/// Puts a flow where it belongs: among those that may go, those that are held, or nowhere.
+void fair_queue::look_at(std::uint32_t flow) noexcept {
+  row& r = rows_[flow];
+  r.front = first_of(flow);
+  if (ages()) {
+    const time_point rise = next_rise(flow);
+    if (rise == time_point::max()) {
+      rises_.erase(flow);
+    } else {
+      rises_.put(key_of(rise, flow));
+    }
+  }
+  time_point ready = time_point::max();
+  if (r.front != nullptr) {
+    const std::uint64_t tokens = r.front->tokens;
+    ready = r.is_limited ? extras_[flow].ceiling.ready_at(now_, tokens, places_for(tokens)) : now_;
+  }
+  if (r.front == nullptr || ready > now_) {
+    ready_.erase(flow);
+    r.is_ready = false;
+    if (ready == time_point::max()) {
+      held_.erase(flow);
+    } else {
+      held_.put(key_of(ready, flow));
+    }
+    return;
+  }
+  held_.erase(flow);
+  const int rank = effective_class(*r.front);
+  cell& c = at(flow, rank);
+  if (!r.is_ready || r.rank != rank) {
+    const uint128 time = virtual_time(rank);
+    if (c.tag < time) {
+      c.tag = time;
+      c.rest = 0;
+    }
+  }
+  r.rank = static_cast<std::uint16_t>(rank);
+  r.is_ready = true;
+  arrivals_[flow] = r.front->sequence_;
+  ready_.put(key_of(rank, c.tag, flow));
+}
+
+void fair_queue::look_at_ceiling(std::uint32_t flow) noexcept {
+  if (rows_[flow].front == nullptr) return;
+  look_at(flow);
+  end_of_step();
+}
+
+/// A time in which somebody may go ends when nobody may.
+void fair_queue::end_of_step() noexcept {
+  if (!ready_.empty()) {
+    is_busy_ = true;
+  } else if (is_busy_) {
+    is_busy_ = false;
+    ++busy_period_;
+  }
+}
+
+uint128& fair_queue::virtual_time(int of_class) noexcept {
+  class_state& s = classes_[static_cast<std::size_t>(of_class)];
+  if (s.busy_period != busy_period_) {
+    s.busy_period = busy_period_;
+    s.time = std::max(s.time, s.latest_finish);
+  }
+  return s.time;
+}
+
+void fair_queue::grant(wait_node& node, time_point caught_up) noexcept {
+  assert(&node == front());
+  const std::uint32_t flow = node.flow_;
+  const std::uint64_t tokens = node.tokens;
+  row& r = rows_[flow];
+  const int of_class = r.rank;
+  cell& c = at(flow, of_class);
+  virtual_time(of_class) = c.tag;
+  move_tag(r, c, tokens);
+  class_state& s = classes_[r.rank];
+  s.latest_finish = std::max(s.latest_finish, c.tag);
+  const bool grows = c.tag >= tags_grow_to;
+  ++r.granted;
+  r.tokens += tokens;
+  if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
+    // What a late wake-up finds due is taken as of when it was due, as it is of the limit.
+    extra& x = extras_[flow];
+    time_point as_of = now_;
+    if (x.returned_at == now_) {
+      as_of = x.ceiling.rates_ready_at(std::min(now_, std::max(x.due, caught_up)), tokens);
+      x.due = as_of;
+    }
+    x.ceiling.take(as_of, tokens, places_for(tokens));
+  }
+  unlink(node);
+  look_at(flow);
+  end_of_step();
+  if (grows) rebase(of_class);
+}
+
+void fair_queue::move_tag(row& r, cell& c, std::uint64_t tokens) noexcept {
+  if (tokens == 1) {
+    c.tag += r.step;
+    c.rest += r.step_rest;
+    if (c.rest < r.weight) return;
+    c.rest -= r.weight;
+    ++c.tag;
+    return;
+  }
+  const uint128 all = uint128{tokens} * unit + c.rest;
+  c.tag += all / r.weight;
+  c.rest = static_cast<std::uint32_t>(all % r.weight);
+}
+
+/// Counts the tags of a class from its virtual time on. No tag is further ahead of that than one request.
+void fair_queue::rebase(int of_class) noexcept {
+  const uint128 base = std::exchange(virtual_time(of_class), 0);
+  class_state& s = classes_[static_cast<std::size_t>(of_class)];
+  s.latest_finish -= std::min(s.latest_finish, base);
+  for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
+    cell& c = at(flow, of_class);
+    c.tag -= std::min(c.tag, base);
+  }
+  ready_.for_each([&](uint128& key) {
+    const std::uint32_t flow = heap::number_of(key);
+    if (class_of(key) == of_class) key = key_of(of_class, at(flow, of_class).tag, flow);
+  });
+}
+
+bool fair_queue::may_enter(std::uint32_t flow, std::uint64_t tokens) const noexcept {
+  const row& r = rows_[flow];
+  return ready_.empty() && r.size == 0 &&
+         (!r.is_limited || extras_[flow].ceiling.ready_at(now_, tokens, places_for(tokens)) <= now_);
+}
+
+void fair_queue::enter(std::uint32_t flow, std::uint64_t tokens) noexcept {
+  row& r = rows_[flow];
+  ++r.granted;
+  r.tokens += tokens;
+  if (flow != nameless) extras_[flow].ceiling.take(now_, tokens, places_for(tokens));
+}
+
+// ---- what is asked seldom -------------------------------------------------------------------------------------------
+
+const wait_node* fair_queue::first_held() const noexcept {
+  const wait_node* found = nullptr;
+  for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
+    if (!is_held(flow)) continue;
+    const wait_node& n = *rows_[flow].front;
+    if (found == nullptr ||
+        std::pair{effective_class(n), n.sequence_} < std::pair{effective_class(*found), found->sequence_}) {
+      found = &n;
+    }
+  }
+  return found;
+}
+
+wait_node* fair_queue::oldest_of(std::uint32_t flow) const noexcept {
+  wait_node* found = nullptr;
+  for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
+    if (wait_node* head = at(flow, index).head; !found || head->sequence_ < found->sequence_) found = head;
+  }
+  return found;
+}
+
+wait_node* fair_queue::oldest() const noexcept {
+  wait_node* found = nullptr;
+  for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
+    if (rows_[flow].size == 0) continue;
+    if (wait_node* n = oldest_of(flow); !found || n->sequence_ < found->sequence_) found = n;
+  }
+  return found;
+}
+
+wait_node* fair_queue::youngest_of_least_important_of(std::uint32_t flow) const noexcept {
+  const int last = last_class(flow);
+  return last < 0 ? nullptr : at(flow, last).tail;
+}
+
+wait_node* fair_queue::youngest_of_least_important() const noexcept {
+  wait_node* found = nullptr;
+  for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
+    if (rows_[flow].size == 0) continue;
+    wait_node* n = youngest_of_least_important_of(flow);
+    if (!found || std::pair{n->priority, n->sequence_} > std::pair{found->priority, found->sequence_}) found = n;
+  }
+  return found;
+}
+
+fair_queue::ahead fair_queue::tokens_ahead(std::uint32_t flow, int priority) const noexcept {
+  uint128 own = 0, others = 0;
+  const bool is_limited = rows_[flow].is_limited;
+  for (int c = 0; c <= priority; ++c) {
+    const uint128 here = at(flow, c).tokens;
+    own += here;
+    if (c < priority) others += classes_[static_cast<std::size_t>(c)].free_tokens - (is_limited ? 0 : here);
+  }
+  return {saturated(own), saturated(own + others)};
+}
+
+time_point fair_queue::first_class_at(time_point now, int priority) const noexcept {
+  if (!ages()) return time_point::max();
+  time_point at = now;
+  for (int c = 0; c < priority && at != time_point::max(); ++c) at = saturating_add(at, ageing_);
+  return at;
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,603 @@
+#include "canigo/flow.hpp"
+
+#include "canigo/limiter.hpp"
+#include "canigo/scheduler.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/shared_cap.hpp"
+
+#include "support/catch.hpp"
+#include "support/limits_run.hpp"
+
+#include <asio/bind_executor.hpp>
+#include <asio/post.hpp>
+#include <asio/thread_pool.hpp>
+#include <asio/use_future.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace flow_tests {
+
+using namespace canigo;
+using namespace std::chrono_literals;
+using cause = wait_reason::cause;
+
+/// Asks once, holds what it gets for a while, and notes how it went.
+template <class Limit>
+void ask(limits_run& run, Limit& l, std::string name, request r, duration hold = 0s) {
+  run.go([&run, &l, name, r, hold]() -> net::awaitable<void> {
+    std::error_code e;
+    if constexpr (std::is_same_v<Limit, scheduler>) {
+      co_await l.acquire(r, e);
+    } else {
+      const permit p = co_await l.acquire(r, e);
+      if (!e && hold > 0s) {
+        run.note(name);
+        co_await sleep_for(hold);
+        co_return;
+      }
+    }
+    run.note(e ? name + "=" + e.message() : name);
+  });
+}
+
+std::string names(const limits_run& run) {
+  std::string all;
+  for (const std::string& line : run.log) all += line.substr(0, line.find('@'));
+  return all;
+}
+
+/// What a call that is refused says, without the code's own words.
+std::string refused_flow(auto call) {
+  const std::string text = refusal_of(call);
+  return text.substr(0, text.rfind(": "));
+}
+
+}  // namespace flow_tests
+
+using namespace flow_tests;
+
+TEST_CASE("F1: tenants of a scheduler share it three to one, to the nanosecond of its rate", "[flow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10)}};
+  flow gold{s, {.weight = 3}}, plain{s};
+  for (int i = 0; i < 12; ++i) ask(run, s, "p", {.flow = &plain});
+  for (int i = 0; i < 12; ++i) ask(run, s, "g", {.flow = &gold});
+  run.time.run_for(1600ms);
+  CHECK(names(run) == "pgggpgggpgggpggg");
+  CHECK(run.log.back() == "g@1600");
+  CHECK(gold.stats().granted == 12);
+  CHECK(plain.stats().granted == 4);
+  CHECK(plain.stats().waiting == 8);
+  CHECK(s.stats().waiting == 8);
+  run.time.run();
+  CHECK(s.stats().granted == 24);
+}
+
+TEST_CASE("F2: one flow floods 100,000; another's only request goes next", "[flow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(1000), .queue_limit = 200'000}};
+  flow flood{s}, calm{s};
+  int granted = 0;
+  for (int i = 0; i < 100'000; ++i) s.async_acquire({.flow = &flood}, [&](std::error_code e) { granted += !e; });
+  run.time.run_for(50ms);
+  CHECK(granted == 50);
+  ask(run, s, "calm", {.flow = &calm});
+  run.time.run_for(1ms);
+  CHECK(run.log == log_lines{"calm@51"});
+  s.stop();
+  run.time.run();
+}
+
+TEST_CASE("F3: a flow at its cap holds up no other, at once or in the queue", "[flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 3}};
+  flow capped{s, {.concurrency = 1}}, free{s};
+  for (int i = 0; i < 3; ++i) ask(run, s, "c" + std::to_string(i), {.flow = &capped}, 10ms);
+  run.time.poll();
+  CHECK(run.log == log_lines{"c0@0"});
+  CHECK(capped.stats().is_held_back);
+  CHECK(capped.stats().held == 1);
+  std::optional<permit> p = s.try_acquire({.flow = &free});
+  CHECK(p);  // at once, although two wait
+  CHECK_FALSE(s.try_acquire({.flow = &capped}));
+  ask(run, s, "f", {.flow = &free}, 5ms);
+  run.time.run();
+  CHECK(run.log == log_lines{"c0@0", "f@0", "c1@10", "c2@20"});
+  p.reset();
+  CHECK(s.stats().held == 0);
+  CHECK(capped.stats().held == 0);
+  CHECK(capped.stats().failed == 1);
+}
+
+TEST_CASE("F4: an idle flow has no burst of shares it did not use", "[flow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10), .burst = 1}};
+  flow busy{s}, idle{s};
+  for (int i = 0; i < 40; ++i) ask(run, s, "b", {.flow = &busy});
+  run.time.run_for(2s);
+  run.log.clear();
+  for (int i = 0; i < 6; ++i) ask(run, s, "i", {.flow = &idle});
+  run.time.run_for(1s);
+  CHECK(names(run) == "ibibibibib");
+  s.stop();
+  run.time.run();
+}
+
+TEST_CASE("a held flow changes nothing for others, by no nanosecond", "[flow]") {
+  const auto play = [](bool with_held) {
+    limits_run run;
+    scheduler s{run.io, {.rate = rate{7, 3s}, .burst = 2, .priorities = 2}};
+    flow slow{s, {.rates = {{rate::per_minute(1), 1, 0}}}}, a{s}, b{s, {.weight = 2}};
+    for (int i = 0; i < 10; ++i) {
+      if (with_held) ask(run, s, "s", {.priority = i % 2, .flow = &slow});
+      ask(run, s, "a", {.priority = i % 2, .flow = &a});
+      ask(run, s, "b", {.priority = i % 2, .tokens = 1 + static_cast<std::uint64_t>(i) % 2, .flow = &b});
+      run.time.run_for(777ms);
+    }
+    run.time.run_for(30s);
+    std::string when;
+    for (const auto& line : run.log) when += line + " ";
+    const std::string at_once = s.try_acquire({.flow = &a}) ? "at once" : "no";
+    s.stop();
+    run.time.run();
+    return when + at_once;
+  };
+  CHECK(play(true) == play(false));
+  CHECK(play(false).find("at once") != std::string::npos);
+}
+
+TEST_CASE("no token of a limit is bound for a flow that its own ceiling holds", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 5, 5}}, .concurrency = 4}};
+  flow slow{l, {.rates = {{rate::per_second(1), 1, 1}}}};
+  for (int i = 0; i < 3; ++i) ask(run, l, "s", {.flow = &slow});
+  run.time.poll();
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{4});
+  CHECK(slow.stats().available == std::vector<std::int64_t>{0});
+  run.time.run();
+  CHECK(run.log == log_lines{"s@0", "s@1000", "s@2000"});
+}
+
+TEST_CASE("what neither limit nor flow can give now is taken from neither", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1), 2, 1}}}};
+  flow f{l, {.rates = {{rate::per_second(1), 2, 2}}}};
+  CHECK_FALSE(l.try_acquire({.tokens = 2, .flow = &f}));
+  CHECK(f.stats().available == std::vector<std::int64_t>{2});
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{1});
+  ask(run, l, "f", {.tokens = 2, .flow = &f});
+  run.time.run_for(999ms);
+  CHECK(f.stats().available == std::vector<std::int64_t>{2});
+  run.time.run();
+  CHECK(run.log == log_lines{"f@1000"});
+}
+
+TEST_CASE("a request without a flow belongs to the nameless one, also if it came before the first flow", "[flow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10)}};
+  for (int i = 0; i < 3; ++i) ask(run, s, "n", {});
+  run.time.run_for(50ms);
+  flow f{s};
+  for (int i = 0; i < 3; ++i) ask(run, s, "f", {.flow = &f});
+  run.time.run();
+  CHECK(names(run) == "nfnfnf");
+  CHECK(run.log.front() == "n@100");
+}
+
+TEST_CASE("priority between classes is strict across flows", "[flow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10), .priorities = 3}};
+  flow a{s}, b{s, {.weight = 100}};
+  for (int i = 0; i < 3; ++i) {
+    ask(run, s, "B", {.priority = 2, .flow = &b});
+    ask(run, s, "a", {.priority = 1, .flow = &a});
+  }
+  run.time.run();
+  CHECK(names(run) == "aaaBBB");
+}
+
+TEST_CASE("a flow's own queue limit makes room among its own", "[flow]") {
+  limits_run run;
+  const auto play = [&](overflow o) {
+    run.log.clear();
+    scheduler s{run.io, {.rate = rate::per_second(10), .priorities = 2, .queue_limit = 6, .on_overflow = o}};
+    flow small{s, {.queue_limit = 2}}, big{s};
+    ask(run, s, "b0 ", {.priority = 1, .flow = &big});
+    ask(run, s, "s0 ", {.priority = 1, .flow = &small});
+    ask(run, s, "s1 ", {.priority = 1, .flow = &small});
+    ask(run, s, "s2 ", {.priority = 0, .flow = &small});
+    run.time.run_for(1ms);
+    const auto failed = small.stats().failed;
+    CHECK(failed == 1);
+    CHECK(big.stats().failed == 0);
+    s.stop();
+    run.time.run();
+    return names(run).substr(0, 2);
+  };
+  CHECK(play(overflow::reject_new) == "s2");
+  CHECK(play(overflow::evict_oldest) == "s0");
+  CHECK(play(overflow::evict_least_important) == "s1");
+}
+
+TEST_CASE("a full limit makes room across all flows, by its policy", "[flow]") {
+  limits_run run;
+  scheduler s{run.io,
+              {.rate = rate::per_second(10), .priorities = 2, .queue_limit = 2, .on_overflow = overflow::evict_oldest}};
+  flow a{s}, b{s};
+  ask(run, s, "a", {.flow = &a});
+  ask(run, s, "b", {.flow = &b});
+  ask(run, s, "B", {.flow = &b});
+  run.time.run();
+  CHECK(run.log.front().find("a=") == 0);
+  CHECK(names(run).find("bB") != std::string::npos);
+}
+
+TEST_CASE("destroying a flow ends its waiters with stopped, and its permits stay good", "[flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2}};
+  auto f = std::make_unique<flow>(s, flow_options{.concurrency = 1});
+  permit p = s.try_acquire({.flow = f.get()}).value();
+  ask(run, s, "x", {.flow = f.get()});
+  ask(run, s, "n", {.tokens = 2});
+  run.time.run_for(1ms);
+  f.reset();
+  run.time.run_for(1ms);
+  CHECK(run.log.size() == 1);
+  CHECK(run.log.front().find("x=") == 0);
+  CHECK(s.stats().stopped == 1);
+  CHECK(p.held() == 1);
+  p.release();
+  run.time.run();
+  CHECK(run.log.back() == "n@2");
+  CHECK(s.stats().held == 0);
+}
+
+TEST_CASE("a flow may outlive its limit, and the context", "[flow]") {
+  auto run = std::make_unique<limits_run>();
+  auto s = std::make_unique<scheduler>(run->io, scheduler_options{.rate = rate::per_second(1)});
+  flow f{*s};
+  auto other = std::make_unique<semaphore>(run->io, semaphore_options{.permits = 1});
+  flow g{*other, {.concurrency = 1}};
+  permit p = other->try_acquire({.flow = &g}).value();
+  ask(*run, *s, "x", {.flow = &f});
+  run->time.poll();
+  s.reset();
+  run->time.run();
+  CHECK(run->log.front().find("x=") == 0);
+  CHECK(f.stats().failed == 1);
+  ask(*run, *other, "y", {.flow = &g});
+  run->time.poll();
+  run.reset();
+  CHECK(g.stats().held == 1);
+  p.release();
+  CHECK(g.stats().held == 0);
+  f.set_weight(3);
+  g.set_concurrency(2);
+}
+
+TEST_CASE("a cancelled waiter of a flow takes nothing, and who it held up goes at once", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1), 5, 2}}}};
+  flow a{l, {.rates = {{rate::per_second(1), 5, 5}}}}, b{l};
+  net::cancellation_signal signal;
+  std::error_code ended;
+  run.go([&]() -> net::awaitable<void> { (void)co_await l.acquire({.tokens = 5, .flow = &a}); }, signal, ended);
+  run.time.run_for(1ms);
+  ask(run, l, "b", {.tokens = 2, .flow = &b});
+  run.time.run_for(1ms);
+  CHECK(run.log.empty());
+  signal.emit(net::cancellation_type::terminal);
+  run.time.run();
+  CHECK(ended == net::error::operation_aborted);
+  CHECK(run.log == log_lines{"b@2"});
+  CHECK(a.stats().available == std::vector<std::int64_t>{5});
+  CHECK(a.stats().failed == 1);
+}
+
+TEST_CASE("deadlines end the waiters of flows, held or not", "[flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2}};
+  flow f{s, {.concurrency = 1}};
+  permit p = s.try_acquire({.flow = &f}).value();
+  ask(run, s, "x", {.deadline = run.time.now() + 10ms, .flow = &f});
+  ask(run, s, "y", {.flow = &f});
+  run.time.run_for(10ms);
+  CHECK(run.log.front().find("x=") == 0);
+  CHECK(run.log.front().find("@10") != std::string::npos);
+  CHECK(s.stats().timed_out == 1);
+  p.release();
+  run.time.run();
+  CHECK(run.log.back() == "y@10");
+}
+
+TEST_CASE("settling moves the ceilings of the flow as well", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(100), 100, 100}}}};
+  flow f{l, {.rates = {{rate::per_second(10), 10, 10}}}};
+  permit p = l.try_acquire({.tokens = 5, .flow = &f}).value();
+  p.settle(20);
+  CHECK(f.stats().available == std::vector<std::int64_t>{-10});
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{80});
+  ask(run, l, "f", {.flow = &f});
+  run.time.run_for(1ms);
+  p.settle(9);
+  run.time.poll();
+  CHECK(run.log == log_lines{"f@1"});
+  CHECK(f.stats().available == std::vector<std::int64_t>{0});
+}
+
+TEST_CASE("ceilings change at once", "[flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 10}};
+  flow f{s, {.rates = {{rate::per_minute(1), 5, 0}}, .concurrency = 4}};
+  ask(run, s, "a", {.tokens = 3, .flow = &f}, 10s);
+  ask(run, s, "b", {.tokens = 3, .flow = &f}, 10s);
+  ask(run, s, "c", {.tokens = 1, .flow = &f}, 10s);
+  run.time.poll();
+  f.set_rate(0, rate::per_second(1));
+  run.time.run_for(3s);
+  CHECK(run.log == log_lines{"a@3000"});
+  f.set_concurrency(2);  // never revokes; b can never go any more
+  run.time.run_for(1s);
+  CHECK(names(run).find("b=") != std::string::npos);
+  CHECK(s.stats().held == 3);
+  f.set_concurrency(unlimited);
+  run.time.poll();
+  CHECK(run.log.back() == "c@4000");
+  f.set_weight(7);
+  CHECK(f.stats().weight == 7);
+  run.time.run();
+}
+
+TEST_CASE("why_waiting names the ceiling of the first held flow, if nobody is ready", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 10, 10}}, .concurrency = 2}};
+  flow slow{l, {.rates = {{rate::per_second(10), 5, 5}, {rate::per_second(1), 1, 0}}}}, capped{l, {.concurrency = 1}};
+  ask(run, l, "s", {.flow = &slow});
+  run.time.poll();
+  auto why = l.why_waiting();
+  CHECK(why.binds == cause::flow);
+  CHECK(why.ceiling == cause::rate);
+  CHECK(why.index == 1);
+  CHECK(why.until == run.time.now() + 1s);
+  slow.set_rate(1, rate::per_hour(1));
+  permit p = l.try_acquire({.flow = &capped}).value();
+  ask(run, l, "c", {.flow = &capped});
+  run.time.run_for(1ms);
+  CHECK(l.why_waiting().ceiling == cause::rate);  // it came first
+  permit q = l.try_acquire().value();
+  ask(run, l, "n", {});
+  run.time.run_for(1ms);
+  why = l.why_waiting();
+  CHECK(why.binds == cause::concurrency);
+  CHECK(why.ceiling == cause::none);
+  q.release();
+  run.time.poll();
+  CHECK(run.log.back().find("n@") == 0);
+  l.stop();
+  run.time.run();
+}
+
+TEST_CASE("an estimate is a lower bound, whatever the flows", "[flow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10), .burst = 10, .priorities = 2}};
+  flow a{s}, b{s}, held{s, {.rates = {{rate::per_second(1), 10, 0}}}};
+  for (int i = 0; i < 20; ++i) ask(run, s, "a", {.flow = &a});
+  for (int i = 0; i < 5; ++i) ask(run, s, "h", {.flow = &held});
+  run.time.poll();
+  CHECK(s.estimate({.flow = &a}) == 2100ms);
+  CHECK(s.estimate({.flow = &b}) == 100ms);                  // it may be next
+  CHECK(s.estimate({.priority = 1, .flow = &b}) == 2100ms);  // behind the free flow above
+  CHECK(s.estimate({.flow = &held}) == 6s);                  // by its own rate
+  // What could be met is not refused.
+  ask(run, s, "b", {.deadline = run.time.now() + 100ms, .flow = &b});
+  ask(run, s, "x", {.deadline = run.time.now() + 5999ms, .flow = &held});
+  run.time.run_for(200ms);
+  CHECK(s.stats().rejected == 1);
+  CHECK(names(run).find("b") != std::string::npos);
+  s.stop();
+  run.time.run();
+}
+
+TEST_CASE("with ageing, an estimate does not promise the classes above for ever", "[flow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10), .priorities = 2, .ageing = 300ms}};
+  flow a{s}, b{s};
+  for (int i = 0; i < 100; ++i) ask(run, s, "a", {.flow = &a});
+  run.time.poll();
+  CHECK(s.estimate({.priority = 1, .flow = &b}) == 300ms);
+  ask(run, s, "b", {.priority = 1, .deadline = run.time.now() + 400ms, .flow = &b});
+  run.time.run_for(400ms);
+  CHECK(names(run) == "aaba");
+  s.stop();
+  run.time.run();
+}
+
+TEST_CASE("a request with a flow of another limit is refused, and nothing is taken", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 10, 10}}}}, other{run.io, {.concurrency = 1}};
+  const flow f{other};
+  for (const bool has_own : {false, true}) {
+    const std::optional<flow> own = has_own ? std::optional<flow>{std::in_place, l} : std::nullopt;
+    CHECK(refused_flow([&] { (void)l.try_acquire({.flow = &f}); }) ==
+          "request.flow is of another limit; allowed: a flow of this one, or none");
+    CHECK(refused_flow([&] { (void)l.estimate({.flow = &f}); }).find("request.flow is of another limit") == 0);
+    std::string told;
+    std::error_code by_code, by_post;
+    run.go([&]() -> net::awaitable<void> {
+      told = co_await outcome_of_any(l.acquire({.flow = &f}));
+      (void)co_await l.acquire({.flow = &f}, by_code);
+    });
+    l.async_acquire({.flow = &f}, [&](std::error_code e, permit) { by_post = e; });
+    run.time.run();
+    CHECK(told.find("request.flow is of another limit") == 0);
+    CHECK(by_code == errc::invalid_argument);
+    CHECK(by_post == errc::invalid_argument);
+    CHECK(l.stats().tokens == std::vector<std::int64_t>{10});
+    CHECK(l.stats().granted == 0);
+  }
+}
+
+TEST_CASE("what a flow refuses names the field, the value and the range", "[flow]") {
+  net::io_context io;
+  scheduler s{io, {.rate = rate::per_second(1), .burst = 5}};
+  semaphore m{io, {.permits = 4}};
+  const auto text = [&](const flow_options& o) { return refused_flow([&] { flow{s, o}; }); };
+  CHECK(text({.weight = 0}) == "flow_options.weight is 0; allowed: 1 to 10000");
+  CHECK(text({.weight = 10'001}) == "flow_options.weight is 10001; allowed: 1 to 10000");
+  CHECK(text({.concurrency = 0}) == "flow_options.concurrency is 0; allowed: 1 or more");
+  CHECK(text({.concurrency = 3}) ==
+        "flow_options.concurrency is 3; allowed: unlimited, as a scheduler's grants hold no place");
+  CHECK(text({.queue_limit = 0}) == "flow_options.queue_limit is 0; allowed: 1 or more");
+  CHECK(text({.rates = {17, {.rate = rate::per_second(1)}}}) == "flow_options.rates.size() is 17; allowed: 0 to 16");
+  CHECK(text({.rates = {{.rate = rate::per_second(1)}, {.rate = rate::per_second(1), .burst = 6}}}) ==
+        "flow_options.rates[1].burst is 6; allowed: 1 to 5, the burst of the limit");
+  CHECK(text({.rates = {{.rate = rate::per_second(1), .burst = 0}}}) ==
+        "flow_options.rates[0].burst is 0; allowed: 1 to 2^62");
+  CHECK(text({.rates = {{.rate = rate::per_second(1), .burst = 2, .initial_tokens = 3}}}) ==
+        "flow_options.rates[0].initial_tokens is 3; allowed: 0 to the burst of 2");
+  CHECK(text({.weight = 10'000, .rates = {{.rate = rate::per_second(1), .burst = 5}}, .queue_limit = 1}).empty());
+
+  flow f{m, {.rates = {{.rate = rate::per_second(1), .burst = 3, .initial_tokens = 3}}, .concurrency = 2}};
+  CHECK(refused_flow([&] { f.set_weight(0); }) == "flow.set_weight: weight is 0; allowed: 1 to 10000");
+  CHECK(refused_flow([&] { f.set_rate(1, rate::per_second(1)); }) == "flow.set_rate: index is 1; allowed: less than 1");
+  CHECK(refused_flow([&] { f.set_concurrency(0); }) == "flow.set_concurrency: concurrency is 0; allowed: 1 or more");
+  CHECK(refused_flow([&] { (void)m.try_acquire({.tokens = 3, .flow = &f}); }) ==
+        "request.tokens is 3; allowed: 1 to 2");
+  CHECK(m.try_acquire({.tokens = 2, .flow = &f}));
+}
+
+TEST_CASE("a permit of a flow is split and released as any other", "[flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 10}};
+  flow f{s, {.concurrency = 6}};
+  permit p = s.try_acquire({.tokens = 5, .flow = &f}).value();
+  CHECK(p.held() == 5);
+  permit q = p.split(2);
+  CHECK(p.held() == 3);
+  CHECK(q.held() == 2);
+  CHECK(f.stats().held == 5);
+  q.release();
+  CHECK(f.stats().held == 3);
+  CHECK(s.stats().held == 3);
+  permit r = p.split(3);
+  CHECK(p.held() == 0);
+  r = {};
+  CHECK(f.stats().held == 0);
+  CHECK(s.stats().held == 0);
+}
+
+TEST_CASE("flows share a shared cap's place as they share the limit", "[flow]") {
+  limits_run run;
+  shared_cap cap{{.permits = 1}};
+  limiter l{run.io, {.share = cap}}, other{run.io, {.share = cap}};
+  flow a{l}, b{l, {.concurrency = 1}};
+  std::optional<permit> first = other.try_acquire();
+  for (int i = 0; i < 3; ++i) ask(run, l, "a", {.flow = &a}, 10ms);
+  for (int i = 0; i < 3; ++i) ask(run, l, "b", {.flow = &b}, 10ms);
+  run.time.run_for(1ms);
+  CHECK(run.log.empty());
+  CHECK(l.why_waiting().binds == cause::share);
+  first.reset();
+  run.time.run();
+  CHECK(names(run) == "ababab");
+  CHECK(cap.held() == 0);
+}
+
+TEST_CASE("a paused limit holds its flows, and they go on where they were", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 1, 1}}}};
+  flow a{l, {.rates = {{rate::per_second(5), 1, 1}}}}, b{l};
+  l.pause_until(run.time.now() + 1s);
+  for (int i = 0; i < 2; ++i) {
+    ask(run, l, "a", {.flow = &a});
+    ask(run, l, "b", {.flow = &b});
+  }
+  run.time.run();
+  CHECK(run.log == log_lines{"a@1000", "b@1100", "a@1200", "b@1300"});
+}
+
+TEST_CASE("a limit that shrinks ends what has become too large, in every flow", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1), 10, 0}}}};
+  flow a{l, {.rates = {{rate::per_second(1), 10, 0}}}}, b{l};
+  ask(run, l, "a", {.tokens = 6, .flow = &a});
+  ask(run, l, "b", {.tokens = 5, .flow = &b});
+  ask(run, l, "c", {.tokens = 4, .flow = &b});
+  run.time.poll();
+  l.set_burst(0, 4);
+  run.time.run();
+  CHECK(names(run).find("a=") != std::string::npos);
+  CHECK(names(run).find("b=") != std::string::npos);
+  CHECK(run.log.back() == "c@4000");
+}
+
+TEST_CASE("a grant to a flow that is never delivered comes back to both", "[flow]") {
+  auto run = std::make_unique<limits_run>();
+  net::io_context other;
+  limiter l{other, {.rates = {{rate::per_hour(1), 5, 5}}, .concurrency = 5}};
+  flow f{l, {.rates = {{rate::per_hour(1), 5, 5}}, .concurrency = 5}};
+  l.async_acquire({.tokens = 3, .flow = &f}, net::bind_executor(run->io, [](std::error_code, permit) {}));
+  CHECK(f.stats().held == 1);
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{2});
+  run.reset();
+  CHECK(f.stats().held == 0);
+  CHECK(f.stats().available == std::vector<std::int64_t>{5});
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{5});
+}
+
+TEST_CASE("flows come and go on any thread while requests run", "[flow]") {
+  constexpr int threads = 3;
+  net::thread_pool pool{threads};
+  semaphore s{pool.get_executor(), {.permits = 4, .priorities = 2}};
+  std::array<std::unique_ptr<flow>, 8> flows;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    flows[i] = std::make_unique<flow>(
+        s, flow_options{.weight = static_cast<std::uint32_t>(1 + i), .concurrency = i % 3 == 0 ? 1 : unlimited});
+  }
+  std::atomic<int> granted{0}, inside{0}, most{0};
+  std::vector<std::future<void>> all;
+  for (int c = 0; c < 24; ++c) {
+    all.push_back(net::co_spawn(
+        pool,
+        [&, c]() -> net::awaitable<void> {
+          const flow* of = flows[static_cast<std::size_t>(c) % flows.size()].get();
+          for (int i = 0; i < 300; ++i) {
+            const permit p = co_await s.acquire({.priority = i % 2, .flow = of});
+            const int now = ++inside;
+            for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+            }
+            co_await net::post(net::use_awaitable);
+            --inside;
+            ++granted;
+          }
+        },
+        net::use_future));
+  }
+  std::thread changer{[&] {
+    for (std::uint32_t i = 0; i < 200; ++i) {
+      flow temporary{s, {.weight = 1 + i}};
+      const auto p = s.try_acquire({.flow = &temporary});
+      flows[i % flows.size()]->set_weight(1 + i % 10);
+      flows[i % flows.size()]->set_concurrency(1 + i % 3);
+      (void)flows[i % flows.size()]->stats();
+    }
+  }};
+  changer.join();
+  for (auto& f : all) f.get();
+  pool.join();
+  CHECK(granted == 24 * 300);
+  CHECK(most <= 4);
+  CHECK(s.stats().held == 0);
+  for (const auto& f : flows) CHECK(f->stats().held == 0);
+}
