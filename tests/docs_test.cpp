@@ -3,6 +3,7 @@
 #include <canigo/cancel.hpp>
 #include <canigo/cancel_after.hpp>
 #include <canigo/circuit_breaker.hpp>
+#include <canigo/flow.hpp>
 #include <canigo/gate.hpp>
 #include <canigo/limiter.hpp>
 #include <canigo/scheduler.hpp>
@@ -174,8 +175,8 @@ net::awaitable<void> all_of_scheduler(net::io_context& io) {
   co_await scheduler.acquire({.priority = 2, .tokens = 3, .deadline = now() + 2s});
   std::error_code refused;
   co_await scheduler.acquire({.priority = 2}, refused);  // the same, with a code in place of an exception
-  scheduler.async_acquire({.priority = 1}, callback);  // or any other completion token
-  bool went = scheduler.try_acquire(1);                // never waits, never overtakes a waiter
+  scheduler.async_acquire({.priority = 1}, callback);    // or any other completion token
+  bool went = scheduler.try_acquire(1);                  // never waits, never overtakes a waiter
   scheduler.refund(2);
   scheduler.charge(5);  // settle what was really used
   scheduler.set_rate(rate{10, 3s});
@@ -253,6 +254,20 @@ net::awaitable<void> all_of_a_breaker(net::io_context& io) {
   // [contract]
   CHECK(f == 7);
   CHECK(state == canigo::circuit_state::closed);
+net::awaitable<void> all_of_flow(net::io_context& io) {
+  using canigo::rate;
+  canigo::limiter api{io, {.rates = {{rate::per_second(10), 10, 10}}, .priorities = 2}};
+  // [contract]
+  canigo::flow gold{api, {.weight = 3}};
+  canigo::flow trial{api, {.rates = {{rate::per_second(2), 5}}, .concurrency = 4, .queue_limit = 100}};
+  canigo::permit p = co_await api.acquire({.priority = 1, .flow = &gold});
+  canigo::flow_stats how = gold.stats();
+  gold.set_weight(5);  // from the next grant on
+  trial.set_rate(0, rate::per_second(3));
+  trial.set_concurrency(8);  // both at once
+  // [contract]
+  CHECK(how.granted == 1);
+  CHECK(how.held == 1);
 }
 
 net::awaitable<void> all_of_with_limit(net::io_context& io) {
@@ -467,6 +482,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_semaphore(io), keep);
   net::co_spawn(io, all_of_limiter(io), keep);
   net::co_spawn(io, all_of_shared_cap(io), keep);
+  net::co_spawn(io, all_of_flow(io), keep);
   net::co_spawn(io, all_of_with_limit(io), keep);
   net::co_spawn(io, all_of_a_breaker(io), keep);
   net::co_spawn(io, all_of_groups(io), keep);

@@ -2,6 +2,7 @@
 // permit or a caller. A program of its own, as it replaces the heap.
 
 #include "canigo/circuit_breaker.hpp"
+#include "canigo/flow.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
@@ -20,7 +21,9 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
+#include <vector>
 
 using namespace canigo;
 using namespace std::chrono_literals;
@@ -82,6 +85,58 @@ TEST_CASE("a circuit breaker allocates nothing, whatever it does with a call", "
   const auto made = c.so_far();
   CHECK(made == 0);
   CHECK(b.stats().opened > 5);
+}
+
+TEST_CASE("flows allocate nothing in steady state, whatever holds them", "[memory]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(3000), 10}}, .concurrency = 5, .priorities = 2, .ageing = 3ms}};
+  std::vector<std::unique_ptr<flow>> flows;
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    flow_options o{.weight = 1 + i};
+    if (i % 3 == 0) o.concurrency = 1;
+    if (i % 4 == 0) o.rates = {{rate::per_second(100), 3}};
+    flows.push_back(std::make_unique<flow>(l, o));
+  }
+  bool stop = false;
+  for (std::size_t i = 0; i < 40; ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      for (int n = 0; !stop; ++n) {
+        permit p = co_await l.acquire({.priority = n % 2, .flow = flows[i % 10].get()});
+        p.settle(2);
+      }
+    });
+  }
+  run.time.run_for(1s);
+  const counted c;
+  run.time.run_for(1s);
+  for (const auto& f : flows) f->set_weight(3);
+  run.time.run_for(1s);
+  CHECK(c.so_far() == 0);
+  stop = true;
+  run.time.run();
+}
+
+TEST_CASE("a flow that there is no memory for changes nothing", "[memory]") {
+  for_every_allocation([&](std::int64_t k) {
+    limits_run run;
+    semaphore s{run.io, {.permits = 2, .priorities = 2}};
+    const permit p = s.try_acquire().value();
+    bool failed = false;
+    std::optional<flow> f;
+    {
+      const failing one{k, by_new};
+      try {
+        f.emplace(s, flow_options{.rates = {{rate::per_second(1), 5, 5}}});
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+    }
+    CHECK(f.has_value() != failed);
+    CHECK(s.try_acquire(f ? request{.flow = &*f} : request{}));
+    CHECK(s.stats().held == 1);
+    f.emplace(s);
+    return failed;
+  });
 }
 
 TEST_CASE("a contended semaphore and a limiter allocate nothing in steady state", "[memory]") {

@@ -8,6 +8,8 @@ an expression; with nothing between them a statement is put in.
 ENGINE = "detail/admission/admission.cpp"
 ENGINE_LIFE = "detail/admission/admission_life.cpp"
 QUEUE = "detail/queue/wait_queue.cpp"
+FAIR = "detail/queue/fair_queue.cpp"
+FLOWS = "detail/admission/admission_flows.cpp"
 SHARED = "detail/queue/shared_places.cpp"
 SUPPLIES = "detail/queue/supplies.cpp"
 BUCKET = "token_bucket.cpp"
@@ -58,10 +60,10 @@ def http(test):
 
 DEFECTS = {
     # Scheduler, semaphore, limiter: the engine.
-    "wake_up_lost": (ENGINE, SIMULATION, "wake_at(«queue_.empty() ? time_point::max() : next»);", "time_point::max()"),
+    "wake_up_lost": (ENGINE, SIMULATION, "wake_at(«queue.empty() ? time_point::max() : next»);", "time_point::max()"),
     "wake_up_late": (ENGINE, SIMULATION,
                      "may be lighter.\n          «if (n->tokens > 1) "
-                     "next = std::min(next, queue_.next_promotion(now));»", ""),
+                     "next = std::min(next, queue.next_promotion(now));»", ""),
     "head_cancelled_unseen": (ENGINE, SIMULATION, "finish(w, outcome::aborted);\n  «pump(time_->now());»", ""),
     "cancelled_takes_tokens": (ENGINE, SIMULATION, "finish(w, outcome::aborted);«»",
                                "supplies_.try_take(time_->now(), w.tokens);"),
@@ -73,7 +75,7 @@ DEFECTS = {
     "newcomer_overtakes": (ENGINE, SIMULATION, "if («queue_.empty()» && (paused_until_", "true"),
     "newcomer_first_unseen": (ENGINE, SIMULATION, "if («evicted || queue_.front(now) == &w») pump(now);", "evicted"),
     "queue_one_too_long": (ENGINE, SIMULATION, "«queue_.size() >= queue_limit_»", "queue_.size() > queue_limit_"),
-    "evicts_its_equals": (ENGINE, SIMULATION, "«victim->priority <= priority»", "victim->priority < priority"),
+    "evicts_its_equals": (ENGINE, SIMULATION, "«least->priority <= priority»", "least->priority < priority"),
     "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
     "stop_forgotten": (ENGINE, SIMULATION, "«stopped_ = true;»\n  while", ""),
     "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock();\n}\n\n/// The rest", ""),
@@ -118,7 +120,26 @@ DEFECTS = {
                                         "bucket_at(s, 0, \"\")"),
     "limiter_keeps_its_cap": (LIMITER, SIMULATION, "«s.set_capacity(concurrency);»", ""),
     "split_copies": (PERMIT, SIMULATION, "«places_ -= places;»", ""),
-    "settles_from_the_start": (PERMIT, SIMULATION, "«tokens_ = used;»", ""),
+    "settles_from_the_start": (PERMIT, SIMULATION, "«std::exchange(tokens_, used)»", "tokens_"),
+    # Flows.
+    "flow_never_pays": (FAIR, SIMULATION, "«move_tag(r, c, tokens);»", ""),
+    "flow_saves_its_share_up": (FAIR, SIMULATION, "«c.tag = time;»", ""),
+    "one_virtual_time_for_all_classes": (FAIR, SIMULATION,
+                                         "uint128& fair_queue::virtual_time(int of_class) noexcept {\n"
+                                         "  class_state& s = classes_[«static_cast<std::size_t>(of_class)»];", "0"),
+    "flow_pays_for_grants_at_once": (FAIR, SIMULATION, "«++busy_period_;»", ""),
+    "ceiling_binds_a_token_early": (FAIR, SIMULATION, "ceiling.ready_at(now_, «tokens», places_for(tokens)) : now_;",
+                                    "tokens - 1"),
+    "ceiling_takes_no_place": (FAIR, SIMULATION, "x.ceiling.take(as_of, tokens, «places_for(tokens)»);", "0"),
+    "held_flow_holds_up_others": (FAIR, SIMULATION, "return «ready_.empty()» && r.size == 0", "size_ == 0"),
+    "flow_held_for_ever": (FAIR, SIMULATION, "ceiling.release(places);\n  «look_at_ceiling(flow);»", ""),
+    "flow_does_not_rise": (FAIR, SIMULATION, "«while (!rises_.empty() && time_of(rises_.top()) <= now_) "
+                           "look_at(heap::number_of(rises_.top()));»", ""),
+    "flow_catches_up_too_much": (ENGINE, SIMULATION, "queue.grant(*n, «caught_up»);", "saturating_add(now, -catch_up)"),
+    "wake_up_of_held_flows_lost": (ENGINE, SIMULATION, "«if (n == nullptr) next = queue.next_change();»", ""),
+    "flow_evicts_anothers": (FLOWS, SIMULATION, "victim = «flows_->oldest_of(flow)»;", "flows_->oldest()"),
+    "flow_keeps_its_rate": (FLOWS, SIMULATION,
+                                       "advance_flows();\n  «flows_->set_rate(flow, index, r);»", ""),
     # Places that limiters share.
     "share_taken_before_the_rate": (ENGINE, SIMULATION,
                                     "if («ready > now») {\n          next = ready;\n          if (n->tokens > 1)",
@@ -127,8 +148,8 @@ DEFECTS = {
                             "«if (sought != nullptr) sought->pass_on();»\n  if (last) release_ref();\n}\n\n/// Gives",
                             ""),
     "share_kept_by_what_nobody_took": (ENGINE, SIMULATION,
-                                       "«sought = put_back(supplies_.places_for(tokens));»", ""),
-    "share_unaware_of_age": (ENGINE, SIMULATION, "«next = queue_.next_promotion(now);»  // the others", ""),
+                                       "«sought = put_back(supplies_.places_for(w.tokens));»", ""),
+    "share_unaware_of_age": (ENGINE, SIMULATION, "«next = queue.next_promotion(now);»  // the others", ""),
     "share_without_a_bound": (SUPPLIES, SIMULATION, "«if (shared_ != nullptr && !shared_->try_take()) return false;»",
                               ""),
     "share_keeps_its_class": (SHARED, SIMULATION, "«if (s.linked() && s.priority != priority) seekers_->remove(s);»",

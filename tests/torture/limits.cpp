@@ -1,6 +1,7 @@
 // Scheduler, semaphore, limiter, gate, wait_group and circuit breaker.
 
 #include "canigo/circuit_breaker.hpp"
+#include "canigo/flow.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
@@ -293,6 +294,49 @@ void limiters_that_share_a_cap_are_destroyed(stage& t) {
   t.expect(cap.held() == 0, "a place is lost");
 }
 
+void flows_share_a_limiter(stage& t) {
+  limiter l{t.io(), {.rates = {{rate::per_second(500), 6, 6}}, .concurrency = 3, .priorities = 2, .ageing = 5ms}};
+  stops(t, l);
+  std::optional<flow> a{std::in_place, l, flow_options{.weight = 3, .concurrency = 1}};
+  flow b{l, {.rates = {{rate::per_second(200), 4, 2}}, .queue_limit = 3}};
+  for (int i = 0; i < 8; ++i) {
+    t.spawn([&, i]() -> net::awaitable<void> {
+      const flow* of[] = {a ? &*a : nullptr, &b, nullptr};
+      permit p = co_await l.acquire({.priority = i % 2, .deadline = time_point{30ms}, .flow = of[i % 3]});
+      co_await sleep_for(2ms);
+      p.settle(2);
+    });
+  }
+  t.play([&] { t.pass(2ms); }, [&] { l.async_acquire({.flow = &*a}, t.handler()); },
+         [&] { l.async_acquire({.deadline = t.now() + 3ms, .flow = &b}, t.handler()); }, [&] { b.set_weight(7); },
+         [&] { t.pass(3ms); }, [&] { a.reset(); }, [&] { b.set_concurrency(2); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect_conserved(l.stats());
+  t.expect(l.stats().held == 0 && b.stats().held == 0, "a place is lost");
+  t.pass(1h);
+  t.expect(l.stats().tokens == std::vector<std::int64_t>{6}, "tokens are lost");
+  t.expect(b.stats().available == std::vector<std::int64_t>{4}, "tokens of a flow are lost");
+}
+
+void flows_outlive_a_semaphore(stage& t) {
+  std::optional<semaphore> s{std::in_place, t.io(), semaphore_options{.permits = 2}};
+  t.can_stop([&s](stop_mode) {
+    if (s) s->stop();
+  });
+  flow a{*s, {.concurrency = 1}}, b{*s};
+  for (int i = 0; i < 5; ++i) {
+    t.spawn([&, i]() -> net::awaitable<void> {
+      if (!s) co_return;
+      const permit p = co_await s->acquire({.flow = i % 2 == 0 ? &a : &b});
+      co_await sleep_for(1ms);
+    });
+  }
+  t.play([&] { s->async_acquire({.flow = &b}, t.handler()); }, [&] { t.pass(1ms); }, [&] { s.reset(); },
+         [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect(a.stats().held == 0 && b.stats().held == 0, "a place is lost");
+}
+
 void a_gate_and_a_group_that_are_waited_for(stage& t) {
   gate g{t.io()};
   wait_group w{t.io()};
@@ -379,6 +423,8 @@ std::vector<scenario> scenarios_of_limits() {
       {"a cap without a rate", a_cap_without_a_rate},
       {"limiters share a cap", limiters_share_a_cap},
       {"limiters that share a cap are destroyed", limiters_that_share_a_cap_are_destroyed},
+      {"flows share a limiter", flows_share_a_limiter},
+      {"flows outlive a semaphore", flows_outlive_a_semaphore},
       {"a gate and a group that are waited for", a_gate_and_a_group_that_are_waited_for},
       {"a gate goes while some are inside", a_gate_goes_while_some_are_inside},
       {"calls go through a breaker", calls_go_through_a_breaker},
