@@ -37,6 +37,8 @@ TARGETS = [
     ("B14-64", "ns", "redis::semaphore", "bare: two EVALSHA", 1.3),
     ("B14-shared", "ns", "64 in flight", "1 in flight", 0.2),
     ("B15", "ns", "http::client, acquire before each", "Go: net/http and rate.Wait", 1.05),
+    ("B16", "ns", "10 flows", "1 flow", 1.5),
+    ("B16m", "ns", "10000 flows", "1 flow", 3.0),
 ]
 # What bare Asio does in another way for these is no bound of what is possible.
 NO_FLOOR = ["B10", "B11"]

@@ -2,6 +2,8 @@
 
 #include "canigo/semaphore.hpp"
 
+#include "canigo/flow.hpp"
+
 #include "interleaving_test.hpp"
 #include "world.hpp"
 
@@ -446,5 +448,46 @@ TEST_CASE("two halves of a permit are given back by two threads", "[interleaving
     w.run();
     w.expect(a.was_let_in() && a.held.held() == 2, "the wake-up was lost");
     expect_sound(w, s, {&a}, 2);
+  });
+}
+
+TEST_CASE("a held flow returns when its permit is given back, while another flow asks", "[interleaving]") {
+  explore(2, [](world& w) {
+    const auto home = w.make_loop("loop");
+    semaphore s{home, {.permits = 2}};
+    canigo::flow capped{s, {.concurrency = 1}}, free{s};
+    std::optional<permit> out = s.try_acquire({.flow = &capped});
+    caller& a = w.make_caller(home);
+    caller& b = w.make_caller(home);
+    a.acquire(s, {.flow = &capped});
+    w.thread("gives back", [&] { out.reset(); });
+    w.thread("asks", [&] { b.acquire(s, {.flow = &free}); });
+    w.run();
+    w.expect(a.was_let_in() && b.was_let_in(), "a wake-up was lost");
+    expect_sound(w, s, {&a, &b}, 2);
+    w.expect(capped.stats().held == 1 && free.stats().held == 1, "a place is of the wrong flow");
+  });
+}
+
+TEST_CASE("a flow goes while its permit is given back and one of its waiters is cancelled", "[interleaving]") {
+  explore(2, [](world& w) {
+    const auto home = w.make_loop("loop");
+    semaphore s{home, {.permits = 1}};
+    std::optional<canigo::flow> f{std::in_place, s, canigo::flow_options{.weight = 2}};
+    std::optional<permit> out = s.try_acquire({.flow = &*f});
+    caller& a = w.make_caller(home);
+    caller& b = w.make_caller(home);
+    a.acquire(s, {.flow = &*f});
+    b.acquire(s);
+    w.thread("gives back", [&] { out.reset(); });
+    w.thread("ends the flow", [&] { f.reset(); });
+    a.cancel();
+    w.run();
+    w.expect(a.calls == 1, "the flow's waiter was not answered once");
+    w.expect(b.was_let_in() || a.was_let_in(), "the wake-up was lost");
+    a.held.release();
+    w.run();
+    w.expect(b.was_let_in(), "the place of a flow that is gone was lost");
+    expect_sound(w, s, {&b}, 1);
   });
 }

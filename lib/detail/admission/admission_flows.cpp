@@ -13,7 +13,7 @@ namespace canigo::detail {
 
 namespace {
 
-constexpr std::size_t most_rates = 16;
+constexpr std::size_t most_rates_of_flow = 16;
 
 void check_weight(std::string_view field, std::uint32_t weight) {
   if (weight < 1 || weight > fair_queue::most_weight) throw_invalid(field, weight, "1 to 10000");
@@ -37,7 +37,7 @@ flow_terms terms_of(const flow_options& o, const supplies& s, time_point now) {
   check_weight("flow_options.weight", o.weight);
   check_cap("flow_options.concurrency", o.concurrency, s.occupies());
   if (o.queue_limit < 1) throw_invalid("flow_options.queue_limit", o.queue_limit, "1 or more");
-  if (o.rates.size() > most_rates) throw_invalid("flow_options.rates.size()", o.rates.size(), "0 to 16");
+  if (o.rates.size() > most_rates_of_flow) throw_invalid("flow_options.rates.size()", o.rates.size(), "0 to 16");
   flow_terms terms{.weight = o.weight, .cap = o.concurrency, .queue_limit = o.queue_limit};
   terms.rates.reserve(o.rates.size());
   for (const rate_limit& l : o.rates) {
@@ -116,7 +116,7 @@ void admission::set_flow_concurrency(std::uint32_t flow, std::uint64_t concurren
 
 flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   flow_stats s;
-  s.available.resize(most_rates);
+  s.available.reserve(most_rates_of_flow);  // not under the lock
   const std::lock_guard lock{mutex_};
   const flow_ceiling& ceiling = flows_->ceiling(flow);
   const flow_counts counts = flows_->counts(flow);
@@ -127,7 +127,6 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   s.failed = counts.failed;
   s.held = ceiling.occupied();
   s.is_held_back = flows_->is_held(flow);
-  s.available.clear();
   for (const token_bucket& b : ceiling.rates()) s.available.push_back(b.available(clock()));
   return s;
 }
@@ -211,7 +210,8 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
-  pump(now);
+  // One that is behind others of its flow changes nothing, unless by its age.
+  if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max()) pump(now);
 }
 
 bool admission::make_room_in_flow(std::uint32_t flow, int priority) noexcept {

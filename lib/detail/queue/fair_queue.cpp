@@ -1,6 +1,7 @@
 #include "canigo/detail/queue/fair_queue.hpp"
 
 #include "canigo/detail/base/bits.hpp"
+#include "canigo/detail/queue/queue_arithmetic.hpp"
 #include "canigo/error.hpp"
 
 #include <algorithm>
@@ -20,18 +21,6 @@ static_assert(unit > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::mo
 constexpr unsigned tag_bits = 96;
 constexpr uint128 tags_grow_to = uint128{1} << (tag_bits - 1);
 
-std::uint64_t saturated(uint128 value) noexcept {
-  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
-  return value > most ? most : static_cast<std::uint64_t>(value);
-}
-
-// How long ago, without the overflow that subtracting time_point::min() would be.
-std::uint64_t span(time_point from, time_point to) noexcept {
-  if (to <= from) return 0;
-  return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
-         static_cast<std::uint64_t>(from.time_since_epoch().count());
-}
-
 constexpr std::uint64_t sign = std::uint64_t{1} << 63;
 
 uint128 key_of(time_point t, std::uint32_t flow) noexcept {
@@ -48,14 +37,14 @@ uint128 key_of(int of_class, uint128 tag, std::uint32_t flow) noexcept {
 
 int class_of(uint128 key) noexcept { return static_cast<int>(key >> (tag_bits + flow_bits)); }
 
-std::size_t checked(int priorities) {
+std::size_t checked_priorities(int priorities) {
   if (priorities < 1 || priorities > wait_queue::max_priorities) {
     throw_invalid("fair_queue.priorities", priorities, "1 to 1024");
   }
   return static_cast<std::size_t>(priorities);
 }
 
-duration checked(duration ageing) {
+duration checked_ageing(duration ageing) {
   if (ageing < duration{1}) throw_invalid("fair_queue.ageing", ageing, "1ns or more");
   return ageing;
 }
@@ -63,10 +52,10 @@ duration checked(duration ageing) {
 }  // namespace
 
 fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o)
-    : ageing_{checked(ageing)},
+    : ageing_{checked_ageing(ageing)},
       occupancy_{o},
-      words_{(checked(priorities) + word_bits - 1) / word_bits},
-      classes_(checked(priorities)),
+      words_{(checked_priorities(priorities) + word_bits - 1) / word_bits},
+      classes_(checked_priorities(priorities)),
       ready_{sooner{&arrivals_}},
       held_{{}},
       rises_{{}} {

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/base/bits.hpp"
 #include "canigo/detail/base/fetch.hpp"
+#include "canigo/detail/queue/queue_arithmetic.hpp"
 #include "canigo/error.hpp"
 
 #include <algorithm>
@@ -17,18 +18,6 @@ std::size_t checked(int priorities, duration ageing) {
     throw_invalid("wait_queue.priorities", priorities, "1 to 1024");
   if (ageing < duration{1}) throw_invalid("wait_queue.ageing", ageing, "1ns or more");
   return static_cast<std::size_t>(priorities);
-}
-
-std::uint64_t saturated(uint128 value) noexcept {
-  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
-  return value > most ? most : static_cast<std::uint64_t>(value);
-}
-
-// How long ago, without the overflow that subtracting time_point::min() would be.
-std::uint64_t span(time_point from, time_point to) noexcept {
-  if (to <= from) return 0;
-  return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
-         static_cast<std::uint64_t>(from.time_since_epoch().count());
 }
 
 constexpr std::size_t mostly_all = 192;  // of what waits

@@ -126,6 +126,8 @@ class fair_queue {
   std::size_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
   /// The most tokens that a request of this flow can ever get from it.
   std::uint64_t largest_request(std::uint32_t flow) const noexcept;
+  /// Whether a waiter is the first of its flow.
+  bool is_first(const wait_node& node) const noexcept { return rows_[node.flow_].front == &node; }
   bool is_held(std::uint32_t flow) const noexcept { return rows_[flow].front != nullptr && !rows_[flow].is_ready; }
   /// Of the flows that are held, who is first; or nullptr. O(flows).
   const wait_node* first_held() const noexcept;

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "canigo/detail/base/int128.hpp"
+#include "canigo/time.hpp"
+
+#include <cstdint>
+#include <limits>
+
+// What the queues have in common.
+namespace canigo::detail {
+
+constexpr std::uint64_t saturated(uint128 value) noexcept {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  return value > most ? most : static_cast<std::uint64_t>(value);
+}
+
+/// How long ago, without the overflow that subtracting time_point::min() would be.
+constexpr std::uint64_t span(time_point from, time_point to) noexcept {
+  if (to <= from) return 0;
+  return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
+         static_cast<std::uint64_t>(from.time_since_epoch().count());
+}
+
+}  // namespace canigo::detail
