@@ -254,6 +254,8 @@ net::awaitable<void> all_of_a_breaker(net::io_context& io) {
   // [contract]
   CHECK(f == 7);
   CHECK(state == canigo::circuit_state::closed);
+}
+
 net::awaitable<void> all_of_flow(net::io_context& io) {
   using canigo::rate;
   canigo::limiter api{io, {.rates = {{rate::per_second(10), 10, 10}}, .priorities = 2}};
