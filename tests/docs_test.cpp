@@ -1,5 +1,6 @@
 // The code in docs/, compiled and run. The test "docs" fails where a block there is not found word for word here, in
 // the examples or in a header.
+#include <canigo/adaptive_limit.hpp>
 #include <canigo/cancel.hpp>
 #include <canigo/cancel_after.hpp>
 #include <canigo/circuit_breaker.hpp>
@@ -239,6 +240,22 @@ net::awaitable<void> all_of_shared_cap(net::io_context& io) {
   // [contract]
   CHECK(out == 1);
   CHECK(payments.try_acquire());
+}
+
+net::awaitable<void> all_of_an_adaptive_limit(net::io_context& io) {
+  auto op = []() -> net::awaitable<int> { co_return 7; };
+  // [contract]
+  canigo::adaptive_limit db{io, {.initial = 20, .least = 1, .most = 1000, .priorities = 3}};
+  int g = co_await canigo::with_limit(op(), db, {.priority = 1});  // learns how op() ended
+  canigo::adaptive_permit p = co_await db.acquire(1);              // the same by hand
+  p.succeeded();                                                   // or dropped(), cancelled(); none: no sample
+  canigo::adaptive_limit goal{io, {.algorithm = canigo::aimd{.target = 50ms}}};
+  canigo::limit_decision last = db.stats().last_decision;  // from, to, when and why
+  // [contract]
+  CHECK(g == 7);
+  CHECK(db.stats().succeeded == 2);
+  CHECK(goal.limit() == 20);
+  CHECK(last.why == canigo::limit_reason::none);
 }
 
 net::awaitable<void> all_of_a_breaker(net::io_context& io) {
@@ -487,6 +504,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_flow(io), keep);
   net::co_spawn(io, all_of_with_limit(io), keep);
   net::co_spawn(io, all_of_a_breaker(io), keep);
+  net::co_spawn(io, all_of_an_adaptive_limit(io), keep);
   net::co_spawn(io, all_of_groups(io), keep);
   net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
   net::ip::tcp::socket near{io};
@@ -497,7 +515,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
-  CHECK(ended == 8);
+  CHECK(ended == 9);
 }
 
 // ---- testing.md ---------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 #pragma once
 
 // Includes all of the core library. The edges (canigo/http/… and others) and canigo/testing/… are included by name.
+#include "canigo/adaptive_limit.hpp"
+#include "canigo/adaptive_permit.hpp"
+#include "canigo/aimd.hpp"
 #include "canigo/backoff.hpp"
 #include "canigo/cancel.hpp"
 #include "canigo/cancel_after.hpp"
@@ -13,7 +16,9 @@
 #include "canigo/flow.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/histogram.hpp"
+#include "canigo/knee.hpp"
 #include "canigo/limit_handle.hpp"
+#include "canigo/limit_sample.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"

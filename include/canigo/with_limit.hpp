@@ -5,9 +5,12 @@
 #include "canigo/request.hpp"
 
 #include <asio/awaitable.hpp>
+#include <asio/this_coro.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace canigo {
@@ -21,12 +24,38 @@ request part_of(request r) noexcept {
   return r;
 }
 
+/// A permit that wants to know how the operation ended: that of an adaptive_limit.
+template <class P>
+concept reporting_permit = permit_like<P> && requires(P& p, const std::exception_ptr& error) {
+  p.succeeded();
+  p.cancelled();
+  p.failed_with(error);
+};
+
 template <class T, limit L>
 net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started) {
   if constexpr (permit_like<grant_of<L>>) {
-    const auto p = co_await only->acquire(r);
+    auto p = co_await only->acquire(r);
     *started = true;
-    if constexpr (revocable_permit<grant_of<L>>) {
+    if constexpr (reporting_permit<grant_of<L>>) {
+      std::exception_ptr error;
+      try {
+        if constexpr (std::is_void_v<T>) {
+          co_await std::move(op);
+          p.succeeded();
+          co_return;
+        } else {
+          T result = co_await std::move(op);
+          p.succeeded();
+          co_return result;
+        }
+      } catch (...) {
+        error = std::current_exception();
+      }
+      const net::cancellation_state state = co_await net::this_coro::cancellation_state;
+      state.cancelled() == net::cancellation_type::none ? p.failed_with(error) : p.cancelled();
+      std::rethrow_exception(error);
+    } else if constexpr (revocable_permit<grant_of<L>>) {
       co_return co_await p.wrap(std::move(op));
     } else {
       co_return co_await std::move(op);
@@ -63,6 +92,9 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 /// `op` does not start earlier, and not at all if the limit refuses. The permit is given back when `op` has really
 /// ended, with a result or an exception, and before the caller goes on. If a permit can be lost, such as
 /// redis::permit, its loss cancels `op`; unless `op` has a result, this then ends with errc::lease_lost.
+///
+/// An adaptive_limit is told how `op` ended: with a result, with a timeout or errc::overloaded, which are drops, or
+/// cancelled. Other errors are no samples.
 ///
 /// It nests: with_timeout(with_limit(op(), slots), 2s) counts the wait, with_limit(with_timeout(op(), 2s), slots) does
 /// not. A task of a pool can be one, too.

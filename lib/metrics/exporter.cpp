@@ -72,6 +72,20 @@ void show_places(families& f, const std::string& object, std::uint64_t held, std
   }
 }
 
+void show_adaptive(families& f, const std::string& object, const adaptive_limit_stats& s) {
+  const labels l{{"name", object}};
+  f.gauge("canigo_adaptive_baseline_seconds", "The latency of a callee that is not overloaded; 0: not known yet.", l,
+          seconds(s.baseline));
+  f.gauge("canigo_adaptive_latency_seconds", "The median latency of the last window.", l, seconds(s.latency));
+  f.gauge("canigo_adaptive_decision", "1 with the reason of the limit's last decision.",
+          {{"name", object}, {"reason", std::string{to_string(s.last_decision.why)}}}, 1);
+  show_ends(f, "canigo_adaptive_calls_total", "Calls by how they ended, as an adaptive limit learned it.", object,
+            {{"succeeded", s.succeeded},
+             {"dropped", s.dropped},
+             {"given_up", s.given_up},
+             {"unreported", s.unreported}});
+}
+
 void show_circuit(families& f, const std::string& object, const circuit_breaker_stats& s) {
   for (const circuit_state state : {circuit_state::closed, circuit_state::open, circuit_state::half_open,
                                     circuit_state::forced_open, circuit_state::forced_closed}) {
@@ -264,6 +278,15 @@ exporter::registration exporter::add(const std::string& name, const limiter& obj
     show_queue(f, n, s);
     for (std::size_t i = 0; i < s.tokens.size(); ++i) show_tokens(f, n, i, s.tokens[i]);
     show_places(f, n, s.held, s.concurrency);
+  })};
+}
+
+exporter::registration exporter::add(const std::string& name, const adaptive_limit& object) {
+  return registration{std::make_unique<registration::state>(objects_, name, [&](families& f, const std::string& n) {
+    const adaptive_limit_stats s = object.stats();
+    show_queue(f, n, s);
+    show_places(f, n, s.held, s.limit);
+    show_adaptive(f, n, s);
   })};
 }
 

@@ -1,10 +1,12 @@
 // What semaphore, limiter and gate need of the heap: nothing in steady state, and no allocation whose failure loses a
 // permit or a caller. A program of its own, as it replaces the heap.
 
+#include "canigo/adaptive_limit.hpp"
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/flow.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
+#include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/shared_cap.hpp"
 #include "canigo/task_group.hpp"
@@ -18,6 +20,8 @@
 #include <asio/post.hpp>
 #include <asio/use_future.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -114,6 +118,44 @@ TEST_CASE("flows allocate nothing in steady state, whatever holds them", "[memor
   CHECK(c.so_far() == 0);
   stop = true;
   run.time.run();
+}
+
+TEST_CASE("an adaptive limit allocates nothing in steady state, nor while it changes", "[memory]") {
+  limits_run run;
+  adaptive_limit l{run.io, {.initial = 4, .most = 4, .priorities = 2}};
+  scheduler pace{run.io, {.rate = rate::per_second(1000)}};
+  bool stop = false;
+  for (int i = 0; i < 16; ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      while (!stop) {
+        auto p = co_await l.acquire({.priority = i % 2, .deadline = run.time.now() + 10s});
+        co_await pace.acquire();
+        p.succeeded();
+      }
+    });
+  }
+  run.time.run_for(1s);
+  const counted while_contended;
+  run.time.run_for(1s);
+  CHECK(while_contended.so_far() == 0);
+  stop = true;
+  run.time.run();
+
+  adaptive_limit changing{run.io, {.initial = 4, .algorithm = aimd{.target = 1h}}};
+  std::uint64_t low = 1000, high = 0;
+  const counted while_changing;
+  for (int i = 0; i < 5000; ++i) {
+    auto first = changing.try_acquire();
+    std::array<std::optional<adaptive_permit>, 3> others{changing.try_acquire(), changing.try_acquire(),
+                                                         changing.try_acquire()};
+    run.time.run_for(1ms);
+    i % 1000 < 500 ? first->dropped() : first->succeeded();
+    low = std::min(low, changing.limit());
+    high = std::max(high, changing.limit());
+  }
+  const auto made = while_changing.so_far();
+  CHECK(made == 0);
+  CHECK(low < high);
 }
 
 TEST_CASE("a flow that there is no memory for changes nothing", "[memory]") {

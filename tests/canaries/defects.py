@@ -35,6 +35,8 @@ HTTP_MULTI = "http/multi.cpp"
 HTTP_SOCKETS = "http/socket_table.cpp"
 CIRCUIT = "circuit.cpp"
 BREAKER = "detail/around/breaker_core.cpp"
+KNEE = "knee.cpp"
+TUNER = "detail/around/tuner.cpp"
 SYNC_PLAN = "redis/sync_plan.cpp"
 REDIS_ENGINE = "redis/engine_link.cpp"
 
@@ -250,6 +252,25 @@ DEFECTS = {
     "breaker_counts_what_never_reported": (BREAKER, AROUND, "«circuit_.leave(e);»",
                                            "circuit_.report(e, true, false, now);"),
     "breaker_refuses_in_shadow": (BREAKER, AROUND, "!epoch && «mode_ == enforcement::enforce»", "true"),
+    # Adaptive limits.
+    "knee_baseline_only_falls": (KNEE, AROUND, "baseline_ = «is_new ? measured : (baseline_ + measured) / 2»;",
+                                 "std::min(baseline_, measured)"),
+    "knee_ignores_drops": (KNEE, AROUND, "if («window_.drops_too_many()») return", "false"),
+    "knee_cuts_by_the_share_of_drops": (KNEE, AROUND, "set(«std::clamp(succeed, limit_ / 2, .95 * limit_)», "
+                                        "limit_reason::dropped", "limit_ / 2"),
+    "knee_grows_right_after_drops": (KNEE, AROUND, "«hold_until_ = saturating_add(now, as_duration(5 * second * "
+                                     "any_of(.75, 1.25)));»", ""),
+    "knee_counts_all_that_was_cancelled": (KNEE, AROUND, "static_cast<double>(s.latency.count()) <= «2 * known»",
+                                           "0 * known"),
+    "knee_does_not_settle": (KNEE, AROUND, "is_settling_ = «limit_ <= before - 1»;", "false"),
+    "knee_grows_where_nobody_needs_it": (KNEE, AROUND, "if («!is_bound») {", "false"),
+    "knee_probes_when_it_likes": (KNEE, AROUND, "saturating_add(now, «period - past + as_duration(any_of(0, 50 * "
+                                  "ms))»)", "period"),
+    "knee_stops_at_the_first_step": (KNEE, AROUND, "if («x < .8 * probe_latency_ && probe_step_ < most_steps && "
+                                     "limit_ > least_») {", "false"),
+    "adaptive_limit_is_not_told": (TUNER, AROUND, "«if (has_changed) home.change_supplies([this](supplies& all, "
+                                   "time_point) { all.set_capacity(limit()); });»", ""),
+    "adaptive_limit_forgets_who_left": (TUNER, AROUND, "«in_flight_.fetch_sub(1, std::memory_order_relaxed);»", ""),
     # HTTP, whose servers may be anybody.
     "http_sends_again_what_may_not": (HTTP_HANDLE, http("a request that may not arrive twice*"),
                                       "may_resend_ = «is_idempotent(r.method)»;", "true"),

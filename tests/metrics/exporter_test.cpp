@@ -113,6 +113,33 @@ TEST_CASE("a limiter shows each rate, and no capacity where there is none", "[me
   CHECK_FALSE(value_of(text, R"(canigo_permits_capacity{name="limits"})"));
 }
 
+TEST_CASE("an adaptive limit shows its value, its latencies and why it decided", "[metrics]") {
+  limits_run run;
+  adaptive_limit l{run.io, {.initial = 4, .algorithm = aimd{.target = 10ms}}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("db", l);
+  auto held = l.try_acquire();
+  l.try_acquire()->release();
+  l.try_acquire()->cancelled();
+  check_series(exporter.text(), {{R"(canigo_adaptive_decision{name="db",reason="none"})", "1"},
+                                 {R"(canigo_permits_held{name="db"})", "1"},
+                                 {R"(canigo_permits_capacity{name="db"})", "4"},
+                                 {R"(canigo_adaptive_baseline_seconds{name="db"})", "0.01"},
+                                 {R"(canigo_adaptive_latency_seconds{name="db"})", "0"},
+                                 {R"(canigo_adaptive_calls_total{name="db",outcome="given_up"})", "1"},
+                                 {R"(canigo_adaptive_calls_total{name="db",outcome="unreported"})", "1"}});
+  for (int i = 0; i < 50; ++i) {
+    run.time.run_for(3ms);
+    l.try_acquire()->dropped();
+  }
+  held->succeeded();
+  check_series(exporter.text(), {{R"(canigo_adaptive_decision{name="db",reason="dropped"})", "1"},
+                                 {R"(canigo_permits_capacity{name="db"})", "3"},
+                                 {R"(canigo_adaptive_calls_total{name="db",outcome="dropped"})", "50"},
+                                 {R"(canigo_adaptive_calls_total{name="db",outcome="succeeded"})", "1"},
+                                 {R"(canigo_granted_total{name="db",class="0"})", "53"}});
+}
+
 TEST_CASE("a circuit breaker shows its state and how calls ended", "[metrics]") {
   limits_run run;
   circuit_breaker b{run.io, {.least_calls = 4, .slow = 1s, .mode = enforcement::shadow}};

@@ -1,5 +1,6 @@
-// Scheduler, semaphore, limiter, gate, wait_group and circuit breaker.
+// Scheduler, semaphore, limiter, adaptive limit, gate, wait_group and circuit breaker.
 
+#include "canigo/adaptive_limit.hpp"
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/flow.hpp"
 #include "canigo/gate.hpp"
@@ -364,6 +365,45 @@ void a_gate_goes_while_some_are_inside(stage& t) {
   t.expect_all_ended();
 }
 
+void an_adaptive_limit_is_told_how_calls_end(stage& t) {
+  adaptive_limit l{t.io(), {.initial = 2, .most = 3, .algorithm = aimd{.target = 1ms}, .priorities = 2}};
+  stops(t, l);
+  for (int i = 0; i < 6; ++i) {
+    t.spawn([&l, i]() -> net::awaitable<void> {
+      const request r{.priority = i % 2, .deadline = i == 5 ? time_point{4ms} : time_point::max()};
+      if (i % 3 == 0) {
+        co_await with_limit(sleep_for(2ms), l, r);
+      } else {
+        auto p = co_await l.acquire(r);
+        co_await sleep_for(1ms);
+        i % 3 == 1 ? p.succeeded() : p.dropped();
+      }
+    });
+  }
+  t.play([&] { l.async_acquire({}, t.handler()); }, [&] { t.pass(2ms); }, [&] { l.pause_until(t.now() + 2ms); },
+         [&] { l.async_acquire({.priority = 1}, t.handler([] { throw thrown{}; })); }, [&] { t.pass(100ms); });
+  t.expect_all_ended();
+  t.expect_conserved(l.stats());
+  t.expect(l.stats().held == 0, "a permit is lost");
+}
+
+void an_adaptive_limit_is_destroyed_under_its_callers(stage& t) {
+  std::optional<adaptive_limit> l{std::in_place, t.io(), adaptive_limit_options{.initial = 2}};
+  t.can_stop([&l](stop_mode) {
+    if (l) l->stop();
+  });
+  for (int i = 0; i < 4; ++i) {
+    t.spawn([&l]() -> net::awaitable<void> {
+      if (!l) co_return;
+      auto p = co_await l->acquire(0);
+      co_await sleep_for(2ms);
+      p.succeeded();
+    });
+  }
+  t.play([&] { t.pass(1ms); }, [&] { l.reset(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+}
+
 void calls_go_through_a_breaker(stage& t) {
   circuit_breaker b{t.io(), {.least_calls = 2, .window = 1s, .open_for = 3ms, .probes = 2}};
   semaphore m{t.io(), {.permits = 2}};
@@ -427,6 +467,8 @@ std::vector<scenario> scenarios_of_limits() {
       {"flows outlive a semaphore", flows_outlive_a_semaphore},
       {"a gate and a group that are waited for", a_gate_and_a_group_that_are_waited_for},
       {"a gate goes while some are inside", a_gate_goes_while_some_are_inside},
+      {"an adaptive limit is told how calls end", an_adaptive_limit_is_told_how_calls_end},
+      {"an adaptive limit is destroyed under its callers", an_adaptive_limit_is_destroyed_under_its_callers},
       {"calls go through a breaker", calls_go_through_a_breaker},
       {"a breaker is destroyed under its calls", a_breaker_is_destroyed_under_its_calls},
   };

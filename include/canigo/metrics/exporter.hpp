@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/adaptive_limit.hpp"
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/pool_stats.hpp"
@@ -78,6 +79,7 @@ class exporter {
   registration add(const std::string& name, const scheduler& object);
   registration add(const std::string& name, const semaphore& object);
   registration add(const std::string& name, const limiter& object);
+  registration add(const std::string& name, const adaptive_limit& object);
   registration add(const std::string& name, const circuit_breaker& object);
   /// A strand_pool, a resource_pool, or another object with the stats of a pool.
   template <class Pool>

@@ -31,11 +31,13 @@ admission_options checked(std::string_view type, const admission_options& o) {
   return o;
 }
 
-admission* admission::open(const net::any_io_executor& executor, supplies s, const admission_options& options) {
-  return new admission{executor, std::move(s), options};
+admission* admission::open(const net::any_io_executor& executor, supplies s, const admission_options& options,
+                           std::unique_ptr<companion> beside) {
+  return new admission{executor, std::move(s), options, std::move(beside)};
 }
 
-admission::admission(const net::any_io_executor& executor, supplies s, const admission_options& options)
+admission::admission(const net::any_io_executor& executor, supplies s, const admission_options& options,
+                     std::unique_ptr<companion> beside)
     : delivery{executor},
       supplies_{std::move(s)},
       queue_{options.priorities, options.ageing},
@@ -44,7 +46,8 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       on_overflow_{options.on_overflow},
       priorities_{options.priorities},
       wake_up_{*this},
-      seat_{supplies_.shared() != nullptr ? std::make_unique<seat>(*this) : nullptr} {
+      seat_{supplies_.shared() != nullptr ? std::make_unique<seat>(*this) : nullptr},
+      beside_{std::move(beside)} {
   if (seat_ != nullptr) {
     is_plain_ = frees_alone_ = false;
     supplies_.shared()->make_room_for(priorities_);

@@ -126,6 +126,11 @@ void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t in
 /// `o`, if each of it is in its range; else throws, naming it as a field of `type`.
 admission_options checked(std::string_view type, const admission_options& o);
 
+/// Something that belongs to an engine and lives as long.
+struct companion {
+  virtual ~companion() = default;
+};
+
 /// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
 ///
 /// One lock guards it and is never held while foreign code runs. A request gets its grant at the instant that makes the
@@ -139,7 +144,8 @@ admission_options checked(std::string_view type, const admission_options& o);
 class admission final : public delivery, public flow_host {
  public:
   /// The handle's reference is the caller's to release with close().
-  static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options);
+  static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options,
+                         std::unique_ptr<companion> beside = nullptr);
   /// Ends every waiter with `stopped` and gives up the handle's reference.
   void close() noexcept;
 
@@ -206,6 +212,10 @@ class admission final : public delivery, public flow_host {
     return f(std::as_const(supplies_), first, paused_until_, now, held_by);
   }
 
+  companion* beside() const noexcept { return beside_.get(); }
+  time_point now() const noexcept { return clock(); }
+  bool is_in_virtual_time() const noexcept { return is_virtual_; }
+
   std::uint64_t places_for(std::uint64_t tokens) const noexcept { return supplies_.places_for(tokens); }
   /// The places of a request that was granted, as its permit has them.
   std::uint64_t places_of(const request& r) const noexcept {
@@ -236,7 +246,8 @@ class admission final : public delivery, public flow_host {
     admission* owner;
   };
 
-  admission(const net::any_io_executor& executor, supplies s, const admission_options& options);
+  admission(const net::any_io_executor& executor, supplies s, const admission_options& options,
+            std::unique_ptr<companion> beside);
   ~admission();
   bool may_go() noexcept override;
   void let_go_of_context() noexcept override;
@@ -306,6 +317,7 @@ class admission final : public delivery, public flow_host {
   wake_up wake_up_;
   const std::unique_ptr<seat> seat_;   // where places are shared
   std::unique_ptr<fair_queue> flows_;  // from the first flow on, in place of queue_
+  const std::unique_ptr<companion> beside_;
 };
 
 /// An engine that lets everybody go while no place in it is occupied: what a gate waits with.

@@ -1,0 +1,87 @@
+#pragma once
+
+#include "canigo/detail/base/latency_window.hpp"
+#include "canigo/limit_sample.hpp"
+#include "canigo/time.hpp"
+
+#include <cstdint>
+
+namespace canigo {
+
+/// An adaptive limit that finds the knee: the most calls at once for which the latency stays near that of an idle
+/// callee. It needs no numbers.
+struct knee {};
+
+/// The decisions of an adaptive limit by the knee of the latency. A value without a clock and without a lock.
+///
+/// It looks at windows of at least 50 calls and 100 ms. The median latency of a window, smoothed, is compared with a
+/// baseline r0. A limit L moves towards L·r0/R + H, where R is the latency and H = 0.75·√L + L/10 the room for a queue.
+/// If more than one call in twenty is dropped, L becomes the number of calls that succeeded at a time.
+///
+/// The baseline is measured by probes: twice a minute the limit falls to 0.6·L for one window, and further as long as
+/// that shortens the latency. Probes are aligned by the wall clock, so many clients of one callee probe together. If
+/// they did not, each would measure the queue of the others.
+///
+/// A cancelled call counts with its age if that is more than twice the latency; otherwise it does not count.
+///
+/// Source: found by simulation; docs/policies.md has the results, and tests/adaptive repeats them. The gradient is that
+/// of Netflix' concurrency-limits, with room for a queue that grows by the square root. The probes are those of BBR and
+/// Envoy.
+/// Threads: not safe by itself; its owner holds a lock. Takes constant time. Allocates: never.
+class knee_control {
+ public:
+  /// `to_wall` is what to add to a time to get that of the wall clock, since any full minute.
+  knee_control(const limit_bounds& bounds, duration to_wall, std::uint64_t seed) noexcept;
+
+  /// Learns of a call that has ended at `now`; the limit from now on.
+  std::uint64_t record(const limit_sample& s, time_point now) noexcept;
+
+  std::uint64_t limit() const noexcept { return static_cast<std::uint64_t>(limit_); }
+  /// The latency of a callee that is not overloaded; 0 as long as it is not known.
+  duration baseline() const noexcept { return duration{static_cast<duration::rep>(baseline_)}; }
+  /// The median latency of the last window.
+  duration latency() const noexcept { return duration{static_cast<duration::rep>(last_)}; }
+  const limit_decision& last_decision() const noexcept { return decision_; }
+
+ private:
+  void close(time_point now) noexcept;
+  void cut_to_what_succeeds(time_point now) noexcept;
+  void learn(double x, time_point now) noexcept;
+  void probe_on(double x, time_point now) noexcept;
+  void follow(double x, time_point now) noexcept;
+  void probe(double back, time_point now) noexcept;
+  void schedule_probe(time_point now) noexcept;
+  void set(double limit, limit_reason why, time_point now) noexcept;
+  bool is_used() const noexcept { return static_cast<double>(window_.peak()) >= limit_ / 2; }
+  double any_of(double low, double high) noexcept;
+
+  // Latencies are in nanoseconds.
+  double limit_;
+  double least_, most_;
+  detail::latency_window window_;
+  double baseline_ = 0;                        // r0
+  double smoothed_ = 0;                        // R; 0: not known
+  double last_ = 0;                            // the median of the last window
+  double reference_ = 0;                       // the greatest limit since the last probe
+  double top_ = 0;                             // the limit after the last drops
+  time_point hold_until_ = time_point::min();  // no growth beyond that
+
+  bool is_settling_ = false;  // since the limit fell: calls from before are still on their way
+  time_point fell_at_{};
+
+  bool is_probing_ = false;
+  double back_ = 0, probe_latency_ = 0, probe_limit_ = 0;
+  int probe_step_ = 0;
+  time_point next_probe_ = time_point::max();
+
+  int learned_ = 0;  // windows
+  int streak_ = 0;   // of windows in which the limit binds and the latency is near the baseline
+  int low_ = 0;      // of windows below the baseline
+  double low_sum_ = 0;
+
+  limit_decision decision_{};
+  duration to_wall_;
+  std::uint64_t random_;
+};
+
+}  // namespace canigo

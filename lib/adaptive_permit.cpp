@@ -1,0 +1,11 @@
+#include "canigo/adaptive_permit.hpp"
+
+namespace canigo {
+
+void adaptive_permit::end(std::optional<sample_outcome> how) noexcept {
+  if (!place_) return;
+  const duration latency = home_->now() - since_;
+  detail::tuner_of(*home_).end(*home_, std::move(place_), {latency, in_flight_}, how);
+}
+
+}  // namespace canigo

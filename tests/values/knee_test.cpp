@@ -1,0 +1,229 @@
+#include "canigo/knee.hpp"
+
+#include "canigo/detail/base/random.hpp"
+
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+using namespace std::chrono_literals;
+using namespace canigo;
+
+namespace knee_tests {
+
+/// A knee and a clock. Calls end at a steady rate, each like the others.
+struct bench {
+  explicit bench(limit_bounds b = {}, duration to_wall = 0s, std::uint64_t seed = 1) : k{b, to_wall, seed} {}
+
+  /// Calls that end, one each millisecond, with all that may be under way.
+  void calls(int n, duration latency, sample_outcome how = sample_outcome::ok) {
+    for (int i = 0; i < n; ++i) {
+      now += 1ms;
+      k.record({latency, in_flight == 0 ? k.limit() : in_flight, how}, now);
+    }
+  }
+  /// The same until a decision is made.
+  limit_decision decide(duration latency, sample_outcome how = sample_outcome::ok) {
+    const time_point before = k.last_decision().at;
+    for (int i = 0; i < 100'000 && k.last_decision().at == before; ++i) calls(1, latency, how);
+    return k.last_decision();
+  }
+  /// Until it knows that the callee takes 50 ms, and has its limit back.
+  void learn(duration latency = 50ms) {
+    while (k.last_decision().why != limit_reason::measured) decide(latency);
+  }
+
+  knee_control k;
+  time_point now{};
+  std::uint64_t in_flight = 0;
+};
+
+}  // namespace knee_tests
+
+using knee_tests::bench;
+
+TEST_CASE("a knee learns the baseline from four windows, and then probes", "[knee]") {
+  bench b;
+  for (int i = 0; i < 3; ++i) CHECK(b.decide(50ms).why == limit_reason::learning);
+  CHECK(b.k.limit() == 20);
+  CHECK(b.decide(50ms).why == limit_reason::probe);
+  CHECK(b.k.limit() == 12);
+  CHECK(b.k.baseline() == b.k.latency());
+  CHECK(b.k.baseline() > 47ms);
+  CHECK(b.k.baseline() < 54ms);
+  // It was no faster with fewer calls.
+  CHECK(b.decide(50ms).why == limit_reason::measured);
+  CHECK(b.k.limit() == 20);
+}
+
+TEST_CASE("a probe goes on down as long as that makes the callee faster", "[knee]") {
+  bench b{{.initial = 100}};
+  while (b.k.last_decision().why != limit_reason::probe) b.decide(200ms);
+  CHECK(b.k.limit() == 60);
+  CHECK(b.decide(120ms).why == limit_reason::probe);
+  CHECK(b.k.limit() == 36);
+  CHECK(b.decide(72ms).why == limit_reason::probe);
+  CHECK(b.k.limit() == 21);
+  CHECK(b.decide(50ms).why == limit_reason::probe);
+  CHECK(b.decide(50ms).why == limit_reason::measured);
+  CHECK(b.k.baseline() > 47ms);
+  CHECK(b.k.baseline() < 54ms);
+  CHECK(b.k.limit() < 60);
+  CHECK(b.k.limit() > 15);
+}
+
+TEST_CASE("a knee grows while the limit binds and the latency is that of the baseline", "[knee]") {
+  bench b;
+  b.learn();
+  const auto before = b.k.limit();
+  for (int i = 0; i < 8; ++i) CHECK(b.decide(50ms).why == limit_reason::fast);
+  CHECK(b.k.limit() > before + 8 * 2);
+  // Nobody needs more.
+  b.in_flight = b.k.limit() - 1;
+  const auto unneeded = b.k.limit();
+  for (int i = 0; i < 8; ++i) CHECK(b.decide(50ms).to <= static_cast<double>(unneeded) + 1);
+  CHECK(b.k.limit() == unneeded);
+}
+
+TEST_CASE("a knee shrinks while the latency is above the baseline", "[knee]") {
+  bench b{{.initial = 200}};
+  b.learn();
+  const auto before = b.k.limit();
+  CHECK(b.decide(150ms).why == limit_reason::slow);
+  CHECK(b.k.limit() < before * 3 / 4);
+  while (b.k.last_decision().why == limit_reason::slow) b.decide(150ms);
+  CHECK(b.k.last_decision().why == limit_reason::probe);  // is it the callee that became slower?
+  while (b.k.last_decision().why == limit_reason::probe) b.decide(150ms);
+  CHECK(b.k.last_decision().why == limit_reason::measured);
+  CHECK(b.k.baseline() > 90ms);
+}
+
+TEST_CASE("a baseline goes down as well as up", "[knee]") {
+  bench b;
+  b.learn(100ms);
+  const duration before = b.k.baseline();
+  for (int i = 0; i < 4; ++i) b.decide(50ms);
+  CHECK(b.k.baseline() < before * 6 / 10);
+  // And slowly, where so few calls are under way that the limit can't be the reason.
+  b.in_flight = 1;
+  for (int i = 0; i < 40; ++i) CHECK(b.decide(80ms).why == limit_reason::unused);
+  CHECK(b.k.baseline() > 74ms);
+  CHECK(b.k.baseline() < 86ms);
+}
+
+TEST_CASE("drops cut a limit down to the calls that succeed at a time", "[knee]") {
+  bench b{{.initial = 40}};
+  b.learn();
+  const auto top = b.k.limit();
+  // One succeeds in two milliseconds, and takes 50: there are 25 at a time.
+  const time_point before = b.k.last_decision().at;
+  while (b.k.last_decision().at == before) {
+    b.calls(1, 50ms);
+    b.calls(1, 1ms, sample_outcome::dropped);
+  }
+  CHECK(b.k.last_decision().why == limit_reason::dropped);
+  CHECK(b.k.limit() >= 24);
+  CHECK(b.k.limit() <= 26);
+  CHECK(b.k.limit() < top);
+  // For a while it grows no more.
+  const auto cut = b.k.limit();
+  const time_point then = b.now;
+  while (b.now < then + 3600ms) b.calls(1, 50ms);
+  CHECK(b.k.limit() <= cut);
+  while (b.now < then + 20s) b.calls(1, 50ms);
+  CHECK(b.k.limit() > cut + 5);
+}
+
+TEST_CASE("few drops change nothing", "[knee]") {
+  bench b;
+  b.learn();
+  for (int i = 0; i < 2000; ++i) {
+    b.calls(1, 50ms, i % 25 == 0 ? sample_outcome::dropped : sample_outcome::ok);
+    CHECK(b.k.last_decision().why != limit_reason::dropped);
+  }
+}
+
+TEST_CASE("a cancelled call counts only if it was old", "[knee]") {
+  bench b;
+  b.calls(1000, 1h, sample_outcome::cancelled);  // nothing is known yet
+  CHECK(b.k.last_decision().why == limit_reason::none);
+  b.learn();
+  const auto decided = b.k.last_decision().at;
+  b.calls(1000, 90ms, sample_outcome::cancelled);
+  CHECK(b.k.last_decision().at == decided);
+  CHECK(b.decide(300ms, sample_outcome::cancelled).why == limit_reason::slow);
+}
+
+TEST_CASE("after a limit fell, calls from before say nothing", "[knee]") {
+  bench b{{.initial = 100}};
+  b.learn();
+  const auto before = b.k.limit();
+  CHECK(b.decide(150ms).why == limit_reason::slow);
+  const auto decided = b.k.last_decision().at;
+  b.in_flight = before;
+  b.calls(5000, 150ms);
+  CHECK(b.k.last_decision().at == decided);
+  b.in_flight = 0;
+  CHECK(b.decide(50ms).at > decided);
+}
+
+TEST_CASE("clients with clocks of their own probe at the same moments of the wall clock", "[knee]") {
+  constexpr duration offsets[] = {0s, 7s + 123ms, 1000h + 13s};
+  std::vector<duration> probes;  // of the wall clock
+  for (const duration offset : offsets) {
+    bench b{{}, offset, 42 + static_cast<std::uint64_t>(offset.count())};
+    b.learn();
+    while (b.k.last_decision().why != limit_reason::probe) b.decide(50ms);
+    probes.push_back(b.now.time_since_epoch() + offset);
+  }
+  for (const duration wall : probes) {
+    INFO(wall / 1ms << " ms");
+    CHECK(wall % 30s < 60ms);
+  }
+}
+
+TEST_CASE("a slow callee is probed less often", "[knee]") {
+  bench b{{.initial = 60}};
+  b.learn(1s);
+  const time_point learned = b.now;
+  while (b.k.last_decision().why != limit_reason::probe) b.decide(1s);
+  CHECK((b.now - time_point{}) % 120s < 60ms);
+  CHECK(b.now > learned);
+}
+
+TEST_CASE("windows in which little happens are thrown away", "[knee]") {
+  bench b;
+  b.learn();
+  const auto decided = b.k.last_decision().at;
+  b.in_flight = 1;
+  for (int i = 0; i < 200; ++i) {
+    b.now += 150ms;
+    b.calls(1, 500ms);
+  }
+  CHECK(b.k.last_decision().at == decided);
+  CHECK(b.k.limit() == 20);
+}
+
+TEST_CASE("a limit never leaves its bounds, whatever the calls are like", "[knee]") {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    std::uint64_t random = seed;
+    const auto any = [&](std::uint64_t n) { return detail::next_random(random) % n; };
+    const std::uint64_t least = 1 + any(20), most = least + any(200);
+    bench b{{.initial = least + any(most - least + 1), .least = least, .most = most}, duration{}, seed};
+    for (int step = 0; step < 300; ++step) {
+      const duration latency{static_cast<std::int64_t>(any(std::uint64_t{1} << any(40)))};
+      const auto how = static_cast<sample_outcome>(any(10) < 7 ? 0 : any(3));
+      b.in_flight = any(3) == 0 ? any(2 * most + 1) : 0;
+      if (any(5) == 0) b.now += duration{static_cast<std::int64_t>(any(10'000'000'000))};
+      if (any(50) == 0) b.now -= 1s;
+      b.calls(static_cast<int>(any(60)), latency, how);
+      REQUIRE(b.k.limit() >= least);
+      REQUIRE(b.k.limit() <= most);
+      REQUIRE(b.k.baseline() >= 0s);
+    }
+  }
+}
