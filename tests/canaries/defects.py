@@ -135,8 +135,9 @@ DEFECTS = {
     "ceiling_takes_no_place": (FAIR, SIMULATION, "x.ceiling.take(as_of, tokens, «places_for(tokens)»);", "0"),
     "held_flow_holds_up_others": (FAIR, SIMULATION, "return «ready_.empty()» && r.size == 0", "size_ == 0"),
     "flow_held_for_ever": (FAIR, SIMULATION, "ceiling.release(places);\n  «look_at_ceiling(flow);»", ""),
-    "flow_does_not_rise": (FAIR, SIMULATION, "«while (!rises_.empty() && time_of(rises_.top()) <= now_) "
-                           "look_at(heap::number_of(rises_.top()));»", ""),
+    "risen_waiter_stays_behind_its_flow": (FAIR, SIMULATION,
+                                           "if («head_class > best_class || (head_class == best_class && "
+                                           "head->sequence_ > best->sequence_)») continue;", "true"),
     "flow_catches_up_too_much": (ENGINE, SIMULATION, "queue.grant(*n, «caught_up»);", "saturating_add(now, -catch_up)"),
     "wake_up_of_held_flows_lost": (ENGINE, SIMULATION, "«if (n == nullptr) next = queue.next_change();»", ""),
     "flow_evicts_anothers": (FLOWS, SIMULATION, "victim = «flows_->oldest_of(flow)»;", "flows_->oldest()"),

@@ -312,7 +312,7 @@ void admission::end_too_large() noexcept {
   const std::uint64_t most = supplies_.largest_request();
   const auto end = [this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::too_large)); };
   queue_.for_each_heavier_than(most, end);
-  if (flows_ != nullptr) {
+  if (flows_ != nullptr && flows_->shrinks_to(most)) {
     flows_->for_each([&](wait_node& n) {
       if (n.tokens > most) end(n);
     });

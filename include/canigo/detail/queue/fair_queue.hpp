@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace canigo::detail {
@@ -131,6 +132,10 @@ class fair_queue {
   bool is_held(std::uint32_t flow) const noexcept { return rows_[flow].front != nullptr && !rows_[flow].is_ready; }
   /// Of the flows that are held, who is first; or nullptr. O(flows).
   const wait_node* first_held() const noexcept;
+
+  /// Notes the most tokens that the limit can give at once. Whether that is less than before, so that a waiter may be
+  /// too large now.
+  bool shrinks_to(std::uint64_t most) noexcept { return std::exchange(most_, most) > most; }
 
   /// The class that a waiter has risen to. O(1).
   int effective_class(const wait_node& node) const noexcept;
@@ -268,6 +273,7 @@ class fair_queue {
   time_heap held_;                       // flows that their ceiling lets return at some time
   time_heap rises_;                      // flows of which a waiter rises at some time
   std::size_t size_ = 0;
+  std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;
   std::uint64_t busy_period_ = 0;  // ends when nobody may go
   bool is_busy_ = false;
