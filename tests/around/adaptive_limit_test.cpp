@@ -2,6 +2,7 @@
 
 #include "canigo/concepts.hpp"
 #include "canigo/error.hpp"
+#include "canigo/flow.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/timeout.hpp"
 #include "canigo/with_limit.hpp"
@@ -238,6 +239,30 @@ TEST_CASE("an adaptive limit is asked, refuses, pauses and stops like any other"
   limit.reset();
   run.time.run();
   CHECK(ends[4] == errc::stopped);
+}
+
+TEST_CASE("flows share an adaptive limit, and its permits go back to their flow", "[adaptive]") {
+  limits_run run;
+  adaptive_limit limit{run.io, {.initial = 2, .most = 2}};
+  flow calm{limit, {.weight = 1, .concurrency = 1}};
+  flow busy{limit, {.weight = 3}};
+  auto first = limit.try_acquire({.flow = &calm});
+  CHECK(first);
+  CHECK_FALSE(limit.try_acquire({.flow = &calm}));
+  auto second = limit.try_acquire({.flow = &busy});
+  CHECK(second->held() == 1);
+  first->succeeded();
+  CHECK(limit.stats().held == 1);
+  run.go([&]() -> net::awaitable<void> {
+    auto p = co_await limit.acquire({.flow = &calm});
+    auto q = std::move(p);
+    run.note("calm");
+    q.succeeded();
+  });
+  run.time.run();
+  CHECK(run.log == log_lines{"calm@0"});
+  second->dropped();
+  CHECK(limit.stats().held == 0);
 }
 
 TEST_CASE("what an adaptive limit refuses names the field of its options", "[adaptive]") {
