@@ -28,6 +28,7 @@ constexpr description descriptions[] = {
     {errc::not_enough_memory, "not enough memory", std::errc::not_enough_memory},
     {errc::circuit_open, "the circuit is open", std::errc{}},
     {errc::overloaded, "the callee is overloaded", std::errc::resource_unavailable_try_again},
+    {errc::too_many_keys, "too many keys", std::errc::resource_unavailable_try_again},
 };
 
 const description* find(int value) noexcept {

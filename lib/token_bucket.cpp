@@ -52,8 +52,8 @@ std::int64_t token_bucket::available(time_point now) const noexcept {
   const uint128 debit = spent(taken_);
   if (debit <= credit) return static_cast<std::int64_t>(burst_);
   const auto missing = static_cast<std::uint64_t>(divide_up(debit - credit, period_));
-  const int128 level = int128{burst_} - int128{missing};
-  return level < earliest ? earliest : static_cast<std::int64_t>(level);
+  const int128 left = int128{burst_} - int128{missing};
+  return left < earliest ? earliest : static_cast<std::int64_t>(left);
 }
 
 void token_bucket::refund(time_point now, std::uint64_t tokens) noexcept {

@@ -6,7 +6,11 @@
 #include <canigo/circuit_breaker.hpp>
 #include <canigo/flow.hpp>
 #include <canigo/gate.hpp>
+#include <canigo/hedge.hpp>
+#include <canigo/keyed.hpp>
 #include <canigo/limiter.hpp>
+#include <canigo/loop_lag.hpp>
+#include <canigo/retry.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/semaphore.hpp>
 #include <canigo/shared_cap.hpp>
@@ -24,6 +28,7 @@
 #include <fmt/core.h>
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -516,6 +521,89 @@ TEST_CASE("docs: the contract's examples") {
   time.run();
   CHECK(error == nullptr);
   CHECK(ended == 10);
+}
+
+// ---- policies.md --------------------------------------------------------------------------------
+
+namespace {
+
+struct asked_to_wait : std::runtime_error {
+  explicit asked_to_wait(canigo::duration d) : std::runtime_error{"429"}, retry_after{d} {}
+  canigo::duration retry_after;
+};
+
+net::awaitable<reply> checked_send(std::string url) {
+  const reply r = co_await send(url);
+  if (r.status == 429) throw asked_to_wait{r.retry_after};
+  co_return r;
+}
+
+const canigo::retry_condition worth_it = [](const std::exception_ptr& e) -> std::optional<canigo::duration> {
+  try {
+    std::rethrow_exception(e);
+  } catch (const asked_to_wait& r) {
+    return r.retry_after;
+  } catch (...) {
+    return std::nullopt;
+  }
+};
+
+net::awaitable<reply> get_with_retries(canigo::scheduler& quota, canigo::retry_budget& budget, std::string url) {
+  co_return co_await canigo::retry([&] { return canigo::with_limit(checked_send(url), quota); },
+                                   {.attempts = 4, .budget = &budget, .retry_if = worth_it},
+                                   canigo::time_source::of(quota.get_executor()).now() + 1min);
+}
+
+canigo::loop_lag watch(net::io_context& io, std::vector<std::string>& log) {
+  return canigo::loop_lag{io, {.interval = 100ms, .threshold = 50ms, .on_change = [&log](bool overloaded, auto) {
+                                 log.push_back(overloaded ? "shed load" : "as usual");
+                               }}};
+}
+
+net::awaitable<void> all_of_policies(net::io_context& io) {
+  auto call = [] { return checked_send("/"); };
+  canigo::retry_budget budget;
+  const auto t = canigo::time_source::of(io.get_executor()).now() + 10s;
+  reply r = co_await canigo::retry(call, {.attempts = 4, .budget = &budget}, t);  // a new call for each attempt
+  canigo::retry_budget copies{canigo::hedge_budget};
+  canigo::latency_window latencies;
+  r = co_await canigo::hedge(call, {.after = 50ms, .budget = &copies});
+  r = co_await canigo::hedge(call, {.after = canigo::quantile{0.95}, .budget = &copies, .window = &latencies});
+
+  canigo::keyed_scheduler<std::string> per_ip{io, {.rate = canigo::rate::per_second(5), .burst = 10}};
+  if (!per_ip.try_acquire("192.0.2.1")) co_await canigo::sleep_for(per_ip.retry_after("192.0.2.1"));
+  co_await per_ip.acquire("192.0.2.1", {.tokens = 2, .deadline = t});
+  canigo::keyed_semaphore<std::string> per_user{io, {.permits = 2}};
+  canigo::keyed_permit<std::string> p = co_await per_user.acquire("alice");
+  canigo::keyed_stats stats = per_ip.stats();
+
+  canigo::loop_lag lag{io, {.interval = 100ms, .threshold = 50ms}};
+  bool overloaded = lag.is_overloaded();
+  CHECK(r.status == 200);
+  CHECK(p.held() == 1);
+  CHECK(stats.keys == 1);
+  CHECK_FALSE(overloaded);
+}
+
+}  // namespace
+
+TEST_CASE("docs: policies around a call") {
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(10)}};
+  canigo::retry_budget budget;
+  std::vector<std::string> log;
+  start_over(1);
+  net::co_spawn(io, get_with_retries(quota, budget, "/a"), rethrow);
+  {
+    auto lag = watch(io, log);
+    time.run_for(40s);
+  }
+  CHECK(sent == std::vector<std::string>{"/a", "/a"});
+  CHECK(log.empty());
+  start_over();
+  net::co_spawn(io, all_of_policies(io), rethrow);
+  time.run_for(1min);
 }
 
 // ---- testing.md ---------------------------------------------------------------------------------

@@ -45,6 +45,9 @@ enum class errc {
   /// an answer throws it, so that breakers and adaptive limits know. Equals
   /// std::errc::resource_unavailable_try_again.
   overloaded,
+  /// A keyed limit knows `most_keys` keys already, and this is another one. Equals
+  /// std::errc::resource_unavailable_try_again.
+  too_many_keys,
 };
 
 /// The category "canigo".

@@ -2,25 +2,60 @@
 
 #include "canigo/backoff.hpp"
 #include "canigo/retry_budget.hpp"
+#include "canigo/time.hpp"
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
+#include <type_traits>
 
 namespace canigo {
 
-/// Whether and when a failed operation is tried again.
+/// Says which failures are worth another attempt: a lambda without captures, of one of two forms.
+///
+///     .retry_if = [](const std::exception_ptr& e) { return is_temporary(e); }
+///     .retry_if = [](const std::exception_ptr& e) -> std::optional<canigo::duration> { return retry_after(e); }
+///
+/// The second form returns nothing if the failure is not worth another attempt. Otherwise it returns the least delay,
+/// such as the one that a server asked for. The backoff may make the delay longer.
+class retry_condition {
+ public:
+  /// None: the default of the one that retries.
+  constexpr retry_condition(std::nullptr_t = nullptr) noexcept {}
+  template <std::invocable<const std::exception_ptr&> F>
+    requires std::is_empty_v<F> && std::default_initializable<F>
+  constexpr retry_condition(F) noexcept : ask_{[](const std::exception_ptr& error) { return answer(F{}(error)); }} {}
+
+  constexpr explicit operator bool() const noexcept { return ask_ != nullptr; }
+
+  /// The least delay before another attempt; nothing if there should be none. Not for an empty condition.
+  std::optional<duration> operator()(const std::exception_ptr& error) const { return ask_(error); }
+
+ private:
+  static constexpr std::optional<duration> answer(bool is_worth_it) noexcept {
+    return is_worth_it ? std::optional{duration::zero()} : std::nullopt;
+  }
+  static constexpr std::optional<duration> answer(std::optional<duration> least_delay) noexcept { return least_delay; }
+
+  // One pointer, because each task of a pool with options has one.
+  std::optional<duration> (*ask_)(const std::exception_ptr& error) = nullptr;
+};
+
+/// Whether and when a failed operation is tried again: by retry(), or by a pool.
 ///
 /// Trivially destructible on purpose, so that it can stand in a co_await expression under every compiler.
 struct retry_policy {
-  /// Attempts in all, the first one included. 0: a task takes the whole policy of its pool, and a pool makes one
-  /// attempt.
+  /// Attempts in all, the first one included. 0: retry() makes 3 attempts, a task takes the whole policy of its pool,
+  /// and a pool makes one attempt.
   std::uint32_t attempts = 0;
-  canigo::backoff backoff = {};  ///< between one attempt and the next
-  /// Which failures are worth another attempt. Null: all but operation_aborted. It is called with the exception of the
-  /// attempt, or with errc::timed_out if the attempt took too long. It is not called once the task is cancelled. No
-  /// lock is held.
-  bool (*retry_if)(const std::exception_ptr& error) = nullptr;
+  canigo::backoff backoff = {};    ///< between one attempt and the next
   retry_budget* budget = nullptr;  ///< shared by all callers of the same service; must outlive them
+  /// Which failures are worth another attempt. Null: all but operation_aborted. It is called with the exception of the
+  /// attempt. In a pool, an attempt that took too long gives errc::timed_out. It is not called once the operation is
+  /// cancelled. No lock is held.
+  retry_condition retry_if = {};
 };
 
 }  // namespace canigo

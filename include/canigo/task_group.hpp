@@ -17,6 +17,10 @@
 
 namespace canigo {
 
+namespace detail {
+class hedge_race;
+}  // namespace detail
+
 /// The result of a coroutine that was spawned into a task_group. A handle; copies name the same result.
 template <class T>
 class task_result {
@@ -105,6 +109,10 @@ class task_group {
   std::size_t running() const noexcept { return core_->count(); }
 
  private:
+  friend class detail::hedge_race;
+  /// A place among the children: join() and wait_all() wait until it is given back.
+  permit hold() { return core_->occupy(); }
+
   std::shared_ptr<detail::task_group_core> core_;
 };
 

@@ -81,6 +81,24 @@ class token_bucket {
   /// Errors: errc::invalid_argument if `burst` is 0 or above max_burst. Nothing changes then.
   void set_burst(time_point now, std::uint64_t burst);
 
+  /// The state of a bucket without its rate and burst. For an owner of many buckets that have those in common.
+  struct level {
+    std::int64_t origin = 0;
+    std::uint64_t taken = 0;
+  };
+  level save() const noexcept { return {origin_, taken_}; }
+  /// Takes over a level of a bucket of the same rate and burst.
+  void restore(const level& l) noexcept {
+    origin_ = l.origin;
+    taken_ = l.taken;
+  }
+  /// Whether it can't be told from a new bucket that is full. A bucket that became full between two nanoseconds can be:
+  /// its next token comes earlier by a fraction.
+  bool is_as_new(time_point now) const noexcept {
+    const uint128 credit = gained(now);
+    return spent(taken_) == credit || overflows(credit);
+  }
+
   /// In lowest terms.
   canigo::rate rate() const noexcept {
     return {static_cast<std::int64_t>(tokens_), duration{static_cast<std::int64_t>(period_)}};

@@ -190,6 +190,28 @@ void show_shared(families& f, const std::string& object, const shared_limit_stat
   }
 }
 
+void show_keyed(families& f, const std::string& object, const keyed_stats& s) {
+  const labels l{{"name", object}};
+  f.gauge("canigo_keyed_keys", "Keys that are known: their limit is not as good as new.", l, number(s.keys));
+  f.gauge("canigo_keyed_keys_with_waiters", "Keys that somebody waits for.", l, number(s.keys_with_waiters));
+  f.gauge("canigo_keyed_waiting", "Requests that wait, of all keys.", l, number(s.waiting));
+  f.gauge("canigo_keyed_bytes", "Bytes of the tables of keys.", l, number(s.bytes));
+  show_ends(f, "canigo_keyed_requests_total", "Requests of all keys by how they ended.", object,
+            {{"granted", s.granted}, {"refused", s.refused}, {"given_up", s.given_up}});
+  f.counter("canigo_keyed_beyond_total", "Requests of new keys that came when there were too many keys.", l,
+            number(s.beyond));
+  f.counter("canigo_keyed_forgotten_total", "Keys that were as good as new and were forgotten.", l,
+            number(s.forgotten));
+}
+
+void show_lag(families& f, const std::string& object, const loop_lag_stats& s) {
+  const labels l{{"name", object}};
+  f.histogram("canigo_loop_lag_seconds", "How late the event loop was.", l, s.lag);
+  f.gauge("canigo_loop_overloaded", "1 while the event loop is as late as the threshold or later.", l,
+          s.overloaded ? 1 : 0);
+  f.counter("canigo_loop_overloads_total", "How often the event loop became so late.", l, number(s.overloads));
+}
+
 void show_connection(families& f, const std::string& object, const connection_stats& s) {
   const labels l{{"name", object}};
   f.gauge("canigo_client_waiting", "Commands that wait for a connection.", l, number(s.waiting));
@@ -293,6 +315,16 @@ exporter::registration exporter::add(const std::string& name, const adaptive_lim
 exporter::registration exporter::add(const std::string& name, const circuit_breaker& object) {
   return registration{std::make_unique<registration::state>(
       objects_, name, [&](families& f, const std::string& n) { show_circuit(f, n, object.stats()); })};
+}
+
+exporter::registration exporter::add(const std::string& name, const loop_lag& object) {
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [&](families& f, const std::string& n) { show_lag(f, n, object.stats()); })};
+}
+
+exporter::registration exporter::add_keyed(const std::string& name, std::function<keyed_stats()> read) {
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [r = std::move(read)](families& f, const std::string& n) { show_keyed(f, n, r()); })};
 }
 
 exporter::registration exporter::add_pool(const std::string& name, std::function<pool_stats()> read) {

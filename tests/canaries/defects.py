@@ -30,6 +30,13 @@ COUNTED = "detail/context/counted_member.cpp"
 DELIVERY = "detail/context/delivery.cpp"
 PERMIT = "permit.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
+RETRY = "detail/coro/retry_plan.cpp"
+HEDGE = "detail/coro/hedge_race.cpp"
+LATENCIES = "latency_window.cpp"
+LAG = "loop_lag.cpp"
+KEYED_BASE = "detail/keyed/keyed_base.cpp"
+KEYED = "../include/canigo/detail/keyed/keyed_core.hpp"
+KEY_TABLE = "../include/canigo/detail/keys/key_table.hpp"
 HTTP_HANDLE = "http/easy_handle.cpp"
 HTTP_MULTI = "http/multi.cpp"
 HTTP_SOCKETS = "http/socket_table.cpp"
@@ -42,6 +49,7 @@ REDIS_ENGINE = "redis/engine_link.cpp"
 
 SIMULATION = ("simulation", "--seeds", "20000")
 TORTURE = ("torture",)
+POLICIES = ("policies", "~[realtime]")
 OUTAGES = ("redis", "who asks after an outage*,who waits and who asks*,only who has waited*,what is open*,"
            "a quota that is open*")
 AROUND = ("around",)
@@ -272,6 +280,32 @@ DEFECTS = {
     "adaptive_limit_is_not_told": (TUNER, AROUND, "«if (has_changed) home.change_supplies([this](supplies& all, "
                                    "time_point) { all.set_capacity(limit()); });»", ""),
     "adaptive_limit_forgets_who_left": (TUNER, AROUND, "«in_flight_.fetch_sub(1, std::memory_order_relaxed);»", ""),
+    # Retries and hedges.
+    "retry_of_a_cancelled_call": (RETRY, POLICIES, "attempt_ >= policy_.attempts || «is_aborted(failure)»", "false"),
+    "retry_past_its_deadline": (RETRY, POLICIES, "«at >= deadline_»", "false"),
+    "retry_beyond_its_budget": (RETRY, POLICIES, "«policy_.budget != nullptr && !policy_.budget->try_take()»", "false"),
+    "retry_sooner_than_asked": (RETRY, POLICIES, "«std::max(policy_.backoff.delay(attempt_, random), *least)»",
+                                "policy_.backoff.delay(attempt_, random)"),
+    "hedge_ends_before_its_losers": (HEDGE, POLICIES,
+                                     "«while (self->running_ > 0) co_await self->wait_until(time_point::max());»", ""),
+    "hedge_leaves_its_losers_running": (HEDGE, POLICIES, "«self->end_all();»\n  if (self->options_.group", ""),
+    "hedge_goes_on_when_cancelled": (HEDGE, POLICIES, "«self->may_start_ = self->may_start_ && !self->is_cancelled_;»",
+                                     ""),
+    "hedge_beyond_its_budget": (HEDGE, POLICIES, "self->may_start_ = «self->options_.budget->try_take()»;", "true"),
+    "hedge_knows_fast_calls_only": (HEDGE, POLICIES, "if («index == 0 || !is_first_noted_») note_latency();",
+                                    "index == 0"),
+    "window_never_forgets": (LATENCIES, POLICIES, "older_ = «is_previous(now) ? younger_ : wait_histogram{}»;",
+                             "younger_"),
+    # Keyed limits, and the lag of a loop.
+    "key_with_a_debt_forgotten": (KEYED, POLICIES, "!e.value.is_room() && «limit_.is_fresh(e.value.level(), now)»;",
+                                  "true"),
+    "one_key_too_many": (KEYED_BASE, POLICIES, "while («n < bounds_.most_keys») {", "n <= bounds_.most_keys"),
+    "key_as_new_after_its_waiters": (KEYED, POLICIES, "«e.value = key_state{limit_.take_back(*r.engine)};»",
+                                     "e.value = key_state{limit_.fresh(now)};"),
+    "keys_never_forgotten": (KEYED, POLICIES, "«if (n > 0) this->give_up_keys(n);»", ""),
+    "key_stopped_too_late": (KEYED, POLICIES, "if («this->is_stopped()») return step::stopped;", "false"),
+    "key_lost_behind_an_erased_one": (KEY_TABLE, POLICIES, "«marks_[next] >= 2 * one_place»; at = next", "false"),
+    "lag_unseen_while_a_handler_blocks": (LAG, POLICIES, "«std::max(stats_.last, clock() - due_)»", "stats_.last"),
     # HTTP, whose servers may be anybody.
     "http_sends_again_what_may_not": (HTTP_HANDLE, http("a request that may not arrive twice*"),
                                       "may_resend_ = «is_idempotent(r.method)»;", "true"),

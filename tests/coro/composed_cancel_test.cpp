@@ -395,7 +395,7 @@ TEST_CASE("a composed attempt over its time is tried again as one that timed out
     b.time.run();
     CHECK(t.state() == task_state::timed_out);
     CHECK(b.time.now() - before == 8s);
-    if (retry.retry_if != nullptr) CHECK(asked == std::vector<std::string>(2, "timed_out"));
+    if (retry.retry_if) CHECK(asked == std::vector<std::string>(2, "timed_out"));
   }
 }
 

@@ -1,4 +1,5 @@
 #include "canigo/metrics/exporter.hpp"
+#include "canigo/keyed.hpp"
 #include "canigo/strand_pool.hpp"
 
 #include "support/catch.hpp"
@@ -405,4 +406,42 @@ TEST_CASE("objects come and go while another thread scrapes", "[metrics][threads
   done = true;
   scraper.join();
   CHECK(exporter.text().empty());
+}
+
+TEST_CASE("keyed limits and the lag of a loop are shown", "[metrics]") {
+  stand_in<keyed_stats> keyed;
+  keyed.shown = {.keys = 1,
+                 .keys_with_waiters = 2,
+                 .waiting = 3,
+                 .granted = 4,
+                 .refused = 5,
+                 .given_up = 6,
+                 .beyond = 7,
+                 .forgotten = 8,
+                 .bytes = 9};
+  limits_run run;
+  keyed_scheduler<std::string> per_client{run.io, {.rate = rate::per_second(1)}};
+  CHECK(per_client.try_acquire("a"));
+  loop_lag lag{run.io};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("k", keyed);
+  const auto shown_clients = exporter.add("clients", per_client);
+  const auto shown_lag = exporter.add("loop", lag);
+  run.time.run_for(1s);
+  check_series(exporter.text(), {
+                                    {R"(canigo_keyed_keys{name="k"})", "1"},
+                                    {R"(canigo_keyed_keys_with_waiters{name="k"})", "2"},
+                                    {R"(canigo_keyed_waiting{name="k"})", "3"},
+                                    {R"(canigo_keyed_requests_total{name="k",outcome="granted"})", "4"},
+                                    {R"(canigo_keyed_requests_total{name="k",outcome="refused"})", "5"},
+                                    {R"(canigo_keyed_requests_total{name="k",outcome="given_up"})", "6"},
+                                    {R"(canigo_keyed_beyond_total{name="k"})", "7"},
+                                    {R"(canigo_keyed_forgotten_total{name="k"})", "8"},
+                                    {R"(canigo_keyed_bytes{name="k"})", "9"},
+                                    {R"(canigo_keyed_keys{name="clients"})", "1"},
+                                    {R"(canigo_loop_lag_seconds_count{name="loop"})", "10"},
+                                    {R"(canigo_loop_lag_seconds_sum{name="loop"})", "0"},
+                                    {R"(canigo_loop_overloaded{name="loop"})", "0"},
+                                    {R"(canigo_loop_overloads_total{name="loop"})", "0"},
+                                });
 }

@@ -74,4 +74,6 @@ TEST_CASE("no attempt follows at the deadline or after it", "[task_life]") {
   CHECK(life.again_at(start + 3s, 0) == time_point::max());
   life.deadline = time_point::max();
   CHECK(life.again_at(start + 3s, 0) == start + 5s);
+  CHECK(life.again_at(start + 3s, 0, 1s) == start + 5s);
+  CHECK(life.again_at(start + 3s, 0, 4s) == start + 7s);
 }

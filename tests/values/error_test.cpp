@@ -16,7 +16,7 @@ const std::vector<errc> all_codes = {
     errc::queue_full, errc::evicted,           errc::timed_out,         errc::deadline_unreachable,
     errc::stopped,    errc::invalid_priority,  errc::invalid_argument,  errc::too_large,
     errc::lease_lost, errc::store_unavailable, errc::not_enough_memory, errc::circuit_open,
-    errc::overloaded,
+    errc::overloaded, errc::too_many_keys,
 };
 
 template <typename Call>
@@ -57,6 +57,7 @@ TEST_CASE("an error code equals the standard condition it means", "[error]") {
   CHECK(make_error_code(errc::evicted) == std::errc::resource_unavailable_try_again);
   CHECK(make_error_code(errc::overloaded) == std::errc::resource_unavailable_try_again);
   CHECK(make_error_code(errc::not_enough_memory) == std::errc::not_enough_memory);
+  CHECK(make_error_code(errc::too_many_keys) == std::errc::resource_unavailable_try_again);
   CHECK(make_error_code(errc::timed_out) != make_error_code(errc::deadline_unreachable));
 }
 

@@ -2,7 +2,11 @@
 // the value and the range.
 #include "support/refusal.hpp"
 
+#include "canigo/hedge_options.hpp"
+#include "canigo/keyed.hpp"
+#include "canigo/latency_window.hpp"
 #include "canigo/limiter.hpp"
+#include "canigo/loop_lag.hpp"
 #include "canigo/resource_pool.hpp"
 #include "canigo/retry_budget.hpp"
 #include "canigo/scheduler.hpp"
@@ -163,4 +167,48 @@ TEST_CASE("the bounds that a refusal names are within them") {
   CHECK(refused_call([&] { pool.resize(1); }) == none);
   CHECK(refused_call([] { retry_budget{{.percent = 1000}}; }) == none);
   CHECK(refused_call([] { retry_budget{{.percent = 0, .reserve = 1, .most = 1}}; }) == none);
+}
+
+TEST_CASE("what a keyed limit refuses names the field of its options") {
+  const rate r = rate::per_second(5);
+  const auto rates = [](const keyed_scheduler_options& o) { return refused<keyed_scheduler<std::string>>(o); };
+  CHECK(rates({.rate = r, .burst = 0}) == "keyed_scheduler_options.burst is 0; allowed: 1 to 2^62");
+  CHECK(rates({.rate = r, .most_keys = 0}) == "keyed_scheduler_options.most_keys is 0; allowed: 1 to 2^29");
+  CHECK(rates({.rate = r, .most_keys = 536870913}) ==
+        "keyed_scheduler_options.most_keys is 536870913; allowed: 1 to 2^29");
+  CHECK(rates({.rate = r, .on_new_key = static_cast<overflow_of_keys>(2)}) ==
+        "keyed_scheduler_options.on_new_key is 2; allowed: refuse, share_one");
+  CHECK(rates({.rate = r, .most_waiting = 0}) == "keyed_scheduler_options.most_waiting is 0; allowed: 1 or more");
+  CHECK(rates({.rate = r, .priorities = 0}) == "keyed_scheduler_options.priorities is 0; allowed: 1 to 1024");
+  CHECK(rates({.rate = r, .queue_limit = 0}) == "keyed_scheduler_options.queue_limit is 0; allowed: 1 or more");
+  CHECK(rates({.rate = r, .on_overflow = overflow::wait}) ==
+        std::string{"keyed_scheduler_options.on_overflow is wait; allowed: "} + overflows);
+  CHECK(rates({.rate = r, .ageing = 0s}) == "keyed_scheduler_options.ageing is 0s; allowed: more than 0");
+  const auto permits = [](const keyed_semaphore_options& o) { return refused<keyed_semaphore<std::string>>(o); };
+  CHECK(permits({.permits = 0}) == "keyed_semaphore_options.permits is 0; allowed: 1 to 2^62");
+  CHECK(permits({.most_keys = 0}) == "keyed_semaphore_options.most_keys is 0; allowed: 1 to 2^29");
+}
+
+TEST_CASE("what the lag of a loop and a window of latencies refuse names the field of their options") {
+  const auto lag = [](const loop_lag_options& o) { return refused<loop_lag>(o); };
+  CHECK(lag({.interval = 1us}) == "loop_lag_options.interval is 1us; allowed: 1ms or more");
+  CHECK(lag({.threshold = 0ns}) == "loop_lag_options.threshold is 0s; allowed: 1ns or more");
+  CHECK(refused_call([] { latency_window w{{.length = 1ns}}; }) ==
+        "latency_window.length is 1ns; allowed: 2ns or more");
+  CHECK(refused_call([] { latency_window w{{.least_samples = 0}}; }) ==
+        "latency_window.least_samples is 0; allowed: 1 or more");
+}
+
+TEST_CASE("what a hedge refuses names the field of its options") {
+  retry_budget b;
+  latency_window w;
+  const auto text = [](const hedge_options& o) { return refused_call([&] { detail::check(o); }); };
+  CHECK(text({.after = -1ms, .budget = &b}) == "hedge_options.after is -1ms; allowed: 0 or more");
+  CHECK(text({.after = quantile{1.5}, .budget = &b, .window = &w}) ==
+        "hedge_options.after is 1.500000; allowed: a quantile from 0 to 1");
+  CHECK(text({.after = quantile{0.5}, .budget = &b}) ==
+        "hedge_options.window is null; allowed: a latency_window, for a quantile");
+  CHECK(text({.copies = 0, .budget = &b}) == "hedge_options.copies is 0; allowed: 1 to 16");
+  CHECK(text({.copies = 17, .budget = &b}) == "hedge_options.copies is 17; allowed: 1 to 16");
+  CHECK(text({.after = 1s}) == "hedge_options.budget is null; allowed: a retry_budget, such as hedge_budget makes");
 }

@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/pool_run.hpp"
 
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -76,6 +77,22 @@ TEST_CASE("an operation that ends with operation_aborted unasked has failed, and
   b.time.run();
   CHECK(tries == 3);
   CHECK(t.state() == task_state::failed);
+}
+
+TEST_CASE("a predicate may give the least delay before the next attempt") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  std::vector<long> at;
+  pool.try_post(
+      [&] {
+        at.push_back(b.ms());
+        throw std::runtime_error{"no"};
+      },
+      {.retry = {.attempts = 3,
+                 .backoff = backoff::constant(10ms),
+                 .retry_if = [](const std::exception_ptr&) -> std::optional<duration> { return 2s; }}});
+  b.time.run();
+  CHECK(at == std::vector<long>{0, 2000, 4000});
 }
 
 TEST_CASE("retries are refused by the predicate and by the budget") {

@@ -2,7 +2,9 @@
 
 #include "canigo/adaptive_limit.hpp"
 #include "canigo/circuit_breaker.hpp"
+#include "canigo/keyed_options.hpp"
 #include "canigo/limiter.hpp"
+#include "canigo/loop_lag.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
@@ -35,7 +37,8 @@ struct connection_stats {
   std::uint64_t waiting = 0, in_flight = 0, sent = 0, answered = 0, connects = 0, failures = 0;
 };
 
-/// Shows limits, circuit breakers and pools to Prometheus, and also the limits and connections in Redis.
+/// Shows limits, circuit breakers, pools and the lag of loops to Prometheus, and also the limits and connections in
+/// Redis.
 ///
 /// Nothing is counted twice, and nothing runs on the hot path: Prometheus' request reads the stats() of each object.
 /// Serve text() from the server that the program has, or hand collectable() to a prometheus::Exposer.
@@ -81,6 +84,15 @@ class exporter {
   registration add(const std::string& name, const limiter& object);
   registration add(const std::string& name, const adaptive_limit& object);
   registration add(const std::string& name, const circuit_breaker& object);
+  registration add(const std::string& name, const loop_lag& object);
+  /// A keyed limit.
+  template <class Keyed>
+    requires requires(const Keyed& k) {
+      { k.stats() } -> std::same_as<keyed_stats>;
+    }
+  registration add(const std::string& name, const Keyed& object) {
+    return add_keyed(name, [&object] { return object.stats(); });
+  }
   /// A strand_pool, a resource_pool, or another object with the stats of a pool.
   template <class Pool>
     requires requires(const Pool& p) {
@@ -140,6 +152,7 @@ class exporter {
 
  private:
   class objects;
+  registration add_keyed(const std::string& name, std::function<keyed_stats()> read);
   registration add_pool(const std::string& name, std::function<pool_stats()> read);
   registration add_shared(const std::string& name, std::function<shared_limit_stats()> read);
   registration add_connection(const std::string& name, std::function<connection_stats()> read);

@@ -22,7 +22,7 @@ void group_child::rethrow() const {
 // ---- a child that runs ----------------------------------------------------------------------------------------------
 
 task_group_core::running::running(std::shared_ptr<task_group_core> core, std::shared_ptr<group_child> c)
-    : core_{std::move(core)}, child_{std::move(c)}, inside_{occupy_place(*core_->idle_).value()} {
+    : core_{std::move(core)}, child_{std::move(c)}, inside_{core_->occupy()} {
   core_->add(*child_);
 }
 
@@ -53,6 +53,8 @@ task_group_core::task_group_core(const net::any_io_executor& executor)
       time_{time_source::of(executor)} {}
 
 task_group_core::~task_group_core() { idle_->close(); }
+
+permit task_group_core::occupy() { return occupy_place(*idle_).value(); }
 
 void task_group_core::add(group_child& c) {
   bool cancelled = false;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace canigo::detail {
@@ -221,7 +222,14 @@ void pool_core::examine(pool_worker& w, pool_task& t) noexcept {
         const auto e = s == task_state::failed
                            ? w.error_
                            : std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
-        w.retry_ = x->retry.retry_if == nullptr ? !cancelled_itself : x->retry.retry_if(e);
+        std::optional<duration> delay;
+        if (x->retry.retry_if) {
+          delay = x->retry.retry_if(e);
+        } else if (!cancelled_itself) {
+          delay = duration::zero();
+        }
+        w.retry_ = delay.has_value();
+        w.least_delay_ = delay.value_or(duration::zero());
       }
     } catch (...) {  // a predicate that fails has not said yes
     }
@@ -258,7 +266,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
     check_drained();
     return true;
   }
-  if (w.retry_ && try_again(t)) return false;
+  if (w.retry_ && try_again(t, w.least_delay_)) return false;
 
   task_state s = task_state::succeeded;
   int code = pool_task::no_code;
@@ -279,11 +287,11 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   return true;
 }
 
-bool pool_core::try_again(pool_task& t) noexcept {
+bool pool_core::try_again(pool_task& t, duration least_delay) noexcept {
   task_extras& x = *t.extras_;
   if (t.cancel_requested_ || mode_ > stop_mode::drain) return false;
   const time_point now = time_->now();
-  const time_point at = x.again_at(now, next_random(random_));
+  const time_point at = x.again_at(now, next_random(random_), least_delay);
   if (at == time_point::max()) return false;
   if (x.retry.budget != nullptr && !x.retry.budget->try_take()) return false;
   ++counts_.retries;

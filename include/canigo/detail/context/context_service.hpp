@@ -1,11 +1,15 @@
 #pragma once
 
+#include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/context_visit.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/execution_context.hpp>
+
+#include <atomic>
+#include <cstdint>
 
 namespace canigo::detail {
 
@@ -50,11 +54,15 @@ class context_service : public net::execution_context::service {
   /// was not shut down: then the context is still there.
   context_visits& visits() noexcept { return visits_; }
 
+  /// A number that no other call gets. Any thread.
+  std::uint64_t next_number() noexcept { return numbers_.fetch_add(1, std::memory_order_relaxed); }
+
  private:
   void shutdown() override;
   void unlink(context_member& member) noexcept;
 
   context_visits visits_;
+  atomic<std::uint64_t> numbers_{0};
   mutex mutex_;
   context_member* first_ = nullptr;
 };

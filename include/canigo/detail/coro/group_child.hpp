@@ -83,6 +83,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core>, pr
 
   const net::any_io_executor& executor() const noexcept { return idle_->executor(); }
   std::size_t count() const noexcept { return idle_->occupied(); }
+  permit occupy();
   void cancel() noexcept;
   /// The group is gone: nobody waits for the children any more.
   void detach() noexcept;

@@ -223,7 +223,7 @@ class pool_core final : public delivery {
   void caught(pool_worker& w, const pool_task& t) noexcept;
   void examine(pool_worker& w, pool_task& t) noexcept;
   bool finish(pool_worker& w, pool_task& t) noexcept;
-  bool try_again(pool_task& t) noexcept;
+  bool try_again(pool_task& t, duration least_delay) noexcept;
   void restarted(pool_worker& w, const std::exception_ptr& cause) noexcept;
   void apply_stop(stop_mode mode) noexcept;
   void check_drained() noexcept;

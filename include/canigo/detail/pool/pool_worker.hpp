@@ -95,6 +95,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   task_life::cause error_cause_ = task_life::cause::none;  // what had asked the operation to end; on the strand only
   bool is_fatal_ = false;                                  // what error_ is; this and the next on the strand only
   bool retry_ = false;                                     // worth another attempt
+  duration least_delay_{};                                 // before that
   bool resource_is_proven_ = false;                        // made or checked, and not used since
   bool evict_ = false;                                     // its resource has been idle for long
   bool is_overdue_ = false;                                // a call for its resource is over its time

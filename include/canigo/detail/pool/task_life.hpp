@@ -74,8 +74,10 @@ struct task_life {
     return on(is_last ? event::last_time : event::time, p);
   }
   /// When the next attempt may begin after one that failed; time_point::max() if that is too late.
-  time_point again_at(time_point now, std::uint64_t random) const noexcept {
-    const time_point at = saturating_add(now, retry.backoff.delay(attempts.load(std::memory_order_relaxed), random));
+  /// The delay is `least` or more.
+  time_point again_at(time_point now, std::uint64_t random, duration least = {}) const noexcept {
+    const duration by_backoff = retry.backoff.delay(attempts.load(std::memory_order_relaxed), random);
+    const time_point at = saturating_add(now, std::max(by_backoff, least));
     return at < deadline ? at : time_point::max();
   }
   /// When a task that is new may run, at the latest.

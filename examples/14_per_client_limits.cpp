@@ -1,0 +1,74 @@
+// A server that gives each of its clients a rate of its own, and tells those that ask too often when to come back.
+// Two requests a second, and three at once, for each address; time is virtual (see 02_priorities.cpp).
+#include <canigo/keyed.hpp>
+#include <canigo/testing/virtual_time.hpp>
+#include <canigo/timeout.hpp>
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <fmt/core.h>
+
+#include <exception>
+#include <string>
+
+using namespace std::chrono_literals;
+
+asio::io_context io;
+canigo::testing::virtual_time now{io};
+canigo::keyed_scheduler<std::string> per_client{
+    io, {.rate = canigo::rate::per_second(2), .burst = 3, .most_keys = 1'000}};
+
+struct answer {
+  int status = 200;
+  canigo::duration retry_after{};
+};
+
+// A key costs some tens of bytes as long as it owes tokens, and nothing after that. There are no timers for it.
+answer serve(const std::string& client) {
+  if (!per_client.try_acquire(client)) return {429, per_client.retry_after(client)};
+  return {};
+}
+
+asio::awaitable<void> client(std::string address, canigo::duration pause, int requests) {
+  int served = 0, refused = 0;
+  for (int i = 0; i < requests; ++i) {
+    const answer a = serve(address);
+    if (a.status == 200) {
+      ++served;
+    } else if (++refused == 1) {
+      fmt::print("{:4} ms  {} gets 429, Retry-After: {} ms\n", now.elapsed() / 1ms, address, a.retry_after / 1ms);
+    }
+    co_await canigo::sleep_for(pause);
+  }
+  fmt::print("{:4} ms  {}: {} served, {} refused\n", now.elapsed() / 1ms, address, served, refused);
+}
+
+// One that may wait instead: each request goes when its client's rate allows.
+asio::awaitable<void> patient(std::string address) {
+  for (int i = 1; i <= 5; ++i) {
+    co_await per_client.acquire(address, {.deadline = now.now() + 2s});
+    fmt::print("{:4} ms  {}: request {}\n", now.elapsed() / 1ms, address, i);
+  }
+}
+
+// Addresses that nobody has seen before, more of them than the table may hold.
+asio::awaitable<void> flood() {
+  co_await canigo::sleep_for(4900ms);  // the fast client still asks, and owes tokens
+  int served = 0;
+  for (int i = 0; i < 100'000; ++i) served += serve(fmt::format("bot {}", i)).status == 200 ? 1 : 0;
+  const bool is_old_served = serve("198.51.100.7").status == 200;
+  fmt::print("{:4} ms  100,000 bots: {} served, {} keys known; an old client is served: {}\n", now.elapsed() / 1ms,
+             served, per_client.stats().keys, is_old_served);
+}
+
+void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
+int main() {
+  asio::co_spawn(io, client("192.0.2.1", 600ms, 8), rethrow);     // slower than its rate
+  asio::co_spawn(io, client("198.51.100.7", 10ms, 500), rethrow);  // far faster
+  asio::co_spawn(io, patient("203.0.113.5"), rethrow);
+  asio::co_spawn(io, flood(), rethrow);
+  now.run();
+}

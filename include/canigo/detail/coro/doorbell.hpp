@@ -1,0 +1,41 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+namespace canigo::detail {
+
+/// Lets one coroutine wait until somebody rings, or until a time.
+///
+/// The coroutine and everybody that rings run on one strand. A cancellation does not end the wait: `cancelled` is
+/// called on the strand, and makes sure that somebody rings.
+class doorbell {
+ public:
+  explicit doorbell(const net::any_io_executor& strand);
+  doorbell(const doorbell&) = delete;
+  doorbell& operator=(const doorbell&) = delete;
+
+  void ring() noexcept;
+  /// Goes through the event loop, even if the bell was rung before or `t` has passed.
+  net::awaitable<void> wait_until(time_point t);
+
+  time_source& time() noexcept { return time_; }
+
+ protected:
+  ~doorbell() = default;
+  virtual void cancelled() noexcept = 0;
+
+ private:
+  class visitor;
+
+  net::any_io_executor strand_;
+  time_source& time_;
+  visitor* visitor_ = nullptr;
+  bool is_rung_ = false;  // while nobody waited
+};
+
+}  // namespace canigo::detail

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "canigo/retry_policy.hpp"
+#include "canigo/time.hpp"
+
+#include <cstdint>
+#include <exception>
+
+namespace canigo::detail {
+
+/// Decides for retry() what follows a failure. It has no executor, and takes the time as an argument.
+class retry_plan {
+ public:
+  /// Throws errc::invalid_argument for a policy that has a field outside its range.
+  retry_plan(const retry_policy& policy, time_point deadline);
+
+  /// The number of the attempt that is under way or comes next, from 1.
+  std::uint32_t attempt() const noexcept { return attempt_; }
+
+  /// Pays in for the first attempt.
+  void begin() noexcept;
+  /// When the next attempt may begin after a failure at `now`. time_point::max(): never, the failure is the end.
+  /// `random` is any 64 random bits.
+  time_point again_at(const std::exception_ptr& failure, time_point now, std::uint64_t random) noexcept;
+
+ private:
+  retry_policy policy_;
+  time_point deadline_;
+  std::uint32_t attempt_ = 1;
+};
+
+/// Whether an operation ended with operation_aborted.
+bool is_aborted(const std::exception_ptr& failure) noexcept;
+
+}  // namespace canigo::detail

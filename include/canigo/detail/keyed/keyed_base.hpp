@@ -1,0 +1,161 @@
+#pragma once
+
+#include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/context/counted_member.hpp"
+#include "canigo/detail/queue/supplies.hpp"
+#include "canigo/keyed_options.hpp"
+#include "canigo/net.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+#include "canigo/token_bucket.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace canigo::detail {
+
+/// An engine that is closed when this goes, unless somebody has taken it.
+class engine_owner {
+ public:
+  engine_owner() noexcept = default;
+  explicit engine_owner(admission* a) noexcept : engine_{a} {}
+  engine_owner(engine_owner&& other) noexcept : engine_{other.release()} {}
+  engine_owner& operator=(engine_owner&& other) noexcept {
+    std::swap(engine_, other.engine_);
+    return *this;
+  }
+  ~engine_owner();
+
+  admission* operator->() const noexcept { return engine_; }
+  explicit operator bool() const noexcept { return engine_ != nullptr; }
+  admission* get() const noexcept { return engine_; }
+  admission* release() noexcept { return std::exchange(engine_, nullptr); }
+
+ private:
+  admission* engine_ = nullptr;
+};
+
+/// What a keyed limit is beside its keys: a member of a context, its time, its bounds, and how its engines are made.
+///
+/// It is counted: by the handle, by each operation that waits, and by each permit.
+class keyed_base : public counted_member {
+ public:
+  struct bounds {
+    std::size_t most_keys;
+    std::size_t most_waiting;
+  };
+
+  /// Throws what `r` has wrong, naming it.
+  void check(const request& r) const;
+  time_point now() const noexcept;
+  net::any_io_executor executor() const;
+  bool is_stopped() const noexcept { return is_stopped_.load(std::memory_order_acquire); }
+
+  /// A place for one more key; and the end of some.
+  bool claim_key() noexcept;
+  void give_up_keys(std::size_t n) noexcept { keys_.fetch_sub(n, std::memory_order_relaxed); }
+  std::size_t keys() const noexcept { return keys_.load(std::memory_order_relaxed); }
+  bool is_full() const noexcept { return keys() >= bounds_.most_keys; }
+
+  /// A place for one more waiter; and its end.
+  bool claim_waiter() noexcept;
+  void give_up_waiter() noexcept { waiting_.fetch_sub(1, std::memory_order_relaxed); }
+  std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
+
+  /// Whether a coroutine is to pass through the event loop before it asks: one in 128 is.
+  bool is_loop_due() noexcept { return turns_.fetch_add(1, std::memory_order_relaxed) % 128 == 127; }
+
+ protected:
+  keyed_base(const net::any_io_executor& executor, const bounds& b, const admission_options& o,
+             std::uint64_t largest_request);
+
+  /// A new engine. Throws errc::stopped once the context has gone, and bad_alloc.
+  engine_owner open_engine(supplies s);
+  void note_stopped() noexcept { is_stopped_.store(true, std::memory_order_release); }
+
+ private:
+  void let_go_of_context() noexcept final;
+  void end_with_context() noexcept final;
+
+  net::any_io_executor executor_;
+  const bounds bounds_;
+  const admission_options options_;
+  const std::uint64_t largest_;
+  std::atomic<std::size_t> keys_{0};
+  std::atomic<std::size_t> waiting_{0};
+  std::atomic<std::uint64_t> turns_{0};
+  std::atomic<bool> is_stopped_{false};
+};
+
+/// What is kept of a key that nobody waits for, whatever its limit is.
+using key_level = token_bucket::level;
+
+/// The tokens of a key: how keyed schedulers keep and use a level, and hand it over to an engine and back.
+struct keyed_tokens {
+  static key_level fresh(time_point now) noexcept { return {now.time_since_epoch().count(), 0}; }
+  bool try_take(key_level& l, time_point now, std::uint64_t tokens) const noexcept {
+    token_bucket b = bucket(l);
+    if (!b.try_take(now, tokens)) return false;
+    l = b.save();
+    return true;
+  }
+  /// Whether the key can't be told from a new one.
+  bool is_fresh(const key_level& l, time_point now) const noexcept { return bucket(l).is_as_new(now); }
+  token_bucket bucket(const key_level& l) const noexcept {
+    token_bucket b = full;
+    b.restore(l);
+    return b;
+  }
+
+  supplies make_supplies() const { return supplies{{full}}; }
+  static void hand_over(admission& engine, const key_level& l) noexcept {
+    engine.change_supplies([&](supplies& s, time_point) { s.rates().front().restore(l); });
+  }
+  static key_level take_back(admission& engine) noexcept {
+    return engine.look([](const supplies& s, auto&&...) { return s.rates().front().save(); });
+  }
+
+  token_bucket full;  // of a new key
+};
+
+/// The permits of a key: the same for keyed semaphores. A level counts the permits that are out.
+struct keyed_places {
+  static key_level fresh(time_point) noexcept { return {}; }
+  bool try_take(key_level& l, time_point, std::uint64_t places) const noexcept {
+    if (places > permits || l.taken > permits - places) return false;
+    l.taken += places;
+    return true;
+  }
+  static bool is_fresh(const key_level& l, time_point) noexcept { return l.taken == 0; }
+
+  supplies make_supplies() const { return supplies{{}, permits, supplies::occupancy::tokens}; }
+  static void hand_over(admission& engine, const key_level& l) noexcept { engine.occupy(l.taken); }
+  /// From an engine that nobody waits for. It keeps no place, so that it can go.
+  static key_level take_back(admission& engine) noexcept {
+    const std::uint64_t taken = engine.occupied();
+    if (taken > 0) engine.release(taken);
+    return {0, taken};
+  }
+
+  std::uint64_t permits;
+};
+
+/// What a keyed limit is made of.
+template <class Limit>
+struct keyed_setup {
+  Limit limit;
+  std::uint64_t largest_request;
+  overflow_of_keys on_new_key;
+  keyed_base::bounds bounds;
+  admission_options queue;
+};
+
+/// `o`, if each of it is in its range; else throws, naming the field.
+keyed_setup<keyed_tokens> checked(const keyed_scheduler_options& o);
+keyed_setup<keyed_places> checked(const keyed_semaphore_options& o);
+
+}  // namespace canigo::detail

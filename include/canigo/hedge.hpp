@@ -1,0 +1,52 @@
+#pragma once
+
+#include "canigo/detail/coro/child.hpp"
+#include "canigo/detail/coro/hedge_race.hpp"
+#include "canigo/detail/coro/repeatable.hpp"
+#include "canigo/hedge_options.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/error.hpp>
+#include <asio/this_coro.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace canigo {
+
+/// Calls `make` and awaits what it returns. If that is slow, starts another copy beside it; the first result wins.
+///
+///     canigo::retry_budget budget{canigo::hedge_budget};  // of the service, shared by all callers
+///     auto page = co_await canigo::hedge([&] { return get(url); }, {.after = 50ms, .budget = &budget});
+///
+/// **Only for idempotent work:** the same operation may run several times, at the same time, to its end.
+///
+/// A copy starts `after` the one before it, up to `copies` of them, if the budget has one. The budget keeps the copies
+/// from overloading a service that is slow because it has too much to do. Each hedge() pays in; see hedge_budget.
+///
+/// Once there is a result, the other copies are cancelled (terminal) and awaited; then this returns. With a task_group
+/// they are handed over to the group instead, and this returns at once; their results and failures are dropped. A
+/// failure starts no copy, because a hedge is no retry(). If a copy fails while others run, they decide. If all fail,
+/// this throws the last failure.
+///
+/// All copies run on one strand, as in with_timeout: no two of them run at the same moment. `make` is called there,
+/// too. It may take the number of the copy, from 1. A copy of it lives until the last operation has ended.
+/// Errors: all of `make` and of its operation; errc::invalid_argument for options with a field outside its range.
+/// Cancellation: of any type, cancels all copies (terminal), and waits for them. A result that is there is returned.
+/// Completes on the awaiting coroutine's executor. Allocates: the strand, and what co_spawn allocates for each copy.
+/// Lifetime: everything that `make` and the options refer to must live until this ends, and with a group until the
+/// group has ended.
+template <detail::repeatable Make>
+auto hedge(Make make, hedge_options options) -> net::awaitable<detail::result_of_repeatable<Make>> {
+  using race_type = detail::hedge_race_of<Make>;
+  detail::check(options);
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  const auto c = std::make_shared<detail::child>(executor);
+  const auto race = std::make_shared<race_type>(c->executor(), std::move(make), options);
+  co_await detail::run_child(c, detail::hedge_race::run(race), net::error::operation_aborted);
+  co_return race->take();
+}
+
+}  // namespace canigo

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "canigo/detail/coro/repeatable.hpp"
+#include "canigo/detail/coro/retry_plan.hpp"
+#include "canigo/net.hpp"
+#include "canigo/retry_policy.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+#include "canigo/timeout.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/cancellation_state.hpp>
+#include <asio/this_coro.hpp>
+
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+namespace canigo {
+
+/// Calls `make` and awaits what it returns, again after a failure, until there is a result or the policy says no.
+///
+///     auto rows = co_await canigo::retry([&] { return with_limit(query(), db); }, {.attempts = 4, .budget = &budget});
+///
+/// Each attempt is a new call of `make`. So an attempt that enters a limit joins the queue again, at the end of its
+/// class. `make` may take the number of the attempt, from 1. A copy of it lives until this ends.
+///
+/// The first attempt always runs. Another one follows unless:
+/// - the operation, or the caller, was cancelled;
+/// - policy.attempts have been made, 3 by default;
+/// - policy.retry_if says no;
+/// - the wait before it would end at `deadline` or later;
+/// - policy.budget is empty.
+///
+/// Then this throws the failure of the last attempt as it is. It does not cancel an attempt at the deadline; for that,
+/// with_deadline() around this, or inside `make`.
+///
+/// Retry only what may be done twice.
+/// Errors: those of `make` and of its operation. Before the first attempt: errc::invalid_argument for a policy with a
+/// field outside its range; errc::deadline_unreachable if the deadline has passed.
+/// Cancellation: passed on to the attempt, or ends the wait for the next one. No attempt follows.
+/// Completes on the awaiting coroutine's executor. Allocates: coroutine frames, which Asio recycles.
+/// Lifetime: everything that `make` and the policy refer to must live until this ends.
+template <detail::repeatable Make>
+auto retry(Make make, retry_policy policy = {}, deadline_point deadline = {})
+    -> net::awaitable<detail::result_of_repeatable<Make>> {
+  using result = detail::result_of_repeatable<Make>;
+  detail::retry_plan plan{policy, deadline};
+  if (deadline != time_point::max()) {
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    detail::check_deadline(executor, deadline);
+  }
+  plan.begin();
+  for (;;) {
+    std::exception_ptr failure;
+    try {
+      if constexpr (std::is_void_v<result>) {
+        co_await detail::call_repeatable(make, plan.attempt());
+        co_return;
+      } else {
+        co_return co_await detail::call_repeatable(make, plan.attempt());
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const net::cancellation_state state = co_await net::this_coro::cancellation_state;
+    if (state.cancelled() != net::cancellation_type::none) std::rethrow_exception(failure);
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    const time_point now = time_source::of(executor).now();
+    const time_point at = plan.again_at(failure, now, detail::random_of(executor));
+    if (at == time_point::max()) std::rethrow_exception(failure);
+    if (at > now) co_await sleep_until(at);
+  }
+}
+
+}  // namespace canigo

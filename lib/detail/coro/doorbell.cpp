@@ -1,0 +1,89 @@
+#include "canigo/detail/coro/doorbell.hpp"
+
+#include "canigo/detail/context/suspend.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::detail {
+
+/// The coroutine that waits. The one that takes its deadline back, or is called by it, ends the wait.
+class doorbell::visitor : public suspended, private deadline {
+ public:
+  using results = std::tuple<>;
+
+  explicit visitor(doorbell& bell) noexcept : deadline{&visitor::called}, bell_{&bell} {}
+
+  void wait_until(time_point t) noexcept {
+    bell_->visitor_ = this;
+    if (t <= bell_->time_.now()) return end();
+    if (!bell_->time_.arm(*this, t)) destroy();  // the context has gone
+  }
+  void end_if_it_waits() noexcept {
+    if (bell_->time_.cancel(*this)) end();
+  }
+
+  results take_results() noexcept {
+    bell_->visitor_ = nullptr;
+    return {};
+  }
+  void abandon() noexcept {
+    bell_->time_.cancel(*this);
+    bell_->visitor_ = nullptr;
+  }
+  void request_cancel() noexcept { bell_->cancelled(); }
+  const net::any_io_executor& home_executor() const noexcept { return bell_->strand_; }
+
+ protected:
+  ~visitor() = default;
+
+ private:
+  static void called(deadline& d, due why) noexcept {
+    auto& v = static_cast<visitor&>(d);
+    if (why == due::shutdown) {
+      v.destroy();
+    } else {
+      v.end();
+    }
+  }
+
+  void end() noexcept {
+    try {
+      post();
+    } catch (...) {
+      if (!bell_->time_.arm(*this, saturating_add(bell_->time_.now(), retry_after))) destroy();
+    }
+  }
+
+  doorbell* bell_;
+};
+
+doorbell::doorbell(const net::any_io_executor& strand) : strand_{strand}, time_{time_source::of(strand)} {}
+
+void doorbell::ring() noexcept {
+  if (visitor_ == nullptr) {
+    is_rung_ = true;
+  } else {
+    visitor_->end_if_it_waits();
+  }
+}
+
+net::awaitable<void> doorbell::wait_until(time_point t) {
+  frame_room<256> room;
+  if (std::exchange(is_rung_, false)) t = time_point::min();
+  co_await park<>([this, &room, t](auto&& handler) noexcept {
+    std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
+    auto* v = make_suspended_in<visitor>(room, h, *this);
+    time_point until = t;
+    try {
+      v->allow_cancel();
+    } catch (...) {
+      until = std::min(t, saturating_add(time_.now(), retry_after));  // no memory just now: then it waits once more
+    }
+    v->wait_until(until);
+  });
+}
+
+}  // namespace canigo::detail
