@@ -39,12 +39,18 @@ TARGETS = [
     ("B15", "ns", "http::client, acquire before each", "Go: net/http and rate.Wait", 1.05),
     ("B16", "ns", "10 flows", "1 flow", 1.5),
     ("B16m", "ns", "10000 flows", "1 flow", 3.0),
+    ("B17", "ns", "keyed_scheduler.try_acquire", "Rust: governor keyed", 1.0),
+    ("B17", "ns", "keyed_scheduler.try_acquire", "Go: map of x/time/rate", 1.0),
+    ("B17t", "ns", "keyed_scheduler.try_acquire", "Rust: governor keyed", 1.0),
+    ("B17t", "ns", "keyed_scheduler.try_acquire", "Go: map of x/time/rate", 1.0),
+    ("B17n", "bytes", "keyed_scheduler.try_acquire", "value", 100),
 ]
 # What bare Asio does in another way for these is no bound of what is possible.
 NO_FLOOR = ["B10", "B11"]
 # What may allocate nothing in steady state.
 NO_ALLOCATIONS = {"B1": "scheduler.try_acquire", "B2": "scheduler.acquire", "B6": "semaphore.acquire",
-                  "B7": "strand_pool(8).try_post", "B10": "try_post, does not suspend, timeout"}
+                  "B7": "strand_pool(8).try_post", "B10": "try_post, does not suspend, timeout",
+                  "B17": "keyed_scheduler.try_acquire"}
 
 
 def rank(work):
