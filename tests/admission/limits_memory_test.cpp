@@ -5,7 +5,9 @@
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/flow.hpp"
 #include "canigo/gate.hpp"
+#include "canigo/keyed.hpp"
 #include "canigo/limiter.hpp"
+#include "canigo/retry.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/shared_cap.hpp"
@@ -26,6 +28,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,6 +65,49 @@ TEST_CASE("a free semaphore allocates nothing", "[memory]") {
     permit q = p->split(1);
   }
   CHECK(c.so_far() == 0);
+}
+
+TEST_CASE("a keyed limit allocates nothing for a key that it knows, nor for one in the place of another", "[memory]") {
+  limits_run run;
+  keyed_scheduler<std::string> s{run.io, {.rate = rate::per_second(1'000), .burst = 10, .most_keys = 100}};
+  keyed_semaphore<std::string> p{run.io, {.permits = 2, .most_keys = 100}};
+  std::vector<std::string> keys;
+  for (int i = 0; i < 300; ++i) keys.push_back("client " + std::to_string(i));
+  std::int64_t awaited = -1;
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 200; ++i) co_await s.acquire(keys[0]);
+    const counted c;
+    for (int i = 0; i < 9; ++i) co_await s.acquire(keys[1]);
+    awaited = c.so_far();
+  });
+  run.time.run();
+  CHECK(awaited == 0);
+  for (const std::string& key : keys) (void)s.try_acquire(key);
+  for (const std::string& key : keys) (void)p.try_acquire(key);
+
+  const counted c;
+  for (const std::string& key : keys) {
+    (void)s.try_acquire(key);
+    (void)s.retry_after(key);
+    auto one = p.try_acquire(key);
+  }
+  CHECK(c.so_far() == 0);
+}
+
+TEST_CASE("a retry whose first attempt succeeds allocates nothing", "[memory]") {
+  limits_run run;
+  retry_budget budget;
+  std::int64_t awaited = -1;
+  run.go([&]() -> net::awaitable<void> {
+    const auto nothing = []() -> net::awaitable<void> { co_return; };
+    const retry_policy policy{.attempts = 3, .budget = &budget};
+    for (int i = 0; i < 100; ++i) co_await retry(nothing, policy);
+    const counted c;
+    for (int i = 0; i < 1000; ++i) co_await retry(nothing, policy);
+    awaited = c.so_far();
+  });
+  run.time.run();
+  CHECK(awaited == 0);
 }
 
 TEST_CASE("a circuit breaker allocates nothing, whatever it does with a call", "[memory]") {
