@@ -38,6 +38,30 @@ TEST_CASE("the deadline of a task covers waiting and attempts") {
   CHECK(b.ms() < 300);
 }
 
+TEST_CASE("a task that is to be tried again and finds no worker ends at its deadline, with a delay or without") {
+  for (const duration delay : {0ms, 20ms}) {
+    bench_top b;
+    strand_pool pool{b.io, {.concurrency = 1, .priorities = 2}};
+    auto tried = pool.submit(
+        [](task_context&) -> net::awaitable<void> {
+          co_await sleep_for(10ms);
+          throw std::runtime_error{"no"};
+        },
+        {.priority = 1,
+         .retry = {.attempts = 2, .backoff = backoff::constant(delay)},
+         .deadline = b.time.now() + 300ms});
+    b.time.run_for(5ms);
+    auto busy = pool.submit([](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); });
+    b.time.run_for(294ms);
+    CHECK(busy.state() == task_state::running);
+    CHECK(tried.state() == task_state::queued);
+    b.time.run_for(1ms);
+    CHECK(tried.state() == task_state::timed_out);
+    CHECK(busy.state() == task_state::running);
+    b.time.run();
+  }
+}
+
 TEST_CASE("an operation is told that it shall end: by its owner, by its timeout, by a stop") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 3}};

@@ -259,6 +259,8 @@ TEST_CASE("a node that is named no more is forgotten") {
     redis::detail::engine_of(client).cluster().ask(redis::detail::engine_of(client).shared_from_this());
     run(io, client.run("ECHO", "go"));
     run_until(io, [&] { return nodes.count() == 1 && nodes.of(0)->where().ends_with(port + "/0"); });
+    CHECK(nodes.of(cluster_slots - 2) == nodes.of(0));
+    CHECK(nodes.of(cluster_slots - 1) == nodes.of(0));
   }
   // The one that was dialled is no other than that.
   slots = all_slots_at(std::to_string(home.port()));

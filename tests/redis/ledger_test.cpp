@@ -441,6 +441,35 @@ TEST_CASE("a round trip that the lease does not stand is named where a call fail
   }
 }
 
+TEST_CASE("who waits in vain because of such a line is told of it") {
+  scene s;
+  redis::semaphore slots{s.client, "crm", {.permits = 1, .lease = 400ms, .give_up = 1h, .quarantine = false}};
+  std::optional<std::error_code> ec;
+  std::string text;
+  net::co_spawn(s.time.io, slots.acquire({.deadline = s.time.clock.now() + 500ms}),
+                [&](std::exception_ptr failure, const redis::permit&) {
+                  try {
+                    if (failure) std::rethrow_exception(failure);
+                    ec.emplace();
+                  } catch (const std::system_error& e) {
+                    ec = e.code();
+                    text = e.what();
+                  }
+                });
+  s.until_call(1);
+  // A lease has a clock of its own.
+  for (const auto begin = steady::now(); steady::now() - begin < 181ms;) s.settle();
+  s.answer({.queue = 1, .held = 1});
+  run_until(s.time.io, [&] { return slots.stats().round_trips == 1; });
+  CHECK(slots.stats().last_error_code == errc::timed_out);
+  s.time.advance(500ms);
+  run_until(s.time.io, [&] { return ec.has_value(); });
+  CHECK(*ec == errc::timed_out);
+  CAPTURE(text);
+  CHECK(text.find("a round trip takes") != std::string::npos);
+  CHECK(text.find("a lease of 400ms stands 180ms at most") != std::string::npos);
+}
+
 TEST_CASE("what is kept may be had at the last moment, and once a pause is over, not before") {
   scene s;
   redis::semaphore_options o = three_places;
