@@ -481,7 +481,7 @@ TEST_CASE("a flow goes while its permit is given back and one of its waiters is 
     b.acquire(s);
     w.thread("gives back", [&] { out.reset(); });
     w.thread("ends the flow", [&] { f.reset(); });
-    a.cancel();
+    w.thread("cancels", [&] { a.cancel(); });
     w.run();
     w.expect(a.calls == 1, "the flow's waiter was not answered once");
     w.expect(b.was_let_in() || a.was_let_in(), "the wake-up was lost");
