@@ -278,6 +278,18 @@ net::awaitable<void> all_of_a_breaker(net::io_context& io) {
   CHECK(state == canigo::circuit_state::closed);
 }
 
+net::awaitable<void> all_of_a_policy(net::io_context& io) {
+  // [contract]
+  canigo::policy upstream{io,
+                          {.timeout = 2s,
+                           .breaker = canigo::circuit_breaker_options{},
+                           .retry = canigo::retry_policy{.attempts = 3},
+                           .limits = canigo::limiter_options{.rates = {{canigo::rate::per_second(10), 10}}}}};
+  reply answer = co_await upstream.run([] { return send("/accounts"); }, {.priority = 0});
+  // [contract]
+  CHECK(answer.status == 200);
+}
+
 net::awaitable<void> all_of_flow(net::io_context& io) {
   using canigo::rate;
   canigo::limiter api{io, {.rates = {{rate::per_second(10), 10, 10}}, .priorities = 2}};
@@ -510,6 +522,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_with_limit(io), keep);
   net::co_spawn(io, all_of_a_breaker(io), keep);
   net::co_spawn(io, all_of_an_adaptive_limit(io), keep);
+  net::co_spawn(io, all_of_a_policy(io), keep);
   net::co_spawn(io, all_of_groups(io), keep);
   net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
   net::ip::tcp::socket near{io};

@@ -37,6 +37,11 @@ class [[nodiscard]] adaptive_permit {
   }
   ~adaptive_permit() { release(); }
 
+  /// The call begins only now: its latency counts from here. For a call that has waited for something else.
+  void begin() noexcept {
+    if (home_ != nullptr) since_ = home_->now();
+  }
+
   /// Each of these reports how the call ended, and gives the place back. Afterwards the permit is empty.
   ///
   /// The call has succeeded: the time since the grant is its latency.

@@ -76,6 +76,11 @@ class [[nodiscard]] circuit_pass {
     end(detail::breaker_core::end::unreported);
   }
 
+  /// The call begins only now: how long it takes counts from here. For a call that has waited for something else.
+  void begin() noexcept {
+    if (core_ != nullptr) since_ = core_->now();
+  }
+
   explicit operator bool() const noexcept { return core_ != nullptr; }
 
  private:

@@ -32,29 +32,35 @@ concept reporting_permit = permit_like<P> && requires(P& p, const std::exception
   p.failed_with(error);
 };
 
+/// Runs `op`, and tells the permit how it ended. The permit must live until then.
+template <class T, reporting_permit P>
+net::awaitable<T> run_and_report(net::awaitable<T> op, P& p) {
+  std::exception_ptr error;
+  try {
+    if constexpr (std::is_void_v<T>) {
+      co_await std::move(op);
+      p.succeeded();
+      co_return;
+    } else {
+      T result = co_await std::move(op);
+      p.succeeded();
+      co_return result;
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const net::cancellation_state state = co_await net::this_coro::cancellation_state;
+  state.cancelled() == net::cancellation_type::none ? p.failed_with(error) : p.cancelled();
+  std::rethrow_exception(error);
+}
+
 template <class T, limit L>
 net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started) {
   if constexpr (permit_like<grant_of<L>>) {
     auto p = co_await only->acquire(r);
     *started = true;
     if constexpr (reporting_permit<grant_of<L>>) {
-      std::exception_ptr error;
-      try {
-        if constexpr (std::is_void_v<T>) {
-          co_await std::move(op);
-          p.succeeded();
-          co_return;
-        } else {
-          T result = co_await std::move(op);
-          p.succeeded();
-          co_return result;
-        }
-      } catch (...) {
-        error = std::current_exception();
-      }
-      const net::cancellation_state state = co_await net::this_coro::cancellation_state;
-      state.cancelled() == net::cancellation_type::none ? p.failed_with(error) : p.cancelled();
-      std::rethrow_exception(error);
+      co_return co_await run_and_report(std::move(op), p);
     } else if constexpr (revocable_permit<grant_of<L>>) {
       co_return co_await p.wrap(std::move(op));
     } else {

@@ -73,6 +73,8 @@ void show_places(families& f, const std::string& object, std::uint64_t held, std
 }
 
 void show_adaptive(families& f, const std::string& object, const adaptive_limit_stats& s) {
+  show_queue(f, object, s);
+  show_places(f, object, s.held, s.limit);
   const labels l{{"name", object}};
   f.gauge("canigo_adaptive_baseline_seconds", "The latency of a callee that is not overloaded; 0: not known yet.", l,
           seconds(s.baseline));
@@ -104,6 +106,27 @@ void show_circuit(families& f, const std::string& object, const circuit_breaker_
   f.counter("canigo_circuit_would_refuse_total", "Calls that went in shadow mode, and would have been refused.", l,
             number(s.would_refuse));
   f.counter("canigo_circuit_opened_total", "How often the circuit breaker opened.", l, number(s.opened));
+}
+
+void show_limiter(families& f, const std::string& object, const limiter_stats& s) {
+  show_queue(f, object, s);
+  for (std::size_t i = 0; i < s.tokens.size(); ++i) show_tokens(f, object, i, s.tokens[i]);
+  show_places(f, object, s.held, s.concurrency);
+}
+
+void show_policy(families& f, const std::string& object, const policy_stats& s) {
+  const labels l{{"name", object}};
+  show_ends(f, "canigo_policy_calls_total", "Calls of a policy by how they ended.", object,
+            {{"succeeded", s.succeeded},
+             {"failed", s.failed},
+             {"timed_out", s.timed_out},
+             {"cancelled", s.cancelled},
+             {"refused", s.refused},
+             {"circuit_open", s.circuit_open}});
+  f.gauge("canigo_policy_under_way", "Calls of a policy that have not ended.", l, number(s.under_way));
+  f.counter("canigo_policy_operations_total", "Operations that a policy started, with retries and copies.", l,
+            number(s.operations));
+  f.histogram("canigo_policy_call_seconds", "How long a call took to its result, with waits and retries.", l, s.took);
 }
 
 void show_task_name(families& f, const std::string& pool, const name_stats& n) {
@@ -295,21 +318,13 @@ exporter::registration exporter::add(const std::string& name, const semaphore& o
 }
 
 exporter::registration exporter::add(const std::string& name, const limiter& object) {
-  return registration{std::make_unique<registration::state>(objects_, name, [&](families& f, const std::string& n) {
-    const limiter_stats s = object.stats();
-    show_queue(f, n, s);
-    for (std::size_t i = 0; i < s.tokens.size(); ++i) show_tokens(f, n, i, s.tokens[i]);
-    show_places(f, n, s.held, s.concurrency);
-  })};
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [&](families& f, const std::string& n) { show_limiter(f, n, object.stats()); })};
 }
 
 exporter::registration exporter::add(const std::string& name, const adaptive_limit& object) {
-  return registration{std::make_unique<registration::state>(objects_, name, [&](families& f, const std::string& n) {
-    const adaptive_limit_stats s = object.stats();
-    show_queue(f, n, s);
-    show_places(f, n, s.held, s.limit);
-    show_adaptive(f, n, s);
-  })};
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [&](families& f, const std::string& n) { show_adaptive(f, n, object.stats()); })};
 }
 
 exporter::registration exporter::add(const std::string& name, const circuit_breaker& object) {
@@ -320,6 +335,15 @@ exporter::registration exporter::add(const std::string& name, const circuit_brea
 exporter::registration exporter::add(const std::string& name, const loop_lag& object) {
   return registration{std::make_unique<registration::state>(
       objects_, name, [&](families& f, const std::string& n) { show_lag(f, n, object.stats()); })};
+}
+
+exporter::registration exporter::add(const std::string& name, const policy& object) {
+  return registration{std::make_unique<registration::state>(objects_, name, [&](families& f, const std::string& n) {
+    show_policy(f, n, object.stats());
+    if (object.breaker() != nullptr) show_circuit(f, n, object.breaker()->stats());
+    if (object.adaptive() != nullptr) show_adaptive(f, n + ".adaptive", object.adaptive()->stats());
+    if (object.limits() != nullptr) show_limiter(f, n, object.limits()->stats());
+  })};
 }
 
 exporter::registration exporter::add_keyed(const std::string& name, std::function<keyed_stats()> read) {

@@ -31,6 +31,7 @@ DELIVERY = "detail/context/delivery.cpp"
 PERMIT = "permit.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
 RETRY = "detail/coro/retry_plan.cpp"
+POLICY = "detail/policy/policy_core.cpp"
 HEDGE = "detail/coro/hedge_race.cpp"
 LATENCIES = "latency_window.cpp"
 LAG = "loop_lag.cpp"
@@ -280,6 +281,14 @@ DEFECTS = {
     "adaptive_limit_is_not_told": (TUNER, AROUND, "«if (has_changed) home.change_supplies([this](supplies& all, "
                                    "time_point) { all.set_capacity(limit()); });»", ""),
     "adaptive_limit_forgets_who_left": (TUNER, AROUND, "«in_flight_.fetch_sub(1, std::memory_order_relaxed);»", ""),
+    # Policies.
+    "policy_blames_the_upstream_for_its_own_queue": (POLICY, POLICIES, "«if (operations_ > 0) pass_.failed();»",
+                                                     "pass_.failed();"),
+    "policy_forgives_a_hang": (POLICY, POLICIES, "«if (operations_ > 0) pass_.failed();»", ""),
+    "policy_counts_its_queue_as_slowness": (POLICY, POLICIES, "«if (operations_ == 0) pass_.begin();»", ""),
+    "policy_forgets_its_timeout": (POLICY, POLICIES, "«if (end < request_.deadline) request_.deadline = end;»", ""),
+    "policy_retries_its_own_refusals": (POLICY, POLICIES, "«return is_failure_of_callee(error);»",
+                                        "return error != nullptr;"),
     # Retries and hedges.
     "retry_of_a_cancelled_call": (RETRY, POLICIES, "attempt_ >= policy_.attempts || «is_aborted(failure)»", "false"),
     "retry_past_its_deadline": (RETRY, POLICIES, "«at >= deadline_»", "false"),

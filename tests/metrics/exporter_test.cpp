@@ -141,6 +141,24 @@ TEST_CASE("an adaptive limit shows its value, its latencies and why it decided",
                                  {R"(canigo_granted_total{name="db",class="0"})", "53"}});
 }
 
+TEST_CASE("a policy shows its calls and its parts under one name", "[metrics]") {
+  limits_run run;
+  policy p{run.io, {.breaker = circuit_breaker_options{}, .limits = limiter_options{.concurrency = 3}}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("crm", p);
+  run.go([&]() -> net::awaitable<void> { co_await p.run([] { return sleep_for(2s); }); });
+  run.go([&]() -> net::awaitable<void> { co_await p.run([] { return sleep_for(1h); }); });
+  run.time.run_for(3s);
+  check_series(exporter.text(), {{R"(canigo_policy_calls_total{name="crm",outcome="succeeded"})", "1"},
+                                 {R"(canigo_policy_calls_total{name="crm",outcome="circuit_open"})", "0"},
+                                 {R"(canigo_policy_under_way{name="crm"})", "1"},
+                                 {R"(canigo_policy_operations_total{name="crm"})", "1"},
+                                 {R"(canigo_policy_call_seconds_count{name="crm"})", "1"},
+                                 {R"(canigo_permits_held{name="crm"})", "1"},
+                                 {R"(canigo_circuit_calls_total{name="crm",outcome="succeeded"})", "1"}});
+  run.time.run();
+}
+
 TEST_CASE("a circuit breaker shows its state and how calls ended", "[metrics]") {
   limits_run run;
   circuit_breaker b{run.io, {.least_calls = 4, .slow = 1s, .mode = enforcement::shadow}};

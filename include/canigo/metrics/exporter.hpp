@@ -5,6 +5,7 @@
 #include "canigo/keyed_options.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/loop_lag.hpp"
+#include "canigo/policy.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
@@ -85,6 +86,8 @@ class exporter {
   registration add(const std::string& name, const adaptive_limit& object);
   registration add(const std::string& name, const circuit_breaker& object);
   registration add(const std::string& name, const loop_lag& object);
+  /// A policy with all its parts. Its adaptive limit has the name with ".adaptive" after it.
+  registration add(const std::string& name, const policy& object);
   /// A keyed limit.
   template <class Keyed>
     requires requires(const Keyed& k) {

@@ -42,6 +42,7 @@ class breaker_core final : public counted_member {
 
   entry enter() noexcept;
   void leave(circuit::epoch e, time_point since, end how) noexcept;
+  time_point now() const noexcept { return clock(); }
   bool is_failure(const std::exception_ptr& error) const { return failed_if_(error); }
 
   /// Changes or reads the circuit, under the lock; then tells the observer.

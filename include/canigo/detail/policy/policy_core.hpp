@@ -1,0 +1,97 @@
+#pragma once
+
+#include "canigo/adaptive_limit.hpp"
+#include "canigo/circuit_breaker.hpp"
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/hedge_options.hpp"
+#include "canigo/latency_window.hpp"
+#include "canigo/limiter.hpp"
+#include "canigo/net.hpp"
+#include "canigo/policy_options.hpp"
+#include "canigo/policy_stats.hpp"
+#include "canigo/request.hpp"
+#include "canigo/retry_budget.hpp"
+#include "canigo/retry_policy.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+
+namespace canigo::detail {
+
+/// The parts that a policy owns, and what it has counted.
+class policy_core {
+ public:
+  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  policy_core(const net::any_io_executor& executor, const policy_options& options);
+  policy_core(const policy_core&) = delete;
+  policy_core& operator=(const policy_core&) = delete;
+
+  policy_stats stats() const noexcept;
+
+ private:
+  std::optional<retry_budget> own_retry_budget_;
+  std::optional<retry_budget> own_hedge_budget_;
+  std::optional<canigo::latency_window> own_window_;
+
+ public:
+  std::optional<circuit_breaker> breaker;
+  std::optional<adaptive_limit> adaptive;
+  std::optional<limiter> limits;
+  const std::optional<duration> timeout;
+  const std::optional<duration> attempt_timeout;
+  std::optional<hedge_options> hedge;
+  std::optional<retry_policy> retry;
+
+ private:
+  friend class policy_call;
+  mutable mutex mutex_;
+  policy_stats counts_;
+};
+
+/// One call of a policy, from its beginning to its end: what it has done, and how it counts.
+///
+/// Threads: one at a time. Allocates: never.
+class policy_call {
+ public:
+  policy_call(policy_core& core, const net::any_io_executor& executor, const request& r) noexcept;
+  /// A call that has reported nothing was cancelled.
+  ~policy_call() { end(&policy_stats::cancelled); }
+  policy_call(const policy_call&) = delete;
+  policy_call& operator=(const policy_call&) = delete;
+
+  /// The request, with the deadline of the whole call.
+  const request& asks() const noexcept { return request_; }
+  /// The same for a place: without what only the limits know, such as a flow.
+  request asks_place() const noexcept { return {.priority = request_.priority, .deadline = request_.deadline}; }
+  time_point deadline() const noexcept { return request_.deadline; }
+  adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
+  limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
+  const std::optional<duration>& attempt_timeout() const noexcept { return core_.attempt_timeout; }
+
+  /// Passes the breaker. Throws circuit_open_error.
+  void enter();
+  /// An operation begins. Returns its number, from 1.
+  std::uint32_t begin_operation() noexcept;
+
+  void succeeded() noexcept;
+  /// `is_cancelled`: the caller does not want it any more.
+  void failed(const std::exception_ptr& error, bool is_cancelled) noexcept;
+
+ private:
+  void end(std::uint64_t policy_stats::*outcome) noexcept;
+
+  policy_core& core_;
+  time_source& time_;
+  const time_point since_;
+  request request_;
+  circuit_pass pass_;
+  std::uint32_t operations_ = 0;
+  bool has_ended_ = false;
+};
+
+}  // namespace canigo::detail

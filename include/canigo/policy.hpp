@@ -1,0 +1,145 @@
+#pragma once
+
+#include "canigo/adaptive_limit.hpp"
+#include "canigo/adaptive_permit.hpp"
+#include "canigo/circuit_breaker.hpp"
+#include "canigo/detail/coro/repeatable.hpp"
+#include "canigo/detail/policy/policy_core.hpp"
+#include "canigo/hedge.hpp"
+#include "canigo/limiter.hpp"
+#include "canigo/net.hpp"
+#include "canigo/permit.hpp"
+#include "canigo/policy_options.hpp"
+#include "canigo/policy_stats.hpp"
+#include "canigo/request.hpp"
+#include "canigo/retry.hpp"
+#include "canigo/time.hpp"
+#include "canigo/timeout.hpp"
+#include "canigo/with_limit.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/cancellation_state.hpp>
+#include <asio/this_coro.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+namespace canigo {
+
+/// All that stands between this program and one upstream, declared once.
+///
+///     canigo::policy crm{io, {.timeout = 2s, .breaker = canigo::circuit_breaker_options{}, .limits = quota}};
+///     auto page = co_await crm.run([&] { return get(url); }, {.priority = 1});
+///
+/// A call meets the parts in this order:
+/// 1. **timeout**, or the deadline of the request if that is earlier. The call ends there, wherever it is.
+/// 2. **breaker**. An open one refuses before anything waits. A call is one sample, with its retries and copies. Its
+///    time counts from the start of its first operation.
+/// 3. **hedge**. Each copy meets all that follows by itself.
+/// 4. **retry**. So does each attempt: it joins the queue again, at the end of its class.
+/// 5. **adaptive**, then **limits**: a number of operations that finds its own value; rates, a cap and priorities. An
+///    operation counts for the adaptive limit from its start, not from its wait for the limits.
+/// 6. **attempt_timeout** and the operation.
+///
+/// A call that ends at the timeout is a failure for the breaker, unless no operation was started. Then this program was
+/// too slow, not the upstream, and the call is no sample. Nor is a call that a limit refused, or that was cancelled.
+///
+/// An operation must not call the policy that it runs in if the limits have a cap: it would wait for itself.
+///
+/// Errors: those of the operation; of the limits, for which see canigo::limiter; circuit_open_error; errc::timed_out at
+/// the timeout. A retry ends with the error of the last attempt.
+/// Cancellation: terminal, partial, total; passed on to what is under way. The call ends after it has ended.
+/// Threads: any, all members, at once.
+/// Allocates: coroutine frames, which Asio recycles. With a timeout, a deadline or a hedge also a strand for the call.
+/// Lifetime: it must live until all calls have ended. stop() helps to reach that.
+/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
+/// destroyed.
+class policy {
+ public:
+  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  policy(const net::any_io_executor& executor, const policy_options& options) : core_{executor, options} {}
+  template <class ExecutionContext>
+    requires requires(ExecutionContext& c) { c.get_executor(); }
+  policy(ExecutionContext& context, const policy_options& options)
+      : policy{net::any_io_executor{context.get_executor()}, options} {}
+
+  /// Runs the operation that `make` returns through all parts.
+  ///
+  /// `make` is called once for each attempt of each copy. It may take the number of the operation, from 1. A copy of
+  /// `make` lives until the call ends.
+  template <detail::repeatable Make>
+  [[nodiscard]] auto run(Make make, request r = {}) -> net::awaitable<detail::result_of_repeatable<Make>> {
+    using result = detail::result_of_repeatable<Make>;
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    detail::policy_call call{core_, executor, r};
+    std::exception_ptr error;
+    try {
+      call.enter();
+      net::awaitable<result> op = copies<result>(make, call);
+      if (call.deadline() != time_point::max()) op = with_deadline(std::move(op), call.deadline());
+      if constexpr (std::is_void_v<result>) {
+        co_await std::move(op);
+        call.succeeded();
+        co_return;
+      } else {
+        result value = co_await std::move(op);
+        call.succeeded();
+        co_return value;
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const net::cancellation_state state = co_await net::this_coro::cancellation_state;
+    call.failed(error, state.cancelled() != net::cancellation_type::none);
+    std::rethrow_exception(error);
+  }
+
+  /// The parts, or null if there is none: to change, to pause, or to look at.
+  circuit_breaker* breaker() noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
+  limiter* limits() noexcept { return core_.limits ? &*core_.limits : nullptr; }
+  adaptive_limit* adaptive() noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
+  const adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
+  const circuit_breaker* breaker() const noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
+  const limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
+
+  /// Ends all that wait for the limits, now and later, with errc::stopped. Operations that are under way go on.
+  void stop() noexcept {
+    if (core_.adaptive) core_.adaptive->stop();
+    if (core_.limits) core_.limits->stop();
+  }
+
+  policy_stats stats() const noexcept { return core_.stats(); }
+
+ private:
+  template <class Result, class Make>
+  net::awaitable<Result> copies(Make& make, detail::policy_call& call) {
+    if (!core_.hedge) return attempts<Result>(make, call);
+    return hedge([this, &make, &call] { return attempts<Result>(make, call); }, *core_.hedge);
+  }
+
+  template <class Result, class Make>
+  net::awaitable<Result> attempts(Make& make, detail::policy_call& call) {
+    if (!core_.retry) return attempt<Result>(make, call);
+    return retry([&make, &call] { return attempt<Result>(make, call); }, *core_.retry, call.deadline());
+  }
+
+  template <class Result, class Make>
+  static net::awaitable<Result> attempt(Make& make, detail::policy_call& call) {
+    adaptive_permit place;
+    if (adaptive_limit* const a = call.adaptive(); a != nullptr) place = co_await a->acquire(call.asks_place());
+    permit p;
+    if (limiter* const l = call.limits(); l != nullptr) p = co_await l->acquire(call.asks());
+    net::awaitable<Result> op = detail::call_repeatable(make, call.begin_operation());
+    if (call.attempt_timeout()) op = with_timeout(std::move(op), *call.attempt_timeout());
+    if (!place) co_return co_await std::move(op);
+    place.begin();
+    co_return co_await detail::run_and_report(std::move(op), place);
+  }
+
+  detail::policy_core core_;
+};
+
+}  // namespace canigo

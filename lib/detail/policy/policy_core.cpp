@@ -1,0 +1,124 @@
+#include "canigo/detail/policy/policy_core.hpp"
+
+#include "canigo/detail/coro/retry_plan.hpp"
+#include "canigo/error.hpp"
+#include "canigo/failure.hpp"
+
+#include <fmt/core.h>
+
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+namespace canigo::detail {
+namespace {
+
+void check_more_than_0(const char* field, const std::optional<duration>& d) {
+  if (d && *d <= duration::zero()) {
+    throw std::system_error{make_error_code(errc::invalid_argument),
+                            fmt::format("policy_options.{} is {} ns, must be more than 0", field, d->count())};
+  }
+}
+
+const policy_options& checked(const policy_options& o) {
+  check_more_than_0("timeout", o.timeout);
+  check_more_than_0("attempt_timeout", o.attempt_timeout);
+  if (o.hedge && o.hedge->group != nullptr) {
+    throw std::system_error{make_error_code(errc::invalid_argument),
+                            "policy_options.hedge.group is not null: a policy awaits the copies itself"};
+  }
+  return o;
+}
+
+std::error_code code_of(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::system_error& e) {
+    return e.code();
+  } catch (...) {
+    return {};
+  }
+}
+
+}  // namespace
+
+policy_core::policy_core(const net::any_io_executor& executor, const policy_options& options)
+    : timeout{checked(options).timeout},
+      attempt_timeout{options.attempt_timeout},
+      hedge{options.hedge},
+      retry{options.retry} {
+  if (options.breaker) breaker.emplace(executor, *options.breaker);
+  if (options.adaptive) adaptive.emplace(executor, *options.adaptive);
+  if (options.limits) limits.emplace(executor, *options.limits);
+  if (retry) {
+    if (retry->budget == nullptr) retry->budget = &own_retry_budget_.emplace();
+    if (!retry->retry_if) {
+      retry->retry_if = [](const std::exception_ptr& error) { return is_failure_of_callee(error); };
+    }
+    const retry_plan plan{*retry, time_point::max()};  // throws for a field outside its range
+  }
+  if (hedge) {
+    if (hedge->budget == nullptr) hedge->budget = &own_hedge_budget_.emplace(hedge_budget);
+    if (hedge->window == nullptr && hedge->after.is_quantile()) hedge->window = &own_window_.emplace();
+    check(*hedge);
+  }
+}
+
+policy_stats policy_core::stats() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return counts_;
+}
+
+policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r) noexcept
+    : core_{core}, time_{time_source::of(executor)}, since_{time_.now()}, request_{r} {
+  if (core.timeout) {
+    const time_point end = saturating_add(since_, *core.timeout);
+    if (end < request_.deadline) request_.deadline = end;
+  }
+  const std::lock_guard lock{core_.mutex_};
+  ++core_.counts_.under_way;
+}
+
+void policy_call::enter() {
+  if (core_.breaker) pass_ = core_.breaker->enter();
+}
+
+std::uint32_t policy_call::begin_operation() noexcept {
+  if (operations_ == 0) pass_.begin();
+  return ++operations_;
+}
+
+void policy_call::succeeded() noexcept {
+  pass_.succeeded();
+  end(&policy_stats::succeeded);
+}
+
+void policy_call::failed(const std::exception_ptr& error, bool is_cancelled) noexcept {
+  const std::error_code code = code_of(error);
+  const bool is_late = code == errc::timed_out && time_.now() >= request_.deadline;
+  if (is_cancelled) {
+    end(&policy_stats::cancelled);
+  } else if (is_late) {
+    if (operations_ > 0) pass_.failed();
+    end(&policy_stats::timed_out);
+  } else if (operations_ > 0) {
+    pass_.failed_with(error);
+    end(&policy_stats::failed);
+  } else {
+    end(core_.breaker && !pass_ && code == errc::circuit_open ? &policy_stats::circuit_open : &policy_stats::refused);
+  }
+  pass_ = {};
+}
+
+void policy_call::end(std::uint64_t policy_stats::*outcome) noexcept {
+  if (std::exchange(has_ended_, true)) return;
+  const duration took = time_.now() - since_;
+  const std::lock_guard lock{core_.mutex_};
+  policy_stats& s = core_.counts_;
+  --s.under_way;
+  ++(s.*outcome);
+  s.operations += operations_;
+  if (outcome == &policy_stats::succeeded) s.took.record(took);
+}
+
+}  // namespace canigo::detail

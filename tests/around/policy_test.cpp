@@ -1,0 +1,340 @@
+#include "canigo/policy.hpp"
+
+#include "canigo/cancel.hpp"
+#include "canigo/error.hpp"
+#include "canigo/latency_window.hpp"
+#include "canigo/task_group.hpp"
+
+#include "support/catch.hpp"
+#include "support/limits_run.hpp"
+#include "support/refusal.hpp"
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+using namespace canigo;
+using namespace std::chrono_literals;
+
+namespace policy_tests {
+
+const circuit_breaker_options small_breaker{
+    .failures = 50, .least_calls = 4, .window = 10s, .open_for = 5s, .probes = 1};
+
+net::awaitable<int> fails_after(duration d) {
+  co_await sleep_for(d);
+  throw std::runtime_error{"upstream fell over"};
+}
+
+/// One rate of ten a second that starts with `tokens`, and a cap.
+limiter_options ten_a_second(std::uint64_t tokens, std::uint64_t concurrency = unlimited) {
+  return {.rates = {{rate::per_second(10), 10, tokens}}, .concurrency = concurrency, .priorities = 3};
+}
+
+}  // namespace policy_tests
+
+using namespace policy_tests;
+
+TEST_CASE("a policy without parts runs the operation", "[policy]") {
+  limits_run run;
+  policy p{run.io, {}};
+  bool ran = false;
+  run.go([&]() -> net::awaitable<void> {
+    const int answer = co_await p.run([] { return answer_after(10ms); });
+    CHECK(answer == 42);
+    co_await p.run([&ran]() -> net::awaitable<void> {
+      ran = true;
+      co_return;
+    });
+    auto moved = co_await p.run([](std::uint32_t number) -> net::awaitable<std::unique_ptr<std::uint32_t>> {
+      co_return std::make_unique<std::uint32_t>(number);
+    });
+    CHECK(*moved == 1);
+    const std::string what = co_await outcome_of_any(p.run([] { return fails_after(10ms); }));
+    CHECK(what == "upstream fell over");
+  });
+  run.time.run();
+  CHECK(ran);
+  CHECK(p.breaker() == nullptr);
+  CHECK(p.limits() == nullptr);
+  const policy_stats s = p.stats();
+  CHECK(s.succeeded == 3);
+  CHECK(s.failed == 1);
+  CHECK(s.operations == 4);
+  CHECK(s.under_way == 0);
+  CHECK(s.took.count() == 3);
+  p.stop();
+}
+
+TEST_CASE("each attempt of a policy enters its limits anew, behind those that wait", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.retry = retry_policy{.attempts = 3, .backoff = backoff::constant(1ms)},
+                    .limits = ten_a_second(1)}};
+  run.go([&]() -> net::awaitable<void> {
+    const int answer = co_await p.run([&run](std::uint32_t number) -> net::awaitable<int> {
+      run.note("attempt " + std::to_string(number));
+      if (number < 3) throw std::runtime_error{"not yet"};
+      co_return 1;
+    });
+    CHECK(answer == 1);
+  });
+  run.go([&]() -> net::awaitable<void> {
+    co_await p.run([&run]() -> net::awaitable<void> {
+      run.note("other");
+      co_return;
+    });
+  });
+  run.time.run();
+  CHECK(run.log == log_lines{"attempt 1@0", "other@100", "attempt 2@200", "attempt 3@300"});
+  CHECK(p.stats().operations == 4);
+  CHECK(p.stats().succeeded == 2);
+}
+
+TEST_CASE("a policy retries by default what says something about the upstream, and nothing else", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.retry = retry_policy{.attempts = 4, .backoff = backoff::constant(1ms)}}};
+  int calls = 0;
+  const auto ending = [&calls](std::error_code code) {
+    return [&calls, code]() -> net::awaitable<void> {
+      ++calls;
+      throw std::system_error{code};
+      co_return;
+    };
+  };
+  run.go([&]() -> net::awaitable<void> {
+    std::error_code how = co_await outcome_of(p.run(ending(make_error_code(errc::overloaded))));
+    CHECK(how == errc::overloaded);
+    CHECK(std::exchange(calls, 0) == 4);
+    how = co_await outcome_of(p.run(ending(make_error_code(errc::queue_full))));
+    CHECK(how == errc::queue_full);
+    CHECK(std::exchange(calls, 0) == 1);
+  });
+  run.time.run();
+}
+
+TEST_CASE("retries and copies of a policy have a budget where none is named", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.hedge = hedge_options{.after = 1s},
+                    .retry = retry_policy{.attempts = 10, .backoff = backoff::constant(1ms)}}};
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 100; ++i) (void)co_await outcome_of_any(p.run([] { return fails_after(1ms); }));
+  });
+  run.time.run();
+  // 100 calls pay in 20 retries; 10 were there.
+  CHECK(p.stats().operations == 130);
+}
+
+TEST_CASE("an open breaker of a policy refuses before anything waits or is used", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.breaker = small_breaker, .limits = ten_a_second(10)}};
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 4; ++i) (void)co_await outcome_of_any(p.run([] { return fails_after(0ms); }));
+    CHECK(p.breaker()->state() == circuit_state::open);
+    const auto tokens = p.limits()->stats().tokens.at(0);
+    const std::error_code how = co_await outcome_of(p.run([] { return answer_after(0ms); }));
+    CHECK(how == errc::circuit_open);
+    CHECK(p.limits()->stats().tokens.at(0) == tokens);
+    co_await sleep_for(5s);
+    const int answer = co_await p.run([] { return answer_after(1ms); });
+    CHECK(answer == 42);
+    CHECK(p.breaker()->state() == circuit_state::closed);
+  });
+  run.time.run();
+  const policy_stats s = p.stats();
+  CHECK(s.failed == 4);
+  CHECK(s.circuit_open == 1);
+  CHECK(s.succeeded == 1);
+  CHECK(s.operations == 5);
+}
+
+TEST_CASE("a timeout under way is a failure for the breaker of a policy, one in the queue is no sample", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.timeout = 50ms, .breaker = small_breaker, .limits = ten_a_second(4)}};
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 4; ++i) {
+      const std::error_code how = co_await outcome_of(p.run([] { return answer_after(1h); }));
+      CHECK(how == errc::timed_out);
+    }
+    CHECK(p.breaker()->stats().failed == 4);
+    CHECK(p.breaker()->state() == circuit_state::open);
+    p.breaker()->reset();
+    p.limits()->pause();
+    for (int i = 0; i < 4; ++i) {
+      const std::error_code how = co_await outcome_of(p.run([] { return answer_after(1h); }));
+      CHECK(how == errc::timed_out);
+    }
+    CHECK(p.breaker()->stats().failed == 4);
+    CHECK(p.breaker()->state() == circuit_state::closed);
+  });
+  run.time.run();
+  CHECK(p.stats().timed_out == 8);
+  CHECK(p.stats().operations == 4);
+}
+
+TEST_CASE("what a call waited for its limits does not make it slow for the breaker", "[policy]") {
+  limits_run run;
+  circuit_breaker_options by_slowness = small_breaker;
+  by_slowness.slow = 20ms;
+  policy p{run.io, {.breaker = by_slowness, .limits = ten_a_second(0)}};
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 4; ++i) co_await p.run([] { return answer_after(10ms); });
+    CHECK(p.breaker()->stats().slow == 0);
+    co_await p.run([] { return answer_after(30ms); });
+    CHECK(p.breaker()->stats().slow == 1);
+  });
+  run.time.run();
+}
+
+TEST_CASE("the deadline of a request ends a whole call, in the queue, under way and between attempts", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.timeout = 10s,
+                    .retry = retry_policy{.attempts = 100, .backoff = backoff::constant(40ms)},
+                    .limits = ten_a_second(10)}};
+  run.go([&]() -> net::awaitable<void> {
+    std::error_code how =
+        co_await outcome_of(p.run([] { return answer_after(1h); }, {.deadline = run.time.now() + 100ms}));
+    CHECK(how == errc::timed_out);
+    CHECK(run.ms() == 100);
+    const std::string what =
+        co_await outcome_of_any(p.run([] { return fails_after(1ms); }, {.deadline = run.time.now() + 100ms}));
+    CHECK(what == "upstream fell over");  // the wait before another attempt would have passed the deadline
+    CHECK(run.ms() < 200);
+    p.limits()->pause();
+    how = co_await outcome_of(p.run([] { return answer_after(1h); }, {.deadline = run.time.now() + 100ms}));
+    CHECK(how == errc::timed_out);
+  });
+  run.time.run();
+  CHECK(p.stats().timed_out == 2);
+  CHECK(p.stats().failed == 1);
+}
+
+TEST_CASE("a slow attempt of a policy ends by attempt_timeout, and is tried again", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.retry = retry_policy{.attempts = 2, .backoff = backoff::constant(1ms)},
+                    .limits = ten_a_second(0),
+                    .attempt_timeout = 30ms}};
+  run.go([&]() -> net::awaitable<void> {
+    const int answer = co_await p.run([](std::uint32_t number) { return answer_after(number == 1 ? 1h : 10ms); });
+    CHECK(answer == 42);
+    CHECK(run.ms() == 210);  // the waits of 100 ms and nearly 100 ms do not count
+  });
+  run.time.run();
+}
+
+TEST_CASE("each copy of a hedged call takes its own place, and the losers give theirs back", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.hedge = hedge_options{.after = 20ms}, .limits = ten_a_second(10, 2)}};
+  run.go([&]() -> net::awaitable<void> {
+    const int answer = co_await p.run([&](std::uint32_t number) -> net::awaitable<int> {
+      CHECK(p.limits()->stats().held == number);
+      co_await sleep_for(number == 1 ? 1h : 10ms);
+      co_return static_cast<int>(number);
+    });
+    CHECK(answer == 2);
+    CHECK(run.ms() == 30);
+    CHECK(p.limits()->stats().held == 0);
+  });
+  run.time.run();
+  CHECK(p.stats().operations == 2);
+  CHECK(p.stats().succeeded == 1);
+}
+
+TEST_CASE("an adaptive limit of a policy counts operations from their start, and learns from their ends", "[policy]") {
+  limits_run run;
+  policy p{run.io,
+           {.adaptive = adaptive_limit_options{.initial = 2, .algorithm = aimd{.target = 50ms}},
+            .limits = ten_a_second(0),
+            .attempt_timeout = 30ms}};
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 100; ++i) co_await p.run([] { return answer_after(10ms); });
+    CHECK(p.adaptive()->stats().latency > 5ms);
+    CHECK(p.adaptive()->stats().latency < 20ms);  // without the waits of 90 ms
+    CHECK(p.adaptive()->stats().succeeded == 100);
+    const std::error_code how = co_await outcome_of(p.run([] { return answer_after(1h); }));
+    CHECK(how == errc::timed_out);
+    CHECK(p.adaptive()->stats().dropped == 1);
+    p.limits()->pause();
+    const std::error_code late =
+        co_await outcome_of(p.run([] { return answer_after(1ms); }, {.deadline = run.time.now() + 1s}));
+    CHECK(late == errc::timed_out);
+    CHECK(p.adaptive()->stats().dropped == 1);  // it never reached the callee
+    CHECK(p.adaptive()->stats().held == 0);
+  });
+  run.time.run();
+}
+
+TEST_CASE("a policy learns by itself when a copy is worth it", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.hedge = hedge_options{.after = quantile{0.9}}}};
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 50; ++i) co_await p.run([] { return answer_after(10ms); });
+    const long before = run.ms();
+    co_await p.run([](std::uint32_t number) { return answer_after(number == 1 ? 1h : 10ms); });
+    CHECK(run.ms() - before < 30);
+  });
+  run.time.run();
+}
+
+TEST_CASE("cancelling a call of a policy at any moment gives everything back", "[policy]") {
+  for (long after = 0; after < 160; after += 5) {
+    CAPTURE(after);
+    limits_run run;
+    policy p{run.io, {.timeout = 1h,
+                      .breaker = small_breaker,
+                      .hedge = hedge_options{.after = 20ms},
+                      .retry = retry_policy{.attempts = 5, .backoff = backoff::constant(7ms)},
+                      .limits = ten_a_second(1, 2),
+                      .attempt_timeout = 1s}};
+    net::cancellation_signal signal;
+    std::error_code ended;
+    run.go(
+        [&]() -> net::awaitable<void> {
+          co_await p.run([](std::uint32_t number) { return number < 2 ? fails_after(15ms) : answer_after(1h); });
+        },
+        signal, ended);
+    run.time.run_for(std::chrono::milliseconds{after});
+    signal.emit(net::cancellation_type::terminal);
+    run.time.run_for(1s);
+    CHECK(ended == net::error::operation_aborted);
+    CHECK(p.limits()->stats().held == 0);
+    CHECK(p.limits()->stats().waiting == 0);
+    CHECK(p.breaker()->stats().failed == 0);
+    const policy_stats s = p.stats();
+    CHECK(s.cancelled == 1);
+    CHECK(s.under_way == 0);
+  }
+}
+
+TEST_CASE("stop ends the calls of a policy that wait, and lets those under way end", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.retry = retry_policy{.attempts = 5}, .limits = ten_a_second(10, 1)}};
+  const auto call = [&](std::string name) {
+    return [&run, &p, name]() -> net::awaitable<void> {
+      const std::error_code how = co_await outcome_of(p.run([] { return answer_after(50ms); }));
+      run.note(name + "=" + how.message());
+    };
+  };
+  run.go(call("one"));
+  run.go(call("two"));
+  run.time.run_for(10ms);
+  p.stop();
+  run.go(call("three"));
+  run.time.run();
+  CHECK(run.log == log_lines{"two=stopped@10", "three=stopped@10", "one=Success@50"});
+  CHECK(p.stats().refused == 2);
+  CHECK(p.stats().succeeded == 1);
+}
+
+TEST_CASE("a policy names the part, the field, the value and the range of what it can't use", "[policy]") {
+  net::io_context io;
+  const auto making = [&](const policy_options& o) { return refusal([&] { policy{io, o}; }); };
+  CHECK(making({.timeout = 0ns}).find("policy_options.timeout is 0 ns, must be more than 0") == 0);
+  CHECK(making({.attempt_timeout = -1ns}).find("policy_options.attempt_timeout is -1 ns") == 0);
+  task_group group{io};
+  CHECK(making({.hedge = hedge_options{.group = &group}}).find("policy_options.hedge.group is not null") == 0);
+  CHECK_FALSE(making({.hedge = hedge_options{.copies = 0}}).empty());
+  CHECK_FALSE(making({.retry = retry_policy{.backoff = {.first = -1ms}}}).empty());
+  CHECK_FALSE(making({.breaker = circuit_breaker_options{.failures = 0}}).empty());
+  CHECK_FALSE(making({.limits = limiter_options{}}).empty());
+}
