@@ -73,10 +73,6 @@ std::string refused(const Options& o) {
   return text.substr(0, text.rfind(": invalid argument"));
 }
 
-}  // namespace adaptive_limit_tests
-
-using namespace adaptive_limit_tests;
-
 TEST_CASE("an adaptive limit finds the capacity of its callee, and finds it again", "[adaptive]") {
   limits_run run;
   callee upstream{run, 50};
@@ -314,3 +310,5 @@ TEST_CASE("threads that use one adaptive limit are never more than there may be"
   CHECK(s.succeeded == reported);
   CHECK(s.dropped == dropped);
 }
+
+}  // namespace adaptive_limit_tests

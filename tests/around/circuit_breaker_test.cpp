@@ -74,10 +74,6 @@ class diary final : public circuit_observer {
   limits_run& run_;
 };
 
-}  // namespace breaker_tests
-
-using namespace breaker_tests;
-
 TEST_CASE("with_breaker refuses at once while the callee fails, and lets probes go when open_for is over",
           "[breaker]") {
   limits_run run;
@@ -375,3 +371,5 @@ TEST_CASE("threads that use one breaker find never more probes than there may be
   b.reset();
   CHECK(b.try_enter());
 }
+
+}  // namespace breaker_tests

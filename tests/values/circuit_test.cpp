@@ -150,10 +150,6 @@ std::string refused(const circuit_breaker_options& o) {
   return text.substr(0, text.rfind(": invalid argument"));
 }
 
-}  // namespace circuit_tests
-
-using namespace circuit_tests;
-
 TEST_CASE("a circuit opens when enough calls are in the window and enough of them failed", "[circuit]") {
   struct row {
     int succeeded, failed;
@@ -385,3 +381,5 @@ TEST_CASE("what a circuit refuses names the field of its options", "[circuit]") 
   CHECK(refused({.mode = static_cast<enforcement>(7)}) ==
         "circuit_breaker_options.mode is 7; allowed: enforce, shadow");
 }
+
+}  // namespace circuit_tests

@@ -42,10 +42,6 @@ struct bench {
   std::uint64_t in_flight = 0;
 };
 
-}  // namespace knee_tests
-
-using knee_tests::bench;
-
 TEST_CASE("a knee learns the baseline from four windows, and then probes", "[knee]") {
   bench b;
   for (int i = 0; i < 3; ++i) CHECK(b.decide(50ms).why == limit_reason::learning);
@@ -227,3 +223,5 @@ TEST_CASE("a limit never leaves its bounds, whatever the calls are like", "[knee
     }
   }
 }
+
+}  // namespace knee_tests
