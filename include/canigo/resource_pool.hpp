@@ -107,7 +107,7 @@ class resource_pool : public pool_handle<R> {
       min_idle = o.min_idle;
     }
 
-    net::awaitable<void*> make(std::size_t) override {
+    net::awaitable<void*> make() override {
       R made = co_await options_.make();
       co_return new R(std::move(made));
     }

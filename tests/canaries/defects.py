@@ -13,6 +13,7 @@ FLOWS = "detail/admission/admission_flows.cpp"
 SHARED = "detail/queue/shared_places.cpp"
 SUPPLIES = "detail/queue/supplies.cpp"
 BUCKET = "token_bucket.cpp"
+ATTEMPT_END = "detail/pool/attempt_end.cpp"
 BACKLOG = "detail/pool/pool_backlog.cpp"
 POOL = "detail/pool/pool_core.cpp"
 STOP = "detail/pool/pool_core_stop.cpp"
@@ -20,6 +21,7 @@ TASKS = "detail/pool/pool_core_tasks.cpp"
 WAITER = "detail/pool/pool_waiter.cpp"
 SELF_WAIT = "detail/pool/self_wait.cpp"
 WORK = "detail/pool/pool_core_work.cpp"
+WORKER = "detail/pool/pool_worker.cpp"
 WORKERS = "detail/pool/pool_core_workers.cpp"
 WHEEL = "detail/time/timing_wheel.cpp"
 CHILD = "detail/coro/child.cpp"
@@ -202,21 +204,22 @@ DEFECTS = {
     "pool_wakes_nobody": (TASKS, SIMULATION, "backlog_.queue(t, now);\n  «wake_one();»", ""),
     "pool_keeps_its_workers_busy": (WORK, SIMULATION, "«crew_.end(w, t.is_long());»", ""),
     "pool_admits_nobody_held_back": (TASKS, SIMULATION, "while («backlog_.held() > 0» &&", "false"),
-    "pool_tells_what_a_cancelled_one_threw": (WORK, SIMULATION, "w.error_cause_ = «t.end_cause()»;",
+    "pool_tells_what_a_cancelled_one_threw": (WORK, SIMULATION,
+                                              "e ? task_life::state_after_throw(«w.end_.cause»)",
                                               "pool_task::cause::none"),
     "pool_stops_without_the_delayed": (BACKLOG, SIMULATION, "«if (n == nullptr) n = delayed_.oldest();»", ""),
-    "pool_stops_without_those_held_back": (STOP, SIMULATION, "«while (pool_task* t = backlog_.take_any_held()) "
-                                           "end_stopped(*t);»", ""),
-    "pool_ignores_delays": (TASKS, SIMULATION, "«x->delay > duration::zero() && !t.is_held_»", "false"),
-    "pool_tries_once_more": (WORK, SIMULATION,
-                             "x != nullptr && «!x->is_last_attempt()»",
-                             "x->attempts.load(std::memory_order_relaxed) <= x->retry.attempts"),
+    "pool_stops_without_those_held_back": (STOP, SIMULATION,
+                                           "stop_.is_draining() ? «backlog_.take_any_held()» :", "nullptr"),
+    "pool_ignores_delays": (TASKS, SIMULATION, "x != nullptr && «x->delay > duration::zero()» ?", "false"),
+    "pool_tries_once_more": (ATTEMPT_END, SIMULATION,
+                             "life == nullptr || «life->is_last_attempt()» ||",
+                             "life->attempts.load(std::memory_order_relaxed) > life->retry.attempts"),
     "pool_forgets_that_it_has_told": (TASKS, SIMULATION, "«t.is_told_ = true;»", ""),
     "pool_takes_the_newest": (WORK, SIMULATION, "pool_task* first = «backlog_.first(coarse_now_)»;",
                               "static_cast<pool_task*>(backlog_.queued().youngest_of_least_important())"),
     "pool_group_waits_for_ever": (TASKS, SIMULATION, "groups_.leave(*x);\n  «ready_all(waiters);»", ""),
     "pool_deadlock_unseen": (SELF_WAIT, SIMULATION, "«blocked_ + 1 >= able»", "false"),
-    "pool_deadlock_of_fewer_unseen": (WORKERS, SIMULATION, "crew_.leave(w);\n  «end_hopeless_wait();»", ""),
+    "pool_deadlock_of_fewer_unseen": (WORKER, SIMULATION, "crew_.retire(*this);\n  «home_->end_hopeless_wait();»", ""),
     "pool_wait_inside_never_over": (SELF_WAIT, SIMULATION, "if (own.first_ == nullptr) «--blocked_;»", ""),
     "pool_lost_worker_stays_away": (WORKERS, SIMULATION, "«if (is_missed) retry_soon();»", ""),
     "pool_frees_strands_late": (COUNTED, interleaving("the context goes while*"),
@@ -224,9 +227,9 @@ DEFECTS = {
     "pool_counts_what_is_left_behind": (WAITER, SIMULATION,
                                         "if («is_at_work && operation == w->mark()»)", "true"),
     "pool_sleeps_beside_work": (WORKERS, interleaving("one posts while a worker goes to sleep"),
-                                "} else if («!backlog_.queued().empty()») {\n    wake(w);", "false"),
+                                "} else if («!backlog_.queued().empty()») {\n    w.wake();", "false"),
     "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),
-                                       "«if (what == task_life::action::ask) request_cancel(*t.worker_);»\n  "
+                                       "«if (what == task_life::action::ask) t.worker_->cancel();»\n  "
                                        "return true;", ""),
     # Limits in Redis: an outage.
     "probe_stops": (SYNC_PLAN, OUTAGES, "if («is_failing_ && is_wanted_») return true;", "false"),

@@ -10,7 +10,7 @@ TEST_CASE("each end of a task is counted as what it is", "[pool_counts]") {
   const task_state ends[] = {task_state::succeeded, task_state::failed, task_state::cancelled, task_state::timed_out,
                              task_state::stopped};
   for (int i = 0; i < 5; ++i) {
-    for (int n = 0; n <= i; ++n) c.add_end(ends[i]);
+    for (int n = 0; n <= i; ++n) c.add_end(ends[i], nullptr);
   }
   CHECK(c.report.succeeded == 1);
   CHECK(c.report.failed == 2);
@@ -18,6 +18,14 @@ TEST_CASE("each end of a task is counted as what it is", "[pool_counts]") {
   CHECK(c.report.timed_out == 4);
   CHECK(c.report.stopped == 5);
   CHECK(c.report.submitted == 0);
+}
+
+TEST_CASE("an end counts for the name of the task, too", "[pool_counts]") {
+  pool_counts c;
+  name_stats name;
+  for (const task_state s : {task_state::succeeded, task_state::failed, task_state::timed_out}) c.add_end(s, &name);
+  CHECK(name.succeeded == 1);
+  CHECK(name.failed == 2);
 }
 
 TEST_CASE("the statistics of a pool have every one of its counts", "[pool_counts]") {

@@ -16,7 +16,8 @@ TEST_CASE("the numbers of a crew are those of its members, whatever they do", "[
   std::array<crew_member, 5> members;
   std::array<bool, 5> is_long{};
   std::deque<crew_member*> idle;  // as they are to be woken
-  pool_crew crew;
+  pool_crew crew{true};
+  for (auto& m : members) crew.add(m);
   std::uint32_t random = 7;
   const auto pick = [&random](std::uint32_t n) {
     random = random * 1664525u + 1013904223u;
@@ -29,6 +30,8 @@ TEST_CASE("the numbers of a crew are those of its members, whatever they do", "[
     const std::size_t at = pick(members.size());
     crew_member& m = members[at];
     if (pick(16) == 0) crew.want(pick(7));
+    if (pick(4) == 0) crew.equip(m);
+    if (pick(4) == 0) crew.unequip(m);
     const bool was_idle = m.is(state::idle);
     const std::uint32_t choice = pick(8);
     if (m.is(state::gone)) {
@@ -51,11 +54,9 @@ TEST_CASE("the numbers of a crew are those of its members, whatever they do", "[
       if (choice == 1) crew.leave(m);
       if (choice == 2) crew.rest(m);
       if (choice == 3) crew.repair(m);
-      if (choice == 4) crew.sleep(m, true);
-      if (choice == 5) crew.sleep(m, false);
+      if (choice == 4 || choice == 5) crew.sleep(m);
       if (choice > 5) crew.begin(m, is_long[at] = choice == 6);
-      if (choice == 4) idle.push_front(&m);
-      if (choice == 5) idle.push_back(&m);
+      if (m.is(state::idle)) m.is_equipped() ? idle.push_front(&m) : idle.push_back(&m);
     }
     if (was_idle && !m.is(state::idle)) idle.erase(std::ranges::find(idle, &m));
 
@@ -72,6 +73,10 @@ TEST_CASE("the numbers of a crew are those of its members, whatever they do", "[
     REQUIRE(crew.is_on_the_move() == (count(state::awake) + count(state::running) > running_long));
     REQUIRE(crew.is_short() == (staying < crew.wanted()));
     REQUIRE(crew.is_too_large() == (staying > crew.wanted()));
+    REQUIRE(crew.equipped() == static_cast<std::size_t>(std::ranges::count_if(members, &crew_member::is_equipped)));
+    REQUIRE((crew.to_leave() != nullptr) == (crew.is_too_large() && !idle.empty()));
+    REQUIRE((crew.to_join() != nullptr) == (crew.is_short() && count(state::gone) > 0));
+    REQUIRE((crew.to_stay() != nullptr) == (crew.is_short() && count(state::leaving) > 0));
     const std::size_t able = std::min(staying, crew.wanted());
     const std::size_t busy = count(state::running) + repairing;
     REQUIRE(crew.able() == able);
@@ -79,20 +84,70 @@ TEST_CASE("the numbers of a crew are those of its members, whatever they do", "[
   }
 }
 
-TEST_CASE("who falls asleep in front is woken first, and who does so at the back last", "[pool_crew]") {
+namespace pool_crew_test {
+
+/// A crew of members that are awake and wanted.
+struct crew_of_four {
+  explicit crew_of_four(bool needs_equipment) : crew{needs_equipment} {
+    crew.want(4);
+    for (auto& one : m) {
+      crew.add(one);
+      crew.join(one);
+    }
+  }
   std::array<crew_member, 4> m;
   pool_crew crew;
-  crew.want(4);
-  for (auto& one : m) crew.join(one);
-  crew.sleep(m[0], true);
-  crew.sleep(m[1], true);
-  crew.sleep(m[2], false);
-  crew.sleep(m[3], true);
-  crew.wake(m[1]);  // out of the middle
-  for (const std::size_t next : {3u, 0u, 2u}) {
-    REQUIRE(crew.first_idle() == &m[next]);
-    crew.wake(m[next]);
+};
+
+}  // namespace pool_crew_test
+
+TEST_CASE("the member that fell asleep last is woken first", "[pool_crew]") {
+  pool_crew_test::crew_of_four of{false};
+  for (auto& one : of.m) of.crew.sleep(one);
+  of.crew.wake(of.m[1]);  // out of the middle
+  for (const std::size_t next : {3u, 2u, 0u}) {
+    REQUIRE(of.crew.first_idle() == &of.m[next]);
+    of.crew.wake(of.m[next]);
   }
-  CHECK(crew.first_idle() == nullptr);
-  CHECK(crew.free() == 4);
+  CHECK(of.crew.first_idle() == nullptr);
+  CHECK(of.crew.free() == 4);
+}
+
+TEST_CASE("members without equipment are woken last, and leave first", "[pool_crew]") {
+  pool_crew_test::crew_of_four of{true};
+  of.crew.equip(of.m[1]);
+  of.crew.equip(of.m[3]);
+  for (auto& one : of.m) of.crew.sleep(one);
+  CHECK(of.crew.to_leave() == nullptr);
+  of.crew.want(1);
+  for (const std::size_t next : {2u, 0u, 1u}) {
+    REQUIRE(of.crew.to_leave() == &of.m[next]);
+    of.crew.wake(of.m[next]);
+    of.crew.leave(of.m[next]);
+  }
+  CHECK(of.crew.to_leave() == nullptr);
+  CHECK(of.crew.first_idle() == &of.m[3]);
+}
+
+TEST_CASE("of the members about to leave, an equipped one stays first, and a retired one never", "[pool_crew]") {
+  pool_crew_test::crew_of_four of{true};
+  of.crew.equip(of.m[2]);
+  of.crew.equip(of.m[3]);
+  of.crew.want(0);
+  for (auto& one : of.m) of.crew.leave(one);
+  of.crew.retire(of.m[3]);
+  CHECK(of.m[3].is_retired());
+  of.crew.want(4);
+  for (const std::size_t next : {2u, 0u, 1u}) {
+    REQUIRE(of.crew.to_stay() == &of.m[next]);
+    of.crew.stay(of.m[next]);
+  }
+  CHECK(of.crew.to_stay() == nullptr);
+  CHECK(of.crew.to_join() == nullptr);
+  of.crew.lose(of.m[3]);
+  REQUIRE(of.crew.to_join() == &of.m[3]);
+  CHECK(of.crew.equipped() == 1);
+  of.crew.join(of.m[3]);
+  CHECK_FALSE(of.m[3].is_retired());
+  CHECK(of.crew.to_join() == nullptr);
 }

@@ -70,10 +70,41 @@ TEST_CASE("no attempt follows at the deadline or after it", "[task_life]") {
   life.retry = {.attempts = 3, .backoff = backoff::constant(2s)};
   life.deadline = start + 5s;
   life.begin_attempt(start);
-  CHECK(life.again_at(start + 1s, 0) == start + 3s);
-  CHECK(life.again_at(start + 3s, 0) == time_point::max());
+  CHECK(life.next_attempt_at(start + 1s, 0) == start + 3s);
+  CHECK(life.next_attempt_at(start + 3s, 0) == time_point::max());
   life.deadline = time_point::max();
-  CHECK(life.again_at(start + 3s, 0) == start + 5s);
-  CHECK(life.again_at(start + 3s, 0, 1s) == start + 5s);
-  CHECK(life.again_at(start + 3s, 0, 4s) == start + 7s);
+  CHECK(life.next_attempt_at(start + 3s, 0) == start + 5s);
+  CHECK(life.next_attempt_at(start + 3s, 0, 1s) == start + 5s);
+  CHECK(life.next_attempt_at(start + 3s, 0, 4s) == start + 7s);
+}
+
+TEST_CASE("each attempt but the first takes a retry out of the budget, unless it would come too late", "[task_life]") {
+  const time_point start{1h};
+  retry_budget budget{{.percent = 0, .reserve = 2}};
+  task_life life;
+  life.retry = {.attempts = 9, .backoff = backoff::constant(2s), .budget = &budget};
+  life.deadline = start + 5s;
+  life.begin_attempt(start);
+  CHECK(life.next_attempt_at(start + 3s, 0) == time_point::max());
+  CHECK(budget.left() == 2);
+  CHECK(life.next_attempt_at(start, 0) == start + 2s);
+  CHECK(life.next_attempt_at(start, 0) == start + 2s);
+  CHECK(life.next_attempt_at(start, 0) == time_point::max());
+}
+
+TEST_CASE("a task is overdue once its last attempt is late, and no more once another one follows", "[task_life]") {
+  const time_point start{1h};
+  task_life life;
+  life.retry = {.attempts = 2, .backoff = backoff::constant(1s)};
+  life.timeout = 4s;
+  life.begin_attempt(start);
+  CHECK_FALSE(life.is_overdue(start + 4s));
+  life.is_late = true;
+  CHECK_FALSE(life.is_overdue(start + 4s));
+  CHECK(life.next_attempt_at(start + 4s, 0) == start + 5s);
+  CHECK_FALSE(life.is_late);
+  life.begin_attempt(start + 5s);
+  CHECK_FALSE(life.is_overdue(start + 9s));
+  life.is_late = true;
+  CHECK(life.is_overdue(start + 9s));
 }

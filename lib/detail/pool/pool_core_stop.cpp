@@ -1,79 +1,61 @@
 // How a pool stops.
 
 #include "canigo/detail/pool/pool_core.hpp"
-#include "canigo/error.hpp"
+#include "canigo/detail/pool/pool_worker.hpp"
 
 #include <algorithm>
 #include <mutex>
 
 namespace canigo::detail {
 
-void check_stop(stop_mode mode) {
-  if (mode < stop_mode::drain || mode > stop_mode::cancel_all) {
-    throw_invalid("pool.stop: mode", static_cast<int>(mode), "drain, finish_running, cancel_all");
-  }
-}
-
 void pool_core::request_stop(stop_mode mode, duration grace) noexcept {
   const change c{*this};
   if (context_gone_) return;
-  if (mode > mode_) apply_stop(mode);
-  if (mode_ != stop_mode::cancel_all && grace != duration::max()) {
-    const time_point at = saturating_add(time_->now(), std::max(grace, duration::zero()));
-    if (at < grace_at_) grace_.arm(grace_at_ = at);
-  }
-  check_closed();
+  apply_stop(mode);
+  if (grace == duration::max()) return;
+  const time_point at = saturating_add(time_->now(), std::max(grace, duration::zero()));
+  if (stop_.end_grace_at(at)) grace_.arm(at);
 }
 
 void pool_core::apply_stop(stop_mode mode) noexcept {
-  mode_ = mode;
-  if (mode == stop_mode::drain) {
-    while (pool_task* t = backlog_.take_any_held()) end_stopped(*t);
-  } else {
-    while (pool_task* t = backlog_.take_any()) end_stopped(*t);
-  }
-  if (mode == stop_mode::cancel_all) {
-    grace_.disarm();
-    for (const auto& w : workers_) {
-      pool_task* t = w->current_;
-      if (t != nullptr && task_life::on(task_life::event::stop, t->where()) != task_life::action::nothing) {
-        t->note_cause(pool_task::cause::stop);
+  if (stop_.raise(mode)) {
+    while (pool_task* t = stop_.is_draining() ? backlog_.take_any_held() : backlog_.take_any())
+      end(*t, task_state::stopped, pool_task::code_of(task_state::stopped));
+    if (stop_.cancels()) {
+      grace_.disarm();
+      for (const auto& w : workers_) {
+        pool_task* t = w->current_;
+        if (t != nullptr && task_life::on(task_life::event::stop, t->where()) != task_life::action::nothing) {
+          t->note_cause(pool_task::cause::stop);
+        }
+        if (w->is(pool_worker::state::running) || w->is(pool_worker::state::repairing)) w->cancel();
       }
-      if (w->is(pool_worker::state::running) || w->is(pool_worker::state::repairing)) request_cancel(*w);
     }
+    if (!stop_.is_draining()) wake_all();
   }
-  if (mode != stop_mode::drain) {
-    wake_all();
-  } else {
-    check_drained();
-  }
+  check_stop();
 }
 
-void pool_core::end_stopped(pool_task& t) noexcept {
-  end(t, task_state::stopped, static_cast<int>(errc::stopped), nullptr);
-}
-
-void pool_core::grace_is_over() noexcept {
-  counts_.report.escalated = crew_.running();
-  apply_stop(stop_mode::cancel_all);
-}
-
-void pool_core::check_drained() noexcept {
-  if (mode_ == stop_mode::drain && is_drained()) wake_all();
+/// Looks whether the workers have nothing left to do, and whether they have all gone.
+void pool_core::check_stop() noexcept {
+  if (!stop_.is_asked()) return;
+  if (stop_.is_draining() && backlog_.size() + crew_.running() == 0) wake_all();
+  if (has_closed()) ready_all(closed_waiters_);
 }
 
 /// A worker that is lost while others wait to be drained is still to come back.
 bool pool_core::has_closed() const noexcept {
-  return crew_.is_empty() && undelivered_ == 0 && mode_ != stop_mode{} && !is_short_of_workers();
-}
-
-void pool_core::check_closed() noexcept {
-  if (has_closed()) ready_all(closed_waiters_);
+  return crew_.is_empty() && undelivered_ == 0 && stop_.is_asked() && !is_short_of_workers();
 }
 
 bool pool_core::is_closed() const noexcept {
   const std::lock_guard lock{mutex_};
   return has_closed();
+}
+
+stop_report pool_core::report() const {
+  const std::lock_guard lock{mutex_};
+  return counts_.report;
 }
 
 }  // namespace canigo::detail

@@ -1,26 +1,23 @@
-// What a pool does with its tasks: how they come in, wait, and end.
+// How tasks come into a pool, wait, and end.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_turn.hpp"
+#include "canigo/detail/pool/pool_worker.hpp"
 #include "canigo/error.hpp"
 
 #include <mutex>
-#include <string>
 #include <utility>
 
 namespace canigo::detail {
 
-// ---- options --------------------------------------------------------------------------------------------------------
+namespace {
 
-void pool_core::check_with(const task_options& o) const {
-  if (o.priority < 0 || o.priority >= options_.priorities) {
-    throw_invalid("task_options.priority", o.priority, "0 to " + std::to_string(options_.priorities - 1),
-                  errc::invalid_priority);
-  }
-  if (o.timeout && *o.timeout <= duration::zero()) throw_invalid("task_options.timeout", *o.timeout, "more than 0");
-  if (o.delay < duration::zero()) throw_invalid("task_options.delay", o.delay, "0 or more");
-  if (o.retry.attempts > 1) detail::check(o.retry.backoff, "task_options.retry.backoff");
+/// The end of the delay of a task that comes in; time_point::min() if it has none.
+time_point end_of_delay(const task_extras* x, const time_source& time) noexcept {
+  return x != nullptr && x->delay > duration::zero() ? x->delayed_until(time.now()) : time_point::min();
 }
+
+}  // namespace
 
 void pool_core::prepare_with(pool_task& t, const task_options& o) {
   t.priority = static_cast<std::uint16_t>(o.priority);
@@ -45,19 +42,28 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 
 // ---- in -------------------------------------------------------------------------------------------------------------
 
-/// The time, read only where nobody has done so a moment ago: workers read it once per turn.
+/// The time. A turn of the loop reads the clock once.
 [[gnu::always_inline]] inline time_point pool_core::fresh_now() noexcept {
   if (!crew_.is_on_the_move() && pool_turn::needs_time(*this)) coarse_now_ = time_->now();
   return coarse_now_;
 }
 
-/// Makes room if the options say so and it can be made.
+/// Makes room if the options say so and there is a task that has to go.
 [[gnu::always_inline]] inline int pool_core::refusal(const pool_task& t) noexcept {
-  if (mode_ != stop_mode{}) return static_cast<int>(errc::stopped);
+  if (stop_.is_asked()) return static_cast<int>(errc::stopped);
   if (backlog_.has_room()) [[likely]]
     return pool_task::no_code;
   if (backlog_.has_room(crew_.free()) || make_room(t.priority)) return pool_task::no_code;
   return static_cast<int>(errc::queue_full);
+}
+
+bool pool_core::make_room(int priority) noexcept {
+  pool_task* t = backlog_.victim(priority);
+  if (t == nullptr) return false;
+  backlog_.remove(*t);
+  ++counts_.evicted;
+  end(*t, task_state::failed, static_cast<int>(errc::evicted));
+  return true;
 }
 
 /// Inline, as it is half of what handing over an operation costs.
@@ -94,26 +100,20 @@ void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
   const change c{*this};
   w.task_ = &t;
   const bool blocks_all = !self_waits_.begin(w, crew_.able());
-  attach(w, t.waiters_);
-  if (blocks_all) {
-    refuse(t, pool_task::deadlock);
-  } else if (const int code = refusal(t); code == pool_task::no_code) {
-    accept(t);
-  } else if (code == static_cast<int>(errc::queue_full) && options_.on_overflow == overflow::wait) {
-    t.is_held_ = true;
+  w.wait_in(t.waiters_);
+  if (blocks_all) return refuse(t, pool_task::deadlock);
+  const int code = refusal(t);
+  t.is_held_ = code == static_cast<int>(errc::queue_full) && options_.on_overflow == overflow::wait;
+  if (code == pool_task::no_code || t.is_held_) {
     accept(t);
   } else {
     refuse(t, code);
   }
 }
 
-bool pool_core::make_room(int priority) noexcept {
-  pool_task* t = backlog_.victim(priority);
-  if (t == nullptr) return false;
-  backlog_.remove(*t);
-  ++counts_.evicted;
-  end(*t, task_state::failed, static_cast<int>(errc::evicted), nullptr);
-  return true;
+void pool_core::refuse(pool_task& t, int code) noexcept {
+  ++counts_.rejected;
+  end(t, code == static_cast<int>(errc::stopped) ? task_state::stopped : task_state::failed, code);
 }
 
 void pool_core::accept_with_extras(pool_task& t) noexcept {
@@ -121,29 +121,26 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
   if (x != nullptr) {
     if (x->retry.budget != nullptr) x->retry.budget->pay_in();
     groups_.join(*x);
-    if (x->delay > duration::zero() && !t.is_held_) {
-      return delay(t);
-    }
-    if (x->deadline != time_point::max()) x->alarm.arm(x->deadline);
   }
-  if (t.is_held_) {
-    backlog_.hold(t, time_->now());
-  } else {
-    queue(t);
-  }
+  if (!t.is_held_) return queue(t, end_of_delay(x, *time_));
+  if (x != nullptr && x->deadline != time_point::max()) x->alarm.arm(x->deadline);
+  backlog_.hold(t, time_->now());
 }
 
-void pool_core::refuse(pool_task& t, int code) noexcept {
-  ++counts_.rejected;
-  end(t, code == static_cast<int>(errc::stopped) ? task_state::stopped : task_state::failed, code, nullptr);
-}
-
-void pool_core::queue(pool_task& t) noexcept {
+/// Queues a task, or delays it first.
+void pool_core::queue(pool_task& t, time_point not_before) noexcept {
   task_extras* x = t.extras_;
+  if (not_before != time_point::min()) {
+    backlog_.delay(t, time_->now());
+    return x->alarm.arm(not_before);
+  }
   const bool is_measured = x != nullptr && (x->name != nullptr || options_.observer != nullptr);
   if (is_measured) coarse_now_ = time_->now();
   const time_point now = is_measured ? coarse_now_ : fresh_now();
-  if (x != nullptr) x->queued_at = now;
+  if (x != nullptr) {
+    x->queued_at = now;
+    if (x->deadline != time_point::max() && !x->alarm.is_armed()) x->alarm.arm(x->deadline);
+  }
   backlog_.queue(t, now);
   wake_one();
 }
@@ -151,46 +148,41 @@ void pool_core::queue(pool_task& t) noexcept {
 void pool_core::admit_held() noexcept {
   while (backlog_.held() > 0 && backlog_.has_room(crew_.free())) {
     pool_task& t = backlog_.take_held(coarse_now_);
-    if (task_extras* x = t.extras_; x != nullptr && x->delay > duration::zero()) {
-      delay(t);
-    } else {
-      queue(t);
-    }
+    queue(t, end_of_delay(t.extras_, *time_));
   }
-}
-
-void pool_core::delay(pool_task& t) noexcept {
-  const time_point now = time_->now();
-  delay_until(t, now, t.extras_->delayed_until(now));
-}
-
-void pool_core::delay_until(pool_task& t, time_point now, time_point at) noexcept {
-  backlog_.delay(t, now);
-  t.extras_->alarm.arm(at);
 }
 
 // ---- out ------------------------------------------------------------------------------------------------------------
 
-void pool_core::note_end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
-  t.error_ = std::move(e);
-  t.code_ = code;
-  if (t.id_ != 0) {
-    counts_.add_end(s);
-    if (task_extras* x = t.extras_) {
-      x->alarm.disarm();
-      if (x->name != nullptr) ++(s == task_state::succeeded ? x->name->succeeded : x->name->failed);
-    }
-  }
-  t.state_.store(s, std::memory_order_release);
-}
-
-/// Ends a task whose callable may still be there. Takes over a reference.
+/// Ends a task whose callable may still be there, or that somebody has to be told of. Takes over a reference.
 void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
-  note_end(t, s, code, std::move(e));
+  if (t.id_ != 0) {
+    task_extras* x = t.extras_;
+    if (x != nullptr) x->alarm.disarm();
+    counts_.add_end(s, x != nullptr ? x->name : nullptr);
+  }
+  t.set_end(s, code, std::move(e));
   t.next_ended_ = ended_;
   ended_ = &t;
   ++undelivered_;
   note_due();
+}
+
+/// Ends a task that waits.
+void pool_core::end_waiting(pool_task& t, task_state s) noexcept {
+  backlog_.remove(t);
+  end(t, s, pool_task::code_of(s));
+  admit_held();
+  check_stop();
+}
+
+/// Ends a task for its owner while its operation goes on regardless.
+void pool_core::tell_early(pool_task& t) noexcept {
+  ++counts_.overdue;
+  t.is_told_ = true;
+  t.add_ref();
+  const task_state s = task_life::state_after_throw(t.end_cause());
+  end(t, s, pool_task::code_of(s));
 }
 
 void pool_core::deliver(pool_task& t) noexcept {
@@ -201,6 +193,8 @@ void pool_core::deliver(pool_task& t) noexcept {
   pool_waiter_list waiters = groups_.leave(*x);
   ready_all(waiters);
 }
+
+// ---- requests to end ------------------------------------------------------------------------------------------------
 
 bool pool_core::cancel(pool_task& t) noexcept {
   const change c{*this};
@@ -216,7 +210,7 @@ bool pool_core::cancel_locked(pool_task& t) noexcept {
   }
   t.cancel_requested_ = true;
   t.note_cause(pool_task::cause::owner);
-  if (what == task_life::action::ask) request_cancel(*t.worker_);
+  if (what == task_life::action::ask) t.worker_->cancel();
   return true;
 }
 
@@ -228,38 +222,18 @@ std::size_t pool_core::cancel_group(std::uint64_t group) noexcept {
   return n;
 }
 
-// ---- time -----------------------------------------------------------------------------------------------------------
-
 void pool_core::time_is_up(pool_task& t, time_point now) noexcept {
   task_extras& x = *t.extras_;
   const task_life::action what = x.on_time(t.where(), now);
   if (what == task_life::action::end) return end_waiting(t, task_state::timed_out);
   if (what == task_life::action::queue) {
     backlog_.remove(t);
-    if (x.deadline != time_point::max()) x.alarm.arm(x.deadline);
-    return queue(t);
+    return queue(t, time_point::min());
   }
   x.is_late = true;
   t.note_cause(pool_task::cause::time);
-  if (what == task_life::action::ask) request_cancel(*t.worker_);
+  if (what == task_life::action::ask) t.worker_->cancel();
   if (what == task_life::action::tell) tell_early(t);
-}
-
-/// Ends a task that waits.
-void pool_core::end_waiting(pool_task& t, task_state s) noexcept {
-  backlog_.remove(t);
-  end(t, s, pool_task::code_of(s), nullptr);
-  admit_held();
-  check_drained();
-}
-
-/// Ends a task for its owner while its operation goes on regardless.
-void pool_core::tell_early(pool_task& t) noexcept {
-  ++counts_.overdue;
-  t.is_told_ = true;
-  t.add_ref();
-  const task_state s = task_life::state_after_throw(t.end_cause());
-  end(t, s, pool_task::code_of(s), nullptr);
 }
 
 }  // namespace canigo::detail

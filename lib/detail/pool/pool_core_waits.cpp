@@ -1,13 +1,9 @@
-// Who waits for what in a pool.
+// How callers wait for tasks, groups and the end of a pool.
 
 #include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/detail/pool/pool_worker.hpp"
 
 namespace canigo::detail {
-
-void pool_core::attach(pool_waiter& w, pool_waiter_list& list) noexcept {
-  w.state_ = pool_waiter::state::waiting;
-  list.push(w);
-}
 
 void pool_core::ready(pool_waiter& w, int code) noexcept {
   pool_waiter_list::remove(w);
@@ -32,7 +28,7 @@ void pool_core::end_hopeless_wait() noexcept {
       if (t != nullptr && (t->state() == task_state::running || has_ended(t->state()))) continue;
       if (w.purpose_ == pool_waiter::purpose::run) {
         backlog_.remove(*t);
-        end(*t, task_state::failed, pool_task::deadlock, nullptr);
+        end(*t, task_state::failed, pool_task::deadlock);
         admit_held();
       } else {
         ready(w, pool_task::deadlock);
@@ -47,18 +43,18 @@ void pool_core::fail(pool_waiter& w, int code) noexcept {
   ready(w, code);
 }
 
+/// An operation that waits for its own task, group or pool would wait for ever, as would all workers together.
 void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
   const change c{*this};
   w.task_ = &t;
   const auto* inside = static_cast<const pool_worker*>(w.inside());
   if (t.is_delivered_) {
     ready(w, pool_task::no_code);
-  } else if (inside != nullptr && inside->current_ == &t) {  // it can't end before the operation that waits for it
-    ready(w, pool_task::deadlock);
-  } else if (!has_ended(t.state()) && !self_waits_.begin(w, crew_.able())) {
+  } else if ((inside != nullptr && inside->current_ == &t) ||
+             (!has_ended(t.state()) && !self_waits_.begin(w, crew_.able()))) {
     ready(w, pool_task::deadlock);
   } else {
-    attach(w, t.waiters_);
+    w.wait_in(t.waiters_);
   }
 }
 
@@ -69,23 +65,21 @@ void pool_core::wait_group(std::uint64_t group, pool_waiter& w) noexcept {
   const task_extras* own = inside != nullptr ? inside->current_->extras_ : nullptr;
   if (list == nullptr) {
     ready(w, pool_task::no_code);
-  } else if (own != nullptr && own->group() == group) {  // the same
-    ready(w, pool_task::deadlock);
-  } else if (!self_waits_.begin(w, crew_.able())) {
+  } else if ((own != nullptr && own->group() == group) || !self_waits_.begin(w, crew_.able())) {
     ready(w, pool_task::deadlock);
   } else {
-    attach(w, *list);
+    w.wait_in(*list);
   }
 }
 
 void pool_core::wait_closed(pool_waiter& w) noexcept {
   const change c{*this};
-  if (w.inside() != nullptr) {  // the pool can't close before the operation that waits for it ends
+  if (w.inside() != nullptr) {
     ready(w, pool_task::deadlock);
   } else if (has_closed()) {
     ready(w, pool_task::no_code);
   } else {
-    attach(w, closed_waiters_);
+    w.wait_in(closed_waiters_);
   }
 }
 

@@ -2,7 +2,8 @@
 
 namespace canigo::detail {
 
-void pool_counts::add_end(task_state s) noexcept {
+void pool_counts::add_end(task_state s, name_stats* name) noexcept {
+  if (name != nullptr) ++(s == task_state::succeeded ? name->succeeded : name->failed);
   switch (s) {
     case task_state::succeeded:
       ++report.succeeded;

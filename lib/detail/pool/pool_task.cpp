@@ -1,6 +1,7 @@
 #include "canigo/detail/pool/pool_task.hpp"
 
 #include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/detail/pool/pool_worker.hpp"
 #include "canigo/error.hpp"
 
 #include <asio/error.hpp>
@@ -26,9 +27,25 @@ int pool_task::code_of(task_state s) noexcept {
       return aborted;
     case task_state::timed_out:
       return static_cast<int>(errc::timed_out);
+    case task_state::stopped:
+      return static_cast<int>(errc::stopped);
     default:
       return no_code;
   }
+}
+
+task_event pool_task::event() const noexcept {
+  const task_extras& x = *extras_;
+  task_event e;
+  e.id = id_;
+  e.priority = priority;
+  e.state = state();
+  if (x.name != nullptr) e.name = x.name->name;
+  e.group = x.group();
+  e.attempt = x.attempts.load(std::memory_order_relaxed);
+  if (e.attempt > 0) e.waited = x.started_at - x.queued_at;
+  e.ran = x.ran;
+  return e;
 }
 
 std::error_code pool_task::to_error_code(int code) noexcept {
@@ -80,6 +97,6 @@ const net::any_io_executor& task_context::executor() const noexcept {
 
 std::size_t task_context::worker() const noexcept { return worker_->index_; }
 
-void* task_context::resource() const noexcept { return worker_->resource_; }
+void* task_context::resource() const noexcept { return worker_->resource_.get(); }
 
 }  // namespace canigo

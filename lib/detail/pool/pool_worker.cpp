@@ -1,8 +1,38 @@
 #include "canigo/detail/pool/pool_worker.hpp"
 
 #include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/detail/pool/pool_turn.hpp"
+#include "canigo/error.hpp"
+
+#include <asio/this_coro.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
 
 namespace canigo::detail {
+
+namespace {
+
+/// A worker's coroutine that is parked. No cancellation ends this: the worker is woken instead.
+class parked_worker : public suspended {
+ public:
+  explicit parked_worker(const net::any_io_executor& executor) noexcept : executor_{executor} {}
+  using results = std::tuple<>;
+  results take_results() noexcept { return {}; }
+  void abandon() noexcept {}
+  const net::any_io_executor& home_executor() const noexcept { return executor_; }
+
+ protected:
+  ~parked_worker() = default;
+
+ private:
+  const net::any_io_executor& executor_;
+};
+
+}  // namespace
 
 pool_worker::pool_worker(pool_core& home, std::size_t index)
     : home_{&home},
@@ -14,8 +44,14 @@ pool_worker::pool_worker(pool_core& home, std::size_t index)
       cancel_{*this},
       rest_{*this} {}
 
-// A posted call holds a reference to the pool.
-void pool_worker::wake_call::post() { worker->strand_->post(*this); }
+pool_worker::rest_alarm::rest_alarm(pool_worker& w) noexcept
+    : engine_alarm{*w.home_,
+                   [](delivery&, engine_alarm& a) noexcept { static_cast<rest_alarm&>(a).worker->rest_is_over(); }},
+      worker{&w} {}
+
+// ---- calls on the strand --------------------------------------------------------------------------------------------
+
+void pool_worker::strand_call::destroy() noexcept { worker->home_->release_ref(); }
 
 void pool_worker::wake_call::resume() {
   struct release {
@@ -23,10 +59,14 @@ void pool_worker::wake_call::resume() {
     ~release() { core->release_ref(); }
   };
   const release at_the_end{worker->home_};
-  worker->home_->woken(*worker);
+  worker->woken();
 }
 
-void pool_worker::wake_call::destroy() noexcept { worker->home_->release_ref(); }
+void pool_worker::cancel_call::resume() {
+  pool_core& core = *worker->home_;
+  worker->cancel_now();
+  core.release_ref();
+}
 
 void pool_worker::hand_over_call::resume() {
   try {
@@ -36,25 +76,248 @@ void pool_worker::hand_over_call::resume() {
   }
 }
 
-void pool_worker::hand_over_call::post() { worker->wake_.post(); }
-
-void pool_worker::hand_over_call::destroy() noexcept { worker->wake_.destroy(); }
-
-void pool_worker::cancel_call::post() { worker->strand_->post(*this); }
-
-void pool_worker::cancel_call::resume() {
-  pool_core& core = *worker->home_;
-  core.do_cancel(*worker);
-  core.release_ref();
+/// Runs short operations, and resumes the coroutine, which is parked, for all else.
+void pool_worker::woken() {
+  pool_turn* turn = pool_turn::here();
+  const int most = turn != nullptr ? turn->tasks_left : pool_turn::most_tasks;
+  tasks_left_ = most;
+  bool is_done = false;
+  if (!home_->resources_ && !is_retired()) {
+    home_->work_off(*this, true);
+    is_done = handed_ == nullptr && !is_retired();
+  }
+  if (!is_done) {
+    suspended* s = nullptr;
+    {
+      const std::lock_guard lock{home_->mutex_};
+      s = std::exchange(parked_, nullptr);
+    }
+    if (s != nullptr) s->resume();
+  }
+  // A long operation that has not suspended counts like a short one.
+  if (turn != nullptr) turn->tasks_left -= std::max(1, most - tasks_left_);
 }
 
-void pool_worker::cancel_call::destroy() noexcept { worker->home_->release_ref(); }
+// ---- the coroutine --------------------------------------------------------------------------------------------------
 
-pool_worker::rest_alarm::rest_alarm(pool_worker& w) noexcept
-    : engine_alarm{*w.home_,
-                   [](delivery& d, engine_alarm& a) noexcept {
-                     static_cast<pool_core&>(d).rest_is_over(*static_cast<rest_alarm&>(a).worker);
-                   }},
-      worker{&w} {}
+pool_worker::life::life(pool_worker& w) noexcept : worker_{&w} { w.home_->add_ref(); }
+
+pool_worker::life::~life() {
+  if (worker_ != nullptr) worker_->home_->gone(*worker_);
+}
+
+void pool_worker::spawn() {
+  life l{*this};
+  strand_->spawn(main(std::move(l)), signal_.slot());
+}
+
+/// Without a resource, all short operations are run by woken(), or before the coroutine parks; see pool_core::work_off.
+net::awaitable<void> pool_worker::main([[maybe_unused]] life until_the_frame_goes) {
+  using step = pool_core::step;
+  pool_task* t = nullptr;
+  for (;;) {
+    switch (home_->next_step(*this, t)) {
+      case step::leave:
+        co_return;
+      case step::care:
+        co_await care();
+        break;
+      case step::rest:
+        co_await park();
+        break;
+      case step::work:
+        if (home_->options_.observer != nullptr) home_->options_.observer->attempt_started(t->event());
+        try {
+          if (t->is_long()) {
+            strand_->begins(mark());
+            co_await t->start(context_);
+          } else {
+            t->call(context_);
+          }
+        } catch (...) {
+          end_.caught(t->end_cause());
+        }
+        // Nothing of this operation is to reach the next one.
+        co_await net::this_coro::reset_cancellation_state();
+        co_await net::this_coro::throw_if_cancelled(true);
+        break;
+    }
+  }
+}
+
+net::awaitable<void> pool_worker::park() {
+  frame_room<256> room;
+  co_await detail::park<>([this, &room](auto&& handler) noexcept {
+    std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
+    parked(*make_suspended_in<parked_worker>(room, h, home_->executor()));
+  });
+}
+
+void pool_worker::parked(suspended& s) noexcept {
+  {
+    const pool_core::change c{*home_};
+    if (!home_->context_gone_) {
+      parked_ = &s;
+      home_->settle(*this);
+      if (is_retired()) wake();
+      return;
+    }
+  }
+  s.destroy();
+}
+
+/// Looks at how an operation ended. That may take user code.
+void pool_worker::weigh(pool_task& t) noexcept {
+  end_.weigh(home_->options_.restart, t.extras_);
+  if (!end_.may_retry) t.drop();
+}
+
+// ---- cancelling what runs -------------------------------------------------------------------------------------------
+
+void pool_worker::cancel() noexcept {
+  if (cancelling_.ask(serial_)) home_->post_soon(cancel_);
+}
+
+/// No operation can end and none can start meanwhile, because both happen on the strand.
+void pool_worker::cancel_now() noexcept {
+  bool emits = false;
+  {
+    const std::lock_guard lock{home_->mutex_};
+    emits = may_be_cancelled() && cancelling_.begin(serial_);
+  }
+  if (emits) {
+    try {
+      signal_.emit(net::cancellation_type::terminal);
+    } catch (...) {
+      const std::lock_guard lock{home_->mutex_};
+      cancelling_.take_back();
+    }
+  }
+  const pool_core::change c{*home_};
+  cancelling_.end();
+  if (!may_be_cancelled() || !cancelling_.is_for(serial_)) return;
+  if (!cancelling_.has_reached(serial_)) return cancel();
+  pool_task* t = current_;
+  if (t == nullptr || t->is_told_ || t->extras_ == nullptr || !t->extras_->is_overdue(home_->time_->now())) return;
+  if (cancelling_.is_ignored()) {
+    home_->tell_early(*t);
+  } else {
+    cancel();
+  }
+}
+
+// ---- rests ----------------------------------------------------------------------------------------------------------
+
+void pool_worker::rest(duration d) noexcept {
+  if (d <= duration::zero()) return;
+  home_->crew_.rest(*this);
+  rest_.arm(saturating_add(home_->time_->now(), d));
+}
+
+void pool_worker::end_rest() noexcept {
+  rest_.disarm();
+  home_->crew_.recover(*this);
+  if (parked_ != nullptr) wake();
+}
+
+/// The end of the wait before a start, of the time of a function for the resource, or of the time that the resource may
+/// be idle.
+void pool_worker::rest_is_over() noexcept {
+  if (is(state::resting)) return end_rest();
+  if (care_ != worker_resource::function::none) {
+    is_overdue_ = true;
+    return cancel();
+  }
+  if (!is(state::idle) || !is_equipped()) return;
+  const time_point at = saturating_add(idle_since_, home_->resources_->idle_timeout);
+  if (home_->time_->now() < at) {
+    rest_.arm(at);
+  } else if (home_->crew_.equipped() > home_->resources_->min_idle) {
+    home_->crew_.unequip(*this);  // so next_step() has the resource destroyed
+    home_->crew_.wake(*this);
+    wake();
+  }
+}
+
+/// It leaves for good.
+void pool_worker::retire() noexcept {
+  rest_.disarm();
+  home_->crew_.retire(*this);
+  home_->end_hopeless_wait();
+}
+
+void pool_worker::note_idle() noexcept {
+  const duration most = home_->resources_->idle_timeout;
+  if (most == duration::max()) return;
+  idle_since_ = home_->time_->now();
+  if (!rest_.is_armed()) rest_.arm(saturating_add(idle_since_, most));
+}
+
+// ---- the resource ---------------------------------------------------------------------------------------------------
+
+/// The function `f` is due. It has a time of its own.
+void pool_worker::begin_care(worker_resource::function f) noexcept {
+  if (care_ == worker_resource::function::none) {
+    if (!is(state::leaving)) home_->crew_.repair(*this);
+    home_->hold_loop();
+  }
+  care_ = f;
+  if (f == worker_resource::function::destroy) home_->crew_.unequip(*this);
+  ++serial_;
+  is_overdue_ = false;
+  rest_.disarm();
+  const duration most = home_->resources_->call_timeout;
+  if (most != duration::max()) rest_.arm(saturating_add(home_->time_->now(), most));
+}
+
+/// Calls the function that is due, and those that become due by that.
+net::awaitable<void> pool_worker::care() {
+  using enum worker_resource::function;
+  pool_resources& functions = *home_->resources_;
+  while (care_ != none) {
+    std::exception_ptr error;
+    try {
+      if (care_ == make) {
+        resource_.set(co_await functions.make());
+      } else if (care_ == check) {
+        if (!co_await functions.check(resource_.get())) throw fatal_error{"the check of a resource failed"};
+      } else if (care_ == reset) {
+        co_await functions.reset(resource_.get());
+      } else {
+        co_await functions.destroy(resource_.take());
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+    co_await net::this_coro::reset_cancellation_state();
+    co_await net::this_coro::throw_if_cancelled(true);
+    end_care(std::move(error));
+  }
+}
+
+/// The function that was due has returned, or has thrown `error`.
+void pool_worker::end_care(std::exception_ptr error) noexcept {
+  if (error) {
+    const auto is_overdue = [this] {
+      const std::lock_guard lock{home_->mutex_};
+      return is_overdue_;
+    };
+    try {
+      if (is_overdue()) throw std::system_error{make_error_code(errc::timed_out), worker_resource::name_of(care_)};
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  const pool_core::change c{*home_};
+  if (care_ == worker_resource::function::make && !error) home_->crew_.equip(*this);
+  const auto next = resource_.after(care_, std::move(error));
+  if (next != worker_resource::function::none) return begin_care(next);
+  care_ = next;
+  rest_.disarm();
+  is_overdue_ = false;
+  if (is(state::repairing)) home_->crew_.recover(*this);
+  home_->release_loop();
+  if (const auto e = resource_.take_failure(); e && home_->stop_.tries_again()) home_->restarted(*this, e);
+}
 
 }  // namespace canigo::detail

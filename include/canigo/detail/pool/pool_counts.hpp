@@ -8,7 +8,7 @@
 
 namespace canigo::detail {
 
-/// What a pool has done since it was made, in numbers.
+/// The work of a pool since it was made, in numbers.
 struct pool_counts {
   stop_report report;  // of the tasks that it took
   std::uint64_t rejected = 0;
@@ -17,8 +17,8 @@ struct pool_counts {
   std::uint64_t restarts = 0;
   std::uint64_t overdue = 0;
 
-  /// One of the tasks that it took has ended so.
-  void add_end(task_state s) noexcept;
+  /// One of the tasks that it took has ended so. `name` counts the tasks of its name, if it has one.
+  void add_end(task_state s, name_stats* name) noexcept;
   void write(pool_stats& s) const noexcept;
 };
 

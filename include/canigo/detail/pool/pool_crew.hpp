@@ -6,7 +6,7 @@
 
 namespace canigo::detail {
 
-/// What a pool_crew knows of one of its members: the base of a worker.
+/// A member of a pool_crew, as the crew knows it: the base of a worker.
 class crew_member {
  public:
   enum class state : std::uint8_t {
@@ -24,20 +24,34 @@ class crew_member {
   crew_member& operator=(const crew_member&) = delete;
 
   bool is(state s) const noexcept { return state_ == s; }
+  /// Whether it leaves although the crew may want it again.
+  bool is_retired() const noexcept { return is_retired_; }
+  bool is_equipped() const noexcept { return is_equipped_; }
 
  private:
   friend class pool_crew;
   crew_member* previous_ = nullptr;  // of the idle
   crew_member* next_ = nullptr;
+  crew_member* next_of_all_ = nullptr;
   state state_ = state::gone;
+  bool is_retired_ = false;
+  bool is_equipped_ = false;
 };
 
-/// The workers of a pool: how many are wanted, how many do what, and which are idle.
+/// The workers of a pool: how many are wanted, how many do what, which are idle, and which come, stay or go when the
+/// number changes. A member may have equipment, which is slow to get. So members without it are woken last, and go
+/// first.
 ///
-/// No member changes its state but here, so that the numbers are right. Threads: none; its owner holds a lock.
+/// Members change their state only here, so that the numbers are right. Threads: none; its owner holds a lock.
 class pool_crew {
  public:
   using state = crew_member::state;
+
+  /// If it `needs_equipment`, a member has to get it before work.
+  explicit pool_crew(bool needs_equipment = false) noexcept : needs_equipment_{needs_equipment} {}
+
+  /// Knows one more member from now on; it is gone yet.
+  void add(crew_member& m) noexcept;
 
   std::size_t wanted() const noexcept { return wanted_; }
   void want(std::size_t n) noexcept { wanted_ = n; }
@@ -63,8 +77,19 @@ class pool_crew {
   bool is_on_the_move() const noexcept { return staying() > idle_ + running_long_ + repairing_; }
   /// The idle one that goes first, or nullptr.
   crew_member* first_idle() const noexcept { return first_; }
-  /// The one that would go last, or nullptr.
-  crew_member* last_idle() const noexcept { return last_; }
+
+  // What brings the crew nearer to the wanted number, or nullptr.
+  /// The idle member to send away: idle for longest, or without equipment.
+  crew_member* to_leave() const noexcept { return is_too_large() ? last_ : nullptr; }
+  /// The member to keep: it was told to leave and is on its way.
+  crew_member* to_stay() const noexcept;
+  /// The member to bring back.
+  crew_member* to_join() const noexcept;
+
+  // The equipment of a member.
+  void equip(crew_member& m) noexcept;
+  void unequip(crew_member& m) noexcept;
+  std::size_t equipped() const noexcept { return equipped_; }
 
   // From gone to awake.
   void join(crew_member& m) noexcept;
@@ -83,8 +108,10 @@ class pool_crew {
   void rest(crew_member& m) noexcept;
   void repair(crew_member& m) noexcept;
   void recover(crew_member& m) noexcept;
-  // From awake to idle, and back. Who is `in_front` goes first. Inline, as each operation that comes alone has both.
-  void sleep(crew_member& m, bool in_front) noexcept {
+  // From awake to idle, and back. Inline, as each operation that comes alone has both. The member that worked last goes
+  // first, because its memory is warm, and the equipment of the others may be given up.
+  void sleep(crew_member& m) noexcept {
+    const bool in_front = m.is_equipped_ || !needs_equipment_;
     m.state_ = state::idle;
     m.previous_ = in_front ? nullptr : last_;
     m.next_ = in_front ? first_ : nullptr;
@@ -98,11 +125,13 @@ class pool_crew {
     (m.next_ != nullptr ? m.next_->previous_ : last_) = m.previous_;
     --idle_;
   }
-  // From awake or resting.
+  // From awake or resting to leaving.
   void leave(crew_member& m) noexcept;
+  // The same, for good; maybe from leaving.
+  void retire(crew_member& m) noexcept;
   // From leaving to awake.
   void stay(crew_member& m) noexcept;
-  // From wherever it is. What it runs is long: a short operation can't be cut off.
+  // From any state to gone, without equipment. What it runs is long: a short operation can't be cut off.
   void lose(crew_member& m) noexcept;
 
  private:
@@ -113,8 +142,12 @@ class pool_crew {
   std::size_t running_long_ = 0;
   std::size_t repairing_ = 0;
   std::size_t idle_ = 0;
+  std::size_t equipped_ = 0;
   crew_member* first_ = nullptr;
   crew_member* last_ = nullptr;
+  crew_member* first_of_all_ = nullptr;
+  crew_member* last_of_all_ = nullptr;
+  const bool needs_equipment_;
 };
 
 }  // namespace canigo::detail

@@ -9,19 +9,19 @@
 
 namespace canigo::detail {
 
-/// How the workers of a pool come by their resources. An object of the pool's; called by one worker or several at once.
+/// The functions of a resource_pool for the resources of its workers. Several workers may call them at once.
 class pool_resources {
  public:
   virtual ~pool_resources() = default;
 
-  virtual net::awaitable<void*> make(std::size_t worker) = 0;
+  virtual net::awaitable<void*> make() = 0;
   /// Whether it is still good.
   virtual net::awaitable<bool> check(void* resource) = 0;
-  /// Puts it right after an operation failed; throws if that can't be done.
+  /// Puts it right after an operation failed. Throws if that can't be done.
   virtual net::awaitable<void> reset(void* resource) = 0;
-  /// Takes leave of it, and frees it in any case.
+  /// Closes it. Frees it in any case.
   virtual net::awaitable<void> destroy(void* resource) = 0;
-  /// Frees it without a word: the execution context is going away.
+  /// Frees it without closing it, because the execution context goes.
   virtual void discard(void* resource) noexcept = 0;
 
   bool has_check = false;

@@ -7,6 +7,7 @@
 #include "canigo/detail/queue/wait_queue.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
+#include "canigo/pool_observer.hpp"
 #include "canigo/task_context.hpp"
 #include "canigo/task_options.hpp"
 #include "canigo/task_state.hpp"
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <exception>
 #include <system_error>
+#include <utility>
 
 namespace canigo::detail {
 
@@ -26,9 +28,9 @@ class pool_waiter;
 class pool_worker;
 struct task_extras;
 
-/// An operation that a pool was given: what to call, where it stands, how it ended, who waits for that.
+/// An operation that a pool was given: its callable, its state, its end, and the callers that wait for its end.
 ///
-/// Referred to by the pool while it has not ended, by its handles, and by whoever waits.
+/// The pool refers to it until it has ended; its handles and those callers refer to it, too.
 class pool_task : public wait_node {
  public:
   static void* operator new(std::size_t size) { return allocate_block(size); }
@@ -45,15 +47,15 @@ class pool_task : public wait_node {
   bool is_long() const noexcept { return is_long_; }
   std::uint64_t id() const noexcept { return id_; }
   task_state state() const noexcept { return state_.load(std::memory_order_acquire); }
-  /// Of a task with a handle.
+  /// The pool of a task with a handle.
   pool_core& home() const noexcept { return *home_; }
 
-  /// Throws what it ended with, unless that is a result. Only once it has ended.
+  /// Throws the error of a task that ended with one. Only once it has ended.
   void throw_if_failed() const {
     if (error_ || code_ != no_code) [[unlikely]]
       throw_failure();
   }
-  /// The same as a value; null for a result.
+  /// The same error as a value; null for a result.
   std::exception_ptr failure() const noexcept;
 
  protected:
@@ -77,7 +79,8 @@ class pool_task : public wait_node {
   static constexpr int deadlock = -2;
   static constexpr int abandoned = -3;  // above 0: an errc
 
-  /// Runs a short operation, keeps its result and drops the callable. Throws what it throws, and drops nothing then.
+  /// Runs a short operation, keeps its result and drops the callable. If the operation throws, so does this, and drops
+  /// nothing.
   virtual void call(task_context& context) = 0;
   /// The same for a long one.
   virtual net::awaitable<void> start(task_context& context) = 0;
@@ -94,8 +97,20 @@ class pool_task : public wait_node {
     if (s == task_state::running) return is_long_ ? phase::runs_long : phase::runs_short;
     return has_ended(s) ? phase::ended : phase::waits;
   }
-  /// The code of a task that ended as `s`, which is no success; no_code: its exception says more.
+  /// The code of a task that ended as `s`; no_code: it succeeded, or its exception says more.
   static int code_of(task_state s) noexcept;
+  /// Notes the end. Under the lock of its pool.
+  void set_end(task_state s, int code, std::exception_ptr e) noexcept {
+    error_ = std::move(e);
+    code_ = code;
+    state_.store(s, std::memory_order_release);
+  }
+  /// Destroys the callable, if it is there.
+  void drop() noexcept {
+    if (!std::exchange(is_dropped_, true)) drop_callable();
+  }
+  /// The task as an observer sees it; it has extras then.
+  task_event event() const noexcept;
   void let_go() noexcept;
   [[noreturn]] void throw_failure() const;
   static std::error_code to_error_code(int code) noexcept;
@@ -110,13 +125,13 @@ class pool_task : public wait_node {
   atomic<std::uint32_t> references_{1};
   int code_ = no_code;
   atomic<task_state> state_{task_state::queued};
-  atomic<cause> end_cause_{cause::none};  // the first one: what it ends with from then on is for that
+  atomic<cause> end_cause_{cause::none};  // the first one; an end from then on is for that
   const bool is_long_;
   bool is_held_ = false;           // waits for room in the queue
   bool is_told_ = false;           // has ended for its owner although it still runs
   bool cancel_requested_ = false;  // by its owner
   bool is_dropped_ = false;        // its callable is gone
-  bool is_delivered_ = false;      // who waited for it was told
+  bool is_delivered_ = false;      // its waiters were told
 };
 
 /// Owns one reference to a task.

@@ -27,10 +27,11 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
 
   pool_waiter(pool_core& home, purpose p, bool at_home) noexcept : home_{&home}, purpose_{p}, at_home_{at_home} {}
 
+  bool is_for(purpose p) const noexcept { return purpose_ == p; }
   void request_cancel() noexcept;
   void abandon() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Notes whose operation waits here, if it is one of the same pool, by the executor of the coroutine.
+  /// Notes the worker whose operation waits here, if it is one of the same pool. The executor of the coroutine tells.
   void comes_from_coroutine(const net::any_io_executor& executor) noexcept;
 
  protected:
@@ -40,6 +41,10 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
 
  private:
   friend class pool_core;
+  void wait_in(pool_waiter_list& list) noexcept {
+    state_ = state::waiting;
+    list.push(*this);
+  }
   int take_code() noexcept;
   enum class state : std::uint8_t { fresh, waiting, ending };
 
@@ -51,7 +56,7 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   bool at_home_;  // completes on the executor of the pool
 };
 
-/// A coroutine that waits; what it waits for it looks at itself.
+/// A coroutine that waits for an event, and looks at the result itself.
 class parked_waiter : public pool_waiter {
  public:
   using pool_waiter::pool_waiter;
@@ -95,6 +100,7 @@ class value_waiter : public task_waiter {
     }
     return {std::move(e), T()};
   }
+  static results failed(errc code) noexcept { return {std::make_exception_ptr(std::system_error{code}), T()}; }
 };
 
 template <>
@@ -103,6 +109,7 @@ class value_waiter<void> : public task_waiter {
   using task_waiter::task_waiter;
   using results = std::tuple<std::exception_ptr>;
   results take_results() noexcept { return {take_failure()}; }
+  static results failed(errc code) noexcept { return {std::make_exception_ptr(std::system_error{code})}; }
 };
 
 }  // namespace canigo::detail

@@ -2,13 +2,17 @@
 
 #include "canigo/detail/context/engine_alarm.hpp"
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/pool/attempt_end.hpp"
+#include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_crew.hpp"
+#include "canigo/detail/pool/pool_task.hpp"
 #include "canigo/detail/pool/self_wait.hpp"
-#include "canigo/detail/pool/task_life.hpp"
+#include "canigo/detail/pool/worker_cancel.hpp"
+#include "canigo/detail/pool/worker_resource.hpp"
 #include "canigo/detail/pool/worker_strand.hpp"
 #include "canigo/net.hpp"
 #include "canigo/task_context.hpp"
-#include "canigo/time_source.hpp"
+#include "canigo/time.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/cancellation_signal.hpp>
@@ -17,17 +21,17 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <utility>
 
 namespace canigo::detail {
 
-class pool_core;
-class pool_task;
-class pool_waiter;
-
 /// One worker of a pool: a coroutine on a strand of its own that lives as long as the pool.
 ///
-/// Asleep, it is parked. Woken, it runs short operations one after another without leaving the handler that woke it,
-/// and its coroutine is resumed only for a long one. All members are the pool's, under its lock, unless said otherwise.
+/// It knows how operations run, how they are cancelled, and how its resource is made and mended. Its pool decides which
+/// task is next, and how a task ends. An idle worker is parked. Woken, it runs short operations one after another
+/// without leaving the handler that woke it. It resumes its coroutine only for a long operation or for its resource.
+///
+/// All members are under the lock of the pool unless they say otherwise.
 class pool_worker : public crew_member, public self_wait::worker {
  public:
   pool_worker(pool_core& home, std::size_t index);
@@ -38,36 +42,73 @@ class pool_worker : public crew_member, public self_wait::worker {
   friend class pool_task;
   friend class canigo::task_context;
 
-  // Wakes the worker: posted to its strand.
-  struct wake_call final : suspended {
-    explicit wake_call(pool_worker& w) noexcept : worker{&w} {}
-    void resume() override;
-    void post() override;
+  /// A call that is posted to the strand. It holds a reference to the pool.
+  struct strand_call : suspended {
+    explicit strand_call(pool_worker& w) noexcept : worker{&w} {}
+    void post() override { worker->strand_->post(*this); }
     void destroy() noexcept override;
     pool_worker* worker;
+
+   protected:
+    ~strand_call() = default;
   };
-  // Calls the worker on its strand, at once if nothing runs there: for the drain of its pool.
+  struct wake_call final : strand_call {
+    using strand_call::strand_call;
+    void resume() override;
+  };
+  struct cancel_call final : strand_call {
+    using strand_call::strand_call;
+    void resume() override;
+  };
+  /// Wakes the worker on its strand, at once if nothing runs there. The drain of the pool resumes this.
   struct hand_over_call final : suspended {
     explicit hand_over_call(pool_worker& w) noexcept : worker{&w} {}
     void resume() override;
-    void post() override;
-    void destroy() noexcept override;
-    pool_worker* worker;
-  };
-  // Cancels what the worker runs: posted to its strand.
-  struct cancel_call final : suspended {
-    explicit cancel_call(pool_worker& w) noexcept : worker{&w} {}
-    void resume() override;
-    void post() override;
-    void destroy() noexcept override;
+    void post() override { worker->wake_.post(); }
+    void destroy() noexcept override { worker->wake_.destroy(); }
     pool_worker* worker;
   };
   struct rest_alarm : engine_alarm {
     explicit rest_alarm(pool_worker& w) noexcept;
     pool_worker* worker;
   };
+  /// Lies in the frame of the worker's coroutine, and tells the pool when the frame has gone. It holds a reference.
+  class life {
+   public:
+    explicit life(pool_worker& w) noexcept;
+    life(life&& other) noexcept : worker_{std::exchange(other.worker_, nullptr)} {}
+    life& operator=(life&&) = delete;
+    ~life();
 
-  /// Of the operation that runs, on its executor.
+   private:
+    pool_worker* worker_;
+  };
+
+  void wake() noexcept;
+  /// Asks what it runs to end.
+  void cancel() noexcept;
+  bool may_be_cancelled() const noexcept {
+    return is(state::running) || is(state::repairing) || (is(state::leaving) && is_overdue_);
+  }
+  void rest(duration d) noexcept;
+  void end_rest() noexcept;
+  void rest_is_over() noexcept;
+  void note_idle() noexcept;
+  void retire() noexcept;
+  void begin_care(worker_resource::function f) noexcept;
+
+  // On the strand, without the lock.
+  void spawn();
+  net::awaitable<void> main(life l);
+  net::awaitable<void> park();
+  void parked(suspended& s) noexcept;
+  void woken();
+  void weigh(pool_task& t) noexcept;
+  net::awaitable<void> care();
+  void end_care(std::exception_ptr error) noexcept;
+  void cancel_now() noexcept;
+
+  /// The mark of the operation that runs, on its executor.
   std::uint32_t mark() const noexcept { return static_cast<std::uint32_t>(serial_) | 1u << 31; }
 
   pool_core* home_;
@@ -77,29 +118,37 @@ class pool_worker : public crew_member, public self_wait::worker {
   suspended* parked_ = nullptr;
   pool_task* current_ = nullptr;
   pool_task* handed_ = nullptr;  // a long one, for the coroutine to run; on the strand only
-  std::exception_ptr error_;     // of the operation that has just ended; on the strand only
-  void* resource_ = nullptr;     // on the strand only
+  attempt_end end_;              // of the operation that has just ended; on the strand only
+  worker_resource resource_;     // on the strand only
+  worker_resource::function care_ = worker_resource::function::none;  // that is under way
   task_context context_;
   wake_call wake_;
   hand_over_call hand_over_;
   cancel_call cancel_;
+  worker_cancel cancelling_;
   rest_alarm rest_;
-  std::uint64_t serial_ = 0;         // of the operation that it runs or ran last
-  std::uint64_t cancel_serial_ = 0;  // what is to be cancelled
-  std::uint64_t cancelled_serial_ = 0;
+  std::uint64_t serial_ = 0;    // of the operation or function that it runs or ran last
   int tasks_left_ = 0;          // that it may begin before the loop is due for a turn; on the strand only
   std::uint32_t failures_ = 0;  // of its own, in a row
-  std::uint32_t turns_ = 0;     // of the loop since the cancellation
   time_point idle_since_{};
-  bool cancel_is_out_ = false;
-  task_life::cause error_cause_ = task_life::cause::none;  // what had asked the operation to end; on the strand only
-  bool is_fatal_ = false;                                  // what error_ is; this and the next on the strand only
-  bool retry_ = false;                                     // worth another attempt
-  duration least_delay_{};                                 // before that
-  bool resource_is_proven_ = false;                        // made or checked, and not used since
-  bool evict_ = false;                                     // its resource has been idle for long
-  bool is_overdue_ = false;                                // a call for its resource is over its time
-  bool is_retired_ = false;  // leaves for good; written under the lock, read there or on the strand
+  bool is_overdue_ = false;  // a function for its resource is over its time
 };
+
+/// What the coroutine of a worker does next, after it ran `t`, unless that is null. For step::work, `t` is the task.
+inline pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
+  if (resources_) return next_step_with_resource(w, t);
+  pool_task* done = std::exchange(t, std::exchange(w.handed_, nullptr));
+  if (t == nullptr && !w.is_retired()) t = work_off(w, false, done);
+  return t != nullptr ? step::work : w.is_retired() ? step::leave : step::rest;
+}
+
+inline void pool_worker::wake() noexcept {
+  if (home_->runs_on_io_context_) {
+    home_->add_ref();
+    home_->make_ready(hand_over_, true);
+  } else {
+    home_->post_soon(wake_);
+  }
+}
 
 }  // namespace canigo::detail

@@ -19,6 +19,7 @@ class task_alarm : public deadline {
   task_alarm(pool_core& c, pool_task& t) noexcept;
 
   pool_task& task() const noexcept { return *task_; }
+  bool is_armed() const noexcept { return is_armed_; }
   void arm(time_point when) noexcept;
   void disarm() noexcept {
     if (is_armed_) take_back();

@@ -73,14 +73,18 @@ struct task_life {
     const bool is_last = p == phase::waits ? now >= deadline : is_last_time(now);
     return on(is_last ? event::last_time : event::time, p);
   }
-  /// When the next attempt may begin after one that failed; time_point::max() if that is too late.
-  /// The delay is `least` or more.
-  time_point again_at(time_point now, std::uint64_t random, duration least = {}) const noexcept {
+  /// Whether the owner is to be told that the time is up, if the operation does not end.
+  bool is_overdue(time_point now) const noexcept { return is_late && is_last_time(now); }
+  /// When the next attempt begins after one that failed; time_point::max() if none does, because that would be too late
+  /// or the budget allows none. The delay is `least` or more.
+  time_point next_attempt_at(time_point now, std::uint64_t random, duration least = {}) noexcept {
     const duration by_backoff = retry.backoff.delay(attempts.load(std::memory_order_relaxed), random);
     const time_point at = saturating_add(now, std::max(by_backoff, least));
-    return at < deadline ? at : time_point::max();
+    if (at >= deadline || (retry.budget != nullptr && !retry.budget->try_take())) return time_point::max();
+    is_late = false;
+    return at;
   }
-  /// When a task that is new may run, at the latest.
+  /// The end of the delay of a task that is new.
   time_point delayed_until(time_point now) const noexcept { return std::min(saturating_add(now, delay), deadline); }
 
   time_point deadline = time_point::max();

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "canigo/request.hpp"
+#include "canigo/restart_policy.hpp"
+#include "canigo/retry_policy.hpp"
+#include "canigo/stop_mode.hpp"
+#include "canigo/task_options.hpp"
+#include "canigo/time.hpp"
+
+#include <cstddef>
+#include <string_view>
+
+namespace canigo {
+
+class pool_observer;
+
+namespace detail {
+
+/// The options of a task that comes without. A constant, so that a look at them costs nothing.
+inline constexpr task_options no_options{};
+
+/// Whether the task needs no task_extras for its own sake.
+constexpr bool is_plain(const task_options& o) noexcept {
+  return !o.timeout && o.delay == duration::zero() && o.group == 0 && o.name.empty() && o.retry.attempts <= 1 &&
+         o.deadline == time_point::max();
+}
+
+/// The options of a pool of either kind.
+struct pool_core_options {
+  std::size_t concurrency = 1;
+  int priorities = 1;
+  std::size_t queue_limit = 10'000;
+  overflow on_overflow = overflow::reject_new;
+  duration timeout = duration::max();
+  retry_policy retry = {};
+  restart_policy restart = {};
+  pool_observer* observer = nullptr;
+  std::string_view type = "strand_pool";  ///< the name of the pool in messages
+};
+
+// These throw errc::invalid_argument, naming the field, the value and the range.
+const pool_core_options& checked(const pool_core_options& o);
+void check_concurrency(std::size_t concurrency, std::string_view type, std::string_view field);
+void check_stop(stop_mode mode);
+/// errc::invalid_priority for the priority.
+void check_task(const task_options& o, int priorities);
+
+}  // namespace detail
+}  // namespace canigo

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+namespace canigo::detail {
+
+/// The resource of a worker, and which of the user's functions is due for it. It has no lock and no executor.
+///
+/// | function | returns           | throws                     |
+/// |----------|-------------------|----------------------------|
+/// | make     | there, and proven | not there, a failure       |
+/// | check    | proven            | destroy, and a failure     |
+/// | reset    | to be checked     | destroy, and a failure     |
+/// | destroy  | not there         | not there                  |
+class worker_resource {
+ public:
+  enum class function : std::uint8_t { none, make, check, reset, destroy };
+
+  void* get() const noexcept { return resource_; }
+  void set(void* r) noexcept { resource_ = r; }
+  void* take() noexcept { return std::exchange(resource_, nullptr); }
+
+  /// What is due before an operation uses it.
+  function before_use(bool has_check) const noexcept {
+    if (resource_ == nullptr) return function::make;
+    return has_check && !is_proven_ ? function::check : function::none;
+  }
+  /// What is due after an operation has used it. `error` is what the operation threw, if it threw.
+  function after_use(const std::exception_ptr& error, bool is_fatal, bool has_reset) noexcept {
+    is_proven_ = false;
+    if (!error || (!is_fatal && !has_reset)) return function::none;
+    if (!is_fatal) return function::reset;
+    failure_ = error;
+    return function::destroy;
+  }
+  /// What is due after a function that threw `error`, or null.
+  function after(function f, std::exception_ptr error) noexcept {
+    is_proven_ = !error && (f == function::make || f == function::check);
+    if (!error || f == function::destroy) return function::none;
+    failure_ = std::move(error);
+    return resource_ != nullptr ? function::destroy : function::none;
+  }
+  /// Why the worker has lost it, once; null: it has not, or was told to.
+  std::exception_ptr take_failure() noexcept { return std::exchange(failure_, nullptr); }
+
+  static constexpr const char* name_of(function f) noexcept {
+    return f == function::make    ? "resource_pool_options.make"
+           : f == function::check ? "resource_pool_options.check"
+           : f == function::reset ? "resource_pool_options.reset"
+                                  : "resource_pool_options.destroy";
+  }
+
+ private:
+  void* resource_ = nullptr;
+  std::exception_ptr failure_;
+  bool is_proven_ = false;  // made or checked, and not used since
+};
+
+}  // namespace canigo::detail
