@@ -1,6 +1,6 @@
 #include "canigo/detail/pool/pool_waits.hpp"
 
-#include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/context/initiation.hpp"
 #include "canigo/error.hpp"
 
 #include <asio/this_coro.hpp>
@@ -13,54 +13,39 @@ namespace canigo::detail {
 
 namespace {
 
-using room = frame_room<320>;
-
-/// Parks the calling coroutine as a waiter, and lets `start` have it.
-template <class Start>
-auto park_waiter(pool_core& core, const net::any_io_executor& executor, room& r, pool_waiter::purpose p, Start start) {
-  return park<std::error_code>([&core, &executor, &r, p, start](auto&& handler) noexcept {
-    std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
-    auto* w = make_suspended_in<parked_waiter>(r, h, core, p, same_executor(core.executor(), executor));
-    w->comes_from_coroutine(executor);
-    try {
-      w->allow_cancel();
-    } catch (...) {
-      core.fail(*w, static_cast<int>(errc::not_enough_memory));
-      return;
-    }
-    start(*w);
+/// Waits in a pool, as a coroutine. `begin` is called with a waiter for `purpose`.
+template <class Begin>
+net::awaitable<void> wait_in(pool_core& core, pool_waiter::purpose purpose, Begin begin) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  frame_room<320> room;
+  co_await park<std::error_code>([&](auto&& handler) noexcept {
+    const auto start = [&](parked_waiter& w, bool has_memory) {
+      w.comes_from_coroutine(executor);
+      if (has_memory) {
+        begin(w);
+      } else {
+        core.fail(w, static_cast<int>(errc::not_enough_memory));
+      }
+    };
+    initiate_in<parked_waiter>(room, std::forward<decltype(handler)>(handler), start, core, purpose,
+                               same_executor(core.executor(), executor));
   });
+}
+
+net::awaitable<void> wait_for_close(pool_core& core) {
+  return wait_in(core, pool_waiter::purpose::closed, [&core](pool_waiter& w) { core.wait_closed(w); });
 }
 
 }  // namespace
 
 net::awaitable<void> wait_for_task(pool_core& core, pool_waiter::purpose purpose, pool_task& t) {
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  room r;
-  co_await park_waiter(core, executor, r, purpose, [&core, &t, purpose](pool_waiter& w) {
-    if (purpose == pool_waiter::purpose::run) {
-      core.run(t, w);
-    } else {
-      core.wait_for(t, w);
-    }
-  });
+  return wait_in(core, purpose, [&core, &t](pool_waiter& w) { begin_task_wait(core, t, w, true); });
 }
 
-net::awaitable<void> wait_for_group(pool_core& core, std::uint64_t group) {
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  room r;
-  co_await park_waiter(core, executor, r, pool_waiter::purpose::group,
-                       [&core, group](pool_waiter& w) { core.wait_group(group, w); });
+net::awaitable<void> group_ended(pool_ref pool, std::uint64_t group) {
+  pool_core& core = *pool;
+  co_await wait_in(core, pool_waiter::purpose::group, [&core, group](pool_waiter& w) { core.wait_group(group, w); });
 }
-
-net::awaitable<void> wait_for_close(pool_core& core) {
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  room r;
-  co_await park_waiter(core, executor, r, pool_waiter::purpose::closed,
-                       [&core](pool_waiter& w) { core.wait_closed(w); });
-}
-
-net::awaitable<void> group_ended(pool_ref pool, std::uint64_t group) { co_await wait_for_group(*pool, group); }
 
 net::awaitable<stop_report> stopped(pool_ref pool) {
   co_await wait_for_close(*pool);

@@ -1,33 +1,33 @@
 #pragma once
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/request.hpp"
 
 #include <asio/associated_executor.hpp>
 #include <asio/awaitable.hpp>
-#include <asio/post.hpp>
 
 #include <cstddef>
 #include <exception>
-#include <new>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 namespace canigo::detail {
 
-/// Lets a made operation wait for `r`. The operation may be gone when this returns.
-template <class Operation>
-void enter(Operation& op, admission& home, const request& r) noexcept {
-  try {
-    op.allow_cancel();
-  } catch (...) {
-    home.deliver(op, r, to_outcome(errc::not_enough_memory));
-    return;
+/// Lets a made waiter wait for `wanted`.
+struct enter {
+  admission& home;
+  const request& wanted;
+  void operator()(waiter& w, bool has_memory) const noexcept {
+    if (has_memory) {
+      home.enter(w, wanted);
+    } else {
+      home.deliver(w, wanted, to_outcome(errc::not_enough_memory));
+    }
   }
-  home.enter(op, r);
-}
+};
 
 /// Initiates a wait for a caller that came with a completion token.
 template <class Waiter>
@@ -40,30 +40,18 @@ struct start_waiting {
   template <class Handler>
   void operator()(Handler&& handler, const request& r) const {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
+    const bool at_home =
+        completes_at<decltype(h)>(home->executor(), net::get_associated_executor(h, home->executor()));
+    constexpr bool holds_work = !has_own_executor<decltype(h)>;
     if (r.deadline == time_point::max()) {
-      start<Waiter>(h, r);
+      initiate<Waiter>(h, home->executor(), enter{*home, r}, *home, at_home, holds_work);
     } else {
-      start<limited_waiter<Waiter>>(h, r);
-    }
-  }
-
- private:
-  template <class Base, class Handler>
-  void start(Handler& handler, const request& r) const {
-    const auto executor = net::get_associated_executor(handler, home->executor());
-    const bool at_home = completes_at<Handler>(home->executor(), executor);
-    try {
-      enter(*make_suspended<Base>(handler, home->executor(), *home, at_home, !has_own_executor<Handler>), *home, r);
-    } catch (const std::bad_alloc&) {
-      // Under co_await a throw from here would be std::terminate.
-      net::post(executor, [h = std::move(handler)]() mutable {
-        std::apply(std::move(h), Waiter::failed(errc::not_enough_memory));
-      });
+      initiate<limited_waiter<Waiter>>(h, home->executor(), enter{*home, r}, *home, at_home, holds_work);
     }
   }
 };
 
-/// Initiates a wait for a coroutine, in the room that its frame has for it. `Extra` is what the waiter is told beside.
+/// Initiates a wait for a coroutine, in the room that its frame has for it. The waiter is made of `Extra`, too.
 template <class Waiter, class... Extra>
 struct start_parked {
   static constexpr std::size_t room_size = 320;
@@ -75,30 +63,33 @@ struct start_parked {
   bool granted;  // all that is left to do is to pass through the event loop
   [[no_unique_address]] std::tuple<Extra...> extra = {};
 
+  // Not inline: it would make the way of a request that is granted at once 5 % longer.
   template <class Handler>
-  void operator()(Handler&& handler) const noexcept {
+  [[gnu::noinline]] void operator()(Handler&& handler) const noexcept {
     static_assert(!std::is_reference_v<Handler>);
     // What passes through the loop for the sake of others must not be resumed by a drain that happens to run.
     const auto executor = net::get_associated_executor(handler, home->executor());
     const bool at_home = !granted && same_executor(home->executor(), executor);
-    auto* op = std::apply(
+    const auto begin = [this](waiter& w, bool has_memory) {
+      if (granted) {
+        home->deliver(w, wanted, outcome::granted);
+      } else {
+        enter{*home, wanted}(w, has_memory);
+      }
+    };
+    std::apply(
         [&](Extra... more) {
-          return make_suspended_in<limited_waiter<Waiter>>(*frame, handler, *home, at_home, false, more...);
+          initiate_in<limited_waiter<Waiter>>(*frame, std::move(handler), begin, *home, at_home, false, more...);
         },
         extra);
-    if (granted) {
-      home->deliver(*op, wanted, outcome::granted);
-    } else {
-      enter(*op, *home, wanted);
-    }
   }
 };
 
-/// Throws what a request was refused for at once.
+/// Throws the reason for which a request was refused at once.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
 
-/// Waits for the request that `wanted` are the first fields of, or that it is; the body of every acquire(). What is
-/// granted at once has no request in the frame, but what it knows of it.
+/// Waits for a request; `wanted` is the request, or its first fields. The body of every acquire(). A frame of a request
+/// that is granted at once has those fields only.
 template <class Waiter, class... Wanted>
 net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted... wanted) {
   using granted_type = typename Waiter::granted_type;
@@ -109,24 +100,22 @@ net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted..
 
   using start = start_parked<Waiter>;
   typename start::room room;
-  if constexpr (std::is_void_v<granted_type>) {
-    co_await park<std::error_code>(start{home, &room, r, o == outcome::granted_by_post});
-  } else if constexpr (park_returns) {
-    co_return co_await park<std::error_code, granted_type>(start{home, &room, r, o == outcome::granted_by_post});
+  if constexpr (park_returns_a<granted_type>) {
+    co_return co_await park_for<granted_type, std::error_code>(start{home, &room, r, o == outcome::granted_by_post});
   } else {
-    co_await park<std::error_code, granted_type>(start{home, &room, r, o == outcome::granted_by_post});
+    co_await park_for<granted_type, std::error_code>(start{home, &room, r, o == outcome::granted_by_post});
     std::terminate();
   }
 }
 
-/// A waiter of a coroutine that takes no exception: the error code goes where the caller wants it.
+/// A waiter of a coroutine that takes no exception. The error code goes to a variable of the caller.
 template <class Base>
 class telling_waiter : public Base {
  public:
   telling_waiter(admission& home, bool at_home, bool holds_work, std::error_code* error) noexcept
       : Base{home, at_home, holds_work}, error_{error} {}
 
-  /// What Base's handler takes after the error code.
+  /// The arguments of Base's handler behind the error code.
   auto take_results() noexcept {
     return std::apply(
         [this](std::error_code e, auto&&... granted) {
@@ -147,21 +136,16 @@ net::awaitable<typename Waiter::granted_type> try_to_wait_for(admission* home, r
   const outcome o = home->is_behind_others(r) ? outcome::must_wait : home->try_enter_in_turn(r);
   *error = o > outcome::granted ? to_error_code(o) : std::error_code{};
   if (o == outcome::granted) co_return Waiter::granted(*home, r);
+  if (*error) co_return granted_type();
 
   using start = start_parked<telling_waiter<Waiter>, std::error_code*>;
   typename start::room room;
   const bool is_granted = o == outcome::granted_by_post;
-  if constexpr (std::is_void_v<granted_type>) {
-    if (*error) co_return;
-    co_await park<>(start{home, &room, r, is_granted, {error}});
+  if constexpr (park_returns_a<granted_type>) {
+    co_return co_await park_for<granted_type>(start{home, &room, r, is_granted, {error}});
   } else {
-    if (*error) co_return granted_type{};
-    if constexpr (park_returns) {
-      co_return co_await park<granted_type>(start{home, &room, r, is_granted, {error}});
-    } else {
-      co_await park<granted_type>(start{home, &room, r, is_granted, {error}});
-      std::terminate();
-    }
+    co_await park_for<granted_type>(start{home, &room, r, is_granted, {error}});
+    std::terminate();
   }
 }
 

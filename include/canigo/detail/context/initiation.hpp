@@ -20,25 +20,72 @@
 
 namespace canigo::detail {
 
-/// Lets a made operation begin. It may be gone when this returns.
-template <class Operation>
-void begin(Operation& op) noexcept {
+/// Lets a made operation begin, by `start(op, has_memory)`. Without memory nothing can cancel it, so it is to end with
+/// errc::not_enough_memory. The operation may be gone when this returns.
+template <class Operation, class Start>
+void begin(Operation& op, const Start& start) noexcept {
+  bool has_memory = true;
   try {
     op.allow_cancel();
   } catch (...) {
-    op.fail(errc::not_enough_memory);
+    has_memory = false;
   }
-  start(op);
+  start(op, has_memory);
 }
 
-/// Initiates an operation for a caller that came with a completion token.
+/// Makes an operation for a handler that came with a completion token, and lets it begin. `Base` is that of a
+/// suspended_op, is made of `args`, and has
+///   static results failed(errc)   the arguments of the handler if there is no memory for the operation
+template <class Base, class Handler, class Start, class... Args>
+void initiate(Handler& handler, const net::any_io_executor& home, const Start& start, Args&&... args) {
+  try {
+    begin(*make_suspended<Base>(handler, home, std::forward<Args>(args)...), start);
+  } catch (const std::bad_alloc&) {
+    // Under co_await a throw from here would be std::terminate.
+    net::post(net::get_associated_executor(handler, home), [h = std::move(handler)]() mutable {
+      std::apply(std::move(h), Base::failed(errc::not_enough_memory));
+    });
+  }
+}
+
+/// The same for a coroutine, whose frame has room for the operation. Allocates nothing.
+template <class Base, std::size_t Size, class Handler, class Start, class... Args>
+void initiate_in(frame_room<Size>& room, Handler&& handler, const Start& start, Args&&... args) noexcept {
+  std::decay_t<Handler> h(std::forward<Handler>(handler));
+  begin(*make_suspended_in<Base>(room, h, std::forward<Args>(args)...), start);
+}
+
+/// park() for a handler that takes `Before...` and then a T, unless that is void.
+template <class T, class... Before, class Start>
+auto park_for(Start start) {
+  if constexpr (std::is_void_v<T>) {
+    return park<Before...>(std::move(start));
+  } else {
+    return park<Before..., T>(std::move(start));
+  }
+}
+
+/// Whether `co_return co_await park_for<T>(start)` compiles. If not, the co_await is enough, as nothing follows it.
+template <class T>
+inline constexpr bool park_returns_a = park_returns || std::is_void_v<T>;
+
+/// Lets an operation of an edge begin; see initiation.
+struct start_operation {
+  template <class Operation>
+  void operator()(Operation& op, bool has_memory) const noexcept {
+    if (!has_memory) op.fail(errc::not_enough_memory);
+    start(op);
+  }
+};
+
+/// Initiates an operation of an edge for a completion token.
 ///
 /// `Home` is the engine that carries the operation out. The operation keeps it alive. The namespace of `Home` has a
 /// function `executor_of(const Home&)`. `Base` is that of a suspended_op. Its constructor takes a pointer to the home
 /// and the arguments. It also has:
 ///
 ///     start(Base&) noexcept          a function beside it: from here on the operation ends by a post
-///     fail(errc) noexcept            ends the operation before it is started
+///     fail(errc) noexcept            notes that the operation fails, before it is started
 ///     static results failed(errc)    the results if there is no memory for the operation
 template <class Base, class Home>
 struct initiation {
@@ -50,13 +97,7 @@ struct initiation {
   template <class Handler, class... Args>
   void operator()(Handler&& handler, Args&&... args) const {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
-    try {
-      begin(*make_suspended<Base>(h, executor_of(*home), home, std::forward<Args>(args)...));
-    } catch (const std::bad_alloc&) {
-      // Under co_await a throw from here would be std::terminate.
-      net::post(net::get_associated_executor(h, executor_of(*home)),
-                [h = std::move(h)]() mutable { std::apply(std::move(h), Base::failed(errc::not_enough_memory)); });
-    }
+    initiate<Base>(h, executor_of(*home), start_operation{}, home, std::forward<Args>(args)...);
   }
 };
 
@@ -72,8 +113,7 @@ struct awaited<std::tuple<std::error_code, T>> {
   using type = T;
 };
 
-/// Initiates an operation for a coroutine. The operation lies in the coroutine's frame, so nothing else is allocated.
-/// `Base` and `Home` are those of an initiation.
+/// Initiates an operation of an edge for a coroutine. `Base` and `Home` are those of an initiation.
 template <class Base, class Home, class... Args>
 auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {
@@ -81,15 +121,12 @@ auto await_operation(std::shared_ptr<Home> home, Args... args)
   constexpr std::size_t handler_size = 16;
   frame_room<sizeof(Base) + handler_size> room;
   const auto start = [&](auto&& handler) noexcept {
-    std::decay_t<decltype(handler)> h(std::forward<decltype(handler)>(handler));
-    begin(*make_suspended_in<Base>(room, h, std::move(home), args...));
+    initiate_in<Base>(room, std::forward<decltype(handler)>(handler), start_operation{}, std::move(home), args...);
   };
-  if constexpr (std::is_void_v<value>) {
-    co_await park<std::error_code>(start);
-  } else if constexpr (park_returns) {
-    co_return co_await park<std::error_code, value>(start);
+  if constexpr (park_returns_a<value>) {
+    co_return co_await park_for<value, std::error_code>(start);
   } else {
-    co_await park<std::error_code, value>(start);
+    co_await park_for<value, std::error_code>(start);
     std::terminate();
   }
 }

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/pool/operation.hpp"
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_waiter.hpp"
 #include "canigo/detail/pool/pool_waits.hpp"
-#include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/task_options.hpp"
 
@@ -13,14 +13,10 @@
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
-#include <asio/post.hpp>
 #include <asio/this_coro.hpp>
 
 #include <cstddef>
 #include <exception>
-#include <new>
-#include <system_error>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -46,52 +42,27 @@ template <class T>
 inline constexpr bool is_easily_passed =
     std::is_void_v<T> || (std::is_nothrow_default_constructible_v<T> && std::is_nothrow_move_constructible_v<T>);
 
-/// Waits for a task for a coroutine, in the room that its frame has for that; with purpose run, hands it over first.
-template <class T>
-struct start_parked_task {
-  static constexpr std::size_t room_size = 352;
-  using room = frame_room<room_size>;
-
-  pool_waiter::purpose purpose;
-  task_ref<result_task<T>>* wanted;
-  const net::any_io_executor* executor;
-  room* frame;
-
-  template <class Handler>
-  void operator()(Handler&& handler) const noexcept {
-    std::decay_t<Handler> h(std::forward<Handler>(handler));
-    pool_task& t = **wanted;
-    pool_core& core = t.home();
-    auto* w = make_suspended_in<value_waiter<T>>(*frame, h, core, purpose, same_executor(core.executor(), *executor),
-                                                 task_ref<>{wanted->release()});
-    w->comes_from_coroutine(*executor);
-    try {
-      w->allow_cancel();
-    } catch (...) {
-      core.fail(*w, static_cast<int>(errc::not_enough_memory));
-      return;
-    }
-    if (purpose == pool_waiter::purpose::run) {
-      core.run(t, *w);
-    } else {
-      core.wait_for(t, *w);
-    }
-  }
-};
-
-/// One coroutine where it can be; Asio recycles the memory of no more than two that wait for each other.
+/// Waits for a task; with purpose run, hands it over first. One coroutine where that can be, because Asio recycles the
+/// memory of no more than two that wait for each other.
 template <class T>
 net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<T>> t) {
   if constexpr (is_easily_passed<T>) {
     const net::any_io_executor executor = co_await net::this_coro::executor;
-    using start = start_parked_task<T>;
-    typename start::room room;
-    if constexpr (std::is_void_v<T>) {
-      co_await park<std::exception_ptr>(start{purpose, &t, &executor, &room});
-    } else if constexpr (park_returns) {
-      co_return co_await park<std::exception_ptr, T>(start{purpose, &t, &executor, &room});
+    frame_room<352> room;
+    const auto start = [&](auto&& handler) noexcept {
+      pool_task& wanted = *t;
+      pool_core& core = wanted.home();
+      const auto begin = [&](pool_waiter& w, bool has_memory) {
+        w.comes_from_coroutine(executor);
+        begin_task_wait(core, wanted, w, has_memory);
+      };
+      initiate_in<value_waiter<T>>(room, std::forward<decltype(handler)>(handler), begin, core, purpose,
+                                   same_executor(core.executor(), executor), task_ref<>{t.release()});
+    };
+    if constexpr (park_returns_a<T>) {
+      co_return co_await park_for<T, std::exception_ptr>(start);
     } else {
-      co_await park<std::exception_ptr, T>(start{purpose, &t, &executor, &room});
+      co_await park_for<T, std::exception_ptr>(start);
       std::terminate();
     }
   } else {
@@ -109,34 +80,11 @@ struct start_task_wait {
   template <class Handler>
   void operator()(Handler&& handler, task_ref<result_task<T>> t) const {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
-    pool_core& core = t->home();
-    const auto executor = net::get_associated_executor(h, core.executor());
-    const bool at_home = completes_at<std::decay_t<Handler>>(core.executor(), executor);
-    try {
-      pool_task& wanted = *t;
-      auto* w = make_suspended<value_waiter<T>>(h, core.executor(), core, purpose, at_home, task_ref<>{t.release()});
-      try {
-        w->allow_cancel();
-      } catch (...) {
-        core.fail(*w, static_cast<int>(errc::not_enough_memory));
-        return;
-      }
-      if (purpose == pool_waiter::purpose::run) {
-        core.run(wanted, *w);
-      } else {
-        core.wait_for(wanted, *w);
-      }
-    } catch (const std::bad_alloc&) {
-      // Under co_await a throw from here would be std::terminate.
-      const auto e = std::make_exception_ptr(std::system_error{make_error_code(errc::not_enough_memory)});
-      net::post(executor, [h = std::move(h), e]() mutable {
-        if constexpr (std::is_void_v<T>) {
-          std::move(h)(e);
-        } else {
-          std::move(h)(e, T());
-        }
-      });
-    }
+    pool_task& wanted = *t;
+    pool_core& core = wanted.home();
+    const bool at_home = completes_at<decltype(h)>(core.executor(), net::get_associated_executor(h, core.executor()));
+    const auto begin = [&](pool_waiter& w, bool has_memory) { begin_task_wait(core, wanted, w, has_memory); };
+    initiate<value_waiter<T>>(h, core.executor(), begin, core, purpose, at_home, task_ref<>{t.release()});
   }
 };
 
