@@ -33,7 +33,7 @@ class sleeper : public suspended, private deadline {
   void fail() noexcept { end(make_error_code(errc::not_enough_memory)); }
 
   results take_results() noexcept { return {result_}; }
-  void abandon() noexcept { time_.cancel(*this); }
+  void abandon() noexcept { std::ignore = time_.cancel(*this); }
   void request_cancel() noexcept {
     if (time_.cancel(*this)) end(net::error::operation_aborted);
   }

@@ -81,7 +81,7 @@ class time_source : public net::execution_context::service {
 
   /// Disarms `d`. Returns true if its function will not be called. Returns false if `d` was not armed, or if its
   /// function runs, or is about to run, on another thread. Then `d` must live until the function has returned.
-  bool cancel(deadline& d) noexcept;
+  [[nodiscard]] bool cancel(deadline& d) noexcept;
 
   /// Whether no deadline is armed.
   bool idle() const noexcept;

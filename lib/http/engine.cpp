@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <tuple>
 #include <utility>
 
 namespace canigo::http::detail {
@@ -109,7 +110,7 @@ void engine::unreferenced() noexcept {
 
 void engine::let_go_of_context() noexcept {
   multi_.shutdown();
-  time_->cancel(alarm_);
+  std::ignore = time_->cancel(alarm_);
   work_guard_ = {};
   loop_executor_ = {};
   executor_ = {};  // a strand's would reach for its context when this goes
@@ -138,7 +139,7 @@ void engine::context_shutdown() noexcept {
     };
     linked_list<transfer, in_engine> transfers{all()};
     while (transfer* t = transfers.pop()) {
-      time_->cancel(t->limit_);
+      std::ignore = time_->cancel(t->limit_);
       if (t->easy_ != nullptr) multi_.abort(*t);
       queue_.remove(*t);
       doomed.push(*t);
@@ -322,7 +323,7 @@ bool engine::read_one() noexcept {
     alarm_armed_ = false;
     multi_.alarm_rang();
   } else if (t != nullptr) {
-    if (limit) t->limit_armed_ = false;
+    if (limit) t->limit_.was_called();
     if (t->ended_) {
       hand_over(*t);
     } else if (cancelled) {
@@ -392,9 +393,7 @@ std::error_code engine::hand_to_curl(transfer& t) {
 
 void engine::arm_limit(transfer& t) noexcept {
   const time_point when = t.connected_ ? t.done_by_ : std::min(t.connect_by_, t.done_by_);
-  if (t.limit_armed_ && !time_->cancel(t.limit_)) return;  // it is being called just now, and leads back here
-  t.limit_armed_ = false;
-  if (when != time_point::max()) t.limit_armed_ = time_->arm(t.limit_, when);
+  if (t.limit_.disarm(*time_)) t.limit_.arm(*time_, when);  // if not, its call leads back here
 }
 
 void engine::limit_passed(transfer& t) noexcept {
@@ -428,8 +427,7 @@ void engine::finish(transfer& t, std::error_code ec) noexcept {
 
 void engine::hand_over(transfer& t) noexcept {
   // If it is being called just now, its mail leads back here.
-  if (t.limit_armed_ && !time_->cancel(t.limit_)) return;
-  t.limit_armed_ = false;
+  if (!t.limit_.disarm(*time_)) return;
   {
     const std::lock_guard lock{mutex_};
     transfer_mail_.remove(t);

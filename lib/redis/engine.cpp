@@ -17,6 +17,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace canigo::redis::detail {
@@ -104,15 +105,15 @@ void engine::end_with_context() noexcept {
     for (calls* list : {&waiting_, &sent_}) {
       for (const auto& [c, sent_at] : *list) {
         if (c == nullptr) continue;
-        time_->cancel(c->limit_);
+        std::ignore = time_->cancel(c->limit_);
         doomed.push(*c);
       }
       list->clear();
     }
     doomed.append(std::move(ready_));
   }
-  time_->cancel(again_);
-  time_->cancel(alarm_);
+  std::ignore = time_->cancel(again_);
+  std::ignore = time_->cancel(alarm_);
   const auto link = std::exchange(link_, nullptr);
   if (link != nullptr) link->close();
   let_go_of_context();
@@ -138,8 +139,7 @@ void engine::start(call& c) noexcept {
         }
       }
       if (c.error_) return finish(c, c.error_);
-      const time_point end = saturating_add(time_->now(), c.timeout_.value_or(timeout_));
-      if (end != time_point::max()) c.limit_armed_ = time_->arm(c.limit_, end);
+      c.limit_.arm(*time_, saturating_add(time_->now(), c.timeout_.value_or(timeout_)));
       turn_wanted_ = true;
       return;
     }
@@ -162,13 +162,13 @@ void engine::limit_called(call& c, due why) noexcept {
     return;
   }
   const delivery d{*this};
-  c.limit_armed_ = false;
+  c.limit_.was_called();
   if (c.ended_) return ready_.push(c);
   const bool was_sent = c.sent_at_ != time_point::max();
   const time_point now = time_->now();
   const duration limit = c.timeout_.value_or(timeout_);
   if (was_sent && c.is_restated_ && now - c.sent_at_ < limit) {
-    c.limit_armed_ = time_->arm(c.limit_, saturating_add(c.sent_at_, limit));
+    c.limit_.arm(*time_, saturating_add(c.sent_at_, limit));
     return;
   }
   take_out(c);
@@ -255,8 +255,7 @@ void engine::finish(call& c, std::error_code ec) noexcept {
   c.ended_ = true;
   c.error_ = ec;
   // If its limit is being called just now, that call leads to its delivery.
-  if (c.limit_armed_ && !time_->cancel(c.limit_)) return;
-  c.limit_armed_ = false;
+  if (!c.limit_.disarm(*time_)) return;
   ready_.push(c);
 }
 
@@ -284,7 +283,7 @@ void engine::deliver_later(call& c) noexcept {
   bool is_armed = false;
   {
     const std::lock_guard lock{mutex_};
-    is_armed = c.limit_armed_ = time_->arm(c.limit_, saturating_add(time_->now(), delivery_retry));
+    is_armed = c.limit_.arm(*time_, saturating_add(time_->now(), delivery_retry));
   }
   if (!is_armed) c.destroy();
 }

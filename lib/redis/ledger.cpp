@@ -16,6 +16,7 @@
 #include <random>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace canigo::redis::detail {
@@ -75,14 +76,14 @@ void ledger::end_with_context() noexcept {
     context_gone_ = closing_ = true;
     book_.for_each([&](limit_request& r) {
       limit_waiter& w = waiter_of(r);
-      time_->cancel(w.limit_);
+      std::ignore = time_->cancel(w.limit_);
       doomed.push(w);
     });
     book_.clear();
     doomed.append(std::move(ready_));
     ended = book_.take_ended();
   }
-  time_->cancel(alarm_);
+  std::ignore = time_->cancel(alarm_);
   self_.reset();
   let_go_of_context();
   // Their frames may hold anything, also permits.
@@ -171,7 +172,7 @@ void ledger::limit_called(limit_waiter& w, due why) noexcept {
   }
   const auto keep = w.home_;
   const change c{*this};
-  w.limit_armed_ = false;
+  w.limit_.was_called();
   if (w.ended_) return ready_.push(w);
   const time_point now = time_->now();
   if (now < plan_.end_of(w)) return limit(w);  // it was to give up, and Redis has answered since
@@ -318,9 +319,7 @@ std::string ledger::why_slow() const {
 // ---- how requests end -----------------------------------------------------------------------------------------------
 
 void ledger::limit(limit_waiter& w) noexcept {
-  if (w.limit_armed_ && !time_->cancel(w.limit_)) return;  // it is being called just now, and looks itself
-  const time_point when = plan_.end_of(w);
-  w.limit_armed_ = when != time_point::max() && time_->arm(w.limit_, when);
+  if (w.limit_.disarm(*time_)) w.limit_.arm(*time_, plan_.end_of(w));  // if not, its call looks itself
 }
 
 void ledger::end(limit_waiter& w, std::error_code ec) noexcept {
@@ -345,8 +344,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
     ++counts_.rejected;
   }
   // If its limit is being called just now, that call leads to its delivery.
-  if (w.limit_armed_ && !time_->cancel(w.limit_)) return;
-  w.limit_armed_ = false;
+  if (!w.limit_.disarm(*time_)) return;
   ready_.push(w);
 }
 
@@ -365,7 +363,7 @@ void ledger::deliver_later(limit_waiter& w) noexcept {
   bool is_armed = false;
   {
     const std::lock_guard lock{mutex_};
-    is_armed = w.limit_armed_ = time_->arm(w.limit_, saturating_add(time_->now(), delivery_retry));
+    is_armed = w.limit_.arm(*time_, saturating_add(time_->now(), delivery_retry));
   }
   if (!is_armed) w.destroy();
 }

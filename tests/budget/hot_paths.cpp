@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <functional>
 #include <string_view>
+#include <tuple>
 
 namespace net = canigo::net;
 using namespace std::chrono_literals;
@@ -113,10 +114,10 @@ void deadline(long operations) {
   for (long i = 0; i < operations; ++i) {
     count(i, operations);
     time.arm(d, start + 3h + i * 1ms);
-    time.cancel(d);
+    std::ignore = time.cancel(d);
   }
   count(operations, operations);
-  time.cancel(other);
+  std::ignore = time.cancel(other);
 }
 
 /// Short operations, handed over in one turn of the loop and done in the next.

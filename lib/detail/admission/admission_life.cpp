@@ -5,6 +5,7 @@
 
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace canigo::detail {
@@ -95,10 +96,10 @@ void admission::end_with_context() noexcept {
     context_gone_ = stopped_ = true;
     is_plain_ = is_simple_ = false;
     if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
-    time_->cancel(wake_up_);
+    std::ignore = time_->cancel(wake_up_);
     const auto take = [&](wait_node& n) {
       auto& w = static_cast<waiter&>(n);
-      if (w.limit_ != nullptr) time_->cancel(*w.limit_);
+      if (w.limit_ != nullptr) std::ignore = time_->cancel(*w.limit_);
       w.state_ = waiter::state::fresh;
       waiters.push(w);
     };

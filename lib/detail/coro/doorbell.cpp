@@ -30,7 +30,7 @@ class doorbell::visitor : public suspended, private deadline {
     return {};
   }
   void abandon() noexcept {
-    bell_->time_.cancel(*this);
+    std::ignore = bell_->time_.cancel(*this);
     bell_->visitor_ = nullptr;
   }
   void request_cancel() noexcept { bell_->cancelled(); }

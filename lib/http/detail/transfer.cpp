@@ -9,12 +9,9 @@ transfer::transfer(std::shared_ptr<engine> e, const request& r) noexcept
 
 transfer::~transfer() = default;
 
-transfer::limit::limit(transfer& t) noexcept
-    : deadline{[](deadline& d, due why) noexcept {
-        transfer& late = *static_cast<limit&>(d).owner;
-        if (why == due::expired) late.engine_->limit_called(late);
-      }},
-      owner{&t} {}
+void transfer::limit_called(due why) noexcept {
+  if (why == due::expired) engine_->limit_called(*this);
+}
 
 void transfer::request_cancel() noexcept { engine_->cancel(*this); }
 

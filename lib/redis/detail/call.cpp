@@ -15,12 +15,7 @@ call::call(std::shared_ptr<engine> e, const command& c)
 
 call::~call() = default;
 
-call::limit::limit(call& c) noexcept
-    : deadline{[](deadline& d, due why) noexcept {
-        call& late = *static_cast<limit&>(d).owner;
-        late.engine_->limit_called(late, why);
-      }},
-      owner{&c} {}
+void call::limit_called(due why) noexcept { engine_->limit_called(*this, why); }
 
 void call::request_cancel() noexcept { engine_->cancel(*this); }
 

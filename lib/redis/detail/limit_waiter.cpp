@@ -9,12 +9,7 @@ limit_waiter::limit_waiter(std::shared_ptr<ledger> l, const request& r, bool is_
 
 limit_waiter::~limit_waiter() = default;
 
-limit_waiter::limit::limit(limit_waiter& w) noexcept
-    : deadline{[](deadline& d, due why) noexcept {
-        limit_waiter& late = *static_cast<limit&>(d).owner;
-        late.home_->limit_called(late, why);
-      }},
-      owner{&w} {}
+void limit_waiter::limit_called(due why) noexcept { home_->limit_called(*this, why); }
 
 void limit_waiter::request_cancel() noexcept { home_->cancel(*this); }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/call_limit.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
@@ -50,12 +51,9 @@ class transfer : public canigo::detail::suspended,
   friend class easy_handle;
   friend class engine;
   friend class host_queue;
+  friend class canigo::detail::call_limit<transfer>;
   friend void start(transfer& t) noexcept;
-
-  struct limit : deadline {
-    explicit limit(transfer& t) noexcept;
-    transfer* owner;
-  };
+  void limit_called(due why) noexcept;
 
   std::shared_ptr<engine> engine_;
   const request& request_;
@@ -66,11 +64,10 @@ class transfer : public canigo::detail::suspended,
   time_point sent_at_{};
   time_point connect_by_ = time_point::max();
   time_point done_by_ = time_point::max();
-  limit limit_;
+  canigo::detail::call_limit<transfer> limit_;
   easy_handle* easy_ = nullptr;  // while curl works on it
   host* host_ = nullptr;         // while it waits for a place, or holds one
   bool connected_ = false;
-  bool limit_armed_ = false;  // until its call has come, or was taken back
 
   // Written with the engine's lock held.
   bool is_new_ = true;

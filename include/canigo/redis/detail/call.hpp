@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/call_limit.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
@@ -55,12 +56,9 @@ class call : public canigo::detail::suspended {
 
  private:
   friend class engine;
+  friend class canigo::detail::call_limit<call>;
   friend void start(call& c) noexcept;
-
-  struct limit : deadline {
-    explicit limit(call& c) noexcept;
-    call* owner;
-  };
+  void limit_called(due why) noexcept;
 
   std::shared_ptr<engine> engine_;
   const std::string bytes_;
@@ -70,12 +68,11 @@ class call : public canigo::detail::suspended {
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;
-  limit limit_;
+  canigo::detail::call_limit<call> limit_;
 
   // With the engine's lock held.
   std::list<call_place>::iterator place_;  // in one of its lists, unless `ended_`
   time_point sent_at_ = time_point::max();
-  bool limit_armed_ = false;  // until its call has come, or was taken back
   bool ended_ = false;
 };
 

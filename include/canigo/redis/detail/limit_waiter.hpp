@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/call_limit.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
@@ -41,18 +42,15 @@ class limit_waiter : public canigo::detail::suspended, protected limit_request {
 
  private:
   friend class ledger;
+  friend class canigo::detail::call_limit<limit_waiter>;
   friend void start(limit_waiter& w) noexcept;
-  struct limit : deadline {
-    explicit limit(limit_waiter& w) noexcept;
-    limit_waiter* owner;
-  };
+  void limit_called(due why) noexcept;
 
   std::shared_ptr<ledger> home_;
   permit granted_;
-  limit limit_;
+  canigo::detail::call_limit<limit_waiter> limit_;
 
   // With the ledger's lock held.
-  bool limit_armed_ = false;  // until it was called, or taken back
   bool ended_ = false;
 };
 
