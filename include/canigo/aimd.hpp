@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/base/latency_window.hpp"
+#include "canigo/detail/base/sample_window.hpp"
 #include "canigo/limit_sample.hpp"
 #include "canigo/time.hpp"
 
@@ -50,7 +50,7 @@ class aimd_control {
   double last_ = 0;
   bool is_settling_ = false;
   time_point fell_at_{};
-  detail::latency_window window_;
+  detail::sample_window window_;
   limit_decision decision_{};
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/base/latency_window.hpp"
+#include "canigo/detail/base/sample_window.hpp"
 #include "canigo/limit_sample.hpp"
 #include "canigo/time.hpp"
 
@@ -58,7 +58,7 @@ class knee_control {
   // Latencies are in nanoseconds.
   double limit_;
   double least_, most_;
-  detail::latency_window window_;
+  detail::sample_window window_;
   double baseline_ = 0;                        // r0
   double smoothed_ = 0;                        // R; 0: not known
   double last_ = 0;                            // the median of the last window

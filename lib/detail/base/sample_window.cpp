@@ -1,8 +1,8 @@
-#include "canigo/detail/base/latency_window.hpp"
+#include "canigo/detail/base/sample_window.hpp"
 
 namespace canigo::detail {
 
-double latency_window::median_ns() const noexcept {
+double sample_window::median_ns() const noexcept {
   if (ok_ == 0) return 0;
   // The middle of the sorted latencies, as if those of a bucket lay evenly in it.
   const double rank = static_cast<double>(ok_) / 2;

@@ -13,7 +13,7 @@ namespace canigo::detail {
 /// The calls that ended in a span of time: how many, how long they took, and how many were under way.
 ///
 /// The median comes from a histogram of eighth octaves, from 64 ns to ten hours. Threads: not safe. Allocates: never.
-class latency_window {
+class sample_window {
  public:
   void open(time_point now) noexcept {
     *this = {};

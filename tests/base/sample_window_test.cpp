@@ -1,4 +1,4 @@
-#include "canigo/detail/base/latency_window.hpp"
+#include "canigo/detail/base/sample_window.hpp"
 
 #include "canigo/detail/base/random.hpp"
 
@@ -12,12 +12,12 @@
 using namespace std::chrono_literals;
 using canigo::duration;
 using canigo::time_point;
-using canigo::detail::latency_window;
+using canigo::detail::sample_window;
 
-TEST_CASE("the median of a window is that of its latencies, to an eighth of an octave", "[latency_window]") {
+TEST_CASE("the median of a window is that of its latencies, to an eighth of an octave", "[sample_window]") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     std::uint64_t random = seed;
-    latency_window w;
+    sample_window w;
     w.open(time_point{});
     std::vector<double> all;
     const int shift = static_cast<int>(seed % 40) + 4;
@@ -33,8 +33,8 @@ TEST_CASE("the median of a window is that of its latencies, to an eighth of an o
   }
 }
 
-TEST_CASE("a window counts drops apart from latencies", "[latency_window]") {
-  latency_window w;
+TEST_CASE("a window counts drops apart from latencies", "[sample_window]") {
+  sample_window w;
   CHECK_FALSE(w.is_open());
   CHECK(w.median_ns() == 0);
   w.open(time_point{1s});
