@@ -10,6 +10,7 @@
 #include <canigo/keyed.hpp>
 #include <canigo/limiter.hpp>
 #include <canigo/loop_lag.hpp>
+#include <canigo/policy.hpp>
 #include <canigo/retry.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/semaphore.hpp>

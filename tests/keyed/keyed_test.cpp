@@ -406,7 +406,10 @@ TEST_CASE("a loop of acquires lets the other handlers run", "[keyed]") {
     ends = true;
   });
   run.go([&]() -> net::awaitable<void> {
-    for (; !ends; ++turns) co_await net::post(net::use_awaitable);
+    while (!ends) {
+      ++turns;
+      co_await net::post(net::use_awaitable);
+    }
   });
   run.time.run();
   CHECK(turns >= 10);
