@@ -174,12 +174,13 @@ bench::sample saturate(std::int64_t per_second, Start start) {
           .cpu = busy.count() / spent.count()};
 }
 
-bench::sample saturated_by_64(std::int64_t per_second) {
+bench::sample saturated_by_64(std::int64_t per_second, canigo::duration slack = 0ms) {
   return saturate(per_second, [&](net::io_context& io, std::int64_t& granted) {
     // A hundredth of a second of burst: what a late wake-up can catch up with.
     auto s = std::make_unique<canigo::scheduler>(
         io, canigo::scheduler_options{.rate = rate::per_second(per_second),
-                                      .burst = static_cast<std::uint64_t>(per_second / 100)});
+                                      .burst = static_cast<std::uint64_t>(per_second / 100),
+                                      .slack = slack});
     for (int c = 0; c < 64; ++c) {
       net::co_spawn(
           io,
@@ -213,6 +214,7 @@ void saturated() {
   for (const std::int64_t per_second : {10'000, 100'000, 1'000'000}) {
     bench::match{fmt::format("B4-{}", per_second), fmt::format("64 coroutines at {} a second", per_second)}
         .add("scheduler.acquire", [=] { return saturated_by_64(per_second); })
+        .add("the same with a slack of 1 ms", [=] { return saturated_by_64(per_second, 1ms); })
         .add("bare Asio: a steady_timer", [=] { return saturated_timer(per_second); })
         .without_warm_up()
         .run(1);

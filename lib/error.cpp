@@ -29,6 +29,7 @@ constexpr description descriptions[] = {
     {errc::circuit_open, "the circuit is open", std::errc{}},
     {errc::overloaded, "the callee is overloaded", std::errc::resource_unavailable_try_again},
     {errc::too_many_keys, "too many keys", std::errc::resource_unavailable_try_again},
+    {errc::shed, "shed by an overloaded limit; call less often, or later", std::errc::resource_unavailable_try_again},
 };
 
 const description* find(int value) noexcept {

@@ -36,18 +36,23 @@ auto limit_handle<Waiter>::try_acquire(const request& r) -> attempt {
 
 template <class Waiter>
 auto limit_handle<Waiter>::try_acquire() -> attempt {
-  const auto o = admission_->try_enter(0);
+  const bool is_granted = admission_->try_enter(0) == detail::outcome::granted;
   if constexpr (std::is_void_v<grant>) {
-    return o == detail::outcome::granted;
+    return is_granted;
   } else {
-    if (o != detail::outcome::granted) return std::nullopt;
-    return Waiter::granted(*admission_, request{});
+    if (!is_granted) return std::nullopt;
+    return Waiter::granted(*admission_);
   }
 }
 
 template <class Waiter>
 void limit_handle<Waiter>::pause_until(time_point t) {
   admission_->pause_until(t);
+}
+
+template <class Waiter>
+void limit_handle<Waiter>::set_mode(enforcement mode) {
+  admission_->set_mode(mode, "set_mode: mode");
 }
 
 template <class Waiter>

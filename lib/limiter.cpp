@@ -4,6 +4,8 @@
 #include "canigo/error.hpp"
 #include "canigo/time_source.hpp"
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,20 +27,33 @@ detail::admission* open(const net::any_io_executor& executor, const limiter_opti
   if (o.rates.empty() && o.concurrency == unlimited && !o.share) {
     detail::throw_invalid("limiter_options.rates.size()", o.rates.size(), "1 to 16, or 0 with a concurrency or share");
   }
+  if (o.share && o.mode == enforcement::shadow) {
+    detail::throw_invalid("limiter_options.mode", "shadow", "enforce, because places are shared");
+  }
   const auto now = time_source::of(executor).now();
   std::vector<token_bucket> buckets;
+  std::vector<std::string> units;
   buckets.reserve(o.rates.size());
   for (const rate_limit& l : o.rates) {
     detail::check_tokens("limiter_options.rates[" + std::to_string(buckets.size()) + "].", l.burst, l.initial_tokens);
     buckets.emplace_back(l.rate, l.burst, l.initial_tokens, now);
+    units.push_back(l.unit);
+  }
+  std::shared_ptr<const detail::unit_table> table;
+  if (std::ranges::any_of(units, [](const std::string& name) { return !name.empty(); })) {
+    table = std::make_shared<const detail::unit_table>(units, "limiter_options.rates");
   }
   detail::supplies supplies{std::move(buckets), checked_concurrency(o.concurrency, "limiter_options.concurrency"),
-                            detail::supplies::occupancy::one, std::move(shared)};
+                            detail::supplies::occupancy::one, std::move(shared), std::move(table)};
   return detail::admission::open(executor, std::move(supplies),
                                  detail::checked("limiter_options", {.priorities = o.priorities,
                                                                      .queue_limit = o.queue_limit,
                                                                      .on_overflow = o.on_overflow,
-                                                                     .ageing = o.ageing}));
+                                                                     .ageing = o.ageing,
+                                                                     .shedding = o.shedding,
+                                                                     .slack = o.slack,
+                                                                     .mode = o.mode,
+                                                                     .times_binding = true}));
 }
 
 token_bucket& bucket_at(detail::supplies& s, std::size_t index, std::string_view field) {
@@ -56,13 +71,6 @@ wait_reason slowest(const std::vector<token_bucket>& rates, std::uint64_t tokens
     last.index = i;
     last.until = ready;
   }
-  return last;
-}
-
-wait_reason reason(const detail::supplies& s, std::uint64_t tokens, time_point now) noexcept {
-  if (!s.has_room_for(s.places_for(tokens))) return {.binds = wait_reason::cause::concurrency};
-  const wait_reason last = slowest(s.rates(), tokens, now);
-  if (s.shared() != nullptr && last.until <= now) return {.binds = wait_reason::cause::share};
   return last;
 }
 
@@ -94,18 +102,20 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
 }
 
 wait_reason limiter::why_waiting() const {
-  return admission_->look([](const detail::supplies& s, const detail::wait_node* head, time_point paused,
+  return admission_->look([](const detail::supplies& s, const detail::demand* wanted, time_point paused,
                              time_point now, const detail::flow_ceiling* held_by) {
-    if (head == nullptr) return wait_reason{};
+    if (wanted == nullptr) return wait_reason{};
     if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
-    if (held_by == nullptr) return reason(s, head->tokens, now);
-    wait_reason r = held_by->has_room_for(s.places_for(head->tokens))
-                        ? slowest(held_by->rates(), head->tokens, now)
+    if (held_by == nullptr) return s.what_binds(now, *wanted);
+    wait_reason r = held_by->has_room_for(s.places_for(wanted->tokens))
+                        ? slowest(held_by->rates(), wanted->tokens, now)
                         : wait_reason{.binds = wait_reason::cause::concurrency};
     r.ceiling = std::exchange(r.binds, wait_reason::cause::flow);
     return r;
   });
 }
+
+std::vector<waiting_request> limiter::waiting(std::size_t most) const { return admission_->list(most); }
 
 duration limiter::estimate(request r) const { return admission_->estimate(r); }
 
@@ -115,6 +125,8 @@ limiter_stats limiter::stats() const {
     for (const auto& bucket : supplies.rates()) s.tokens.push_back(bucket.available(now));
     s.held = supplies.occupied();
     s.concurrency = supplies.capacity();
+    s.binding = admission_->read_binding(now);
+    s.shadow = admission_->read_shadow();
   });
   return s;
 }

@@ -9,7 +9,7 @@
 
 namespace canigo {
 
-void permit::give_back() noexcept { std::exchange(home_, nullptr)->release(std::exchange(places_, 0)); }
+void permit::give_back() noexcept { std::exchange(home_, nullptr)->release(std::exchange(places_, 0), kept_); }
 
 permit permit::split(std::uint64_t places) {
   if (places < 1 || places > held()) {
@@ -18,14 +18,23 @@ permit permit::split(std::uint64_t places) {
   if (places == held()) return std::move(*this);
   // More than one place is a semaphore's, and there a place is a token.
   places_ -= places;
-  tokens_ -= places;
+  kept_ -= places;
   return permit{*home_, detail::flow_places::join(places, detail::flow_places::flow(places_)), places};
 }
 
 void permit::settle(std::uint64_t used) noexcept {
   assert(home_ != nullptr && "permit::settle: nothing is held");
-  if (home_ == nullptr || used == tokens_) return;
-  home_->settle(detail::flow_places::flow(places_), std::exchange(tokens_, used), used);
+  if (home_ == nullptr) return;
+  if (home_->has_units()) return home_->settle_unit(kept_, 0, used);
+  if (used != kept_) home_->settle(detail::flow_places::flow(places_), std::exchange(kept_, used), used);
+}
+
+void permit::settle(unit_key unit, std::uint64_t used) {
+  assert(home_ != nullptr && "permit::settle: nothing is held");
+  if (home_ == nullptr) return;
+  const std::size_t number = home_->find_unit(unit, "permit.settle: unit");
+  if (number == 0) return settle(used);
+  home_->settle_unit(kept_, number, used);
 }
 
 }  // namespace canigo

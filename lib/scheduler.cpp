@@ -14,7 +14,10 @@ detail::admission* open(const net::any_io_executor& executor, const scheduler_op
                                  detail::checked("scheduler_options", {.priorities = o.priorities,
                                                                        .queue_limit = o.queue_limit,
                                                                        .on_overflow = o.on_overflow,
-                                                                       .ageing = o.ageing}));
+                                                                       .ageing = o.ageing,
+                                                                       .shedding = o.shedding,
+                                                                       .slack = o.slack,
+                                                                       .mode = o.mode}));
 }
 
 }  // namespace
@@ -47,8 +50,10 @@ duration scheduler::estimate(request r) const { return admission_->estimate(r); 
 
 scheduler_stats scheduler::stats() const {
   scheduler_stats s;
-  admission_->stats(
-      s, [&](const detail::supplies& supplies, time_point now) { s.tokens = supplies.rates().front().available(now); });
+  admission_->stats(s, [&](const detail::supplies& supplies, time_point now) {
+    s.tokens = supplies.rates().front().available(now);
+    s.shadow = admission_->read_shadow();
+  });
   return s;
 }
 

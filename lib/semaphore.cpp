@@ -22,7 +22,9 @@ detail::admission* open(const net::any_io_executor& executor, const semaphore_op
                                  detail::checked("semaphore_options", {.priorities = o.priorities,
                                                                        .queue_limit = o.queue_limit,
                                                                        .on_overflow = o.on_overflow,
-                                                                       .ageing = o.ageing}));
+                                                                       .ageing = o.ageing,
+                                                                       .shedding = o.shedding,
+                                                                       .mode = o.mode}));
 }
 
 }  // namespace
@@ -40,6 +42,7 @@ semaphore_stats semaphore::stats() const {
   admission_->stats(s, [&](const detail::supplies& supplies, time_point) {
     s.held = supplies.occupied();
     s.capacity = supplies.capacity();
+    s.shadow = admission_->read_shadow();
   });
   return s;
 }

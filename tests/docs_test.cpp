@@ -142,6 +142,13 @@ net::awaitable<reply> get_limited(canigo::limiter& api, std::string url, int pri
   co_return r;       // and the permit lets the next one in
 }
 
+net::awaitable<reply> get_answer(canigo::limiter& model, std::string url, std::uint64_t expected) {
+  canigo::permit p = co_await model.acquire({.amounts = {{"tokens", expected}}});  // and one request
+  reply r = co_await send(url);
+  p.settle("tokens", r.used);
+  co_return r;
+}
+
 // ---- policies.md --------------------------------------------------------------------------------
 
 net::awaitable<reply> ask_crm(canigo::circuit_breaker& crm, canigo::semaphore& slots, std::string url) {
@@ -232,6 +239,30 @@ net::awaitable<void> all_of_limiter(net::io_context& io) {
   // [contract]
   CHECK(reason.binds == canigo::wait_reason::cause::none);
   CHECK(api.stats().tokens.front() == -130);
+  show_waiting(api);
+}
+
+void show_waiting(const canigo::limiter& api) {
+  const auto show = [](std::uint64_t, int, canigo::time_point, canigo::duration, canigo::wait_reason::cause) {};
+  // [contract]
+  for (const canigo::waiting_request& w : api.waiting(20)) {  // the first 20, in order
+    show(w.tag, w.priority, w.since, w.estimate, w.reason.binds);
+  }
+  canigo::duration short_of_tokens = api.stats().binding.rates.at(1);
+  // [contract]
+  CHECK(short_of_tokens == 0s);
+}
+
+net::awaitable<void> all_of_units(net::io_context& io) {
+  using canigo::rate;
+  // [contract]
+  canigo::limiter model{io,
+                        {.rates = {{rate::per_minute(500), 20, 20, "requests"},
+                                   {rate::per_minute(200'000), 40'000, 40'000, "tokens"}}}};
+  canigo::permit call = co_await model.acquire({.amounts = {{"tokens", 1200}}});  // and one request
+  call.settle("tokens", 1130);
+  // [contract]
+  CHECK(model.stats().tokens == std::vector<std::int64_t>{19, 38'870});
 }
 
 net::awaitable<void> all_of_shared_cap(net::io_context& io) {
@@ -425,6 +456,20 @@ TEST_CASE("docs: several limits are one") {
   CHECK(time.elapsed() == 210ms);
 }
 
+TEST_CASE("docs: each unit has its own amount") {
+  start_over();
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::limiter model{io,
+                        {.rates = {{canigo::rate::per_minute(500), 20, 20, "requests"},
+                                   {canigo::rate::per_minute(60'000), 1000, 1000, "tokens"}}}};
+  for (int i = 0; i < 2; ++i) net::co_spawn(io, get_answer(model, "/a", 500), rethrow);
+  time.run();
+  // Both at 0 ms, and 700 settled by each at 10 ms.
+  CHECK(time.elapsed() == 10ms);
+  CHECK(model.stats().tokens == std::vector<std::int64_t>{18, -390});
+}
+
 TEST_CASE("docs: an operation and its limits") {
   start_over();
   net::io_context io;
@@ -506,6 +551,23 @@ TEST_CASE("docs: a server that would be too slow says so") {
   CHECK(summary(quota) == "0 waiting, 2 granted, 99 % of them within 4000 ms\n");
 }
 
+TEST_CASE("docs: a limit that sheds, and one that only counts") {
+  using canigo::rate;
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  // [guide]
+  canigo::semaphore db{io, {.permits = 10, .shedding = {.target = 5ms, .interval = 100ms}}};
+  // [guide]
+  CHECK(db.try_acquire());
+  // [guide]
+  canigo::scheduler quota{io, {.rate = rate::per_second(5), .mode = canigo::enforcement::shadow}};
+  canigo::shadow_stats would = quota.stats().shadow;  // waited, refused, shed; and how long
+  quota.set_mode(canigo::enforcement::enforce);       // now it counts
+  // [guide]
+  CHECK(would.waited == 0);
+  CHECK_FALSE(quota.try_acquire());
+}
+
 TEST_CASE("docs: the contract's examples") {
   net::io_context io;
   canigo::testing::virtual_time time{io};
@@ -518,6 +580,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_scheduler(io), keep);
   net::co_spawn(io, all_of_semaphore(io), keep);
   net::co_spawn(io, all_of_limiter(io), keep);
+  net::co_spawn(io, all_of_units(io), keep);
   net::co_spawn(io, all_of_shared_cap(io), keep);
   net::co_spawn(io, all_of_flow(io), keep);
   net::co_spawn(io, all_of_with_limit(io), keep);

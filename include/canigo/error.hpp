@@ -48,6 +48,9 @@ enum class errc {
   /// A keyed limit knows `most_keys` keys already, and this is another one. Equals
   /// std::errc::resource_unavailable_try_again.
   too_many_keys,
+  /// Ended because the limit is overloaded and it has waited too long. Call less often, or later. Equals
+  /// std::errc::resource_unavailable_try_again.
+  shed,
 };
 
 /// The category "canigo".

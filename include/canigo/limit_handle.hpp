@@ -2,6 +2,7 @@
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/admission/awaited.hpp"
+#include "canigo/enforcement.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
@@ -63,6 +64,17 @@ class limit_handle {
   void pause_until(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
+
+  /// Enforces the limit, or lets everybody go at once and counts what would have been: a limit for a running service
+  /// can be found so without harm. The waiters of that moment go.
+  ///
+  /// The same queue decides what would have been: in it a phantom takes the place of each request that would have
+  /// waited. A phantom allocates; without memory it is not counted. For caps the counts are a lower bound, because an
+  /// operation that goes at once also ends earlier. Back in force, the limit knows the permits that are out; its tokens
+  /// are those that the phantoms have left.
+  ///
+  /// Errors: errc::invalid_argument for a limiter with a share, which is always enforced.
+  void set_mode(enforcement mode);
 
   /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
   void stop() noexcept;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/permit_waiter.hpp"
+#include "canigo/enforcement.hpp"
 #include "canigo/limit_handle.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
@@ -9,7 +10,9 @@
 #include "canigo/rate_limit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/shared_cap.hpp"
+#include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
+#include "canigo/wait_reason.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -17,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace canigo {
@@ -29,28 +33,17 @@ struct limiter_options {
   std::size_t queue_limit = 100'000;      ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait
   duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; more than 0; max: never
+  shedding_options shedding = {};     ///< whom to end when it is overloaded; default: nobody
+  duration slack = duration::zero();  ///< a wake-up may wait so long to meet others; 0s to 1s
+  enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
 };
 
 struct limiter_stats : queue_stats {
   std::vector<std::int64_t> tokens;  ///< of each rate: available now; below 0: a debt
   std::uint64_t held = 0;            ///< permits that are out, or granted and on their way
   std::uint64_t concurrency = 0;     ///< most permits out at once; less than `held` for a while after a smaller value
-};
-
-/// Why the first waiter in the queue has to wait.
-struct wait_reason {
-  enum class cause {
-    none,         ///< nobody waits
-    paused,       ///< pause_until()
-    rate,         ///< the rate at `index`; of several that hold it up, the last to let it go
-    concurrency,  ///< all permits are out
-    share,        ///< all places of the shared cap are taken
-    flow,         ///< nothing but the ceilings of their own flows holds those that wait; see `ceiling`
-  };
-  cause binds = cause::none;
-  cause ceiling = cause::none;           ///< with cause::flow: the flow's rate at `index`, or its concurrency
-  std::size_t index = 0;                 ///< of the rate, in limiter_options::rates
-  time_point until = time_point::max();  ///< when the cause ends; max: by a resume(), or by a released permit
+  binding_stats binding;             ///< for how long each limit has held up the first in the queue
+  shadow_stats shadow;  ///< of the time in shadow mode
 };
 
 /// Several limits as one. All rates and the cap on concurrency admit a request in one step, or none of them does.
@@ -59,6 +52,11 @@ struct wait_reason {
 /// canigo::scheduler; the cap and the queue keep those of canigo::semaphore. A request takes `request.tokens` of every
 /// rate, and one place of the cap. If the real usage is known only afterwards, settle it with the permit:
 /// `p.settle(used)`.
+///
+/// Rates may count different units, such as requests and tokens. `request.tokens` is then the amount of the first
+/// rate's unit, and `request.amounts` names those of the others: `{.amounts = {{"tokens", 1200}}}`. If a request names
+/// only some units, it takes nothing of the rest, and does not wait for them, even if they are in debt. Settle each
+/// unit by its name: `p.settle("tokens", 1130)`.
 ///
 /// The members for asking, pausing and stopping are those of every limit: limit_handle.
 ///
@@ -92,6 +90,12 @@ class limiter : public limit_handle<detail::permit_waiter> {
 
   /// Tells which limit holds up the first waiter in the queue, and when that ends.
   wait_reason why_waiting() const;
+
+  /// The first `most` waiters, in the order in which they would go if nobody came or left; where there are flows, by
+  /// class and arrival. Allocates.
+  ///
+  /// It takes the lock for as long as it lists them, so a page should ask for a screenful.
+  std::vector<waiting_request> waiting(std::size_t most) const;
 
   /// A lower bound on the wait of `r` if it came now. It knows the rates and a pause, but not when permits come back.
   ///

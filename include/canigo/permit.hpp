@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/queue/flow_places.hpp"
+#include "canigo/unit_amounts.hpp"
 
 #include <cstdint>
 #include <utility>
@@ -22,12 +23,12 @@ class [[nodiscard]] permit {
  public:
   permit() noexcept = default;
   permit(permit&& other) noexcept
-      : home_{std::exchange(other.home_, nullptr)}, places_{std::exchange(other.places_, 0)}, tokens_{other.tokens_} {}
+      : home_{std::exchange(other.home_, nullptr)}, places_{std::exchange(other.places_, 0)}, kept_{other.kept_} {}
   permit& operator=(permit&& other) noexcept {
     permit taken{std::move(other)};
     std::swap(home_, taken.home_);
     std::swap(places_, taken.places_);
-    std::swap(tokens_, taken.tokens_);
+    std::swap(kept_, taken.kept_);
     return *this;
   }
   ~permit() { release(); }
@@ -50,20 +51,25 @@ class [[nodiscard]] permit {
   /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
   ///
   /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
-  /// to their bursts. In a semaphore or a gate nothing changes.
+  /// to their bursts. In a semaphore or a gate nothing changes. Where rates have several units, these are the tokens
+  /// of the first one.
   ///
   /// Call it only while the permit is held.
   void settle(std::uint64_t used) noexcept;
+  /// The same for one unit of a limiter, by its name or number: `p.settle("tokens", 1130)`.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, if the limiter has no such unit.
+  void settle(unit_key unit, std::uint64_t used);
 
  private:
   friend class detail::permit_waiter;
-  permit(detail::admission& home, std::uint64_t places, std::uint64_t tokens) noexcept
-      : home_{&home}, places_{places}, tokens_{tokens} {}
+  permit(detail::admission& home, std::uint64_t places, std::uint64_t kept) noexcept
+      : home_{&home}, places_{places}, kept_{kept} {}
   void give_back() noexcept;
 
   detail::admission* home_ = nullptr;  // kept alive by the places that are occupied in it
   std::uint64_t places_ = 0;           // and of which flow they are: detail::flow_places
-  std::uint64_t tokens_ = 0;
+  std::uint64_t kept_ = 0;             // the tokens that were granted; where there are units, a record of all amounts
 };
 
 }  // namespace canigo

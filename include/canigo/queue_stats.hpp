@@ -15,9 +15,19 @@ struct class_stats {
   wait_histogram wait;  ///< of the granted ones, from call to grant
 };
 
+/// The fate that requests would have had which a limit in shadow mode has let go.
+///
+/// A request that would have waited counts when its wait would have ended.
+struct shadow_stats {
+  std::uint64_t waited = 0;   ///< would have been granted after a wait
+  std::uint64_t refused = 0;  ///< would have failed: too large, not there at once, queue full, evicted, or too late
+  std::uint64_t shed = 0;     ///< would have been shed
+  wait_histogram wait;        ///< of those that would have waited
+};
+
 /// All requests so far, by how they ended. Consistent: taken in one step.
 ///
-/// requested = waiting + granted + cancelled + timed_out + evicted + rejected + stopped, at every moment.
+/// requested = waiting + granted + cancelled + timed_out + evicted + rejected + stopped + shed, at every moment.
 struct queue_stats {
   std::vector<class_stats> classes;
   std::size_t waiting = 0;
@@ -28,6 +38,7 @@ struct queue_stats {
   std::uint64_t evicted = 0;
   std::uint64_t rejected = 0;  ///< refused at once: queue full, deadline unreachable, argument out of range
   std::uint64_t stopped = 0;
+  std::uint64_t shed = 0;  ///< ended because the limit was overloaded
 };
 
 }  // namespace canigo

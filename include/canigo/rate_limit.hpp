@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace canigo {
 
@@ -12,6 +13,7 @@ struct rate_limit {
   canigo::rate rate;                 ///< tokens released per period
   std::uint64_t burst = 1;           ///< most tokens kept while nobody asks, and most for one request; 1 to 2^62
   std::uint64_t initial_tokens = 0;  ///< 0 to burst
+  std::string unit = {};             ///< of what it counts, such as "bytes"; up to 5 units; empty: the first unit
 };
 
 /// For limiter_options::concurrency and flow_options::concurrency: no cap.

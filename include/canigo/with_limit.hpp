@@ -17,10 +17,12 @@ namespace canigo {
 
 namespace detail {
 
-/// The part of a request that goes to one of several limits. A cap is asked for one place, whatever the others count.
+/// The part of a request that goes to one of several limits. A cap is asked for one place, whatever the others count,
+/// and only a limiter is asked for amounts of units.
 template <limit L>
 request part_of(request r) noexcept {
   if constexpr (concurrency_limit<L>) r.tokens = 1;
+  if constexpr (concurrency_limit<L> || throughput_limit<L>) r.amounts = {};
   return r;
 }
 

@@ -45,7 +45,8 @@ void show_queue(families& f, const std::string& object, const queue_stats& s) {
              {"timed_out", s.timed_out},
              {"evicted", s.evicted},
              {"rejected", s.rejected},
-             {"stopped", s.stopped}});
+             {"stopped", s.stopped},
+             {"shed", s.shed}});
   class_stats others;
   for (std::size_t i = 0; i < s.classes.size(); ++i) {
     const class_stats& c = s.classes[i];
@@ -63,6 +64,13 @@ void show_queue(families& f, const std::string& object, const queue_stats& s) {
 void show_tokens(families& f, const std::string& object, std::size_t rate, std::int64_t tokens) {
   f.gauge("canigo_tokens", "Tokens to be had now; below 0: charged beyond what was there.",
           {{"name", object}, {"rate", std::to_string(rate)}}, static_cast<double>(tokens));
+}
+
+void show_shadow(families& f, const std::string& object, const shadow_stats& s) {
+  show_ends(f, "canigo_shadow_total", "Requests that went in shadow mode, by what would have become of them.", object,
+            {{"waited", s.waited}, {"refused", s.refused}, {"shed", s.shed}});
+  f.histogram("canigo_shadow_wait_seconds", "How long requests that went in shadow mode would have waited.",
+              {{"name", object}}, s.wait);
 }
 
 void show_places(families& f, const std::string& object, std::uint64_t held, std::uint64_t capacity) {
@@ -108,10 +116,24 @@ void show_circuit(families& f, const std::string& object, const circuit_breaker_
   f.counter("canigo_circuit_opened_total", "How often the circuit breaker opened.", l, number(s.opened));
 }
 
+void show_binding(families& f, const std::string& object, const binding_stats& s) {
+  const auto show = [&](const std::string& limit, duration d) {
+    f.counter("canigo_binding_seconds_total", "For how long this limit was what the first waiter lacked.",
+              {{"name", object}, {"limit", limit}}, seconds(d));
+  };
+  for (std::size_t i = 0; i < s.rates.size(); ++i) show("rate " + std::to_string(i), s.rates[i]);
+  show("concurrency", s.concurrency);
+  show("share", s.share);
+  show("paused", s.paused);
+  show("flow", s.flow);
+}
+
 void show_limiter(families& f, const std::string& object, const limiter_stats& s) {
   show_queue(f, object, s);
   for (std::size_t i = 0; i < s.tokens.size(); ++i) show_tokens(f, object, i, s.tokens[i]);
   show_places(f, object, s.held, s.concurrency);
+  show_binding(f, object, s.binding);
+  show_shadow(f, object, s.shadow);
 }
 
 void show_policy(families& f, const std::string& object, const policy_stats& s) {
@@ -306,6 +328,7 @@ exporter::registration exporter::add(const std::string& name, const scheduler& o
     const scheduler_stats s = object.stats();
     show_queue(f, n, s);
     show_tokens(f, n, 0, s.tokens);
+    show_shadow(f, n, s.shadow);
   })};
 }
 
@@ -314,6 +337,7 @@ exporter::registration exporter::add(const std::string& name, const semaphore& o
     const semaphore_stats s = object.stats();
     show_queue(f, n, s);
     show_places(f, n, s.held, s.capacity);
+    show_shadow(f, n, s.shadow);
   })};
 }
 

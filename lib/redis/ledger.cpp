@@ -130,7 +130,7 @@ void ledger::start(limit_waiter& w) noexcept {
 std::error_code ledger::why_not(const request& r, time_point now) const noexcept {
   if (r.priority < 0 || r.priority >= options_.priorities) return errc::invalid_priority;
   if (closing_) return errc::stopped;
-  if (r.tokens == 0 || r.flow != nullptr) return errc::invalid_argument;
+  if (r.tokens == 0 || r.flow != nullptr || !r.amounts.empty()) return errc::invalid_argument;
   if (r.tokens > terms_.most()) return errc::too_large;
   if (r.deadline < now) return errc::deadline_unreachable;
   return {};

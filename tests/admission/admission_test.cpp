@@ -86,7 +86,7 @@ TEST_CASE("a look sees the supplies, the first who waits and the pause of one mo
   limits_run run;
   const engine e{run, places(1)};
   const auto first = [&] {
-    return e->look([](const supplies& s, const detail::wait_node* n, time_point paused_until, time_point now,
+    return e->look([](const supplies& s, const detail::demand* n, time_point paused_until, time_point now,
                       const detail::flow_ceiling*) {
       return std::to_string(s.occupied()) + (n != nullptr ? " " + std::to_string(n->tokens) : " nobody") +
              (paused_until > now ? " paused" : "");

@@ -7,9 +7,14 @@ an expression; with nothing between them a statement is put in.
 
 ENGINE = "detail/admission/admission.cpp"
 ENGINE_LIFE = "detail/admission/admission_life.cpp"
+ENGINE_UNITS = "detail/admission/admission_units.cpp"
 QUEUE = "detail/queue/wait_queue.cpp"
 FAIR = "detail/queue/fair_queue.cpp"
 FLOWS = "detail/admission/admission_flows.cpp"
+DELAYS = "detail/queue/delay_watch.cpp"
+ENGINE_OVERLOAD = "detail/admission/admission_overload.cpp"
+ENGINE_FULL = "detail/admission/admission_full.cpp"
+ENGINE_SHADOW = "detail/admission/admission_shadow.cpp"
 SHARED = "detail/queue/shared_places.cpp"
 SUPPLIES = "detail/queue/supplies.cpp"
 BUCKET = "token_bucket.cpp"
@@ -63,6 +68,10 @@ def cause(test):
     return ("redis", test)
 
 
+def tests(test):
+    return ("tests", test)
+
+
 def interleaving(test):
     return ("interleaving", test)
 
@@ -86,7 +95,8 @@ DEFECTS = {
     "deadline_refused_too_soon": (ENGINE, SIMULATION, "«earliest(r, now) > r.deadline»",
                                   "earliest(r, now) >= r.deadline"),
     "newcomer_overtakes": (ENGINE, SIMULATION, "if («queue_.empty()» && (paused_until_", "true"),
-    "newcomer_first_unseen": (ENGINE, SIMULATION, "if («evicted || queue_.front(now) == &w») pump(now);", "evicted"),
+    "newcomer_first_unseen": (ENGINE, SIMULATION, "if («evicted || (!is_plain_ && delays_) || queue_.front(now) == "
+                              "&w») pump(now);", "evicted"),
     "queue_one_too_long": (ENGINE, SIMULATION, "«queue_.size() >= queue_limit_»", "queue_.size() > queue_limit_"),
     "evicts_its_equals": (ENGINE, SIMULATION, "«least->priority <= priority»", "least->priority < priority"),
     "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
@@ -110,18 +120,19 @@ DEFECTS = {
     # Its queue and its supplies.
     "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).tail»",
                                        "at(waiting_.last()).head"),
-    "last_in_first_out": (QUEUE, SIMULATION, "«head->sequence_ > best->sequence_»",
-                          "head->sequence_ < best->sequence_"),
-    "refund_twice": (SUPPLIES, SIMULATION, "«rate.refund(now, tokens);»", "rate.refund(now, tokens * 2);"),
-    "ready_a_nanosecond_late": (SUPPLIES, SIMULATION, "«std::max(ready, rate.ready_at(now, tokens))»",
-                                "std::max(ready, rate.ready_at(now, tokens) + duration{1})"),
-    "first_rate_pays": (SUPPLIES, SIMULATION, "«for (auto& rate : rates_) rate.try_take(now, tokens);»",
-                        "if (!rates_.empty()) rates_.front().try_take(now, tokens);"),
-    "debts_of_the_first_rate": (SUPPLIES, SIMULATION, "«for (auto& rate : rates_) rate.charge(now, tokens);»",
-                                "if (!rates_.empty()) rates_.front().charge(now, tokens);"),
+    "last_in_first_out": (QUEUE, SIMULATION, "«arrived_before(*best, *head)»",
+                          "arrived_before(*head, *best)"),
+    "refund_twice": (SUPPLIES, SIMULATION, "«rates_[i].refund(now, wanted_of(i, d));»",
+                     "rates_[i].refund(now, wanted_of(i, d) * 2);"),
+    "ready_a_nanosecond_late": (SUPPLIES, SIMULATION, "«std::max(ready, rate_ready_at(i, now, d))»",
+                                "std::max(ready, rate_ready_at(i, now, d) + duration{1})"),
+    "first_rate_pays": (SUPPLIES, SIMULATION, "amount != 0) «rates_[i].try_take(now, amount);»",
+                        "rates_.front().try_take(now, amount);"),
+    "debts_of_the_first_rate": (SUPPLIES, SIMULATION, "«rates_[i].charge(now, wanted_of(i, d));»",
+                                "rates_.front().charge(now, wanted_of(i, d));"),
     "largest_by_the_first_rate": (SUPPLIES, SIMULATION,
-                                  "«for (const auto& rate : rates_) largest = std::min(largest, rate.burst());»",
-                                  "if (!rates_.empty()) largest = std::min(largest, rates_.front().burst());"),
+                                  "«largest = std::min(largest, rates_[i].burst());»",
+                                  "largest = std::min(largest, rates_.front().burst());"),
     "burst_grows_backwards": (BUCKET, SIMULATION, "«taken_ = std::min(taken_ + (burst - burst_), most_taken);»", ""),
     "new_rate_a_nanosecond_early": (BUCKET, SIMULATION, "«fraction * period / (uint128{period_} * tokens)»",
                                     "fraction * period / (uint128{period_} * tokens) + 1"),
@@ -133,7 +144,7 @@ DEFECTS = {
                                         "bucket_at(s, 0, \"\")"),
     "limiter_keeps_its_cap": (LIMITER, SIMULATION, "«s.set_capacity(concurrency);»", ""),
     "split_copies": (PERMIT, SIMULATION, "«places_ -= places;»", ""),
-    "settles_from_the_start": (PERMIT, SIMULATION, "«std::exchange(tokens_, used)»", "tokens_"),
+    "settles_from_the_start": (PERMIT, SIMULATION, "«std::exchange(kept_, used)»", "kept_"),
     # Flows.
     "flow_never_pays": (FAIR, SIMULATION, "«move_tag(r, c, tokens);»", ""),
     "flow_saves_its_share_up": (FAIR, SIMULATION, "«c.tag = time;»", ""),
@@ -155,15 +166,15 @@ DEFECTS = {
     "flow_keeps_its_rate": (FLOWS, SIMULATION,
                                        "advance_flows();\n  «flows_->set_rate(flow, index, r);»", ""),
     # Places that limiters share.
-    "share_taken_before_the_rate": (ENGINE, SIMULATION,
-                                    "if («ready > now») {\n          next = ready;\n          if (n->tokens > 1)",
+    "share_taken_before_the_rate": (ENGINE_FULL, SIMULATION,
+                                    "if («ready > now») {\n        next = slack_",
                                     "false"),
     "share_not_passed_on": (ENGINE, SIMULATION,
                             "«if (sought != nullptr) sought->pass_on();»\n  if (last) release_ref();\n}\n\n/// Gives",
                             ""),
     "share_kept_by_what_nobody_took": (ENGINE, SIMULATION,
                                        "«sought = put_back(supplies_.places_for(w.tokens));»", ""),
-    "share_unaware_of_age": (ENGINE, SIMULATION, "«next = queue.next_promotion(now);»  // the others", ""),
+    "share_unaware_of_age": (ENGINE_FULL, SIMULATION, "«next = queue_.next_promotion(now);»  // the others", ""),
     "share_without_a_bound": (SUPPLIES, SIMULATION, "«if (shared_ != nullptr && !shared_->try_take()) return false;»",
                               ""),
     "share_keeps_its_class": (SHARED, SIMULATION, "«if (s.linked() && s.priority != priority) seekers_->remove(s);»",
@@ -186,6 +197,35 @@ DEFECTS = {
                                            "«if (!visit.lasts()) return true;»", ""),
     "pool_grows_without_its_context": (WORKERS, interleaving("the context goes while its pool grows"),
                                        "«if (!here.lasts()) return;»", ""),
+    # Several units, overload, and limits that only count.
+    "amount_of_the_first_unit": (SUPPLIES, tests("a request takes its own amount of each unit"),
+                                 "const std::uint64_t amount = «wanted_of(i, d)»; amount != 0) rates_[i].try_take",
+                                 "d.tokens"),
+    "one_unit_is_taken_before_all_are_there": (SUPPLIES, tests("what one unit refuses is taken from no other"),
+                                               "«if (amount != 0 && !rates_[i].can_take(now, amount)) return false;»",
+                                               "if (amount != 0 && !rates_[i].try_take(now, amount)) return false;"),
+    "units_that_leave_still_count": (ENGINE_UNITS, tests("a waiter of units that leaves*"),
+                                     "«for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= "
+                                     "w.amounts_->amounts[unit];»", ""),
+    "shadow_refuses": (ENGINE_SHADOW, tests("requests that would have been refused go*"),
+                       "counts_.add_grant_at_once(r.priority);\n  return «outcome::granted»;",
+                       "to_outcome(errc::queue_full)"),
+    "shadow_takes_places_twice": (ENGINE_SHADOW, tests("a semaphore in shadow mode counts*"),
+                                  "«supplies_.take_over(supplies_.places_for(n.tokens));»", ""),
+    "sheds_the_important_first": (ENGINE_OVERLOAD, tests("of those to be shed at one instant*"),
+                                  "delays_->shed_at(c, n->since());\n«»",
+                                  "if (c > 0 && queue_.oldest(0) != nullptr) n = queue_.oldest(0);"),
+    "sheds_the_last": (ENGINE_OVERLOAD, tests("those that have waited too long are shed*"),
+                       "«if (queue_.size() == 1) return time_point::max();»", ""),
+    "sheds_without_overload": (DELAYS, tests("a limit that serves one in less*"),
+                               "return «std::max(overloaded_at(priority), saturating_add(too_long, duration{1}))»;",
+                               "saturating_add(too_long, duration{1})"),
+    "slack_loses_tokens": (ENGINE_OVERLOAD, tests("with slack the windows keep*"),
+                           "«std::min(saturating_add(ready, to_next), supplies_.ready_without_loss(now, ready))»",
+                           "saturating_add(ready, to_next)"),
+    "slack_breaks_a_window": (ENGINE_FULL, tests("with slack the windows keep*"),
+                              "const time_point ready = «supplies_.ready_at(as_of, wanted)»;\n      if (shadow_",
+                              "supplies_.ready_at(as_of, wanted) - slack_"),
     # Work inside a limit.
     "limit_left_before_the_work": (WITH_LIMIT, SIMULATION,
                                    "} else {\n      «co_return co_await std::move(op);»\n    }\n  } else {",

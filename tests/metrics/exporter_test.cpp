@@ -191,6 +191,25 @@ TEST_CASE("a circuit breaker shows its state and how calls ended", "[metrics]") 
                                  {R"(canigo_circuit_opened_total{name="crm"})", "1"}});
 }
 
+TEST_CASE("a limiter shows for how long each of its limits was binding", "[metrics]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 1, 1}, {rate::per_second(1), 5, 5}}, .concurrency = 1}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("api", l);
+  std::optional<permit> p = l.try_acquire();
+  run.go([&]() -> net::awaitable<void> { const permit q = co_await l.acquire(); });
+  run.time.run_for(40ms);
+  p.reset();
+  run.time.run_for(1s);
+  const auto text = exporter.text();
+  check_series(text, {{R"(canigo_binding_seconds_total{name="api",limit="concurrency"})", "0.04"},
+                      {R"(canigo_binding_seconds_total{name="api",limit="rate 0"})", "0.06"},
+                      {R"(canigo_binding_seconds_total{name="api",limit="rate 1"})", "0"},
+                      {R"(canigo_binding_seconds_total{name="api",limit="share"})", "0"},
+                      {R"(canigo_binding_seconds_total{name="api",limit="paused"})", "0"}});
+  CHECK(text.find("# HELP canigo_binding_seconds_total For how long") != std::string::npos);
+}
+
 TEST_CASE("a pool shows its workers, its tasks and each name", "[metrics]") {
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 2}};

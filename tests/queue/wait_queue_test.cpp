@@ -57,18 +57,28 @@ struct queue_model {
     return static_cast<int>(std::max<std::int64_t>(0, w->priority - steps));
   }
   waiter* front(time_point now) const {
-    const auto key = [&](const waiter* w) { return std::tuple{effective(w, now), w->sequence()}; };
+    const auto key = [&](const waiter* w) { return std::tuple{effective(w, now), w->since(), w->sequence()}; };
     const auto found = std::ranges::min_element(waiting, {}, key);
     return found == waiting.end() ? nullptr : *found;
   }
   waiter* oldest() const {
-    const auto found = std::ranges::min_element(waiting, {}, &waiter::sequence);
+    const auto key = [](const waiter* w) { return std::tuple{w->since(), w->sequence()}; };
+    const auto found = std::ranges::min_element(waiting, {}, key);
     return found == waiting.end() ? nullptr : *found;
   }
   waiter* least() const {
-    const auto key = [](const waiter* w) { return std::tuple{w->priority, w->sequence()}; };
+    const auto key = [](const waiter* w) { return std::tuple{w->priority, w->since(), w->sequence()}; };
     const auto found = std::ranges::max_element(waiting, {}, key);
     return found == waiting.end() ? nullptr : *found;
+  }
+  std::vector<const wait_node*> list(time_point now, std::size_t most) const {
+    queue_model left{*this};
+    std::vector<const wait_node*> order;
+    for (waiter* w = left.front(now); w != nullptr && order.size() < most; w = left.front(now)) {
+      order.push_back(w);
+      std::erase(left.waiting, w);
+    }
+    return order;
   }
   std::uint64_t tokens(int from, int to) const {
     std::uint64_t sum = 0;
@@ -121,6 +131,26 @@ TEST_CASE("a waiter that leaves is gone wherever it stood, and may come back", "
   queue.push(d, queue_start);
   CHECK(queue.front(queue_start) == &d);
   CHECK(queue.oldest() == &d);
+}
+
+TEST_CASE("a repeat goes by its first arrival", "[wait_queue]") {
+  wait_queue queue{2, 10s};
+  waiter a{1}, b{1}, c{1}, first{1}, between{1}, later{1}, high{0};
+  queue.push(a, queue_start + 1s);
+  queue.push(b, queue_start + 2s);
+  queue.push(c, queue_start + 3s);
+  queue.push(first, queue_start + 4s, queue_start);
+  queue.push(between, queue_start + 4s, queue_start + 2s);
+  queue.push(later, queue_start + 4s, queue_start + 9s);  // in the future: now
+  CHECK(later.since() == queue_start + 4s);
+  CHECK(queue.oldest() == &first);
+  CHECK(queue.list(queue_start + 4s, 9) == std::vector<const wait_node*>{&first, &a, &b, &between, &c, &later});
+  CHECK(queue.list(queue_start + 4s, 2) == std::vector<const wait_node*>{&first, &a});
+  queue.push(high, queue_start + 5s);
+  CHECK(queue.front(queue_start + 5s) == &high);
+  CHECK(queue.front(queue_start + 10s) == &first);  // its age counts from then, too
+  CHECK(queue.tokens_ahead(1) == 7);
+  CHECK(drain(queue, queue_start + 5s) == std::vector<waiter*>{&high, &first, &a, &b, &between, &c, &later});
 }
 
 TEST_CASE("every one of 1024 classes keeps its rank", "[wait_queue]") {
@@ -270,7 +300,10 @@ TEST_CASE("O1, O2: a queue orders as sorting everybody would", "[wait_queue]") {
       if (kind == 0) {
         const int of_class = *rc::gen::inRange(0, priorities);
         auto& w = owners.emplace_back(std::make_unique<waiter>(of_class, *rc::gen::inRange<std::uint64_t>(1, 100)));
-        queue.push(*w, now);
+        const bool is_repeat = *rc::gen::weightedElement<bool>({{4, false}, {1, true}});
+        const duration ago{*rc::gen::inRange<std::int64_t>(-10, 1000)};
+        queue.push(*w, now, is_repeat ? now - ago : time_point::max());
+        RC_ASSERT(w->since() == (is_repeat ? std::min(now, now - ago) : now));
         sorted.waiting.push_back(w.get());
       } else if (kind == 3) {
         now += duration{*rc::gen::inRange<std::int64_t>(0, 400)};
@@ -281,6 +314,7 @@ TEST_CASE("O1, O2: a queue orders as sorting everybody would", "[wait_queue]") {
       }
       RC_ASSERT(queue.front(now) == sorted.front(now));
       RC_ASSERT(queue.oldest() == sorted.oldest());
+      RC_ASSERT(queue.list(now, 5) == sorted.list(now, 5));
       RC_ASSERT(queue.youngest_of_least_important() == sorted.least());
       RC_ASSERT(queue.size() == sorted.waiting.size());
       const int of_class = *rc::gen::inRange(0, priorities);

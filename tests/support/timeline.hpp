@@ -42,6 +42,8 @@ inline std::string word_for(std::error_code code) {
       return "too_large";
     case canigo::errc::not_enough_memory:
       return "not_enough_memory";
+    case canigo::errc::shed:
+      return "shed";
     default:
       return code.message();
   }

@@ -13,7 +13,6 @@ namespace canigo::detail {
 namespace {
 
 constexpr std::uint8_t grants_in_a_row = 128;
-constexpr duration catch_up = std::chrono::milliseconds{20};
 
 }  // namespace
 
@@ -29,11 +28,12 @@ void admission::check(const request& r) const {
   if (const auto most = largest_request(r); r.tokens > most) {
     throw_invalid("request.tokens", r.tokens, "1 to " + std::to_string(most), errc::too_large);
   }
+  if (!r.amounts.empty()) check_amounts(r);
 }
 
 /// The clock costs half of what a free semaphore does, and that needs it only for a request with a deadline.
-inline time_point admission::now_for(const request& r) const noexcept {
-  return supplies_.has_rates() || r.deadline != time_point::max() ? clock() : time_point::min();
+inline time_point admission::now_for(time_point deadline) const noexcept {
+  return supplies_.has_rates() || deadline != time_point::max() ? clock() : time_point::min();
 }
 
 bool admission::is_paused(time_point now) noexcept {
@@ -43,22 +43,34 @@ bool admission::is_paused(time_point now) noexcept {
   return false;
 }
 
-/// Inline, and what mostly happens first: it is half of what a free acquire costs.
-[[gnu::always_inline]] inline outcome admission::try_enter_locked(const request& r, time_point now) noexcept {
-  const bool can_be = static_cast<unsigned>(r.priority) < static_cast<unsigned>(priorities_) && r.tokens != 0;
-  if (can_be && is_simple_ && r.deadline >= now && r.flow == nullptr) [[likely]] {
-    if (queue_.empty() && (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, r.tokens))
+/// Inline, and what mostly happens first: it is half of what a free acquire costs. `closer` looks at what is not usual;
+/// so a request that is only a class need not be written anywhere before that.
+template <class Closer>
+[[gnu::always_inline]] inline outcome admission::try_enter_locked(int priority, std::uint64_t tokens, time_point now,
+                                                                  bool is_usual, Closer closer) noexcept {
+  const bool can_be = static_cast<unsigned>(priority) < static_cast<unsigned>(priorities_) && tokens != 0;
+  if (can_be && is_simple_ && is_usual) [[likely]] {
+    if (queue_.empty() && (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, tokens))
         [[likely]] {
-      counts_.add_grant_at_once(r.priority);
+      counts_.add_grant_at_once(priority);
       return outcome::granted;
     }
-    if (r.tokens == 1) return outcome::must_wait;  // one is never too many
+    if (tokens == 1) return outcome::must_wait;  // one is never too many
   }
-  return why_not(r, now);
+  return closer();
 }
 
-/// By value: where the address of a request goes nowhere, what is known of it costs nothing.
-outcome admission::why_not(request r, time_point now) noexcept {
+[[gnu::always_inline]] inline outcome admission::try_enter_locked(const request& r, time_point now,
+                                                                  bool is_patient) noexcept {
+  return try_enter_locked(r.priority, r.tokens, now, r.deadline >= now && r.amounts.empty() && r.flow == nullptr,
+                          [&] { return why_not(r, now, is_patient); });
+}
+
+outcome admission::why_not(int priority, time_point now, bool is_patient) noexcept {
+  return why_not(request{.priority = priority}, now, is_patient);
+}
+
+outcome admission::why_not(const request& r, time_point now, bool is_patient) noexcept {
   outcome o = outcome::must_wait;
   if (r.priority < 0 || r.priority >= priorities_) {
     o = to_outcome(errc::invalid_priority);
@@ -68,24 +80,30 @@ outcome admission::why_not(request r, time_point now) noexcept {
     o = to_outcome(errc::invalid_argument);
   } else if (!is_of_this(r)) {
     o = to_outcome(errc::invalid_argument);
+  } else if (is_shadow()) {
+    o = enter_in_shadow(r, now, is_patient);
   } else if (r.tokens > largest_request(r)) {
     o = to_outcome(errc::too_large);
+  } else if (const outcome wrong = why_not_amounts(r); wrong != outcome::must_wait) {
+    o = wrong;
   } else if (r.deadline < now) {
     o = to_outcome(errc::deadline_unreachable);
   } else if (flows_ != nullptr) {
     return enter_flow(r, now);
+  } else if (units_ != nullptr) {
+    o = try_enter_with_units(r, now);
   }
-  if (o != outcome::must_wait) {
+  if (o > outcome::granted) {
     count_end(o);
     count_flow_failure(r);
   }
   return o;
 }
 
-[[gnu::always_inline]] inline outcome admission::enter_now(const request& r) noexcept {
-  const time_point now = now_for(r);
+outcome admission::try_enter(const request& r) noexcept {
+  const time_point now = now_for(r.deadline);
   const std::lock_guard lock{mutex_};
-  const outcome o = try_enter_locked(r, now);
+  const outcome o = try_enter_locked(r, now, false);
   if (o < outcome::granted) {
     count_end(o);
     if (o == outcome::must_wait_in_flow) count_flow_failure(r);
@@ -93,22 +111,31 @@ outcome admission::why_not(request r, time_point now) noexcept {
   return o;
 }
 
-outcome admission::try_enter(const request& r) noexcept { return enter_now(r); }
-
-outcome admission::try_enter(int priority) noexcept { return enter_now({.priority = priority}); }
-
-[[gnu::always_inline]] inline outcome admission::enter_in_turn(const request& r) noexcept {
-  const time_point now = now_for(r);
+outcome admission::try_enter(int priority) noexcept {
+  const time_point now = now_for(time_point::max());
   const std::lock_guard lock{mutex_};
-  const outcome o = try_enter_locked(r, now);
+  const outcome o = try_enter_locked(priority, 1, now, true, [&] { return why_not(priority, now, false); });
+  if (o < outcome::granted) count_end(o);
+  return o;
+}
+
+[[gnu::always_inline]] inline outcome admission::take_turn(outcome o) noexcept {
   if (o != outcome::granted || ++in_a_row_ <= grants_in_a_row) return o;
   in_a_row_ = 0;
   return outcome::granted_by_post;
 }
 
-outcome admission::try_enter_in_turn(const request& r) noexcept { return enter_in_turn(r); }
+outcome admission::try_enter_in_turn(const request& r) noexcept {
+  const time_point now = now_for(r.deadline);
+  const std::lock_guard lock{mutex_};
+  return take_turn(try_enter_locked(r, now));
+}
 
-outcome admission::try_enter_in_turn(int priority) noexcept { return enter_in_turn({.priority = priority}); }
+outcome admission::try_enter_in_turn(int priority) noexcept {
+  const time_point now = now_for(time_point::max());
+  const std::lock_guard lock{mutex_};
+  return take_turn(try_enter_locked(priority, 1, now, true, [&] { return why_not(priority, now); }));
+}
 
 void admission::enter(waiter& w, const request& r) noexcept {
   const time_point now = clock();
@@ -118,6 +145,10 @@ void admission::enter(waiter& w, const request& r) noexcept {
     o = to_outcome(errc::deadline_unreachable);
     count_end(o);
   }
+  w.tokens = r.tokens;
+  w.priority = static_cast<std::uint16_t>(r.priority);
+  w.tag_ = r.tag;
+  if (units_ != nullptr) o = keep_amounts(w, r, o);
   bool evicted = false;
   if (o == outcome::must_wait && queue_.size() >= queue_limit_) {
     evicted = make_room(r.priority);
@@ -126,20 +157,23 @@ void admission::enter(waiter& w, const request& r) noexcept {
       count_end(o);
     }
   }
-  w.tokens = r.tokens;
-  w.priority = static_cast<std::uint16_t>(r.priority);
   if (o != outcome::must_wait) {
     if (o == outcome::must_wait_in_flow) return wait_in_flow(w, r, now);
     if (o == outcome::granted && flows_ != nullptr) stamp(w, r);
     w.outcome_ = o;
+    if (o > outcome::granted && w.amounts_ != nullptr) drop_amounts(w);
     ready(w);
     return;
   }
-  queue_.push(w, now);
+  queue_.push(w, now, r.since);
+  if (!is_plain_) [[unlikely]] {
+    if (w.amounts_ != nullptr) wait_for_amounts(w);
+    if (delays_ && queue_.size(w.priority) == 1) delays_->first_comes(w.priority, now);
+  }
   somebody_waits_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
   // One who came first in the queue may be able to go where the former first, heavier or less important, could not.
-  if (evicted || queue_.front(now) == &w) pump(now);
+  if (evicted || (!is_plain_ && delays_) || queue_.front(now) == &w) pump(now);
 }
 
 /// It is in the queue now.
@@ -152,6 +186,7 @@ void admission::enter(waiter& w, const request& r) noexcept {
 void admission::deliver(waiter& w, const request& r, outcome o) noexcept {
   const change c{*this};
   w.tokens = r.tokens;
+  if (units_ != nullptr) keep_amounts(w, r, o);
   if (flows_ != nullptr) stamp(w, r);
   w.outcome_ = o;
   ready(w);
@@ -180,6 +215,8 @@ bool admission::make_room(int priority) noexcept {
 
 /// Ends the wait of one that is queued.
 void admission::finish(waiter& w, outcome o) noexcept {
+  if (w.is_phantom_) [[unlikely]]
+    return finish_phantom(w, o);
   if (flows_ != nullptr) [[unlikely]] {
     leave_flow(w, o);
   } else {
@@ -193,7 +230,10 @@ void admission::finish(waiter& w, outcome o) noexcept {
   somebody_waits_.store(!queue_.empty(), std::memory_order_relaxed);
   if (w.holds_work_) release_loop();
   w.outcome_ = o;
-  if (o != outcome::granted) count_end(o);
+  if (o != outcome::granted) {
+    count_end(o);
+    if (w.amounts_ != nullptr) leave_with_amounts(w, o);
+  }
   if (w.limit_ != nullptr && !time_->cancel(*w.limit_)) {
     w.state_ = waiter::state::awaiting_limit;
     add_ref();  // for the call of the limit
@@ -298,19 +338,23 @@ void admission::pump(time_point now) noexcept {
 
 void admission::pump_otherwise(time_point now) noexcept {
   if (flows_ == nullptr) {
-    serve<true>(queue_, now);
+    serve_fully(now);
   } else if (seat_ == nullptr) {
     serve<false>(*flows_, now);
   } else {
     serve<true>(*flows_, now);
   }
+  if (binding_) note_binding(now);
 }
 
 /// Those for whom the limit has become too small since they came. At once, wherever they stand: where waiters rise with
 /// age, nobody looks when such a one comes to be first.
 void admission::end_too_large() noexcept {
-  const std::uint64_t most = supplies_.largest_request();
-  const auto end = [this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::too_large)); };
+  const std::uint64_t most = units_ != nullptr ? 0 : supplies_.largest_request();
+  const auto end = [this](wait_node& n) {
+    if (units_ != nullptr && supplies_.fits(demand_of(n))) return;
+    finish(static_cast<waiter&>(n), to_outcome(errc::too_large));
+  };
   queue_.for_each_heavier_than(most, end);
   if (flows_ != nullptr && flows_->shrinks_to(most)) {
     flows_->for_each([&](wait_node& n) {
@@ -357,10 +401,10 @@ std::uint64_t admission::occupied() const noexcept {
   return supplies_.occupied();
 }
 
-void admission::release(std::uint64_t places) noexcept {
+void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   mutex_.lock();
   if (!frees_alone_) [[unlikely]]
-    return release_and_tell(places);
+    return release_and_tell(places, kept);
   supplies_.release(places);
   if (queue_.empty()) [[likely]] {
     mutex_.unlock();
@@ -371,7 +415,7 @@ void admission::release(std::uint64_t places) noexcept {
 }
 
 /// The rest of a release that concerns others. The lock is held before, and not after it.
-void admission::release_and_tell(std::uint64_t places) noexcept {
+void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept {
   const std::uint32_t flow = flow_places::flow(places);
   places = flow_places::places(places);
   if (flows_ != nullptr) {
@@ -379,6 +423,8 @@ void admission::release_and_tell(std::uint64_t places) noexcept {
     flows_->release(flow, places);
   }
   supplies_.release(places);
+  if (shadow_ != nullptr) supplies_.settle_beyond();
+  if (units_ != nullptr) units_->records.put_back(to_record(kept));
   const std::shared_ptr<shared_places> sought = put_back(places);
   if (!queue_.empty() || flows_ != nullptr) pump(clock());
   const bool last = gave_up_last_place();
@@ -392,7 +438,7 @@ std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcep
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
 }
 
-void admission::undo(const waiter& w) noexcept {
+void admission::undo(waiter& w) noexcept {
   std::shared_ptr<shared_places> sought;
   bool last = false;
   {
@@ -402,7 +448,9 @@ void admission::undo(const waiter& w) noexcept {
       advance_flows();
       flows_->undo(w);
     }
-    supplies_.undo(now, w.tokens);
+    supplies_.undo(now, demand_of(w));
+    supplies_.settle_beyond();
+    if (w.amounts_ != nullptr) drop_amounts(w);
     sought = put_back(supplies_.places_for(w.tokens));
     pump(now);
     last = gave_up_last_place();
@@ -437,14 +485,17 @@ void admission::stop() noexcept {
     flows_->for_each([this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::stopped)); });
   }
   if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
-  if (!context_gone_) wake_at(time_point::max());
+  if (context_gone_) return;
+  wake_at(time_point::max());
+  if (binding_) note_binding(time_->now());
 }
 
 time_point admission::earliest(const request& r, time_point now) const noexcept {
   if (flows_ != nullptr) return earliest_in_flow(r, now);
-  const std::uint64_t ahead = queue_.tokens_ahead(r.priority);
+  // A class that may serve its last arrival first makes nobody wait for those of the same class.
+  const std::uint64_t ahead = queue_.tokens_ahead(r.priority - (delays_ && delays_->takes_newest_at_times() ? 1 : 0));
   const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
-  const time_point ready = supplies_.rates_ready_at(now, all);
+  const time_point ready = units_ == nullptr ? supplies_.rates_ready_at(now, all) : amounts_ready_at(now, r, all);
   // A pause without an end may end at any moment.
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
@@ -468,6 +519,7 @@ void admission::count_end(outcome o) noexcept {
 }
 
 void admission::read_counts(queue_stats& s) const noexcept {
+  if (is_shadow()) return counts_.write(s);  // who is in the queue has gone
   const auto read = [&s](const auto& queue) {
     s.waiting = queue.size();
     for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue.size(static_cast<int>(i));
@@ -478,6 +530,7 @@ void admission::read_counts(queue_stats& s) const noexcept {
 
 std::size_t admission::waiting() const noexcept {
   const std::lock_guard lock{mutex_};
+  if (is_shadow()) return 0;
   return flows_ == nullptr ? queue_.size() : flows_->size();
 }
 

@@ -23,6 +23,9 @@ void admission_counts::add_failure(errc why) noexcept {
     case errc::stopped:
       ++counts_.stopped;
       break;
+    case errc::shed:
+      ++counts_.shed;
+      break;
     default:
       ++counts_.rejected;
       break;
@@ -35,6 +38,7 @@ void admission_counts::write(queue_stats& s) const noexcept {
   s.evicted = counts_.evicted;
   s.rejected = counts_.rejected;
   s.stopped = counts_.stopped;
+  s.shed = counts_.shed;
   s.granted = 0;
   for (std::size_t i = 0; i < s.classes.size(); ++i) {
     s.classes[i].granted = counts_.classes[i].granted + at_once_[i];
@@ -42,7 +46,7 @@ void admission_counts::write(queue_stats& s) const noexcept {
     s.classes[i].wait.record_at_once(at_once_[i]);
     s.granted += s.classes[i].granted;
   }
-  s.requested = s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped;
+  s.requested = s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped + s.shed;
 }
 
 }  // namespace canigo::detail

@@ -43,6 +43,7 @@ flow_terms terms_of(const flow_options& o, const supplies& s, time_point now) {
   for (const rate_limit& l : o.rates) {
     const std::string field = "flow_options.rates[" + std::to_string(terms.rates.size()) + "].";
     check_tokens(field, l.burst, l.initial_tokens);
+    if (!l.unit.empty()) throw_invalid(field + "unit", '"' + l.unit + '"', "none");
     if (const std::uint64_t most = deepest(s); l.burst > most) {
       throw_invalid(field + "burst", l.burst, "1 to " + std::to_string(most) + ", the burst of the limit");
     }
@@ -58,6 +59,9 @@ flow_terms terms_of(const flow_options& o, const supplies& s, time_point now) {
 std::uint32_t admission::open_flow(const flow_options& o) {
   const change c{*this};
   const time_point now = clock();
+  if (units_ != nullptr || delays_ || shadow_ != nullptr) {
+    throw_invalid("flow: limit", "one with several units, with shedding or in shadow mode", "one without");
+  }
   flow_terms terms = terms_of(o, supplies_, now);
   if (flows_ == nullptr) move_to_flows(now);
   flows_->advance(now);

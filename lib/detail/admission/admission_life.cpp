@@ -29,6 +29,17 @@ admission_options checked(std::string_view type, const admission_options& o) {
   if (o.on_overflow < overflow::reject_new || o.on_overflow > overflow::wait) {
     throw_invalid(field("on_overflow"), static_cast<int>(o.on_overflow), policies);
   }
+  if (o.shedding.target < duration::zero()) {
+    throw_invalid(field("shedding.target"), o.shedding.target, "0s, which sheds nobody, or more");
+  }
+  if (o.shedding.interval <= duration::zero()) {
+    throw_invalid(field("shedding.interval"), o.shedding.interval, "more than 0");
+  }
+  constexpr duration most_slack = std::chrono::seconds{1};
+  if (o.slack < duration::zero() || o.slack > most_slack) throw_invalid(field("slack"), o.slack, "0s to 1s");
+  if (o.mode != enforcement::enforce && o.mode != enforcement::shadow) {
+    throw_invalid(field("mode"), static_cast<int>(o.mode), "enforce, shadow");
+  }
   return o;
 }
 
@@ -43,20 +54,31 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       supplies_{std::move(s)},
       queue_{options.priorities, options.ageing},
       counts_{options.priorities},
+      slack_{options.slack},
       queue_limit_{options.queue_limit},
       on_overflow_{options.on_overflow},
       priorities_{options.priorities},
       wake_up_{*this},
       seat_{supplies_.shared() != nullptr ? std::make_unique<seat>(*this) : nullptr},
+      units_{supplies_.has_units() ? std::make_unique<unit_state>(priorities_) : nullptr},
       beside_{std::move(beside)} {
-  if (seat_ != nullptr) {
-    is_plain_ = frees_alone_ = false;
-    supplies_.shared()->make_room_for(priorities_);
-  }
+  if (seat_ != nullptr) supplies_.shared()->make_room_for(priorities_);
+  if (options.shedding.target > duration::zero()) delays_.emplace(options.shedding, priorities_);
+  if (options.times_binding) binding_.emplace(supplies_.rates().size());
+  if (options.mode == enforcement::shadow) shadow_ = std::make_unique<shadow_state>();
+  choose_ways();
   join();
 }
 
 admission::~admission() = default;
+
+/// Which short ways a request and a release may take.
+void admission::choose_ways() noexcept {
+  is_simple_ = !stopped_ && flows_ == nullptr && units_ == nullptr && !is_shadow();
+  const bool is_bare = seat_ == nullptr && flows_ == nullptr && units_ == nullptr && shadow_ == nullptr;
+  frees_alone_ = is_bare && !kept_by_places_;
+  is_plain_ = is_bare && !binding_ && !delays_ && slack_ == duration::zero() && !context_gone_;
+}
 
 admission* open_idle(const net::any_io_executor& executor) {
   return admission::open(executor, supplies{{}, 0, supplies::occupancy::idle}, {});
@@ -99,6 +121,7 @@ void admission::end_with_context() noexcept {
     std::ignore = time_->cancel(wake_up_);
     const auto take = [&](wait_node& n) {
       auto& w = static_cast<waiter&>(n);
+      if (w.amounts_ != nullptr) drop_amounts(w);
       if (w.limit_ != nullptr) std::ignore = time_->cancel(*w.limit_);
       w.state_ = waiter::state::fresh;
       waiters.push(w);

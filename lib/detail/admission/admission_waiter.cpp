@@ -2,6 +2,8 @@
 
 #include "canigo/detail/admission/admission.hpp"
 
+#include <utility>
+
 namespace canigo::detail {
 
 waiter::limit::limit(waiter& w) noexcept
@@ -20,6 +22,10 @@ const net::any_io_executor& waiter::home_executor() const noexcept { return home
 outcome waiter::take_outcome() noexcept {
   if (!at_home_ && state_ == state::ending) home_->release_ref();
   return outcome_;
+}
+
+std::uint64_t waiter::take_tokens() noexcept {
+  return amounts_ != nullptr ? reinterpret_cast<std::uint64_t>(std::exchange(amounts_, nullptr)) : tokens;
 }
 
 void waiter::abandon() noexcept {

@@ -59,7 +59,7 @@ int wait_queue::class_set::last() const noexcept {
 
 wait_queue::wait_queue(int priorities, duration ageing) : classes_(checked(priorities, ageing)), ageing_(ageing) {}
 
-void wait_queue::push(wait_node& node, time_point now) noexcept {
+void wait_queue::push(wait_node& node, time_point now, time_point since) noexcept {
   assert(!node.linked_ && node.priority < classes_.size());
   latest_since_ = std::max(latest_since_, now);
   if (size_ == 0) earliest_since_ = latest_since_;
@@ -79,6 +79,28 @@ void wait_queue::push(wait_node& node, time_point now) noexcept {
   ++list.size;
   list.tokens += node.tokens;
   ++size_;
+  if (since < latest_since_) [[unlikely]]
+    put_back_in_line(node, since);
+}
+
+/// Moves the last of a class to where it stands by its first arrival.
+void wait_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
+  class_list& list = classes_[node.priority];
+  node.since_ = since;
+  earliest_since_ = std::min(earliest_since_, since);
+  wait_node* after = &node;
+  while (after != list.head && after->previous_->since_ > since) after = after->previous_;
+  if (after == &node) return;
+  list.tail = node.previous_;
+  list.tail->next_ = nullptr;
+  node.next_ = after;
+  if (after == list.head) {
+    list.head = &node;
+  } else {
+    node.previous_ = after->previous_;
+    node.previous_->next_ = &node;
+  }
+  after->previous_ = &node;
 }
 
 void wait_queue::remove(wait_node& node) noexcept {
@@ -100,6 +122,10 @@ void wait_queue::remove(wait_node& node) noexcept {
   list.tokens -= node.tokens;
   --size_;
   node.linked_ = false;
+}
+
+bool wait_queue::arrived_before(const wait_node& a, const wait_node& b) noexcept {
+  return a.since_ != b.since_ ? a.since_ < b.since_ : a.sequence_ < b.sequence_;
 }
 
 // Only heads are in the choice, so only their promotions can change it.
@@ -131,7 +157,7 @@ wait_node* wait_queue::front_by_age(time_point now) noexcept {
     earliest = std::min(earliest, head->since_);
     if (needed > span(head->since_, now)) continue;
     const int head_class = effective_class(*head, now);
-    if (head_class == best_class && head->sequence_ > best->sequence_) continue;
+    if (head_class == best_class && arrived_before(*best, *head)) continue;
     best = head;
     best_class = head_class;
   }
@@ -144,10 +170,28 @@ int wait_queue::effective_class(const wait_node& node, time_point now) const noe
   return node.priority - static_cast<int>(std::min<std::uint64_t>(steps, node.priority));
 }
 
+std::vector<const wait_node*> wait_queue::list(time_point now, std::size_t most) const {
+  std::vector<const wait_node*> result;
+  std::vector<const wait_node*> heads;
+  if (size_ == 0) return result;
+  for (int index = waiting_.next(0); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1))
+    heads.push_back(at(index).head);
+  while (result.size() < most && !heads.empty()) {
+    const auto first = std::ranges::min_element(heads, [&](const wait_node* a, const wait_node* b) {
+      const int class_a = effective_class(*a, now), class_b = effective_class(*b, now);
+      return class_a != class_b ? class_a < class_b : arrived_before(*a, *b);
+    });
+    result.push_back(*first);
+    *first = (*first)->next_;
+    if (*first == nullptr) heads.erase(first);
+  }
+  return result;
+}
+
 wait_node* wait_queue::oldest() const noexcept {
   wait_node* found = nullptr;
   for (int index = waiting_.next(0); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1))
-    if (wait_node* head = at(index).head; !found || head->sequence_ < found->sequence_) found = head;
+    if (wait_node* head = at(index).head; !found || arrived_before(*head, *found)) found = head;
   return found;
 }
 

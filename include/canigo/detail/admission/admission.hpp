@@ -5,21 +5,29 @@
 #include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/context/delivery.hpp"
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/queue/binding_times.hpp"
+#include "canigo/detail/queue/delay_watch.hpp"
 #include "canigo/detail/queue/supplies.hpp"
+#include "canigo/detail/queue/units.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
+#include "canigo/enforcement.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/request.hpp"
+#include "canigo/shedding.hpp"
 #include "canigo/time_source.hpp"
+#include "canigo/wait_reason.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/error.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -69,6 +77,8 @@ class waiter : public suspended, public wait_node {
   };
   void use(limit& l) noexcept { limit_ = &l; }
   outcome take_outcome() noexcept;
+  /// What its permit is to keep for settling; see permit.
+  std::uint64_t take_tokens() noexcept;
 
   admission* home_;
 
@@ -82,10 +92,13 @@ class waiter : public suspended, public wait_node {
   };
 
   limit* limit_ = nullptr;
+  unit_record* amounts_ = nullptr;  // where there are units
+  std::uint64_t tag_ = 0;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
-  const bool at_home_;     // completes on the executor of the admission
-  const bool holds_work_;  // the admission keeps the loop running for it
+  const bool at_home_;       // completes on the executor of the admission
+  const bool holds_work_;    // the admission keeps the loop running for it
+  bool is_phantom_ = false;  // nobody: it stands for one that went in shadow mode and would have waited
 };
 
 /// A waiter whose handler takes an error code.
@@ -96,6 +109,7 @@ class plain_waiter : public waiter {
   using signature = void(std::error_code);
   using granted_type = void;
   static void granted(admission&, const request&) noexcept {}
+  static void granted(admission&, int = 0) noexcept {}
   results take_results() noexcept { return {to_error_code(take_outcome())}; }
   static results failed(errc code) noexcept { return {make_error_code(code)}; }
 };
@@ -118,6 +132,10 @@ struct admission_options {
   std::size_t queue_limit = 100'000;
   overflow on_overflow = overflow::reject_new;
   duration ageing = duration::max();
+  shedding_options shedding = {};
+  duration slack = duration::zero();
+  enforcement mode = enforcement::enforce;
+  bool times_binding = false;  ///< whether it counts for how long each limit was binding
 };
 
 /// Throws unless a rate can have these, naming them with `prefix` before.
@@ -158,7 +176,8 @@ class admission final : public delivery, public flow_host {
     return somebody_waits_.load(std::memory_order_relaxed) && priority == 0;
   }
   bool is_behind_others(const request& r) const noexcept {
-    return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max() && r.flow == nullptr;
+    return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max() && r.flow == nullptr &&
+           r.amounts.empty();
   }
   /// The same as try_enter for a coroutine, which must pass through the event loop now and then.
   outcome try_enter_in_turn(const request& r) noexcept;
@@ -185,8 +204,19 @@ class admission final : public delivery, public flow_host {
   /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
   bool occupy(std::uint64_t places) noexcept;
   std::uint64_t occupied() const noexcept;
-  /// Frees places, on any thread, also after close() and when the context is gone. Of a flow: see flow_places.
-  void release(std::uint64_t places) noexcept;
+  /// Frees places, and what a permit keeps, on any thread, also after close() and when the context is gone. Of a flow:
+  /// see flow_places.
+  void release(std::uint64_t places, std::uint64_t kept = 0) noexcept;
+
+  bool has_units() const noexcept { return supplies_.has_units(); }
+  /// What the permit of a request that was granted just now keeps: the tokens, or where there are units a record of all
+  /// amounts.
+  std::uint64_t keep(const request& r) noexcept { return has_units() ? keep_amounts(r) : r.tokens; }
+  std::uint64_t keep() noexcept { return has_units() ? keep_amounts({}) : 1; }
+  /// The number of a unit. Throws errc::invalid_argument if there is none, naming it as `field`.
+  std::size_t find_unit(const unit_key& unit, std::string_view field) const;
+  /// Says how much was used of a unit, in place of what is kept.
+  void settle_unit(std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
 
   void pause_until(time_point t) noexcept;
   void resume() noexcept { pause_until(time_point::min()); }
@@ -201,15 +231,26 @@ class admission final : public delivery, public flow_host {
     f(supplies_, clock());
   }
   std::size_t waiting() const noexcept;
-  /// What `f` makes of the supplies, of who is first in the queue (or nullptr), of the end of a pause, and of the
-  /// ceiling that holds the flow of who is first (or nullptr).
+  /// From now on lets everybody go and counts what would have been, or no longer. Those that wait go at once.
+  ///
+  /// Errors: errc::invalid_argument for a value that is none, and for shadow mode where places are shared.
+  void set_mode(enforcement mode, std::string_view field);
+  /// What would have been in shadow mode; with the lock held, as stats() has it.
+  shadow_stats read_shadow() const { return shadow_ != nullptr ? shadow_->counts : shadow_stats{}; }
+  /// The first `most` waiters, and what binds each when those before it have gone.
+  std::vector<waiting_request> list(std::size_t most) const;
+  /// What was binding for how long; with the lock held, as stats() has it.
+  binding_stats read_binding(time_point now) const { return binding_ ? binding_->read(now) : binding_stats{}; }
+  /// What `f` makes of the supplies, of what the first in the queue wants (or nullptr), of the end of a pause, and of
+  /// the ceiling that holds its flow (or nullptr).
   template <class Function>
   auto look(Function&& f) {
     const std::lock_guard lock{mutex_};
     const time_point now = clock();
     const flow_ceiling* held_by = nullptr;
-    const wait_node* first = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
-    return f(std::as_const(supplies_), first, paused_until_, now, held_by);
+    const wait_node* const head = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
+    const demand wanted = head != nullptr ? demand_of(*head) : demand{0};
+    return f(std::as_const(supplies_), head != nullptr ? &wanted : nullptr, paused_until_, now, held_by);
   }
 
   companion* beside() const noexcept { return beside_.get(); }
@@ -237,6 +278,18 @@ class admission final : public delivery, public flow_host {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
+  /// What it has where a request can want several units.
+  struct unit_state {
+    explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
+    unit_records records;
+    std::vector<std::array<uint128, most_units>> waiting;  // of each class, what its waiters want
+  };
+  /// What it has once it has been in shadow mode. Its waiters are phantoms then.
+  struct shadow_state {
+    bool is_on = true;
+    shadow_stats counts;
+  };
+  struct phantom;
   /// What those that it shares places with see of it.
   struct seat final : place_seeker {
     explicit seat(admission& a) noexcept : owner{&a} {}
@@ -246,6 +299,8 @@ class admission final : public delivery, public flow_host {
     admission* owner;
   };
 
+  static constexpr duration catch_up = std::chrono::milliseconds{20};
+
   admission(const net::any_io_executor& executor, supplies s, const admission_options& options,
             std::unique_ptr<companion> beside);
   ~admission();
@@ -253,15 +308,31 @@ class admission final : public delivery, public flow_host {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  time_point now_for(const request& r) const noexcept;
+  time_point now_for(time_point deadline) const noexcept;
   bool is_paused(time_point now) noexcept;
   bool gave_up_last_place() noexcept;
-  void release_and_tell(std::uint64_t places) noexcept;
+  void release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept;
   std::shared_ptr<shared_places> put_back(std::uint64_t places) noexcept;
-  outcome try_enter_locked(const request& r, time_point now) noexcept;
-  outcome enter_now(const request& r) noexcept;
-  outcome enter_in_turn(const request& r) noexcept;
-  outcome why_not(request r, time_point now) noexcept;
+  outcome try_enter_locked(const request& r, time_point now, bool is_patient = true) noexcept;
+  template <class Closer>
+  outcome try_enter_locked(int priority, std::uint64_t tokens, time_point now, bool is_usual, Closer closer) noexcept;
+  outcome take_turn(outcome o) noexcept;
+  outcome why_not(const request& r, time_point now, bool is_patient = true) noexcept;
+  outcome why_not(int priority, time_point now, bool is_patient = true) noexcept;
+  outcome try_enter_with_units(const request& r, time_point now) noexcept;
+  outcome why_not_amounts(const request& r) const noexcept;
+  void check_amounts(const request& r) const;
+  outcome keep_amounts(waiter& w, const request& r, outcome o) noexcept;
+  std::uint64_t keep_amounts(const request& r) noexcept;
+  void wait_for_amounts(const waiter& w) noexcept;
+  void leave_with_amounts(waiter& w, outcome o) noexcept;
+  void drop_amounts(waiter& w) noexcept;
+  time_point amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept;
+  static unit_record* to_record(std::uint64_t kept) noexcept;
+  static demand demand_of(const wait_node& n) noexcept {
+    const unit_record* const amounts = static_cast<const waiter&>(n).amounts_;
+    return {n.tokens, amounts != nullptr ? &amounts->amounts : nullptr};
+  }
   bool make_room(int priority) noexcept;
   void wait_in_queue(waiter& w, const request& r) noexcept;
   void finish(waiter& w, outcome o) noexcept;
@@ -271,11 +342,26 @@ class admission final : public delivery, public flow_host {
   void pump_otherwise(time_point now) noexcept;
   template <bool Shares, class Queue>
   void serve(Queue& queue, time_point now) noexcept;
+  void serve_fully(time_point now) noexcept;
+  bool is_shadow() const noexcept { return shadow_ != nullptr && shadow_->is_on; }
+  void choose_ways() noexcept;
+  outcome enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept;
+  void let_wait_in_shadow(const request& r, time_point now) noexcept;
+  bool is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept;
+  void grant_in_shadow(wait_node& n, time_point now) noexcept;
+  time_point end_in_shadow(const wait_node& n) const noexcept;
+  void finish_phantom(waiter& w, outcome o) noexcept;
+  void let_all_go(time_point now) noexcept;
+  void note_binding(time_point now) noexcept;
+  std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
+  time_point shed(time_point now) noexcept;
+  wait_node* next_to_go(time_point now) noexcept;
+  time_point wake_for(time_point now, time_point ready) const noexcept;
   void end_too_large() noexcept;
   void wake_at(time_point when) noexcept;
   void read_counts(queue_stats& s) const noexcept;
   void count_end(outcome o) noexcept;
-  void undo(const waiter& w) noexcept;
+  void undo(waiter& w) noexcept;
   void limit_passed(waiter& w) noexcept;
   void woken() noexcept;
   time_point earliest(const request& r, time_point now) const noexcept;
@@ -298,9 +384,9 @@ class admission final : public delivery, public flow_host {
   supplies supplies_;
   wait_queue queue_;
   bool stopped_ = false;
-  bool is_simple_ = true;               // it is not stopped, and has no flows: there is a short way in
-  bool is_plain_ = true;                // the context is there, no place is shared, and there are no flows
-  bool frees_alone_ = true;             // a release concerns nobody else: as is_plain_, and the handle is there
+  bool is_simple_ = true;               // not stopped, no flows, no units, not in shadow mode: there is a short way in
+  bool is_plain_ = true;                // the context is there, and it has nothing that only some limits have
+  bool frees_alone_ = true;             // a release is a number: no share, flow, unit, shadow; the handle is there
   bool kept_by_places_ = false;         // the handle is gone, and its reference stands for what is occupied
   bool dying_ = false;                  // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;             // exactly one call of wake_up_ is to come
@@ -310,13 +396,18 @@ class admission final : public delivery, public flow_host {
   time_point wake_time_ = time_point::max();
 
   admission_counts counts_;
+  std::optional<binding_times> binding_;
+  std::optional<delay_watch> delays_;  // where waiters are shed
+  std::unique_ptr<shadow_state> shadow_;
+  const duration slack_;               // for so long a wake-up may wait to meet others
   const std::size_t queue_limit_;
   const overflow on_overflow_;
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;   // where places are shared
-  std::unique_ptr<fair_queue> flows_;  // from the first flow on, in place of queue_
+  const std::unique_ptr<seat> seat_;         // where places are shared
+  const std::unique_ptr<unit_state> units_;  // where a request can want several units
+  std::unique_ptr<fair_queue> flows_;        // from the first flow on, in place of queue_
   const std::unique_ptr<companion> beside_;
 };
 

@@ -59,8 +59,8 @@ struct start_parked {
 
   admission* home;
   room* frame;
-  request wanted;
-  bool granted;  // all that is left to do is to pass through the event loop
+  const request* wanted;  // in the frame, too
+  bool granted;           // all that is left to do is to pass through the event loop
   [[no_unique_address]] std::tuple<Extra...> extra = {};
 
   // Not inline: it would make the way of a request that is granted at once 5 % longer.
@@ -72,9 +72,9 @@ struct start_parked {
     const bool at_home = !granted && same_executor(home->executor(), executor);
     const auto begin = [this](waiter& w, bool has_memory) {
       if (granted) {
-        home->deliver(w, wanted, outcome::granted);
+        home->deliver(w, *wanted, outcome::granted);
       } else {
-        enter{*home, wanted}(w, has_memory);
+        enter{*home, *wanted}(w, has_memory);
       }
     };
     std::apply(
@@ -88,22 +88,27 @@ struct start_parked {
 /// Throws the reason for which a request was refused at once.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
 
+inline const request& as_request(const request& r) noexcept { return r; }
+[[gnu::cold]] request as_request(int priority = 0) noexcept;  // not inline, so that it costs nothing before
+
 /// Waits for a request; `wanted` is the request, or its first fields. The body of every acquire(). A frame of a request
 /// that is granted at once has those fields only.
+///
+/// The frame holds one request and no copy: Asio 1.22 recycles frames of up to 1020 bytes.
 template <class Waiter, class... Wanted>
 net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted... wanted) {
   using granted_type = typename Waiter::granted_type;
   const outcome o = home->is_behind_others(wanted...) ? outcome::must_wait : home->try_enter_in_turn(wanted...);
-  if (o == outcome::granted) co_return Waiter::granted(*home, request{wanted...});
-  const request r{wanted...};
+  if (o == outcome::granted) co_return Waiter::granted(*home, wanted...);
+  const request& r = as_request(wanted...);
   if (o > outcome::granted) throw_refusal(*home, r, o);
 
   using start = start_parked<Waiter>;
   typename start::room room;
   if constexpr (park_returns_a<granted_type>) {
-    co_return co_await park_for<granted_type, std::error_code>(start{home, &room, r, o == outcome::granted_by_post});
+    co_return co_await park_for<granted_type, std::error_code>(start{home, &room, &r, o == outcome::granted_by_post});
   } else {
-    co_await park_for<granted_type, std::error_code>(start{home, &room, r, o == outcome::granted_by_post});
+    co_await park_for<granted_type, std::error_code>(start{home, &room, &r, o == outcome::granted_by_post});
     std::terminate();
   }
 }
@@ -142,9 +147,9 @@ net::awaitable<typename Waiter::granted_type> try_to_wait_for(admission* home, r
   typename start::room room;
   const bool is_granted = o == outcome::granted_by_post;
   if constexpr (park_returns_a<granted_type>) {
-    co_return co_await park_for<granted_type>(start{home, &room, r, is_granted, {error}});
+    co_return co_await park_for<granted_type>(start{home, &room, &r, is_granted, {error}});
   } else {
-    co_await park_for<granted_type>(start{home, &room, r, is_granted, {error}});
+    co_await park_for<granted_type>(start{home, &room, &r, is_granted, {error}});
     std::terminate();
   }
 }

@@ -21,15 +21,17 @@ class permit_waiter : public waiter {
   using granted_type = permit;
 
   static permit granted(admission& home, const request& r) noexcept {
-    return permit{home, home.places_of(r), r.tokens};
+    return permit{home, home.places_of(r), home.keep(r)};
   }
+  /// The same for one that asked by its class alone.
+  static permit granted(admission& home, int = 0) noexcept { return permit{home, home.places_for(1), home.keep()}; }
 
   static permit granted_place(admission& home) noexcept { return permit{home, 1, 1}; }
 
   results take_results() noexcept {
     const outcome o = take_outcome();
     if (o != outcome::granted) return {to_error_code(o), permit{}};
-    return {to_error_code(o), permit{*home_, flow_places::join(home_->places_for(tokens), flow()), tokens}};
+    return {std::error_code{}, permit{*home_, flow_places::join(home_->places_for(tokens), flow()), take_tokens()}};
   }
   static results failed(errc code) noexcept { return {make_error_code(code), permit{}}; }
 };

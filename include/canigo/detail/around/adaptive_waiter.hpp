@@ -22,6 +22,9 @@ class adaptive_waiter : public permit_waiter {
   static adaptive_permit granted(admission& home, const request& r) noexcept {
     return adaptive_permit{home, permit_waiter::granted(home, r)};
   }
+  static adaptive_permit granted(admission& home, int = 0) noexcept {
+    return adaptive_permit{home, permit_waiter::granted(home)};
+  }
 
   results take_results() noexcept {
     auto [error, place] = permit_waiter::take_results();

@@ -1,9 +1,13 @@
 #pragma once
 
 #include "canigo/detail/queue/shared_places.hpp"
+#include "canigo/detail/queue/units.hpp"
 #include "canigo/time.hpp"
 #include "canigo/token_bucket.hpp"
+#include "canigo/wait_reason.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -12,7 +16,7 @@
 namespace canigo::detail {
 
 /// Everything that a request needs at once: tokens of every rate, room under the cap on concurrency, and a place of
-/// those that are shared with others, where some are.
+/// those that are shared with others, where some are. Where rates have several units, it wants an amount of each.
 ///
 /// A request is admitted by all of them in one step, or takes nothing from any. Pure values, but for the shared places.
 class supplies {
@@ -23,16 +27,18 @@ class supplies {
 
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
   supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o,
-           std::shared_ptr<shared_places> shared = nullptr)
+           std::shared_ptr<shared_places> shared = nullptr, std::shared_ptr<const unit_table> units = nullptr)
       : rates_{std::move(rates)},
         capacity_{capacity},
         occupancy_{o},
         is_one_rate_alone_{o == occupancy::none && rates_.size() == 1},
         is_one_rate_{rates_.size() == 1 && shared == nullptr},
         is_more_{rates_.size() > 1 || shared != nullptr},
-        shared_{std::move(shared)} {}
+        has_units_{units != nullptr && units->size() > 1},
+        shared_{std::move(shared)},
+        units_{std::move(units)} {}
 
-  /// Takes what a request for `tokens` needs from all, or nothing from any.
+  /// Takes what a request for `tokens` needs from all, or nothing from any. Not where there are units.
   [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
     if (is_one_rate_alone_) return rates_.front().try_take(now, tokens);
     const std::uint64_t places = places_for(tokens);
@@ -45,22 +51,41 @@ class supplies {
     occupied_ += places;
     return true;
   }
-  /// Takes what a request for `tokens` needs at ready_at(), or later, where a shared place has been taken for it.
-  void take(time_point now, std::uint64_t tokens) noexcept {
-    take_tokens(now, tokens);
-    occupied_ += places_for(tokens);
+  /// The same for a request that may want several units.
+  bool try_take_each(time_point now, demand d) noexcept {
+    const std::uint64_t places = places_for(d.tokens);
+    if (!has_room_for(places) || !try_take_all(now, d)) return false;
+    occupied_ += places;
+    return true;
+  }
+  /// Takes what a request needs at ready_at(), or later, where a shared place has been taken for it.
+  void take(time_point now, demand d) noexcept {
+    take_tokens(now, d);
+    occupied_ += places_for(d.tokens);
   }
 
-  /// When a request for `tokens` could be admitted if nobody else came; max if that takes a release. Shared places
-  /// aside: who shares them may come at any moment.
-  time_point ready_at(time_point now, std::uint64_t tokens) const noexcept {
-    return has_room_for(places_for(tokens)) ? rates_ready_at(now, tokens) : time_point::max();
+  /// When a request could be admitted if nobody else came; max if that takes a release. Shared places aside: who shares
+  /// them may come at any moment.
+  time_point ready_at(time_point now, demand d) const noexcept {
+    return has_room_for(places_for(d.tokens)) ? rates_ready_at(now, d) : time_point::max();
   }
-  /// The same for the rates alone.
-  time_point rates_ready_at(time_point now, std::uint64_t tokens) const noexcept;
+  /// The same for the rates alone, and for one of them.
+  time_point rates_ready_at(time_point now, demand d) const noexcept;
+  time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept {
+    const std::uint64_t amount = wanted_of(rate, d);
+    return amount == 0 ? now : rates_[rate].ready_at(now, amount);  // even if the bucket is in debt
+  }
+
+  /// Until when a wake-up for `ready` may wait so that no rate loses a token by that.
+  time_point ready_without_loss(time_point now, time_point ready) const noexcept;
+
+  /// What a request waits for, and until when, if nobody else comes. Shared places aside: `share` if all else is there.
+  wait_reason what_binds(time_point now, demand d) const noexcept { return what_binds(now, d, places_for(d.tokens)); }
+  /// The same for several requests together, which need so many places.
+  wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept;
 
   /// Takes back a grant that was never used.
-  void undo(time_point now, std::uint64_t tokens) noexcept;
+  void undo(time_point now, demand d) noexcept;
   /// Occupies places that nobody waited for; false once they are closed.
   bool try_occupy(std::uint64_t places) noexcept {
     if (is_closed_) return false;
@@ -71,6 +96,21 @@ class supplies {
   /// Frees places.
   void release(std::uint64_t places) noexcept { occupied_ -= places; }
 
+  /// In shadow mode some hold places beyond what is counted against the capacity. This occupies such.
+  void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
+  /// Counts places that take() has occupied as some that were held beyond.
+  void take_over(std::uint64_t places) noexcept {
+    const std::uint64_t out = std::min(places, beyond_);
+    beyond_ -= out;
+    occupied_ -= places - out;
+  }
+  /// After a release: what was released beyond what is counted was held beyond it.
+  void settle_beyond() noexcept {
+    if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
+  }
+  /// Counts all that is held.
+  void count_beyond() noexcept { occupied_ += std::exchange(beyond_, 0); }
+
   /// What an admitted request for `tokens` occupies.
   std::uint64_t places_for(std::uint64_t tokens) const noexcept {
     return occupancy_ == occupancy::tokens ? tokens : occupancy_ == occupancy::one ? 1 : 0;
@@ -80,8 +120,10 @@ class supplies {
     return places <= capacity_ && occupied_ <= capacity_ - places;
   }
 
-  void refund(time_point now, std::uint64_t tokens) noexcept;
-  void charge(time_point now, std::uint64_t tokens) noexcept;
+  void refund(time_point now, demand d) noexcept;
+  void charge(time_point now, demand d) noexcept;
+  /// Charges what was used of a unit beyond what was wanted, or gives back the rest.
+  void settle(time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept;
 
   occupancy occupies() const noexcept { return occupancy_; }
   bool has_rates() const noexcept { return !rates_.empty(); }
@@ -89,25 +131,37 @@ class supplies {
   const std::vector<token_bucket>& rates() const noexcept { return rates_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
   void set_capacity(std::uint64_t capacity) noexcept { capacity_ = capacity; }
-  std::uint64_t occupied() const noexcept { return occupied_; }
+  std::uint64_t occupied() const noexcept { return occupied_ + beyond_; }
   /// The places that all of these requests need one of; or nullptr.
   const std::shared_ptr<shared_places>& shared() const noexcept { return shared_; }
-  /// The most tokens that one request can ever get.
-  std::uint64_t largest_request() const noexcept;
+  /// The most tokens that one request can ever get, or the most of another unit.
+  std::uint64_t largest_request(std::size_t unit = 0) const noexcept;
+  /// Whether a request can ever be admitted.
+  bool fits(demand d) const noexcept;
+
+  /// Whether a request can want more than one unit.
+  bool has_units() const noexcept { return has_units_; }
+  /// The names of the units, or nullptr where no rate has one.
+  const unit_table* units() const noexcept { return units_.get(); }
 
  private:
-  bool try_take_all(time_point now, std::uint64_t tokens) noexcept;
-  void take_tokens(time_point now, std::uint64_t tokens) noexcept;
+  std::size_t unit_of(std::size_t rate) const noexcept { return has_units_ ? units_->of_rate(rate) : 0; }
+  std::uint64_t wanted_of(std::size_t rate, demand d) const noexcept { return d.of(unit_of(rate)); }
+  bool try_take_all(time_point now, demand d) noexcept;
+  void take_tokens(time_point now, demand d) noexcept;
 
   std::vector<token_bucket> rates_;
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
+  std::uint64_t beyond_ = 0;  // held, and not counted against the capacity
   occupancy occupancy_ = occupancy::none;
   bool is_one_rate_alone_;  // and nothing is occupied: what a scheduler has
   bool is_one_rate_;        // and no place is shared
   bool is_more_;            // than that
   bool is_closed_ = false;
+  bool has_units_;
   std::shared_ptr<shared_places> shared_;
+  std::shared_ptr<const unit_table> units_;
 };
 
 }  // namespace canigo::detail

@@ -54,7 +54,7 @@ class wait_node {
 /// Waiters by class, and by arrival inside a class.
 ///
 /// With ageing, a waiter counts as one class more important for every `ageing` it has waited. front() is then
-/// the waiter of the least (effective class, sequence). Classes are weighed when asked, so nothing has
+/// the waiter of the least (effective class, arrival). Classes are weighed when asked, so nothing has
 /// to happen when a waiter rises.
 ///
 /// Threads: none; its owner holds a lock. Allocates: in the constructor, 48 bytes per class.
@@ -70,8 +70,9 @@ class wait_queue {
   wait_queue(const wait_queue&) = delete;
   wait_queue& operator=(const wait_queue&) = delete;
 
-  /// Appends to the class node.priority. O(1).
-  void push(wait_node& node, time_point now) noexcept;
+  /// Puts it into the class node.priority, behind those that arrived until `since`, or until now. O(1) if it is last;
+  /// else O(those that arrived after it).
+  void push(wait_node& node, time_point now, time_point since = time_point::max()) noexcept;
 
   /// Takes a linked node out, wherever it stands. O(1).
   void remove(wait_node& node) noexcept;
@@ -90,8 +91,15 @@ class wait_queue {
   /// When front() may be another one although nobody came or left; max if never. O(classes that have waiters).
   time_point next_promotion(time_point now) const noexcept;
 
+  /// The first `most` in the order in which they would go at `now`, one after the other. Allocates.
+  std::vector<const wait_node*> list(time_point now, std::size_t most) const;
+
   /// The one that arrived first of all, or nullptr. O(classes that have waiters).
   wait_node* oldest() const noexcept;
+
+  /// The first and the last arrival of a class, or nullptr. O(1).
+  wait_node* oldest(int priority) const noexcept { return at(priority).head; }
+  wait_node* newest(int priority) const noexcept { return at(priority).head != nullptr ? at(priority).tail : nullptr; }
 
   /// The last arrival of the last class, by the class it arrived in, or nullptr. O(1).
   wait_node* youngest_of_least_important() const noexcept;
@@ -153,6 +161,8 @@ class wait_queue {
 
   const class_list& at(int priority) const noexcept { return classes_[static_cast<std::size_t>(priority)]; }
   wait_node* front_by_age(time_point now) noexcept;
+  void put_back_in_line(wait_node& node, time_point since) noexcept;
+  static bool arrived_before(const wait_node& a, const wait_node& b) noexcept;
 
   std::vector<class_list> classes_;
   class_set waiting_;

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "canigo/time.hpp"
+#include "canigo/wait_reason.hpp"
+
+#include <cstddef>
+
+namespace canigo::detail {
+
+/// Adds up for how long each limit was binding. A value; `now` is an argument. Allocates: in the constructor.
+class binding_times {
+ public:
+  explicit binding_times(std::size_t rates) { sums_.rates.resize(rates); }
+
+  /// From `now` on this binds, until the next call.
+  void note(time_point now, wait_reason::cause binds, std::size_t index = 0) noexcept {
+    add_to(sums_, now);
+    binds_ = binds;
+    index_ = index;
+    since_ = now;
+  }
+  /// The sums up to `now`. Allocates.
+  binding_stats read(time_point now) const {
+    binding_stats sums = sums_;
+    add_to(sums, now);
+    return sums;
+  }
+
+ private:
+  void add_to(binding_stats& sums, time_point now) const noexcept;
+
+  binding_stats sums_;
+  wait_reason::cause binds_ = wait_reason::cause::none;
+  std::size_t index_ = 0;
+  time_point since_{};
+};
+
+}  // namespace canigo::detail

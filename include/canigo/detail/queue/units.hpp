@@ -1,0 +1,100 @@
+#pragma once
+
+#include "canigo/unit_amounts.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace canigo::detail {
+
+/// The most units that a limit can have.
+inline constexpr std::size_t most_units = 1 + unit_amounts::most;
+
+/// What one request wants of each unit; of the first one, its tokens.
+using amounts_by_unit = std::array<std::uint64_t, most_units>;
+
+/// What a request wants of the rates. Without `others` it wants nothing of any unit but the first.
+struct demand {
+  demand(std::uint64_t first, const amounts_by_unit* all = nullptr) noexcept : tokens{first}, others{all} {}
+
+  std::uint64_t of(std::size_t unit) const noexcept {
+    return unit == 0 ? tokens : others != nullptr ? (*others)[unit] : 0;
+  }
+
+  std::uint64_t tokens;
+  const amounts_by_unit* others;
+};
+
+/// The names of the units of a limit, and which rate has which. Unit 0 is that of the first rate.
+///
+/// A rate without a name has unit 0. A value; it allocates in the constructor and for the text of an error.
+class unit_table {
+ public:
+  /// One name for each rate.
+  ///
+  /// Errors: errc::invalid_argument for more than most_units, naming the rate as one of `field`.
+  unit_table(const std::vector<std::string>& of_rates, const char* field);
+
+  std::size_t size() const noexcept { return names_.size(); }
+  std::size_t of_rate(std::size_t rate) const noexcept { return of_rate_[rate]; }
+  const std::string& name(std::size_t unit) const noexcept { return names_[unit]; }
+
+  /// The number of a unit; size() if there is none of that name or number.
+  std::size_t find(const unit_key& unit) const noexcept;
+  /// Writes what a request wants of each unit. False if one is unknown, there twice, or the first.
+  bool resolve(std::uint64_t tokens, const unit_amounts& amounts, amounts_by_unit& result) const noexcept;
+
+  /// Throws why resolve() is false, naming it.
+  void check(const unit_amounts& amounts) const;
+  /// A key as a text says it.
+  static std::string quoted(const unit_key& unit);
+  /// The names of the units from `first` on.
+  std::string listed(std::size_t first) const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::uint8_t> of_rate_;
+};
+
+/// What a request that waits, or its permit, wants of each unit.
+struct unit_record {
+  amounts_by_unit amounts{};
+  unit_record* next = nullptr;  // of those that are free
+};
+
+/// Records that are kept for the next request when they come back. Allocates: a record more than there ever were.
+///
+/// Threads: none; its owner holds a lock.
+class unit_records {
+ public:
+  unit_records() = default;
+  unit_records(const unit_records&) = delete;
+  unit_records& operator=(const unit_records&) = delete;
+  ~unit_records();
+
+  /// A record, or nullptr if there is no memory for it.
+  unit_record* take() noexcept { return reserve() ? pop() : nullptr; }
+  void put_back(unit_record* r) noexcept;
+
+  /// Makes sure that there is a record for the next take() or promise(). False if there is no memory.
+  bool reserve() noexcept { return free_count_ > promised_ || add(); }
+  /// Keeps a record that was reserved for one take_promised().
+  void promise() noexcept { ++promised_; }
+  unit_record* take_promised() noexcept {
+    --promised_;
+    return pop();
+  }
+
+ private:
+  bool add() noexcept;
+  unit_record* pop() noexcept;
+
+  unit_record* free_ = nullptr;
+  std::size_t free_count_ = 0;
+  std::size_t promised_ = 0;
+};
+
+}  // namespace canigo::detail

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+namespace canigo {
+
+/// When a limit ends waiters with errc::shed, because it is overloaded. Default: never.
+///
+/// A class is overloaded while for a whole `interval` none of its requests has waited less than `target`. Then those
+/// that have waited longer than twice the target are ended, the least important class first, until the class serves
+/// one in less than the target again. So callers that still want an answer get one. The last waiter of all is never
+/// shed, so that a place or token that comes finds somebody.
+///
+/// It is for a limit that stands before work which keeps up when it is not overloaded, such as a semaphore before a
+/// database. A rate-limited queue that is long by intent does not want it.
+///
+/// Source: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 2012; the threshold of twice the target and
+/// the last arrival first: B. Maurer, "Fail at Scale", ACM Queue 2015.
+struct shedding_options {
+  duration target = duration::zero();                ///< a wait that is good enough; 0: never shed
+  duration interval = std::chrono::milliseconds{100};  ///< more than 0; about the longest burst that is no overload
+  bool newest_first = false;  ///< while a class is overloaded, its last arrival goes first
+};
+
+}  // namespace canigo

@@ -1,0 +1,77 @@
+// What an engine tells of those that wait.
+
+#include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/queue/fair_queue.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+
+namespace canigo::detail {
+
+namespace {
+
+std::uint64_t add(std::uint64_t a, std::uint64_t b) noexcept {
+  return a > std::numeric_limits<std::uint64_t>::max() - b ? std::numeric_limits<std::uint64_t>::max() : a + b;
+}
+
+}  // namespace
+
+/// From now on this is what holds up the first.
+void admission::note_binding(time_point now) noexcept {
+  const flow_ceiling* held_by = nullptr;
+  const wait_node* const head = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
+  if (head == nullptr) {
+    binding_->note(now, wait_reason::cause::none);
+  } else if (held_by != nullptr && now >= paused_until_) {
+    binding_->note(now, wait_reason::cause::flow);
+  } else if (now < paused_until_) {
+    binding_->note(now, wait_reason::cause::paused);
+  } else {
+    const wait_reason why = supplies_.what_binds(now, demand_of(*head));
+    binding_->note(now, why.binds, why.index);
+  }
+}
+
+/// The order among flows changes with every grant; here they stand by class and arrival.
+std::vector<const wait_node*> admission::first_waiters(time_point now, std::size_t most) const {
+  if (flows_ == nullptr) return queue_.list(now, most);
+  std::vector<const wait_node*> all;
+  flows_->for_each([&all](const wait_node& n) { all.push_back(&n); });
+  std::ranges::sort(all, [](const wait_node* a, const wait_node* b) {
+    return a->priority != b->priority ? a->priority < b->priority : a->sequence() < b->sequence();
+  });
+  all.resize(std::min(all.size(), most));
+  return all;
+}
+
+std::vector<waiting_request> admission::list(std::size_t most) const {
+  std::vector<waiting_request> rows;
+  const std::lock_guard lock{mutex_};
+  if (is_shadow()) return rows;
+  const time_point now = clock();
+  amounts_by_unit sum{};
+  std::uint64_t places = 0;
+  for (const wait_node* n : first_waiters(now, most)) {
+    if (flows_ != nullptr) sum = {}, places = 0;  // of the others nobody knows who goes before it
+    const demand wanted = demand_of(*n);
+    for (std::size_t unit = 0; unit < sum.size(); ++unit) sum[unit] = add(sum[unit], wanted.of(unit));
+    places = add(places, supplies_.places_for(n->tokens));
+    const demand all{sum[0], &sum};
+    time_point ready = supplies_.rates_ready_at(now, all);
+    wait_reason why = supplies_.what_binds(now, all, places);
+    if (now < paused_until_) {
+      why = {.binds = wait_reason::cause::paused, .until = paused_until_};
+      if (paused_until_ != time_point::max()) ready = std::max(ready, paused_until_);
+    }
+    rows.push_back({.tag = static_cast<const waiter*>(n)->tag_,
+                    .priority = n->priority,
+                    .tokens = n->tokens,
+                    .since = n->since(),
+                    .estimate = ready == time_point::max() ? duration::max() : ready - now,
+                    .reason = why});
+  }
+  return rows;
+}
+
+}  // namespace canigo::detail

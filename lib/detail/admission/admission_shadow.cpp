@@ -1,0 +1,146 @@
+// Shadow mode: everybody goes at once, and phantoms wait in their place, so that the engine itself decides what would
+// have been.
+
+#include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/queue/fair_queue.hpp"
+
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace canigo::detail {
+
+/// Stands in the queue for one that has gone. Allocated, and deleted when its wait would have ended.
+struct admission::phantom final : waiter {
+  phantom(admission& home, time_point deadline) noexcept : waiter{home, true, false}, until{deadline} {}
+  void resume() override {}
+  void post() override {}
+  void destroy() noexcept override { delete this; }
+  time_point until;  // after which a grant would have been too late
+};
+
+/// Lets one go, and one that would have had to wait be a phantom.
+outcome admission::enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept {
+  const outcome wrong = why_not_amounts(r);
+  if (wrong == to_outcome(errc::invalid_argument)) return wrong;
+  if (now == time_point::min()) now = clock();
+  if (units_ != nullptr) {
+    if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
+    units_->records.promise();  // the permit's; a phantom takes another one
+  }
+  amounts_by_unit amounts{r.tokens};
+  if (units_ != nullptr) supplies_.units()->resolve(r.tokens, r.amounts, amounts);
+  const bool is_free = queue_.empty() && !is_paused(now) && r.deadline >= now;
+  if (!is_free || !supplies_.try_take_each(now, {r.tokens, &amounts})) {
+    supplies_.occupy_beyond(supplies_.places_for(r.tokens));
+    if (is_patient && supplies_.fits({r.tokens, &amounts})) {
+      let_wait_in_shadow(r, now);
+    } else {
+      ++shadow_->counts.refused;
+    }
+  }
+  counts_.add_grant_at_once(r.priority);
+  return outcome::granted;
+}
+
+void admission::let_wait_in_shadow(const request& r, time_point now) noexcept {
+  const bool is_hopeless = r.deadline != time_point::max() && earliest(r, now) > r.deadline;
+  if (is_hopeless || (queue_.size() >= queue_limit_ && !make_room(r.priority))) {
+    ++shadow_->counts.refused;
+    return;
+  }
+  auto* const p = new (std::nothrow) phantom{*this, r.deadline};
+  if (p == nullptr) return;  // it is not counted then, but it has gone
+  p->is_phantom_ = true;
+  p->state_ = waiter::state::queued;
+  p->tokens = r.tokens;
+  p->priority = static_cast<std::uint16_t>(r.priority);
+  if (units_ != nullptr) {
+    p->amounts_ = units_->records.take();
+    if (p->amounts_ == nullptr) return p->destroy();
+    supplies_.units()->resolve(r.tokens, r.amounts, p->amounts_->amounts);
+  }
+  queue_.push(*p, now, r.since);
+  if (p->amounts_ != nullptr) wait_for_amounts(*p);
+  if (delays_ && queue_.size(r.priority) == 1) delays_->first_comes(r.priority, now);
+  pump(now);
+}
+
+/// Whether the deadline of a phantom has passed before it would have been granted. It is gone then.
+bool admission::is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept {
+  auto& w = static_cast<waiter&>(n);
+  if (!w.is_phantom_) return false;
+  const time_point until = static_cast<phantom&>(w).until;
+  if (now <= until || ready <= until) return false;
+  finish(w, to_outcome(errc::timed_out));
+  return true;
+}
+
+time_point admission::end_in_shadow(const wait_node& n) const noexcept {
+  const auto& w = static_cast<const waiter&>(n);
+  return w.is_phantom_ ? saturating_add(static_cast<const phantom&>(w).until, duration{1}) : time_point::max();
+}
+
+/// The phantom has taken what it needs; its places were held beyond the capacity until now.
+void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
+  supplies_.take_over(supplies_.places_for(n.tokens));
+  ++shadow_->counts.waited;
+  shadow_->counts.wait.record(now - n.since());
+  finish(static_cast<waiter&>(n), outcome::granted);
+}
+
+void admission::finish_phantom(waiter& w, outcome o) noexcept {
+  queue_.remove(w);
+  if (w.amounts_ != nullptr) {
+    if (o != outcome::granted) {
+      leave_with_amounts(w, o);
+    } else {
+      drop_amounts(w);  // what it stood for has a record of its own
+    }
+  }
+  if (o == to_outcome(errc::shed)) {
+    ++shadow_->counts.shed;
+  } else if (o != outcome::granted && o != to_outcome(errc::stopped)) {
+    ++shadow_->counts.refused;
+  }
+  w.destroy();
+}
+
+void admission::set_mode(enforcement mode, std::string_view field) {
+  if (mode != enforcement::enforce && mode != enforcement::shadow) {
+    throw_invalid(field, static_cast<int>(mode), "enforce, shadow");
+  }
+  const bool is_wanted = mode == enforcement::shadow;
+  if (is_wanted && seat_ != nullptr) throw_invalid(field, "shadow", "enforce, because places are shared");
+  auto made = std::make_unique<shadow_state>();
+  const change c{*this};
+  if (is_wanted && flows_ != nullptr) throw_invalid(field, "shadow", "enforce, because the limit has flows");
+  if (is_wanted == is_shadow() || context_gone_) return;
+  const time_point now = time_->now();
+  if (is_wanted) {
+    if (shadow_ == nullptr) shadow_ = std::move(made);
+    let_all_go(now);
+    shadow_->is_on = true;
+  } else {
+    while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
+    supplies_.count_beyond();
+    shadow_->is_on = false;
+  }
+  choose_ways();
+  pump(now);
+}
+
+/// Those that wait are granted as they are, into debt and beyond the capacity.
+void admission::let_all_go(time_point now) noexcept {
+  shadow_->is_on = false;
+  while (wait_node* n = queue_.front(now)) {
+    const demand wanted = demand_of(*n);
+    supplies_.charge(now, wanted);
+    supplies_.occupy_beyond(supplies_.places_for(n->tokens));
+    counts_.add_grant(n->priority, now - n->since());
+    if (wanted.others != nullptr) leave_with_amounts(static_cast<waiter&>(*n), outcome::granted);
+    finish(static_cast<waiter&>(*n), outcome::granted);
+  }
+}
+
+}  // namespace canigo::detail

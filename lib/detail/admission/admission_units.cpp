@@ -1,0 +1,115 @@
+// Requests that want an amount of each of several units.
+
+#include "canigo/detail/admission/admission.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+
+void admission::check_amounts(const request& r) const {
+  static const unit_table none{{}, ""};
+  const unit_table& units = supplies_.units() != nullptr ? *supplies_.units() : none;
+  units.check(r.amounts);
+  for (const unit_amount& a : r.amounts) {
+    const std::uint64_t most = supplies_.largest_request(units.find(a.unit));
+    if (a.amount <= most) continue;
+    throw_invalid("request.amounts[" + unit_table::quoted(a.unit) + "]", a.amount, "0 to " + std::to_string(most),
+                  errc::too_large);
+  }
+}
+
+outcome admission::why_not_amounts(const request& r) const noexcept {
+  if (r.amounts.empty()) return outcome::must_wait;
+  amounts_by_unit amounts;
+  if (supplies_.units() == nullptr || !supplies_.units()->resolve(r.tokens, r.amounts, amounts)) {
+    return to_outcome(errc::invalid_argument);
+  }
+  return supplies_.fits({r.tokens, &amounts}) ? outcome::must_wait : to_outcome(errc::too_large);
+}
+
+/// Whoever is granted now is promised a record, which it takes when it makes its permit.
+outcome admission::try_enter_with_units(const request& r, time_point now) noexcept {
+  if (!queue_.empty() || is_paused(now)) return outcome::must_wait;
+  if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
+  amounts_by_unit amounts;
+  supplies_.units()->resolve(r.tokens, r.amounts, amounts);
+  if (!supplies_.try_take_each(now, {r.tokens, &amounts})) return outcome::must_wait;
+  units_->records.promise();
+  counts_.add_grant_at_once(r.priority);
+  return outcome::granted;
+}
+
+/// Keeps with a waiter what it wants, if it is granted or waits. What has become of it.
+outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept {
+  if (o == outcome::granted) w.amounts_ = units_->records.take_promised();
+  if (o == outcome::must_wait) {
+    w.amounts_ = units_->records.take();
+    if (w.amounts_ == nullptr) {
+      o = to_outcome(errc::not_enough_memory);
+      count_end(o);
+    }
+  }
+  if (w.amounts_ != nullptr) supplies_.units()->resolve(r.tokens, r.amounts, w.amounts_->amounts);
+  return o;
+}
+
+std::uint64_t admission::keep_amounts(const request& r) noexcept {
+  const std::lock_guard lock{mutex_};
+  unit_record* const kept = units_->records.take_promised();
+  supplies_.units()->resolve(r.tokens, r.amounts, kept->amounts);
+  return reinterpret_cast<std::uint64_t>(kept);
+}
+
+unit_record* admission::to_record(std::uint64_t kept) noexcept { return reinterpret_cast<unit_record*>(kept); }
+
+void admission::drop_amounts(waiter& w) noexcept {
+  units_->records.put_back(std::exchange(w.amounts_, nullptr));
+}
+
+void admission::wait_for_amounts(const waiter& w) noexcept {
+  auto& sum = units_->waiting[w.priority];
+  for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] += w.amounts_->amounts[unit];
+}
+
+void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
+  auto& sum = units_->waiting[w.priority];
+  for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= w.amounts_->amounts[unit];
+  if (o != outcome::granted) drop_amounts(w);
+}
+
+/// When the rates have what `r` wants, and before it those of its class and of the more important ones. `tokens` is the
+/// sum of the first unit.
+time_point admission::amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept {
+  amounts_by_unit wanted{};
+  supplies_.units()->resolve(r.tokens, r.amounts, wanted);
+  for (std::size_t unit = 1; unit < most_units; ++unit) {
+    uint128 sum = wanted[unit];
+    for (int c = 0; c <= r.priority; ++c) sum += units_->waiting[static_cast<std::size_t>(c)][unit];
+    wanted[unit] = static_cast<std::uint64_t>(std::min<uint128>(sum, std::numeric_limits<std::uint64_t>::max()));
+  }
+  return supplies_.rates_ready_at(now, {tokens, &wanted});
+}
+
+std::size_t admission::find_unit(const unit_key& unit, std::string_view field) const {
+  const unit_table* const units = supplies_.units();
+  const std::size_t found = units != nullptr ? units->find(unit) : 0;
+  if (units == nullptr || found == units->size()) {
+    throw_invalid(field, unit_table::quoted(unit), units != nullptr ? units->listed(0) : "none, as it has no units");
+  }
+  return found;
+}
+
+/// Where there are units.
+void admission::settle_unit(std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept {
+  change_supplies([&](supplies& s, time_point now) {
+    std::uint64_t& was = to_record(kept)->amounts[unit];
+    s.settle(now, unit, was, used);
+    was = used;
+  });
+}
+
+}  // namespace canigo::detail

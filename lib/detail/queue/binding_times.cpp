@@ -1,0 +1,29 @@
+#include "canigo/detail/queue/binding_times.hpp"
+
+namespace canigo::detail {
+
+void binding_times::add_to(binding_stats& sums, time_point now) const noexcept {
+  if (now <= since_) return;  // an event may be told as of a moment ago
+  const duration passed = now - since_;
+  switch (binds_) {
+    case wait_reason::cause::none:
+      break;
+    case wait_reason::cause::paused:
+      sums.paused += passed;
+      break;
+    case wait_reason::cause::rate:
+      sums.rates[index_] += passed;
+      break;
+    case wait_reason::cause::concurrency:
+      sums.concurrency += passed;
+      break;
+    case wait_reason::cause::share:
+      sums.share += passed;
+      break;
+    case wait_reason::cause::flow:
+      sums.flow += passed;
+      break;
+  }
+}
+
+}  // namespace canigo::detail

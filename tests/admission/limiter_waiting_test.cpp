@@ -1,0 +1,152 @@
+// What a limiter tells of those that wait, and repeats that keep their first arrival.
+#include "canigo/limiter.hpp"
+
+#include "support/catch.hpp"
+#include "support/limits_run.hpp"
+
+#include <optional>
+
+using namespace canigo;
+using namespace std::chrono_literals;
+
+namespace limiter_waiting {
+
+auto shown_caller(limits_run& run, limiter& l, std::string name, request r, duration hold = 0s) {
+  return [&run, &l, name, r, hold]() -> net::awaitable<void> {
+    std::error_code ec;
+    const permit p = co_await l.acquire(r, ec);
+    run.note(ec ? name + "=" + ec.message() : name);
+    co_await sleep_for(hold);
+  };
+}
+
+using cause = wait_reason::cause;
+
+}  // namespace limiter_waiting
+
+using namespace limiter_waiting;
+
+TEST_CASE("a limiter lists its first waiters, in order, with what each waits for", "[limiter][waiting]") {
+  limits_run run;
+  limiter l{run.io,
+            {.rates = {{rate::per_second(10), 5, 1}, {rate::per_second(100), 50, 50, "bytes"}},
+             .concurrency = 3,
+             .priorities = 2}};
+  CHECK(l.waiting(10).empty());
+  const permit out = l.try_acquire({.amounts = {{"bytes", 50}}}).value();
+  run.go(shown_caller(run, l, "a", {.priority = 1, .tokens = 2, .tag = 7}));
+  run.time.run_for(10ms);
+  run.go(shown_caller(run, l, "b", {.priority = 0, .amounts = {{"bytes", 40}}, .tag = 8}));
+  run.go(shown_caller(run, l, "c", {.priority = 1, .tag = 9}));
+  run.time.run_for(10ms);
+
+  const auto rows = l.waiting(10);
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].tag == 8);
+  CHECK(rows[0].priority == 0);
+  CHECK(rows[0].tokens == 1);
+  CHECK(rows[0].since == time_point{} + 10ms);
+  CHECK(rows[0].estimate == 380ms);  // 40 bytes, of which 2 are there
+  CHECK(rows[0].reason.binds == cause::rate);
+  CHECK(rows[0].reason.index == 1);
+  CHECK(rows[0].reason.until == time_point{} + 400ms);
+  CHECK(rows[1].tag == 7);
+  CHECK(rows[1].estimate == 380ms);  // 3 tokens are there after 280 ms, but the one before it goes later
+  CHECK(rows[2].tag == 9);
+  CHECK(rows[2].reason.binds == cause::concurrency);
+  CHECK(rows[2].reason.until == time_point::max());
+  CHECK(l.waiting(1).size() == 1);
+  CHECK(l.waiting(1).front().tag == 8);
+
+  l.pause_until(run.time.now() + 1s);
+  CHECK(l.waiting(3)[2].reason.binds == cause::paused);
+  CHECK(l.waiting(3)[0].estimate == 1s);
+  l.pause();
+  CHECK(l.waiting(3)[0].estimate == 380ms);
+  CHECK(l.waiting(3)[0].reason.until == time_point::max());
+  l.stop();
+  run.time.run();
+  CHECK(l.waiting(3).empty());
+}
+
+TEST_CASE("a repeat that keeps its first arrival goes before those that came after that", "[limiter][waiting]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1)}}, .priorities = 2, .ageing = 10s}};
+  const time_point first = run.time.now();
+  run.time.run_for(1s);
+  CHECK(l.try_acquire());
+  run.go(shown_caller(run, l, "a", {.priority = 1}));
+  run.go(shown_caller(run, l, "b", {.priority = 1}));
+  run.go(shown_caller(run, l, "repeat", {.priority = 1, .since = first}));
+  run.go(shown_caller(run, l, "later", {.priority = 1, .since = run.time.now() + 1h}));
+  run.time.poll();
+  CHECK(l.waiting(1).front().since == first);
+  CHECK(l.waiting(4)[3].since == run.time.now());
+  run.time.run();
+  CHECK(run.log == log_lines{"repeat@2000", "a@3000", "b@4000", "later@5000"});
+  CHECK(l.stats().classes[1].wait.max() == 4s);
+}
+
+TEST_CASE("the age of a repeat counts from its first arrival", "[limiter][waiting]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1)}}, .priorities = 2, .ageing = 10s}};
+  run.time.run_for(9s);
+  CHECK(l.try_acquire());
+  run.go(shown_caller(run, l, "repeat", {.priority = 1, .since = time_point{}}));
+  for (const char* name : {"a", "b", "c"}) run.go(shown_caller(run, l, name, {}));
+  run.time.run();
+  // At 10 s it has risen to their class, and came first there.
+  CHECK(run.log == log_lines{"repeat@10000", "a@11000", "b@12000", "c@13000"});
+}
+
+TEST_CASE("the time for which each limit was binding is counted", "[limiter][waiting]") {
+  limits_run run;
+  const shared_cap cap{{.permits = 1}};
+  limiter other{run.io, {.share = cap}};
+  limiter l{run.io,
+            {.rates = {{rate::per_second(10), 1, 1}, {rate::per_second(1), 3, 3}}, .concurrency = 1, .share = cap}};
+  run.go(shown_caller(run, l, "a", {}, 1s));
+  run.time.run_for(10ms);
+  CHECK(l.stats().binding.concurrency == 0s);
+  run.go(shown_caller(run, l, "b", {}, 1s));  // waits for a's place until 1 s
+  run.time.run_for(90ms);
+  CHECK(l.stats().binding.concurrency == 90ms);
+  run.time.run_until(time_point{} + 2s);  // b is inside until then
+  CHECK(l.stats().binding.concurrency == 990ms);
+  CHECK(l.stats().binding.rates == std::vector<duration>{0s, 0s});
+
+  run.go(shown_caller(run, other, "o", {}, 500ms));
+  run.time.poll();
+  run.go(shown_caller(run, l, "c", {}));  // lacks a shared place until 2.5 s
+  run.time.run_for(500ms);
+  CHECK(l.stats().binding.share == 500ms);
+  run.go(shown_caller(run, l, "d", {}));  // and then a token of the first rate, 100 ms after c
+  run.time.run_for(500ms);
+  CHECK(l.stats().binding.rates == std::vector<duration>{100ms, 0s});
+
+  l.pause_until(run.time.now() + 2s);
+  run.go(shown_caller(run, l, "e", {.tokens = 1}));
+  run.time.run_for(3s);
+  const auto s = l.stats().binding;
+  CHECK(s.paused == 2s);
+  CHECK(s.share == 500ms);
+  CHECK(s.concurrency == 990ms);
+  CHECK(run.log == log_lines{"a@0", "b@1000", "o@2000", "c@2500", "d@2600", "e@5000"});
+}
+
+TEST_CASE("no limit is binding once all who waited have left or were stopped", "[limiter][waiting]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_hour(1)}}}};
+  net::cancellation_signal signal;
+  std::error_code ended;
+  run.go([&]() -> net::awaitable<void> { const permit p = co_await l.acquire(); }, signal, ended);
+  run.time.run_for(2s);
+  signal.emit(net::cancellation_type::terminal);
+  run.time.run_for(2s);
+  CHECK(l.stats().binding.rates.front() == 2s);
+  run.go(shown_caller(run, l, "a", {.deadline = run.time.now() + 1h}));
+  run.time.run_for(3s);
+  l.stop();
+  run.time.run_for(3s);
+  CHECK(l.stats().binding.rates.front() == 5s);
+}

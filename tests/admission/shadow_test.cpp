@@ -1,0 +1,245 @@
+// Limits that let everybody go, and count what they would have done.
+#include "canigo/limiter.hpp"
+#include "canigo/scheduler.hpp"
+#include "canigo/semaphore.hpp"
+
+#include "support/catch.hpp"
+#include "support/limits_run.hpp"
+
+#include <asio/strand.hpp>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+using namespace canigo;
+using namespace std::chrono_literals;
+
+namespace shadow_mode {
+
+constexpr enforcement shadow = enforcement::shadow;
+
+auto shadow_caller(limits_run& run, auto& s, std::string name, request r = {}, duration hold = 0s) {
+  return [&run, &s, name, r, hold]() -> net::awaitable<void> {
+    std::error_code ec;
+    const permit p = co_await s.acquire(r, ec);
+    run.note(ec ? name + "=" + ec.message() : name);
+    if (!ec) co_await sleep_for(hold);
+  };
+}
+
+}  // namespace shadow_mode
+
+using namespace shadow_mode;
+
+TEST_CASE("in shadow mode everybody goes at once, and the waits that would have been are counted", "[shadow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10), .priorities = 2, .mode = shadow}};
+  std::vector<duration> went;
+  for (int i = 0; i < 5; ++i) {
+    run.go([&]() -> net::awaitable<void> {
+      co_await s.acquire(1);
+      went.push_back(run.time.elapsed());
+    });
+  }
+  run.time.poll();
+  CHECK(went == std::vector<duration>(5, 0s));
+  CHECK(s.stats().granted == 5);
+  CHECK(s.stats().waiting == 0);
+  CHECK(s.stats().requested == 5);
+  CHECK(s.stats().shadow.waited == 0);  // they would still wait
+  run.time.run_for(250ms);
+  CHECK(s.stats().shadow.waited == 2);
+  co_spawn(run.io, s.acquire(0), net::detached);  // it would go before the others
+  run.time.run();
+  const auto counts = s.stats().shadow;
+  CHECK(counts.waited == 6);
+  CHECK(counts.refused == 0);
+  CHECK(counts.wait.count() == 6);
+  CHECK(counts.wait.max() == 600ms);
+  CHECK(counts.wait.sum().count() == Approx(0.1 + 0.2 + 0.05 + 0.4 + 0.5 + 0.6));
+  CHECK(s.stats().classes[1].granted == 5);
+}
+
+TEST_CASE("a request that would not have waited counts as granted only", "[shadow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 2, 2}}, .concurrency = 2, .mode = shadow}};
+  std::optional<permit> a = l.try_acquire();
+  std::optional<permit> b = l.try_acquire();
+  CHECK(a);
+  CHECK(b);
+  CHECK(l.stats().shadow.refused == 0);
+  CHECK(l.stats().tokens.front() == 0);
+  CHECK(l.stats().held == 2);
+}
+
+TEST_CASE("requests that would have been refused go, and are counted", "[shadow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(1), .burst = 2, .queue_limit = 2, .mode = shadow}};
+  int went = 0;
+  const auto ask = [&](request r) {
+    s.async_acquire(r, [&](std::error_code ec) {
+      CHECK_FALSE(ec);
+      ++went;
+    });
+    run.time.poll();
+  };
+  ask({.deadline = run.time.now() + 900ms});  // can't be met
+  CHECK(s.stats().shadow.refused == 1);
+  ask({.tokens = 3});  // too large
+  CHECK(s.stats().shadow.refused == 2);
+  CHECK(s.try_acquire());  // not there
+  CHECK(s.stats().shadow.refused == 3);
+  ask({});
+  ask({});
+  CHECK(s.stats().shadow.refused == 3);
+  ask({});  // the queue is full
+  CHECK(s.stats().shadow.refused == 4);
+  CHECK(went == 5);
+  CHECK(s.stats().rejected == 0);
+  CHECK_THROWS(s.try_acquire({.tokens = 0}));  // nobody could grant that
+  CHECK_THROWS(s.try_acquire({.priority = 1}));
+  run.time.run();
+  CHECK(s.stats().shadow.waited == 2);
+}
+
+TEST_CASE("a deadline that would have passed meanwhile counts as refused", "[shadow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(1), .priorities = 2, .mode = shadow}};
+  const auto ask = [&](request r) { co_spawn(run.io, s.acquire(r), net::detached); };
+  ask({.priority = 1, .deadline = run.time.now() + 1500ms});
+  run.time.run_for(500ms);
+  ask({.priority = 0});  // takes the token of 1 s
+  ask({.priority = 1});
+  run.time.run();
+  CHECK(s.stats().shadow.refused == 1);
+  CHECK(s.stats().shadow.waited == 2);
+  CHECK(s.stats().shadow.wait.max() == 1500ms);  // the last has the token of 2 s
+}
+
+TEST_CASE("a semaphore in shadow mode counts the permits that are out, and who would have waited for one", "[shadow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2, .mode = shadow}};
+  for (const char* name : {"a", "b", "c", "d"}) run.go(shadow_caller(run, s, name, {}, 10ms));
+  run.time.poll();
+  CHECK(run.log == log_lines{"a@0", "b@0", "c@0", "d@0"});
+  CHECK(s.stats().held == 4);
+  CHECK(s.stats().shadow.waited == 0);
+  run.time.run();
+  CHECK(s.stats().held == 0);
+  CHECK(s.stats().shadow.waited == 2);
+  CHECK(s.stats().shadow.wait.max() == 10ms);
+  // And it is as good as new.
+  for (const char* name : {"e", "f"}) run.go(shadow_caller(run, s, name, {}, 10ms));
+  run.time.run();
+  CHECK(s.stats().shadow.waited == 2);
+  CHECK(s.stats().held == 0);
+}
+
+TEST_CASE("a mode is switched while some wait and while some are out", "[shadow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 1, 1}}, .concurrency = 2}};
+  for (const char* name : {"a", "b", "c"}) run.go(shadow_caller(run, l, name, {}, 1s));
+  run.time.run_for(50ms);
+  CHECK(run.log == log_lines{"a@0"});
+  l.set_mode(shadow);
+  run.time.poll();
+  CHECK(run.log == log_lines{"a@0", "b@50", "c@50"});
+  CHECK(l.stats().held == 3);
+  CHECK(l.stats().tokens.front() == -2);
+  CHECK(l.stats().shadow.waited == 0);
+  run.go(shadow_caller(run, l, "d", {}, 1s));
+  run.time.run_for(10ms);
+  CHECK(run.log.back() == "d@50");
+  CHECK(l.stats().held == 4);
+
+  l.set_mode(enforcement::enforce);
+  run.go(shadow_caller(run, l, "e"));
+  run.time.run_for(900ms);
+  CHECK(run.log.back() == "d@50");
+  CHECK(l.why_waiting().binds == wait_reason::cause::concurrency);
+  run.time.run();
+  CHECK(run.log.back() == "e@1050");  // three have left by then
+  CHECK(l.stats().held == 0);
+  CHECK(l.stats().requested == l.stats().granted);
+}
+
+TEST_CASE("in shadow mode a pause delays nobody, and shedding ends nobody", "[shadow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .shedding = {.target = 5ms, .interval = 100ms}, .mode = shadow}};
+  s.pause_until(run.time.now() + 50ms);
+  for (const char* name : {"a", "b", "c"}) run.go(shadow_caller(run, s, name, {}, 500ms));
+  run.time.run_for(200ms);
+  CHECK(run.log == log_lines{"a@0", "b@0", "c@0"});
+  // One is let in at the end of the pause; of the others one is shed, and one stays as the last.
+  CHECK(s.stats().shadow.waited == 1);
+  CHECK(s.stats().shadow.shed == 1);
+  CHECK(s.stats().shed == 0);
+  run.time.run();
+  CHECK(s.stats().shadow.waited == 2);
+  CHECK(s.stats().held == 0);
+}
+
+TEST_CASE("units are counted in shadow mode, too", "[shadow]") {
+  limits_run run;
+  limiter l{run.io,
+            {.rates = {{rate::per_second(10), 10, 10, "requests"}, {rate::per_second(1000), 1000, 1000, "tokens"}},
+             .mode = shadow}};
+  permit p = l.try_acquire({.amounts = {{"tokens", 1000}}}).value();
+  run.go([&]() -> net::awaitable<void> {
+    permit q = co_await l.acquire({.amounts = {{"tokens", 500}}});
+    CHECK(run.ms() == 0);
+    q.settle("tokens", 400);
+  });
+  run.time.run();
+  CHECK(l.stats().shadow.waited == 1);
+  CHECK(l.stats().shadow.wait.max() == 400ms);  // 100 came back at once
+  CHECK(refusal_of([&] { (void)l.try_acquire({.amounts = {{"bytes", 1}}}); }).find("request.amounts[0].unit") == 0);
+  CHECK(l.try_acquire({.amounts = {{"tokens", 5000}}}));
+  CHECK(l.stats().shadow.refused == 1);
+}
+
+TEST_CASE("a limiter in shadow mode can be stopped, destroyed and outlived", "[shadow]") {
+  auto run = std::make_unique<limits_run>();
+  auto l = std::make_unique<limiter>(run->io, limiter_options{.concurrency = 1, .mode = shadow});
+  std::vector<permit> held;
+  run->go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 3; ++i) held.push_back(co_await l->acquire());
+  });
+  run->time.poll();
+  REQUIRE(held.size() == 3);
+  l->stop();
+  CHECK_FALSE(l->try_acquire());
+  CHECK(l->stats().shadow.refused == 0);
+  l.reset();
+  held.pop_back();
+
+  l = std::make_unique<limiter>(run->io, limiter_options{.rates = {{rate::per_hour(1)}}, .mode = shadow});
+  run->go([&]() -> net::awaitable<void> { held.push_back(co_await l->acquire()); });
+  run->time.poll();
+  CHECK(held.size() == 3);
+  run.reset();  // with a phantom in the queue
+  l.reset();
+  held.clear();
+}
+
+TEST_CASE("modes that are none, and shadow mode with a share, are refused", "[shadow]") {
+  limits_run run;
+  const shared_cap cap{{.permits = 1}};
+  CHECK(refusal_of([&] { limiter{run.io, {.share = cap, .mode = shadow}}; })
+            .find("limiter_options.mode is shadow; allowed: enforce, because places are shared") == 0);
+  limiter l{run.io, {.share = cap}};
+  CHECK(refusal_of([&] { l.set_mode(shadow); })
+            .find("set_mode: mode is shadow; allowed: enforce, because places are shared") == 0);
+  semaphore s{run.io, {}};
+  CHECK(refusal_of([&] { s.set_mode(static_cast<enforcement>(7)); })
+            .find("set_mode: mode is 7; allowed: enforce, shadow") == 0);
+  CHECK(refusal_of([&] { semaphore{run.io, {.mode = static_cast<enforcement>(7)}}; })
+            .find("semaphore_options.mode is 7; allowed: enforce, shadow") == 0);
+  s.set_mode(enforcement::enforce);
+  const auto held = s.try_acquire();
+  CHECK(held);
+  CHECK_FALSE(s.try_acquire());
+}
