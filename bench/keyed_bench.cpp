@@ -112,8 +112,9 @@ int main() {
   for (const int threads : {1, 2}) {
     bench::match m{threads == 1 ? "B17" : "B17t",
                    threads == 1 ? "a million string keys, a known one asks" : "the same by two threads"};
-    m.add("keyed_scheduler.try_acquire", [&] { return by_threads(threads, limit); })
-        .add("C++: a map of schedulers and a lock", [&] { return by_threads(threads, map); });
+    m.add("keyed_scheduler.try_acquire", [&] {
+       return by_threads(threads, limit);
+     }).add("C++: a map of schedulers and a lock", [&] { return by_threads(threads, map); });
     if (m.wanted() && !is_filled) {
       is_filled = true;
       for (const std::string& key : names()) {

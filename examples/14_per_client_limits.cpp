@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 
 asio::io_context io;
 canigo::testing::virtual_time now{io};
-canigo::keyed_scheduler<std::string> per_client{
-    io, {.rate = canigo::rate::per_second(2), .burst = 3, .most_keys = 1'000}};
+canigo::keyed_scheduler<std::string> per_client{io,
+                                                {.rate = canigo::rate::per_second(2), .burst = 3, .most_keys = 1'000}};
 
 struct answer {
   int status = 200;
@@ -66,7 +66,7 @@ void rethrow(std::exception_ptr error) {
 }
 
 int main() {
-  asio::co_spawn(io, client("192.0.2.1", 600ms, 8), rethrow);     // slower than its rate
+  asio::co_spawn(io, client("192.0.2.1", 600ms, 8), rethrow);      // slower than its rate
   asio::co_spawn(io, client("198.51.100.7", 10ms, 500), rethrow);  // far faster
   asio::co_spawn(io, patient("203.0.113.5"), rethrow);
   asio::co_spawn(io, flood(), rethrow);

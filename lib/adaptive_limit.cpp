@@ -2,6 +2,8 @@
 
 #include "canigo/error.hpp"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <memory>
 #include <string>
@@ -14,15 +16,14 @@ namespace {
 constexpr std::uint64_t most_limit = 1'000'000;
 
 std::string from_to(const char* low_name, std::uint64_t low, const char* high_name, std::uint64_t high) {
-  return std::string{low_name} + ", which is " + std::to_string(low) + ", to " + high_name + ", which is " +
-         std::to_string(high);
+  return fmt::format("{}, which is {}, to {}, which is {}", low_name, low, high_name, high);
 }
 
 limit_bounds checked_bounds(const adaptive_limit_options& o) {
   if (o.least < 1) detail::throw_invalid("adaptive_limit_options.least", o.least, "1 or more");
   if (o.most < o.least || o.most > most_limit) {
     detail::throw_invalid("adaptive_limit_options.most", o.most,
-                          "least, which is " + std::to_string(o.least) + ", to 1000000");
+                          fmt::format("least, which is {}, to {}", o.least, most_limit));
   }
   if (o.initial < o.least || o.initial > o.most) {
     detail::throw_invalid("adaptive_limit_options.initial", o.initial, from_to("least", o.least, "most", o.most));

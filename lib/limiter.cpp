@@ -102,8 +102,8 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
 }
 
 wait_reason limiter::why_waiting() const {
-  return admission_->look([](const detail::supplies& s, const detail::demand* wanted, time_point paused,
-                             time_point now, const detail::flow_ceiling* held_by) {
+  return admission_->look([](const detail::supplies& s, const detail::demand* wanted, time_point paused, time_point now,
+                             const detail::flow_ceiling* held_by) {
     if (wanted == nullptr) return wait_reason{};
     if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
     if (held_by == nullptr) return s.what_binds(now, *wanted);

@@ -224,6 +224,17 @@ net::awaitable<void> all_of_semaphore(net::io_context& io) {
   CHECK(db.stats().held == 3);
 }
 
+void show_waiting(const canigo::limiter& api) {
+  const auto show = [](std::uint64_t, int, canigo::time_point, canigo::duration, canigo::wait_reason::cause) {};
+  // [contract]
+  for (const canigo::waiting_request& w : api.waiting(20)) {  // the first 20, in order
+    show(w.tag, w.priority, w.since, w.estimate, w.reason.binds);
+  }
+  canigo::duration short_of_tokens = api.stats().binding.rates.at(1);
+  // [contract]
+  CHECK(short_of_tokens == 0s);
+}
+
 net::awaitable<void> all_of_limiter(net::io_context& io) {
   using canigo::rate;
   // [contract]
@@ -242,23 +253,12 @@ net::awaitable<void> all_of_limiter(net::io_context& io) {
   show_waiting(api);
 }
 
-void show_waiting(const canigo::limiter& api) {
-  const auto show = [](std::uint64_t, int, canigo::time_point, canigo::duration, canigo::wait_reason::cause) {};
-  // [contract]
-  for (const canigo::waiting_request& w : api.waiting(20)) {  // the first 20, in order
-    show(w.tag, w.priority, w.since, w.estimate, w.reason.binds);
-  }
-  canigo::duration short_of_tokens = api.stats().binding.rates.at(1);
-  // [contract]
-  CHECK(short_of_tokens == 0s);
-}
-
 net::awaitable<void> all_of_units(net::io_context& io) {
   using canigo::rate;
   // [contract]
-  canigo::limiter model{io,
-                        {.rates = {{rate::per_minute(500), 20, 20, "requests"},
-                                   {rate::per_minute(200'000), 40'000, 40'000, "tokens"}}}};
+  canigo::limiter model{
+      io,
+      {.rates = {{rate::per_minute(500), 20, 20, "requests"}, {rate::per_minute(200'000), 40'000, 40'000, "tokens"}}}};
   canigo::permit call = co_await model.acquire({.amounts = {{"tokens", 1200}}});  // and one request
   call.settle("tokens", 1130);
   // [contract]

@@ -32,9 +32,9 @@ struct limiter_options {
   int priorities = 1;                     ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;      ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; more than 0; max: never
-  shedding_options shedding = {};     ///< whom to end when it is overloaded; default: nobody
-  duration slack = duration::zero();  ///< a wake-up may wait so long to meet others; 0s to 1s
+  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
+  shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
+  duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s
   enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
 };
 
@@ -43,7 +43,7 @@ struct limiter_stats : queue_stats {
   std::uint64_t held = 0;            ///< permits that are out, or granted and on their way
   std::uint64_t concurrency = 0;     ///< most permits out at once; less than `held` for a while after a smaller value
   binding_stats binding;             ///< for how long each limit has held up the first in the queue
-  shadow_stats shadow;  ///< of the time in shadow mode
+  shadow_stats shadow;               ///< of the time in shadow mode
 };
 
 /// Several limits as one. All rates and the cap on concurrency admit a request in one step, or none of them does.

@@ -24,15 +24,15 @@ struct scheduler_options {
   int priorities = 1;                 ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;  ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; more than 0; max: never
-  shedding_options shedding = {};     ///< whom to end when it is overloaded; default: nobody
-  duration slack = duration::zero();  ///< a wake-up may wait so long to meet others; 0s to 1s
+  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
+  shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
+  duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s
   enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
 };
 
 struct scheduler_stats : queue_stats {
   std::int64_t tokens = 0;  ///< available now; below 0: a debt
-  shadow_stats shadow;  ///< of the time in shadow mode
+  shadow_stats shadow;      ///< of the time in shadow mode
 };
 
 /// Lets callers through at a rate, the important ones first: `co_await scheduler.acquire(priority)`.

@@ -22,15 +22,15 @@ struct semaphore_options {
   int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;            ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; more than 0; max: never
-  shedding_options shedding = {};     ///< whom to end when it is overloaded; default: nobody
+  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
+  shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
   enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
 };
 
 struct semaphore_stats : queue_stats {
   std::uint64_t held = 0;      ///< permits that are out, or granted and on their way
   std::uint64_t capacity = 0;  ///< all permits; less than `held` for a while after a resize() to less
-  shadow_stats shadow;  ///< of the time in shadow mode
+  shadow_stats shadow;         ///< of the time in shadow mode
 };
 
 /// Lets a limited number in at once, the important ones first: `permit p = co_await semaphore.acquire()`, or

@@ -17,9 +17,9 @@ namespace canigo {
 /// Source: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 2012; the threshold of twice the target and
 /// the last arrival first: B. Maurer, "Fail at Scale", ACM Queue 2015.
 struct shedding_options {
-  duration target = duration::zero();                ///< a wait that is good enough; 0: never shed
+  duration target = duration::zero();                  ///< a wait that is good enough; 0: never shed
   duration interval = std::chrono::milliseconds{100};  ///< more than 0; about the longest burst that is no overload
-  bool newest_first = false;  ///< while a class is overloaded, its last arrival goes first
+  bool newest_first = false;                           ///< while a class is overloaded, its last arrival goes first
 };
 
 }  // namespace canigo

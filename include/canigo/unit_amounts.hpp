@@ -17,7 +17,7 @@ class unit_key {
     requires(!std::same_as<Number, bool> && !std::same_as<Number, char>)
   unit_key(Number number) noexcept
       : key_{number >= 0 && static_cast<std::uintmax_t>(number) < most_numbers ? static_cast<std::uintptr_t>(number)
-                                                                                : most_numbers} {}
+                                                                               : most_numbers} {}
 
   bool is_number() const noexcept { return key_ <= most_numbers; }
   /// Of a key that is a number: that, or 255 for one that no unit can have.

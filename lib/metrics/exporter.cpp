@@ -89,11 +89,9 @@ void show_adaptive(families& f, const std::string& object, const adaptive_limit_
   f.gauge("canigo_adaptive_latency_seconds", "The median latency of the last window.", l, seconds(s.latency));
   f.gauge("canigo_adaptive_decision", "1 with the reason of the limit's last decision.",
           {{"name", object}, {"reason", std::string{to_string(s.last_decision.why)}}}, 1);
-  show_ends(f, "canigo_adaptive_calls_total", "Calls by how they ended, as an adaptive limit learned it.", object,
-            {{"succeeded", s.succeeded},
-             {"dropped", s.dropped},
-             {"given_up", s.given_up},
-             {"unreported", s.unreported}});
+  show_ends(
+      f, "canigo_adaptive_calls_total", "Calls by how they ended, as an adaptive limit learned it.", object,
+      {{"succeeded", s.succeeded}, {"dropped", s.dropped}, {"given_up", s.given_up}, {"unreported", s.unreported}});
 }
 
 void show_circuit(families& f, const std::string& object, const circuit_breaker_stats& s) {

@@ -35,11 +35,11 @@ bool take_word(std::string_view& text, std::string_view word) {
 
 /// These concern the node that they are sent to.
 constexpr std::string_view without_keys[] = {
-    "ACL",       "AUTH",      "BGREWRITEAOF", "BGSAVE",    "CLIENT",   "CLUSTER",  "COMMAND",  "CONFIG",  "DBSIZE",
-    "DEBUG",     "ECHO",      "FAILOVER",     "FLUSHALL",  "FLUSHDB",  "FUNCTION", "HELLO",    "INFO",    "KEYS",
-    "LASTSAVE",  "LATENCY",   "LOLWUT",       "MODULE",    "PING",     "PUBLISH",  "PUBSUB",   "QUIT",    "RANDOMKEY",
-    "READONLY",  "READWRITE", "REPLICAOF",    "ROLE",      "SAVE",     "SCAN",     "SCRIPT",   "SELECT",  "SHUTDOWN",
-    "SLAVEOF",   "SLOWLOG",   "SWAPDB",       "TIME",      "WAIT",     "WAITAOF"};
+    "ACL",      "AUTH",      "BGREWRITEAOF", "BGSAVE",   "CLIENT",  "CLUSTER",  "COMMAND", "CONFIG", "DBSIZE",
+    "DEBUG",    "ECHO",      "FAILOVER",     "FLUSHALL", "FLUSHDB", "FUNCTION", "HELLO",   "INFO",   "KEYS",
+    "LASTSAVE", "LATENCY",   "LOLWUT",       "MODULE",   "PING",    "PUBLISH",  "PUBSUB",  "QUIT",   "RANDOMKEY",
+    "READONLY", "READWRITE", "REPLICAOF",    "ROLE",     "SAVE",    "SCAN",     "SCRIPT",  "SELECT", "SHUTDOWN",
+    "SLAVEOF",  "SLOWLOG",   "SWAPDB",       "TIME",     "WAIT",    "WAITAOF"};
 
 /// These have something else before their first key.
 constexpr std::string_view of_second[] = {"BITOP", "LMPOP", "MEMORY", "OBJECT",     "SINTERCARD", "XGROUP",

@@ -102,8 +102,9 @@ TEST_CASE("each unit is settled by itself, into debt or back to the burst", "[li
   CHECK(l.stats().tokens == levels{8, 900});
   p.settle(1, 0);
   CHECK(l.stats().tokens == levels{8, 1000});
-  CHECK(refusal_of([&] { p.settle("bytes", 1); })
-            .find(R"(permit.settle: unit is "bytes"; allowed: "requests", "tokens")") == 0);
+  CHECK(refusal_of([&] {
+          p.settle("bytes", 1);
+        }).find(R"(permit.settle: unit is "bytes"; allowed: "requests", "tokens")") == 0);
   CHECK(l.stats().tokens == levels{8, 1000});
 }
 
@@ -152,8 +153,9 @@ TEST_CASE("what is wrong with the units of a request is named, and nothing is ta
   CHECK(l.stats().held == 0);
 
   limiter plain{run.io, {.rates = {{rate::per_second(1), 5, 5}}}};
-  CHECK(refusal_of([&] { (void)plain.try_acquire({.amounts = {{"tokens", 1}}}); })
-            .find(R"(request.amounts[0].unit is "tokens"; allowed: none, because this limit has no other unit)") == 0);
+  CHECK(refusal_of([&] {
+          (void)plain.try_acquire({.amounts = {{"tokens", 1}}});
+        }).find(R"(request.amounts[0].unit is "tokens"; allowed: none, because this limit has no other unit)") == 0);
   CHECK(plain.stats().tokens == levels{5});
   permit p = plain.try_acquire().value();
   CHECK(refusal_of([&] { p.settle("tokens", 2); }).find(R"(permit.settle: unit is "tokens"; allowed: none)") == 0);
@@ -165,8 +167,9 @@ TEST_CASE("the only unit of a limiter has a name, too", "[limiter][units]") {
   permit p = l.try_acquire({.tokens = 20}).value();
   p.settle("tokens", 5);
   CHECK(l.stats().tokens == levels{45});
-  CHECK(refusal_of([&] { (void)l.try_acquire({.amounts = {{"tokens", 1}}}); })
-            .find(R"(request.amounts[0].unit is "tokens"; allowed: none)") == 0);
+  CHECK(refusal_of([&] {
+          (void)l.try_acquire({.amounts = {{"tokens", 1}}});
+        }).find(R"(request.amounts[0].unit is "tokens"; allowed: none)") == 0);
 }
 
 TEST_CASE("two rates of a unit both take its amount", "[limiter][units]") {
@@ -197,8 +200,7 @@ TEST_CASE("why_waiting and estimate know the units", "[limiter][units]") {
   run.go(unit_caller(run, l, "b", {.deadline = run.time.now() + 449ms, .amounts = {{"tokens", 250}}}));
   run.go(unit_caller(run, l, "c", {.deadline = run.time.now() + 450ms, .amounts = {{"tokens", 250}}}));
   run.time.run();
-  CHECK(run.log ==
-        log_lines{"b=" + make_error_code(errc::deadline_unreachable).message() + "@0", "a@200", "c@450"});
+  CHECK(run.log == log_lines{"b=" + make_error_code(errc::deadline_unreachable).message() + "@0", "a@200", "c@450"});
 }
 
 TEST_CASE("a burst that becomes too small for a unit ends those that want more of it", "[limiter][units]") {
@@ -219,9 +221,8 @@ TEST_CASE("a waiter of units that leaves takes nothing, and a grant that nobody 
   std::optional<permit> all = l.try_acquire({.amounts = {{"tokens", 1000}}});
   net::cancellation_signal signal;
   std::error_code ended;
-  run->go(
-      [&]() -> net::awaitable<void> { const permit p = co_await l.acquire({.amounts = {{"tokens", 900}}}); }, signal,
-      ended);
+  run->go([&]() -> net::awaitable<void> { const permit p = co_await l.acquire({.amounts = {{"tokens", 900}}}); },
+          signal, ended);
   run->time.poll();
   run->go(unit_caller(*run, l, "light", {.amounts = {{"tokens", 10}}}));
   run->time.run_for(10ms);

@@ -228,16 +228,20 @@ TEST_CASE("a limiter in shadow mode can be stopped, destroyed and outlived", "[s
 TEST_CASE("modes that are none, and shadow mode with a share, are refused", "[shadow]") {
   limits_run run;
   const shared_cap cap{{.permits = 1}};
-  CHECK(refusal_of([&] { limiter{run.io, {.share = cap, .mode = shadow}}; })
-            .find("limiter_options.mode is shadow; allowed: enforce, because places are shared") == 0);
+  CHECK(refusal_of([&] {
+          limiter{run.io, {.share = cap, .mode = shadow}};
+        }).find("limiter_options.mode is shadow; allowed: enforce, because places are shared") == 0);
   limiter l{run.io, {.share = cap}};
-  CHECK(refusal_of([&] { l.set_mode(shadow); })
-            .find("set_mode: mode is shadow; allowed: enforce, because places are shared") == 0);
+  CHECK(refusal_of([&] {
+          l.set_mode(shadow);
+        }).find("set_mode: mode is shadow; allowed: enforce, because places are shared") == 0);
   semaphore s{run.io, {}};
-  CHECK(refusal_of([&] { s.set_mode(static_cast<enforcement>(7)); })
-            .find("set_mode: mode is 7; allowed: enforce, shadow") == 0);
-  CHECK(refusal_of([&] { semaphore{run.io, {.mode = static_cast<enforcement>(7)}}; })
-            .find("semaphore_options.mode is 7; allowed: enforce, shadow") == 0);
+  CHECK(refusal_of([&] {
+          s.set_mode(static_cast<enforcement>(7));
+        }).find("set_mode: mode is 7; allowed: enforce, shadow") == 0);
+  CHECK(refusal_of([&] {
+          semaphore{run.io, {.mode = static_cast<enforcement>(7)}};
+        }).find("semaphore_options.mode is 7; allowed: enforce, shadow") == 0);
   s.set_mode(enforcement::enforce);
   const auto held = s.try_acquire();
   CHECK(held);

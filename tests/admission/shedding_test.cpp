@@ -53,8 +53,8 @@ double goodput(const shedding_options& how) {
 
 }  // namespace shedding
 
-using shedding::shed_caller;
 using shedding::codel;
+using shedding::shed_caller;
 
 TEST_CASE("H1: under three times its load a limit that sheds serves callers that still wait", "[shedding]") {
   CHECK(shedding::goodput(codel) >= 0.9);
@@ -127,8 +127,8 @@ TEST_CASE("of those to be shed at one instant, the least important go first", "[
   run.time.poll();
   for (int c : {0, 1, 2, 0, 1, 2}) run.go(shed_caller(run, s, "c" + std::to_string(c), {.priority = c}));
   run.time.run();
-  CHECK(run.log == log_lines{"holder@0", "c2 shed@100", "c2 shed@100", "c1 shed@100", "c1 shed@100", "c0 shed@100",
-                             "c0@1000"});
+  CHECK(run.log ==
+        log_lines{"holder@0", "c2 shed@100", "c2 shed@100", "c1 shed@100", "c1 shed@100", "c0 shed@100", "c0@1000"});
 }
 
 TEST_CASE("the last arrival goes first while its class is overloaded", "[shedding]") {
@@ -165,8 +165,9 @@ TEST_CASE("a limit without shedding sheds nobody, and options out of range are r
   for (int i = 0; i < 3; ++i) run.go(shed_caller(run, s, "a"));
   run.time.run();
   CHECK(s.stats().shed == 0);
-  CHECK(refusal_of([&] { semaphore{run.io, {.shedding = {.target = -1ms}}}; })
-            .find("semaphore_options.shedding.target is -1ms; allowed: 0s, which sheds nobody, or more") == 0);
+  CHECK(refusal_of([&] {
+          semaphore{run.io, {.shedding = {.target = -1ms}}};
+        }).find("semaphore_options.shedding.target is -1ms; allowed: 0s, which sheds nobody, or more") == 0);
   CHECK(refusal_of([&] {
           scheduler{run.io, {.rate = rate::per_second(1), .shedding = {.target = 1ms, .interval = 0s}}};
         }).find("scheduler_options.shedding.interval is 0s; allowed: more than 0") == 0);

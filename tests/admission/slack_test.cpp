@@ -56,8 +56,8 @@ TEST_CASE("with slack the windows keep their bound, and the rate is held", "[sla
     std::size_t most_wakes;  // in two seconds
   };
   const row rows[] = {
-      {10'000, 20, 1ms, 2001}, {10'000, 10, 1ms, 2001}, {10'000, 3, 1ms, 9000}, {100'000, 200, 1ms, 2001},
-      {10'000, 1, 1ms, 20'001}, {7, 3, 1s, 6},          {997, 50, 20ms, 101},
+      {10'000, 20, 1ms, 2001},  {10'000, 10, 1ms, 2001}, {10'000, 3, 1ms, 9000}, {100'000, 200, 1ms, 2001},
+      {10'000, 1, 1ms, 20'001}, {7, 3, 1s, 6},           {997, 50, 20ms, 101},
   };
   for (const row& r : rows) {
     CAPTURE(r.per_second, r.burst, r.slack.count());
@@ -116,8 +116,10 @@ TEST_CASE("slack makes nobody miss its deadline, and delays nobody that need not
 
 TEST_CASE("a slack out of range is refused", "[slack]") {
   limits_run run;
-  CHECK(refusal_of([&] { scheduler{run.io, {.rate = rate::per_second(1), .slack = -1ms}}; })
-            .find("scheduler_options.slack is -1ms; allowed: 0s to 1s") == 0);
-  CHECK(refusal_of([&] { limiter{run.io, {.concurrency = 1, .slack = 2s}}; })
-            .find("limiter_options.slack is 2s; allowed: 0s to 1s") == 0);
+  CHECK(refusal_of([&] {
+          scheduler{run.io, {.rate = rate::per_second(1), .slack = -1ms}};
+        }).find("scheduler_options.slack is -1ms; allowed: 0s to 1s") == 0);
+  CHECK(refusal_of([&] {
+          limiter{run.io, {.concurrency = 1, .slack = 2s}};
+        }).find("limiter_options.slack is 2s; allowed: 0s to 1s") == 0);
 }

@@ -325,9 +325,9 @@ DEFECTS = {
                                    "time_point) { all.set_capacity(limit()); });»", ""),
     "adaptive_limit_forgets_who_left": (TUNER, AROUND, "«in_flight_.fetch_sub(1, std::memory_order_relaxed);»", ""),
     # Policies.
-    "policy_blames_the_upstream_for_its_own_queue": (POLICY, POLICIES, "«if (operations_ > 0) pass_.failed();»",
-                                                     "pass_.failed();"),
-    "policy_forgives_a_hang": (POLICY, POLICIES, "«if (operations_ > 0) pass_.failed();»", ""),
+    "policy_blames_the_upstream_for_its_own_queue": (POLICY, POLICIES, "if («operations_ > 0») pass_.failed();",
+                                                     "true"),
+    "policy_forgives_a_hang": (POLICY, POLICIES, "if (operations_ > 0) «pass_.failed();»", ";"),
     "policy_counts_its_queue_as_slowness": (POLICY, POLICIES, "«if (operations_ == 0) pass_.begin();»", ""),
     "policy_forgets_its_timeout": (POLICY, POLICIES, "«if (end < request_.deadline) request_.deadline = end;»", ""),
     "policy_retries_its_own_refusals": (POLICY, POLICIES, "«return is_failure_of_callee(error);»",

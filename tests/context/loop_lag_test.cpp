@@ -1,4 +1,5 @@
 #include "canigo/loop_lag.hpp"
+
 #include "canigo/time_source.hpp"
 #include "canigo/timeout.hpp"
 

@@ -1,4 +1,5 @@
 #include "canigo/hedge.hpp"
+
 #include "canigo/hedge_options.hpp"
 #include "canigo/retry.hpp"
 #include "canigo/task_group.hpp"
@@ -91,8 +92,8 @@ TEST_CASE("a copy of a slow operation wins, and the slow one is cancelled and aw
   run.plans = {{1s, false, 30ms}, {20ms}};
   run.race(run.after(50ms));
   run.time.run();
-  CHECK(run.log == log_lines{"copy 1@0", "copy 2@50", "copy 2 done@70", "copy 1 cancelled@100",
-                             "copy 2, running 0@100"});
+  CHECK(run.log ==
+        log_lines{"copy 1@0", "copy 2@50", "copy 2 done@70", "copy 1 cancelled@100", "copy 2, running 0@100"});
 }
 
 TEST_CASE("the first operation may win against its copy", "[hedge]") {
@@ -100,8 +101,7 @@ TEST_CASE("the first operation may win against its copy", "[hedge]") {
   run.plans = {{60ms}, {20ms}};
   run.race(run.after(50ms));
   run.time.run();
-  CHECK(run.log == log_lines{"copy 1@0", "copy 2@50", "copy 1 done@60", "copy 2 cancelled@60",
-                             "copy 1, running 0@60"});
+  CHECK(run.log == log_lines{"copy 1@0", "copy 2@50", "copy 1 done@60", "copy 2 cancelled@60", "copy 1, running 0@60"});
 }
 
 TEST_CASE("each copy starts as long after the one before it", "[hedge]") {
@@ -219,8 +219,8 @@ TEST_CASE("a group takes over the copies that lost", "[hedge]") {
     run.note("joined");
   });
   run.time.run();
-  CHECK(run.log == log_lines{"copy 1@0", "copy 2@50", "copy 2 done@70", "copy 2, running 1@70",
-                             "copy 1 cancelled@270", "joined@270"});
+  CHECK(run.log == log_lines{"copy 1@0", "copy 2@50", "copy 2 done@70", "copy 2, running 1@70", "copy 1 cancelled@270",
+                             "joined@270"});
 }
 
 TEST_CASE("a cancelled group waits for the copies that lost, too", "[hedge]") {

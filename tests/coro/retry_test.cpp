@@ -1,4 +1,5 @@
 #include "canigo/retry.hpp"
+
 #include "canigo/retry_policy.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/task_group.hpp"
@@ -124,9 +125,8 @@ TEST_CASE("a condition says which failures are worth another attempt", "[retry]"
   flaky run;
   run.go([&]() -> net::awaitable<void> {
     const retry_policy never{.attempts = 5, .retry_if = [](const std::exception_ptr&) { return false; }};
-    const retry_policy broken{.attempts = 5, .retry_if = [](const std::exception_ptr&) -> bool {
-                                throw std::logic_error{"broken"};
-                              }};
+    const retry_policy broken{.attempts = 5,
+                              .retry_if = [](const std::exception_ptr&) -> bool { throw std::logic_error{"broken"}; }};
     const auto first = co_await outcome_of_any(retry(run.make(), never));
     CHECK(first == "failure 1");
     const auto second = co_await outcome_of_any(retry(run.make(), broken));

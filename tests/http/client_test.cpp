@@ -1,5 +1,6 @@
-#include "canigo/error.hpp"
 #include "canigo/http/client.hpp"
+
+#include "canigo/error.hpp"
 #include "canigo/net.hpp"
 
 #include "http/run.hpp"

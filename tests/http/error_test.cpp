@@ -1,4 +1,5 @@
 #include "canigo/error.hpp"
+
 #include "canigo/http/error.hpp"
 
 #include "support/catch.hpp"

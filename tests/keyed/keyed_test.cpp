@@ -1,4 +1,5 @@
 #include "canigo/keyed.hpp"
+
 #include "canigo/concepts.hpp"
 #include "canigo/flow.hpp"
 #include "canigo/keyed_options.hpp"
@@ -14,10 +15,9 @@
 #include <asio/cancellation_signal.hpp>
 #include <asio/thread_pool.hpp>
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <atomic>
+#include <malloc.h>
 #include <map>
 #include <memory>
 #include <optional>
@@ -167,16 +167,19 @@ TEST_CASE("a request of a key can be cancelled, time out, and be refused; it con
 TEST_CASE("an invalid request of a key is named", "[keyed]") {
   limits_run run;
   strings s{run.io, {.rate = rate::per_second(10), .burst = 2}};
-  CHECK(refusal_of([&] { (void)s.try_acquire("a", {.tokens = 3}); })
-            .starts_with("request.tokens is 3; allowed: 1 to 2"));
-  CHECK(refusal_of([&] { (void)s.try_acquire("a", {.tokens = 0}); })
-            .starts_with("request.tokens is 0; allowed: 1 or more"));
-  CHECK(refusal_of([&] { (void)s.retry_after("a", {.priority = 1}); })
-            .starts_with("request.priority is 1; allowed: 0 to 0"));
+  CHECK(
+      refusal_of([&] { (void)s.try_acquire("a", {.tokens = 3}); }).starts_with("request.tokens is 3; allowed: 1 to 2"));
+  CHECK(refusal_of([&] {
+          (void)s.try_acquire("a", {.tokens = 0});
+        }).starts_with("request.tokens is 0; allowed: 1 or more"));
+  CHECK(refusal_of([&] {
+          (void)s.retry_after("a", {.priority = 1});
+        }).starts_with("request.priority is 1; allowed: 0 to 0"));
   semaphore other{run.io, {}};
   const flow of_another{other, {}};
-  CHECK(refusal_of([&] { (void)s.try_acquire("a", {.flow = &of_another}); })
-            .starts_with("request.flow is of another limit; allowed: none, as each key has a limit of its own"));
+  CHECK(refusal_of([&] {
+          (void)s.try_acquire("a", {.flow = &of_another});
+        }).starts_with("request.flow is of another limit; allowed: none, as each key has a limit of its own"));
   std::string said;
   run.go([&]() -> net::awaitable<void> { said = co_await outcome_of_any(s.acquire("a", {.tokens = 3})); });
   run.time.run();

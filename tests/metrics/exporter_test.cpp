@@ -1,4 +1,5 @@
 #include "canigo/metrics/exporter.hpp"
+
 #include "canigo/keyed.hpp"
 #include "canigo/strand_pool.hpp"
 

@@ -1,5 +1,8 @@
 #include "canigo/detail/pool/attempt_end.hpp"
 
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+
 #include "support/catch.hpp"
 
 #include <asio/error.hpp>
@@ -63,7 +66,7 @@ TEST_CASE("a failure is tried again as long as there are attempts", "[attempt_en
 
 TEST_CASE("an operation that cancels itself is not tried again, unless its time was up", "[attempt_end]") {
   const first_of life{2};
-  const std::system_error aborted{net::error::operation_aborted};
+  const std::system_error aborted{canigo::net::error::operation_aborted};
   CHECK_FALSE(thrown(aborted, cause::none, {}, &life).may_retry);
   CHECK(thrown(aborted, cause::time, {}, &life).may_retry);
 }
@@ -74,11 +77,11 @@ TEST_CASE("a predicate sees the error, or that the time was up, and decides", "[
     try {
       std::rethrow_exception(e);
     } catch (const std::system_error& s) {
-      return s.code() == errc::timed_out;
+      return s.code() == canigo::errc::timed_out;
     }
   };
-  CHECK(thrown(std::system_error{net::error::operation_aborted}, cause::time, {}, &life).may_retry);
-  CHECK_FALSE(thrown(std::system_error{net::error::operation_aborted}, cause::none, {}, &life).may_retry);
+  CHECK(thrown(std::system_error{canigo::net::error::operation_aborted}, cause::time, {}, &life).may_retry);
+  CHECK_FALSE(thrown(std::system_error{canigo::net::error::operation_aborted}, cause::none, {}, &life).may_retry);
   CHECK_FALSE(thrown(std::runtime_error{"the predicate fails"}, cause::none, {}, &life).may_retry);
 }
 

@@ -25,10 +25,10 @@ TEST_CASE("each stage of a stop does what its table says", "[pool_stop]") {
     stop_mode mode;
     bool tries_again, ends_with_tasks, ends_without, replaces_with_tasks, replaces_without;
   };
-  for (const row& r : {row{stop_mode{}, true, false, false, true, true},
-                       row{stop_mode::drain, true, false, true, true, false},
-                       row{stop_mode::finish_running, false, true, true, false, false},
-                       row{stop_mode::cancel_all, false, true, true, false, false}}) {
+  for (const row& r :
+       {row{stop_mode{}, true, false, false, true, true}, row{stop_mode::drain, true, false, true, true, false},
+        row{stop_mode::finish_running, false, true, true, false, false},
+        row{stop_mode::cancel_all, false, true, true, false, false}}) {
     pool_stop s;
     s.raise(r.mode);
     CHECK(s.is_asked() == (r.mode != stop_mode{}));

@@ -16,8 +16,8 @@ constexpr shedding_options five{.target = 5ms, .interval = 100ms};
 TEST_CASE("a class is overloaded when for a whole interval nobody waited less than the target", "[delay_watch]") {
   using delays::start;
   struct row {
-    duration came, went;    // one that is granted
-    duration at;            // when it is asked
+    duration came, went;  // one that is granted
+    duration at;          // when it is asked
     bool is_overloaded;
   };
   const row rows[] = {
@@ -25,10 +25,7 @@ TEST_CASE("a class is overloaded when for a whole interval nobody waited less th
       {0ms, 4ms, 104ms, true},         // and since then never
       {0ms, 5ms - 1ns, 104ms, false},  // just less than the target
       {0ms, 5ms, 100ms, true},         // the target itself is not less
-      {0ms, 60ms, 99ms, false},
-      {0ms, 60ms, 100ms, true},
-      {58ms, 60ms, 159ms, false},
-      {58ms, 60ms, 160ms, true},
+      {0ms, 60ms, 99ms, false},       {0ms, 60ms, 100ms, true}, {58ms, 60ms, 159ms, false}, {58ms, 60ms, 160ms, true},
   };
   for (const row& r : rows) {
     delay_watch w{delays::five, 1};

@@ -1,7 +1,8 @@
+#include "canigo/redis/client.hpp"
+
 #include "canigo/cancel_after.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
-#include "canigo/redis/client.hpp"
 #include "canigo/timeout.hpp"
 
 #include "http/run.hpp"

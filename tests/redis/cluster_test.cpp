@@ -63,11 +63,10 @@ class three_masters {
                 [](const redis::reply& r) { return r.text().find("master_link_status:up") != std::string::npos; });
     }
     for (int i = 0; i < 3; ++i) {
-      ask_until(io_, url(i), redis::command{"CLUSTER", "SLOTS"},
-                [replicas](const redis::reply& r) {
-                  const auto ranges = redis::detail::slot_ranges(r);
-                  return ranges.size() == 3 && static_cast<int>(ranges[0].replicas.size()) == replicas;
-                });
+      ask_until(io_, url(i), redis::command{"CLUSTER", "SLOTS"}, [replicas](const redis::reply& r) {
+        const auto ranges = redis::detail::slot_ranges(r);
+        return ranges.size() == 3 && static_cast<int>(ranges[0].replicas.size()) == replicas;
+      });
       ask_until(io_, url(i), redis::command{"CLUSTER", "INFO"},
                 [](const redis::reply& r) { return r.text().find("cluster_state:ok") != std::string::npos; });
     }

@@ -1,5 +1,6 @@
-#include "canigo/error.hpp"
 #include "canigo/redis/endpoint.hpp"
+
+#include "canigo/error.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,8 +1,9 @@
 // What a client promises of its connection: when it is given up, kept and made again. Nothing waits for real time.
+#include "../lib/redis/engine.hpp"
+
 #include "canigo/error.hpp"
 #include "canigo/redis/client.hpp"
 
-#include "../lib/redis/engine.hpp"
 #include "redis/asked.hpp"
 #include "redis/member.hpp"
 #include "redis/puppet.hpp"

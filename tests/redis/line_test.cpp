@@ -79,8 +79,8 @@ TEST_CASE("a line takes as long as the shortest of its last flights, and is late
   line.begin(100ms);
   CHECK(line.shortest() == 100ms);
   CHECK(line.allowance() == 300ms);
-  line.add(t, t + 2s);        // a server that stood still
-  line.add(t + 1s, t + 2s);   // one of the same flight
+  line.add(t, t + 2s);       // a server that stood still
+  line.add(t + 1s, t + 2s);  // one of the same flight
   CHECK(line.shortest() == 100ms);
   line.add(t + 2s, t + 3s);
   line.add(t + 3s, t + 4s);

@@ -74,8 +74,13 @@ TEST_CASE("any keys of a limit that are lost are lost data: who waits is served,
   redis::client admin{io, server.url()};
   struct pair {
     pair(net::io_context& context, const std::string& url, unsigned number, const redis::semaphore_options& options)
-        : which{number}, name{"crm" + std::to_string(number)}, one{context, url}, other{context, url},
-          a{one, name, options}, b{other, name, options}, first{a, {}} {}
+        : which{number},
+          name{"crm" + std::to_string(number)},
+          one{context, url},
+          other{context, url},
+          a{one, name, options},
+          b{other, name, options},
+          first{a, {}} {}
     unsigned which;
     std::string name;
     redis::client one, other;
@@ -184,7 +189,7 @@ TEST_CASE("a quota whose keys are lost is served again, and starts empty [realti
     remove(io, client, subset(which, "crm", "r"));
     for (int i = 0; i < 5; ++i) net::co_spawn(io, take(), net::detached);
     run_until(io, [&] { return granted == 9; });
-    if ((which & 3) == 0) continue;  // nothing was lost
+    if ((which & 3) == 0) continue;         // nothing was lost
     CHECK(steady::now() - since >= 240ms);  // of five at 20 a second
   }
 }

@@ -1,4 +1,5 @@
 #include "../lib/redis/names.hpp"
+
 #include "support/catch.hpp"
 
 #include <string>

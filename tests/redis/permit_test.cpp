@@ -1,6 +1,7 @@
+#include "canigo/redis/permit.hpp"
+
 #include "canigo/error.hpp"
 #include "canigo/redis/client.hpp"
-#include "canigo/redis/permit.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 #include "canigo/timeout.hpp"

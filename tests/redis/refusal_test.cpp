@@ -1,8 +1,8 @@
 // Every check of an option or an argument of the Redis edge, with all of its text.
+#include "support/refusal.hpp"
+
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
-
-#include "support/refusal.hpp"
 
 #include <asio/io_context.hpp>
 

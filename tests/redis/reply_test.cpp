@@ -1,8 +1,9 @@
+#include "canigo/redis/reply.hpp"
+
 #include "canigo/error.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/reply_reader.hpp"
 #include "canigo/redis/error.hpp"
-#include "canigo/redis/reply.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,6 @@
-#include "canigo/error.hpp"
 #include "canigo/redis/scheduler.hpp"
+
+#include "canigo/error.hpp"
 
 #include "http/run.hpp"
 #include "redis/member.hpp"

@@ -1,7 +1,8 @@
 // The script behind redis::semaphore and redis::scheduler, by tables: what a session says, and what it is answered.
+#include "../lib/redis/script.hpp"
+
 #include "canigo/redis/client.hpp"
 
-#include "../lib/redis/script.hpp"
 #include "../lib/redis/sync.hpp"
 #include "http/run.hpp"
 #include "redis/server.hpp"

@@ -1,5 +1,6 @@
-#include "canigo/error.hpp"
 #include "canigo/redis/semaphore.hpp"
+
+#include "canigo/error.hpp"
 #include "canigo/timeout.hpp"
 
 #include "redis/member.hpp"

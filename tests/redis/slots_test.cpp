@@ -1,7 +1,8 @@
 // Where the keys of a cluster are, and what its nodes say of it.
+#include "../lib/redis/slots.hpp"
+
 #include "canigo/redis/reply.hpp"
 
-#include "../lib/redis/slots.hpp"
 #include "support/catch.hpp"
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // What the script's answers are read as, whoever wrote them.
+#include "../lib/redis/sync.hpp"
+
 #include "canigo/redis/reply.hpp"
 
-#include "../lib/redis/sync.hpp"
 #include "support/catch.hpp"
 
 #include <cstdint>

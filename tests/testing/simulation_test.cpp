@@ -1,9 +1,10 @@
+#include "canigo/testing/simulation.hpp"
+
 #include "canigo/gate.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/task_group.hpp"
-#include "canigo/testing/simulation.hpp"
 #include "canigo/timeout.hpp"
 
 #include "support/catch.hpp"

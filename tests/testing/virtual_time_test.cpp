@@ -1,5 +1,6 @@
-#include "canigo/scheduler.hpp"
 #include "canigo/testing/virtual_time.hpp"
+
+#include "canigo/scheduler.hpp"
 #include "canigo/timeout.hpp"
 
 #include "support/catch.hpp"

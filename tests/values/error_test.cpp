@@ -13,10 +13,11 @@ using canigo::errc;
 namespace {
 
 const std::vector<errc> all_codes = {
-    errc::queue_full, errc::evicted,           errc::timed_out,         errc::deadline_unreachable,
-    errc::stopped,    errc::invalid_priority,  errc::invalid_argument,  errc::too_large,
-    errc::lease_lost, errc::store_unavailable, errc::not_enough_memory, errc::circuit_open,
-    errc::overloaded, errc::too_many_keys, errc::shed,
+    errc::queue_full,           errc::evicted,           errc::timed_out,
+    errc::deadline_unreachable, errc::stopped,           errc::invalid_priority,
+    errc::invalid_argument,     errc::too_large,         errc::lease_lost,
+    errc::store_unavailable,    errc::not_enough_memory, errc::circuit_open,
+    errc::overloaded,           errc::too_many_keys,     errc::shed,
 };
 
 template <typename Call>

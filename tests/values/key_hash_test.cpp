@@ -1,5 +1,6 @@
-#include "canigo/detail/keys/sip_hash.hpp"
 #include "canigo/key_hash.hpp"
+
+#include "canigo/detail/keys/sip_hash.hpp"
 
 #include "support/catch.hpp"
 

@@ -22,7 +22,7 @@ struct limit_stats : queue_stats {
   std::uint64_t granted_locally = 0;  ///< without Redis, where `on_failure` says so
   wait_histogram round_trip;          ///< how long the answered calls took
   bool available = true;              ///< the last call was answered
-  std::string last_error = {};  ///< why it was not, or why published news does not arrive; empty: all is well
+  std::string last_error = {};        ///< why it was not, or why published news does not arrive; empty: all is well
   std::error_code last_error_code = {};
   std::uint64_t held_by_all = 0;   ///< weight of all processes' permits, at the last answer
   std::size_t waiting_of_all = 0;  ///< requests of all processes, at the last answer

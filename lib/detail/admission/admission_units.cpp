@@ -66,9 +66,7 @@ std::uint64_t admission::keep_amounts(const request& r) noexcept {
 
 unit_record* admission::to_record(std::uint64_t kept) noexcept { return reinterpret_cast<unit_record*>(kept); }
 
-void admission::drop_amounts(waiter& w) noexcept {
-  units_->records.put_back(std::exchange(w.amounts_, nullptr));
-}
+void admission::drop_amounts(waiter& w) noexcept { units_->records.put_back(std::exchange(w.amounts_, nullptr)); }
 
 void admission::wait_for_amounts(const waiter& w) noexcept {
   auto& sum = units_->waiting[w.priority];

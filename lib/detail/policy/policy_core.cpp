@@ -4,8 +4,6 @@
 #include "canigo/error.hpp"
 #include "canigo/failure.hpp"
 
-#include <fmt/core.h>
-
 #include <mutex>
 #include <system_error>
 #include <utility>
@@ -14,18 +12,14 @@ namespace canigo::detail {
 namespace {
 
 void check_more_than_0(const char* field, const std::optional<duration>& d) {
-  if (d && *d <= duration::zero()) {
-    throw std::system_error{make_error_code(errc::invalid_argument),
-                            fmt::format("policy_options.{} is {} ns, must be more than 0", field, d->count())};
-  }
+  if (d && *d <= duration::zero()) throw_invalid(field, *d, "more than 0");
 }
 
 const policy_options& checked(const policy_options& o) {
-  check_more_than_0("timeout", o.timeout);
-  check_more_than_0("attempt_timeout", o.attempt_timeout);
+  check_more_than_0("policy_options.timeout", o.timeout);
+  check_more_than_0("policy_options.attempt_timeout", o.attempt_timeout);
   if (o.hedge && o.hedge->group != nullptr) {
-    throw std::system_error{make_error_code(errc::invalid_argument),
-                            "policy_options.hedge.group is not null: a policy awaits the copies itself"};
+    throw_invalid("policy_options.hedge.group", "a group", "null: a policy awaits the copies that lost");
   }
   return o;
 }
@@ -110,7 +104,7 @@ void policy_call::failed(const std::exception_ptr& error, bool is_cancelled) noe
   pass_ = {};
 }
 
-void policy_call::end(std::uint64_t policy_stats::*outcome) noexcept {
+void policy_call::end(std::uint64_t policy_stats::* outcome) noexcept {
   if (std::exchange(has_ended_, true)) return;
   const duration took = time_.now() - since_;
   const std::lock_guard lock{core_.mutex_};

@@ -115,8 +115,7 @@ void pool_core::end_with_context() noexcept {
         waiters.push(w);
       }
     };
-    while (pool_task* t = backlog_.take_any())
-      end(*t, task_state::stopped, pool_task::code_of(task_state::stopped));
+    while (pool_task* t = backlog_.take_any()) end(*t, task_state::stopped, pool_task::code_of(task_state::stopped));
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
       w->rest_.disarm();

@@ -399,7 +399,7 @@ class admission final : public delivery, public flow_host {
   std::optional<binding_times> binding_;
   std::optional<delay_watch> delays_;  // where waiters are shed
   std::unique_ptr<shadow_state> shadow_;
-  const duration slack_;               // for so long a wake-up may wait to meet others
+  const duration slack_;  // for so long a wake-up may wait to meet others
   const std::size_t queue_limit_;
   const overflow on_overflow_;
   const int priorities_;

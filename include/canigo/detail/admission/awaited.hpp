@@ -40,8 +40,7 @@ struct start_waiting {
   template <class Handler>
   void operator()(Handler&& handler, const request& r) const {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
-    const bool at_home =
-        completes_at<decltype(h)>(home->executor(), net::get_associated_executor(h, home->executor()));
+    const bool at_home = completes_at<decltype(h)>(home->executor(), net::get_associated_executor(h, home->executor()));
     constexpr bool holds_work = !has_own_executor<decltype(h)>;
     if (r.deadline == time_point::max()) {
       initiate<Waiter>(h, home->executor(), enter{*home, r}, *home, at_home, holds_work);

@@ -32,9 +32,8 @@ auto call_repeatable(Make& make, [[maybe_unused]] std::uint32_t number) {
 
 /// A callable that returns an awaitable, with or without the number of the call.
 template <class Make>
-concept repeatable =
-    (takes_number<Make> || std::is_invocable_v<Make&>) &&
-    is_awaitable<decltype(call_repeatable(std::declval<Make&>(), std::uint32_t{}))>;
+concept repeatable = (takes_number<Make> || std::is_invocable_v<Make&>) &&
+                     is_awaitable<decltype(call_repeatable(std::declval<Make&>(), std::uint32_t{}))>;
 
 template <class T>
 struct value_of_awaitable;

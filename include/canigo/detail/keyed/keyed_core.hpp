@@ -48,9 +48,7 @@ class key_state {
   key_room* room() const noexcept {
     return is_room() ? std::bit_cast<key_room*>(static_cast<std::uintptr_t>(level_.origin)) : nullptr;
   }
-  void enter(key_room& r) noexcept {
-    level_ = {static_cast<std::int64_t>(std::bit_cast<std::uintptr_t>(&r)), in_room};
-  }
+  void enter(key_room& r) noexcept { level_ = {static_cast<std::int64_t>(std::bit_cast<std::uintptr_t>(&r)), in_room}; }
   key_level& level() noexcept { return level_; }
   const key_level& level() const noexcept { return level_; }
 

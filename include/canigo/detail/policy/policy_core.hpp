@@ -83,7 +83,7 @@ class policy_call {
   void failed(const std::exception_ptr& error, bool is_cancelled) noexcept;
 
  private:
-  void end(std::uint64_t policy_stats::*outcome) noexcept;
+  void end(std::uint64_t policy_stats::* outcome) noexcept;
 
   policy_core& core_;
   time_source& time_;
