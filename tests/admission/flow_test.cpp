@@ -37,6 +37,7 @@ void ask(limits_run& run, Limit& l, std::string name, request r, duration hold =
   run.go([&run, &l, name, r, hold]() -> net::awaitable<void> {
     std::error_code e;
     if constexpr (std::is_same_v<Limit, scheduler>) {
+      (void)hold;  // nothing is held of a scheduler
       co_await l.acquire(r, e);
     } else {
       const permit p = co_await l.acquire(r, e);

@@ -15,8 +15,8 @@ namespace {
 
 // A token at weight 1. Every weight up to 16 divides it; and it is more than twice the product of the two greatest
 // weights, so the rounding of two tags can't be seen in whole tokens.
-constexpr std::uint64_t unit = std::uint64_t{720'720} * 4096;
-static_assert(unit > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::most_weight);
+constexpr std::uint64_t token_at_weight_1 = std::uint64_t{720'720} * 4096;
+static_assert(token_at_weight_1 > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::most_weight);
 
 constexpr unsigned tag_bits = 96;
 constexpr uint128 tags_grow_to = uint128{1} << (tag_bits - 1);
@@ -108,8 +108,8 @@ void fair_queue::set_weight(std::uint32_t flow, std::uint32_t weight) noexcept {
   row& r = rows_[flow];
   if (r.weight == weight) return;
   r.weight = weight;
-  r.step = unit / weight;
-  r.step_rest = static_cast<std::uint16_t>(unit % weight);
+  r.step = token_at_weight_1 / weight;
+  r.step_rest = static_cast<std::uint16_t>(token_at_weight_1 % weight);
   for (int c = 0; c < priorities(); ++c) at(flow, c).rest = 0;
 }
 
@@ -433,7 +433,7 @@ void fair_queue::move_tag(row& r, cell& c, std::uint64_t tokens) noexcept {
     ++c.tag;
     return;
   }
-  const uint128 all = uint128{tokens} * unit + c.rest;
+  const uint128 all = uint128{tokens} * token_at_weight_1 + c.rest;
   c.tag += all / r.weight;
   c.rest = static_cast<std::uint32_t>(all % r.weight);
 }
