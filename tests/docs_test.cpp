@@ -597,7 +597,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
-  CHECK(ended == 10);
+  CHECK(ended == 12);
 }
 
 // ---- policies.md --------------------------------------------------------------------------------

@@ -132,8 +132,8 @@ TEST_CASE("a circuit breaker allocates nothing, whatever it does with a call", "
     if (i % 100 == 0) run.time.run_for(1s);
     (void)b.stats();
   }
-  const auto made = c.so_far();
-  CHECK(made == 0);
+  const auto allocated = c.so_far();
+  CHECK(allocated == 0);
   CHECK(b.stats().opened > 5);
 }
 
@@ -150,8 +150,9 @@ TEST_CASE("flows allocate nothing in steady state, whatever holds them", "[memor
   bool stop = false;
   for (std::size_t i = 0; i < 40; ++i) {
     run.go([&, i]() -> net::awaitable<void> {
-      for (int n = 0; !stop; ++n) {
-        permit p = co_await l.acquire({.priority = n % 2, .flow = flows[i % 10].get()});
+      int n = 0;
+      while (!stop) {
+        permit p = co_await l.acquire({.priority = n++ % 2, .flow = flows[i % 10].get()});
         p.settle(2);
       }
     });
@@ -199,8 +200,8 @@ TEST_CASE("an adaptive limit allocates nothing in steady state, nor while it cha
     low = std::min(low, changing.limit());
     high = std::max(high, changing.limit());
   }
-  const auto made = while_changing.so_far();
-  CHECK(made == 0);
+  const auto allocated = while_changing.so_far();
+  CHECK(allocated == 0);
   CHECK(low < high);
 }
 
