@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""size.py LIBRARY: fails if it is larger than a megabyte, stripped."""
+"""size.py LIBRARY: fails if it is larger than a megabyte and a quarter, stripped.
+
+It was a megabyte before there were flows, keyed limits and the policies around a call.
+"""
 
 import pathlib
 import shutil
@@ -7,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-MOST = 1 << 20
+MOST = 5 << 18
 
 if not shutil.which("strip"):
     print("skipped: strip is not installed")
