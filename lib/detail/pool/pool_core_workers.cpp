@@ -78,7 +78,7 @@ void pool_core::resize(std::size_t concurrency) {
       w.wake();
     }
     while (crew_member* m = crew_.to_stay()) crew_.stay(*m);
-    while (crew_member* m = crew_.to_join()) {
+    for (crew_member* m = crew_.to_join(); m != nullptr; m = crew_.to_join(m)) {
       crew_.join(*m);
       to_spawn.push_back(static_cast<pool_worker*>(m));
     }

@@ -20,9 +20,9 @@ crew_member* pool_crew::to_stay() const noexcept {
   return found;
 }
 
-crew_member* pool_crew::to_join() const noexcept {
+crew_member* pool_crew::to_join(const crew_member* after) const noexcept {
   if (!is_short()) return nullptr;
-  crew_member* m = first_of_all_;
+  crew_member* m = after != nullptr ? after->next_of_all_ : first_of_all_;
   while (m != nullptr && !m->is(state::gone)) m = m->next_of_all_;
   return m;
 }

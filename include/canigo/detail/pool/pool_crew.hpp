@@ -83,8 +83,8 @@ class pool_crew {
   crew_member* to_leave() const noexcept { return is_too_large() ? last_ : nullptr; }
   /// The member to keep: it was told to leave and is on its way.
   crew_member* to_stay() const noexcept;
-  /// The member to bring back.
-  crew_member* to_join() const noexcept;
+  /// The member to bring back: the first one behind `after`, or of all. O(members that it passes).
+  crew_member* to_join(const crew_member* after = nullptr) const noexcept;
 
   // The equipment of a member.
   void equip(crew_member& m) noexcept;
