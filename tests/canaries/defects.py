@@ -217,7 +217,7 @@ DEFECTS = {
                                   "if (c > 0 && queue_.oldest(0) != nullptr) n = queue_.oldest(0);"),
     "sheds_the_last": (ENGINE_OVERLOAD, tests("those that have waited too long are shed*"),
                        "«if (queue_.size() == 1) return time_point::max();»", ""),
-    "sheds_without_overload": (DELAYS, tests("a limit that serves one in less*"),
+    "sheds_without_overload": (DELAYS, tests("a wait of more than twice*"),
                                "return «std::max(overloaded_at(priority), saturating_add(too_long, duration{1}))»;",
                                "saturating_add(too_long, duration{1})"),
     "slack_loses_tokens": (ENGINE_OVERLOAD, tests("with slack the windows keep*"),
