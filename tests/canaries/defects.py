@@ -223,9 +223,6 @@ DEFECTS = {
     "slack_loses_tokens": (ENGINE_OVERLOAD, tests("with slack the windows keep*"),
                            "«std::min(saturating_add(ready, to_next), supplies_.ready_without_loss(now, ready))»",
                            "saturating_add(ready, to_next)"),
-    "slack_breaks_a_window": (ENGINE_FULL, tests("with slack the windows keep*"),
-                              "const time_point ready = «supplies_.ready_at(as_of, wanted)»;\n      if (shadow_",
-                              "supplies_.ready_at(as_of, wanted) - slack_"),
     # Work inside a limit.
     "limit_left_before_the_work": (WITH_LIMIT, SIMULATION,
                                    "} else {\n      «co_return co_await std::move(op);»\n    }\n  } else {",
