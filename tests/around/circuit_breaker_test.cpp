@@ -351,7 +351,7 @@ TEST_CASE("threads that use one breaker find never more probes than there may be
             continue;
           }
           ++went;
-          if (b.state() == circuit_state::half_open) CHECK_NOTHROW(b.stats());
+          if (b.state() == circuit_state::half_open) (void)b.stats();
           if (i % 3 == 0) {
             p->failed();
           } else if (i % 3 == 1) {
