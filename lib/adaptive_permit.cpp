@@ -4,7 +4,7 @@ namespace canigo {
 
 void adaptive_permit::end(std::optional<sample_outcome> how) noexcept {
   if (!place_) return;
-  const duration latency = home_->now() - since_;
+  const duration latency = time_between(since_, home_->now());
   detail::tuner_of(*home_).end(*home_, std::move(place_), {latency, in_flight_}, how);
 }
 

@@ -34,6 +34,14 @@ constexpr time_point saturating_add(time_point t, duration d) noexcept {
   return t + d;
 }
 
+/// The time from `since` to `now`: 0 if `now` is not later, and never more than duration::max(). The clock of a context
+/// that is gone says time_point::min().
+constexpr duration time_between(time_point since, time_point now) noexcept {
+  if (now <= since) return duration::zero();
+  if (since < time_point{} && now > time_point::max() + since.time_since_epoch()) return duration::max();
+  return now - since;
+}
+
 /// The duration in the largest unit that holds it exactly: "3s", "1500ms", "2h", "-5us", "0s".
 ///
 /// Allocates: the string.

@@ -5,6 +5,7 @@
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/flow.hpp"
 #include "canigo/gate.hpp"
+#include "canigo/hedge.hpp"
 #include "canigo/keyed.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/retry.hpp"
@@ -420,6 +421,42 @@ TEST_CASE("an acquire with an error code that has no memory loses no permit", "[
     CHECK(s.stats().held == 0);
     return has_failed;
   });
+}
+
+TEST_CASE("a hedge that has no memory for a copy ends once, with the others", "[memory]") {
+  const auto tried = for_every_allocation([&](std::int64_t k) {
+    limits_run run;
+    semaphore s{run.io, {.permits = 3}};
+    retry_budget budget{hedge_budget};
+    int results = 0;
+    int failures = 0;
+    run.go([&]() -> net::awaitable<void> {
+      const auto copy = [&s](int number) -> net::awaitable<int> {
+        const permit p = co_await s.acquire();
+        co_await sleep_for(number == 1 ? 10ms : 20ms);
+        co_return 1;
+      };
+      try {
+        results += co_await hedge(copy, {.after = 2ms, .copies = 2, .budget = &budget});
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+    });
+    run.time.run_for(1ms);
+    bool has_failed = false;
+    {
+      const failing f{k, victims::by_new};  // while the second and the third start; no strand survives another one
+      attempt([&] { run.time.run_for(5ms); });
+      has_failed = f.has_failed();
+    }
+    run.time.run();
+    CAPTURE(k);
+    CHECK(results == 1);
+    CHECK(failures == 0);
+    CHECK(s.stats().held == 0);
+    return has_failed;
+  });
+  CHECK(tried > 0);
 }
 
 TEST_CASE("making any of them fails as a whole, for want of memory", "[memory]") {

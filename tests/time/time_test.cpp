@@ -41,6 +41,18 @@ TEST_CASE("adding to an instant stops at the ends of time", "[time]") {
   CHECK(saturating_add(time_point::max(), duration::min()) == time_point{-1ns});
 }
 
+TEST_CASE("the time between two instants is never negative and stops at the largest", "[time]") {
+  CHECK(canigo::time_between(time_point{5s}, time_point{7s}) == 2s);
+  CHECK(canigo::time_between(time_point{5s}, time_point{5s}) == 0s);
+  CHECK(canigo::time_between(time_point{5s}, time_point{3s}) == 0s);
+  CHECK(canigo::time_between(time_point{1ms}, time_point::min()) == 0s);
+  CHECK(canigo::time_between(time_point::min(), time_point::max()) == duration::max());
+  CHECK(canigo::time_between(time_point{-1ns}, time_point::max()) == duration::max());
+  CHECK(canigo::time_between(time_point{-2ns}, time_point::max() - 1ns) == duration::max());
+  CHECK(canigo::time_between(time_point{-1ns}, time_point::max() - 1ns) == duration::max());
+  CHECK(canigo::time_between(time_point{-1ns}, time_point::max() - 2ns) == duration::max() - 1ns);
+}
+
 TEST_CASE("the time that is read is the steady clock's", "[time]") {
   for (int i = 0; i < 1000; ++i) {
     const auto before = std::chrono::steady_clock::now();

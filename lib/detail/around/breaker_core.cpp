@@ -48,7 +48,7 @@ void breaker_core::leave(circuit::epoch e, time_point since, end how) noexcept {
       circuit_.leave(e);
     } else {
       const bool failed = how == end::failed;
-      const bool slow = now > since && now - since > slow_;
+      const bool slow = time_between(since, now) > slow_;
       ++(failed ? counts_.failed : counts_.succeeded);
       counts_.slow += slow ? 1 : 0;
       circuit_.report(e, failed, slow, now);

@@ -18,12 +18,13 @@ hedge_race::hedge_race(const net::any_io_executor& strand, const hedge_options& 
 /// Starts the next one. A failure to start counts as its failure.
 void hedge_race::start_next() noexcept {
   const std::size_t index = runs_.size();
-  runs_.push_back(true);
+  runs_.push_back(true);  // this and the next have room since construction
+  signals_.emplace_back();
   ++running_;
   last_start_ = time().now();
   if (index == 0) started_at_ = last_start_;
   try {
-    signals_.push_back(std::make_unique<net::cancellation_signal>());
+    signals_[index] = std::make_unique<net::cancellation_signal>();
     start(index);
   } catch (...) {
     static_cast<void>(ended(index, std::current_exception()));
@@ -51,7 +52,7 @@ void hedge_race::note_winner(std::size_t index) noexcept {
 void hedge_race::note_latency() noexcept {
   is_first_noted_ = true;
   const time_point now = time().now();
-  if (options_.window != nullptr) options_.window->record(now, now - started_at_);
+  if (options_.window != nullptr) options_.window->record(now, time_between(started_at_, now));
 }
 
 void hedge_race::end_all() noexcept {

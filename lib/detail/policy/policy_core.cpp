@@ -106,7 +106,7 @@ void policy_call::failed(const std::exception_ptr& error, bool is_cancelled) noe
 
 void policy_call::end(std::uint64_t policy_stats::* outcome) noexcept {
   if (std::exchange(has_ended_, true)) return;
-  const duration took = time_.now() - since_;
+  const duration took = time_between(since_, time_.now());
   const std::lock_guard lock{core_.mutex_};
   policy_stats& s = core_.counts_;
   --s.under_way;

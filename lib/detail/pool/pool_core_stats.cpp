@@ -37,12 +37,12 @@ pool_stats pool_core::stats() const {
   counts_.write(s);
   names_.write(s.names, texts);
   const time_point now = context_gone_ ? time_point::min() : time_->now();
-  if (const wait_node* n = queue.oldest()) s.oldest_wait = std::max(now - n->since(), duration::zero());
+  if (const wait_node* n = queue.oldest()) s.oldest_wait = time_between(n->since(), now);
   for (const auto& w : workers_) {
     const pool_task* t = w->current_;
     if (context_gone_ || t == nullptr || t->extras_ == nullptr || !t->extras_->is_late) continue;
     const task_extras& x = *t->extras_;
-    s.overdue.push_back({t->id_, {}, now - x.started_at, w->index_});
+    s.overdue.push_back({t->id_, {}, time_between(x.started_at, now), w->index_});
     texts.push_back(x.name != nullptr ? &x.name->name : nullptr);
   }
   lock.unlock();

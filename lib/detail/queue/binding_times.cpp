@@ -3,8 +3,7 @@
 namespace canigo::detail {
 
 void binding_times::add_to(binding_stats& sums, time_point now) const noexcept {
-  if (now <= since_) return;  // an event may be told as of a moment ago
-  const duration passed = now - since_;
+  const duration passed = time_between(since_, now);  // 0 for an event that is told as of a moment ago
   switch (binds_) {
     case wait_reason::cause::none:
       break;
