@@ -393,3 +393,19 @@ TEST_CASE("a request that gets no file descriptor says so, and the next one work
   CHECK(failed > 0);
 }
 #endif
+
+TEST_CASE("a look-up that fails where a program has closed descriptor 0 leaves it closed, and says why") {
+  net::io_context io;
+  http::client client{io, direct};
+  const std::string url = "http://a..b/";  // no name server is asked
+  CHECK(error_of(io, client.get(url)) == http::error::could_not_resolve_host);
+  const int kept = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
+  REQUIRE(kept > 0);
+  ::close(0);
+  const auto error = error_of(io, client.get(url));
+  const bool is_closed = ::fcntl(0, F_GETFD) == -1;
+  ::dup2(kept, 0);
+  ::close(kept);
+  CHECK(error == http::error::could_not_resolve_host);
+  CHECK(is_closed);
+}

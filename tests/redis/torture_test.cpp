@@ -608,6 +608,38 @@ TEST_CASE("a turn that there is no memory to post comes with the next command", 
   CHECK_FALSE(b.ec);
 }
 
+TEST_CASE("after a call for which memory was missing the next one is as quick as ever", "[memory]") {
+  const redis_server server;
+  quiet_loop loop;
+  redis::client client{loop.io, server.url()};
+  redis::scheduler quota{client, "quick", {.rate = canigo::rate::per_second(1000), .burst = 1000}};
+  int ended = 0;
+  std::error_code error;
+  const auto acquire = [&] {
+    quota.async_acquire({}, [&](std::error_code ec) {
+      ++ended;
+      error = ec;
+    });
+  };
+  const auto needed = for_every_allocation([&](std::int64_t k) {
+    CAPTURE(k);
+    bool has_failed = false;
+    ended = 0;
+    {
+      const failing f{k, all};
+      acquire();
+      has_failed = f.has_failed();
+    }
+    loop.run_until([&] { return ended == 1; });
+    // Time stands: an alarm would never come.
+    acquire();
+    run_until(loop.io, [&] { return ended == 2; });
+    CHECK_FALSE(error);
+    return has_failed;
+  });
+  CHECK(needed > 1);
+}
+
 #ifndef CANIGO_TESTS_SANITIZED
 TEST_CASE("a reply that there is no memory to read is told so", "[memory]") {
   const std::string bytes = "*2\r\n$40\r\n" + std::string(40, 'x') + "\r\n$40\r\n" + std::string(40, 'y') + "\r\n";
