@@ -46,7 +46,7 @@ void stage::expect_all_ended() {
 
 void stage::expect_conserved(const canigo::queue_stats& s) {
   expect(s.waiting == 0, "somebody waits");
-  expect(s.requested == s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped,
+  expect(s.requested == s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.shed + s.stopped,
          "the counts do not add up");
 }
 

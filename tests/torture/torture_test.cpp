@@ -23,7 +23,7 @@ namespace {
 std::vector<scenario> all_scenarios() {
   std::vector<scenario> all;
   for (const auto& some : {scenarios_of_limits(), scenarios_of_handlers(), scenarios_of_time(), scenarios_of_pools(),
-                           scenarios_of_resources()}) {
+                           scenarios_of_resources(), scenarios_of_what_is_around()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;
@@ -178,7 +178,7 @@ TEST_CASE("there are many scenarios, each with a name of its own", "[torture]") 
   std::set<std::string> names;
   for (const scenario& s : all_scenarios()) names.insert(s.name);
   CHECK(names.size() == all_scenarios().size());
-  CHECK(names.size() >= 60);
+  CHECK(names.size() >= 75);
 }
 
 TEST_CASE("whichever allocation fails, everybody ends, nothing is lost and nothing leaks", "[torture]") {
