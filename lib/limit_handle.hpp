@@ -61,6 +61,11 @@ void limit_handle<Waiter>::resume() {
 }
 
 template <class Waiter>
+std::vector<waiting_request> limit_handle<Waiter>::waiting(std::size_t most) const {
+  return admission_->list(most);
+}
+
+template <class Waiter>
 void limit_handle<Waiter>::stop() noexcept {
   admission_->stop();
 }

@@ -115,8 +115,6 @@ wait_reason limiter::why_waiting() const {
   });
 }
 
-std::vector<waiting_request> limiter::waiting(std::size_t most) const { return admission_->list(most); }
-
 duration limiter::estimate(request r) const { return admission_->estimate(r); }
 
 limiter_stats limiter::stats() const {

@@ -52,7 +52,7 @@ struct adaptive_limit_stats : queue_stats {
 /// Promises: those of canigo::semaphore, for one permit a request; `request.tokens` says nothing here. When the limit
 /// falls, the permits that are out stay good, and nobody gets in until fewer are out. Priorities hold meanwhile.
 ///
-/// The members for asking, pausing and stopping are those of every limit: limit_handle.
+/// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
 ///
 /// Errors, cancellation, threads, lifetime: as canigo::semaphore.
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is

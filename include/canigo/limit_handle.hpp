@@ -6,18 +6,21 @@
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
+#include "canigo/wait_reason.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 
+#include <cstddef>
 #include <optional>
 #include <system_error>
 #include <type_traits>
+#include <vector>
 
 namespace canigo {
 
-/// The members that scheduler, semaphore and limiter share: asking, pausing, stopping.
+/// The members that scheduler, semaphore and limiter share: asking, pausing, listing, stopping.
 ///
 /// `Waiter` decides on the grant: void for a scheduler, a permit for the others. Errors, cancellation, threads and
 /// lifetime are described at these classes.
@@ -75,6 +78,12 @@ class limit_handle {
   ///
   /// Errors: errc::invalid_argument for a limiter with a share, which is always enforced.
   void set_mode(enforcement mode);
+
+  /// The first `most` waiters, in the order in which they would go if nobody came or left; where there are flows, by
+  /// class and arrival. Allocates.
+  ///
+  /// It takes the lock for as long as it lists them, so a page should ask for a screenful.
+  std::vector<waiting_request> waiting(std::size_t most) const;
 
   /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
   void stop() noexcept;

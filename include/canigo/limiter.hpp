@@ -58,7 +58,7 @@ struct limiter_stats : queue_stats {
 /// only some units, it takes nothing of the rest, and does not wait for them, even if they are in debt. Settle each
 /// unit by its name: `p.settle("tokens", 1130)`.
 ///
-/// The members for asking, pausing and stopping are those of every limit: limit_handle.
+/// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
 ///
 /// Errors, cancellation, threads, lifetime: as canigo::scheduler and canigo::semaphore.
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
@@ -90,12 +90,6 @@ class limiter : public limit_handle<detail::permit_waiter> {
 
   /// Tells which limit holds up the first waiter in the queue, and when that ends.
   wait_reason why_waiting() const;
-
-  /// The first `most` waiters, in the order in which they would go if nobody came or left; where there are flows, by
-  /// class and arrival. Allocates.
-  ///
-  /// It takes the lock for as long as it lists them, so a page should ask for a screenful.
-  std::vector<waiting_request> waiting(std::size_t most) const;
 
   /// A lower bound on the wait of `r` if it came now. It knows the rates and a pause, but not when permits come back.
   ///

@@ -16,7 +16,7 @@ struct request {
   deadline_point deadline = {};        ///< a grant later than this is of no use
   const canigo::flow* flow = nullptr;  ///< the share of the limit that it takes; null: a nameless flow of weight 1
   unit_amounts amounts = {};           ///< how much of each other unit, for a limiter whose rates have several
-  std::uint64_t tag = 0;               ///< a number of the caller's choice; limiter::waiting() shows it
+  std::uint64_t tag = 0;               ///< a number of the caller's choice; the limit's waiting() shows it
   /// For a repeat: when it arrived first. Its place in its class, its ageing and its wait count from then. An instant
   /// in the future counts as now. Where there are flows it has no effect.
   time_point since = time_point::max();

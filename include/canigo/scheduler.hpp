@@ -68,7 +68,7 @@ struct scheduler_stats : queue_stats {
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
 /// destroyed.
 ///
-/// The members for asking, pausing and stopping are those of every limit: limit_handle.
+/// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
 ///
 /// Source of the arithmetic: generic cell rate algorithm, ITU-T I.371.
 class scheduler : public limit_handle<detail::plain_waiter> {

@@ -44,8 +44,8 @@ struct semaphore_stats : queue_stats {
 /// - A permit that is dropped goes, in the same instant, to the request that is first then.
 /// - Every acquire ends exactly once.
 ///
-/// The members for asking, pausing and stopping are those of every limit: limit_handle. They take no bare number,
-/// which could mean a class or a weight.
+/// The members for asking, pausing, listing and stopping are those of every limit: limit_handle. They take no bare
+/// number, which could mean a class or a weight.
 ///
 /// Errors of all acquires; a failed one consumes nothing:
 /// - errc::stopped after stop();

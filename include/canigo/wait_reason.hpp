@@ -8,7 +8,7 @@
 
 namespace canigo {
 
-/// Why a request of a limiter has to wait.
+/// Why a request of a limit has to wait.
 struct wait_reason {
   enum class cause {
     none,         ///< nobody waits

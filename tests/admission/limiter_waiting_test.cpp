@@ -1,6 +1,9 @@
 // What a limiter tells of those that wait, and repeats that keep their first arrival.
 #include "canigo/limiter.hpp"
 
+#include "canigo/scheduler.hpp"
+#include "canigo/semaphore.hpp"
+
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
 
@@ -67,6 +70,37 @@ TEST_CASE("a limiter lists its first waiters, in order, with what each waits for
   l.stop();
   run.time.run();
   CHECK(l.waiting(3).empty());
+}
+
+TEST_CASE("a scheduler and a semaphore list their first waiters, too", "[scheduler][semaphore][waiting]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(10), .priorities = 2}};
+  semaphore m{run.io, {.permits = 1}};
+  CHECK(s.waiting(2).empty());
+  CHECK(m.waiting(2).empty());
+  const permit out = m.try_acquire().value();
+  run.go([&]() -> net::awaitable<void> { (void)co_await outcome_of(s.acquire({.priority = 1, .tag = 7})); });
+  run.go([&]() -> net::awaitable<void> { (void)co_await outcome_of(s.acquire({.tag = 8})); });
+  run.go([&]() -> net::awaitable<void> { (void)co_await outcome_of(m.acquire({.tag = 9})); });
+  run.time.run_for(10ms);
+
+  const auto of_rate = s.waiting(3);
+  REQUIRE(of_rate.size() == 2);
+  CHECK(of_rate[0].tag == 8);
+  CHECK(of_rate[0].reason.binds == cause::rate);
+  CHECK(of_rate[0].estimate == 90ms);
+  CHECK(of_rate[1].tag == 7);
+  CHECK(of_rate[1].priority == 1);
+  CHECK(of_rate[1].estimate == 190ms);
+  const auto of_places = m.waiting(3);
+  REQUIRE(of_places.size() == 1);
+  CHECK(of_places[0].tag == 9);
+  CHECK(of_places[0].since == time_point{});
+  CHECK(of_places[0].reason.binds == cause::concurrency);
+  CHECK(of_places[0].reason.until == time_point::max());
+  s.stop();
+  m.stop();
+  run.time.run();
 }
 
 TEST_CASE("a repeat that keeps its first arrival goes before those that came after that", "[limiter][waiting]") {
