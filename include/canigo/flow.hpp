@@ -1,12 +1,14 @@
 #pragma once
 
 #include "canigo/detail/admission/flow_host.hpp"
+#include "canigo/histogram.hpp"
 #include "canigo/rate.hpp"
 #include "canigo/rate_limit.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace canigo {
@@ -23,6 +25,7 @@ struct flow_options {
   std::vector<rate_limit> rates = {};     ///< most that it gets; up to 16, with no burst above that of the limit
   std::uint64_t concurrency = unlimited;  ///< most places of its own; 1 or more; not of a scheduler, which has none
   std::size_t queue_limit = std::numeric_limits<std::size_t>::max();  ///< most waiters of its own; 1 or more
+  bool times_waits = false;  ///< whether stats() has a histogram of its waits, which takes 1.2 KiB
 };
 
 /// How a flow fares. Consistent: taken in one step.
@@ -35,6 +38,7 @@ struct flow_stats {
   std::uint64_t held = 0;               ///< places that it occupies
   bool is_held_back = false;            ///< it waits for its own ceiling, not for the limit
   std::vector<std::int64_t> available;  ///< tokens of each of its rates; below 0: a debt
+  std::optional<wait_histogram> wait;   ///< of the granted ones, from call to grant; with flow_options::times_waits
 };
 
 /// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`.

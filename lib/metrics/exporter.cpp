@@ -62,7 +62,7 @@ void show_queue(families& f, const std::string& object, const queue_stats& s) {
 }
 
 void show_tokens(families& f, const std::string& object, std::size_t rate, std::int64_t tokens) {
-  f.gauge("canigo_tokens", "Tokens to be had now; below 0: charged beyond what was there.",
+  f.gauge("canigo_tokens", "Tokens available now; below 0: charged beyond what was there.",
           {{"name", object}, {"rate", std::to_string(rate)}}, static_cast<double>(tokens));
 }
 
@@ -78,6 +78,20 @@ void show_places(families& f, const std::string& object, std::uint64_t held, std
   if (capacity != unlimited) {
     f.gauge("canigo_permits_capacity", "Permits that there are.", {{"name", object}}, number(capacity));
   }
+}
+
+void show_flow(families& f, const std::string& object, const flow_stats& s) {
+  const labels l{{"name", object}};
+  f.gauge("canigo_flow_waiting", "Requests of a flow that wait.", l, number(s.waiting));
+  f.gauge("canigo_flow_held", "Permits of a flow that are out.", l, number(s.held));
+  f.gauge("canigo_flow_weight", "The share of a flow, beside those of the others of its limit.", l, number(s.weight));
+  f.gauge("canigo_flow_held_back", "1 while a flow waits for its own ceiling, not for the limit.", l,
+          s.is_held_back ? 1 : 0);
+  f.counter("canigo_flow_granted_total", "Requests of a flow that were granted.", l, number(s.granted));
+  f.counter("canigo_flow_tokens_total", "Tokens of the granted requests of a flow.", l, number(s.tokens));
+  f.counter("canigo_flow_failed_total", "Requests of a flow that were refused, or waited for nothing.", l,
+            number(s.failed));
+  if (s.wait) f.histogram("canigo_flow_wait_seconds", "How long the granted requests of a flow waited.", l, *s.wait);
 }
 
 void show_adaptive(families& f, const std::string& object, const adaptive_limit_stats& s) {
@@ -265,6 +279,14 @@ void show_connection(families& f, const std::string& object, const connection_st
   f.counter("canigo_client_failures_total", "Connections lost, and attempts that failed.", l, number(s.failures));
 }
 
+void show_http(families& f, const std::string& object, const http_stats& s) {
+  const labels l{{"name", object}};
+  f.gauge("canigo_http_waiting", "HTTP requests that wait for one of the connections.", l, number(s.waiting));
+  f.gauge("canigo_http_running", "HTTP requests that are under way.", l, number(s.running));
+  f.counter("canigo_http_finished_total", "HTTP requests that ended, with a response or an error.", l,
+            number(s.finished));
+}
+
 }  // namespace
 
 /// The objects that are shown. The lock is held while stats are read, so that an object can't go meanwhile. That takes
@@ -344,6 +366,11 @@ exporter::registration exporter::add(const std::string& name, const limiter& obj
       objects_, name, [&](families& f, const std::string& n) { show_limiter(f, n, object.stats()); })};
 }
 
+exporter::registration exporter::add(const std::string& name, const flow& object) {
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [&](families& f, const std::string& n) { show_flow(f, n, object.stats()); })};
+}
+
 exporter::registration exporter::add(const std::string& name, const adaptive_limit& object) {
   return registration{std::make_unique<registration::state>(
       objects_, name, [&](families& f, const std::string& n) { show_adaptive(f, n, object.stats()); })};
@@ -386,6 +413,11 @@ exporter::registration exporter::add_shared(const std::string& name, std::functi
 exporter::registration exporter::add_connection(const std::string& name, std::function<connection_stats()> read) {
   return registration{std::make_unique<registration::state>(
       objects_, name, [r = std::move(read)](families& f, const std::string& n) { show_connection(f, n, r()); })};
+}
+
+exporter::registration exporter::add_http(const std::string& name, std::function<http_stats()> read) {
+  return registration{std::make_unique<registration::state>(
+      objects_, name, [r = std::move(read)](families& f, const std::string& n) { show_http(f, n, r()); })};
 }
 
 std::string exporter::text() const { return prometheus::TextSerializer{}.Serialize(objects_->Collect()); }

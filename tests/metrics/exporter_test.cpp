@@ -364,6 +364,49 @@ TEST_CASE("every count of a limit in Redis, and of its connection, is shown", "[
                                 });
 }
 
+TEST_CASE("every count of an HTTP client is shown", "[metrics]") {
+  const stand_in<metrics::http_stats> client{{1, 2, 3}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("h", client);
+  check_series(exporter.text(), {{R"(canigo_http_waiting{name="h"})", "1"},
+                                 {R"(canigo_http_running{name="h"})", "2"},
+                                 {R"(canigo_http_finished_total{name="h"})", "3"}});
+}
+
+TEST_CASE("a flow shows its share, its ceiling and how long its requests waited", "[metrics]") {
+  limits_run run;
+  limiter api{run.io, {.rates = {{rate::per_second(10), 20, 20}}, .concurrency = 9}};
+  flow gold{api, {.weight = 3, .concurrency = 2, .queue_limit = 2, .times_waits = true}}, plain{api};
+  metrics::exporter exporter;
+  const auto first = exporter.add("gold", gold);
+  const auto second = exporter.add("plain", plain);
+  for (int i = 0; i < 5; ++i) {
+    run.go([&]() -> net::awaitable<void> {
+      std::error_code refused;
+      const permit p = co_await api.acquire({.tokens = 4, .flow = &gold}, refused);
+      if (!refused) co_await sleep_for(500ms);
+    });
+  }
+  run.time.run_for(10ms);
+  check_series(exporter.text(), {{R"(canigo_flow_waiting{name="gold"})", "2"},
+                                 {R"(canigo_flow_held{name="gold"})", "2"},
+                                 {R"(canigo_flow_weight{name="gold"})", "3"},
+                                 {R"(canigo_flow_held_back{name="gold"})", "1"},
+                                 {R"(canigo_flow_granted_total{name="gold"})", "2"},
+                                 {R"(canigo_flow_tokens_total{name="gold"})", "8"},
+                                 {R"(canigo_flow_failed_total{name="gold"})", "1"},
+                                 {R"(canigo_flow_wait_seconds_count{name="gold"})", "2"},
+                                 {R"(canigo_flow_wait_seconds_sum{name="gold"})", "0"},
+                                 {R"(canigo_flow_held_back{name="plain"})", "0"}});
+  run.time.run_for(500ms);
+  const std::string text = exporter.text();
+  check_series(text, {{R"(canigo_flow_wait_seconds_count{name="gold"})", "4"},
+                      {R"(canigo_flow_wait_seconds_sum{name="gold"})", "1"},
+                      {R"(canigo_flow_wait_seconds_bucket{name="gold",le="0.268435456"})", "2"}});
+  CHECK_FALSE(value_of(text, R"(canigo_flow_wait_seconds_count{name="plain"})"));
+  run.time.run();
+}
+
 TEST_CASE("the number of series is bounded, whatever the classes and names", "[metrics]") {
   limits_run run;
   semaphore s{run.io, {.permits = 1, .priorities = 1024}};

@@ -2,6 +2,7 @@
 
 #include "canigo/adaptive_limit.hpp"
 #include "canigo/circuit_breaker.hpp"
+#include "canigo/flow.hpp"
 #include "canigo/keyed_options.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/loop_lag.hpp"
@@ -38,8 +39,13 @@ struct connection_stats {
   std::uint64_t waiting = 0, in_flight = 0, sent = 0, answered = 0, connects = 0, failures = 0;
 };
 
-/// Shows limits, circuit breakers, pools and the lag of loops to Prometheus, and also the limits and connections in
-/// Redis.
+/// The statistics of an http::client. The fields are those of http::client_stats.
+struct http_stats {
+  std::uint64_t waiting = 0, running = 0, finished = 0;
+};
+
+/// Shows limits, flows, circuit breakers, pools and the lag of loops to Prometheus, and also HTTP clients, and the
+/// limits and connections in Redis.
 ///
 /// Nothing is counted twice, and nothing runs on the hot path: Prometheus' request reads the stats() of each object.
 /// Serve text() from the server that the program has, or hand collectable() to a prometheus::Exposer.
@@ -83,6 +89,7 @@ class exporter {
   registration add(const std::string& name, const scheduler& object);
   registration add(const std::string& name, const semaphore& object);
   registration add(const std::string& name, const limiter& object);
+  registration add(const std::string& name, const flow& object);
   registration add(const std::string& name, const adaptive_limit& object);
   registration add(const std::string& name, const circuit_breaker& object);
   registration add(const std::string& name, const loop_lag& object);
@@ -146,6 +153,18 @@ class exporter {
       return connection_stats{s.waiting, s.in_flight, s.sent, s.answered, s.connects, s.failures};
     });
   }
+  /// An http::client.
+  template <class Client>
+    requires requires(const Client& c) {
+      { c.stats().running } -> std::convertible_to<std::uint64_t>;
+      { c.stats().finished } -> std::convertible_to<std::uint64_t>;
+    }
+  registration add(const std::string& name, const Client& object) {
+    return add_http(name, [&object] {
+      const auto s = object.stats();
+      return http_stats{s.waiting, s.running, s.finished};
+    });
+  }
 
   /// Everything that is shown, as it is now, in Prometheus' text format.
   std::string text() const;
@@ -159,6 +178,7 @@ class exporter {
   registration add_pool(const std::string& name, std::function<pool_stats()> read);
   registration add_shared(const std::string& name, std::function<shared_limit_stats()> read);
   registration add_connection(const std::string& name, std::function<connection_stats()> read);
+  registration add_http(const std::string& name, std::function<http_stats()> read);
 
   std::shared_ptr<objects> objects_;
 };

@@ -38,7 +38,8 @@ flow_terms terms_of(const flow_options& o, const supplies& s, time_point now) {
   check_cap("flow_options.concurrency", o.concurrency, s.occupies());
   if (o.queue_limit < 1) throw_invalid("flow_options.queue_limit", o.queue_limit, "1 or more");
   if (o.rates.size() > most_rates_of_flow) throw_invalid("flow_options.rates.size()", o.rates.size(), "0 to 16");
-  flow_terms terms{.weight = o.weight, .cap = o.concurrency, .queue_limit = o.queue_limit};
+  flow_terms terms{
+      .weight = o.weight, .cap = o.concurrency, .queue_limit = o.queue_limit, .times_waits = o.times_waits};
   terms.rates.reserve(o.rates.size());
   for (const rate_limit& l : o.rates) {
     const std::string field = "flow_options.rates[" + std::to_string(terms.rates.size()) + "].";
@@ -131,6 +132,7 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   s.failed = counts.failed;
   s.held = ceiling.occupied();
   s.is_held_back = flows_->is_held(flow);
+  if (const wait_histogram* waits = flows_->waits(flow)) s.wait = *waits;
   for (const token_bucket& b : ceiling.rates()) s.available.push_back(b.available(clock()));
   return s;
 }

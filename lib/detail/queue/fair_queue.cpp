@@ -65,10 +65,11 @@ fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o)
 // ---- flows ----------------------------------------------------------------------------------------------------------
 
 std::uint32_t fair_queue::add(flow_terms terms) {
+  auto waits = terms.times_waits ? std::make_unique<wait_histogram>() : nullptr;
   if (!free_.empty()) {
     const std::uint32_t flow = free_.back();
     free_.pop_back();
-    set_terms(flow, std::move(terms));
+    set_terms(flow, std::move(terms), std::move(waits));
     return flow;
   }
   const std::size_t count = rows_.size();
@@ -91,15 +92,17 @@ std::uint32_t fair_queue::add(flow_terms terms) {
   bits_.resize(bits_.size() + words_);
   arrivals_.push_back(0);
   const auto flow = static_cast<std::uint32_t>(count);
-  set_terms(flow, std::move(terms));
+  set_terms(flow, std::move(terms), std::move(waits));
   return flow;
 }
 
-void fair_queue::set_terms(std::uint32_t flow, flow_terms terms) noexcept {
+void fair_queue::set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept {
   extra& x = extras_[flow];
   x.ceiling = flow_ceiling{std::move(terms.rates), terms.cap};
   x.queue_limit = terms.queue_limit;
+  x.waits = std::move(waits);
   x.made = next_sequence_;
+  rows_[flow].is_timed = x.waits != nullptr;
   rows_[flow].is_limited = x.ceiling.is_any();
   set_weight(flow, terms.weight);
 }
@@ -418,6 +421,7 @@ void fair_queue::grant(wait_node& node, time_point caught_up) noexcept {
     }
     x.ceiling.take(as_of, tokens, places_for(tokens));
   }
+  if (r.is_timed) extras_[flow].waits->record(time_between(node.since_, now_));
   unlink(node);
   look_at(flow);
   end_of_step();
@@ -463,6 +467,7 @@ void fair_queue::enter(std::uint32_t flow, std::uint64_t tokens) noexcept {
   row& r = rows_[flow];
   ++r.granted;
   r.tokens += tokens;
+  if (r.is_timed) extras_[flow].waits->record_at_once(1);
   if (flow != nameless) extras_[flow].ceiling.take(now_, tokens, places_for(tokens));
 }
 

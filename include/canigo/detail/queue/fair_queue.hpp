@@ -5,6 +5,7 @@
 #include "canigo/detail/queue/flow_heap.hpp"
 #include "canigo/detail/queue/supplies.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
+#include "canigo/histogram.hpp"
 #include "canigo/time.hpp"
 #include "canigo/token_bucket.hpp"
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct flow_terms {
   std::vector<token_bucket> rates = {};
   std::uint64_t cap = flow_ceiling::no_cap;
   std::size_t queue_limit = std::numeric_limits<std::size_t>::max();
+  bool times_waits = false;
 };
 
 /// What became of the requests of one flow.
@@ -123,6 +126,8 @@ class fair_queue {
   flow_counts counts(std::uint32_t flow) const noexcept {
     return {rows_[flow].granted, rows_[flow].tokens, extras_[flow].failed};
   }
+  /// How long the granted ones waited; nullptr where nobody asked for it.
+  const wait_histogram* waits(std::uint32_t flow) const noexcept { return extras_[flow].waits.get(); }
   void count_failure(std::uint32_t flow) noexcept { ++extras_[flow].failed; }
   std::size_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
   /// The most tokens that a request of this flow can ever get from it.
@@ -195,11 +200,13 @@ class fair_queue {
     bool is_ready = false;
     bool is_limited = false;  // by its ceiling
     bool is_leaving = false;
+    bool is_timed = false;
   };
   struct extra {
     flow_ceiling ceiling;
     std::size_t queue_limit = 0;
     std::uint64_t failed = 0;
+    std::unique_ptr<wait_histogram> waits;
     std::uint64_t made = 0;                      // the first arrival that may be one of its own
     time_point due = time_point::max();          // when its ceiling let it return
     time_point returned_at = time_point::min();  // and when that was noticed
@@ -257,7 +264,7 @@ class fair_queue {
   void move_tag(row& r, cell& c, std::uint64_t tokens) noexcept;
   void rebase(int of_class) noexcept;
   void recycle_if_gone(std::uint32_t flow) noexcept;
-  void set_terms(std::uint32_t flow, flow_terms terms) noexcept;
+  void set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept;
 
   const duration ageing_;
   const supplies::occupancy occupancy_;
