@@ -19,7 +19,7 @@ SOURCES = {
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-NAMED = re.compile(r"`((?:canigo/|include/|lib/|examples/|tests/|bench/|scripts/|docs/|\.ci/)[\w./-]*\w)`")
+NAMED = re.compile(r"`((?:canigo/|include/|lib/|examples/|tests/|bench/|packaging/|scripts/|docs/|\.ci/)[\w./-]*\w)`")
 
 
 def comparable(text):
