@@ -44,13 +44,30 @@ TARGETS = [
     ("B17t", "ns", "keyed_scheduler.try_acquire", "Rust: governor keyed", 1.0),
     ("B17t", "ns", "keyed_scheduler.try_acquire", "Go: map of x/time/rate", 1.0),
     ("B17n", "bytes", "keyed_scheduler.try_acquire", "value", 100),
+    ("B18", "ns", "circuit_breaker.try_enter", "Go: failsafe-go, permit and success", 1.0),
+    ("B18", "ns", "circuit_breaker.try_enter", "Go: gobreaker, two steps", 1.0),
+    ("B18-2", "ns", "circuit_breaker.try_enter", "Go: failsafe-go, permit and success", 1.0),
+    ("B18-2", "ns", "circuit_breaker.try_enter", "Go: gobreaker, two steps", 1.0),
+    ("B18-call", "ns", "with_breaker", "Go: failsafe-go", 1.0),
+    ("B18-call", "ns", "with_breaker", "Go: gobreaker", 1.0),
+    ("B19", "lost", "adaptive_limit, knee", "Java: concurrency-limits, gradient2", 1.0),
+    ("B19", "lost", "adaptive_limit, knee", "Java: concurrency-limits, vegas", 1.0),
+    ("B19", "lost", "adaptive_limit, knee", "Go: failsafe-go", 1.0),
+    ("B19", "lost", "adaptive_limit, knee", "C++: Envoy's algorithm", 1.0),
+    ("B20-10000", "missed", "scheduler.acquire, a slack of 1 ms", "value", 0.001),
+    ("B20-100000", "missed", "scheduler.acquire, a slack of 1 ms", "value", 0.001),
+    ("B20-10000", "cpu", "scheduler.acquire, a slack of 1 ms", "Go: x/time/rate Wait", 1.0),
+    ("B20-100000", "cpu", "scheduler.acquire, a slack of 1 ms", "Go: x/time/rate Wait", 1.0),
+    ("B21", "ns", "policy.run", "Go: failsafe-go", 1.0),
+    ("K2", "bytes", "keyed_scheduler.try_acquire", "value", 100),
 ]
 # What bare Asio does in another way for these is no bound of what is possible.
 NO_FLOOR = ["B10", "B11"]
 # What may allocate nothing in steady state.
 NO_ALLOCATIONS = {"B1": "scheduler.try_acquire", "B2": "scheduler.acquire", "B6": "semaphore.acquire",
                   "B7": "strand_pool(8).try_post", "B10": "try_post, does not suspend, timeout",
-                  "B17": "keyed_scheduler.try_acquire"}
+                  "B16": "10 flows", "B17": "keyed_scheduler.try_acquire", "B18": "circuit_breaker.try_enter",
+                  "B18-call": "with_breaker"}
 
 
 def rank(work):
@@ -59,7 +76,7 @@ def rank(work):
 
 
 def is_peer(name):
-    return re.match(r"(Go|Rust|Node|C\+\+): ", name)
+    return re.match(r"(Go|Rust|Node|Java|C\+\+): ", name)
 
 
 def is_floor(name):
@@ -82,7 +99,8 @@ class Run:
 
     def values(self, work, name, what):
         """One of each round."""
-        return [1 - r["reached"] if what == "missed" else r.get(what, 0) for r in self.samples[work, name]]
+        made = {"missed": lambda r: 1 - r["reached"], "lost": lambda r: 1 - statistics.mean(r["goodput"].values())}
+        return [made[what](r) if what in made else r.get(what, 0) for r in self.samples[work, name]]
 
     def figure(self, work, name, what="ns"):
         return statistics.median(self.values(work, name, what))
@@ -98,6 +116,15 @@ class Run:
         # Of each round, and then the median: what slows the machine for a second slows both.
         rounds = zip(self.values(work, ours, what), of.values(work, other, what))
         return statistics.median(above / below if below else float("inf") for above, below in rounds)
+
+    def has_times(self, work):
+        """Whether it is a matter of time: adaptive limits are judged by goodput."""
+        return not any("goodput" in r for name in self.names(work) for r in self.samples[work, name])
+
+    def goodput(self, work, name):
+        """Of each trace, as a share of the most that is possible."""
+        rounds = [r["goodput"] for r in self.samples[work, name]]
+        return {trace: statistics.median(r[trace] for r in rounds) for trace in rounds[0]}
 
     def works(self):
         return sorted(dict.fromkeys(work for work, _ in self.samples), key=rank)
@@ -128,7 +155,8 @@ class Run:
             else:
                 least = round(self.ratio(work, floor, other, what), 5)
             ratio = self.figure(work, ours, what) if other == "value" else self.ratio(work, ours, other, what)
-            label = {"ns": "time", "cpu": "CPU", "bytes": "bytes", "missed": "share of the rate that was missed"}[what]
+            label = {"ns": "time", "cpu": "CPU", "bytes": "bytes", "missed": "share of the rate that was missed",
+                     "lost": "share of the goodput that was lost"}[what]
             found.append({"id": work, "what": label, "than": "" if other == "value" else other,
                           "ratio": round(ratio, 5), "target": round(most, 4), "met": ratio <= most, "floor": least})
         for work, ours in NO_ALLOCATIONS.items():

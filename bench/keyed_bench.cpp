@@ -1,5 +1,6 @@
 // What a limit for each of a million keys costs: a request of a known key by one thread and by two (B17, B17t), and of
-// a key that was never seen (B17n). Beside it a map of schedulers behind a lock, as programs have it.
+// a key that was never seen (B17n). Beside it a map of schedulers behind a lock, as programs have it. And what a flood
+// of ten million keys does to a limit that has room for one (K2).
 
 #include "canigo/keyed.hpp"
 #include "canigo/scheduler.hpp"
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -101,6 +103,34 @@ bench::sample new_keys() {
   return s;
 }
 
+/// Asks for ten keys for each that it may know. The keys that it knew before must still owe what they owed.
+bench::sample flood() {
+  constexpr std::size_t old = 1'000, all = 10 * keys;
+  const std::vector<std::string>& known = names();
+  net::io_context io;
+  const auto before = bench::bytes_in_use();
+  canigo::keyed_scheduler<std::string> limit{io, {.rate = rate{1, 1h}, .burst = 2, .most_keys = keys}};
+  for (std::size_t i = 0; i < old; ++i) {
+    while (limit.try_acquire(known[i])) {
+    }
+  }
+  std::string key;
+  bench::sample s = bench::measure(static_cast<std::int64_t>(all), [&] {
+    for (std::size_t i = 0; i < all; ++i) {
+      key = "flood";
+      key += std::to_string(i);
+      (void)limit.try_acquire(key);
+    }
+  });
+  s.bytes_per_operation = static_cast<double>(bench::bytes_in_use() - before) / static_cast<double>(keys);
+  for (std::size_t i = 0; i < old; ++i) {
+    if (limit.try_acquire(known[i])) throw std::logic_error{"K2: the flood has washed away " + known[i]};
+  }
+  const canigo::keyed_stats end = limit.stats();
+  if (end.keys > keys || end.beyond < all - keys) throw std::logic_error{"K2: more keys than it may know"};
+  return s;
+}
+
 }  // namespace
 
 int main() {
@@ -125,4 +155,8 @@ int main() {
     m.run(repetitions);
   }
   bench::match{"B17n", "a million string keys, a new one asks"}.add("keyed_scheduler.try_acquire", new_keys).run(3);
+  bench::match{"K2", "ten million keys, of which a million have room"}
+      .add("keyed_scheduler.try_acquire", flood)
+      .without_warm_up()
+      .run(3);
 }

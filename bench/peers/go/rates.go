@@ -43,6 +43,9 @@ func init() {
 	for _, perSecond := range []int{10_000, 100_000, 1_000_000} {
 		add(fmt.Sprintf("B4-%d", perSecond), "x/time/rate Wait", 1, func() result { return saturate(perSecond) })
 	}
+	for _, perSecond := range []int{10_000, 100_000} {
+		add(fmt.Sprintf("B20-%d", perSecond), "x/time/rate Wait", 1, func() result { return saturate(perSecond) })
+	}
 }
 
 func twice(f func()) {
