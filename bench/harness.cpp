@@ -120,6 +120,13 @@ void match::print_line(const contestant& c, const sample& s) const {
              s.allocations_per_operation);
   if (s.bytes_per_operation != 0) fmt::print(R"(,"bytes":{})", s.bytes_per_operation);
   if (s.share_of_rate != 0) fmt::print(R"(,"reached":{},"cpu":{})", s.share_of_rate, s.cpu);
+  if (!s.goodput.empty()) {
+    fmt::print(R"(,"p99":{},"goodput":{{)", s.p99);
+    for (std::size_t i = 0; i < s.goodput.size(); ++i) {
+      fmt::print(R"({}"{}":{})", i > 0 ? "," : "", s.goodput[i].first, s.goodput[i].second);
+    }
+    fmt::print("}}");
+  }
   fmt::print("}}\n");
   std::fflush(stdout);
 }
@@ -132,6 +139,13 @@ void match::print_table(std::vector<std::vector<sample>>& results) const {
     std::sort(r.begin(), r.end(),
               [](const sample& a, const sample& b) { return a.ns_per_operation < b.ns_per_operation; });
     const sample& median = r[r.size() / 2];
+    if (!median.goodput.empty()) {
+      double all = 0;
+      for (const auto& [trace, share] : median.goodput) all += share;
+      fmt::print("  {:<44} {:>9.1f} % of the goodput  p99: {:.1f} times\n", contestants_[c].name,
+                 100 * all / static_cast<double>(median.goodput.size()), median.p99);
+      continue;
+    }
     if (c == 0) ours = median.ns_per_operation;
     fmt::print("  {:<44} {:>9.1f} ns  ({:.1f} … {:.1f})  {:>6.2f} allocations", contestants_[c].name,
                median.ns_per_operation, r.front().ns_per_operation, r.back().ns_per_operation,

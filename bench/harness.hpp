@@ -5,17 +5,21 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bench {
 
-/// What one repetition of a contestant measured; what is 0 of the last three was not.
+/// What one repetition of a contestant measured; what is 0 or empty, from the third on, was not.
 struct sample {
   double ns_per_operation = 0;
   double allocations_per_operation = 0;
   double bytes_per_operation = 0;
   double share_of_rate = 0;  ///< reached, of what was wanted
   double cpu = 0;            ///< cores that were busy meanwhile
+  /// In each trace, of the most that is possible. No time counts then.
+  std::vector<std::pair<std::string, double>> goodput = {};
+  double p99 = 0;  ///< the 99th percentile of the latency, as a multiple of an idle service's, in the worst trace
 };
 
 /// Heap allocations of this process so far, of all kinds.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -48,7 +49,7 @@ class ewma {
 class netflix : public algorithm {
  public:
   std::uint64_t limit() const override { return static_cast<std::uint64_t>(limit_); }
-  void record(const limit_sample& s, time_point now, std::uint64_t) override {
+  void record(const call_end& s, time_point now, std::uint64_t) override {
     const double rtt = seconds(s.latency);
     if (s.outcome == sample_outcome::cancelled || rtt < 1e-4) return;  // onIgnore
     shortest_ = std::min(shortest_, rtt);
@@ -127,7 +128,7 @@ class vegas final : public netflix {
 class failsafe final : public algorithm {
  public:
   std::uint64_t limit() const override { return static_cast<std::uint64_t>(limit_); }
-  void record(const limit_sample& s, time_point now, std::uint64_t in_flight) override {
+  void record(const call_end& s, time_point now, std::uint64_t in_flight) override {
     if (s.outcome == sample_outcome::ok) {
       recent_.push_back(seconds(s.latency));
       peak_ = std::max(peak_, static_cast<double>(s.in_flight));
@@ -205,7 +206,7 @@ class envoy final : public algorithm {
  public:
   explicit envoy(std::uint64_t seed) : random_{seed} {}
   std::uint64_t limit() const override { return static_cast<std::uint64_t>(limit_); }
-  void record(const limit_sample& s, time_point at, std::uint64_t) override {
+  void record(const call_end& s, time_point at, std::uint64_t) override {
     const double now = seconds(at);
     tick(now);
     if (s.outcome == sample_outcome::cancelled || now - seconds(s.latency) < epoch_) return;

@@ -4,16 +4,9 @@
 
 #include "service.hpp"
 
-#include <memory>
-#include <string>
 #include <vector>
 
 namespace adaptive {
-
-struct contender {
-  std::string name;
-  std::unique_ptr<algorithm> (*make)(std::uint64_t seed);
-};
 
 /// Netflix' gradient2 and vegas, failsafe-go's, Envoy's; all from 20, between 1 and 1000.
 const std::vector<contender>& peers();

@@ -142,6 +142,7 @@ class world {
       free_.pop_back();
     }
     calls_[c] = {now_, ++in_flight_, calls_[c].generation + 1, sample_outcome::ok, false};
+    algorithm_.begin(c, clock());
     if (trace_.timeout > 0) give_ups_.push_back({c, calls_[c].generation});
     if (trace_.timeout > 0) after(trace_.timeout, event_kind::given_up);
     if (trace_.refuse > 0 && static_cast<double>(inside_) >= trace_.refuse * now_in().capacity) {
@@ -180,7 +181,8 @@ class world {
       results_.back().good += 1;
       latencies_.add(latency);
     }
-    algorithm_.record({duration{static_cast<duration::rep>(latency * 1e9)}, c.in_flight, how}, clock(), in_flight_);
+    algorithm_.record({{duration{static_cast<duration::rep>(latency * 1e9)}, c.in_flight, how}, number}, clock(),
+                      in_flight_);
     --in_flight_;
   }
 

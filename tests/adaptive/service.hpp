@@ -6,25 +6,38 @@
 #include "canigo/time.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace adaptive {
+
+/// A call that has ended: which of those that are under way, and how.
+struct call_end : canigo::limit_sample {
+  std::uint32_t call = 0;
+};
 
 /// What decides on a limit.
 class algorithm {
  public:
   virtual ~algorithm() = default;
   virtual std::uint64_t limit() const = 0;
+  /// A call begins: for what has to know them one by one.
+  virtual void begin(std::uint32_t /*call*/, canigo::time_point /*now*/) {}
   /// A call has ended. `in_flight` is what is under way now, with it.
-  virtual void record(const canigo::limit_sample& s, canigo::time_point now, std::uint64_t in_flight) = 0;
+  virtual void record(const call_end& e, canigo::time_point now, std::uint64_t in_flight) = 0;
+};
+
+struct contender {
+  std::string name;
+  std::unique_ptr<algorithm> (*make)(std::uint64_t seed);
 };
 
 class fixed final : public algorithm {
  public:
   explicit fixed(std::uint64_t limit) : limit_{limit} {}
   std::uint64_t limit() const override { return limit_; }
-  void record(const canigo::limit_sample&, canigo::time_point, std::uint64_t) override {}
+  void record(const call_end&, canigo::time_point, std::uint64_t) override {}
 
  private:
   std::uint64_t limit_;

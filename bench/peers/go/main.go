@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -35,6 +37,9 @@ func add(id, name string, threads int, run func() result) {
 	contestants = append(contestants, contestant{id, name, threads, run})
 }
 
+// takesSeconds is what needs no repetition to warm up.
+var takesSeconds = regexp.MustCompile("^(B4-|B12|B20)")
+
 // many is a repetition's number of operations for what takes tens of nanoseconds.
 const many = 1_000_000
 
@@ -58,8 +63,14 @@ func main() {
 	only := flag.String("only", "", "ids, separated by commas; empty: all")
 	list := flag.Bool("list", false, "print the ids and names, run nothing")
 	serve := flag.String("serve", "", "answer HTTP GET at this address instead, for B15")
+	limits := flag.Bool("limits", false, "follow the model of B19 at the standard input instead")
 	url := flag.String("url", "", "what B15 gets; empty: B15 is left out")
+	testing.Init()
 	flag.Parse()
+	if *limits {
+		serveLimits()
+		return
+	}
 	if *serve != "" {
 		serveHTTP(*serve)
 		return
@@ -77,7 +88,7 @@ func main() {
 			continue
 		}
 		runtime.GOMAXPROCS(c.threads)
-		if !strings.HasPrefix(c.id, "B4") && !strings.HasPrefix(c.id, "B12") {
+		if !takesSeconds.MatchString(c.id) {
 			c.run() // to warm up
 		}
 		r := c.run()
