@@ -64,7 +64,7 @@ asio::awaitable<void> serve(canigo::resource_pool<database>& pool) {
 int main() {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("canigo_visits_{}.db", getpid());
   asio::io_context io;
-  asio::thread_pool threads{3};
+  asio::thread_pool threads{4};  // one for the timers, while three calls block
   {
     canigo::resource_pool<database> pool{threads, {.concurrency = 3, .make = [&] { return database{path.string()}; }}};
     asio::co_spawn(io, serve(pool), [](const std::exception_ptr& e) {

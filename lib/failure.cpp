@@ -14,7 +14,10 @@ namespace {
 bool is_failure_code(const std::error_code& code) noexcept {
   if (code == asio::error::operation_aborted) return false;
   if (code.category() != error_category()) return true;
-  switch (static_cast<errc>(code.value())) {
+  switch (static_cast<errc>(code.value())) {  // without a default, so that the compiler names what is new
+    case errc::timed_out:
+    case errc::overloaded:
+      return true;
     case errc::queue_full:
     case errc::evicted:
     case errc::deadline_unreachable:
@@ -26,10 +29,11 @@ bool is_failure_code(const std::error_code& code) noexcept {
     case errc::lease_lost:
     case errc::store_unavailable:
     case errc::not_enough_memory:
+    case errc::too_many_keys:
+    case errc::shed:
       return false;
-    default:
-      return true;
   }
+  return true;
 }
 
 bool is_overload_code(const std::error_code& code) noexcept {

@@ -8,8 +8,8 @@ namespace canigo {
 ///
 /// Every error does, except these, by which the call ended on this side:
 /// - Asio's operation_aborted: the caller did not want it any more;
-/// - errc::queue_full, evicted, deadline_unreachable, stopped and circuit_open: a limit or a breaker of this program
-///   refused it;
+/// - errc::queue_full, evicted, shed, too_many_keys, deadline_unreachable, stopped and circuit_open: a limit or a
+///   breaker of this program refused it;
 /// - errc::invalid_priority, invalid_argument and too_large: the request or the answer was not as it should be;
 /// - errc::lease_lost, store_unavailable and not_enough_memory, and std::bad_alloc.
 ///

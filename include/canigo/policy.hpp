@@ -44,8 +44,9 @@ namespace canigo {
 ///    operation counts for the adaptive limit from its start, not from its wait for the limits.
 /// 6. **attempt_timeout** and the operation.
 ///
-/// A call that ends at the timeout is a failure for the breaker, unless no operation was started. Then this program was
-/// too slow, not the upstream, and the call is no sample. Nor is a call that a limit refused, or that was cancelled.
+/// A call that ends at the timeout is a failure for the breaker if the upstream has had the larger part of its time.
+/// That counts from the start of the first operation. Else this program was too slow, and the call is no sample. Nor is
+/// a call that a limit refused, or that was cancelled.
 ///
 /// An operation must not call the policy that it runs in if the limits have a cap: it would wait for itself.
 ///

@@ -27,8 +27,8 @@ class task_context {
   std::uint32_t attempt() const noexcept;
   /// When this attempt is cancelled; time_point::max() if it has no time limit.
   time_point deadline() const noexcept;
-  /// Whether the operation should end: its time is over, its owner cancelled it, or the pool cancels everything. May be
-  /// called on any thread.
+  /// Whether the operation should end: its time is over, its owner cancelled it, or the pool cancels everything. It
+  /// looks at the clock itself, so it is right also where operations occupy all threads. May be called on any thread.
   bool stop_requested() const noexcept;
   /// The strand of the worker. A handler that is posted there never runs at the same time as the operation. The pool
   /// counts a coroutine there as part of this operation until the operation ends, and no longer. Call this on the

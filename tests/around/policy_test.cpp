@@ -106,9 +106,11 @@ TEST_CASE("a policy retries by default what says something about the upstream, a
     std::error_code how = co_await outcome_of(p.run(ending(make_error_code(errc::overloaded))));
     CHECK(how == errc::overloaded);
     CHECK(std::exchange(calls, 0) == 4);
-    how = co_await outcome_of(p.run(ending(make_error_code(errc::queue_full))));
-    CHECK(how == errc::queue_full);
-    CHECK(std::exchange(calls, 0) == 1);
+    for (const errc own : {errc::queue_full, errc::shed, errc::too_many_keys}) {
+      how = co_await outcome_of(p.run(ending(make_error_code(own))));
+      CHECK(how == own);
+      CHECK(std::exchange(calls, 0) == 1);
+    }
   });
   run.time.run();
 }
@@ -171,6 +173,24 @@ TEST_CASE("a timeout under way is a failure for the breaker of a policy, one in 
   run.time.run();
   CHECK(p.stats().timed_out == 8);
   CHECK(p.stats().operations == 4);
+}
+
+TEST_CASE("a call that was let in at the end of its time is no sample for the breaker of a policy", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.timeout = 50ms, .breaker = small_breaker, .limits = limiter_options{.concurrency = 1}}};
+  for (const auto waits : {24ms, 26ms}) {
+    permit out = p.limits()->try_acquire().value();
+    run.go([&]() -> net::awaitable<void> {
+      const std::error_code how = co_await outcome_of(p.run([] { return answer_after(1h); }));
+      CHECK(how == errc::timed_out);
+    });
+    run.time.run_for(waits);
+    out.release();
+    run.time.run();
+    CHECK(p.breaker()->stats().failed == 1);  // of the one that had 26 ms of 50
+  }
+  CHECK(p.breaker()->stats().unreported == 1);
+  CHECK(p.stats().operations == 2);
 }
 
 TEST_CASE("what a call waited for its limits does not make it slow for the breaker", "[policy]") {

@@ -5,8 +5,10 @@
 #include "support/catch.hpp"
 #include "support/pool_run.hpp"
 
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <stdexcept>
 #include <vector>
@@ -87,6 +89,25 @@ TEST_CASE("an operation is told that it shall end: by its owner, by its timeout,
   CHECK(asked == std::vector<bool>{true, true, true});
   CHECK(cancelled.state() == task_state::succeeded);  // it was asked to end, and did its work all the same
   CHECK(stopped.state() == task_state::succeeded);
+}
+
+TEST_CASE("an operation that occupies the only thread is told that its time is over") {
+  net::io_context io;
+  bool was_asked = false;
+  {
+    strand_pool pool{io, {.concurrency = 1}};
+    pool.try_post(
+        [&was_asked](task_context& t) {
+          const auto begin = std::chrono::steady_clock::now();
+          while (!t.stop_requested() && std::chrono::steady_clock::now() - begin < 1min) {
+          }
+          was_asked = t.stop_requested() && std::chrono::steady_clock::now() - begin >= 5ms;
+        },
+        {.timeout = 5ms});
+    pool.request_stop(stop_mode::drain);
+    io.run();
+  }
+  CHECK(was_asked);
 }
 
 TEST_CASE("an operation without options has no deadline, one attempt, and its worker's executor") {

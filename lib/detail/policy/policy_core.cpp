@@ -78,7 +78,10 @@ void policy_call::enter() {
 }
 
 std::uint32_t policy_call::begin_operation() noexcept {
-  if (operations_ == 0) pass_.begin();
+  if (operations_ == 0) {
+    pass_.begin();
+    began_ = time_.now();
+  }
   return ++operations_;
 }
 
@@ -89,11 +92,13 @@ void policy_call::succeeded() noexcept {
 
 void policy_call::failed(const std::exception_ptr& error, bool is_cancelled) noexcept {
   const std::error_code code = code_of(error);
-  const bool is_late = code == errc::timed_out && time_.now() >= request_.deadline;
+  const time_point now = time_.now();
+  const bool is_late = code == errc::timed_out && now >= request_.deadline;
   if (is_cancelled) {
     end(&policy_stats::cancelled);
   } else if (is_late) {
-    if (operations_ > 0) pass_.failed();
+    // The callee has been too slow if it has had the larger part of the time.
+    if (operations_ > 0 && time_between(began_, now) >= time_between(since_, began_)) pass_.failed();
     end(&policy_stats::timed_out);
   } else if (operations_ > 0) {
     pass_.failed_with(error);

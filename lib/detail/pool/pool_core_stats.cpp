@@ -9,6 +9,11 @@
 
 namespace canigo::detail {
 
+bool pool_core::has_come(time_point t) const noexcept {
+  const std::lock_guard lock{mutex_};
+  return context_gone_ || time_->now() >= t;
+}
+
 /// Memory and texts take their time, so they come before and after the lock. Texts never change.
 pool_stats pool_core::stats() const {
   pool_stats s;

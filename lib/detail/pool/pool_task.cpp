@@ -89,7 +89,11 @@ time_point task_context::deadline() const noexcept {
   return x != nullptr ? x->due_at : time_point::max();
 }
 
-bool task_context::stop_requested() const noexcept { return worker_->current_->is_to_end(); }
+bool task_context::stop_requested() const noexcept {
+  if (worker_->current_->is_to_end()) return true;
+  const time_point end = deadline();
+  return end != time_point::max() && worker_->home_->has_come(end);
+}
 
 const net::any_io_executor& task_context::executor() const noexcept {
   return worker_->strand_->executor_for(worker_->mark());

@@ -91,6 +91,7 @@ class policy_call {
   request request_;
   circuit_pass pass_;
   std::uint32_t operations_ = 0;
+  time_point began_{};  // the first one of them
   bool has_ended_ = false;
 };
 

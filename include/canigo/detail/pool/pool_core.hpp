@@ -55,6 +55,8 @@ class pool_core final : public delivery {
   void check(const task_options& o) const {
     if (o.priority != 0 || !is_plain(o)) check_task(o, options_.priorities);
   }
+  /// Whether this instant has come, also while no thread is free to say so.
+  bool has_come(time_point t) const noexcept;
   /// Notes the options, once they are checked. Throws std::bad_alloc.
   void prepare(pool_task& t, const task_options& o) {
     if (!is_plain_ || o.priority != 0 || !is_plain(o)) prepare_with(t, o);
