@@ -2,6 +2,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -9,14 +10,10 @@
 namespace canigo::redis {
 
 std::string command::encoded() const {
-  std::vector<const char*> texts;
-  std::vector<std::size_t> lengths;
-  texts.reserve(arguments_.size());
-  lengths.reserve(arguments_.size());
-  for (const auto& a : arguments_) {
-    texts.push_back(a.data());
-    lengths.push_back(a.size());
-  }
+  std::vector<const char*> texts(arguments_.size());
+  std::vector<std::size_t> lengths(arguments_.size());
+  std::ranges::transform(arguments_, texts.begin(), [](const std::string& a) { return a.data(); });
+  std::ranges::transform(arguments_, lengths.begin(), [](const std::string& a) { return a.size(); });
   char* formatted = nullptr;
   const auto length = redisFormatCommandArgv(&formatted, static_cast<int>(texts.size()), texts.data(), lengths.data());
   const std::unique_ptr<char, decltype([](char* p) { redisFreeCommand(p); })> owner{formatted};

@@ -360,12 +360,11 @@ void ledger::count_grant(int priority, duration waited) noexcept {
 }
 
 void ledger::deliver_later(limit_waiter& w) noexcept {
-  bool is_armed = false;
-  {
+  const auto arm = [&] {
     const std::lock_guard lock{mutex_};
-    is_armed = w.limit_.arm(*time_, saturating_add(time_->now(), delivery_retry));
-  }
-  if (!is_armed) w.destroy();
+    return w.limit_.arm(*time_, saturating_add(time_->now(), delivery_retry));
+  };
+  if (!arm()) w.destroy();
 }
 
 void ledger::tell_later(std::shared_ptr<holding> h) noexcept {

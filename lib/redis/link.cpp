@@ -243,12 +243,12 @@ void link::close() noexcept {
   listener_.reset();
   if (stream_ != nullptr) {
     stream_->close();
-    return;
-  }
-  try {
-    dialing_.cancel();
-  } catch (...) {
-    // No memory. The attempt ends by itself, and its listener is gone.
+  } else {
+    try {
+      dialing_.cancel();
+    } catch (...) {
+      // No memory. The attempt ends by itself, and its listener is gone.
+    }
   }
 }
 

@@ -73,9 +73,14 @@ std::size_t nodes::number_of(endpoint::address a) {
   std::shared_ptr<engine> new_one;
   if (const auto& home = link_->where.addresses; home.empty() || !is(home.front())) {
     link_options its = *link_;
-    its.where.path.clear();
-    its.where.master.clear();
-    its.where.addresses = {a};
+    const endpoint& first = link_->where;  // perhaps a socket, or a name that sentinels know
+    its.where = {.addresses = {a},
+                 .path = {},
+                 .master = {},
+                 .user = first.user,
+                 .password = first.password,
+                 .database = first.database,
+                 .tls = first.tls};
     its.asks_for_nodes = false;
     new_one = engine::open(home_->executor(), std::make_shared<const link_options>(its), options_);
   }

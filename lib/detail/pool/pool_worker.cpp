@@ -215,7 +215,6 @@ void pool_worker::rest(duration d) noexcept {
 }
 
 void pool_worker::end_rest() noexcept {
-  rest_.disarm();
   home_->crew_.recover(*this);
   if (parked_ != nullptr) wake();
 }

@@ -240,11 +240,8 @@ void fair_queue::push(wait_node& node, std::uint32_t flow) noexcept {
   node.since_ = now_;
   link(node);
   const row& r = rows_[flow];
-  if (r.size > 1 && node.priority >= effective_class(*r.front)) {
-    // It is behind; but it may be what rises next.
-    if (ages() && node.priority > 0 && at(flow, node.priority).head == &node) rises_.put(key_of(next_rise(flow), flow));
-    return;
-  }
+  // Behind the first one it stays, as both rise; and who is first after that one is asked when that one goes.
+  if (r.size > 1 && node.priority >= effective_class(*r.front)) return;
   look_at(flow);
   end_of_step();
 }
