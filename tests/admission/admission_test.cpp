@@ -135,6 +135,23 @@ TEST_CASE("places that are occupied keep the engine alive after its handle", "[a
   core->release(1);  // the last one takes it away; the address sanitizer sees if anything is left
 }
 
+TEST_CASE("as soon as somebody waits, and no longer, a look without the lock shows it", "[admission]") {
+  limits_run run;
+  const engine e{run, places(1)};
+  CHECK(e->try_enter({}) == outcome::granted);
+  CHECK_FALSE(e->is_behind_others());
+  int ended = 0;
+  net::co_spawn(run.io, detail::wait_for<detail::plain_waiter>(e.core), [&](std::exception_ptr) { ++ended; });
+  run.time.poll();
+  CHECK(e->is_behind_others());
+  CHECK(e->is_behind_others(request{}));
+  CHECK_FALSE(e->is_behind_others(request{.tokens = 2}));  // perhaps that is too many
+  e->release(1);
+  run.time.poll();
+  CHECK(ended == 1);
+  CHECK_FALSE(e->is_behind_others());
+}
+
 TEST_CASE("an idle engine lets all go while no place is occupied", "[admission]") {
   limits_run run;
   admission* a = detail::open_idle(run.io.get_executor());

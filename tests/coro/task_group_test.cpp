@@ -188,6 +188,24 @@ TEST_CASE("a group can be used again after a join that failed", "[task_group]") 
   run.time.run();
 }
 
+TEST_CASE("after a join that failed, a failure ends nobody before the next join", "[task_group]") {
+  limits_run run;
+  run.go([&]() -> net::awaitable<void> {
+    task_group group{run.io};
+    group.spawn(failure_after("x", 1ms));
+    const auto what = co_await outcome_of_any(group.join());
+    CHECK(what == "x");
+    auto other = group.spawn(value_after(4, 5ms));
+    group.spawn(failure_after("y", 1ms));
+    co_await sleep_for(10ms);
+    const auto errors = co_await group.wait_all();
+    REQUIRE(errors.size() == 1);
+    CHECK(what_of(errors[0]) == "y");
+    CHECK(other.get() == 4);
+  });
+  run.time.run();
+}
+
 TEST_CASE("cancel ends what runs, and what is spawned before the join is through", "[task_group]") {
   limits_run run;
   run.go([&]() -> net::awaitable<void> {

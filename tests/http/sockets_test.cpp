@@ -6,6 +6,7 @@
 #include <asio/io_context.hpp>
 #include <curl/multi.h>
 
+#include <fcntl.h>
 #include <memory>
 #include <sys/socket.h>
 #include <system_error>
@@ -47,6 +48,25 @@ struct scene final : socket_listener, std::enable_shared_from_this<scene> {
 };
 
 }  // namespace
+
+TEST_CASE("where a program has closed descriptor 0 a socket is waited for by that number") {
+  pair ends;
+  const auto s = std::make_shared<scene>();
+  REQUIRE_FALSE(s->table.watch(ends.ends[0], false));  // with what Asio makes at first
+  s->table.unwatch(ends.ends[0]);
+  const int kept = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
+  REQUIRE(kept > 0);
+  ::close(0);
+  const std::error_code error = s->table.watch(ends.ends[0], false);
+  const bool is_taken = ::fcntl(0, F_GETFD) != -1;
+  const bool is_watched = s->table.find(ends.ends[0]) != nullptr;
+  if (is_watched) s->table.unwatch(ends.ends[0]);
+  ::dup2(kept, 0);
+  ::close(kept);
+  CHECK_FALSE(error);
+  CHECK(is_taken);
+  CHECK(is_watched);
+}
 
 TEST_CASE("a socket that has taken a closed one's number is waited for in its place") {
   pair old, other;

@@ -106,6 +106,24 @@ struct thing {
 
 }  // namespace
 
+TEST_CASE("a task that was told before its operation ended leaves nothing behind") {
+  const auto play = [](bool is_named) {
+    bench_top b;
+    strand_pool pool{b.io, {.concurrency = 1}};
+    auto t = pool.submit([](task_context&) { return pool_run::stubborn(300ms); },
+                         {.timeout = 50ms, .name = is_named ? "stuck" : ""});
+    b.time.run();
+    CHECK(t.state() == task_state::timed_out);
+    CHECK(pool.stats().working == 0);
+  };
+  for (const bool is_named : {false, true}) {
+    play(is_named);  // what is made once
+    const std::int64_t before = live;
+    play(is_named);
+    CHECK(live == before);
+  }
+}
+
 TEST_CASE("no allocation whose failure loses a worker, a resource or a caller") {
   for (const bool stops : {false, true}) {
     const auto tried = for_every_allocation([&](std::int64_t k) {

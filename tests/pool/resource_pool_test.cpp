@@ -236,6 +236,19 @@ TEST_CASE("a worker that has lost its resource has none to destroy when it has i
   CHECK(pool.stats().failed == 2);
 }
 
+TEST_CASE("a resource that is being destroyed, or was, does not count") {
+  world w;
+  resource_pool<connection> pool{w.io, options(w, 1)};
+  pool.try_post([](connection&) { throw fatal_error{"broken"}; });
+  w.time.run_for(12ms);  // it took 10 to make, and takes 5 to destroy
+  CHECK(w.made == 1);
+  CHECK(w.destroyed == 0);
+  CHECK(pool.stats().resources == 0);
+  w.time.run();
+  CHECK(w.destroyed == 1);
+  CHECK(pool.stats().resources == 0);
+}
+
 TEST_CASE("the alarm of a resource that has been lost since finds nothing to destroy") {
   world w;
   auto o = options(w, 2);

@@ -526,7 +526,8 @@ class fair_model {
 std::optional<std::string> differs(std::uint64_t seed, int steps) {
   std::mt19937_64 random{seed};
   const auto roll = [&](std::uint64_t n) { return random() % n; };
-  const int priorities = static_cast<int>(1 + roll(4));
+  // Mostly few classes, so that waiters meet; or so many that they take more than one word of bits.
+  const auto priorities = static_cast<int>(roll(8) == 0 ? 60 + roll(100) : 1 + roll(4));
   const duration ageing = roll(2) == 0 ? duration::max() : duration{static_cast<std::int64_t>(1 + roll(40))};
   const auto o = static_cast<supplies::occupancy>(roll(3));
   fair_queue queue{priorities, ageing, o};

@@ -412,6 +412,7 @@ TEST_CASE("while Redis is away what is wrong with a request is said, and nothing
   const auto [too_large, second] = s.refusal(slots, {.tokens = 4});
   CHECK(too_large == errc::too_large);
   CHECK(second.find("LOADING") == std::string::npos);
+  CHECK(s.refusal(slots, {.deadline = s.time.clock.now() - 1ns}).first == errc::deadline_unreachable);
   const auto [away, third] = s.refusal(slots, {.deadline = s.time.clock.now() + 1s});
   CHECK(away == errc::store_unavailable);
   CHECK(third.find("LOADING") != std::string::npos);

@@ -21,6 +21,11 @@ TEST_CASE("delays double up to the cap, and stay there for ever") {
   CHECK(b.delay(std::numeric_limits<std::uint32_t>::max(), 0) == 1s);
 }
 
+TEST_CASE("a delay after four billion failures is found as fast as one after few") {
+  const backoff b{.first = 100ms, .cap = 1s, .jitter = jitter::none};
+  for (int i = 0; i < 10'000; ++i) REQUIRE(b.ceiling(std::numeric_limits<std::uint32_t>::max()) == 1s);
+}
+
 TEST_CASE("delays grow by the factor as far as a duration goes") {
   const backoff far{.first = 1s, .factor = 3, .cap = duration::max(), .jitter = jitter::none};
   CHECK(far.delay(2, 0) == 3s);

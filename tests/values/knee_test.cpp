@@ -98,6 +98,13 @@ TEST_CASE("a knee shrinks while the latency is above the baseline", "[knee]") {
   CHECK(b.k.baseline() > 90ms);
 }
 
+TEST_CASE("a knee whose bounds let it shrink to one half and no further probes there", "[knee]") {
+  bench b{{.initial = 200, .least = 100}};
+  b.learn();
+  while (b.k.limit() > 100) CHECK(b.decide(150ms).why == limit_reason::slow);
+  CHECK(b.decide(150ms).why == limit_reason::probe);
+}
+
 TEST_CASE("a baseline goes down as well as up", "[knee]") {
   bench b;
   b.learn(100ms);

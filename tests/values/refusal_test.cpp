@@ -2,6 +2,9 @@
 // the value and the range.
 #include "support/refusal.hpp"
 
+#include "canigo/adaptive_limit.hpp"
+#include "canigo/circuit.hpp"
+#include "canigo/flow.hpp"
 #include "canigo/hedge_options.hpp"
 #include "canigo/keyed.hpp"
 #include "canigo/latency_window.hpp"
@@ -167,6 +170,65 @@ TEST_CASE("the bounds that a refusal names are within them") {
   CHECK(refused_call([&] { pool.resize(1); }) == none);
   CHECK(refused_call([] { retry_budget{{.percent = 1000}}; }) == none);
   CHECK(refused_call([] { retry_budget{{.percent = 0, .reserve = 1, .most = 1}}; }) == none);
+}
+
+TEST_CASE("so are those of options that say how a limit is shared and how it adapts") {
+  const std::string none = "nothing was thrown";
+  constexpr std::uint64_t most = std::uint64_t{1} << 62;
+  constexpr duration least{1};
+  const rate r = rate::per_second(5);
+  const auto s = [](const scheduler_options& o) { return refused<scheduler>(o); };
+  CHECK(s({.rate = r, .shedding = {.target = 0s, .interval = least}, .slack = 0s}) == none);
+  CHECK(s({.rate = r, .shedding = {.target = least}, .slack = 1s}) == none);
+
+  net::io_context io;
+  semaphore places{io, {.permits = 3}};
+  for (const std::uint32_t weight : {1u, 10'000u}) {
+    CHECK(refused_call([&] { flow{places, {.weight = weight, .concurrency = 1, .queue_limit = 1}}; }) == none);
+  }
+  CHECK(refused_call([&] { flow{places, {.rates = {16, {.rate = r, .burst = most, .initial_tokens = 0}}}}; }) == none);
+  CHECK(refused_call([&] { flow{places, {.rates = {17, {.rate = r}}}}; }) ==
+        "flow_options.rates.size() is 17; allowed: 0 to 16");
+  scheduler quota{io, {.rate = r, .burst = 7}};
+  CHECK(refused_call([&] { flow{quota, {.rates = {{.rate = r, .burst = 7, .initial_tokens = 7}}}}; }) == none);
+
+  const auto k = [](const keyed_scheduler_options& o) { return refused<keyed_scheduler<std::string>>(o); };
+  CHECK(k({.rate = r, .most_keys = 1, .most_waiting = 1, .priorities = 1, .queue_limit = 1, .ageing = least}) == none);
+  CHECK(k({.rate = r, .burst = most, .most_keys = 536'870'912, .priorities = 1024}) == none);
+  const auto p = [](const keyed_semaphore_options& o) { return refused<keyed_semaphore<std::string>>(o); };
+  CHECK(p({.permits = 1}) == none);
+  CHECK(p({.permits = most}) == none);
+  CHECK(p({.permits = most + 1}) == "keyed_semaphore_options.permits is 4611686018427387905; allowed: 1 to 2^62");
+
+  const auto c = [](const circuit_breaker_options& o) { return refused_call([&] { circuit{o, time_point{}}; }); };
+  CHECK(c({.failures = 1,
+           .least_calls = 1,
+           .window = 1ms,
+           .slow = least,
+           .slow_percent = 1,
+           .open_for = least,
+           .most_open_for = least,
+           .probes = 1}) == none);
+  CHECK(c({.failures = 100, .slow_percent = 100, .probes = 1000}) == none);
+  CHECK(c({.slow_percent = 101}) == "circuit_breaker_options.slow_percent is 101; allowed: 1 to 100");
+  CHECK(c({.probes = 1001}) == "circuit_breaker_options.probes is 1001; allowed: 1 to 1000");
+
+  const auto a = [](const adaptive_limit_options& o) { return refused<adaptive_limit>(o); };
+  CHECK(a({.initial = 1, .least = 1, .most = 1, .algorithm = aimd{.target = least}}) == none);
+  CHECK(a({.initial = 1'000'000, .least = 1'000'000, .most = 1'000'000}) == none);
+  CHECK(a({.most = 1'000'001}) == "adaptive_limit_options.most is 1000001; allowed: least, which is 1, to 1000000");
+
+  retry_budget budget{hedge_budget};
+  latency_window window{{.length = 2ns, .least_samples = 1}};
+  const auto h = [&](hedge_delay after, std::uint32_t copies) {
+    const hedge_options o{.after = after, .copies = copies, .budget = &budget, .window = &window};
+    return refused_call([&] { detail::check(o); });
+  };
+  for (const std::uint32_t copies : {1u, 16u}) CHECK(h(0s, copies) == none);
+  for (const double share : {0., 1.}) CHECK(h(quantile{share}, 1) == none);
+  CHECK(h(0s, 17) == "hedge_options.copies is 17; allowed: 1 to 16");
+
+  CHECK(refused<loop_lag>(loop_lag_options{.interval = 1ms, .threshold = least}) == none);
 }
 
 TEST_CASE("what a keyed limit refuses names the field of its options") {
