@@ -185,6 +185,24 @@ TEST_CASE("two rates of a unit both take its amount", "[limiter][units]") {
         std::string::npos);
 }
 
+TEST_CASE("whoever leaves takes the amounts of all units along", "[limiter][units]") {
+  limits_run run;
+  limiter l{run.io,
+            {.rates = {{rate::per_second(10), 10, 10, "requests"},
+                       {rate::per_second(1000), 1000, 0, "in"},
+                       {rate::per_second(1000), 1000, 0, "out"},
+                       {rate::per_second(1000), 1000, 0, "bytes"}}}};
+  const auto estimates = [&](duration d) {
+    for (const char* unit : {"in", "out", "bytes"}) CHECK(l.estimate({.amounts = {{unit, 100}}}) == d);
+  };
+  run.go(unit_caller(run, l, "a", {.amounts = {{"in", 500}, {"out", 500}, {"bytes", 500}}}));
+  run.time.poll();
+  estimates(600ms);
+  run.time.run();
+  CHECK(run.log == log_lines{"a@500"});
+  estimates(100ms);
+}
+
 TEST_CASE("why_waiting and estimate know the units", "[limiter][units]") {
   limits_run run;
   limiter l{run.io, api()};

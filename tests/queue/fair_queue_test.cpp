@@ -251,7 +251,9 @@ TEST_CASE("who goes at once neither overtakes nor pays", "[fair_queue]") {
   crowd c;
   const auto a = c.queue.add({}), b = c.queue.add({.cap = 1});
   CHECK(c.queue.may_enter(a, 1));
-  for (int i = 0; i < 10; ++i) c.queue.enter(a, 1);
+  for (int i = 0; i < 10; ++i) c.queue.enter(a, 2);
+  CHECK(c.queue.counts(a).granted == 10);
+  CHECK(c.queue.counts(a).tokens == 20);
   c.push(a);
   c.push(a);
   c.push(0);

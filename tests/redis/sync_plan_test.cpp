@@ -129,6 +129,24 @@ TEST_CASE("while requests come and Redis fails, a probe is always on its way, or
   }
 }
 
+TEST_CASE("each failure in a row may put the next call further off") {
+  sync_plan p = plan_with(failure_mode::closed());
+  time_point now = start;
+  duration longest{};
+  for (int i = 0; i < 50; ++i) {
+    fail_call(p, now, 0ms);
+    const duration d = p.next_call(new_waiter, now) - now;
+    if (i == 0) CHECK(d <= 50ms);
+    longest = std::max(longest, d);
+    now += d;
+  }
+  CHECK(longest > 250ms);
+  CHECK(longest <= 500ms);
+  answer_call(p, now);
+  fail_call(p, now, 0ms);
+  CHECK(p.next_call(new_waiter, now) - now <= 50ms);
+}
+
 TEST_CASE("a limit without waiters leaves a Redis that fails alone, and does not hold the loop") {
   for (const auto mode : {failure_mode::closed(), failure_mode::open(), failure_mode::local(0.5)}) {
     sync_plan p = plan_with(mode);
@@ -150,6 +168,7 @@ TEST_CASE("a client that was closed is never called again") {
   sync_plan p = plan_with(failure_mode::closed());
   p.stop();
   CHECK(p.next_call(new_waiter, start) == never);
+  CHECK(p.is_failing());
 }
 
 TEST_CASE("a session that is to be made anew is made at once, in an outage too") {

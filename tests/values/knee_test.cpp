@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -209,6 +211,43 @@ TEST_CASE("windows in which little happens are thrown away", "[knee]") {
   }
   CHECK(b.k.last_decision().at == decided);
   CHECK(b.k.limit() == 20);
+}
+
+/// What a knee decides while calls take so long, one decision after the other: why, the limit, and when.
+std::string decisions(bench& b, int n, duration latency, sample_outcome how = sample_outcome::ok) {
+  std::string text;
+  for (int i = 0; i < n; ++i) {
+    const limit_decision d = b.decide(latency, how);
+    text += "?ludpmsf="[static_cast<std::size_t>(d.why)] + std::to_string(b.k.limit()) + '@' +
+            std::to_string(b.now.time_since_epoch() / 1ms) + (i + 1 < n ? " " : "");
+  }
+  return text;
+}
+
+TEST_CASE("a knee decides at its thresholds what the simulations were judged with", "[knee]") {
+  // Latencies that are twice the baseline, or 1.4, 1.25, 1.1 or 0.8 of it, to the bit.
+  bench b{{.initial = 40}};
+  CHECK(decisions(b, 8, 50ms) == "l40@200 l40@400 l40@600 p24@800 m40@1089 f44@1289 f49@1511 f54@1757");
+  CHECK(decisions(b, 4, 100ms) == "s46@2007 s39@2335 s33@2630 s29@2920");
+  CHECK(decisions(b, 6, 50ms) == "f32@3210 f36@3374 f40@3557 f45@3761 f52@3989 f61@4239");
+  CHECK(decisions(b, 6, 55ms) == "f74@4489 f77@4739 f79@4989 f81@5239 f82@5489 f84@5739");
+  CHECK(decisions(b, 6, 70ms) == "s81@5989 s77@6311 s72@6633 s68@6955 s63@7277 s59@7599");
+  CHECK(decisions(b, 8, 62500us) == "s57@7921 s56@8232 s55@8543 s55@8793 s55@9043 s54@9293 s54@9543 s54@9793");
+  CHECK(decisions(b, 6, 50ms) == "f56@10043 f60@10293 f65@10543 f71@10793 f80@11043 f92@11293");
+  CHECK(decisions(b, 4, 40ms) == "f108@11543 f131@11793 f163@12043 f204@12293");
+  CHECK(decisions(b, 4, 32ms) == "f255@12543 f318@12793 f398@13043 f498@13293");
+  b.in_flight = b.k.limit() / 2;
+  CHECK(decisions(b, 3, 50ms) == "u498@13543 u498@13793 u498@14043");
+  --b.in_flight;
+  CHECK(decisions(b, 3, 60ms) == "u498@14293 u498@14543 u498@14793");
+  b.in_flight = 0;
+  CHECK(decisions(b, 3, 60ms, sample_outcome::dropped) == "d249@15043 d124@15354 d62@15665");
+  CHECK(decisions(b, 8, 60ms) == "s59@15976 s56@16287 s54@16598 s51@16909 s49@17220 s47@17530 s45@17830 s43@18120");
+  CHECK(decisions(b, 2, 2 * b.k.latency(), sample_outcome::ok) == "s31@18401 s23@18767");
+  CHECK(decisions(b, 8, 60ms) == "p13@19133 m62@19333 =62@19583 =62@19833 =62@20083 =62@20333 f63@20583 f64@20833");
+  // Windows that are full before they are old enough.
+  bench small{{.initial = 10}};
+  CHECK(decisions(small, 8, 10ms) == "l10@101 l10@201 l10@301 p6@401 m10@511 f11@611 f13@711 f15@811");
 }
 
 TEST_CASE("a limit never leaves its bounds, whatever the calls are like", "[knee]") {
