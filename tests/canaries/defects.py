@@ -264,8 +264,8 @@ DEFECTS = {
                                 "«let_go_of_context();»\n      is_left_to_context_", ""),
     "pool_counts_what_is_left_behind": (WAITER, SIMULATION,
                                         "if («is_at_work && operation == w->mark()»)", "true"),
-    "pool_sleeps_beside_work": (WORKERS, interleaving("one posts while a worker goes to sleep"),
-                                "} else if («!backlog_.queued().empty()») {\n    w.wake();", "false"),
+    "pool_sleeps_beside_work": (WORKER, interleaving("one posts while a worker goes to sleep"),
+                                "} else if («!home_->backlog_.queued().empty()») {\n    wake();", "false"),
     "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),
                                        "«if (what == task_life::action::ask) t.worker_->cancel();»\n  "
                                        "return true;", ""),

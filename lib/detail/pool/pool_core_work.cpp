@@ -49,7 +49,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
     if (w.tasks_left_ > 0 && w.is(pool_worker::state::awake) && !must_leave()) t = take_next(w, clock_is_right);
     if (is_parked) {
       if (t == nullptr) {
-        settle(w);
+        w.settle();
       } else if (t->is_long()) {
         w.handed_ = t;
       }
@@ -150,7 +150,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   if (!e) {
     w.failures_ = 0;
   } else if (w.end_.is_fatal && !resources_) {
-    restarted(w, e);
+    w.restart(e);
   }
   if (t.is_told_) {
     check_stop();

@@ -1,6 +1,5 @@
-// How the workers of a pool come and go, sleep and wake, break and start again.
+// How the workers of a pool come and go, and are woken.
 
-#include "canigo/detail/base/random.hpp"
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"
 
@@ -9,7 +8,7 @@
 
 namespace canigo::detail {
 
-// ---- sleeping and waking --------------------------------------------------------------------------------------------
+// ---- waking ---------------------------------------------------------------------------------------------------------
 
 /// One signal per event: the worker leaves the list now, so that the next event wakes another one.
 void pool_core::wake_one() noexcept {
@@ -26,20 +25,6 @@ void pool_core::wake_all() noexcept {
   }
   for (const auto& w : workers_) {
     if (w->is(pool_worker::state::resting)) w->end_rest();
-  }
-}
-
-/// Puts a parked worker to sleep, unless there is a reason not to, noted under the same lock under which work comes in.
-void pool_core::settle(pool_worker& w) noexcept {
-  if (w.is(pool_worker::state::leaving) || must_leave()) {
-    w.retire();
-  } else if (w.is(pool_worker::state::resting)) {
-    return;
-  } else if (!backlog_.queued().empty()) {
-    w.wake();
-  } else {
-    crew_.sleep(w);
-    if (w.is_equipped()) w.note_idle();
   }
 }
 
@@ -78,7 +63,7 @@ void pool_core::resize(std::size_t concurrency) {
       w.wake();
     }
     while (crew_member* m = crew_.to_stay()) crew_.stay(*m);
-    for (crew_member* m = crew_.to_join(); m != nullptr; m = crew_.to_join(m)) {
+    while (crew_member* m = crew_.to_join()) {
       crew_.join(*m);
       to_spawn.push_back(static_cast<pool_worker*>(m));
     }
@@ -152,18 +137,6 @@ void pool_core::gone(pool_worker& w) noexcept {
   w.resource_ = {};
   if (resource != nullptr) resources_->discard(resource);
   release_ref();
-}
-
-/// A worker has broken. It rests before it starts again, or the pool gives up.
-void pool_core::restarted(pool_worker& w, const std::exception_ptr& cause) noexcept {
-  ++counts_.restarts;
-  ++w.failures_;
-  if (restarts_.note(time_->now())) {
-    w.rest(options_.restart.backoff.delay(w.failures_, next_random(random_)));
-  } else if (!stop_.cancels()) {
-    counts_.report.cause = cause;
-    apply_stop(stop_mode::cancel_all);
-  }
 }
 
 }  // namespace canigo::detail

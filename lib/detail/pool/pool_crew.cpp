@@ -4,38 +4,26 @@
 
 namespace canigo::detail {
 
-void pool_crew::add(crew_member& m) noexcept {
-  (last_of_all_ != nullptr ? last_of_all_->next_of_all_ : first_of_all_) = &m;
-  last_of_all_ = &m;
-}
-
-crew_member* pool_crew::to_stay() const noexcept {
-  if (!is_short()) return nullptr;
-  crew_member* found = nullptr;
-  for (crew_member* m = first_of_all_; m != nullptr; m = m->next_of_all_) {
-    if (!m->is(state::leaving) || m->is_retired_) continue;
-    if (m->is_equipped_) return m;
-    if (found == nullptr) found = m;
-  }
-  return found;
-}
-
-crew_member* pool_crew::to_join(const crew_member* after) const noexcept {
-  if (!is_short()) return nullptr;
-  crew_member* m = after != nullptr ? after->next_of_all_ : first_of_all_;
-  while (m != nullptr && !m->is(state::gone)) m = m->next_of_all_;
-  return m;
-}
+void pool_crew::add(crew_member& m) noexcept { gone_.add(m, false); }
 
 void pool_crew::equip(crew_member& m) noexcept {
-  if (!std::exchange(m.is_equipped_, true)) ++equipped_;
+  if (std::exchange(m.is_equipped_, true)) return;
+  ++equipped_;
+  if (!may_stay(m)) return;
+  leaving_list_.remove(m);
+  leaving_list_.add(m, true);
 }
 
 void pool_crew::unequip(crew_member& m) noexcept {
-  if (std::exchange(m.is_equipped_, false)) --equipped_;
+  if (!std::exchange(m.is_equipped_, false)) return;
+  --equipped_;
+  if (!may_stay(m)) return;
+  leaving_list_.remove(m);
+  leaving_list_.add(m, false);
 }
 
 void pool_crew::join(crew_member& m) noexcept {
+  gone_.remove(m);
   m.state_ = state::awake;
   m.is_retired_ = false;
   ++present_;
@@ -59,15 +47,17 @@ void pool_crew::recover(crew_member& m) noexcept {
 void pool_crew::leave(crew_member& m) noexcept {
   if (m.is(state::resting)) recover(m);
   m.state_ = state::leaving;
+  leaving_list_.add(m, m.is_equipped_);
   ++leaving_;
 }
 
 void pool_crew::retire(crew_member& m) noexcept {
   if (!m.is(state::leaving)) leave(m);
-  m.is_retired_ = true;
+  if (!std::exchange(m.is_retired_, true)) leaving_list_.remove(m);
 }
 
 void pool_crew::stay(crew_member& m) noexcept {
+  leaving_list_.remove(m);
   m.state_ = state::awake;
   --leaving_;
 }
@@ -85,13 +75,15 @@ void pool_crew::lose(crew_member& m) noexcept {
       recover(m);
       break;
     case state::leaving:
+      if (may_stay(m)) leaving_list_.remove(m);
       --leaving_;
       break;
     default:
       break;
   }
-  unequip(m);
   m.state_ = state::gone;
+  unequip(m);
+  gone_.add(m, false);
   --present_;
 }
 

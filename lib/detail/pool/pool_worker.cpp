@@ -1,5 +1,6 @@
 #include "canigo/detail/pool/pool_worker.hpp"
 
+#include "canigo/detail/base/random.hpp"
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_turn.hpp"
 #include "canigo/error.hpp"
@@ -158,7 +159,7 @@ void pool_worker::parked(suspended& s) noexcept {
     const pool_core::change c{*home_};
     if (!home_->context_gone_) {
       parked_ = &s;
-      home_->settle(*this);
+      settle();
       if (is_retired()) wake();
       return;
     }
@@ -206,12 +207,37 @@ void pool_worker::cancel_now() noexcept {
   }
 }
 
-// ---- rests ----------------------------------------------------------------------------------------------------------
+// ---- sleeps and rests -----------------------------------------------------------------------------------------------
 
-void pool_worker::rest(duration d) noexcept {
-  if (d <= duration::zero()) return;
-  home_->crew_.rest(*this);
-  rest_.arm(saturating_add(home_->time_->now(), d));
+/// Lets it sleep, parked as it is, unless there is a reason not to, noted under the lock under which work comes in.
+void pool_worker::settle() noexcept {
+  if (is(state::leaving) || home_->must_leave()) {
+    retire();
+  } else if (is(state::resting)) {
+    return;
+  } else if (!home_->backlog_.queued().empty()) {
+    wake();
+  } else {
+    home_->crew_.sleep(*this);
+    if (is_equipped()) note_idle();
+  }
+}
+
+/// It has broken. It rests before it starts again, or the pool gives up.
+void pool_worker::restart(const std::exception_ptr& cause) noexcept {
+  pool_core& core = *home_;
+  ++core.counts_.restarts;
+  ++failures_;
+  const time_point now = core.time_->now();
+  if (core.restarts_.note(now)) {
+    const duration pause = core.options_.restart.backoff.delay(failures_, next_random(core.random_));
+    if (pause <= duration::zero()) return;
+    core.crew_.rest(*this);
+    rest_.arm(saturating_add(now, pause));
+  } else if (!core.stop_.cancels()) {
+    core.counts_.report.cause = cause;
+    core.apply_stop(stop_mode::cancel_all);
+  }
 }
 
 void pool_worker::end_rest() noexcept {
@@ -316,7 +342,7 @@ void pool_worker::end_care(std::exception_ptr error) noexcept {
   is_overdue_ = false;
   if (is(state::repairing)) home_->crew_.recover(*this);
   home_->release_loop();
-  if (const auto e = resource_.take_failure(); e && home_->stop_.tries_again()) home_->restarted(*this, e);
+  if (const auto e = resource_.take_failure(); e && home_->stop_.tries_again()) restart(e);
 }
 
 }  // namespace canigo::detail

@@ -132,7 +132,6 @@ class pool_core final : public delivery {
   time_point fresh_now() noexcept;
   void wake_one() noexcept;
   void wake_all() noexcept;
-  void settle(pool_worker& w) noexcept;
   step next_step(pool_worker& w, pool_task*& t) noexcept;
   step next_step_with_resource(pool_worker& w, pool_task*& t) noexcept;
   pool_task* work_off(pool_worker& w, bool is_parked, pool_task* done = nullptr);
@@ -144,7 +143,6 @@ class pool_core final : public delivery {
   bool must_leave() const noexcept {
     return crew_.is_too_large() || (stop_.is_asked() && stop_.ends_workers(backlog_.size() + crew_.running()));
   }
-  void restarted(pool_worker& w, const std::exception_ptr& cause) noexcept;
   void gone(pool_worker& w) noexcept;
   bool is_short_of_workers() const noexcept;
   void replace_workers() noexcept;

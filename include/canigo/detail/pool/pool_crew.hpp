@@ -30,9 +30,8 @@ class crew_member {
 
  private:
   friend class pool_crew;
-  crew_member* previous_ = nullptr;  // of the idle
+  crew_member* previous_ = nullptr;  // in the list of its state
   crew_member* next_ = nullptr;
-  crew_member* next_of_all_ = nullptr;
   state state_ = state::gone;
   bool is_retired_ = false;
   bool is_equipped_ = false;
@@ -76,15 +75,15 @@ class pool_crew {
   /// Whether one of them goes from one short operation to the next.
   bool is_on_the_move() const noexcept { return staying() > idle_ + running_long_ + repairing_; }
   /// The idle one that goes first, or nullptr.
-  crew_member* first_idle() const noexcept { return first_; }
+  crew_member* first_idle() const noexcept { return idle_list_.first; }
 
   // What brings the crew nearer to the wanted number, or nullptr.
   /// The idle member to send away: idle for longest, or without equipment.
-  crew_member* to_leave() const noexcept { return is_too_large() ? last_ : nullptr; }
-  /// The member to keep: it was told to leave and is on its way.
-  crew_member* to_stay() const noexcept;
-  /// The member to bring back: the first one behind `after`, or of all. O(members that it passes).
-  crew_member* to_join(const crew_member* after = nullptr) const noexcept;
+  crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
+  /// The member to keep: it was told to leave and is on its way, if there is one with equipment.
+  crew_member* to_stay() const noexcept { return is_short() ? leaving_list_.first : nullptr; }
+  /// The member to bring back: the one that has been gone for longest.
+  crew_member* to_join() const noexcept { return is_short() ? gone_.first : nullptr; }
 
   // The equipment of a member.
   void equip(crew_member& m) noexcept;
@@ -111,18 +110,13 @@ class pool_crew {
   // From awake to idle, and back. Inline, as each operation that comes alone has both. The member that worked last goes
   // first, because its memory is warm, and the equipment of the others may be given up.
   void sleep(crew_member& m) noexcept {
-    const bool in_front = m.is_equipped_ || !needs_equipment_;
     m.state_ = state::idle;
-    m.previous_ = in_front ? nullptr : last_;
-    m.next_ = in_front ? first_ : nullptr;
-    (m.previous_ != nullptr ? m.previous_->next_ : first_) = &m;
-    (m.next_ != nullptr ? m.next_->previous_ : last_) = &m;
+    idle_list_.add(m, m.is_equipped_ || !needs_equipment_);
     ++idle_;
   }
   void wake(crew_member& m) noexcept {
     m.state_ = state::awake;
-    (m.previous_ != nullptr ? m.previous_->next_ : first_) = m.next_;
-    (m.next_ != nullptr ? m.next_->previous_ : last_) = m.previous_;
+    idle_list_.remove(m);
     --idle_;
   }
   // From awake or resting to leaving.
@@ -135,6 +129,25 @@ class pool_crew {
   void lose(crew_member& m) noexcept;
 
  private:
+  // A member is idle, gone or leaving, so it is in one list at most.
+  struct list {
+    crew_member* first = nullptr;
+    crew_member* last = nullptr;
+
+    void add(crew_member& m, bool in_front) noexcept {
+      m.previous_ = in_front ? nullptr : last;
+      m.next_ = in_front ? first : nullptr;
+      (m.previous_ != nullptr ? m.previous_->next_ : first) = &m;
+      (m.next_ != nullptr ? m.next_->previous_ : last) = &m;
+    }
+    void remove(crew_member& m) noexcept {
+      (m.previous_ != nullptr ? m.previous_->next_ : first) = m.next_;
+      (m.next_ != nullptr ? m.next_->previous_ : last) = m.previous_;
+    }
+  };
+
+  static bool may_stay(const crew_member& m) noexcept { return m.is(state::leaving) && !m.is_retired_; }
+
   std::size_t wanted_ = 0;
   std::size_t present_ = 0;
   std::size_t leaving_ = 0;
@@ -143,10 +156,9 @@ class pool_crew {
   std::size_t repairing_ = 0;
   std::size_t idle_ = 0;
   std::size_t equipped_ = 0;
-  crew_member* first_ = nullptr;
-  crew_member* last_ = nullptr;
-  crew_member* first_of_all_ = nullptr;
-  crew_member* last_of_all_ = nullptr;
+  list idle_list_;
+  list gone_;
+  list leaving_list_;  // without the retired; those with equipment first
   const bool needs_equipment_;
 };
 

@@ -90,7 +90,8 @@ class pool_worker : public crew_member, public self_wait::worker {
   bool may_be_cancelled() const noexcept {
     return is(state::running) || is(state::repairing) || (is(state::leaving) && is_overdue_);
   }
-  void rest(duration d) noexcept;
+  void settle() noexcept;
+  void restart(const std::exception_ptr& cause) noexcept;
   void end_rest() noexcept;
   void rest_is_over() noexcept;
   void note_idle() noexcept;
