@@ -15,15 +15,19 @@ namespace canigo {
 
 namespace detail {
 class admission;
+class pool_flows;
 }  // namespace detail
 
 template <class Waiter>
 class limit_handle;
+template <class R>
+class pool_handle;
 
 struct flow_options {
   std::uint32_t weight = 1;               ///< its share, beside those of the others; 1 to 10,000
   std::vector<rate_limit> rates = {};     ///< most that it gets; up to 16, with no burst above that of the limit
-  std::uint64_t concurrency = unlimited;  ///< most places of its own; 1 or more; not of a scheduler, which has none
+  std::uint64_t concurrency = unlimited;  ///< most places of its own; 1 or more, of a pool up to its workers; not of a
+                                          ///< scheduler, which has none
   std::size_t queue_limit = std::numeric_limits<std::size_t>::max();  ///< most waiters of its own; 1 or more
   bool times_waits = false;  ///< whether stats() has a histogram of its waits, which takes 1.2 KiB
 };
@@ -62,11 +66,18 @@ struct flow_stats {
 /// With ageing, waiters that have risen compete in the class to which they have risen. So in classes above 0 the old
 /// waiters of a flood may go before a calm flow's new one for up to `ageing`. Give floods a queue limit.
 ///
+/// Of a pool the tasks are the requests, `task_options::flow` names the flow, and a task holds a place of it while it
+/// runs. A task comes back into its flow for another attempt, at the end of its class. Tasks that are delayed are not
+/// in the flow yet. The queue limit does not count those that free workers are about to take. With overflow::wait a
+/// flow has no queue limit, and callers that wait for room go in by class and arrival. An operation must not wait for a
+/// task of its own flow while the flow is at its cap: that wait would never end.
+///
 /// Errors: a request that names a flow of another limit ends with errc::invalid_argument, and takes nothing. A request
 /// for more than the flow's rates or places can ever give is errc::too_large.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends its waiters with errc::stopped; its permits stay good. It may outlive its limit. A
-/// request that names it must be made while it lives; an acquire() that has not been started yet is not made.
+/// request that names it must be made while it lives; an acquire() or run() that has not been started yet is not made.
+/// Of a pool, tasks that run go on, but have no further attempt, and tasks that are delayed end.
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
 /// destroyed.
 /// Allocates: in the constructor, about 64 bytes for each class and 200 more; never for a request. A permit of a flow
@@ -80,6 +91,9 @@ class flow {
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   template <class Waiter>
   explicit flow(limit_handle<Waiter>& limit, const flow_options& o = {}) : flow{*limit.admission_, o} {}
+  /// A share of a strand_pool or a resource_pool. Its tasks are the requests, of one token each.
+  template <class R>
+  explicit flow(pool_handle<R>& pool, const flow_options& o = {}) : flow{pool.core().flows(), o} {}
   ~flow() { host_->close_flow(number_); }
 
   flow(const flow&) = delete;
@@ -99,6 +113,7 @@ class flow {
 
  private:
   friend class detail::admission;
+  friend class detail::pool_flows;
   flow(detail::flow_host& host, const flow_options& o) : host_{&host}, number_{host.open_flow(o)} {}
 
   detail::flow_host* const host_;

@@ -9,6 +9,8 @@
 
 namespace canigo {
 
+class flow;
+
 /// The options of one operation in a pool. Trivially destructible; see retry_policy.
 struct task_options {
   int priority = 0;                      ///< class, 0 (first) … priorities-1
@@ -18,6 +20,7 @@ struct task_options {
   std::string_view name = {};            ///< for the statistics; copied; the first 256 of a pool are told apart
   retry_policy retry = {};               ///< with 0 attempts, the default: the pool's policy
   deadline_point deadline = {};          ///< of all attempts and the waiting together
+  const canigo::flow* flow = nullptr;    ///< the share of the pool that it takes; null: a nameless flow of weight 1
 };
 
 }  // namespace canigo

@@ -21,6 +21,7 @@ BUCKET = "token_bucket.cpp"
 ATTEMPT_END = "detail/pool/attempt_end.cpp"
 BACKLOG = "detail/pool/pool_backlog.cpp"
 POOL = "detail/pool/pool_core.cpp"
+POOL_FLOWS = "detail/pool/pool_flows.cpp"
 STOP = "detail/pool/pool_core_stop.cpp"
 TASKS = "detail/pool/pool_core_tasks.cpp"
 WAITER = "detail/pool/pool_waiter.cpp"
@@ -253,8 +254,7 @@ DEFECTS = {
                              "life == nullptr || «life->is_last_attempt()» ||",
                              "life->attempts.load(std::memory_order_relaxed) > life->retry.attempts"),
     "pool_forgets_that_it_has_told": (TASKS, SIMULATION, "«t.is_told_ = true;»", ""),
-    "pool_takes_the_newest": (WORK, SIMULATION, "pool_task* first = «backlog_.first(coarse_now_)»;",
-                              "static_cast<pool_task*>(backlog_.queued().youngest_of_least_important())"),
+    "pool_takes_the_oldest_of_all": (WORK, SIMULATION, "pool_task* first = «backlog_.first()»;", "backlog_.oldest()"),
     "pool_group_waits_for_ever": (TASKS, SIMULATION, "groups_.leave(*x);\n  «ready_all(waiters);»", ""),
     "pool_deadlock_unseen": (SELF_WAIT, SIMULATION, "«blocked_ + 1 >= able»", "false"),
     "pool_deadlock_of_fewer_unseen": (WORKER, SIMULATION, "crew_.retire(*this);\n  «home_->end_hopeless_wait();»", ""),
@@ -265,10 +265,19 @@ DEFECTS = {
     "pool_counts_what_is_left_behind": (WAITER, SIMULATION,
                                         "if («is_at_work && operation == w->mark()»)", "true"),
     "pool_sleeps_beside_work": (WORKER, interleaving("one posts while a worker goes to sleep"),
-                                "} else if («!home_->backlog_.queued().empty()») {\n    wake();", "false"),
+                                "} else if («core.backlog_.has_line()» ||", "false"),
     "pool_cancels_nothing_that_runs": (TASKS, interleaving("a group is cancelled while one joins it"),
                                        "«if (what == task_life::action::ask) t.worker_->cancel();»\n  "
                                        "return true;", ""),
+    # Flows of pools.
+    "pool_forgets_the_flow": (BACKLOG, tests("flows of a pool share its workers*"),
+                              "flows_->push(t, «t.flow()»);", "fair_queue::nameless"),
+    "pool_keeps_the_places_of_flows": (POOL_FLOWS, tests("*goes on when one of its tasks ends"),
+                                       "«queue.release(t.flow(), 1);»", ""),
+    "pool_sleeps_while_a_flow_returns": (POOL_FLOWS, tests("ceilings of a flow change at once"),
+                                         "if (t != nullptr) «look_again();»", ""),
+    "pool_ignores_the_queue_limit_of_a_flow": (TASKS, tests("*beyond the workers that are about to take them"),
+                                               "return («backlog_.has_room_in_flow(t, crew_.free())» ||", "true"),
     # Limits in Redis: an outage.
     "probe_stops": (SYNC_PLAN, OUTAGES, "if («is_failing_ && is_wanted_») return true;", "false"),
     "all_give_up_with_the_first": (SYNC_PLAN, OUTAGES,

@@ -1,6 +1,7 @@
 // What resource pools, tasks, groups and task groups need of the heap: nothing in steady state, and no allocation whose
 // failure loses a caller, a worker or a resource. Replaces the heap, so it is a program of its own.
 
+#include "canigo/flow.hpp"
 #include "canigo/resource_pool.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/task_group.hpp"
@@ -80,6 +81,14 @@ TEST_CASE("in steady state tasks with results, groups, timeouts and retries allo
           co_await pool.run([] {});
         }) == 0);
   CHECK(tries == 1000);
+  flow gold{pool, {.weight = 3, .rates = {{rate::per_second(1'000'000'000), 1000, 1000}}}};
+  flow capped{pool, {.concurrency = 1, .times_waits = true}};
+  CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> {
+          pool.try_post([] {}, {.flow = &gold});
+          pool.try_post([] {}, {.flow = &capped});
+          pool.try_post([] {});
+          co_await pool.run([] {}, {.flow = &capped});
+        }) == 0);
 }
 
 TEST_CASE("in steady state an operation on a resource allocates nothing") {

@@ -13,12 +13,6 @@ namespace canigo::detail {
 
 namespace {
 
-constexpr std::size_t most_rates_of_flow = 16;
-
-void check_weight(std::string_view field, std::uint32_t weight) {
-  if (weight < 1 || weight > fair_queue::most_weight) throw_invalid(field, weight, "1 to 10000");
-}
-
 void check_cap(std::string_view field, std::uint64_t cap, supplies::occupancy o) {
   if (cap < 1) throw_invalid(field, cap, "1 or more");
   if (cap != unlimited && o == supplies::occupancy::none) {
@@ -33,26 +27,6 @@ std::uint64_t deepest(const supplies& s) noexcept {
   return most;
 }
 
-flow_terms terms_of(const flow_options& o, const supplies& s, time_point now) {
-  check_weight("flow_options.weight", o.weight);
-  check_cap("flow_options.concurrency", o.concurrency, s.occupies());
-  if (o.queue_limit < 1) throw_invalid("flow_options.queue_limit", o.queue_limit, "1 or more");
-  if (o.rates.size() > most_rates_of_flow) throw_invalid("flow_options.rates.size()", o.rates.size(), "0 to 16");
-  flow_terms terms{
-      .weight = o.weight, .cap = o.concurrency, .queue_limit = o.queue_limit, .times_waits = o.times_waits};
-  terms.rates.reserve(o.rates.size());
-  for (const rate_limit& l : o.rates) {
-    const std::string field = "flow_options.rates[" + std::to_string(terms.rates.size()) + "].";
-    check_tokens(field, l.burst, l.initial_tokens);
-    if (!l.unit.empty()) throw_invalid(field + "unit", '"' + l.unit + '"', "none");
-    if (const std::uint64_t most = deepest(s); l.burst > most) {
-      throw_invalid(field + "burst", l.burst, "1 to " + std::to_string(most) + ", the burst of the limit");
-    }
-    terms.rates.emplace_back(l.rate, l.burst, l.initial_tokens, now);
-  }
-  return terms;
-}
-
 }  // namespace
 
 // ---- flows ----------------------------------------------------------------------------------------------------------
@@ -63,7 +37,8 @@ std::uint32_t admission::open_flow(const flow_options& o) {
   if (units_ != nullptr || delays_ || shadow_ != nullptr) {
     throw_invalid("flow: limit", "one with several units, with shedding or in shadow mode", "one without");
   }
-  flow_terms terms = terms_of(o, supplies_, now);
+  check_cap("flow_options.concurrency", o.concurrency, supplies_.occupies());
+  flow_terms terms = to_terms(o, deepest(supplies_), now);
   if (flows_ == nullptr) move_to_flows(now);
   flows_->advance(now);
   const std::uint32_t flow = flows_->add(std::move(terms));
@@ -91,7 +66,7 @@ void admission::close_flow(std::uint32_t flow) noexcept {
 }
 
 void admission::set_flow_weight(std::uint32_t flow, std::uint32_t weight) {
-  check_weight("flow.set_weight: weight", weight);
+  check_flow_weight("flow.set_weight: weight", weight);
   const std::lock_guard lock{mutex_};
   flows_->set_weight(flow, weight);
 }
@@ -123,17 +98,7 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   flow_stats s;
   s.available.reserve(most_rates_of_flow);  // not under the lock
   const std::lock_guard lock{mutex_};
-  const flow_ceiling& ceiling = flows_->ceiling(flow);
-  const flow_counts counts = flows_->counts(flow);
-  s.weight = flows_->weight(flow);
-  s.waiting = flows_->flow_size(flow);
-  s.granted = counts.granted;
-  s.tokens = counts.tokens;
-  s.failed = counts.failed;
-  s.held = ceiling.occupied();
-  s.is_held_back = flows_->is_held(flow);
-  if (const wait_histogram* waits = flows_->waits(flow)) s.wait = *waits;
-  for (const token_bucket& b : ceiling.rates()) s.available.push_back(b.available(clock()));
+  read_flow(*flows_, flow, clock(), s);
   return s;
 }
 

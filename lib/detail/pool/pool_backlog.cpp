@@ -1,20 +1,43 @@
 #include "canigo/detail/pool/pool_backlog.hpp"
 
+#include "canigo/detail/queue/fair_queue.hpp"
+
+#include <algorithm>
+
 namespace canigo::detail {
 
 pool_backlog::pool_backlog(int priorities, std::size_t limit, overflow on_overflow)
-    : queue_{priorities}, delayed_{priorities}, held_{priorities}, limit_{limit}, on_overflow_{on_overflow} {}
+    : queue_{priorities},
+      delayed_{priorities},
+      held_{priorities},
+      limit_at_first_look_{limit},
+      limit_{limit},
+      on_overflow_{on_overflow} {}
+
+pool_backlog::~pool_backlog() = default;
+
+std::size_t pool_backlog::queued() const noexcept {
+  return queue_.size() + (flows_ != nullptr ? flows_->size() : 0);
+}
+
+std::size_t pool_backlog::queued(int priority) const noexcept {
+  return queue_.size(priority) + (flows_ != nullptr ? flows_->size(priority) : 0);
+}
+
+pool_task* pool_backlog::oldest() const noexcept {
+  return static_cast<pool_task*>(flows_ == nullptr ? queue_.oldest() : flows_->oldest());
+}
 
 bool pool_backlog::has_room(std::size_t free_workers) const noexcept {
-  const std::size_t queued = queue_.size() + 1;
-  return (queued > free_workers ? queued - free_workers : 0) + delayed_.size() <= limit_;
+  const std::size_t all = queued() + 1;
+  return (all > free_workers ? all - free_workers : 0) + delayed_.size() <= limit_;
 }
 
 pool_task* pool_backlog::victim(int priority) const noexcept {
   wait_node* n = nullptr;
-  if (on_overflow_ == overflow::evict_oldest) n = queue_.oldest();
+  if (on_overflow_ == overflow::evict_oldest) n = oldest();
   if (on_overflow_ == overflow::evict_least_important) {
-    n = queue_.youngest_of_least_important();
+    n = flows_ == nullptr ? queue_.youngest_of_least_important() : flows_->youngest_of_least_important();
     if (n != nullptr && n->priority <= priority) n = nullptr;
   }
   return static_cast<pool_task*>(n);
@@ -22,6 +45,8 @@ pool_task* pool_backlog::victim(int priority) const noexcept {
 
 void pool_backlog::queue(pool_task& t, time_point now) noexcept {
   t.state_.store(task_state::queued, std::memory_order_release);
+  if (flows_ != nullptr) [[unlikely]]
+    return queue_in_flows(t, now);
   queue_.push(t, now);
 }
 
@@ -31,7 +56,7 @@ void pool_backlog::delay(pool_task& t, time_point now) noexcept {
 }
 
 void pool_backlog::hold(pool_task& t, time_point now) noexcept {
-  t.is_held_ = true;
+  t.place_ = pool_task::place::before_room;
   held_.push(t, now);
 }
 
@@ -42,11 +67,14 @@ pool_task& pool_backlog::take_held(time_point now) noexcept {
 }
 
 void pool_backlog::remove(pool_task& t) noexcept {
-  if (t.is_held_) {
-    t.is_held_ = false;
+  if (t.place_ == pool_task::place::before_room) {
+    t.place_ = pool_task::place::line;
     held_.remove(t);
   } else if (t.state() == task_state::delayed) {
     delayed_.remove(t);
+  } else if (t.place_ == pool_task::place::flows) {
+    flows_->count_failure(t.flow());
+    flows_->remove(t);
   } else {
     queue_.remove(t);
   }
@@ -60,11 +88,66 @@ pool_task* pool_backlog::take_any_held() noexcept {
 
 pool_task* pool_backlog::take_any() noexcept {
   wait_node* n = queue_.oldest();
+  if (n == nullptr && flows_ != nullptr) n = has_ready_in_flows() ? flows_->front() : flows_->oldest();
   if (n == nullptr) n = delayed_.oldest();
   if (n == nullptr) n = held_.oldest();
   auto* t = static_cast<pool_task*>(n);
   if (t != nullptr) remove(*t);
   return t;
 }
+
+// ---- flows ----------------------------------------------------------------------------------------------------------
+
+void pool_backlog::begin_flows(time_point now) {
+  if (flows_ != nullptr) return;
+  auto flows = std::make_unique<fair_queue>(queue_.priorities(), duration::max(), supplies::occupancy::one);
+  flows->take_over(queue_, now);
+  flows->for_each([](wait_node& n) { static_cast<pool_task&>(n).place_ = pool_task::place::flows; });
+  flows_ = std::move(flows);
+  limit_at_first_look_ = 0;
+}
+
+void pool_backlog::enter_flow(pool_task& t) noexcept {
+  t.place_ = pool_task::place::flows;
+  if (!flows_->is_open(t.flow())) fair_queue::choose(t, fair_queue::nameless);
+}
+
+/// Apart, so that the way of a task without flows saves no register for it.
+[[gnu::noinline]] void pool_backlog::queue_in_flows(pool_task& t, time_point now) noexcept {
+  t.place_ = pool_task::place::flows;
+  flows_->advance(now);
+  flows_->push(t, t.flow());
+}
+
+bool pool_backlog::has_room_in_flow(const pool_task& t, std::size_t free_workers) const noexcept {
+  const std::uint32_t flow = t.flow();
+  const flow_ceiling& ceiling = flows_->ceiling(flow);
+  const std::uint64_t about_to_go = ceiling.has_room_for(1) ? ceiling.cap() - ceiling.occupied() : 0;
+  const std::size_t all = flows_->flow_size(flow) + 1;
+  const std::size_t go = static_cast<std::size_t>(std::min<std::uint64_t>(free_workers, about_to_go));
+  return (all > go ? all - go : 0) <= flows_->queue_limit(flow);
+}
+
+pool_task* pool_backlog::victim_in_flow(const pool_task& t) const noexcept {
+  wait_node* n = nullptr;
+  if (on_overflow_ == overflow::evict_oldest) n = flows_->oldest_of(t.flow());
+  if (on_overflow_ == overflow::evict_least_important) {
+    n = flows_->youngest_of_least_important_of(t.flow());
+    if (n != nullptr && n->priority <= t.priority) n = nullptr;
+  }
+  return static_cast<pool_task*>(n);
+}
+
+pool_task* pool_backlog::begin_in_flows(time_point now) noexcept {
+  wait_node* n = flows_->front(now);
+  if (n == nullptr) return nullptr;
+  flows_->grant(*n, now);
+  auto* t = static_cast<pool_task*>(n);
+  t->place_ = pool_task::place::line;
+  t->state_.store(task_state::running, std::memory_order_release);
+  return t;
+}
+
+bool pool_backlog::has_ready_in_flows() const noexcept { return flows_->front() != nullptr; }
 
 }  // namespace canigo::detail

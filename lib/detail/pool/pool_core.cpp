@@ -34,7 +34,8 @@ pool_core::pool_core(const net::any_io_executor& executor, const pool_core_optio
                auto& core = static_cast<pool_core&>(d);
                core.counts_.report.escalated = core.crew_.running();
                core.apply_stop(stop_mode::cancel_all);
-             }} {
+             }},
+      flows_{*this} {
   join();
 }
 
@@ -127,6 +128,7 @@ void pool_core::end_with_context() noexcept {
     take_over(closed_waiters_);
     waiters.append(take_all());
     grace_.disarm();
+    if (backlog_.flows() != nullptr) flows_.watch();
   }
   // Their frames may hold other tasks, handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();

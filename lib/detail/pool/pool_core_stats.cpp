@@ -33,16 +33,16 @@ pool_stats pool_core::stats() const {
   s.working = crew_.running();
   s.sleeping = crew_.idle();
   s.repairing = crew_.repairing();
-  const wait_queue& queue = backlog_.queued();
-  s.queued = queue.size();
+  s.queued = backlog_.queued();
   s.delayed = backlog_.delayed();
   s.held_back = backlog_.held();
   s.resources = crew_.equipped();
-  for (std::size_t i = 0; i < s.queued_by_class.size(); ++i) s.queued_by_class[i] = queue.size(static_cast<int>(i));
+  for (std::size_t i = 0; i < s.queued_by_class.size(); ++i)
+    s.queued_by_class[i] = backlog_.queued(static_cast<int>(i));
   counts_.write(s);
   names_.write(s.names, texts);
   const time_point now = context_gone_ ? time_point::min() : time_->now();
-  if (const wait_node* n = queue.oldest()) s.oldest_wait = time_between(n->since(), now);
+  if (const pool_task* n = backlog_.oldest()) s.oldest_wait = time_between(n->since(), now);
   for (const auto& w : workers_) {
     const pool_task* t = w->current_;
     if (context_gone_ || t == nullptr || t->extras_ == nullptr || !t->extras_->is_late) continue;

@@ -29,6 +29,7 @@ void pool_core::prepare_with(pool_task& t, const task_options& o) {
   x.delay = o.delay;
   x.retry = o.retry.attempts == 0 ? options_.retry : o.retry;
   x.choose_group(o.group);
+  if (o.flow != nullptr) flows_.choose(t, *o.flow);
   if (o.name.empty()) return;
   const std::lock_guard lock{mutex_};
   x.name = &names_.of(o.name);
@@ -49,28 +50,33 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 }
 
 /// Makes room if the options say so and there is a task that has to go.
-[[gnu::always_inline]] inline int pool_core::refusal(const pool_task& t) noexcept {
+[[gnu::always_inline]] inline int pool_core::refusal(pool_task& t) noexcept {
   if (stop_.is_asked()) return static_cast<int>(errc::stopped);
   if (backlog_.has_room()) [[likely]]
     return pool_task::no_code;
-  if (backlog_.has_room(crew_.free()) || make_room(t.priority)) return pool_task::no_code;
-  return static_cast<int>(errc::queue_full);
+  return make_room(t) ? pool_task::no_code : static_cast<int>(errc::queue_full);
 }
 
-bool pool_core::make_room(int priority) noexcept {
-  pool_task* t = backlog_.victim(priority);
-  if (t == nullptr) return false;
-  backlog_.remove(*t);
-  ++counts_.evicted;
-  end(*t, task_state::failed, static_cast<int>(errc::evicted));
-  return true;
+/// Looks closer, and where there are flows also in the flow of the newcomer.
+bool pool_core::make_room(pool_task& t) noexcept {
+  const auto evict = [this](pool_task* victim) {
+    if (victim == nullptr) return false;
+    backlog_.remove(*victim);
+    ++counts_.evicted;
+    end(*victim, task_state::failed, static_cast<int>(errc::evicted));
+    return true;
+  };
+  const auto room_in_all = [&] { return backlog_.has_room(crew_.free()) || evict(backlog_.victim(t.priority)); };
+  if (backlog_.flows() == nullptr) return room_in_all();
+  backlog_.enter_flow(t);
+  return (backlog_.has_room_in_flow(t, crew_.free()) || evict(backlog_.victim_in_flow(t))) && room_in_all();
 }
 
 /// Inline, as it is half of what handing over an operation costs.
 [[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
   t.id_ = ++next_id_;
   ++counts_.report.submitted;
-  if (t.extras_ != nullptr || t.is_held_) return accept_with_extras(t);
+  if (t.extras_ != nullptr || t.place_ != pool_task::place::line) return accept_with_extras(t);
   backlog_.add(t, fresh_now());
   if (crew_.first_idle() != nullptr) wake_one();
 }
@@ -79,6 +85,7 @@ bool pool_core::post(pool_task& t) noexcept {
   const change c{*this};
   if (refusal(t) != pool_task::no_code) {
     ++counts_.rejected;
+    flows_.count_refusal(t);
     return false;
   }
   accept(t);
@@ -103,8 +110,9 @@ void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
   w.wait_in(t.waiters_);
   if (blocks_all) return refuse(t, pool_task::deadlock);
   const int code = refusal(t);
-  t.is_held_ = code == static_cast<int>(errc::queue_full) && options_.on_overflow == overflow::wait;
-  if (code == pool_task::no_code || t.is_held_) {
+  const bool is_held = code == static_cast<int>(errc::queue_full) && options_.on_overflow == overflow::wait;
+  if (is_held) t.place_ = pool_task::place::before_room;
+  if (code == pool_task::no_code || is_held) {
     accept(t);
   } else {
     refuse(t, code);
@@ -113,6 +121,7 @@ void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
 
 void pool_core::refuse(pool_task& t, int code) noexcept {
   ++counts_.rejected;
+  flows_.count_refusal(t);
   end(t, code == static_cast<int>(errc::stopped) ? task_state::stopped : task_state::failed, code);
 }
 
@@ -122,7 +131,7 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
     if (x->retry.budget != nullptr) x->retry.budget->pay_in();
     groups_.join(*x);
   }
-  if (!t.is_held_) return queue(t, end_of_delay(x, *time_));
+  if (t.place_ != pool_task::place::before_room) return queue(t, end_of_delay(x, *time_));
   if (x != nullptr && x->deadline != time_point::max()) x->alarm.arm(x->deadline);
   backlog_.hold(t, time_->now());
 }
@@ -161,6 +170,7 @@ void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) 
     if (x != nullptr) x->alarm.disarm();
     counts_.add_end(s, x != nullptr ? x->name : nullptr);
   }
+  if (t.place_ == pool_task::place::flows) flows_.watch();
   t.set_end(s, code, std::move(e));
   t.next_ended_ = ended_;
   ended_ = &t;

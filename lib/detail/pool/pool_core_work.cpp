@@ -13,10 +13,14 @@ namespace canigo::detail {
 
 /// Inline, as is all else that a short operation passes through in work_off: the calls were a fifth of its price.
 [[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
-  pool_task* first = backlog_.first(coarse_now_);
-  if (first == nullptr) return nullptr;
+  pool_task* first = backlog_.first();
+  if (first != nullptr) [[likely]] {
+    backlog_.begin(*first);
+  } else {
+    if (backlog_.flows() != nullptr) first = flows_.begin();
+    if (first == nullptr) return nullptr;
+  }
   pool_task& t = *first;
-  backlog_.begin(t);
   t.worker_ = &w;
   w.current_ = &t;
   crew_.begin(w, t.is_long());
@@ -113,7 +117,7 @@ pool_core::step pool_core::next_step_with_resource(pool_worker& w, pool_task*& t
       // Maybe it was told since it was about to sleep; then it goes, whatever is wanted now.
       if (w.resource_.get() != nullptr) due = worker_resource::function::destroy;
       s = step::leave;
-    } else if (w.is(pool_worker::state::resting) || backlog_.queued().empty()) {
+    } else if (w.is(pool_worker::state::resting) || !backlog_.has_ready()) {
       s = step::rest;
     } else {
       due = w.resource_.before_use(resources_->has_check);
@@ -146,6 +150,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
     x->alarm.disarm();
     x->ran = coarse_now_ - x->started_at;
     if (x->name != nullptr) x->name->ran.record(x->ran);
+    if (t.flow() != 0) flows_.release(t);
   }
   if (!e) {
     w.failures_ = 0;
@@ -156,7 +161,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
     check_stop();
     return true;
   }
-  if (w.end_.may_retry && !t.cancel_requested_ && stop_.tries_again()) {
+  if (w.end_.may_retry && !t.cancel_requested_ && stop_.tries_again() && !t.has_lost_flow_) {
     const time_point now = time_->now();
     const time_point at = x->next_attempt_at(now, next_random(random_), w.end_.least_delay);
     if (at != time_point::max()) {

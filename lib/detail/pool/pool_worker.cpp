@@ -211,14 +211,15 @@ void pool_worker::cancel_now() noexcept {
 
 /// Lets it sleep, parked as it is, unless there is a reason not to, noted under the lock under which work comes in.
 void pool_worker::settle() noexcept {
-  if (is(state::leaving) || home_->must_leave()) {
+  pool_core& core = *home_;
+  if (is(state::leaving) || core.must_leave()) {
     retire();
   } else if (is(state::resting)) {
     return;
-  } else if (!home_->backlog_.queued().empty()) {
+  } else if (core.backlog_.has_line() || (core.backlog_.flows() != nullptr && core.flows_.keep_awake())) {
     wake();
   } else {
-    home_->crew_.sleep(*this);
+    core.crew_.sleep(*this);
     if (is_equipped()) note_idle();
   }
 }

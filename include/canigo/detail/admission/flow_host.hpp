@@ -1,15 +1,32 @@
 #pragma once
 
+#include "canigo/time.hpp"
+
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace canigo {
+class flow;
 class rate;
 struct flow_options;
 struct flow_stats;
 }  // namespace canigo
 
 namespace canigo::detail {
+
+class fair_queue;
+struct flow_terms;
+
+/// What the options of a new flow come to, where no request can ever get more than `most_burst` tokens. Throws what is
+/// wrong with them, naming it.
+flow_terms to_terms(const flow_options& o, std::uint64_t most_burst, time_point now);
+/// Throws for a weight that is none, naming it as `field`.
+void check_flow_weight(std::string_view field, std::uint32_t weight);
+/// How a flow of `q` fares. `s.available` has room for most_rates_of_flow.
+void read_flow(const fair_queue& q, std::uint32_t flow, time_point now, flow_stats& s);
+
+inline constexpr std::size_t most_rates_of_flow = 16;
 
 /// An engine that has flows, as canigo::flow sees it. Each open flow holds a reference to the engine.
 ///

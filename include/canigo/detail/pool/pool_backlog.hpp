@@ -6,23 +6,34 @@
 #include "canigo/time.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
 namespace canigo::detail {
 
+class fair_queue;
+
 /// The tasks of a pool that do not run: queued, delayed until their time has come, or held back until there is room.
 ///
-/// It sets their state, and ends nobody. Threads: none; its owner holds a lock.
+/// From the first flow on, the queued ones are in a fair_queue.
+///
+/// It sets their state, and ends nobody. Threads: none; its owner holds a lock. Allocates: in the constructor, and for
+/// flows.
 class pool_backlog {
  public:
   pool_backlog(int priorities, std::size_t limit, overflow on_overflow);
+  ~pool_backlog();
 
-  std::size_t size() const noexcept { return queue_.size() + delayed_.size() + held_.size(); }
-  const wait_queue& queued() const noexcept { return queue_; }
+  std::size_t size() const noexcept { return queued() + delayed_.size() + held_.size(); }
+  std::size_t queued() const noexcept;
+  std::size_t queued(int priority) const noexcept;
+  /// The one that is queued for longest, or nullptr.
+  pool_task* oldest() const noexcept;
   std::size_t delayed() const noexcept { return delayed_.size(); }
   std::size_t held() const noexcept { return held_.size(); }
 
   /// Whether there is room for one more, by a first look.
-  bool has_room() const noexcept { return queue_.size() + delayed_.size() < limit_; }
+  bool has_room() const noexcept { return queue_.size() + delayed_.size() < limit_at_first_look_; }
   /// By a closer one: what free workers are about to take does not count, as the limit is on what has to wait.
   bool has_room(std::size_t free_workers) const noexcept;
   /// Who is to make room for a newcomer of this class; nullptr if nobody does.
@@ -34,9 +45,13 @@ class pool_backlog {
   void delay(pool_task& t, time_point now) noexcept;
   void hold(pool_task& t, time_point now) noexcept;
 
-  /// Who is to run next, or nullptr.
-  pool_task* first(time_point now) noexcept {
-    wait_node* n = queue_.front(now);
+  /// Whether a worker that looks for a task finds one.
+  bool has_ready() const noexcept { return has_line() || (flows_ != nullptr && has_ready_in_flows()); }
+  /// The same where there are no flows; false where there are.
+  bool has_line() const noexcept { return !queue_.empty(); }
+  /// Who is to run next, or nullptr. Where there are flows, they say that.
+  pool_task* first() noexcept {
+    wait_node* n = queue_.first_of_most_important();
     return n == nullptr ? nullptr : static_cast<pool_task*>(n);
   }
   /// Takes that one out to run.
@@ -52,10 +67,34 @@ class pool_backlog {
   pool_task* take_any_held() noexcept;
   pool_task* take_any() noexcept;
 
+  // Flows. Their setters and getters are those of the queue.
+  fair_queue* flows() const noexcept { return flows_.get(); }
+  /// From now on there are flows. A throw changes nothing.
+  void begin_flows(time_point now);
+  /// A task comes in: it is to be queued there.
+  void enter_flow(pool_task& t) noexcept;
+  /// Whether there is room for it in its flow, and who is to make room there; nullptr if nobody does.
+  bool has_room_in_flow(const pool_task& t, std::size_t free_workers) const noexcept;
+  pool_task* victim_in_flow(const pool_task& t) const noexcept;
+  /// Takes who is next of all flows out to run, or nullptr.
+  pool_task* begin_in_flows(time_point now) noexcept;
+  /// Calls `f` for each task that is delayed or held back; it may remove that one.
+  template <class Function>
+  void for_each_before_queue(Function&& f) {
+    const auto of_task = [&f](wait_node& n) { f(static_cast<pool_task&>(n)); };
+    delayed_.for_each_heavier_than(0, of_task);
+    held_.for_each_heavier_than(0, of_task);
+  }
+
  private:
+  bool has_ready_in_flows() const noexcept;
+  void queue_in_flows(pool_task& t, time_point now) noexcept;
+
   wait_queue queue_;
   wait_queue delayed_;
   wait_queue held_;
+  std::unique_ptr<fair_queue> flows_;  // in place of queue_
+  std::size_t limit_at_first_look_;    // 0 where there are flows: each newcomer is looked at closely
   const std::size_t limit_;
   const overflow on_overflow_;
 };

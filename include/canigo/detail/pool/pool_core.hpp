@@ -6,6 +6,7 @@
 #include "canigo/detail/pool/pool_counts.hpp"
 #include "canigo/detail/pool/pool_crew.hpp"
 #include "canigo/detail/pool/pool_extras.hpp"
+#include "canigo/detail/pool/pool_flows.hpp"
 #include "canigo/detail/pool/pool_groups.hpp"
 #include "canigo/detail/pool/pool_names.hpp"
 #include "canigo/detail/pool/pool_options.hpp"
@@ -53,7 +54,9 @@ class pool_core final : public delivery {
 
   /// Throws for options that can't be.
   void check(const task_options& o) const {
-    if (o.priority != 0 || !is_plain(o)) check_task(o, options_.priorities);
+    if (o.priority == 0 && is_plain(o)) return;
+    check_task(o, options_.priorities);
+    if (o.flow != nullptr) flows_.check(*o.flow);
   }
   /// Whether this instant has come, also while no thread is free to say so.
   bool has_come(time_point t) const noexcept;
@@ -85,8 +88,10 @@ class pool_core final : public delivery {
   bool is_closed() const noexcept;
   stop_report report() const;
   pool_stats stats() const;
+  pool_flows& flows() noexcept { return flows_; }
 
  private:
+  friend class pool_flows;
   friend class pool_waiter;
   friend class pool_worker;
   friend class task_alarm;
@@ -107,8 +112,8 @@ class pool_core final : public delivery {
 
   // Tasks: in.
   void prepare_with(pool_task& t, const task_options& o);
-  int refusal(const pool_task& t) noexcept;
-  bool make_room(int priority) noexcept;
+  int refusal(pool_task& t) noexcept;
+  bool make_room(pool_task& t) noexcept;
   void refuse(pool_task& t, int code) noexcept;
   void accept(pool_task& t) noexcept;
   void accept_with_extras(pool_task& t) noexcept;
@@ -176,6 +181,7 @@ class pool_core final : public delivery {
   std::vector<std::unique_ptr<pool_worker>> workers_;
 
   engine_alarm grace_;
+  pool_flows flows_;
 };
 
 }  // namespace canigo::detail

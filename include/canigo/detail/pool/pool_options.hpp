@@ -22,7 +22,7 @@ inline constexpr task_options no_options{};
 /// Whether the task needs no task_extras for its own sake.
 constexpr bool is_plain(const task_options& o) noexcept {
   return !o.timeout && o.delay == duration::zero() && o.group == 0 && o.name.empty() && o.retry.attempts <= 1 &&
-         o.deadline == time_point::max();
+         o.deadline == time_point::max() && o.flow == nullptr;
 }
 
 /// The options of a pool of either kind.

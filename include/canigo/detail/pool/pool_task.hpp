@@ -24,6 +24,7 @@ namespace canigo::detail {
 
 class pool_backlog;
 class pool_core;
+class pool_flows;
 class pool_waiter;
 class pool_worker;
 struct task_extras;
@@ -67,12 +68,18 @@ class pool_task : public wait_node {
  private:
   friend class pool_backlog;
   friend class pool_core;
+  friend class pool_flows;
   friend class pool_waiter;
   friend class pool_worker;
   friend class canigo::task_context;
 
   using cause = task_life::cause;
   using phase = task_life::phase;
+  enum class place : std::uint8_t {
+    line,         // of those without flows
+    flows,        // or in the queue of flows
+    before_room,  // until there is room in either
+  };
 
   static constexpr int no_code = 0;
   static constexpr int aborted = -1;
@@ -127,11 +134,12 @@ class pool_task : public wait_node {
   atomic<task_state> state_{task_state::queued};
   atomic<cause> end_cause_{cause::none};  // the first one; an end from then on is for that
   const bool is_long_;
-  bool is_held_ = false;           // waits for room in the queue
+  place place_ = place::line;      // where it waits, unless it is delayed
   bool is_told_ = false;           // has ended for its owner although it still runs
   bool cancel_requested_ = false;  // by its owner
   bool is_dropped_ = false;        // its callable is gone
   bool is_delivered_ = false;      // its waiters were told
+  bool has_lost_flow_ = false;     // its flow went while it ran
 };
 
 /// Owns one reference to a task.

@@ -38,6 +38,7 @@ class pool_worker : public crew_member, public self_wait::worker {
 
  private:
   friend class pool_core;
+  friend class pool_flows;
   friend class pool_waiter;
   friend class pool_task;
   friend class canigo::task_context;

@@ -102,6 +102,11 @@ class fair_queue {
   bool may_enter(std::uint32_t flow, std::uint64_t tokens) const noexcept;
   /// It went so: its ceiling is charged, its share is not.
   void enter(std::uint32_t flow, std::uint64_t tokens) noexcept;
+  /// Notes the flow of a node that is to be pushed at some time.
+  static void choose(wait_node& node, std::uint32_t flow) noexcept { node.flow_ = flow; }
+  bool is_open(std::uint32_t flow) const noexcept {
+    return flow < rows_.size() && rows_[flow].weight != 0 && !rows_[flow].is_leaving;
+  }
   /// Marks a node that was never pushed as one of this flow.
   void stamp(wait_node& node, std::uint32_t flow) const noexcept {
     node.flow_ = flow;

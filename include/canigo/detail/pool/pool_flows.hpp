@@ -1,0 +1,54 @@
+#pragma once
+
+#include "canigo/detail/admission/flow_host.hpp"
+#include "canigo/detail/context/engine_alarm.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace canigo::detail {
+
+class pool_core;
+class pool_task;
+
+/// The flows of a pool, as canigo::flow sees them, and as its workers do. The tasks are in the backlog's fair_queue.
+///
+/// A task occupies a place of its flow while it runs. It goes back to its flow for another attempt.
+///
+/// Threads: any for what flow_host has; all else is under the lock of the pool.
+class pool_flows final : public flow_host {
+ public:
+  explicit pool_flows(pool_core& core) noexcept;
+
+  /// Throws for a flow that is not of this pool.
+  void check(const canigo::flow& f) const;
+
+  std::uint32_t open_flow(const flow_options& o) override;
+  void close_flow(std::uint32_t flow) noexcept override;
+  void set_flow_weight(std::uint32_t flow, std::uint32_t weight) override;
+  void set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) override;
+  void set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) override;
+  flow_stats stats_of_flow(std::uint32_t flow) const override;
+
+  /// A new task is to be of this flow.
+  static void choose(pool_task& t, const canigo::flow& f) noexcept;
+  /// It was refused.
+  void count_refusal(const pool_task& t) noexcept;
+  /// Takes the next task out to run, or returns nullptr.
+  pool_task* begin() noexcept;
+  /// An operation has ended for good: its place is free.
+  void release(const pool_task& t) noexcept;
+  /// Whether a worker that is about to sleep finds a task. If not, one is woken when a rate lets a flow return.
+  bool keep_awake() noexcept;
+  /// A task that waited has left: maybe no rate has to let a flow return any more.
+  void watch() noexcept;
+
+ private:
+  time_point now() const noexcept;
+  void look_again() noexcept;
+
+  pool_core* core_;
+  engine_alarm return_;  // of a flow that its rates hold
+};
+
+}  // namespace canigo::detail
