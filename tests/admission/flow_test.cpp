@@ -67,6 +67,23 @@ std::string refused_flow(auto call) {
 
 using namespace flow_tests;
 
+TEST_CASE("whoever finds no room in a flow, or no hope, is refused and has nothing", "[flow]") {
+  limits_run run;
+  semaphore m{run.io, {.permits = 1, .queue_limit = 2}};
+  flow small{m, {.queue_limit = 1}}, slow{m, {.rates = {{.rate = rate::per_second(1), .initial_tokens = 0}}}};
+  const permit p = m.try_acquire().value();
+  ask(run, m, "waits", {.flow = &small});
+  ask(run, m, "a", {.flow = &small});
+  ask(run, m, "b", {.deadline = run.time.now() + 999ms, .flow = &slow});
+  ask(run, m, "waits, too", {.flow = &slow});
+  ask(run, m, "c", {.flow = &slow});
+  run.time.poll();
+  const std::string full = make_error_code(errc::queue_full).message();
+  CHECK(names(run) == "a=" + full + "b=" + make_error_code(errc::deadline_unreachable).message() + "c=" + full);
+  CHECK(m.stats().held == 1);
+  CHECK(m.stats().waiting == 2);
+}
+
 TEST_CASE("F1: tenants of a scheduler share it three to one, to the nanosecond of its rate", "[flow]") {
   limits_run run;
   scheduler s{run.io, {.rate = rate::per_second(10)}};
