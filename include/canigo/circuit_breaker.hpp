@@ -2,6 +2,7 @@
 
 #include "canigo/circuit.hpp"
 #include "canigo/detail/around/breaker_core.hpp"
+#include "canigo/detail/coro/named_first.hpp"
 #include "canigo/enforcement.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
@@ -192,9 +193,10 @@ net::awaitable<T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker) {
 /// The same where the result may be a failure: `with_breaker(get(url), b, [](const reply& r) { return r.status < 500;
 /// })`. `judge` says whether it is a success. If it throws, that is an error of the call.
 template <class T, class Judge>
-  requires std::predicate<Judge&, const T&>
-net::awaitable<T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker, Judge judge) {
-  return detail::run_through(std::move(op), &breaker, std::move(judge));
+  requires std::predicate<std::decay_t<Judge>&, const T&>
+detail::named_first<Judge, T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker, Judge&& judge) {
+  return detail::named_first<Judge, T>{
+      detail::run_through(std::move(op), &breaker, std::decay_t<Judge>(std::forward<Judge>(judge)))};
 }
 
 }  // namespace canigo

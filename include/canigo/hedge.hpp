@@ -2,6 +2,7 @@
 
 #include "canigo/detail/coro/child.hpp"
 #include "canigo/detail/coro/hedge_race.hpp"
+#include "canigo/detail/coro/named_first.hpp"
 #include "canigo/detail/coro/repeatable.hpp"
 #include "canigo/hedge_options.hpp"
 #include "canigo/net.hpp"
@@ -12,9 +13,25 @@
 #include <asio/this_coro.hpp>
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace canigo {
+
+namespace detail {
+
+template <repeatable Make>
+auto run_hedge(Make make, hedge_options options) -> net::awaitable<result_of_repeatable<Make>> {
+  using race_type = hedge_race_of<Make>;
+  check(options);
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  const auto c = std::make_shared<child>(executor);
+  const auto race = std::make_shared<race_type>(c->executor(), std::move(make), options);
+  co_await run_child(c, hedge_race::run(race), net::error::operation_aborted);
+  co_return race->take();
+}
+
+}  // namespace detail
 
 /// Calls `make` and awaits what it returns. If that is slow, starts another copy beside it; the first result wins.
 ///
@@ -38,15 +55,13 @@ namespace canigo {
 /// Completes on the awaiting coroutine's executor. Allocates: the strand, and what co_spawn allocates for each copy.
 /// Lifetime: everything that `make` and the options refer to must live until this ends, and with a group until the
 /// group has ended.
-template <detail::repeatable Make>
-auto hedge(Make make, hedge_options options) -> net::awaitable<detail::result_of_repeatable<Make>> {
-  using race_type = detail::hedge_race_of<Make>;
-  detail::check(options);
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  const auto c = std::make_shared<detail::child>(executor);
-  const auto race = std::make_shared<race_type>(c->executor(), std::move(make), options);
-  co_await detail::run_child(c, detail::hedge_race::run(race), net::error::operation_aborted);
-  co_return race->take();
+template <class Make>
+  requires detail::repeatable<std::decay_t<Make>>
+auto hedge(Make&& make, hedge_options options)
+    -> detail::named_first<Make, detail::result_of_repeatable<std::decay_t<Make>>> {
+  using own = std::decay_t<Make>;
+  return detail::named_first<Make, detail::result_of_repeatable<own>>{
+      detail::run_hedge<own>(std::forward<Make>(make), options)};
 }
 
 }  // namespace canigo

@@ -24,8 +24,8 @@ using key_view = std::conditional_t<std::is_same_v<Key, std::string>, std::strin
 /// The hash of a key for keyed limits: of strings, and of types that are equal if and only if their bytes are.
 ///
 /// Those are integers, enumerations, and arrays and structs of them without padding. For another type give `keyed` a
-/// class with a `std::uint64_t operator()(const Key&) const`. Its bits must all depend on all of the key, and on a
-/// secret: hash_of_bytes does that.
+/// class with a `std::uint64_t operator()(key_view<Key>) const noexcept`. Its bits must all depend on all of the key,
+/// and on a secret: hash_of_bytes does that.
 ///
 /// Source: SipHash-1-3, J.-P. Aumasson, D. J. Bernstein, INDOCRYPT 2012.
 template <class Key>

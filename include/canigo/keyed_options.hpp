@@ -12,7 +12,7 @@ namespace canigo {
 /// How a keyed limit treats a new key when it has `most_keys` keys already.
 enum class overflow_of_keys {
   refuse,     ///< try_acquire says no, and acquire ends with errc::too_many_keys
-  share_one,  ///< all such keys share the limit of one key
+  share_one,  ///< all such keys share the limit of one key, and may have one of their own later
 };
 
 struct keyed_scheduler_options {

@@ -79,8 +79,8 @@ class limit_handle {
   /// Errors: errc::invalid_argument for a limiter with a share, which is always enforced.
   void set_mode(enforcement mode);
 
-  /// The first `most` waiters, in the order in which they would go if nobody came or left; where there are flows, by
-  /// class and arrival. Allocates.
+  /// The first `most` waiters, in the order in which they would all go now; where there are flows, by class and
+  /// arrival. With ageing a waiter may rise meanwhile and go earlier. Allocates.
   ///
   /// It takes the lock for as long as it lists them, so a page should ask for a screenful.
   std::vector<waiting_request> waiting(std::size_t most) const;

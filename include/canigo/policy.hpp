@@ -3,6 +3,7 @@
 #include "canigo/adaptive_limit.hpp"
 #include "canigo/adaptive_permit.hpp"
 #include "canigo/circuit_breaker.hpp"
+#include "canigo/detail/coro/named_first.hpp"
 #include "canigo/detail/coro/repeatable.hpp"
 #include "canigo/detail/policy/policy_core.hpp"
 #include "canigo/hedge.hpp"
@@ -71,8 +72,33 @@ class policy {
   ///
   /// `make` is called once for each attempt of each copy. It may take the number of the operation, from 1. A copy of
   /// `make` lives until the call ends.
-  template <detail::repeatable Make>
-  [[nodiscard]] auto run(Make make, request r = {}) -> net::awaitable<detail::result_of_repeatable<Make>> {
+  template <class Make>
+    requires detail::repeatable<std::decay_t<Make>>
+  [[nodiscard]] auto run(Make&& make, request r = {})
+      -> detail::named_first<Make, detail::result_of_repeatable<std::decay_t<Make>>> {
+    using own = std::decay_t<Make>;
+    return detail::named_first<Make, detail::result_of_repeatable<own>>{run_own<own>(std::forward<Make>(make), r)};
+  }
+
+  /// The parts, or null if there is none: to change, to pause, or to look at.
+  circuit_breaker* breaker() noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
+  limiter* limits() noexcept { return core_.limits ? &*core_.limits : nullptr; }
+  adaptive_limit* adaptive() noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
+  const adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
+  const circuit_breaker* breaker() const noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
+  const limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
+
+  /// Ends all that wait for the limits, now and later, with errc::stopped. Operations that are under way go on.
+  void stop() noexcept {
+    if (core_.adaptive) core_.adaptive->stop();
+    if (core_.limits) core_.limits->stop();
+  }
+
+  policy_stats stats() const noexcept { return core_.stats(); }
+
+ private:
+  template <class Make>
+  auto run_own(Make make, request r) -> net::awaitable<detail::result_of_repeatable<Make>> {
     using result = detail::result_of_repeatable<Make>;
     const net::any_io_executor executor = co_await net::this_coro::executor;
     detail::policy_call call{core_, executor, r};
@@ -98,23 +124,6 @@ class policy {
     std::rethrow_exception(error);
   }
 
-  /// The parts, or null if there is none: to change, to pause, or to look at.
-  circuit_breaker* breaker() noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
-  limiter* limits() noexcept { return core_.limits ? &*core_.limits : nullptr; }
-  adaptive_limit* adaptive() noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
-  const adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
-  const circuit_breaker* breaker() const noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
-  const limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
-
-  /// Ends all that wait for the limits, now and later, with errc::stopped. Operations that are under way go on.
-  void stop() noexcept {
-    if (core_.adaptive) core_.adaptive->stop();
-    if (core_.limits) core_.limits->stop();
-  }
-
-  policy_stats stats() const noexcept { return core_.stats(); }
-
- private:
   template <class Result, class Make>
   net::awaitable<Result> copies(Make& make, detail::policy_call& call) {
     if (!core_.hedge) return attempts<Result>(make, call);

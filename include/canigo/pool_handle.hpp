@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/coro/named_first.hpp"
 #include "canigo/detail/pool/operation.hpp"
 #include "canigo/detail/pool/pool_calls.hpp"
 #include "canigo/detail/pool/pool_core.hpp"
@@ -62,8 +63,8 @@ class pool_handle {
   /// Allocates: nothing in steady state but its coroutine frames, which Asio recycles.
   template <class F>
     requires detail::operation<std::decay_t<F>, R>
-  auto run(F&& f, const task_options& o = detail::no_options) -> detail::run_result<F, result_of<F>> {
-    return detail::run_result<F, result_of<F>>(
+  auto run(F&& f, const task_options& o = detail::no_options) -> detail::named_first<F, result_of<F>> {
+    return detail::named_first<F, result_of<F>>(
         detail::await_task<result_of<F>>(purpose::run, make_task(std::forward<F>(f), o)));
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/coro/named_first.hpp"
 #include "canigo/detail/coro/repeatable.hpp"
 #include "canigo/detail/coro/retry_plan.hpp"
 #include "canigo/net.hpp"
@@ -18,6 +19,41 @@
 #include <utility>
 
 namespace canigo {
+
+namespace detail {
+
+template <repeatable Make>
+auto run_retry(Make make, retry_policy policy, deadline_point deadline) -> net::awaitable<result_of_repeatable<Make>> {
+  using result = result_of_repeatable<Make>;
+  retry_plan plan{policy, deadline};
+  if (deadline != time_point::max()) {
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    check_deadline(executor, deadline);
+  }
+  plan.begin();
+  for (;;) {
+    std::exception_ptr failure;
+    try {
+      if constexpr (std::is_void_v<result>) {
+        co_await call_repeatable(make, plan.attempt());
+        co_return;
+      } else {
+        co_return co_await call_repeatable(make, plan.attempt());
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const net::cancellation_state state = co_await net::this_coro::cancellation_state;
+    if (state.cancelled() != net::cancellation_type::none) std::rethrow_exception(failure);
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    const time_point now = time_source::of(executor).now();
+    const time_point at = plan.again_at(failure, now, random_of(executor));
+    if (at == time_point::max()) std::rethrow_exception(failure);
+    if (at > now) co_await sleep_until(at);
+  }
+}
+
+}  // namespace detail
 
 /// Calls `make` and awaits what it returns, again after a failure, until there is a result or the policy says no.
 ///
@@ -42,36 +78,13 @@ namespace canigo {
 /// Cancellation: passed on to the attempt, or ends the wait for the next one. No attempt follows.
 /// Completes on the awaiting coroutine's executor. Allocates: coroutine frames, which Asio recycles.
 /// Lifetime: everything that `make` and the policy refer to must live until this ends.
-template <detail::repeatable Make>
-auto retry(Make make, retry_policy policy = {}, deadline_point deadline = {})
-    -> net::awaitable<detail::result_of_repeatable<Make>> {
-  using result = detail::result_of_repeatable<Make>;
-  detail::retry_plan plan{policy, deadline};
-  if (deadline != time_point::max()) {
-    const net::any_io_executor executor = co_await net::this_coro::executor;
-    detail::check_deadline(executor, deadline);
-  }
-  plan.begin();
-  for (;;) {
-    std::exception_ptr failure;
-    try {
-      if constexpr (std::is_void_v<result>) {
-        co_await detail::call_repeatable(make, plan.attempt());
-        co_return;
-      } else {
-        co_return co_await detail::call_repeatable(make, plan.attempt());
-      }
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    const net::cancellation_state state = co_await net::this_coro::cancellation_state;
-    if (state.cancelled() != net::cancellation_type::none) std::rethrow_exception(failure);
-    const net::any_io_executor executor = co_await net::this_coro::executor;
-    const time_point now = time_source::of(executor).now();
-    const time_point at = plan.again_at(failure, now, detail::random_of(executor));
-    if (at == time_point::max()) std::rethrow_exception(failure);
-    if (at > now) co_await sleep_until(at);
-  }
+template <class Make>
+  requires detail::repeatable<std::decay_t<Make>>
+auto retry(Make&& make, retry_policy policy = {}, deadline_point deadline = {})
+    -> detail::named_first<Make, detail::result_of_repeatable<std::decay_t<Make>>> {
+  using own = std::decay_t<Make>;
+  return detail::named_first<Make, detail::result_of_repeatable<own>>{
+      detail::run_retry<own>(std::forward<Make>(make), policy, deadline)};
 }
 
 }  // namespace canigo

@@ -34,9 +34,19 @@ concept reporting_permit = permit_like<P> && requires(P& p, const std::exception
   p.failed_with(error);
 };
 
-/// Runs `op`, and tells the permit how it ended. The permit must live until then.
+inline constexpr bool always = true;
+
+/// A permit of a limiter, which knows how many tokens its call has used.
+template <class P>
+concept settling_permit = permit_like<P> && requires(P& p) {
+  p.settle(std::uint64_t{});
+  p.settle(unit_key{0}, std::uint64_t{});
+};
+
+/// Runs `op`, and tells the permit how it ended. The permit must live until then. Where another limit has refused after
+/// all, `ran` is false, and the call is no sample.
 template <class T, reporting_permit P>
-net::awaitable<T> run_and_report(net::awaitable<T> op, P& p) {
+net::awaitable<T> run_and_report(net::awaitable<T> op, P& p, const bool& ran = always) {
   std::exception_ptr error;
   try {
     if constexpr (std::is_void_v<T>) {
@@ -52,17 +62,38 @@ net::awaitable<T> run_and_report(net::awaitable<T> op, P& p) {
     error = std::current_exception();
   }
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
-  state.cancelled() == net::cancellation_type::none ? p.failed_with(error) : p.cancelled();
+  if (!ran) {
+    p.release();
+  } else {
+    state.cancelled() == net::cancellation_type::none ? p.failed_with(error) : p.cancelled();
+  }
   std::rethrow_exception(error);
 }
 
+/// Runs `op`, and gives back what it was let in for, unless it `ran`.
+template <class T, settling_permit P>
+net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const bool* ran) {
+  try {
+    co_return co_await std::move(op);
+  } catch (...) {
+    if (!*ran) {
+      p.settle(0);
+      for (const unit_amount& a : r.amounts) p.settle(a.unit, 0);
+    }
+    throw;
+  }
+}
+
+/// `started`: set once the limit has let it go. `ran`: whether the innermost limit has.
 template <class T, limit L>
-net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started) {
+net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started, const bool* ran) {
   if constexpr (permit_like<grant_of<L>>) {
     auto p = co_await only->acquire(r);
     *started = true;
     if constexpr (reporting_permit<grant_of<L>>) {
-      co_return co_await run_and_report(std::move(op), p);
+      co_return co_await run_and_report(std::move(op), p, *ran);
+    } else if constexpr (settling_permit<grant_of<L>> && !concurrency_limit<L>) {
+      co_return co_await run_or_give_back(std::move(op), p, r, ran);
     } else if constexpr (revocable_permit<grant_of<L>>) {
       co_return co_await p.wrap(std::move(op));
     } else {
@@ -78,12 +109,12 @@ net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* sta
 template <class T, limit First, limit... Rest>
 net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started, First* first, Rest*... rest) {
   if constexpr (sizeof...(Rest) == 0) {
-    co_return co_await run_inside(std::move(op), first, part_of<First>(r), started);
+    co_return co_await run_inside(std::move(op), first, part_of<First>(r), started, started);
   } else {
     bool admitted = false;
     net::awaitable<T> inner = run_inside_all(std::move(op), r, started, rest...);
     try {
-      co_return co_await run_inside(std::move(inner), first, part_of<First>(r), &admitted);
+      co_return co_await run_inside(std::move(inner), first, part_of<First>(r), &admitted, started);
     } catch (...) {
       if constexpr (throughput_limit<First>) {
         if (admitted && !*started) first->refund(r.tokens);
@@ -117,7 +148,7 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 template <class T, limit L>
 net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
   bool started = false;
-  co_return co_await detail::run_inside(std::move(op), &only, r, &started);
+  co_return co_await detail::run_inside(std::move(op), &only, r, &started, &started);
 }
 
 /// The same for several limits, one after the other in the order given:

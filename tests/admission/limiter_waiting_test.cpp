@@ -1,12 +1,13 @@
 // What a limiter tells of those that wait, and repeats that keep their first arrival.
 #include "canigo/limiter.hpp"
-
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 
 using namespace canigo;
@@ -101,6 +102,29 @@ TEST_CASE("a scheduler and a semaphore list their first waiters, too", "[schedul
   s.stop();
   m.stop();
   run.time.run();
+}
+
+TEST_CASE("with ageing no waiter of the list is promised a longer wait than it has", "[limiter][waiting]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1)}}, .priorities = 2, .ageing = 1s}};
+  std::array<duration, 6> promised{}, waited{};
+  for (unsigned i = 0; i < 6; ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      co_await sleep_for(i * 300ms);
+      const time_point since = run.time.now();
+      const permit p = co_await l.acquire({.priority = i == 0 ? 1 : 0, .tag = i});
+      waited[i] = run.time.now() - since;
+    });
+  }
+  run.time.run_for(1ms);
+  for (const waiting_request& w : l.waiting(10)) promised[w.tag] = w.estimate;
+  run.time.run_for(600ms);
+  for (const waiting_request& w : l.waiting(10)) {
+    const duration since = run.time.now() - w.since;
+    promised[w.tag] = std::max(promised[w.tag], since + w.estimate);
+  }
+  run.time.run();
+  for (unsigned i = 0; i < 6; ++i) CHECK(promised[i] <= waited[i]);
 }
 
 TEST_CASE("a repeat that keeps its first arrival goes before those that came after that", "[limiter][waiting]") {

@@ -1,4 +1,5 @@
 // Limits that let everybody go, and count what they would have done.
+#include "canigo/flow.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
@@ -199,6 +200,27 @@ TEST_CASE("units are counted in shadow mode, too", "[shadow]") {
   CHECK(refusal_of([&] { (void)l.try_acquire({.amounts = {{"bytes", 1}}}); }).find("request.amounts[0].unit") == 0);
   CHECK(l.try_acquire({.amounts = {{"tokens", 5000}}}));
   CHECK(l.stats().shadow.refused == 1);
+}
+
+TEST_CASE("a limit that has been in shadow mode has flows and keeps its bounds", "[shadow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 1, 1}}, .concurrency = 1, .mode = enforcement::shadow}};
+  CHECK(refusal_of([&] { const flow f{l}; }) != "");
+  for (int i = 0; i < 3; ++i) (void)l.try_acquire();
+  l.set_mode(enforcement::enforce);
+  const flow a{l, {.weight = 3}};
+  int granted = 0;
+  for (int i = 0; i < 4; ++i) {
+    run.go([&]() -> net::awaitable<void> {
+      const permit p = co_await l.acquire({.flow = i % 2 == 0 ? &a : nullptr});
+      ++granted;
+    });
+  }
+  run.time.run_for(250ms);
+  CHECK(granted == 2);  // one from the start, or each tenth of a second
+  run.time.run();
+  CHECK(granted == 4);
+  CHECK(l.stats().held == 0);
 }
 
 TEST_CASE("a limiter in shadow mode can be stopped, destroyed and outlived", "[shadow]") {

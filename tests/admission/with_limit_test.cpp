@@ -1,5 +1,6 @@
 #include "canigo/with_limit.hpp"
 
+#include "canigo/adaptive_limit.hpp"
 #include "canigo/cancel.hpp"
 #include "canigo/error.hpp"
 #include "canigo/limiter.hpp"
@@ -191,6 +192,40 @@ TEST_CASE("with_limits asks one limit after the other, a cap for a place and a q
   CHECK(run.log == log_lines{"42@110"});
   CHECK(slots.stats().held == 0);
   CHECK(day.stats().tokens == std::vector<std::int64_t>{200 - 100 + 10});
+}
+
+TEST_CASE("a limiter gets back every unit if a later limit does not let the operation go") {
+  limits_run run;
+  limiter model{run.io, {.rates = {{rate::per_hour(1), 10, 10, "requests"}, {rate::per_hour(1), 100, 100, "tokens"}}}};
+  semaphore slots{run.io, {.permits = 1}};
+  permit taken = slots.try_acquire().value();
+  std::error_code refused;
+  run.go([&]() -> net::awaitable<void> {
+    const request r{.tokens = 3, .deadline = run.time.now() + 1s, .amounts = {{"tokens", 40}}};
+    refused = co_await outcome_of(with_limits(answer_after(1ms), std::tie(model, slots), r));
+    CHECK(model.stats().tokens == std::vector<std::int64_t>{10, 100});
+    taken.release();
+    co_await with_limits(answer_after(1ms), std::tie(model, slots), {.tokens = 3, .amounts = {{"tokens", 40}}});
+    CHECK(model.stats().tokens == std::vector<std::int64_t>{7, 60});
+  });
+  run.time.run();
+  CHECK(refused == errc::timed_out);
+}
+
+TEST_CASE("an adaptive limit learns nothing from a call that a later limit did not let go") {
+  limits_run run;
+  adaptive_limit upstream{run.io, {.initial = 5}};
+  semaphore slots{run.io, {.permits = 1}};
+  const permit taken = slots.try_acquire().value();
+  std::error_code refused;
+  run.go([&]() -> net::awaitable<void> {
+    refused = co_await outcome_of(
+        with_limits(answer_after(1ms), std::tie(upstream, slots), {.deadline = run.time.now() + 1s}));
+  });
+  run.time.run();
+  CHECK(refused == errc::timed_out);
+  CHECK(upstream.stats().dropped == 0);
+  CHECK(upstream.stats().held == 0);
 }
 
 TEST_CASE("tokens go back if a later limit does not let the operation go, and not if it has run") {

@@ -59,7 +59,7 @@ std::size_t heap_bytes() {
 
 /// A hash that a program might write.
 struct bad_hash {
-  std::uint64_t operator()(std::uint64_t) const { return 7; }
+  std::uint64_t operator()(std::uint64_t) const noexcept { return 7; }
 };
 
 // ---- a rate for each key --------------------------------------------------------------------------------------------
@@ -175,6 +175,10 @@ TEST_CASE("an invalid request of a key is named", "[keyed]") {
   CHECK(refusal_of([&] {
           (void)s.retry_after("a", {.priority = 1});
         }).starts_with("request.priority is 1; allowed: 0 to 0"));
+  CHECK(refusal_of([&] {
+          (void)s.try_acquire("a", {.amounts = {{"bytes", 1}}});
+        }).starts_with("request.amounts.size() is 1; allowed: 0, because this limit has no other unit"));
+  CHECK(s.stats().keys == 0);
   semaphore other{run.io, {}};
   const flow of_another{other, {}};
   CHECK(refusal_of([&] {

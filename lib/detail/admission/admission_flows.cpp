@@ -34,7 +34,7 @@ std::uint64_t deepest(const supplies& s) noexcept {
 std::uint32_t admission::open_flow(const flow_options& o) {
   const change c{*this};
   const time_point now = clock();
-  if (units_ != nullptr || delays_ || shadow_ != nullptr) {
+  if (units_ != nullptr || delays_ || is_shadow()) {
     throw_invalid("flow: limit", "one with several units, with shedding or in shadow mode", "one without");
   }
   check_cap("flow_options.concurrency", o.concurrency, supplies_.occupies());

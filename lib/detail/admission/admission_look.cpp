@@ -53,7 +53,8 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
   amounts_by_unit sum{};
   std::uint64_t places = 0;
   for (const wait_node* n : first_waiters(now, most)) {
-    if (flows_ != nullptr) sum = {}, places = 0;  // of the others nobody knows who goes before it
+    // Of the others nobody knows who goes before it, where there are flows, or some rise meanwhile.
+    if (flows_ != nullptr || queue_.ageing() != duration::max()) sum = {}, places = 0;
     const demand wanted = demand_of(*n);
     for (std::size_t unit = 0; unit < sum.size(); ++unit) sum[unit] = add(sum[unit], wanted.of(unit));
     places = add(places, supplies_.places_for(n->tokens));

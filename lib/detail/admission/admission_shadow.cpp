@@ -114,7 +114,9 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   if (is_wanted && seat_ != nullptr) throw_invalid(field, "shadow", "enforce, because places are shared");
   auto made = std::make_unique<shadow_state>();
   const change c{*this};
-  if (is_wanted && flows_ != nullptr) throw_invalid(field, "shadow", "enforce, because the limit has flows");
+  if (is_wanted && flows_ != nullptr) {
+    throw_invalid(field, "shadow", "enforce, because the limit has flows or has had some");
+  }
   if (is_wanted == is_shadow() || context_gone_) return;
   const time_point now = time_->now();
   if (is_wanted) {

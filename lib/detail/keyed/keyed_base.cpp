@@ -62,6 +62,9 @@ void keyed_base::check(const request& r) const {
     throw_invalid("request.tokens", r.tokens, "1 to " + std::to_string(largest_), errc::too_large);
   }
   if (r.flow != nullptr) throw_invalid("request.flow", "of another limit", "none, as each key has a limit of its own");
+  if (!r.amounts.empty()) {
+    throw_invalid("request.amounts.size()", r.amounts.size(), "0, because this limit has no other unit");
+  }
 }
 
 time_point keyed_base::now() const noexcept {

@@ -99,6 +99,8 @@ class keyed_ref {
 template <class Key, class Hash, class Limit>
 class keyed_core final : public keyed_home<Key> {
   using view = key_view<Key>;
+  static_assert(std::is_nothrow_invocable_r_v<std::uint64_t, const Hash&, view>,
+                "keyed: the hash of a key must be `std::uint64_t operator()(canigo::key_view<Key>) const noexcept`");
   using table = key_table<Key, key_state>;
   using entry = typename table::entry;
 
