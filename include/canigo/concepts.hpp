@@ -11,6 +11,7 @@
 #include <asio/detached.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -50,7 +51,7 @@ using grant_of = typename detail::grant<decltype(std::declval<L&>().acquire(std:
 /// A limit grants requests by priority, and inside a class in order of arrival: `co_await limit.acquire(request)`.
 ///
 /// Code that takes `limit auto&` works with the limit of one process and with one that all processes share. The limits
-/// are scheduler, semaphore, limiter, redis::scheduler and redis::semaphore. Each of them:
+/// are scheduler, semaphore and limiter, and their twins in canigo::redis. Each of them:
 /// - keeps the promises of request;
 /// - ends every acquire exactly once;
 /// - consumes nothing for an acquire that fails;
@@ -85,5 +86,18 @@ concept throughput_limit =
       l.set_burst(tokens);
       { c.estimate(r) } -> std::same_as<duration>;
     };
+
+/// Several limits as one, whose permits settle what was really used: limiter, redis::limiter.
+template <class L>
+concept combined_limit = limit<L> && permit_like<grant_of<L>> &&
+                         requires(L& l, const L& c, const request& r, grant_of<L>& p, const canigo::rate& speed,
+                                  std::size_t index, std::uint64_t n) {
+                           l.set_rate(index, speed);
+                           l.set_burst(index, n);
+                           l.set_concurrency(n);
+                           { c.estimate(r) } -> std::same_as<duration>;
+                           p.settle(n);
+                           p.settle("unit", n);
+                         };
 
 }  // namespace canigo

@@ -51,7 +51,7 @@ void book::take_out(limit_request& r) noexcept {
   fresh_.erase(place);
   asked_.erase(place);
   by_id_.erase(r.id);
-  if (r.is_known) cancels_.emplace_back(r.id, r.wanted.tokens);
+  if (r.is_known) cancels_.push_back({r.id, r.amounts[0], r.amounts});
 }
 
 void book::clear() noexcept {
@@ -59,6 +59,16 @@ void book::clear() noexcept {
   by_id_.clear();
   fresh_.clear();
   asked_.clear();
+}
+
+/// One step for each class.
+limit_request& book::oldest() const noexcept {
+  limit_request* found = &first();
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    if (next->second->arrival < found->arrival) found = next->second;
+    next = waiting_.lower_bound({next->first.first + 1, 0});
+  }
+  return *found;
 }
 
 limit_request* book::find(std::uint64_t id) const noexcept {
@@ -81,8 +91,10 @@ std::shared_ptr<holding> book::hold(std::shared_ptr<ledger> home, std::uint64_t 
   h->weight = weight;
   h->token = token;
   holdings_.emplace(id, h);
-  held_ += weight;
-  may_hold_there_ = true;
+  if (has_permits_) {
+    held_ += weight;
+    may_hold_there_ = true;
+  }
   return h;
 }
 
@@ -92,11 +104,18 @@ bool book::release(holding& h) noexcept {
   const auto found = holdings_.find(h.id);
   h.next_to_tell = std::exchange(ended_, found->second.lock());
   holdings_.erase(found);
-  held_ -= h.weight;
+  if (has_permits_) held_ -= h.weight;
   return true;
 }
 
+void book::forget(holding& h) noexcept {
+  h.now = holding::state::released;
+  if (has_permits_) held_ -= h.weight;
+  holdings_.erase(h.id);
+}
+
 std::size_t book::lose_all() noexcept {
+  if (!has_permits_) return 0;
   for (const auto& [id, weak] : holdings_) {
     if (const auto h = weak.lock()) {
       h->now = holding::state::lost;
@@ -106,7 +125,7 @@ std::size_t book::lose_all() noexcept {
   const std::size_t lost = holdings_.size();
   holdings_.clear();
   held_ = 0;
-  if (has_permits_) idle_ = 0;
+  idle_ = 0;
   return lost;
 }
 
@@ -163,7 +182,7 @@ void book::write(sync_call& s, bool keeps) const {
   auto place = fresh_.begin();
   for (std::size_t i = 0; i < n; ++i, ++place) {
     const limit_request& r = *waiting_.at(*place);
-    s.wanted.push_back({r.id, r.waits ? r.wanted.priority : -1, r.wanted.tokens});
+    s.wanted.push_back({r.id, r.waits ? r.wanted.priority : -1, r.amounts[0], r.amounts});
   }
 }
 
@@ -214,7 +233,7 @@ void book::take_note(std::uint64_t from, std::uint64_t to) {
 
 bool book::is_told_of(std::uint64_t id) const noexcept {
   return std::find(acknowledged_.begin(), acknowledged_.end(), id) != acknowledged_.end() ||
-         std::any_of(cancels_.begin(), cancels_.end(), [id](const auto& c) { return c.first == id; });
+         std::any_of(cancels_.begin(), cancels_.end(), [id](const auto& c) { return c.id == id; });
 }
 
 }  // namespace canigo::redis::detail

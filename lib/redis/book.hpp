@@ -44,6 +44,9 @@ class book {
   std::size_t waiters() const noexcept { return waiting_.size(); }
   /// The most important; there must be one.
   limit_request& first() const noexcept { return *waiting_.begin()->second; }
+  /// The one that arrived first of all, and the youngest of the least important class; there must be one.
+  limit_request& oldest() const noexcept;
+  limit_request& least_important() const noexcept { return *waiting_.rbegin()->second; }
   /// The one with that number, or nullptr.
   limit_request* find(std::uint64_t id) const noexcept;
   /// The one with the least number from `first` on and below `end`, or nullptr.
@@ -61,13 +64,18 @@ class book {
                                 std::uint64_t token);
   /// The permit is no longer held. False if it was not.
   bool release(holding& h) noexcept;
+  /// It was not granted after all. Nobody has seen it yet.
+  void forget(holding& h) noexcept;
   /// The lease has ended: nothing is held, and no permit lies idle. Returns how many permits are lost.
   std::size_t lose_all() noexcept;
   /// Takes the holdings that have ended since the last call: the first of a chain.
   std::shared_ptr<holding> take_ended() noexcept { return std::move(ended_); }
   /// Puts one of them back.
   void tell_again(std::shared_ptr<holding> h) noexcept;
+  /// What a lease keeps. Without a cap that is nothing.
   std::uint64_t held() const noexcept { return held_; }
+  /// The number of permits that are out.
+  std::size_t out() const noexcept { return holdings_.size(); }
 
   /// Adds idle permits or tokens. The next call takes more tokens ahead if these are used in time.
   void put_idle(std::uint64_t n, time_point now, const limit_settings& s) noexcept;
@@ -151,7 +159,7 @@ class book {
   std::uint64_t ahead_ = 1;  // the next call takes so many tokens ahead
   time_point idle_until_ = time_point::max();
 
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> cancels_;  // id and weight
+  std::vector<sync_call::withdrawal> cancels_;
   std::vector<std::uint64_t> acknowledged_;
   std::size_t cancels_under_way_ = 0;
   std::size_t acknowledged_under_way_ = 0;

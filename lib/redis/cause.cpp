@@ -12,7 +12,7 @@ namespace canigo::redis::detail {
 bool is_permanent(std::error_code ec, std::string_view text) noexcept {
   if (ec.category() == form_category() || ec.category() == net::error::get_ssl_category()) return true;
   if (ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
-      ec == error::wrong_type) {
+      ec == error::wrong_type || ec == error::other_units) {
     return true;
   }
   // All else that begins with ERR may be over soon: too many clients, a proxy that has lost the server.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/cancel.hpp"
+#include "canigo/detail/queue/units.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -18,6 +19,8 @@ struct holding {
   std::uint64_t id = 0;
   std::uint64_t weight = 0;
   std::uint64_t token = 0;
+  canigo::detail::amounts_by_unit amounts{};  // of each unit, as granted or settled
+  bool settles = false;                       // Redis has charged these
   std::atomic<state> now = state::held;  // read without the lock
   cancel_source ended;
   std::shared_ptr<holding> next_to_tell;

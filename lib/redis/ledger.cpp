@@ -12,6 +12,7 @@
 #include <asio/error.hpp>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <random>
 #include <string>
@@ -25,15 +26,25 @@ namespace {
 using canigo::detail::throw_invalid;
 
 ledger_options checked(ledger_options o) {
-  const std::string type = o.rate ? "scheduler" : "semaphore";
+  const std::string type = o.units ? "limiter" : o.permits == 0 ? "scheduler" : "semaphore";
   if (o.name.empty()) throw_invalid(type + ": name", o.name, "a name");
   if (o.priorities < 1 || o.priorities > 256) throw_invalid(type + "_options.priorities", o.priorities, "1 to 256");
   if (o.queue_limit < 1) throw_invalid(type + "_options.queue_limit", o.queue_limit, "1 or more");
+  if (o.on_overflow == overflow::wait) {
+    throw_invalid(type + "_options.on_overflow", "wait", "reject_new, evict_oldest or evict_least_important");
+  }
   if (o.give_up <= duration::zero()) throw_invalid(type + "_options.give_up", o.give_up, "more than 0");
   return o;
 }
 
 }  // namespace
+
+void check(const failure_mode& f, std::string_view field) {
+  const bool is_share = f.share() > 0 || f.what() != failure_mode::kind::local;
+  if (f.share() < 0 || f.share() > 1 || !is_share) {
+    throw_invalid(std::string{field} + ": share", f.share(), "more than 0, up to 1");
+  }
+}
 
 std::shared_ptr<ledger> ledger::open(client& c, ledger_options o) {
   auto* made = new ledger{c, checked(std::move(o))};
@@ -45,12 +56,14 @@ ledger::ledger(client& c, ledger_options o)
     : counted_member{c.get_executor()},
       options_{std::move(o)},
       prefix_{"{canigo:" + escaped(options_.space) + ":" + escaped(options_.name) + "}:" + options_.kind + ":"},
-      session_{name_of_process() + ":", options_.lease, has_permits()},
-      book_{has_permits(), options_.horizon},
-      terms_{options_.permits, options_.rate, options_.burst},
-      plan_{{.lease = options_.lease, .give_up = options_.give_up, .on_failure = options_.on_failure},
-            std::random_device{}(),
-            time_->now()},
+      session_{name_of_process() + ":", options_.lease, has_cap()},
+      book_{has_cap(), options_.horizon},
+      terms_{options_.permits, options_.rates, options_.units},
+      plan_{{.lease = options_.lease,
+             .give_up = options_.give_up,
+             .on_failure = options_.on_failure,
+             .rates = options_.rates.size()},
+            std::random_device{}()},
       home_{engine_of(c).shared_from_this()},
       slot_{slot_of(prefix_)},
       engine_{home_->cluster().of(slot_)},
@@ -99,9 +112,10 @@ void ledger::start(limit_waiter& w) noexcept {
     if (!context_gone_) {
       const request& r = w.wanted;
       const time_point now = time_->now();
-      if (!w.error_) w.error_ = why_not(r, now);
+      if (!w.error_) w.error_ = why_not(r, w.amounts, now);
       if (!w.error_) plan_.request_came();
-      if (!w.error_ && book_.waiters() >= options_.queue_limit) w.error_ = errc::queue_full;
+      const bool is_full = book_.waiters() >= options_.queue_limit;
+      if (!w.error_ && is_full && !may_evict_for(r)) w.error_ = errc::queue_full;
       if (!w.error_ && plan_.is_before_retry(now)) w.error_ = plan_.refusal(w.waits);
       if (!w.error_ && !w.waits && book_.has_waiters()) w.error_ = net::error::would_block;
       if (!w.error_ && !w.waits && plan_.is_late(now)) {
@@ -111,7 +125,7 @@ void ledger::start(limit_waiter& w) noexcept {
       book_.number(w, now);
       if (!w.error_ && is_idle_enough(r, now)) {
         try {
-          if (has_permits()) w.granted_ = hold(w.id, r.tokens, session_.last_token());
+          if (gives_permits()) w.granted_ = hold(w.id, w.amounts, session_.last_token());
           book_.take_idle(r.tokens);
           ++stats_.granted_ahead;
           return finish(w, {});
@@ -121,37 +135,54 @@ void ledger::start(limit_waiter& w) noexcept {
       }
       if (!w.error_ && !book_.add(w)) w.error_ = errc::not_enough_memory;
       if (w.error_) return finish(w, w.error_);
+      if (is_full) evict();
       return limit(w);
     }
   }
   w.destroy();
 }
 
-std::error_code ledger::why_not(const request& r, time_point now) const noexcept {
+/// What Redis is to be asked for of each unit. A limiter without a rate counts places.
+bool ledger::resolve(const request& r, amounts_by_unit& amounts) const noexcept {
+  amounts = {r.tokens};
+  if (options_.units == nullptr) return r.amounts.empty();
+  if (!options_.units->resolve(r.tokens, r.amounts, amounts)) return false;
+  if (options_.rates.empty()) amounts[0] = 1;
+  return true;
+}
+
+std::error_code ledger::why_not(const request& r, amounts_by_unit& amounts, time_point now) const noexcept {
   if (r.priority < 0 || r.priority >= options_.priorities) return errc::invalid_priority;
   if (closing_) return errc::stopped;
-  if (r.tokens == 0 || r.flow != nullptr || !r.amounts.empty()) return errc::invalid_argument;
-  if (r.tokens > terms_.most()) return errc::too_large;
+  if (r.tokens == 0 || r.flow != nullptr || !resolve(r, amounts)) return errc::invalid_argument;
+  if (!terms_.fits({amounts[0], &amounts})) return errc::too_large;
   if (r.deadline < now) return errc::deadline_unreachable;
   return {};
+}
+
+/// Whether a waiter of a full queue makes room for this request.
+bool ledger::may_evict_for(const request& r) const noexcept {
+  if (options_.on_overflow == overflow::reject_new) return false;
+  return options_.on_overflow == overflow::evict_oldest || book_.least_important().wanted.priority > r.priority;
 }
 
 /// Whether what lies idle here may be granted.
 bool ledger::is_idle_enough(const request& r, time_point now) const noexcept {
   if (!book_.is_idle_enough(r.tokens, now) || now < terms_.paused_until()) return false;
-  return !has_permits() || session_.lasts(awake_or_not());
+  return !has_cap() || session_.lasts(awake_or_not());
 }
 
 bool ledger::try_acquire(const request& r, permit* granted) {
   const change c{*this};
   if (context_gone_) return false;
   const time_point now = time_->now();
-  if (const auto ec = why_not(r, now)) {
+  amounts_by_unit amounts{};
+  if (const auto ec = why_not(r, amounts, now)) {
     if (ec == errc::stopped || ec == errc::deadline_unreachable) return false;
     throw std::system_error{ec};
   }
   if (!is_idle_enough(r, now)) return false;
-  if (granted != nullptr) *granted = hold(book_.new_id(), r.tokens, session_.last_token());
+  if (granted != nullptr) *granted = hold(book_.new_id(), amounts, session_.last_token());
   book_.take_idle(r.tokens);
   ++stats_.granted_ahead;
   count_grant(r.priority, duration::zero());
@@ -196,6 +227,7 @@ void ledger::close() noexcept {
 bool ledger::release(holding& h) noexcept {
   const change c{*this};
   if (!book_.release(h)) return false;
+  if (!has_cap()) return true;
   // If no other process waits for it, as far as is known here, it is kept for the next caller here.
   const bool is_asked_for = stats_.waiting_of_all != 0 || stats_.held_by_all > terms_.settings().permits;
   if (may_keep_idle() && !is_asked_for && !book_.has_waiters()) {
@@ -208,15 +240,37 @@ bool ledger::release(holding& h) noexcept {
 
 bool ledger::lease_lasts() const noexcept {
   const std::lock_guard lock{mutex_};
-  return session_.lasts(awake_or_not());
+  return !has_cap() || session_.lasts(awake_or_not());
 }
 
-permit ledger::hold(std::uint64_t id, std::uint64_t weight, std::uint64_t token) {
-  return permit{book_.hold(shared_from_this(), id, weight, token)};
+permit ledger::hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token) {
+  auto h = book_.hold(shared_from_this(), id, places(amounts), token);
+  h->amounts = amounts;
+  h->settles = !options_.rates.empty() && token != 0;
+  return permit{std::move(h)};
+}
+
+std::size_t ledger::find_unit(unit_key unit) const {
+  static const unit_table none{{}, ""};
+  const unit_table& units = options_.units != nullptr ? *options_.units : none;
+  const std::size_t found = units.find(unit);
+  if (found == units.size()) throw_invalid("permit.settle: unit", unit_table::quoted(unit), units.listed(0));
+  return found;
+}
+
+void ledger::settle(holding& h, std::size_t unit, std::uint64_t used) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 31;
+  if (used > most) throw_invalid("permit.settle: used", used, "0 to 2^31");
+  const change c{*this};
+  if (!h.settles) return;
+  const std::uint64_t before = std::exchange(h.amounts[unit], used);
+  if (used != before) {
+    terms_.charge(unit, static_cast<std::int64_t>(used) - static_cast<std::int64_t>(before), tell_until());
+  }
 }
 
 void ledger::give_back(std::uint64_t tokens) noexcept {
-  if (tokens > 0) terms_.charge(-static_cast<std::int64_t>(tokens), tell_until());
+  if (tokens > 0) terms_.charge(0, -static_cast<std::int64_t>(tokens), tell_until());
 }
 
 // ---- settings -------------------------------------------------------------------------------------------------------
@@ -232,26 +286,26 @@ void ledger::set_permits(std::uint64_t n) {
   give_back_idle();
 }
 
-void ledger::set_rate(const canigo::rate& r) {
+void ledger::set_rate(std::size_t index, const canigo::rate& r) {
   const change c{*this};
-  terms_.set_rate(r, tell_until());
+  terms_.set_rate(index, r, tell_until());
 }
 
-void ledger::set_burst(std::uint64_t n) {
+void ledger::set_burst(std::size_t index, std::uint64_t n) {
   const change c{*this};
-  terms_.set_burst(n, tell_until());
+  terms_.set_burst(index, n, tell_until());
 }
 
 void ledger::pause_until(time_point t) {
   const change c{*this};
   if (context_gone_) return;
   terms_.pause_until(t, time_->now(), tell_until());
-  if (!has_permits()) give_back_idle();
+  if (!has_cap()) give_back_idle();
 }
 
 void ledger::charge(std::int64_t tokens) {
   const change c{*this};
-  terms_.charge(tokens, tell_until());
+  terms_.charge(0, tokens, tell_until());
 }
 
 // ---- what is known --------------------------------------------------------------------------------------------------
@@ -262,9 +316,17 @@ duration ledger::estimate(const request& r) const {
   const time_point now = time_->now();
   const duration wait = terms_.opens_at(now) - now;
   if (wait == duration::zero() && is_idle_enough(r, now)) return wait;
-  auto tokens = static_cast<double>(r.tokens);
+  amounts_by_unit own{};
+  std::ignore = resolve(r, own);
+  std::array<double, most_units> tokens{};
+  const auto add = [&](const amounts_by_unit& amounts) {
+    for (std::size_t unit = 0; unit < most_units; ++unit) {
+      if (own[unit] > 0) tokens[unit] += static_cast<double>(amounts[unit]);
+    }
+  };
+  add(own);
   book_.for_each([&](const limit_request& w) {
-    if (w.wanted.priority <= r.priority) tokens += static_cast<double>(w.wanted.tokens);
+    if (w.wanted.priority <= r.priority) add(w.amounts);
   });
   return std::max(wait, terms_.time_until(tokens, now));
 }
@@ -276,7 +338,7 @@ limit_stats ledger::stats() const {
   s.waiting = book_.waiters();
   book_.for_each([&](const limit_request& r) { ++s.classes[static_cast<std::size_t>(r.wanted.priority)].waiting; });
   s.requested = s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped;
-  s.held = book_.held();
+  s.held = has_cap() ? book_.held() : book_.out();
   s.idle = book_.idle();
   s.available = !plan_.is_failing();
   if (plan_.is_failing()) {
@@ -307,11 +369,28 @@ void ledger::fail(std::error_code ec) const {
   throw std::system_error{ec, text};
 }
 
+void ledger::check(const request& r) const {
+  if (options_.units == nullptr) return;
+  if (r.tokens == 0) throw_invalid("request.tokens", r.tokens, "1 or more");
+  if (r.flow != nullptr) throw_invalid("request.flow", "a flow", "none, because flows share a limit of one process");
+  options_.units->check(r.amounts);
+  if (options_.rates.empty()) return;
+  const std::lock_guard lock{mutex_};
+  const auto check_amount = [&](const std::string& field, std::size_t unit, std::uint64_t amount) {
+    const std::uint64_t most = terms_.most(unit);
+    if (amount > most) throw_invalid(field, amount, "0 to " + std::to_string(most), errc::too_large);
+  };
+  check_amount("request.tokens", 0, r.tokens);
+  for (const unit_amount& a : r.amounts) {
+    check_amount("request.amounts[" + unit_table::quoted(a.unit) + "]", options_.units->find(a.unit), a.amount);
+  }
+}
+
 /// The text for a line that is too slow for the lease; empty if it is not.
 std::string ledger::why_slow() const {
   const duration stands = longest_round_trip(options_.lease);
   const duration took = std::max(session_.too_slow(), engine_->shortest_round_trip());
-  if (!has_permits() || took <= stands) return {};
+  if (!has_cap() || took <= stands) return {};
   return engine_->where() + ": a round trip takes " + to_string(took) + ", and a lease of " +
          to_string(options_.lease) + " stands " + to_string(stands) + " at most";
 }
@@ -340,12 +419,20 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
     ++counts_.timed_out;
   } else if (ec == errc::stopped) {
     ++counts_.stopped;
+  } else if (ec == errc::evicted) {
+    ++counts_.evicted;
   } else {
     ++counts_.rejected;
   }
   // If its limit is being called just now, that call leads to its delivery.
   if (!w.limit_.disarm(*time_)) return;
   ready_.push(w);
+}
+
+/// A newcomer is in the queue already.
+void ledger::evict() noexcept {
+  const bool is_oldest = options_.on_overflow == overflow::evict_oldest;
+  end(waiter_of(is_oldest ? book_.oldest() : book_.least_important()), errc::evicted);
 }
 
 void ledger::finish_all(errc code) noexcept {

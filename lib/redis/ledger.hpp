@@ -1,11 +1,12 @@
 #pragma once
 
 #include "canigo/detail/context/counted_member.hpp"
+#include "canigo/rate_limit.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/limit_waiter.hpp"
+#include "canigo/redis/failure_mode.hpp"
 #include "canigo/redis/limit_stats.hpp"
 #include "canigo/redis/reply.hpp"
-#include "canigo/redis/scheduler.hpp"
 #include "canigo/time_source.hpp"
 
 #include "book.hpp"
@@ -26,19 +27,24 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace canigo::redis::detail {
 
+/// Errors: errc::invalid_argument for a share out of range, naming `field`.
+void check(const failure_mode& f, std::string_view field);
+
 struct ledger_options {
-  std::string kind;  // part of the keys: "s" or "r"
+  std::string kind;  // part of the keys: "s" semaphore, "r" scheduler, "l" limiter
   std::string name;
   std::string space;
-  std::uint64_t permits = 0;         // 0: no cap
-  std::optional<canigo::rate> rate;  // none: no quota
-  std::uint64_t burst = 1;
+  std::uint64_t permits = 0;  // 0: no cap
+  std::vector<rate_limit> rates = {};
+  std::shared_ptr<const unit_table> units = {};  // of a limiter
   duration lease{};
   int priorities = 1;
   std::size_t queue_limit = 10'000;
+  overflow on_overflow = overflow::reject_new;
   duration give_up = duration::max();
   bool quarantine = true;
   failure_mode on_failure = failure_mode::closed();
@@ -71,14 +77,22 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   duration estimate(const request& r) const;
 
   void set_permits(std::uint64_t n);
-  void set_rate(const canigo::rate& r);
-  void set_burst(std::uint64_t n);
+  void set_rate(std::size_t index, const canigo::rate& r);
+  void set_burst(std::size_t index, std::uint64_t n);
   void pause_until(time_point t);
   void charge(std::int64_t tokens);
+  /// The number of a unit. Throws for one that the limit does not have.
+  std::size_t find_unit(unit_key unit) const;
+  /// What was used of a unit, in place of what was granted or settled before.
+  void settle(holding& h, std::size_t unit, std::uint64_t used);
 
+  /// Whether what is granted is held, and kept by a lease.
+  bool has_cap() const noexcept { return options_.permits > 0; }
   limit_stats stats() const;
   /// Throws the error, with a text of the cause if one is known.
   [[noreturn]] void fail(std::error_code ec) const;
+  /// Throws what is wrong with a request, if that is its units or amounts. Names it.
+  void check(const request& r) const;
   const net::any_io_executor& executor() const noexcept { return executor_; }
 
   void subscribed() noexcept override;
@@ -109,16 +123,23 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   // The rest is called with the lock held.
 
   static limit_waiter& waiter_of(limit_request& r) noexcept { return static_cast<limit_waiter&>(r); }
-  bool has_permits() const noexcept { return !options_.rate; }
+  bool gives_permits() const noexcept { return has_cap() || options_.units != nullptr; }
+  std::uint64_t places(const amounts_by_unit& amounts) const noexcept {
+    return options_.rates.empty() ? amounts[0] : 1;
+  }
+  static demand demand_of(const limit_request& r) noexcept { return {r.amounts[0], &r.amounts}; }
+  bool resolve(const request& r, amounts_by_unit& amounts) const noexcept;
   bool may_keep_idle() const noexcept { return options_.horizon > duration::zero() && !closing_; }
-  bool is_leaving() const noexcept { return closing_ && book_.held() == 0; }
+  bool is_leaving() const noexcept { return closing_ && book_.out() == 0; }
   sync_plan::needs needs() const noexcept;
   time_point tell_until() const noexcept;
-  std::error_code why_not(const request& r, time_point now) const noexcept;
+  std::error_code why_not(const request& r, amounts_by_unit& amounts, time_point now) const noexcept;
+  bool may_evict_for(const request& r) const noexcept;
+  void evict() noexcept;
   bool is_idle_enough(const request& r, time_point now) const noexcept;
 
   // Requests and permits.
-  permit hold(std::uint64_t id, std::uint64_t weight, std::uint64_t token);
+  permit hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token);
   void grant(limit_waiter& w, std::int64_t token);
   void limit(limit_waiter& w) noexcept;
   void end(limit_waiter& w, std::error_code ec) noexcept;
@@ -146,7 +167,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void failed(time_point now, std::error_code cause, std::string_view text = {}) noexcept;
   void call_is_late(time_point now) noexcept;
   void grant_without_redis(time_point now) noexcept;
-  std::error_code decide(const limit_waiter& w, time_point now) noexcept;
+  std::error_code decide(limit_waiter& w, time_point now) noexcept;
   std::string located(std::error_code cause, std::string_view text) const noexcept;
   std::string why_slow() const;
 

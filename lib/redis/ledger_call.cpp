@@ -87,6 +87,8 @@ void ledger::answered(engine& from, const answer& given) noexcept {
     }
     if (a.what == sync_answer::status::other_form) {
       cause = {a.form, form_category()};
+    } else if (a.what == sync_answer::status::other_units) {
+      cause = error::other_units;
     } else if (!is_ours || a.what == sync_answer::status::no_session) {
       // A replica that may not write says so, too. Only a server that takes this process in has come back.
       plan_.call_again();
@@ -151,12 +153,12 @@ void ledger::read_answer(const sync_answer& a, time_point now) {
   stats_.held_by_all = a.held_by_all;
   stats_.quarantine = a.quarantine;
   terms_.charged();
-  terms_.heard(plan_.called_at(), a.quarantine, a.empty);
+  terms_.heard(plan_.called_at(), a.quarantine, a.empty, a.further_empty);
   if (a.settings) adopt(*a.settings, now);
   if (session_.follow(a.epoch)) book_.ask_again();
   book_.was_told();
   if (a.ahead > 0) book_.put_idle(a.ahead, now, terms_.settings());
-  if (a.queue > 0 || (has_permits() && a.held_by_all > terms_.settings().permits)) give_back_idle();
+  if (a.queue > 0 || (has_cap() && a.held_by_all > terms_.settings().permits)) give_back_idle();
   if (session_.is_lost(awake_or_not())) return lose_session();
   book_.held_there(a.held_by_all);
   if (read_grants(a)) check_listening(now);
@@ -184,9 +186,9 @@ void ledger::grant(limit_waiter& w, std::int64_t token) {
   const std::uint64_t id = w.id;
   if (token > 0) {
     session_.see(static_cast<std::uint64_t>(token));
-    if (has_permits()) {
+    if (gives_permits()) {
       try {
-        w.granted_ = hold(id, w.wanted.tokens, static_cast<std::uint64_t>(token));
+        w.granted_ = hold(id, w.amounts, static_cast<std::uint64_t>(token));
       } catch (...) {
         // As if it were cancelled: Redis takes it back.
         return end(w, errc::not_enough_memory);
@@ -204,7 +206,7 @@ void ledger::adopt(const limit_settings& s, time_point now) noexcept {
   terms_.adopt(s, now);
   // Redis has told the requests that weigh too much now, and has forgotten them; but a message may be lost.
   book_.for_each([&](limit_request& r) {
-    if (r.wanted.tokens > terms_.most()) end(waiter_of(r), errc::too_large);
+    if (!terms_.fits(demand_of(r))) end(waiter_of(r), errc::too_large);
   });
 }
 

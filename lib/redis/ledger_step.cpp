@@ -159,9 +159,21 @@ void ledger::call_is_late(time_point now) noexcept {
   });
 }
 
-std::error_code ledger::decide(const limit_waiter& w, time_point now) noexcept {
-  const std::error_code ec = plan_.decide(now, w.wanted.tokens, terms_.paused_until(), terms_.settings());
-  if (!ec) ++stats_.granted_locally;
+std::error_code ledger::decide(limit_waiter& w, time_point now) noexcept {
+  const bool is_permit_due = gives_permits() && !plan_.is_closed();
+  permit p;
+  try {
+    if (is_permit_due) p = hold(book_.new_id(), w.amounts, 0);
+  } catch (...) {
+    return errc::not_enough_memory;
+  }
+  const std::error_code ec = plan_.decide(now, demand_of(w), terms_.paused_until(), terms_.settings());
+  if (!ec) {
+    ++stats_.granted_locally;
+    w.granted_ = std::move(p);
+  } else if (is_permit_due) {
+    book_.forget(*std::exchange(p.holding_, nullptr));
+  }
   return ec;
 }
 
@@ -170,7 +182,7 @@ void ledger::grant_without_redis(time_point now) noexcept {
     limit_waiter& w = waiter_of(book_.first());
     const bool is_paused = now < terms_.paused_until();
     const std::error_code ec = is_paused ? net::error::would_block : decide(w, now);
-    if (is_paused || (ec && w.waits)) return plan_.look_again_for(now, w.wanted.tokens, terms_.paused_until());
+    if (is_paused || (ec && w.waits)) return plan_.look_again_for(now, demand_of(w), terms_.paused_until());
     end(w, ec);
   }
 }

@@ -18,6 +18,14 @@ std::uint64_t permit::held() const noexcept {
   return holding_ != nullptr && holding_->now == detail::holding::state::held ? holding_->weight : 0;
 }
 
+void permit::settle(std::uint64_t used) {
+  if (holding_ != nullptr) holding_->home->settle(*holding_, 0, used);
+}
+
+void permit::settle(unit_key unit, std::uint64_t used) {
+  if (holding_ != nullptr) holding_->home->settle(*holding_, holding_->home->find_unit(unit), used);
+}
+
 net::awaitable<void> permit::lost() const {
   const auto h = holding_;
   if (h == nullptr) throw std::system_error{make_error_code(errc::stopped)};

@@ -23,18 +23,15 @@ detail::ledger_options checked(std::string_view name, const scheduler_options& o
   if (o.horizon < duration::zero() || o.horizon > std::chrono::minutes{1}) {
     throw_invalid("scheduler_options.horizon", o.horizon, "0 to 1 min");
   }
-  if (o.on_failure.share() < 0 || o.on_failure.share() > 1 ||
-      (o.on_failure.what() == failure_mode::kind::local && !(o.on_failure.share() > 0))) {
-    throw_invalid("scheduler_options.on_failure: share", o.on_failure.share(), "more than 0, up to 1");
-  }
+  detail::check(o.on_failure, "scheduler_options.on_failure");
   return {.kind = "r",
           .name = std::string{name},
           .space = o.space,
-          .rate = o.rate,
-          .burst = o.burst,
+          .rates = {{.rate = o.rate, .burst = o.burst}},
           .lease = session,
           .priorities = o.priorities,
           .queue_limit = o.queue_limit,
+          .on_overflow = o.on_overflow,
           .give_up = o.give_up,
           .on_failure = o.on_failure,
           .horizon = o.horizon};
@@ -80,9 +77,9 @@ void scheduler::refund(std::uint64_t tokens) { ledger_->charge(-chargeable("sche
 
 void scheduler::charge(std::uint64_t tokens) { ledger_->charge(chargeable("scheduler.charge: tokens", tokens)); }
 
-void scheduler::set_rate(const canigo::rate& r) { ledger_->set_rate(r); }
+void scheduler::set_rate(const canigo::rate& r) { ledger_->set_rate(0, r); }
 
-void scheduler::set_burst(std::uint64_t burst) { ledger_->set_burst(burst); }
+void scheduler::set_burst(std::uint64_t burst) { ledger_->set_burst(0, burst); }
 
 void scheduler::pause_until(time_point t) { ledger_->pause_until(t); }
 

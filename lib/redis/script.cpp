@@ -10,9 +10,11 @@ namespace {
 //
 // KEYS  1 state  hash: "*" -> the record of the limit, session -> the record of that session
 //       2 sess   zset: session -> the end of its lease
-//       3 q      zset: session|waiter|weight -> class * 2^45 + arrival
+//       3 q      zset: session|waiter|weight -> class * 2^45 + arrival. Behind the weight stands ",amount" for each
+//                further unit
 // ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
-//       5 flags: q quarantine, l leave; C, R, B, P: change capacity, rate, burst, pause for all processes
+//       5 flags: q quarantine, l leave; C, R, B, P, M: change capacity, rate, burst, pause, a further rate for all
+//         processes  6 of a limiter: numbers of its further rates and units, see below
 //
 // The numbers are doubles. To read and write numbers as text takes more time than all else, and so does a field or an
 // argument for each. All are whole and below 2^53. In this order:
@@ -27,7 +29,20 @@ namespace {
 // - the lists: acknowledged (waiter, how many), cancelled (waiter, weight), wanted (waiter, how many, class, weight).
 //   One entry stands for waiters with consecutive numbers. Class -1 means now or not at all.
 //
-// The reply is a status: OK, NOSESS (the session is unknown), STALE (the call is older than the last one) or FORM.
+// A limit may have both a capacity and rates, and rates of several units. All of them admit a request in one step. If
+// there is a rate, the weight of a request is its amount of the first unit, and it takes one place of the capacity. If
+// there is none, the weight is the places. The first rate counts the first unit. The further rates are the numbers in
+// ARGV[6], whole doubles as well:
+// - the shape: a number that all processes agree on that have as many rates, of the same units; how many further rates
+//   and how many further units there are;
+// - of each further rate: tokens, period, burst, unit (1: the first), and a sum of 1 if its rate changes and 2 if its
+//   burst does;
+// - of each further unit: the amount charged until the last answered call, and until now.
+// In the lists each cancelled and each wanted request then ends with its amount of each further unit. A request takes
+// nothing of a rate of whose unit it wants 0, and does not wait for it.
+//
+// The reply is a status: OK, NOSESS (the session is unknown), STALE (the call is older than the last one), UNITS (the
+// limit is kept in another shape) or FORM.
 // After OK come:
 // - us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, us until the
 //   bucket is no longer empty, tokens granted ahead;
@@ -35,13 +50,15 @@ namespace {
 // - the number of the following runs that the caller was told of before, by a message or an answer;
 // - runs of waiters: all grants that are not acknowledged. Token 0 refuses a weight that is too large, and -1 a request
 //   that can't be granted now;
-// - the time.
+// - the time;
+// - with ARGV[6]: us until the bucket of each further rate is no longer empty, as doubles.
 // After FORM comes the form in which the limit is kept. Errors are data, because Redis 7 rewrites the text of error
 // replies of scripts.
 //
 // The record of a session is text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles.
-// Then come runs of waiters that are granted and not acknowledged. A run is the number of its first waiter, how many
-// they are, the weight of each and the token of the first, as doubles. The tokens of the others follow on that.
+// Then come the amounts charged of each further unit. Then come runs of waiters that are granted and not acknowledged.
+// A run is the number of its first waiter, how many they are, the places of each, and the token of the first. These are
+// doubles, too. The tokens of the others follow on that.
 //
 // The epoch changes when Redis has restarted or lost its data. Then Redis may have forgotten waiters, and its messages
 // from another epoch do not count.
@@ -62,7 +79,8 @@ namespace {
 // Processes with different versions of this library may meet. The record of the limit has a byte behind its numbers:
 // the form in which all of this is kept. If it is another form, the script touches nothing while a lease lasts, and
 // then makes all anew. So KEYS[2] must mean the same in every form. In form 1 the run id stood in that place, up to a
-// zero byte. A version of form 1 finds no run id here, and fails.
+// zero byte. A version of form 1 finds no run id here, and fails. A limit with ARGV[6] has more at the end of its
+// record: the shape, and of each further rate tokens, period, burst and bucket. Another shape counts as another form.
 constexpr std::string_view lua_text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack
@@ -72,16 +90,43 @@ local seq, ttl, held, idle, charged_before, charged, wanted_ahead, stated, my_ca
 local forever, form = 9000000000000000, 3
 local all_of_it = '<dddddddddddddddddddBBc0Bc0Bc0'
 local function s(x) return string.format('%.0f', x) end
+local shape, more_rates, more_units, mine, charges = 0, 0, 0, {}, {}
+if A[6] then
+  local from
+  shape, more_rates, more_units, from = unpacked('<ddd', A[6])
+  for i = 1, more_rates do
+    local n, p, burst, unit, changed
+    n, p, burst, unit, changed, from = unpacked('<ddddd', A[6], from)
+    mine[i] = {n = n, p = p, burst = burst, unit = unit, changed = changed}
+  end
+  for i = 1, more_units do
+    local before, now
+    before, now, from = unpacked('<dd', A[6], from)
+    charges[i] = {before = before, now = now}
+  end
+end
 local function tell(session, what) call('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
-local function place_of(id, weight) return string.format('%s|%.0f|%.0f', me, id, weight) end
+-- What one wants: its weight, and its amounts of the further units.
+local function wants_of(weight)
+  local wants = {weight}
+  for i = 2, 1 + more_units do wants[i], at = unpacked('<d', A[3], at) end
+  return wants
+end
+local function place_of(id, wants)
+  local text = s(wants[1])
+  for i = 2, #wants do text = text .. ',' .. s(wants[i]) end
+  return me .. '|' .. s(id) .. '|' .. text
+end
 
 local known = call('HMGET', KEYS[1], '*', me)
 local last, fence, total, zu, zr, epoch, hold, off, lying, qseq = 0, -1, 0, -1, 0, 0, 0, 0, 0, 0
+-- The rates. The first is in the record's numbers, and the further ones are at its end.
+local first, further = nil, {}
 local members, length = call('ZCARD', KEYS[2]), call('ZCARD', KEYS[3])
 local function counts() return members .. ' ' .. length end
 local due, reap, keep, version, cap, n, p, burst, pause = -1, 0, 0, 0, my_cap, my_n, my_p, my_burst, 0
-local run, head, counted, _ = '', '', ''
+local run, head, counted, _, tail = '', '', ''
 local t = call('TIME')
 local raw = t[1] * 1000000 + t[2]
 local theirs = form
@@ -90,9 +135,23 @@ if theirs ~= form then
   if #call('ZRANGEBYSCORE', KEYS[2], raw, '+inf') > 0 then return {'FORM', theirs < 32 and theirs or 1} end
   known = {false, false}
 end
+if known[1] and A[6] then
+  local parts = {unpacked(all_of_it, known[1])}
+  tail = parts[#parts]
+  if tail > #known[1] or unpacked('<d', known[1], tail) ~= shape then
+    if #call('ZRANGEBYSCORE', KEYS[2], raw, '+inf') > 0 then return {'UNITS'} end
+    known = {false, false}
+  end
+end
 if known[1] then
   last, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p, burst, pause, _,
     counted, run, head = unpacked(all_of_it, known[1])
+end
+first = {unit = 1, n = n, p = p, burst = burst, u = zu, r = zr}
+for i = 1, more_rates do
+  local b = {unit = mine[i].unit, n = mine[i].n, p = mine[i].p, burst = mine[i].burst, u = -1, r = 0}
+  if known[1] then b.n, b.p, b.burst, b.u, b.r = unpacked('<ddddd', known[1], tail + 16 + 40 * (i - 1)) end
+  further[i] = b
 end
 if known[2] and seq <= select(2, unpacked('<dd', known[2])) then return {'STALE'} end
 local is_first = not known[1]
@@ -134,7 +193,8 @@ if is_new then
   if my_cap > 0 and string.find(flags, 'q', 1, true) then hold = now + ttl end
   recount = true
   epoch = math.max(now, epoch + 1)
-  zu = -1
+  first.u = -1
+  for _, b in ipairs(further) do b.u = -1 end
 end
 
 -- No lease ends before `reap`.
@@ -158,18 +218,25 @@ end
 
 local function remember(...)
   local count = counts()
-  call('HSET', KEYS[1], '*',
-       pack(all_of_it, now, fence, total, zu, zr, epoch, hold, off, lying, qseq, due, reap, keep, version, cap, n, p,
-            burst, pause, form, #count, count, #run_now, run_now, #head, head), ...)
+  local record = pack(all_of_it, now, fence, total, first.u, first.r, epoch, hold, off, lying, qseq, due, reap, keep,
+                      version, cap, first.n, first.p, first.burst, pause, form, #count, count, #run_now, run_now,
+                      #head, head)
+  if A[6] then
+    record = record .. pack('<dd', shape, more_rates)
+    for _, b in ipairs(further) do record = record .. pack('<ddddd', b.n, b.p, b.burst, b.u, b.r) end
+  end
+  call('HSET', KEYS[1], '*', record, ...)
 end
 
-local own, settled, expiry = 0, charged_before, 0
+local own, expiry, settled = 0, 0, {charged_before}
+for i = 1, more_units do settled[i + 1] = charges[i].before end
 local was, was_lying = 0, 0
 -- What is granted and not acknowledged: by waiter, and the waiters in the order of their grants.
 local token_of, weight_of, order, before = {}, {}, {}, 0
 if known[2] then
   local from
-  was, _, settled, expiry, was_lying, from = unpacked('<ddddd', known[2])
+  was, _, settled[1], expiry, was_lying, from = unpacked('<ddddd', known[2])
+  for i = 1, more_units do settled[i + 1], from = unpacked('<d', known[2], from) end
   while from <= #known[2] do
     local first, count, weight, token
     first, count, weight, token, from = unpacked('<dddd', known[2], from)
@@ -194,54 +261,87 @@ if expiry < now + ttl then
 end
 
 -- Of the settings those of the highest version count, and of version 0 those of who speaks last.
-local old_n, old_p, old_burst = n, p, burst
-local set = string.find(flags, '[CRBP]')
+for _, b in ipairs(further) do b.old_n, b.old_p, b.old_burst = b.n, b.p, b.burst end
+first.old_n, first.old_p, first.old_burst = n, p, burst
+local set = string.find(flags, '[CRBPM]')
 local mine_count = is_first or stated > version or (version == 0 and not set)
 local function changes(letter) return mine_count or (set and string.find(flags, letter, 1, true)) end
 if changes('C') then cap = my_cap end
-if changes('R') then n, p = my_n, my_p end
-if changes('B') then burst = my_burst end
+if changes('R') then first.n, first.p = my_n, my_p end
+if changes('B') then first.burst = my_burst end
+for i, b in ipairs(further) do
+  if mine_count or mine[i].changed % 2 == 1 then b.n, b.p = mine[i].n, mine[i].p end
+  if mine_count or mine[i].changed >= 2 then b.burst = mine[i].burst end
+end
 if changes('P') then pause = my_pause > 0 and now + my_pause or my_pause < 0 and forever or 0 end
 if stated > version then version = stated end
 if set then version = version + 1 end
 
--- The rate: the bucket was empty at zu + zr/n us, which is never more than `burst` tokens ago. In a new epoch it is
--- empty now: what was taken last may have been forgotten.
-local take, plus, fill
-local slack = 0
-if n > 0 then
-  if zu < 0 then
-    zu, zr = now, 0
-  elseif n ~= old_n or p ~= old_p or burst ~= old_burst then
-    local level = math.max(0, math.min(old_burst, burst, floor((now - zu) * old_n / old_p)))
-    zu = now - level * floor(p / n) - math.ceil(level * (p % n) / n)
-    zr = 0
+-- The rates: a bucket was empty at u + r/n us, which is never more than `burst` tokens ago. In a new epoch it is empty
+-- now: what was taken last may have been forgotten.
+local rates, slack = {}, 0
+local function add_rate(b)
+  local n, p, burst = b.n, b.p, b.burst
+  if b.u < 0 then
+    b.u, b.r = now, 0
+  elseif n ~= b.old_n or p ~= b.old_p or burst ~= b.old_burst then
+    local level = math.max(0, math.min(b.old_burst, burst, floor((now - b.u) * b.old_n / b.old_p)))
+    b.u = now - level * floor(p / n) - math.ceil(level * (p % n) / n)
+    b.r = 0
   end
-  local whole, rest = floor(p / n), p % n
-  local full = burst * whole + math.ceil(burst * rest / n)
-  slack = math.max(0, 20000 - full)
-  plus = function(tokens)
-    local r = zr + tokens * rest
-    return zu + tokens * whole + floor(r / n), r % n
-  end
-  fill = function(as_of)
-    if zu < as_of - full then zu, zr = as_of - full, 0 end
-  end
-  -- Takes them, or says when they are there.
-  take = function(tokens, as_of)
-    fill(as_of)
-    local u, r = plus(tokens)
-    if u < as_of or (u == as_of and r == 0) then
-      zu, zr = u, r
-      return nil
+  b.whole, b.rest = floor(p / n), p % n
+  b.full = burst * b.whole + math.ceil(burst * b.rest / n)
+  b.oldest = now - math.max(0, 20000 - b.full)
+  slack = math.max(slack, now - b.oldest)
+  rates[#rates + 1] = b
+end
+local function plus(b, tokens)
+  local r = b.r + tokens * b.rest
+  return b.u + tokens * b.whole + floor(r / b.n), r % b.n
+end
+local function fill(b, as_of)
+  local least = math.max(as_of, b.oldest) - b.full
+  if b.u < least then b.u, b.r = least, 0 end
+end
+-- Takes them from all rates, or says when the last of them are there, and takes none.
+local function take(wants, as_of)
+  local ready
+  for _, b in ipairs(rates) do
+    local tokens = wants[b.unit] or 0
+    if tokens > 0 then
+      fill(b, as_of)
+      b.next_u, b.next_r = plus(b, tokens)
+      local there = b.next_r > 0 and b.next_u + 1 or b.next_u
+      if there > as_of and (not ready or there > ready) then ready = there end
+    else
+      b.next_u, b.next_r = b.u, b.r
     end
-    return r > 0 and u + 1 or u
   end
-  if charged ~= settled then
-    fill(now)
-    zu, zr = plus(charged - settled)
-    if zu > forever then zu = forever end
+  if ready then return ready end
+  for _, b in ipairs(rates) do b.u, b.r = b.next_u, b.next_r end
+end
+-- Takes amounts that may not be there; below 0: gives them back.
+local function charge(unit, tokens)
+  for _, b in ipairs(rates) do
+    if b.unit == unit and tokens ~= 0 then
+      fill(b, now)
+      b.u, b.r = plus(b, tokens)
+      if b.u > forever then b.u = forever end
+    end
   end
+end
+if first.n > 0 then add_rate(first) end
+for _, b in ipairs(further) do add_rate(b) end
+local has_rate = #rates > 0
+charge(1, charged - settled[1])
+for i = 1, more_units do charge(i + 1, charges[i].now - settled[i + 1]) end
+local function places(wants) return has_rate and 1 or wants[1] end
+local function is_too_much(wants)
+  if cap > 0 and places(wants) > cap then return true end
+  for _, b in ipairs(rates) do
+    if (wants[b.unit] or 0) > b.burst then return true end
+  end
+  return false
 end
 
 -- What the caller says: what it has got, what it wants no more, what it holds.
@@ -253,11 +353,12 @@ end
 for _ = 1, cancels do
   local id, weight
   id, weight, at = unpacked('<dd', A[3], at)
+  local wants = wants_of(weight)
   if token_of[id] then
     token_of[id] = nil
-    if take then zu, zr = plus(-weight) end
+    for _, b in ipairs(rates) do b.u, b.r = plus(b, -(wants[b.unit] or 0)) end
   else
-    length = length - call('ZREM', KEYS[3], place_of(id, weight))
+    length = length - call('ZREM', KEYS[3], place_of(id, wants))
   end
 end
 own = held
@@ -289,15 +390,15 @@ local as_of = due >= 0 and math.min(now, math.max(due, now - slack)) or now
 local gate = math.max(hold, pause)
 local blocked, ready
 
-local function may_go(weight)
+local function may_go(wants)
   blocked = nil
   if now < gate then
     blocked = 'gate'
-  elseif cap > 0 and total + weight > cap then
+  elseif cap > 0 and total + places(wants) > cap then
     blocked = 'cap'
-  elseif take then
-    ready = take(weight, as_of)
-    if ready and ready <= now and not take(weight, ready) then
+  elseif has_rate then
+    ready = take(wants, as_of)
+    if ready and ready <= now and not take(wants, ready) then
       as_of = ready
       ready = nil
     end
@@ -340,18 +441,19 @@ if was_empty then
   due = -1
 end
 for _ = 1, wishes do
-  local first, count, class, weight
-  first, count, class, weight, at = unpacked('<dddd', A[3], at)
-  for id = first, first + count - 1 do
+  local first_id, count, class, weight
+  first_id, count, class, weight, at = unpacked('<dddd', A[3], at)
+  local wants = wants_of(weight)
+  for id = first_id, first_id + count - 1 do
     if token_of[id] then
       -- granted before, as the answer will say again
-    elseif length == 0 and (cap == 0 or weight <= cap) and may_go(weight) then
-      grant(me, id, weight)
+    elseif length == 0 and not is_too_much(wants) and may_go(wants) then
+      grant(me, id, places(wants))
     elseif class < 0 then
       refused[#refused + 1] = pack('<dddd', id, 1, weight, -1)
     else
       qseq = qseq + 1
-      local new = call('ZADD', KEYS[3], 'NX', class * 35184372088832 + qseq, place_of(id, weight))
+      local new = call('ZADD', KEYS[3], 'NX', class * 35184372088832 + qseq, place_of(id, wants))
       added, length = added + new, length + new
     end
   end
@@ -361,31 +463,33 @@ head = ''
 while length > 0 and granted < 1000 do
   local entry = call('ZRANGE', KEYS[3], 0, 0)[1]
   if not entry then break end
-  local session, id, weight = match(entry, '^([^|]*)|([^|]*)|(%d+)$')
-  id, weight = tonumber(id), tonumber(weight)
+  local session, id, texts = match(entry, '^([^|]*)|([^|]*)|([%d,]+)$')
+  local wants = {}
+  for amount in string.gmatch(texts, '%d+') do wants[#wants + 1] = tonumber(amount) end
+  id = tonumber(id)
   head = session
   if session ~= me and not other(session) then
     length = length - call('ZREM', KEYS[3], entry)
-  elseif cap > 0 and weight > cap or take and weight > burst then
+  elseif is_too_much(wants) then
     length = length - call('ZREM', KEYS[3], entry)
     if session == me then
-      refused[#refused + 1] = pack('<dddd', id, 1, weight, 0)
+      refused[#refused + 1] = pack('<dddd', id, 1, wants[1], 0)
     else
       tell(session, 'x ' .. s(id))
     end
-  elseif may_go(weight) then
+  elseif may_go(wants) then
     length = length - call('ZREM', KEYS[3], entry)
-    grant(session, id, weight)
+    grant(session, id, places(wants))
   else
     break
   end
 end
 
 local ahead = 0
-if take and length == 0 and now >= gate and wanted_ahead > 0 then
-  fill(now)
-  ahead = math.max(0, math.min(wanted_ahead, floor((now - zu) * n / p)))
-  while ahead > 0 and take(ahead, now) do ahead = ahead - 1 end
+if has_rate and length == 0 and now >= gate and wanted_ahead > 0 then
+  fill(first, now)
+  ahead = math.max(0, math.min(wanted_ahead, floor((now - first.u) * first.n / first.p)))
+  while ahead > 0 and take({ahead}, now) do ahead = ahead - 1 end
   lying = lying + ahead
   idle = idle + ahead
 end
@@ -408,7 +512,9 @@ elseif blocked == 'rate' then
   end
   due = ready
 else
+  -- Whoever waits for a place is not late for a token.
   next_call = reap - now + 1000
+  due = -1
 end
 -- What somebody waits for, from now on, may lie idle somewhere.
 if added > 0 and lying > idle and (blocked == 'cap' or blocked == 'rate') then
@@ -434,18 +540,18 @@ for id, o in pairs(others) do
   end
 end
 local runs, told = {}, 0
-local first, count, weight, token = 0, 0, 0, 0
+local first_id, count, weight, token = 0, 0, 0, 0
 local function end_run()
-  if count > 0 then runs[#runs + 1] = pack('<dddd', first, count, weight, token) end
+  if count > 0 then runs[#runs + 1] = pack('<dddd', first_id, count, weight, token) end
   count = 0
 end
 for i, id in ipairs(order) do
   local its = token_of[id]
-  if its and count > 0 and id == first + count and its == token + count and weight_of[id] == weight then
+  if its and count > 0 and id == first_id + count and its == token + count and weight_of[id] == weight then
     count = count + 1
   elseif its then
     end_run()
-    first, count, weight, token = id, 1, weight_of[id], its
+    first_id, count, weight, token = id, 1, weight_of[id], its
   end
   if i == before then
     end_run()
@@ -459,7 +565,9 @@ if leaving then
   call('HDEL', KEYS[1], me)
 else
   writes[#writes + 1] = me
-  writes[#writes + 1] = pack('<ddddd', own, seq, charged, expiry, idle) .. pending
+  local totals = ''
+  for _, c in ipairs(charges) do totals = totals .. pack('<d', c.now) end
+  writes[#writes + 1] = pack('<ddddd', own, seq, charged, expiry, idle) .. totals .. pending
 end
 local expires = now > keep or not known[2]
 if expires then keep = now + 43200000000 end
@@ -471,10 +579,16 @@ end
 local settings = ''
 if version ~= stated then
   local left = pause == forever and -1 or math.max(0, pause - now)
-  settings = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', version, cap, n, p, burst, left)
+  settings = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', version, cap, first.n, first.p, first.burst, left)
+  for _, b in ipairs(further) do settings = settings .. string.format(' %.0f %.0f %.0f', b.n, b.p, b.burst) end
 end
-return {'OK', next_call, length, total, math.max(0, hold - now), epoch, take and zu - now or 0, ahead, settings,
-        told, pending .. table.concat(refused), now}
+local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch, has_rate and first.u - now or 0, ahead,
+                settings, told, pending .. table.concat(refused), now}
+if A[6] then
+  answer[13] = ''
+  for _, b in ipairs(further) do answer[13] = answer[13] .. pack('<d', b.u - now) end
+end
+return answer
 )lua";
 
 std::string sha1_of(std::string_view bytes) {

@@ -22,6 +22,7 @@ std::string flags_of(const sync_call& c) {
   if ((c.changes & setting::rate) != 0) flags += 'R';
   if ((c.changes & setting::burst) != 0) flags += 'B';
   if ((c.changes & setting::pause) != 0) flags += 'P';
+  if (c.changes >= setting::first_further) flags += 'M';
   return flags;
 }
 
@@ -57,18 +58,43 @@ void add_lists(const sync_call& c, std::vector<double>& numbers) {
     }
     last = id;
   }
-  for (const auto& [id, weight] : *c.cancels) numbers.insert(numbers.end(), {as_double(id), as_double(weight)});
+  const auto add_amounts = [&](const amounts_by_unit& amounts) {
+    for (std::size_t unit = 1; unit < c.units; ++unit) numbers.push_back(as_double(amounts[unit]));
+  };
+  for (const auto& [id, weight, amounts] : *c.cancels) {
+    numbers.insert(numbers.end(), {as_double(id), as_double(weight)});
+    add_amounts(amounts);
+  }
   numbers[counts + 1] = as_double(c.cancels->size());
   const sync_call::wish* before = nullptr;
   for (const auto& w : c.wanted) {
-    if (before != nullptr && w.id == before->id + 1 && w.priority == before->priority && w.weight == before->weight) {
-      ++numbers[numbers.size() - 3];
+    if (before != nullptr && w.id == before->id + 1 && w.priority == before->priority && w.weight == before->weight &&
+        w.amounts == before->amounts) {
+      ++numbers[numbers.size() - 2 - c.units];
     } else {
       numbers.insert(numbers.end(), {as_double(w.id), 1, as_double(w.priority), as_double(w.weight)});
+      add_amounts(w.amounts);
       ++numbers[counts + 2];
     }
     before = &w;
   }
+}
+
+/// The numbers of a limiter's further rates and units.
+std::string further_of(const sync_call& c) {
+  std::vector<double> numbers{as_double(c.shape), as_double(c.settings.further_count), as_double(c.units - 1)};
+  for (std::size_t i = 0; i < c.settings.further_count; ++i) {
+    const rate_setting& r = c.settings.further[i];
+    const bool is_rate = (c.changes & setting::rate_of(i + 1)) != 0;
+    const bool is_burst = (c.changes & setting::burst_of(i + 1)) != 0;
+    numbers.insert(numbers.end(), {as_double(r.tokens), as_double(r.period), as_double(r.burst), as_double(r.unit + 1),
+                                   as_double((is_rate ? 1 : 0) + (is_burst ? 2 : 0))});
+  }
+  for (std::size_t unit = 1; unit < c.units; ++unit) {
+    const auto& [before, now] = c.further_charges[unit - 1];
+    numbers.insert(numbers.end(), {as_double(before), as_double(now)});
+  }
+  return packed(numbers);
 }
 
 /// The runs of waiters of an answer; nothing if it is not one.
@@ -86,23 +112,39 @@ std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
   return runs;
 }
 
-/// "version permits tokens period burst pause"
+/// "version permits tokens period burst pause", and then "tokens period burst" of each further rate.
 std::optional<limit_settings> settings_of(std::string_view text) {
-  std::array<std::int64_t, 6> numbers{};
-  for (auto& n : numbers) {
-    const auto end = std::from_chars(text.data(), text.data() + text.size(), n);
+  constexpr std::size_t of_first = 6;
+  std::array<std::int64_t, of_first + 3 * (most_rates - 1)> numbers{};
+  std::size_t count = 0;
+  for (; count < of_first || !text.empty(); ++count) {
+    if (count == numbers.size()) return std::nullopt;
+    const auto end = std::from_chars(text.data(), text.data() + text.size(), numbers[count]);
     if (end.ec != std::errc{}) return std::nullopt;
     text.remove_prefix(static_cast<std::size_t>(end.ptr - text.data()));
     if (!text.empty()) text.remove_prefix(1);
   }
+  if (count % 3 != 0) return std::nullopt;
   const auto at = [&](std::size_t i) { return static_cast<std::uint64_t>(numbers[i]); };
   constexpr std::uint64_t exact = std::uint64_t{1} << 53;
-  for (std::size_t i = 0; i < 5; ++i) {
-    if (at(i) > exact) return std::nullopt;  // or it is below 0
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + 1 != of_first && at(i) > exact) return std::nullopt;  // or it is below 0
   }
   // There is no rate of more than one token per nanosecond.
-  if (at(2) > at(3) * 1000) return std::nullopt;
-  return limit_settings{at(0), at(1), at(2), at(3), at(4), numbers[5]};
+  const auto is_too_fast = [&](std::size_t i) { return at(i) > at(i + 1) * 1000; };
+  if (is_too_fast(2)) return std::nullopt;
+  limit_settings s;
+  s.version = at(0);
+  s.permits = at(1);
+  s.tokens = at(2);
+  s.period = at(3);
+  s.burst = at(4);
+  s.pause = numbers[5];
+  for (std::size_t i = of_first; i < count; i += 3) {
+    if (at(i) == 0 || is_too_fast(i)) return std::nullopt;
+    s.further[s.further_count++] = {.tokens = at(i), .period = at(i + 1), .burst = at(i + 2)};
+  }
+  return s;
 }
 
 }  // namespace
@@ -153,6 +195,7 @@ command sync_call::encoded(bool with_text) const {
                               0};
   add_lists(*this, numbers);
   c.add_run_id().add(session).add(packed(numbers)).add(prefix).add(flags_of(*this));
+  if (shape != 0) c.add(further_of(*this));
   return c;
 }
 
@@ -164,9 +207,18 @@ sync_answer::sync_answer(const reply& r) {
     what = status::other_form;
     form = static_cast<int>(parts[1].integer());
   }
-  if (parts[0].text() != "OK" || parts.size() != 12) return;
+  if (parts[0].text() == "UNITS") what = status::other_units;
+  if (parts[0].text() != "OK" || parts.size() < 12 || parts.size() > 13) return;
   auto runs = runs_of(parts[10].text());
   if (!runs) return;
+  if (parts.size() == 13) {
+    std::string_view text = parts[12].text();
+    for (std::size_t i = 0; i < further_empty.size() && text.size() >= 8; ++i, text.remove_prefix(8)) {
+      const auto n = whole(text);
+      if (!n) return;
+      further_empty[i] = us(*n);
+    }
+  }
   grants = std::move(*runs);
   for (std::size_t i = 0; i < grants.size(); ++i)
     grants[i].is_news = static_cast<std::int64_t>(i) >= parts[9].integer();

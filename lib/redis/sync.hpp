@@ -1,20 +1,36 @@
 #pragma once
 
+#include "canigo/detail/queue/units.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/reply.hpp"
 #include "canigo/time.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace canigo::redis::detail {
 
-/// The settings that all processes agree on; the newest version counts.
+using canigo::detail::amounts_by_unit;
+using canigo::detail::most_units;
+
+/// The most rates that one limit can have.
+inline constexpr std::size_t most_rates = 16;
+
+/// One of the rates behind the first, in the numbers of the script.
+struct rate_setting {
+  std::uint64_t tokens = 0;
+  std::uint64_t period = 0;  // us
+  std::uint64_t burst = 1;
+  std::size_t unit = 0;
+};
+
+/// The settings that all processes agree on; the newest version counts. The first rate counts the first unit.
 struct limit_settings {
   std::uint64_t version = 0;
   std::uint64_t permits = 0;  // 0: no cap
@@ -22,11 +38,30 @@ struct limit_settings {
   std::uint64_t period = 0;   // us
   std::uint64_t burst = 1;
   std::int64_t pause = 0;  // us that are left; below 0: until further notice
+  std::array<rate_setting, most_rates - 1> further{};
+  std::size_t further_count = 0;
+
+  std::size_t rates() const noexcept { return tokens == 0 ? 0 : 1 + further_count; }
+  /// The rate with that index, from 0.
+  rate_setting rate_at(std::size_t index) const noexcept {
+    return index == 0 ? rate_setting{tokens, period, burst, 0} : further[index - 1];
+  }
 };
 
 /// The settings that a call changes for all processes.
 struct setting {
-  enum : unsigned { permits = 1, rate = 2, burst = 4, pause = 8 };
+  enum : std::uint64_t { permits = 1, rate = 2, burst = 4, pause = 8, first_further = 16 };
+  /// The rate with that index, and its burst.
+  static constexpr std::uint64_t rate_of(std::size_t index) noexcept {
+    return index == 0 ? std::uint64_t{rate} : std::uint64_t{first_further} << 2 * (index - 1);
+  }
+  static constexpr std::uint64_t burst_of(std::size_t index) noexcept { return rate_of(index) << 1; }
+};
+
+/// The amount of a unit that was charged in all, until the last answered call and until now.
+struct charge_total {
+  std::int64_t before = 0;
+  std::int64_t now = 0;
 };
 
 /// The message of a session to the script, in one call.
@@ -35,6 +70,13 @@ struct sync_call {
     std::uint64_t id;
     int priority;  // below 0: now or not at all
     std::uint64_t weight;
+    amounts_by_unit amounts{};  // those of further units count
+  };
+  struct withdrawal {
+    std::uint64_t id;
+    std::uint64_t weight;
+    amounts_by_unit amounts{};
+    bool operator==(const withdrawal&) const = default;
   };
 
   std::string_view prefix;
@@ -49,12 +91,15 @@ struct sync_call {
   std::int64_t charged = 0;
   std::uint64_t ahead = 0;
   limit_settings settings;
-  unsigned changes = 0;     // of setting
+  std::uint64_t changes = 0;  // of setting
+  std::uint64_t shape = 0;  // of a limiter: a number for its units; 0: it has one rate at most
+  std::size_t units = 1;
+  std::array<charge_total, most_units - 1> further_charges{};
   std::uint64_t seen = 0;   // the greatest token that is known here
   std::int64_t latest = 0;  // us: the latest time that it can be where the script runs; 0: not known
   std::int64_t epoch = 0;   // of the answer that says so
   const std::vector<std::uint64_t>* acknowledged = nullptr;
-  const std::vector<std::pair<std::uint64_t, std::uint64_t>>* cancels = nullptr;  // waiter and weight
+  const std::vector<withdrawal>* cancels = nullptr;
   std::vector<wish> wanted;
 
   command encoded(bool with_text) const;
@@ -62,7 +107,7 @@ struct sync_call {
 
 /// The answer of the script.
 struct sync_answer {
-  enum class status { ok, no_session, other_form, other };
+  enum class status { ok, no_session, other_form, other_units, other };
   /// Waiters whose numbers follow each other.
   struct run {
     std::uint64_t first;
@@ -80,6 +125,7 @@ struct sync_answer {
   duration quarantine{};
   std::int64_t epoch = 0;
   duration empty{};  // until the bucket is empty no more; below 0: since when
+  std::array<duration, most_rates - 1> further_empty{};
   std::uint64_t ahead = 0;
   std::optional<limit_settings> settings;
   std::vector<run> grants;

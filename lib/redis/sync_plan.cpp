@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 #include <utility>
 
 namespace canigo::redis::detail {
@@ -38,8 +39,10 @@ constexpr duration last_moment = milliseconds{20};
 
 }  // namespace
 
-sync_plan::sync_plan(const options& o, std::uint64_t random, time_point now)
-    : options_{o}, random_{random}, share_{canigo::rate::per_second(1), 1, 0, now} {}
+sync_plan::sync_plan(const options& o, std::uint64_t random)
+    : options_{o}, random_{random} {
+  shares_.reserve(std::max<std::size_t>(1, o.rates));
+}
 
 // ---- news -----------------------------------------------------------------------------------------------------------
 
@@ -104,16 +107,21 @@ void sync_plan::stop() noexcept {
   retry_at_ = time_point::max();
 }
 
-/// The share is empty when it begins.
+/// The shares are empty when they begin.
 void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
   if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
-  const double share = options_.on_failure.share();
-  const auto period = static_cast<double>(s.period) * 1000 / share;
+  const double part = options_.on_failure.share();
   const auto longest = static_cast<double>(duration::max().count() / 2);
-  share_ = token_bucket{canigo::rate{static_cast<std::int64_t>(s.tokens),
-                                     duration{static_cast<duration::rep>(std::min(period, longest))}},
-                        std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(s.burst) * share)), 0,
-                        since};
+  shares_.clear();
+  for (std::size_t i = 0; i < std::min(s.rates(), shares_.capacity()); ++i) {
+    const rate_setting r = s.rate_at(i);
+    const duration period{
+        static_cast<duration::rep>(std::min(static_cast<double>(r.period) * 1000 / part, longest))};
+    const auto burst = static_cast<std::uint64_t>(static_cast<double>(r.burst) * part);
+    shares_.push_back({token_bucket{canigo::rate{static_cast<std::int64_t>(r.tokens), period},
+                                    std::max<std::uint64_t>(1, burst), 0, since},
+                       r.unit});
+  }
 }
 
 // ---- what is to be done ---------------------------------------------------------------------------------------------
@@ -168,18 +176,28 @@ bool sync_plan::may_do_without(time_point now) const noexcept {
   return is_failing_ && !is_closed() && now < known_until_;
 }
 
-std::error_code sync_plan::decide(time_point now, std::uint64_t tokens, time_point paused_until,
+std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
                                   const limit_settings& s) noexcept {
   if (is_closed()) return is_permanent_ ? cause_ : make_error_code(errc::store_unavailable);
   begin_share(called_at_, s);
   if (now < paused_until) return net::error::would_block;
-  const bool is_open = options_.on_failure.what() == failure_mode::kind::open;
-  if (!is_open && !share_.try_take(now, tokens)) return net::error::would_block;
+  if (options_.on_failure.what() == failure_mode::kind::open) return {};
+  for (const auto& [bucket, unit] : shares_) {
+    if (wanted.of(unit) > 0 && !bucket.can_take(now, wanted.of(unit))) return net::error::would_block;
+  }
+  for (auto& [bucket, unit] : shares_) {
+    if (wanted.of(unit) > 0) std::ignore = bucket.try_take(now, wanted.of(unit));
+  }
   return {};
 }
 
-void sync_plan::look_again_for(time_point now, std::uint64_t tokens, time_point paused_until) noexcept {
-  share_at_ = now < paused_until ? paused_until : share_.ready_at(now, tokens);
+void sync_plan::look_again_for(time_point now, const canigo::detail::demand& wanted,
+                               time_point paused_until) noexcept {
+  share_at_ = std::max(now, paused_until);
+  if (now < paused_until) return;
+  for (const auto& [bucket, unit] : shares_) {
+    if (wanted.of(unit) > 0) share_at_ = std::max(share_at_, bucket.ready_at(now, wanted.of(unit)));
+  }
 }
 
 std::error_code sync_plan::refusal(bool waits) const noexcept {

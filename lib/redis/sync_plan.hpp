@@ -1,15 +1,19 @@
 #pragma once
 
+#include "canigo/detail/queue/units.hpp"
+#include "canigo/net.hpp"
 #include "canigo/redis/detail/limit_request.hpp"
-#include "canigo/redis/scheduler.hpp"
+#include "canigo/redis/failure_mode.hpp"
 #include "canigo/time.hpp"
 #include "canigo/token_bucket.hpp"
 
 #include "sync.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace canigo::redis::detail {
 
@@ -24,6 +28,7 @@ class sync_plan {
     duration lease{};
     duration give_up = duration::max();  // waiters end after so long without an answer
     failure_mode on_failure = failure_mode::closed();
+    std::size_t rates = 1;
   };
 
   /// The news and the questions that the limit has for Redis at this moment.
@@ -38,7 +43,7 @@ class sync_plan {
     bool is_leaving = false;      // the limit was stopped, and holds nothing
   };
 
-  sync_plan(const options& o, std::uint64_t random, time_point now);
+  sync_plan(const options& o, std::uint64_t random);
 
   // ---- news ----
 
@@ -100,10 +105,10 @@ class sync_plan {
   /// Redis first, which may have come back.
   bool may_do_without(time_point now) const noexcept;
   /// Decides a request that does not wait for Redis: granted without an error, would_block for "not now", or the error.
-  std::error_code decide(time_point now, std::uint64_t tokens, time_point paused_until,
+  std::error_code decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
                          const limit_settings& s) noexcept;
   /// The first waiter is to be served from here, and can't be yet: next_look() says when it can.
-  void look_again_for(time_point now, std::uint64_t tokens, time_point paused_until) noexcept;
+  void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
   /// The error that a request gets at once because Redis fails; none if it may wait.
   std::error_code refusal(bool waits) const noexcept;
   /// When a request ends unless it is granted. Only the waiters that have waited for `give_up` give up. If the failure
@@ -138,9 +143,13 @@ class sync_plan {
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
 
-  // This process's share of the rate. It counts from the beginning of the outage.
+  // This process's share of the rates. It counts from the beginning of the outage.
+  struct rate_share {
+    token_bucket bucket;
+    std::size_t unit;
+  };
   bool has_share_ = false;
-  token_bucket share_;
+  std::vector<rate_share> shares_;  // with room for all of them
   time_point share_at_ = time_point::max();  // then it may serve the first waiter
 };
 

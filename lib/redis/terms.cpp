@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <tuple>
+#include <limits>
+#include <string>
 #include <utility>
 
 namespace canigo::redis::detail {
@@ -16,8 +17,8 @@ using std::chrono::microseconds;
 constexpr std::uint64_t exact_in_lua = std::uint64_t{1} << 53;
 constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 
-/// Tokens and their period in microseconds, which Redis' clock counts.
-std::pair<std::uint64_t, std::uint64_t> in_micros(const canigo::rate& r, std::uint64_t burst) {
+/// Tokens and their period in microseconds, which Redis' clock counts. `field` names the burst.
+rate_setting in_micros(const std::string& field, const canigo::rate& r, std::uint64_t burst) {
   const auto least = r.reduced();
   auto tokens = static_cast<std::uint64_t>(least.tokens());
   auto period = static_cast<std::uint64_t>(least.period().count());
@@ -27,22 +28,79 @@ std::pair<std::uint64_t, std::uint64_t> in_micros(const canigo::rate& r, std::ui
     tokens *= 1000;
   }
   if (burst > most_tokens || burst * std::max(tokens, period / tokens + 1) >= exact_in_lua) {
-    throw_invalid("scheduler_options.burst", burst, "less, at this rate: burst times period below 2^53 us");
+    throw_invalid(field, burst, "less, at this rate: burst times period below 2^53 us");
   }
-  return {tokens, period};
+  return {.tokens = tokens, .period = period, .burst = burst};
+}
+
+/// A number for the units of the rates, by FNV-1a. Processes with other units, or in another order, have another one.
+std::uint64_t shape_of(const std::vector<rate_limit>& rates, const unit_table& units) {
+  std::uint64_t hash = 14695981039346656037u;
+  const auto add = [&hash](unsigned char c) { hash = (hash ^ c) * 1099511628211u; };
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    for (const char c : units.name(units.of_rate(i))) add(static_cast<unsigned char>(c));
+    add(0);
+  }
+  return hash % (exact_in_lua - 1) + 1;
+}
+
+duration time_of(const rate_setting& r, double tokens) noexcept {
+  const double ns = tokens * static_cast<double>(r.period) / static_cast<double>(r.tokens) * 1000;
+  return ns < static_cast<double>(duration::max().count()) ? duration{static_cast<duration::rep>(ns)} : duration::max();
 }
 
 }  // namespace
 
-terms::terms(std::uint64_t permits, const std::optional<canigo::rate>& rate, std::uint64_t burst)
-    : is_rate_{rate.has_value()} {
+terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::shared_ptr<const unit_table> units)
+    : units_{std::move(units)} {
   settings_.permits = permits;
-  settings_.burst = burst;
-  if (rate) adopt_rate(*rate, burst);
+  if (!rates.empty()) settings_.further_count = rates.size() - 1;
+  if (units_ != nullptr) shape_ = shape_of(rates, *units_);
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    adopt_rate(i, rates[i].rate, rates[i].burst);
+    if (i > 0) settings_.further[i - 1].unit = units_->of_rate(i);
+  }
 }
 
-void terms::adopt_rate(const canigo::rate& r, std::uint64_t burst) {
-  std::tie(settings_.tokens, settings_.period) = in_micros(r, burst);
+void terms::check_index(const char* field, std::size_t index) const {
+  if (index < settings_.rates()) return;
+  throw_invalid(std::string{"limiter."} + field + ": index", index, "less than " + std::to_string(settings_.rates()));
+}
+
+void terms::adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst) {
+  const std::string field =
+      units_ != nullptr ? "limiter_options.rates[" + std::to_string(index) + "].burst" : "scheduler_options.burst";
+  put(index, in_micros(field, r, burst));
+}
+
+void terms::put(std::size_t index, const rate_setting& r) noexcept {
+  if (index == 0) {
+    settings_.tokens = r.tokens;
+    settings_.period = r.period;
+    settings_.burst = r.burst;
+  } else {
+    rate_setting& to = settings_.further[index - 1];
+    const std::size_t unit = to.unit;
+    to = r;
+    to.unit = unit;
+  }
+}
+
+std::uint64_t terms::most(std::size_t unit) const noexcept {
+  if (units_ == nullptr && settings_.rates() == 0) return settings_.permits;
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (std::size_t i = 0; i < settings_.rates(); ++i) {
+    const rate_setting r = settings_.rate_at(i);
+    if (r.unit == unit) least = std::min(least, r.burst);
+  }
+  return least;
+}
+
+bool terms::fits(const demand& wanted) const noexcept {
+  for (std::size_t unit = 0; unit < (units_ != nullptr ? units_->size() : 1); ++unit) {
+    if (wanted.of(unit) > most(unit)) return false;
+  }
+  return true;
 }
 
 // ---- changes --------------------------------------------------------------------------------------------------------
@@ -53,18 +111,19 @@ void terms::set_permits(std::uint64_t n, time_point tell_until) noexcept {
   tell_until_ = tell_until;
 }
 
-void terms::set_rate(const canigo::rate& r, time_point tell_until) {
-  adopt_rate(r, settings_.burst);
-  unsaid_ |= setting::rate;
+void terms::set_rate(std::size_t index, const canigo::rate& r, time_point tell_until) {
+  check_index("set_rate", index);
+  adopt_rate(index, r, settings_.rate_at(index).burst);
+  unsaid_ |= setting::rate_of(index);
   tell_until_ = tell_until;
 }
 
-void terms::set_burst(std::uint64_t n, time_point tell_until) {
-  if (n < 1) throw_invalid("scheduler.set_burst: burst", n, "1 to 2^31");
-  const canigo::rate now{static_cast<std::int64_t>(settings_.tokens), microseconds{settings_.period}};
-  adopt_rate(now, n);
-  settings_.burst = n;
-  unsaid_ |= setting::burst;
+void terms::set_burst(std::size_t index, std::uint64_t n, time_point tell_until) {
+  check_index("set_burst", index);
+  if (n < 1) throw_invalid(units_ ? "limiter.set_burst: burst" : "scheduler.set_burst: burst", n, "1 to 2^31");
+  const rate_setting r = settings_.rate_at(index);
+  adopt_rate(index, canigo::rate{static_cast<std::int64_t>(r.tokens), microseconds{r.period}}, n);
+  unsaid_ |= setting::burst_of(index);
   tell_until_ = tell_until;
 }
 
@@ -74,8 +133,8 @@ void terms::pause_until(time_point t, time_point now, time_point tell_until) noe
   tell_until_ = tell_until;
 }
 
-void terms::charge(std::int64_t tokens, time_point tell_until) noexcept {
-  charged_ += tokens;
+void terms::charge(std::size_t unit, std::int64_t amount, time_point tell_until) noexcept {
+  charged_[unit] += amount;
   tell_until_ = tell_until;
 }
 
@@ -93,8 +152,13 @@ void terms::write(sync_call& s, time_point now) const noexcept {
                      : paused_until_ <= now             ? 0
                                                         : std::chrono::ceil<microseconds>(paused_until_ - now).count();
   s.changes = unsaid_;
-  s.charged_before = charged_and_answered_;
-  s.charged = charged_;
+  s.charged_before = charged_and_answered_[0];
+  s.charged = charged_[0];
+  s.shape = shape_;
+  s.units = units_ != nullptr ? units_->size() : 1;
+  for (std::size_t unit = 1; unit < s.units; ++unit) {
+    s.further_charges[unit - 1] = {.before = charged_and_answered_[unit], .now = charged_[unit]};
+  }
 }
 
 void terms::call_begins() noexcept {
@@ -109,11 +173,17 @@ void terms::told() noexcept { unsaid_under_way_ = 0; }
 void terms::adopt(const limit_settings& s, time_point now) noexcept {
   settings_.version = s.version;
   if ((unsaid_ & setting::permits) == 0) settings_.permits = s.permits;
-  if ((unsaid_ & setting::rate) == 0 && s.tokens != 0) {
-    settings_.tokens = s.tokens;
-    settings_.period = s.period;
+  const std::size_t rates = s.further_count == settings_.further_count ? settings_.rates() : 0;
+  for (std::size_t i = 0; i < rates; ++i) {
+    rate_setting own = settings_.rate_at(i);
+    const rate_setting theirs = s.rate_at(i);
+    if ((unsaid_ & setting::rate_of(i)) == 0 && theirs.tokens != 0) {
+      own.tokens = theirs.tokens;
+      own.period = theirs.period;
+    }
+    if ((unsaid_ & setting::burst_of(i)) == 0) own.burst = theirs.burst;
+    put(i, own);
   }
-  if ((unsaid_ & setting::burst) == 0) settings_.burst = s.burst;
   if ((unsaid_ & setting::pause) == 0) {
     paused_until_ = s.pause < 0    ? time_point::max()
                     : s.pause == 0 ? time_point::min()
@@ -123,25 +193,31 @@ void terms::adopt(const limit_settings& s, time_point now) noexcept {
 
 // ---- estimates ------------------------------------------------------------------------------------------------------
 
-void terms::heard(time_point called_at, duration quarantine, duration empty_in) noexcept {
+void terms::heard(time_point called_at, duration quarantine, duration empty_in,
+                  const std::array<duration, most_rates - 1>& further_empty_in) noexcept {
   closed_until_ = saturating_add(called_at, quarantine);
-  empty_at_ = saturating_add(called_at, empty_in);
+  is_heard_ = true;
+  empty_at_[0] = saturating_add(called_at, empty_in);
+  for (std::size_t i = 0; i < settings_.further_count; ++i) {
+    empty_at_[i + 1] = saturating_add(called_at, further_empty_in[i]);
+  }
 }
 
 time_point terms::opens_at(time_point now) const noexcept { return std::max({now, paused_until_, closed_until_}); }
 
-duration terms::time_of(double tokens) const noexcept {
-  const double ns = tokens * static_cast<double>(settings_.period) / static_cast<double>(settings_.tokens) * 1000;
-  return ns < static_cast<double>(duration::max().count()) ? duration{static_cast<duration::rep>(ns)} : duration::max();
-}
-
-duration terms::time_until(double tokens, time_point now) const noexcept {
-  if (empty_at_ == time_point::min()) return duration::zero();
-  // Tokens come in from when the bucket was empty, but no more than fit. In spans, because a time so long ago may lie
-  // before the beginning of the clock.
-  const duration full = time_of(static_cast<double>(settings_.burst));
-  const duration empty_in = saturating_add(empty_at_, full) <= now ? -full : empty_at_ - now;
-  return saturating_add(time_point{empty_in}, time_of(tokens)).time_since_epoch();
+duration terms::time_until(const std::array<double, most_units>& tokens, time_point now) const noexcept {
+  duration longest = duration::zero();
+  if (!is_heard_) return longest;
+  for (std::size_t i = 0; i < settings_.rates(); ++i) {
+    const rate_setting r = settings_.rate_at(i);
+    if (tokens[r.unit] <= 0) continue;
+    // Tokens come in from when the bucket was empty, but no more than fit. In spans, because a time so long ago may lie
+    // before the beginning of the clock.
+    const duration full = time_of(r, static_cast<double>(r.burst));
+    const duration empty_in = saturating_add(empty_at_[i], full) <= now ? -full : empty_at_[i] - now;
+    longest = std::max(longest, saturating_add(time_point{empty_in}, time_of(r, tokens[r.unit])).time_since_epoch());
+  }
+  return longest;
 }
 
 }  // namespace canigo::redis::detail

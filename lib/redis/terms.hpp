@@ -1,14 +1,22 @@
 #pragma once
 
+#include "canigo/detail/queue/units.hpp"
 #include "canigo/rate.hpp"
+#include "canigo/rate_limit.hpp"
 #include "canigo/time.hpp"
 
 #include "sync.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <vector>
 
 namespace canigo::redis::detail {
+
+using canigo::detail::demand;
+using canigo::detail::unit_table;
 
 /// The settings of a limit, and the changes of this process that Redis does not know yet.
 ///
@@ -16,22 +24,28 @@ namespace canigo::redis::detail {
 /// outage. Tokens that are charged or given back are told as a total, so that a call that was lost costs nothing.
 class terms {
  public:
-  /// Errors: errc::invalid_argument for a burst that is too large at this rate.
-  terms(std::uint64_t permits, const std::optional<canigo::rate>& rate, std::uint64_t burst);
+  /// `permits`: 0 for no cap. `units` are those of a limiter.
+  ///
+  /// Errors: errc::invalid_argument for a burst that is too large at its rate.
+  terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::shared_ptr<const unit_table> units = nullptr);
 
   const limit_settings& settings() const noexcept { return settings_; }
-  /// The most that one request may ask for.
-  std::uint64_t most() const noexcept { return is_rate_ ? settings_.burst : settings_.permits; }
+  /// Of a limiter, or null.
+  const unit_table* units() const noexcept { return units_.get(); }
+  /// The most of a unit that one request may ask for; without a rate, the most permits.
+  std::uint64_t most(std::size_t unit = 0) const noexcept;
+  bool fits(const demand& wanted) const noexcept;
   time_point paused_until() const noexcept { return paused_until_; }
 
   // ---- changes; Redis is to be told of each until `tell_until` ----
 
   void set_permits(std::uint64_t n, time_point tell_until) noexcept;
-  void set_rate(const canigo::rate& r, time_point tell_until);
-  void set_burst(std::uint64_t n, time_point tell_until);
+  /// Of the rate with that index. Errors: errc::invalid_argument for an unknown index, and for a burst out of range.
+  void set_rate(std::size_t index, const canigo::rate& r, time_point tell_until);
+  void set_burst(std::size_t index, std::uint64_t n, time_point tell_until);
   void pause_until(time_point t, time_point now, time_point tell_until) noexcept;
-  /// Tokens were used without a grant; below 0: were given back.
-  void charge(std::int64_t tokens, time_point tell_until) noexcept;
+  /// An amount of a unit was used without a grant; below 0: was given back.
+  void charge(std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
 
   /// Whether there are changes that no answered call has told.
   bool has_untold() const noexcept { return unsaid_ != 0 || charged_ != charged_and_answered_; }
@@ -56,27 +70,32 @@ class terms {
 
   /// The answer to a call that began at `called_at`: how long the quarantine lasts, and when the bucket is empty no
   /// more. Below 0: since when it has been filling.
-  void heard(time_point called_at, duration quarantine, duration empty_in) noexcept;
+  void heard(time_point called_at, duration quarantine, duration empty_in,
+             const std::array<duration, most_rates - 1>& further_empty_in = {}) noexcept;
   /// When a request may be granted at the earliest: `now`, or the end of a pause or of a quarantine.
   time_point opens_at(time_point now) const noexcept;
-  /// How long it takes from `now` until so many tokens have come in; 0 if nothing is known of the bucket.
-  duration time_until(double tokens, time_point now) const noexcept;
+  /// How long it takes from `now` until so many tokens of each unit have come in; 0 if nothing is known of the buckets.
+  duration time_until(const std::array<double, most_units>& tokens, time_point now) const noexcept;
 
  private:
-  void adopt_rate(const canigo::rate& r, std::uint64_t burst);
-  duration time_of(double tokens) const noexcept;
+  void check_index(const char* field, std::size_t index) const;
+  void adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst);
+  void put(std::size_t index, const rate_setting& r) noexcept;
 
-  const bool is_rate_;
+  const std::shared_ptr<const unit_table> units_;
   limit_settings settings_;
   time_point paused_until_ = time_point::min();
-  unsigned unsaid_ = 0;            // of setting: changed here
-  unsigned unsaid_under_way_ = 0;  // told by the call under way
-  std::int64_t charged_ = 0;       // tokens in all, less what was given back
-  std::int64_t charged_under_way_ = 0;
-  std::int64_t charged_and_answered_ = 0;
+  std::uint64_t shape_ = 0;
+  std::uint64_t unsaid_ = 0;            // of setting: changed here
+  std::uint64_t unsaid_under_way_ = 0;  // told by the call under way
+  using totals = std::array<std::int64_t, most_units>;
+  totals charged_{};  // of each unit in all, less what was given back
+  totals charged_under_way_{};
+  totals charged_and_answered_{};
   time_point tell_until_ = time_point::max();
   time_point closed_until_ = time_point::min();  // for a quarantine
-  time_point empty_at_ = time_point::min();      // the bucket; min(): not known
+  bool is_heard_ = false;                        // then the buckets are known
+  std::array<time_point, most_rates> empty_at_{};
 };
 
 }  // namespace canigo::redis::detail

@@ -54,6 +54,8 @@ BREAKER = "detail/around/breaker_core.cpp"
 KNEE = "knee.cpp"
 TUNER = "detail/around/tuner.cpp"
 SYNC_PLAN = "redis/sync_plan.cpp"
+LEDGER = "redis/ledger.cpp"
+TERMS = "redis/terms.cpp"
 REDIS_ENGINE = "redis/engine_link.cpp"
 
 SIMULATION = ("simulation", "--seeds", "20000")
@@ -293,6 +295,19 @@ DEFECTS = {
                                   "std::chrono::seconds{1} * failures_"),
     "hopeless_is_waited_for": (SYNC_PLAN, cause("a Redis without the command*"),
                                "«if (is_permanent_) return cause_;»", ""),
+    # Limits in Redis: several rates, units and a cap.
+    "settles_against_what_was_asked": (LEDGER, cause("redis limiter: a call says*"),
+                                       "before = «std::exchange(h.amounts[unit], used)»;", "h.amounts[unit]"),
+    "settles_all_as_the_first_unit": (TERMS, cause("redis limiter: a call says*"),
+                                      "«charged_[unit] += amount;»", "charged_[0] += amount;"),
+    "settles_what_nobody_granted": (LEDGER, cause("redis limiter: while Redis is away*"),
+                                    "!options_.rates.empty() && «token != 0»;", "true"),
+    "share_of_the_first_rate_only": (SYNC_PLAN, cause("redis limiter: while Redis is away*"),
+                                     "if (wanted.of(unit) > 0 && «!bucket.can_take(now, wanted.of(unit))») return",
+                                     "unit == 0 && !bucket.can_take(now, wanted.of(unit))"),
+    "evicts_who_came_last": (LEDGER, cause("a full queue in front of Redis*"),
+                             "waiter_of(«is_oldest ? book_.oldest() : book_.least_important()»)",
+                             "book_.least_important()"),
     "workers_outlive_the_context": (POOL, TORTURE, "«while (suspended* s = workers.pop()) s->destroy();»", ""),
     # Circuit breakers.
     "breaker_lets_one_more_through": (CIRCUIT, AROUND, "«probing_ + all_.calls >= probes_»",

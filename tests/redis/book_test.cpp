@@ -55,7 +55,7 @@ std::vector<std::uint64_t> wishes(const book& b) {
 }
 
 using numbers = std::vector<std::uint64_t>;
-using pairs = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+using withdrawals = std::vector<canigo::redis::detail::sync_call::withdrawal>;
 
 TEST_CASE("requests stand by class, then by arrival, and Redis is told of each once") {
   book b{true, 0s};
@@ -110,7 +110,7 @@ TEST_CASE("Redis is told that a request has left if it may know it, until a call
   b.take_out(known);
   CHECK(b.has_returns());
   CHECK(b.is_told_of(known.id));
-  CHECK(*written(b).cancels == pairs{{known.id, 2}});
+  CHECK(*written(b).cancels == withdrawals{{known.id, 2, {2}}});
   b.call_begins();
   entry next{b};
   b.ask_again();
@@ -118,7 +118,7 @@ TEST_CASE("Redis is told that a request has left if it may know it, until a call
   b.take_out(next);  // while the call is under way
   CHECK(written(b).cancels->size() == 2);
   b.was_told();
-  CHECK(*written(b).cancels == pairs{{next.id, 1}});
+  CHECK(*written(b).cancels == withdrawals{{next.id, 1, {1}}});
 }
 
 TEST_CASE("grants are acknowledged until Redis has heard it, also those that no request waits for") {

@@ -1,4 +1,5 @@
 // The clock of a real Redis is set, forward and back, while permits are out: the cap holds, and everybody is served.
+#include "canigo/redis/limiter.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 
@@ -97,6 +98,33 @@ TEST_CASE("a step of Redis' clock lets nobody in beside a holder that is cut off
     auto p = run(io, a.slots.acquire());
     waiting w{b.slots, {}};
     run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
+    between.close();
+    server.set(step);
+    std::uint64_t most = 0;
+    run_until(io, [&] {
+      most = std::max(most, p.held() + w.p.held());
+      return w.ended();
+    });
+    CHECK(most == 1);
+    CHECK(w.p.held() == 1);
+  }
+}
+
+TEST_CASE("a step of Redis' clock lets nobody into a limiter beside a holder [realtime]", "[realtime]") {
+  for (const microseconds step : {lease / 4, microseconds{1h}, microseconds{-1h}}) {
+    CAPTURE(step.count());
+    clocked_server server;
+    drained io;
+    proxy between{io, (*server).folder() / "proxy.sock", (*server).path()};
+    const redis::limiter_options o{.rates = {{.rate = canigo::rate::per_second(1000), .burst = 10}},
+                                   .concurrency = 1,
+                                   .lease = lease,
+                                   .quarantine = false};
+    redis::client cut_off{io, between.url()}, other{io, (*server).url()};
+    redis::limiter a{cut_off, "crm", o}, b{other, "crm", o};
+    auto p = run(io, a.acquire());
+    waiting w{b, {}};
+    run_until(io, [&] { return b.stats().waiting_of_all == 1; });
     between.close();
     server.set(step);
     std::uint64_t most = 0;

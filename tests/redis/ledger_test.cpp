@@ -2,28 +2,21 @@
 // plays Redis.
 #include "canigo/error.hpp"
 #include "canigo/redis/client.hpp"
-#include "canigo/redis/detail/reply_reader.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 
 #include "../lib/redis/engine.hpp"
-#include "../lib/redis/sync.hpp"
 #include "redis/asked.hpp"
-#include "redis/member.hpp"
-#include "redis/puppet.hpp"
-#include "redis/stopped_clock.hpp"
+#include "redis/scene.hpp"
 #include "support/catch.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/cancellation_type.hpp>
 #include <asio/co_spawn.hpp>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
@@ -35,144 +28,6 @@ using namespace redis_test;
 using namespace std::chrono_literals;
 
 namespace ledger_test {
-
-using canigo::duration;
-using canigo::time_point;
-
-using words = std::vector<std::string>;
-
-/// What the script answers where it has nothing to say, and what of that a test changes.
-struct script_answer {
-  std::int64_t next = -1;  // us
-  std::int64_t queue = 0;
-  std::int64_t held = 0;
-  std::int64_t quarantine = 0;  // us
-  std::int64_t epoch = 5;
-  std::int64_t ahead = 0;
-  std::int64_t told = 0;  // so many of the runs are no news
-  std::int64_t now = 1'000'000;
-  std::vector<std::array<double, 4>> runs = {};  // first, count, weight, token
-
-  std::string text() const {
-    std::string packed;
-    for (const auto& r : runs) packed += redis::detail::packed(r);
-    std::string t = "*12\r\n$2\r\nOK\r\n";
-    for (const auto n : {next, queue, held, quarantine, epoch, std::int64_t{0}, ahead}) {
-      t += ":" + std::to_string(n) + "\r\n";
-    }
-    t += "$0\r\n\r\n:" + std::to_string(told) + "\r\n$" + std::to_string(packed.size()) + "\r\n" + packed + "\r\n:";
-    return t + std::to_string(now) + "\r\n";
-  }
-};
-
-/// A call of the script as Redis reads it.
-struct call {
-  explicit call(const words& w) : said{w} {
-    numbers.resize(w.at(8).size() / sizeof(double));
-    std::memcpy(numbers.data(), w.at(8).data(), w.at(8).size());
-  }
-  std::size_t count(std::size_t which) const { return static_cast<std::size_t>(numbers.at(16 + which)); }
-  /// Whether these numbers stand there: acknowledged, cancelled, then wanted.
-  bool lists(const std::vector<double>& expected) const {
-    return std::equal(numbers.begin() + 19, numbers.end(), expected.begin(), expected.end());
-  }
-  words said;
-  std::vector<double> numbers;
-
-  double sequence() const { return numbers.at(0); }
-  double lease() const { return numbers.at(1); }
-  double held() const { return numbers.at(2); }
-  double charged() const { return numbers.at(5); }
-  double permits() const { return numbers.at(8); }
-  double seen() const { return numbers.at(13); }
-  double latest() const { return numbers.at(14); }
-  double epoch() const { return numbers.at(15); }
-  const std::string& session() const { return said.at(7); }
-  const std::string& flags() const { return said.at(10); }
-};
-
-/// A client of a Redis that is played by hand.
-struct scene {
-  explicit scene(const redis::client_options& o = {}) : client{time.io, server.url(), o} {}
-
-  /// All commands on that connection, without those of the login.
-  std::vector<words> commands(std::size_t connection = 1) const {
-    std::vector<words> all;
-    if (server.connections() < connection) return all;
-    redis::detail::reply_reader reader{1 << 20};
-    std::error_code ec = reader.feed(server.heard(connection));
-    while (const auto r = reader.next(ec)) {
-      words w;
-      for (const auto& word : r->elements()) w.push_back(word.text());
-      if (w.front() != "CLIENT" && w.front() != "INFO") all.push_back(std::move(w));
-    }
-    return all;
-  }
-  std::size_t calls() const {
-    const auto all = commands();
-    return static_cast<std::size_t>(
-        std::count_if(all.begin(), all.end(), [](const words& w) { return w.front().starts_with("EVAL"); }));
-  }
-  /// The call with that number, from 1, once it is there.
-  call until_call(std::size_t n) {
-    run_until(time.io, [&] { return calls() >= n; });
-    std::vector<words> all = commands();
-    std::erase_if(all, [](const words& w) { return !w.front().starts_with("EVAL"); });
-    return call{all.at(n - 1)};
-  }
-  void answer(const script_answer& a = {}) { server.say(1, a.text()); }
-  /// The call with that number is answered, and the answer read.
-  call serve(std::size_t n, const script_answer& a = {}) {
-    call c = until_call(n);
-    answer(a);
-    run_until(time.io, [&] { return client.stats().in_flight == 0 || calls() > n; });
-    settle();
-    return c;
-  }
-  void settle() { run_for(time.io, 3ms); }
-  void until_ended(const waiting& w) {
-    run_until(time.io, [&] { return w.ended(); });
-  }
-  /// What an acquire ends with, and what it says.
-  std::pair<std::error_code, std::string> refusal(redis::semaphore& s, const canigo::request& r) {
-    std::optional<std::pair<std::error_code, std::string>> end;
-    net::co_spawn(time.io, s.acquire(r), [&](std::exception_ptr failure, const redis::permit&) {
-      try {
-        if (failure) std::rethrow_exception(failure);
-        end.emplace();
-      } catch (const std::system_error& e) {
-        end.emplace(e.code(), e.what());
-      }
-    });
-    time.pass_until([&] { return end.has_value(); });
-    return *end;
-  }
-  /// The second connection, once it has asked for a channel so many times.
-  std::string until_listening(std::size_t times = 1) {
-    run_until(time.io, [&] { return subscriptions() >= times; });
-    return commands(2).front().at(1);
-  }
-  std::size_t subscriptions() const {
-    const auto all = commands(2);
-    return static_cast<std::size_t>(
-        std::count_if(all.begin(), all.end(), [](const words& w) { return w.front() == "SUBSCRIBE"; }));
-  }
-  void publish(const std::string& channel, const std::string& text) {
-    server.say(2, "*3\r\n$7\r\nmessage\r\n" + bulk(channel) + bulk(text));
-    settle();
-  }
-  void say_subscribed(const std::string& channel) {
-    server.say(2, "*3\r\n$9\r\nsubscribe\r\n" + bulk(channel) + ":1\r\n");
-    settle();
-  }
-  static std::string bulk(const std::string& text) {
-    return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-  }
-
-  stopped_clock time;
-  puppet server{time.io};
-  redis::client client;
-};
 
 const redis::semaphore_options three_places{
     .permits = 3, .lease = 1min, .priorities = 2, .give_up = 1h, .quarantine = false};

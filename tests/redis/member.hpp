@@ -75,7 +75,8 @@ inline void run_for(net::io_context& io, std::chrono::nanoseconds d) {
 
 /// Waits in the background, and notes how that ends, which may be after this has gone.
 struct waiting {
-  waiting(redis::semaphore& s, canigo::request r) {
+  template <class L>
+  waiting(L& s, canigo::request r) {
     s.async_acquire(r, net::bind_cancellation_slot(cancel.slot(), [n = note_](std::error_code e, redis::permit got) {
                       n->ec = e;
                       n->p = std::move(got);

@@ -1,4 +1,5 @@
 #include "canigo/metrics/exporter.hpp"
+#include "canigo/redis/limiter.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 
@@ -62,6 +63,31 @@ TEST_CASE("limits in Redis and their connection are shown to Prometheus", "[metr
   CHECK(std::stod(*value_of(text, R"(canigo_client_answered_total{name="redis"})")) >= 3);
   b.slots.stop();
   run_until(io, [&] { return w.ended(); });
+}
+
+TEST_CASE("a limiter in Redis is shown to Prometheus as its twins are", "[metrics]") {
+  redis_server server;
+  drained io;
+  redis::client client{io, server.url()};
+  redis::limiter api{client,
+                     "crm",
+                     {.rates = {{.rate = canigo::rate::per_second(1'000'000), .burst = 10}},
+                      .concurrency = 2,
+                      .queue_limit = 1,
+                      .on_overflow = canigo::overflow::evict_oldest,
+                      .quarantine = false}};
+  canigo::metrics::exporter exporter;
+  const auto shown = exporter.add("api", api);
+  const auto p = run(io, api.acquire());
+  waiting out{api, {}}, next{api, {}};
+  run_until(io, [&] { return next.ended(); });
+  const std::string text = exporter.text();
+  CAPTURE(text);
+  CHECK(value_of(text, R"(canigo_requests_total{name="api",outcome="granted"})") == "2");
+  CHECK(value_of(text, R"(canigo_requests_total{name="api",outcome="evicted"})") == "1");
+  CHECK(value_of(text, R"(canigo_permits_held{name="api"})") == "2");
+  CHECK(value_of(text, R"(canigo_shared_held{name="api"})") == "2");
+  CHECK(value_of(text, R"(canigo_shared_available{name="api"})") == "1");
 }
 
 TEST_CASE("what goes wrong with a limit in Redis is shown to Prometheus", "[metrics]") {

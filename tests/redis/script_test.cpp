@@ -46,6 +46,7 @@ struct wish {
   int priority = 0;
   int weight = 1;
   int count = 1;
+  std::vector<int> amounts = {};  // of the further units
 };
 
 struct waiters {
@@ -72,6 +73,17 @@ struct say {
   std::int64_t pause = 0;
   std::int64_t seen = 0;    // the greatest token
   std::int64_t latest = 0;  // what time it can be at most
+  std::vector<int> cancelled_amounts = {};  // of each that is cancelled, of the further units
+  std::vector<std::pair<int, int>> further_charged = {};
+};
+
+/// One of the rates behind the first.
+struct further_rate {
+  int tokens;
+  std::int64_t period;
+  int burst;
+  int unit = 1;
+  int changed = 0;
 };
 
 class limit {
@@ -100,9 +112,27 @@ class limit {
                                 number_of(s.wanted.size())};
     const auto add = [&](auto... more) { numbers.insert(numbers.end(), {number_of(more)...}); };
     for (const auto& w : s.acknowledged) add(w.first, w.count);
-    for (const auto& [id, weight] : s.cancelled) add(id, weight);
-    for (const auto& w : s.wanted) add(w.id, w.count, w.priority, w.weight);
+    const auto add_amounts = [&](const std::vector<int>& amounts) {
+      for (std::size_t i = 1; i < units; ++i) add(i <= amounts.size() ? amounts[i - 1] : 0);
+    };
+    for (const auto& [id, weight] : s.cancelled) {
+      add(id, weight);
+      add_amounts(s.cancelled_amounts);
+    }
+    for (const auto& w : s.wanted) {
+      add(w.id, w.count, w.priority, w.weight);
+      add_amounts(w.amounts);
+    }
     c.add(s.run_id).add(s.session).add(redis::detail::packed(numbers)).add(prefix).add(s.flags);
+    if (shape != 0) {
+      numbers = {number_of(shape), number_of(further.size()), number_of(units - 1)};
+      for (const auto& r : further) add(r.tokens, r.period, r.burst, r.unit, r.changed);
+      for (std::size_t i = 1; i < units; ++i) {
+        const auto [before, now_charged] = i <= s.further_charged.size() ? s.further_charged[i - 1] : std::pair{0, 0};
+        add(before, now_charged);
+      }
+      c.add(redis::detail::packed(numbers));
+    }
     const auto parts = run_to_end(io, client.run(c)).elements();
     if (parts.at(0).text() != "OK") return parts.at(0).text();
     next = parts.at(1).integer();
@@ -114,6 +144,10 @@ class limit {
     std::map<int, std::int64_t> granted;
     told = parts.at(9).integer();
     now = parts.at(11).integer();
+    further_empty.clear();
+    if (shape != 0) {
+      for (std::size_t i = 0; i < further.size(); ++i) further_empty.push_back(number_at(parts.at(12).text(), 8 * i));
+    }
     const std::string& all = parts.at(10).text();
     runs = all.size() / 32;
     for (std::size_t at = 0; at < all.size(); at += 32) {
@@ -139,6 +173,16 @@ class limit {
   }
 
   redis::reply ask(const redis::command& c) { return run_to_end(io, client.run(c)); }
+  /// As if the bucket of a further rate held that many tokens.
+  void fill_further(std::size_t index, int level) {
+    std::string text = text_of("*");
+    const further_rate& r = further.at(index);
+    const std::size_t at = text.size() - 40 * (further.size() - index) + 24;
+    const std::array<double, 2> bucket{number_of(number("last") - level * (r.period / r.tokens)), 0};
+    ask(redis::command{"HSET", prefix + "state", "*", text.replace(at, 16, redis::detail::packed(bucket))});
+  }
+  /// And that of the first.
+  void fill(int level) { set("zu", number("last") - level * (rate_period / rate_tokens)); }
   std::int64_t number(const std::string& field) { return number_at(text_of("*"), place(field)); }
   void set(const std::string& field, std::int64_t n) {
     const std::array<double, 1> one{number_of(n)};
@@ -160,6 +204,12 @@ class limit {
       const std::array<double, 1> its{number_of(number_at(text, 24) - us)};
       ask(redis::command{"HSET", prefix + "state", all[i].text(), text.replace(24, 8, redis::detail::packed(its))});
     }
+    for (std::size_t i = 0; i < further.size(); ++i) {
+      std::string text = text_of("*");
+      const std::size_t at = text.size() - 40 * (further.size() - i) + 24;
+      const std::array<double, 1> its{number_of(number_at(text, at) - us)};
+      ask(redis::command{"HSET", prefix + "state", "*", text.replace(at, 8, redis::detail::packed(its))});
+    }
     epoch -= us;
     now -= us;
   }
@@ -180,6 +230,10 @@ class limit {
   int rate_tokens = 0;
   std::int64_t rate_period = 0;
   int burst = 1;
+  std::vector<further_rate> further;
+  std::size_t units = 1;
+  std::int64_t shape = 0;
+  std::vector<std::int64_t> further_empty;
 
  private:
   static double number_of(auto n) { return static_cast<double>(n); }
@@ -698,4 +752,199 @@ TEST_CASE("script: a lease is not written anew by every call") {
   sync.set("last", sync.number("last") + minute / 20);  // later by that
   CHECK(sync({.session = "a", .sequence = 3, .held = 1}) == "OK queue=0 out=1");
   CHECK(std::stoll(expiry()) >= sync.number("last") + minute);
+}
+
+namespace {
+
+/// One a minute of requests, up to 3; ten a minute of "tokens", up to 100; and four a minute of requests, up to 2.
+struct several : limit {
+  several() {
+    rate_tokens = 1;
+    rate_period = minute;
+    burst = 3;
+    further = {{10, minute, 100, 2}, {4, minute, 2, 1}};
+    units = 2;
+    shape = 77;
+    CHECK((*this)({.session = "a", .sequence = 1, .cap = 0}) == "OK queue=0 out=0");
+  }
+  void fill_all(int first, int of_tokens, int last) {
+    fill(first);
+    fill_further(0, of_tokens);
+    fill_further(1, last);
+  }
+  /// The whole tokens in each bucket: of the first rate, and of the others.
+  std::vector<std::int64_t> levels() const {
+    return {-empty / minute, -further_empty.at(0) / (minute / 10), -further_empty.at(1) / (minute / 4)};
+  }
+};
+
+using levels = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("script: several rates admit in one step, or none of them takes anything") {
+  several sync;
+  sync.fill_all(3, 50, 1);
+  // The last rate has one only: two would take from the others in vain.
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, -1, 2, 1, {10}}}, .cap = 0}) == "OK ?1 queue=0 out=0");
+  CHECK(sync.levels() == levels{3, 50, 1});
+  CHECK(sync({.session = "a", .sequence = 3, .wanted = {{2, -1, 1, 1, {51}}}, .cap = 0}) == "OK ?2 queue=0 out=0");
+  CHECK(sync.levels() == levels{3, 50, 1});
+  CHECK(sync({.session = "a", .sequence = 4, .wanted = {{3, -1, 1, 1, {30}}}, .cap = 0}) == "OK 3 queue=0 out=0");
+  CHECK(sync.levels() == levels{2, 20, 0});
+}
+
+TEST_CASE("script: a waiter is due when the last of its rates has what it wants") {
+  several sync;
+  sync.fill_all(3, 0, 2);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, 0, 1, 1, {20}}}, .cap = 0}) == "OK queue=1 out=0");
+  CHECK(sync.next > 2 * minute - 10'000'000);
+  CHECK(sync.next <= 2 * minute);
+  // One that comes later waits behind it, though its tokens are there.
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2, -1}}, .cap = 0}) == "OK ?2 queue=2 out=0");
+  sync.fill_further(0, 20);
+  CHECK(sync({.session = "b", .sequence = 2, .cap = 0}) == "OK 1 queue=0 out=0");
+  CHECK(sync.levels() == levels{1, 0, 0});
+}
+
+TEST_CASE("script: a unit that is not wanted is not waited for, even in debt") {
+  several sync;
+  sync.fill_all(3, 0, 2);
+  CHECK(sync({.session = "a", .sequence = 2, .cap = 0, .further_charged = {{0, 500}}}) == "OK queue=0 out=0");
+  CHECK(sync.levels() == levels{3, -499, 2});
+  CHECK(sync({.session = "a", .sequence = 3, .wanted = {{1, -1}}, .cap = 0, .further_charged = {{500, 500}}}) ==
+        "OK 1 queue=0 out=0");
+  CHECK(sync.levels() == levels{2, -499, 1});
+}
+
+TEST_CASE("script: a cap and rates admit in one step, and a permit is one place") {
+  several sync;
+  sync.fill_all(3, 100, 2);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, 0, 2, 1, {10}}}, .cap = 1}) == "OK 1 queue=0 out=1");
+  CHECK(sync.levels() == levels{1, 90, 0});
+  sync.fill_all(3, 100, 2);
+  // The cap holds it up: no rate is charged.
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1, 0, 1, 1, {5}}}, .cap = 1}) == "OK queue=1 out=1");
+  CHECK(sync.levels() == levels{3, 100, 2});
+  // A rate holds it up: it takes no place.
+  sync.fill_further(0, 0);
+  CHECK(sync({.session = "a", .sequence = 3, .acknowledged = {1}, .cap = 1}) == "OK queue=1 out=0");
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1, -1}}, .cap = 1}) == "OK ?1 queue=1 out=0");
+  sync.fill_further(0, 5);
+  CHECK(sync({.session = "b", .sequence = 2, .cap = 1}) == "OK 1 queue=0 out=1");
+}
+
+TEST_CASE("script: whoever waited for a place gets no more than the burst when it is there") {
+  limit sync;
+  sync.shape = 5;
+  sync.rate_tokens = 1000;
+  sync.rate_period = 1'000'000;
+  sync.burst = 1;
+  CHECK(sync({.session = "a", .sequence = 1, .cap = 1}) == "OK queue=0 out=0");
+  sync.set("zu", 0);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1}}, .cap = 1}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 1}) == "OK queue=1 out=1");
+  // As if a token had been due long ago.
+  sync.set("due", 1);
+  CHECK(sync({.session = "b", .sequence = 2, .cap = 1}) == "OK queue=1 out=1");
+  CHECK(sync.number("due") == -1);
+}
+
+TEST_CASE("script: what a waiter that leaves was granted goes back, of each unit") {
+  several sync;
+  sync.fill_all(3, 100, 2);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, 0, 1, 1, {40}}}, .cap = 0}) == "OK 1 queue=0 out=0");
+  CHECK(sync.levels() == levels{2, 60, 1});
+  CHECK(sync({.session = "a", .sequence = 3, .cancelled = {{1, 1}}, .cap = 0, .cancelled_amounts = {40}}) ==
+        "OK queue=0 out=0");
+  CHECK(sync.levels() == levels{3, 100, 2});
+  // One that waits leaves the queue.
+  CHECK(sync({.session = "a", .sequence = 4, .wanted = {{2, 0, 3, 1, {7}}, {3, 0, 1, 1, {101}}}, .cap = 0}) ==
+        "OK !2,!3 queue=0 out=0");  // the last rate has two at most
+}
+
+TEST_CASE("script: what is more than a burst of its unit is refused, and a waiter leaves with all its amounts") {
+  several sync;
+  sync.fill_all(0, 0, 0);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, 0, 1, 1, {7}}, {2, 0, 1, 1, {101}}}, .cap = 0}) ==
+        "OK queue=2 out=0");
+  CHECK(sync({.session = "a", .sequence = 3, .cancelled = {{1, 1}}, .cap = 0, .cancelled_amounts = {7}}) ==
+        "OK !2 queue=0 out=0");
+}
+
+TEST_CASE("script: what is charged of a unit counts for all its rates, and once, also where an answer was lost") {
+  several sync;
+  sync.fill_all(3, 100, 2);
+  const say first{.session = "a", .sequence = 2, .cap = 0, .charged = {0, 1}, .further_charged = {{0, 30}}};
+  CHECK(sync(first) == "OK queue=0 out=0");
+  CHECK(sync.levels() == levels{2, 70, 1});
+  say again = first;
+  again.sequence = 3;
+  CHECK(sync(again) == "OK queue=0 out=0");
+  CHECK(sync.levels() == levels{2, 70, 1});
+  // Less was used: it goes back.
+  CHECK(sync({.session = "a", .sequence = 4, .cap = 0, .charged = {1, 1}, .further_charged = {{30, 10}}}) ==
+        "OK queue=0 out=0");
+  CHECK(sync.levels() == levels{2, 90, 1});
+  // And no more than fits.
+  CHECK(sync({.session = "a", .sequence = 5, .cap = 0, .charged = {1, 1}, .further_charged = {{10, -500}}}) ==
+        "OK queue=0 out=0");
+  CHECK(sync({.session = "a", .sequence = 6, .wanted = {{1, -1, 1, 1, {100}}}, .cap = 0, .charged = {1, 1},
+              .further_charged = {{-500, -500}}}) == "OK 1 queue=0 out=0");
+  CHECK(sync.levels() == levels{1, 0, 0});
+}
+
+TEST_CASE("script: settings of one of several rates are changed, and keep the tokens that fit") {
+  several sync;
+  sync.fill_all(3, 100, 2);
+  CHECK(sync({.session = "b", .sequence = 1, .cap = 0}) == "OK queue=0 out=0");
+  sync.further[0].burst = 40;
+  sync.further[0].changed = 2;
+  sync.further[1].tokens = 9;  // not said to be changed
+  CHECK(sync({.session = "a", .sequence = 2, .cap = 0, .flags = "M"}) == "OK queue=0 out=0");
+  CHECK(sync.settings == "1 0 1 60000000 3 0 10 60000000 40 4 60000000 2");
+  CHECK(sync.levels().at(1) == 40);
+  CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1, 0, 1, 1, {41}}}, .cap = 0}) == "OK !1 queue=0 out=0");
+}
+
+TEST_CASE("script: a limit of another shape is not touched while a lease lasts, and made anew after it") {
+  several sync;
+  sync.fill_all(3, 100, 2);
+  const std::string kept = sync.text_of("*");
+  limit& other = sync;
+  other.shape = 78;
+  other.further.pop_back();
+  CHECK(other({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 0}) == "UNITS");
+  CHECK((sync.text_of("*") == kept));  // not to be shown, as it is no text
+  other.ask(redis::command{"ZADD", prefix + "sess", 1, "a"});
+  CHECK(other({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 0}) == "OK queue=1 out=0");
+  CHECK(other({.session = "a", .sequence = 2, .cap = 0}) == "NOSESS");
+}
+
+TEST_CASE("script: after a restart all buckets are empty, and a crashed holder frees its place only") {
+  several sync;
+  sync.fill_all(3, 100, 2);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, 0, 1, 1, {10}}}, .cap = 1}) == "OK 1 queue=0 out=1");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1, 0, 1, 1, {10}}}, .cap = 1}) == "OK queue=1 out=1");
+  sync.expire("a");
+  CHECK(sync({.session = "b", .sequence = 2, .cap = 1}) == "OK 1 queue=0 out=1");
+  CHECK(sync.levels() == levels{1, 80, 0});
+  CHECK(sync({.session = "b", .sequence = 3, .held = 1, .acknowledged = {1}, .run_id = "r2", .cap = 1}) ==
+        "OK queue=0 out=1");
+  CHECK(sync.levels() == levels{0, 0, 0});
+  // A key that is lost without the others is lost data, too.
+  sync.fill_all(3, 100, 2);
+  sync.ask(redis::command{"DEL", prefix + "sess"});
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1, -1, 1, 1, {10}}}, .run_id = "r2", .cap = 1}) ==
+        "OK ?1 queue=0 out=0");
+  CHECK(sync.levels() == levels{0, 0, 0});
+}
+
+TEST_CASE("script: when the server's clock is set forward no rate of several gains more than its callers measure") {
+  several sync;
+  sync.fill_all(0, 0, 0);
+  CHECK(sync({.session = "a", .sequence = 2, .wanted = {{1, 0, 1, 1, {10}}}, .cap = 0}) == "OK queue=1 out=0");
+  sync.set_forward(60 * minute);
+  CHECK(sync({.session = "a", .sequence = 3, .cap = 0, .latest = sync.now + 1000}) == "OK queue=1 out=0");
+  CHECK(sync.levels() == levels{0, 0, 0});
 }

@@ -40,7 +40,7 @@ constexpr sync_plan::needs new_waiter{.has_waiters = true, .has_fresh = true, .i
 constexpr sync_plan::needs holder{.is_registered = true, .is_engaged = true, .may_hold_there = true};
 
 sync_plan plan_with(failure_mode mode, duration lease = 10s, duration give_up = 10s) {
-  return sync_plan{{.lease = lease, .give_up = give_up, .on_failure = mode}, 1, start};
+  return sync_plan{{.lease = lease, .give_up = give_up, .on_failure = mode}, 1};
 }
 
 /// A call that fails after `took`.

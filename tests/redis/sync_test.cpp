@@ -59,7 +59,7 @@ TEST_CASE("an answer of the script is read, with the waiters that stand together
 
 TEST_CASE("waiters that follow each other stand together where they ask for the same") {
   const std::vector<std::uint64_t> acknowledged;
-  const std::vector<std::pair<std::uint64_t, std::uint64_t>> cancels;
+  const std::vector<redis::detail::sync_call::withdrawal> cancels;
   redis::detail::sync_call call;
   call.acknowledged = &acknowledged;
   call.cancels = &cancels;

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <system_error>
 
@@ -33,20 +32,20 @@ sync_call told(const terms& t, time_point now = start) {
 }
 
 TEST_CASE("a rate is told in microseconds") {
-  const terms whole{0, rate{10, 1s}, 5};
+  const terms whole{0, {{rate{10, 1s}, 5}}};
   CHECK(whole.settings().tokens == 1);
   CHECK(whole.settings().period == 100'000);
   CHECK(whole.most() == 5);
-  const terms odd{0, rate{3, 1000ns * 1000 + 500ns}, 1};
+  const terms odd{0, {{rate{3, 1000ns * 1000 + 500ns}}}};
   CHECK(odd.settings().tokens * 1'000'500 == odd.settings().period * 3000);
-  const terms places{7, std::nullopt, 1};
+  const terms places{7, {}};
   CHECK(places.most() == 7);
   CHECK(places.settings().tokens == 0);
-  CHECK_THROWS((terms{0, rate{1, 365 * 24h}, std::uint64_t{1} << 31}));
+  CHECK_THROWS((terms{0, {{rate{1, 365 * 24h}, std::uint64_t{1} << 31}}}));
 }
 
 TEST_CASE("a change is told until a call that says so was answered") {
-  terms t{3, std::nullopt, 1};
+  terms t{3, {}};
   CHECK_FALSE(t.has_untold());
   t.set_permits(5, later);
   CHECK(t.has_untold());
@@ -63,8 +62,8 @@ TEST_CASE("a change is told until a call that says so was answered") {
 }
 
 TEST_CASE("what all agree on is taken over, except for what was changed here meanwhile") {
-  terms t{0, rate::per_second(10), 4};
-  t.set_burst(9, later);
+  terms t{0, {{rate::per_second(10), 4}}};
+  t.set_burst(0, 9, later);
   const limit_settings all{.version = 2, .tokens = 7, .period = 1'000'000, .burst = 6, .pause = -1};
   t.adopt(all, start);
   CHECK(t.settings().version == 2);
@@ -73,7 +72,7 @@ TEST_CASE("what all agree on is taken over, except for what was changed here mea
   CHECK(t.paused_until() == time_point::max());
   CHECK(told(t).settings.pause == -1);
   t.call_begins();
-  t.set_rate(rate::per_second(20), later);
+  t.set_rate(0, rate::per_second(20), later);
   t.pause_until(start + 1500us, start, later);
   t.adopt(all, start);
   CHECK(t.settings().tokens == 1);
@@ -92,19 +91,19 @@ TEST_CASE("what all agree on is taken over, except for what was changed here mea
 }
 
 TEST_CASE("a burst has bounds, and a refused one changes nothing") {
-  terms t{0, rate::per_second(10), 4};
-  CHECK_THROWS(t.set_burst(0, later));
-  CHECK_THROWS(t.set_burst((std::uint64_t{1} << 31) + 1, later));
+  terms t{0, {{rate::per_second(10), 4}}};
+  CHECK_THROWS(t.set_burst(0, 0, later));
+  CHECK_THROWS(t.set_burst(0, (std::uint64_t{1} << 31) + 1, later));
   CHECK_FALSE(t.has_untold());
   CHECK(t.settings().burst == 4);
   CHECK(t.settings().period == 100'000);
 }
 
 TEST_CASE("charges are told as a total, which counts once however often it is told") {
-  terms t{0, rate::per_second(10), 4};
-  t.charge(3, later);
+  terms t{0, {{rate::per_second(10), 4}}};
+  t.charge(0, 3, later);
   t.call_begins();
-  t.charge(-1, later);  // while the call is under way
+  t.charge(0, -1, later);  // while the call is under way
   CHECK(told(t).charged_before == 0);
   CHECK(told(t).charged == 2);
   t.charged();
@@ -117,9 +116,9 @@ TEST_CASE("charges are told as a total, which counts once however often it is to
 }
 
 TEST_CASE("in an outage a change is told no more when its time is over") {
-  terms t{0, rate::per_second(10), 4};
-  t.set_burst(5, later);
-  t.charge(3, later);
+  terms t{0, {{rate::per_second(10), 4}}};
+  t.set_burst(0, 5, later);
+  t.charge(0, 3, later);
   t.forget_overdue(later - 1ns);
   CHECK(t.has_untold());
   t.forget_overdue(later);
@@ -129,7 +128,7 @@ TEST_CASE("in an outage a change is told no more when its time is over") {
 }
 
 TEST_CASE("after a loss of data nothing is granted before the quarantine is over") {
-  terms t{3, std::nullopt, 1};
+  terms t{3, {}};
   CHECK(t.opens_at(start) == start);
   t.heard(start, 5s, 0s);
   CHECK(t.opens_at(start + 1s) == start + 5s);
@@ -139,15 +138,15 @@ TEST_CASE("after a loss of data nothing is granted before the quarantine is over
 }
 
 TEST_CASE("the time for tokens is counted from when the bucket was empty, for as many as fit") {
-  terms t{0, rate::per_second(10), 4};
-  CHECK(t.time_until(1, start) == 0s);  // nothing is known of it
+  terms t{0, {{rate::per_second(10), 4}}};
+  CHECK(t.time_until({1}, start) == 0s);  // nothing is known of it
   t.heard(start, 0s, -100ms);
-  CHECK(t.time_until(1, start) == 0s);
-  CHECK(t.time_until(3, start) == 200ms);
-  CHECK(t.time_until(4, start + 1h) == 0s);
-  CHECK(t.time_until(6, start + 1h) == 200ms);
+  CHECK(t.time_until({1}, start) == 0s);
+  CHECK(t.time_until({3}, start) == 200ms);
+  CHECK(t.time_until({4}, start + 1h) == 0s);
+  CHECK(t.time_until({6}, start + 1h) == 200ms);
   t.heard(start, 0s, 1s);
-  CHECK(t.time_until(1, start) == 1100ms);
+  CHECK(t.time_until({1}, start) == 1100ms);
 }
 
 }  // namespace terms_test

@@ -24,7 +24,7 @@ class Collectable;
 
 namespace canigo::metrics {
 
-/// The statistics of a redis::scheduler or a redis::semaphore. The fields are those of redis::limit_stats.
+/// The statistics of a redis::scheduler, redis::semaphore or redis::limiter, with the fields of redis::limit_stats.
 struct shared_limit_stats : queue_stats {
   std::uint64_t held = 0, idle = 0, held_by_all = 0, waiting_of_all = 0;
   std::uint64_t round_trips = 0, failed_calls = 0, lost_leases = 0, granted_ahead = 0, granted_locally = 0;
@@ -112,7 +112,7 @@ class exporter {
     return add_pool(name, [&object] { return object.stats(); });
   }
 
-  /// A redis::scheduler or redis::semaphore. This library does not need the library for Redis.
+  /// A redis::scheduler, redis::semaphore or redis::limiter. This library does not need the library for Redis.
   template <class Limit>
     requires requires(const Limit& l) {
       { l.stats().round_trips } -> std::convertible_to<std::uint64_t>;

@@ -3,6 +3,7 @@
 #include "canigo/cancel.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
+#include "canigo/unit_amounts.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/error.hpp>
@@ -19,7 +20,8 @@ class ledger;
 struct holding;
 }  // namespace detail
 
-/// Permission to run, from a redis::semaphore. Held until it is released or destroyed, or until its lease ends.
+/// Permission to run, from a redis::semaphore or a redis::limiter. Held until it is released or destroyed, or until its
+/// lease ends. The permit of a limiter without a cap has no lease, and is never lost.
 ///
 /// The process renews the lease as long as Redis answers. If Redis does not, the permit is lost before another caller
 /// can have it: lost() completes, and wrap() cancels its operation. A process that was paused beyond its lease learns
@@ -48,9 +50,24 @@ class [[nodiscard]] permit {
   /// permit that was kept here for a `horizon` has the token of the latest grant to this process, so others may have
   /// greater ones.
   std::uint64_t token() const noexcept;
-  /// The weight; 0 once it is released or lost.
+  /// The weight of a semaphore's permit, 1 for a limiter's; 0 once it is released or lost.
   std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return held() != 0; }
+
+  /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
+  ///
+  /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
+  /// to their bursts. Redis is told at once, and each difference counts once, even if an answer is lost. Where rates
+  /// have several units, these are the tokens of the first one. In a semaphore nothing changes. Nor does anything for a
+  /// permit that was granted without Redis.
+  ///
+  /// Call it before release(), also after the lease was lost. An empty permit settles nothing.
+  /// Throws std::system_error, errc::invalid_argument, for more than 2^31.
+  void settle(std::uint64_t used);
+  /// The same for one unit of a limiter, by its name or number: `p.settle("tokens", 1130)`.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, also if the limiter has no such unit.
+  void settle(unit_key unit, std::uint64_t used);
 
   /// Waits until the lease is lost.
   ///

@@ -4,6 +4,7 @@
 #include "canigo/rate.hpp"
 #include "canigo/redis/client.hpp"
 #include "canigo/redis/detail/limit_waiter.hpp"
+#include "canigo/redis/failure_mode.hpp"
 #include "canigo/redis/limit_stats.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
@@ -22,27 +23,6 @@
 
 namespace canigo::redis {
 
-/// How a quota behaves while Redis does not answer.
-class failure_mode {
- public:
-  enum class kind { closed, open, local };
-
-  /// Lets nobody through.
-  static constexpr failure_mode closed() noexcept { return {kind::closed, 0}; }
-  /// Lets everybody through.
-  static constexpr failure_mode open() noexcept { return {kind::open, 1}; }
-  /// This process goes on by itself with its share of the rate and of the burst; more than 0, up to 1.
-  static constexpr failure_mode local(double share) noexcept { return {kind::local, share}; }
-
-  constexpr kind what() const noexcept { return what_; }
-  constexpr double share() const noexcept { return share_; }
-
- private:
-  constexpr failure_mode(kind k, double share) noexcept : what_{k}, share_{share} {}
-  kind what_;
-  double share_;
-};
-
 struct scheduler_options {
   canigo::rate rate;  ///< tokens released per period, to all processes together
   /// Most tokens kept while nobody asks, and most for one request; 1 to 2^31. The bucket must fill in less than 285
@@ -50,6 +30,7 @@ struct scheduler_options {
   std::uint64_t burst = 1;
   int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 256
   std::size_t queue_limit = 10'000;  ///< most waiters of this process; 1 or more
+  overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait; only this process's waiters are evicted
   failure_mode on_failure = failure_mode::closed();
   duration give_up = std::chrono::seconds{10};  ///< waiters end after so long without an answer; max: never
   std::string space = "default";                ///< separates limits of the same name in one Redis

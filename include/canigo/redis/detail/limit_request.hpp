@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/queue/units.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 
@@ -9,10 +10,11 @@ namespace canigo::redis::detail {
 
 /// A request to a limit in Redis, as the process keeps it until it is granted or ends.
 struct limit_request {
-  limit_request(const request& r, bool is_patient) noexcept : wanted{r}, waits{is_patient} {}
+  limit_request(const request& r, bool is_patient) noexcept : wanted{r}, waits{is_patient}, amounts{r.tokens} {}
 
   const request wanted;
   const bool waits;      // if not, it ends with the next call, granted or not
+  canigo::detail::amounts_by_unit amounts;  // of the first unit its weight, for Redis
   std::uint64_t id = 0;  // in Redis; it changes with the session
   std::uint64_t arrival = 0;
   time_point since{};

@@ -1,0 +1,131 @@
+#include "canigo/redis/limiter.hpp"
+
+#include "canigo/error.hpp"
+
+#include "ledger.hpp"
+
+#include <asio/error.hpp>
+
+#include <utility>
+
+namespace canigo::redis {
+namespace {
+
+using canigo::detail::throw_invalid;
+
+constexpr std::uint64_t most = std::uint64_t{1} << 31;
+
+// Without a cap there are no permits that a lease would keep. It only keeps places in the queue then.
+constexpr duration session = std::chrono::seconds{10};
+
+std::uint64_t checked_concurrency(std::string_view field, std::uint64_t concurrency) {
+  if (concurrency < 1 || concurrency > most) throw_invalid(field, concurrency, "1 to 2^31");
+  return concurrency;
+}
+
+std::shared_ptr<const detail::unit_table> checked_units(const std::vector<rate_limit>& rates) {
+  std::vector<std::string> units;
+  for (const rate_limit& l : rates) {
+    const std::string field = "limiter_options.rates[" + std::to_string(units.size()) + "].";
+    if (l.burst < 1 || l.burst > most) throw_invalid(field + "burst", l.burst, "1 to 2^31");
+    if (l.initial_tokens != 0) {
+      throw_invalid(field + "initial_tokens", l.initial_tokens, "0, because a bucket in Redis starts empty");
+    }
+    units.push_back(l.unit);
+  }
+  return std::make_shared<const detail::unit_table>(units, "limiter_options.rates");
+}
+
+detail::ledger_options checked(std::string_view name, const limiter_options& o) {
+  const bool has_cap = o.concurrency != unlimited;
+  if (o.rates.size() > detail::most_rates || (o.rates.empty() && !has_cap)) {
+    throw_invalid("limiter_options.rates.size()", o.rates.size(), "1 to 16, or 0 with a concurrency");
+  }
+  if (has_cap) checked_concurrency("limiter_options.concurrency", o.concurrency);
+  if (has_cap && (o.lease < std::chrono::milliseconds{10} || o.lease > std::chrono::hours{24})) {
+    throw_invalid("limiter_options.lease", o.lease, "10ms to 1d");
+  }
+  detail::check(o.on_failure, "limiter_options.on_failure");
+  if (has_cap && o.on_failure.what() != failure_mode::kind::closed) {
+    const bool is_open = o.on_failure.what() == failure_mode::kind::open;
+    throw_invalid("limiter_options.on_failure", is_open ? "open" : "local", "closed, because there is a cap");
+  }
+  return {.kind = "l",
+          .name = std::string{name},
+          .space = o.space,
+          .permits = has_cap ? o.concurrency : 0,
+          .rates = o.rates,
+          .units = checked_units(o.rates),
+          .lease = has_cap ? o.lease : session,
+          .priorities = o.priorities,
+          .queue_limit = o.queue_limit,
+          .on_overflow = o.on_overflow,
+          .give_up = o.give_up,
+          .quarantine = o.quarantine,
+          .on_failure = o.on_failure};
+}
+
+/// The permit of a request. If it fails, the exception says why.
+net::awaitable<permit> granted(std::shared_ptr<detail::ledger> l, request r, bool waits) {
+  std::error_code ec;
+  try {
+    co_return co_await canigo::detail::await_operation<detail::place_waiter>(l, r, waits);
+  } catch (const std::system_error& e) {
+    ec = e.code();
+  }
+  if (ec == errc::invalid_argument || ec == errc::too_large) l->check(r);
+  if (ec == net::error::would_block) throw std::system_error{ec};
+  l->fail(ec);
+}
+
+net::awaitable<std::optional<permit>> granted_now(std::shared_ptr<detail::ledger> l, request r) {
+  try {
+    co_return co_await granted(std::move(l), r, false);
+  } catch (const std::system_error& e) {
+    if (e.code() != net::error::would_block) throw;
+  }
+  co_return std::nullopt;
+}
+
+}  // namespace
+
+limiter::limiter(client& c, std::string_view name, const limiter_options& options)
+    : ledger_{detail::ledger::open(c, checked(name, options))} {}
+
+limiter::~limiter() { ledger_->close(); }
+
+net::awaitable<permit> limiter::acquire(request r) { return granted(ledger_, r, true); }
+
+net::awaitable<std::optional<permit>> limiter::acquire_now(request r) { return granted_now(ledger_, r); }
+
+std::optional<permit> limiter::try_acquire(request r) {
+  ledger_->check(r);
+  permit p;
+  if (!ledger_->try_acquire(r, &p)) return std::nullopt;
+  return p;
+}
+
+void limiter::set_rate(std::size_t index, const canigo::rate& r) { ledger_->set_rate(index, r); }
+
+void limiter::set_burst(std::size_t index, std::uint64_t burst) { ledger_->set_burst(index, burst); }
+
+void limiter::set_concurrency(std::uint64_t concurrency) {
+  if (!ledger_->has_cap()) {
+    throw_invalid("limiter.set_concurrency: concurrency", concurrency, "none: the limiter was made without one");
+  }
+  ledger_->set_permits(checked_concurrency("limiter.set_concurrency: concurrency", concurrency));
+}
+
+void limiter::pause_until(time_point t) { ledger_->pause_until(t); }
+
+void limiter::resume() { ledger_->pause_until(time_point::min()); }
+
+duration limiter::estimate(request r) const { return ledger_->estimate(r); }
+
+limit_stats limiter::stats() const { return ledger_->stats(); }
+
+void limiter::stop() noexcept { ledger_->close(); }
+
+net::any_io_executor limiter::get_executor() const { return ledger_->executor(); }
+
+}  // namespace canigo::redis
