@@ -36,9 +36,11 @@ limit_bounds checked_bounds(const adaptive_limit_options& o) {
 
 detail::admission* open_adaptive(const net::any_io_executor& executor, const adaptive_limit_options& o) {
   const limit_bounds bounds = checked_bounds(o);
-  const detail::admission_options options = detail::checked(
-      "adaptive_limit_options",
-      {.priorities = o.priorities, .queue_limit = o.queue_limit, .on_overflow = o.on_overflow, .ageing = o.ageing});
+  const detail::admission_options options = detail::checked("adaptive_limit_options", {.priorities = o.priorities,
+                                                                                       .queue_limit = o.queue_limit,
+                                                                                       .on_overflow = o.on_overflow,
+                                                                                       .ageing = o.ageing,
+                                                                                       .shedding = o.shedding});
   detail::admission* a =
       detail::admission::open(executor, detail::supplies{{}, o.initial, detail::supplies::occupancy::one}, options,
                               std::make_unique<detail::tuner>(bounds, o.algorithm));
@@ -60,6 +62,8 @@ net::awaitable<adaptive_permit> adaptive_limit::acquire(int priority) {
 }
 
 std::uint64_t adaptive_limit::limit() const noexcept { return detail::tuner_of(*admission_).limit(); }
+
+duration adaptive_limit::latency() const noexcept { return detail::tuner_of(*admission_).latency(); }
 
 adaptive_limit_stats adaptive_limit::stats() const {
   adaptive_limit_stats s;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace canigo {
 
@@ -16,6 +17,9 @@ constexpr double ms = 1e6, second = 1e9;
 constexpr int windows_to_learn = 4;
 constexpr int most_steps = 8;
 constexpr double probe_share = .6;
+constexpr std::uint64_t drops_need = 250;  // calls, to tell a share of drops from chance
+constexpr std::uint64_t least_ok = 25;
+constexpr std::uint64_t starved_from = 20;
 
 double room(double limit) noexcept { return .75 * std::sqrt(limit) + .1 * limit; }
 
@@ -33,8 +37,13 @@ knee_control::knee_control(const limit_bounds& b, duration to_wall, std::uint64_
 
 std::uint64_t knee_control::record(const limit_sample& s, time_point now) noexcept {
   if (s.outcome == sample_outcome::cancelled) {
-    const double known = std::max(baseline_, last_);
-    if (known == 0 || static_cast<double>(s.latency.count()) <= 2 * known) return limit();
+    double known = std::max(baseline_, last_);
+    if (known == 0) known = window_.mean_ns();
+    if (known == 0) return limit();
+    if (static_cast<double>(s.latency.count()) <= 2 * known) {
+      give_up_early(s, now);
+      return limit();
+    }
   }
   if (is_settling_) {
     if (now < saturating_add(fell_at_, as_duration(last_)) || static_cast<double>(s.in_flight) > limit_) return limit();
@@ -51,7 +60,8 @@ std::uint64_t knee_control::record(const limit_sample& s, time_point now) noexce
   const double age = window_.age_ns(now);
   const double enough = std::clamp((is_probing_ ? 10 : 5) * limit_, 50., 250.);
   if (age >= std::max(100 * ms, std::min(2 * last_, second)) && static_cast<double>(window_.all()) >= enough) {
-    close(now);
+    const bool is_chance = drops_too_many() && window_.all() < drops_need && age < 2 * second;
+    if (!is_chance) close(now);
   } else if (age >= 5 * second && !is_used()) {
     window_.open(now);
   }
@@ -59,26 +69,77 @@ std::uint64_t knee_control::record(const limit_sample& s, time_point now) noexce
 }
 
 void knee_control::close(time_point now) noexcept {
-  if (window_.drops_too_many()) return cut_to_what_succeeds(now);
-  if (window_.ok() < 25) return window_.open(now);
+  if (drops_too_many()) return heed_drops(now);
+  usual_drops_ += .1 * std::min(window_.dropped_share() - usual_drops_, 0.);
+  if (window_.ok() < least_ok) return window_.open(now);
   const double x = window_.median_ns();
   last_ = x;
+  if (x < 1.25 * baseline_ || learned_ == 0) {
+    const double now_carries = window_.sum_ns() / window_.age_ns(now);
+    carried_ = std::max(now_carries, carried_ + .02 * (now_carries - carried_));
+  }
   if (learned_ < windows_to_learn) return learn(x, now);
   if (is_probing_) return probe_on(x, now);
   follow(x, now);
 }
 
-/// A call that is refused frees its place at once, so the share of refusals says too much. The number of calls that
-/// succeed at a time is what the callee can do.
-void knee_control::cut_to_what_succeeds(time_point now) noexcept {
-  if (is_probing_) schedule_probe(now);
-  is_probing_ = false;
+bool knee_control::drops_too_many() const noexcept {
+  return window_.dropped_share() > usual_drops_ + std::max(.05, usual_drops_ / 2);
+}
+
+/// Drops may come from the load, or from anything else. Only a lower limit tells.
+void knee_control::heed_drops(time_point now) noexcept {
   streak_ = 0;
+  if (is_probing_) {
+    is_probing_ = false;
+    schedule_probe(now);
+    return set(back_, limit_reason::measured, now);
+  }
   if (!is_used()) return set(limit_, limit_reason::unused, now);
+  if (now >= trial_until_ || limit_ >= trial_back_) trial_back_ = 0;
+  if (!has_cut_in_vain()) return cut_to_what_succeeds(now);
+  usual_drops_ = std::min(window_.dropped_share(), .5);
+  hold_until_ = now;
+  set(std::exchange(trial_back_, 0), limit_reason::unrelated, now);
+}
+
+/// Whether at a limit that is clearly lower as many calls are dropped as before, while the others are as fast as ever.
+bool knee_control::has_cut_in_vain() const noexcept {
+  if (trial_back_ == 0 || limit_ > .75 * trial_limit_ || window_.ok() < least_ok) return false;
+  const bool is_slow = baseline_ > 0 && window_.median_ns() > 1.5 * baseline_;
+  return !is_slow && window_.dropped_share() > .5 * trial_share_ &&
+         window_.dropped_time_share() > .8 * trial_time_share_;
+}
+
+/// A call that is refused frees its place at once, so the share of refusals says too much. The number of calls that
+/// succeed at a time is what the callee can do. If hardly any do, that number says nothing.
+void knee_control::cut_to_what_succeeds(time_point now) noexcept {
+  if (trial_back_ == 0) trial_back_ = limit_;
+  if (trial_back_ == limit_ || limit_ <= .75 * trial_limit_) {
+    trial_limit_ = limit_;
+    trial_share_ = window_.dropped_share();
+    trial_time_share_ = window_.dropped_time_share();
+  }
   const double succeed = window_.sum_ns() / window_.age_ns(now);
-  set(std::clamp(succeed, limit_ / 2, .95 * limit_), limit_reason::dropped, now);
+  double next = std::clamp(succeed, limit_ / 2, .95 * limit_);
+  if (window_.ok() < least_ok) next = std::min(limit_, std::max(limit_ / 2, carried_ / 2));
+  trial_until_ = saturating_add(now, 30s);
+  set(next, limit_reason::dropped, now);
   top_ = reference_ = limit_;
   hold_until_ = saturating_add(now, as_duration(5 * second * any_of(.75, 1.25)));
+}
+
+/// A call that its caller has given up before it could end says nothing about the callee. But if most calls at a limit
+/// end so, their callers spend their time on waiting for a place: more of them must be let in.
+void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
+  if (s.in_flight < limit()) return;
+  if (!window_.is_open()) window_.open(now);
+  ++given_up_early_;
+  if (given_up_early_ < starved_from || given_up_early_ <= window_.all() || window_.age_ns(now) < 100 * ms) return;
+  if (last_ == 0) last_ = window_.mean_ns();
+  if (is_probing_) schedule_probe(now);
+  const double from = std::exchange(is_probing_, false) ? back_ : limit_;
+  set(from + std::max(1., from / 2), limit_reason::starved, now);
 }
 
 void knee_control::learn(double x, time_point now) noexcept {
@@ -182,6 +243,7 @@ void knee_control::set(double limit, limit_reason why, time_point now) noexcept 
   is_settling_ = limit_ <= before - 1;
   fell_at_ = now;
   window_.open(now);
+  given_up_early_ = 0;
 }
 
 double knee_control::any_of(double low, double high) noexcept {

@@ -9,6 +9,7 @@
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/request.hpp"
+#include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -30,6 +31,7 @@ struct adaptive_limit_options {
   std::size_t queue_limit = 100'000;  ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;
   duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
+  shedding_options shedding = {};     ///< whom to end when it is overloaded; default: nobody
 };
 
 struct adaptive_limit_stats : queue_stats {
@@ -79,6 +81,8 @@ class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
 
   /// The calls that may be under way just now.
   std::uint64_t limit() const noexcept;
+  /// The median latency of the calls of the last window; 0 as long as it is not known.
+  duration latency() const noexcept;
   /// Allocates.
   adaptive_limit_stats stats() const;
 };

@@ -16,13 +16,18 @@ struct knee {};
 ///
 /// It looks at windows of at least 50 calls and 100 ms. The median latency of a window, smoothed, is compared with a
 /// baseline r0. A limit L moves towards L·r0/R + H, where R is the latency and H = 0.75·√L + L/10 the room for a queue.
-/// If more than one call in twenty is dropped, L becomes the number of calls that succeeded at a time.
+///
+/// If one call in twenty more than usual is dropped, L becomes the number of calls that succeeded at a time, but at
+/// least half of L. If at the lower limit as large a share is dropped, and the latency is as good as ever, the drops
+/// don't come from the load. Then L is what it was, and that share is the usual one. While hardly a call succeeds, L
+/// stays above half of the most that succeeded at a time before.
 ///
 /// The baseline is measured by probes: twice a minute the limit falls to 0.6·L for one window, and further as long as
 /// that shortens the latency. Probes are aligned by the wall clock, so many clients of one callee probe together. If
 /// they did not, each would measure the queue of the others.
 ///
-/// A cancelled call counts with its age if that is more than twice the latency; otherwise it does not count.
+/// A cancelled call counts with its age if that is more than twice the latency; otherwise it does not count. If most
+/// calls at the limit end so, L grows by half: their callers have spent their time on the wait for a place.
 ///
 /// Source: found by simulation; docs/policies.md has the results, and tests/adaptive repeats them. The gradient is that
 /// of Netflix' concurrency-limits, with room for a queue that grows by the square root. The probes are those of BBR and
@@ -45,7 +50,11 @@ class knee_control {
 
  private:
   void close(time_point now) noexcept;
+  void heed_drops(time_point now) noexcept;
   void cut_to_what_succeeds(time_point now) noexcept;
+  bool has_cut_in_vain() const noexcept;
+  bool drops_too_many() const noexcept;
+  void give_up_early(const limit_sample& s, time_point now) noexcept;
   void learn(double x, time_point now) noexcept;
   void probe_on(double x, time_point now) noexcept;
   void follow(double x, time_point now) noexcept;
@@ -64,6 +73,8 @@ class knee_control {
   double last_ = 0;                            // the median of the last window
   double reference_ = 0;                       // the greatest limit since the last probe
   double top_ = 0;                             // the limit after the last drops
+  double carried_ = 0;                         // calls at a time that succeeded while the latency was good
+  double usual_drops_ = 0;                     // the share of drops that does not depend on the limit
   time_point hold_until_ = time_point::min();  // no growth beyond that
 
   bool is_settling_ = false;  // since the limit fell: calls from before are still on their way
@@ -74,9 +85,15 @@ class knee_control {
   int probe_step_ = 0;
   time_point next_probe_ = time_point::max();
 
-  int learned_ = 0;  // windows
-  int streak_ = 0;   // of windows in which the limit binds and the latency is near the baseline
-  int low_ = 0;      // of windows below the baseline
+  // A cut because of drops is a trial.
+  double trial_back_ = 0;  // the limit before it; 0: there is none
+  time_point trial_until_{};
+  double trial_limit_ = 0, trial_share_ = 0, trial_time_share_ = 0;
+
+  int learned_ = 0;                   // windows
+  int streak_ = 0;                    // of windows in which the limit binds and the latency is near the baseline
+  int low_ = 0;                       // of windows below the baseline
+  std::uint64_t given_up_early_ = 0;  // in this window, while the limit bound
   double low_sum_ = 0;
 
   limit_decision decision_{};

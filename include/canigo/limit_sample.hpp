@@ -30,15 +30,17 @@ struct limit_bounds {
 
 /// Why an adaptive limit has changed, or has not.
 enum class limit_reason : std::uint8_t {
-  none,      ///< nothing was decided yet
-  learning,  ///< the first windows measure the baseline
-  unused,    ///< so few calls are under way that they say nothing about the limit
-  dropped,   ///< more than one call in twenty was dropped
-  probe,     ///< the limit is low for a moment, to measure the baseline
-  measured,  ///< a probe has ended: the baseline is known again
-  slow,      ///< the latency is above the baseline, or above the target
-  fast,      ///< there is room for more calls
-  steady,    ///< the limit is where it should be
+  none,       ///< nothing was decided yet
+  learning,   ///< the first windows measure the baseline
+  unused,     ///< so few calls are under way that they say nothing about the limit
+  dropped,    ///< many calls were dropped
+  probe,      ///< the limit is low for a moment, to measure the baseline
+  measured,   ///< a probe has ended: the baseline is known again
+  slow,       ///< the latency is above the baseline, or above the target
+  fast,       ///< there is room for more calls
+  steady,     ///< the limit is where it should be
+  unrelated,  ///< drops went on at a lower limit, so they don't come from the load: the limit is back where it was
+  starved,    ///< the calls are given up before they can end, because their callers have waited too long for a place
 };
 
 constexpr std::string_view to_string(limit_reason r) noexcept {
@@ -51,6 +53,10 @@ constexpr std::string_view to_string(limit_reason r) noexcept {
       return "unused";
     case limit_reason::dropped:
       return "dropped";
+    case limit_reason::unrelated:
+      return "unrelated";
+    case limit_reason::starved:
+      return "starved";
     case limit_reason::probe:
       return "probe";
     case limit_reason::measured:

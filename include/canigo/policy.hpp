@@ -42,7 +42,9 @@ namespace canigo {
 /// 3. **hedge**. Each copy meets all that follows by itself.
 /// 4. **retry**. So does each attempt: it joins the queue again, at the end of its class.
 /// 5. **adaptive**, then **limits**: a number of operations that finds its own value; rates, a cap and priorities. An
-///    operation counts for the adaptive limit from its start, not from its wait for the limits.
+///    operation counts for the adaptive limit from its start, not from its wait for the limits. If it would start with
+///    less time left than two usual calls take, the call ends at that point, with errc::timed_out. At least half of the
+///    time is for the wait.
 /// 6. **attempt_timeout** and the operation.
 ///
 /// A call that ends at the timeout is a failure for the breaker if the upstream has had the larger part of its time.

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,7 +78,9 @@ int main(int argc, char** argv) {
     std::printf("\n");
   }
   int played = 0;
-  for (const row& r : rows()) {
+  std::vector<row> all = rows();
+  std::ranges::move(rows_of_losses(), std::back_inserter(all));
+  for (const row& r : all) {
     if (r.t.name.find(only) == std::string::npos) continue;
     ++played;
     const std::vector<best> bests = best_fixed(r.t);
@@ -85,8 +88,9 @@ int main(int argc, char** argv) {
     std::ranges::sort(k.settled);
     means[0] += k.goodput;
     if (shows) {
-      std::printf("| %s | **%.0f** (%.0f) | %.1f | %.1f s", r.t.name.c_str(), k.goodput, k.lowest, k.p99,
-                  k.settled[k.settled.size() / 2]);
+      std::printf("| %s | **%.0f** (%.0f) | %.1f", r.t.name.c_str(), k.goodput, k.lowest, k.p99);
+      const bool binds = std::ranges::none_of(r.t.phases, [](const phase& p) { return p.lost > 0; });
+      binds ? std::printf(" | %.1f s", k.settled[k.settled.size() / 2]) : std::printf(" | -");
     }
     for (std::size_t i = 0; i < others.size(); ++i) {
       const result o = play(r, bests, others[i].make, seeds_of_peers);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double patience = .25;
 
-enum class event_kind : std::uint8_t { arrival, served, answered, given_up, next_phase, look };
+enum class event_kind : std::uint8_t { arrival, served, answered, given_up, cut, next_phase, look };
 
 struct event {
   double at;
@@ -34,6 +34,7 @@ struct call {
   std::uint32_t generation = 0;
   sample_outcome outcome = sample_outcome::ok;
   bool is_over = false;  // for its caller
+  bool is_lost = false;  // there will be no answer
 };
 
 /// Latencies in buckets of 1 %.
@@ -112,7 +113,10 @@ class world {
         break;
       case event_kind::given_up:
         // The call may be over, and its place taken by another one.
-        give_up(e);
+        give_up(give_ups_, trace_.is_cancelled ? sample_outcome::cancelled : sample_outcome::dropped);
+        break;
+      case event_kind::cut:
+        give_up(cuts_, sample_outcome::cancelled);
         break;
       case event_kind::next_phase:
         end_phase();
@@ -126,14 +130,16 @@ class world {
   }
 
   void let_go() {
-    while (!waiting_.empty() && now_ - waiting_.front() > patience) waiting_.pop_front();
+    const double most = trace_.outer > 0 ? trace_.outer : patience;
+    while (!waiting_.empty() && now_ - waiting_.front() > most) waiting_.pop_front();
     while (!waiting_.empty() && in_flight_ < algorithm_.limit()) {
+      const double since = waiting_.front();
       waiting_.pop_front();
-      begin();
+      begin(since);
     }
   }
 
-  void begin() {
+  void begin(double since) {
     std::uint32_t c = static_cast<std::uint32_t>(calls_.size());
     if (free_.empty()) {
       calls_.emplace_back();
@@ -141,10 +147,16 @@ class world {
       c = free_.back();
       free_.pop_back();
     }
-    calls_[c] = {now_, ++in_flight_, calls_[c].generation + 1, sample_outcome::ok, false};
+    calls_[c] = {now_, ++in_flight_, calls_[c].generation + 1, sample_outcome::ok, false, false};
     algorithm_.begin(c, clock());
     if (trace_.timeout > 0) give_ups_.push_back({c, calls_[c].generation});
     if (trace_.timeout > 0) after(trace_.timeout, event_kind::given_up);
+    if (trace_.outer > 0) cuts_.push_back({c, calls_[c].generation});
+    if (trace_.outer > 0) after(std::max(0., since + trace_.outer - now_), event_kind::cut);
+    if (now_in().lost > 0 && unit() < now_in().lost) {
+      calls_[c].is_lost = true;
+      return;
+    }
     if (trace_.refuse > 0 && static_cast<double>(inside_) >= trace_.refuse * now_in().capacity) {
       calls_[c].outcome = sample_outcome::dropped;
       after(trace_.rtt, event_kind::answered, c);
@@ -165,11 +177,12 @@ class world {
   }
 
   /// They give up in the order in which they began.
-  void give_up(const event&) {
-    const auto [c, generation] = give_ups_.front();
-    give_ups_.pop_front();
-    if (calls_[c].generation != generation) return;
-    end(c, trace_.is_cancelled ? sample_outcome::cancelled : sample_outcome::dropped);
+  void give_up(std::deque<std::pair<std::uint32_t, std::uint32_t>>& all, sample_outcome how) {
+    const auto [c, generation] = all.front();
+    all.pop_front();
+    if (calls_[c].generation != generation || calls_[c].is_over) return;
+    end(c, how);
+    if (calls_[c].is_lost) free_.push_back(c);
   }
 
   void end(std::uint32_t number, sample_outcome how) {
@@ -210,7 +223,7 @@ class world {
   std::vector<std::uint32_t> free_;
   std::deque<double> waiting_;
   std::deque<std::uint32_t> at_the_service_;
-  std::deque<std::pair<std::uint32_t, std::uint32_t>> give_ups_;
+  std::deque<std::pair<std::uint32_t, std::uint32_t>> give_ups_, cuts_;
   std::uint64_t in_flight_ = 0, inside_ = 0, busy_ = 0;
   percentiles latencies_;
   std::vector<tally> results_;

@@ -49,6 +49,7 @@ struct phase {
   double rate;      // of callers
   double capacity;  // calls that are served at a time
   double service;   // mean time of one
+  double lost = 0;  // the share of the calls that get no answer, whatever the load is
 };
 
 struct trace {
@@ -60,6 +61,7 @@ struct trace {
   double thrash = 0;          // how much slower each call is, for each capacity's worth of calls that wait there
   double timeout = 0;         // callers give up after so long, and the service goes on; 0: never
   bool is_cancelled = false;  // what they call that
+  double outer = 0;           // callers give up so long after they came, wherever they are; 0: see run()
 };
 
 /// What came of a phase.
@@ -69,7 +71,7 @@ struct tally {
   std::vector<double> limits;  // every 100 ms
 };
 
-/// Runs the trace. Callers wait for 250 ms at most to be let go, the first ones first.
+/// Runs the trace. Callers wait for 250 ms at most to be let go, the first ones first; with `outer` as long as that.
 std::vector<tally> run(const trace& t, algorithm& a, std::uint64_t seed);
 
 /// The 99th percentile of the latency of a service that nobody else calls.

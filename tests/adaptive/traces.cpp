@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace adaptive {
 
@@ -64,11 +65,29 @@ std::vector<row> rows() {
   return all;
 }
 
+std::vector<row> rows_of_losses() {
+  std::vector<row> all;
+  const auto light = [](double rate, double lost) { return phase{60, rate, 1000, .01, lost}; };
+  const auto blip = [](double lost) {
+    return std::vector<phase>{{10, 1000, 1000, .01}, {3, 1000, 1000, .01, lost}, {47, 1000, 1000, .01}};
+  };
+  const auto lose = [&](const char* name, std::vector<phase> phases, double outer) {
+    all.push_back({{.name = name, .phases = std::move(phases), .timeout = .3, .outer = outer}, 95, 90, 3.5, false});
+  };
+  lose("100/s, 6 % lost", {light(100, .06)}, 0);
+  lose("300/s, 10 % lost", {light(300, .1)}, 0);
+  lose("1000/s, 2 % lost", {light(1000, .02)}, 0);
+  lose("1000/s, 4 % lost", {light(1000, .04)}, 0);
+  lose("1000/s, 10 % lost for 3 s", blip(.1), 1);
+  lose("1000/s, all lost for 3 s", blip(1), 1);
+  return all;
+}
+
 std::vector<best> best_fixed(const trace& t) {
   std::vector<best> all;
   for (const phase& p : t.phases) {
-    const bool is_new =
-        all.empty() || p.capacity != t.phases[all.size() - 1].capacity || p.service != t.phases[all.size() - 1].service;
+    const bool is_new = all.empty() || p.capacity != t.phases[all.size() - 1].capacity ||
+                        p.service != t.phases[all.size() - 1].service || p.lost != t.phases[all.size() - 1].lost;
     all.push_back(is_new ? best_in(t, p) : all.back());
   }
   return all;

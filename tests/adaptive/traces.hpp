@@ -18,6 +18,8 @@ struct row {
 
 /// The twelve traces.
 std::vector<row> rows();
+/// Calls of 10 ms to a callee that can do any number at a time. Some get no answer, whatever the load is.
+std::vector<row> rows_of_losses();
 
 /// The best fixed limit for a phase, and the goodput with it.
 struct best {

@@ -1,8 +1,10 @@
 #include "canigo/adaptive_limit.hpp"
 
 #include "canigo/concepts.hpp"
+#include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 #include "canigo/flow.hpp"
+#include "canigo/policy.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/timeout.hpp"
 #include "canigo/with_limit.hpp"
@@ -21,6 +23,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 using namespace canigo;
@@ -99,6 +102,116 @@ TEST_CASE("an adaptive limit finds the capacity of its callee, and finds it agai
   run.time.run();
   CHECK(all.served > 40'000);
   CHECK(limit.stats().held == 0);
+}
+
+/// A callee that can do any number of calls at a time, each in 8 to 12 ms. A share of them gets no answer for a while.
+struct lossy {
+  /// What percent of the calls of each second ended well, in the second that was worst from `since` to the end.
+  template <class Call>
+  int worst_second(Call call, int rate, int since, int seconds) {
+    std::vector<int> all(static_cast<std::size_t>(seconds)), ok(all);
+    run.go([&]() -> net::awaitable<void> {
+      for (int i = 0; i < rate * seconds; ++i) {
+        const auto s = static_cast<std::size_t>(run.time.elapsed() / 1s);
+        run.go([&, s]() -> net::awaitable<void> {
+          ++all[s];
+          const std::error_code e = co_await outcome_of(call());
+          if (!e) ++ok[s];
+        });
+        co_await sleep_for(duration{1s} / rate);
+      }
+    });
+    run.time.run_for(seconds * 1s + 2s);
+    int worst = 100;
+    for (auto s = static_cast<std::size_t>(since); s < all.size(); ++s) worst = std::min(worst, 100 * ok[s] / all[s]);
+    return worst;
+  }
+
+  net::awaitable<void> answer() {
+    const duration now = run.time.elapsed();
+    const bool is_lost = now >= from && now < to && detail::next_random(random) % 100 < percent;
+    const duration usual = 8ms + 1ms * static_cast<int>(detail::next_random(random) % 5);
+    return sleep_for(is_lost ? duration{1h} : usual);
+  }
+
+  limits_run& run;
+  std::uint64_t percent;
+  duration from = 0s, to = duration::max();
+  std::uint64_t random = 1;
+};
+
+TEST_CASE("calls that are lost for three seconds cost no more than the ten seconds after", "[adaptive]") {
+  for (const std::uint64_t percent : {10, 100}) {
+    if (is_sanitized && percent == 100) continue;
+    INFO(percent << " % lost");
+    {
+      limits_run run;
+      lossy upstream{run, percent, 5s, 8s};
+      policy all{run.io, {.timeout = 1s, .adaptive = adaptive_limit_options{}, .attempt_timeout = 300ms}};
+      CHECK(upstream.worst_second([&] { return all.run([&] { return upstream.answer(); }); }, 1000, 18, 22) >= 90);
+    }
+    limits_run run;
+    lossy upstream{run, percent, 5s, 8s};
+    adaptive_limit limit{run.io, {}};
+    const auto call = [&] { return with_timeout(with_limit(with_timeout(upstream.answer(), 300ms), limit), 1s); };
+    CHECK(upstream.worst_second(call, 1000, 18, 22) >= 90);
+  }
+}
+
+TEST_CASE("calls that are lost whatever the load is don't make an adaptive limit small", "[adaptive]") {
+  for (const auto& [rate, percent, least] : {std::tuple{300, 10, 70}, std::tuple{1000, 4, 80}}) {
+    INFO(rate << " a second, " << percent << " % lost");
+    limits_run run;
+    lossy upstream{run, static_cast<std::uint64_t>(percent)};
+    policy all{run.io, {.timeout = 1s, .adaptive = adaptive_limit_options{}, .attempt_timeout = 300ms}};
+    CHECK(upstream.worst_second([&] { return all.run([&] { return upstream.answer(); }); }, rate, 5, 20) >= least);
+    CHECK(all.adaptive()->limit() >= 10);
+  }
+}
+
+TEST_CASE("a policy starts no operation that has hardly any time left", "[adaptive]") {
+  limits_run run;
+  policy p{run.io, {.timeout = 1s, .adaptive = adaptive_limit_options{.initial = 1, .most = 1}}};
+  int started = 0, ok = 0;
+  const auto call = [&]() -> net::awaitable<void> {
+    const std::error_code e = co_await outcome_of(p.run([&] {
+      ++started;
+      return answer_after(50ms);
+    }));
+    if (!e) ++ok;
+  };
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 100; ++i) co_await call();
+    CHECK(p.adaptive()->latency() > 40ms);
+    // Five times what it can do: the queue before the limit is as long as the timeout.
+    for (int i = 0; i < 1000; ++i) {
+      run.go(call);
+      co_await sleep_for(10ms);
+    }
+  });
+  run.time.run();
+  CHECK(started >= 290);
+  CHECK(ok >= started - 2);
+  CHECK(p.stats().timed_out <= 2);
+}
+
+TEST_CASE("an adaptive limit sheds those that have waited too long, where it is told to", "[adaptive]") {
+  limits_run run;
+  adaptive_limit limit{run.io, {.initial = 1, .most = 1, .shedding = {.target = 5ms, .interval = 100ms}}};
+  auto held = limit.try_acquire();
+  std::vector<std::error_code> ends(3);
+  for (std::error_code& e : ends) {
+    run.go([&]() -> net::awaitable<void> {
+      auto p = co_await limit.acquire(request{}, e);
+      if (p) p.succeeded();
+    });
+  }
+  run.time.run_for(1s);
+  CHECK(std::ranges::count(ends, make_error_code(errc::shed)) == 2);  // the last one stays
+  CHECK(limit.stats().shed == 2);
+  held->succeeded();
+  run.time.run();
+  CHECK(std::ranges::count(ends, std::error_code{}) == 1);
 }
 
 TEST_CASE("priorities hold while an adaptive limit shrinks, and nobody is let in until fewer are out", "[adaptive]") {
@@ -272,6 +385,8 @@ TEST_CASE("what an adaptive limit refuses names the field of its options", "[ada
   CHECK(text({.algorithm = aimd{.target = 0s}}) == "aimd.target is 0s; allowed: more than 0");
   CHECK(text({.priorities = 0}) == "adaptive_limit_options.priorities is 0; allowed: 1 to 1024");
   CHECK(text({.queue_limit = 0}) == "adaptive_limit_options.queue_limit is 0; allowed: 1 or more");
+  CHECK(text({.shedding = {.target = -1s}}) ==
+        "adaptive_limit_options.shedding.target is -1s; allowed: 0s, which sheds nobody, or more");
   CHECK(text({.ageing = 0s}) == "adaptive_limit_options.ageing is 0s; allowed: more than 0");
 }
 

@@ -48,6 +48,9 @@ TEST_CASE("a window counts drops apart from latencies", "[sample_window]") {
   CHECK(w.all() == 21);
   CHECK(w.peak() == 7);
   CHECK(w.sum_ns() == Approx(19e6));
+  CHECK(w.mean_ns() == Approx(1e6));
+  CHECK(w.dropped_share() == Approx(2. / 21));
+  CHECK(w.dropped_time_share() == Approx(2e3 / 19.002e6));
   CHECK(w.median_ns() == Approx(1e6).epsilon(.13));
   CHECK(w.age_ns(time_point{3s}) == Approx(2e9));
   CHECK(w.age_ns(time_point{0s}) == 0);
@@ -56,4 +59,7 @@ TEST_CASE("a window counts drops apart from latencies", "[sample_window]") {
   CHECK(w.all() == 23);
   w.open(time_point{4s});
   CHECK(w.all() == 0);
+  CHECK(w.mean_ns() == 0);
+  CHECK(w.dropped_share() == 0);
+  CHECK(w.dropped_time_share() == 0);
 }

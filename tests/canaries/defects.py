@@ -39,6 +39,7 @@ DELIVERY = "detail/context/delivery.cpp"
 PERMIT = "permit.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
 RETRY = "detail/coro/retry_plan.cpp"
+POLICY_CALL = "../include/canigo/detail/policy/policy_core.hpp"
 POLICY = "detail/policy/policy_core.cpp"
 HEDGE = "detail/coro/hedge_race.cpp"
 LATENCIES = "latency_window.cpp"
@@ -330,9 +331,16 @@ DEFECTS = {
     # Adaptive limits.
     "knee_baseline_only_falls": (KNEE, AROUND, "baseline_ = «is_new ? measured : (baseline_ + measured) / 2»;",
                                  "std::min(baseline_, measured)"),
-    "knee_ignores_drops": (KNEE, AROUND, "if («window_.drops_too_many()») return", "false"),
-    "knee_cuts_by_the_share_of_drops": (KNEE, AROUND, "set(«std::clamp(succeed, limit_ / 2, .95 * limit_)», "
-                                        "limit_reason::dropped", "limit_ / 2"),
+    "knee_ignores_drops": (KNEE, AROUND, "if («drops_too_many()») return heed", "false"),
+    "knee_cuts_by_the_share_of_drops": (KNEE, AROUND, "double next = "
+                                        "«std::clamp(succeed, limit_ / 2, .95 * limit_)»;", "limit_ / 2"),
+    "knee_blames_the_load_for_all_drops": (KNEE, AROUND, "if («!has_cut_in_vain()») return cut", "true"),
+    "knee_blames_the_load_for_no_drops": (KNEE, AROUND, "«!is_slow && window_.dropped_share() > .5 * trial_share_ &&\n"
+                                          "         window_.dropped_time_share() > .8 * trial_time_share_»", "true"),
+    "knee_falls_while_it_learns_nothing": (KNEE, AROUND, "«if (window_.ok() < least_ok) next = std::min(limit_, "
+                                           "std::max(limit_ / 2, carried_ / 2));»", ""),
+    "knee_starves_for_ever": (KNEE, AROUND, "«set(from + std::max(1., from / 2), limit_reason::starved, now);»", ""),
+    "knee_starves_before_it_knows": (KNEE, AROUND, "«if (known == 0) known = window_.mean_ns();»", ""),
     "knee_grows_right_after_drops": (KNEE, AROUND, "«hold_until_ = saturating_add(now, as_duration(5 * second * "
                                      "any_of(.75, 1.25)));»", ""),
     "knee_counts_all_that_was_cancelled": (KNEE, AROUND, "static_cast<double>(s.latency.count()) <= «2 * known»",
@@ -352,6 +360,8 @@ DEFECTS = {
     "policy_forgives_a_hang": (POLICY, POLICIES, "if (operations_ > 0) «pass_.failed();»", ";"),
     "policy_counts_its_queue_as_slowness": (POLICY, POLICIES, "«if (operations_ == 0) pass_.begin();»", ""),
     "policy_forgets_its_timeout": (POLICY, POLICIES, "«if (end < request_.deadline) request_.deadline = end;»", ""),
+    "policy_starts_what_has_no_time": (POLICY_CALL, AROUND, "request_.deadline - «std::min(core_.adaptive->latency() "
+                                       "* 2, left / 2)»", "left * 0"),
     "policy_retries_its_own_refusals": (POLICY, POLICIES, "«return is_failure_of_callee(error);»",
                                         "return error != nullptr;"),
     # Retries and hedges.

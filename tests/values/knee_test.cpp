@@ -152,14 +152,80 @@ TEST_CASE("few drops change nothing", "[knee]") {
   }
 }
 
+TEST_CASE("drops that go on at a lower limit don't come from the load, and the limit goes back", "[knee]") {
+  bench b{{.initial = 40}};
+  b.learn();
+  const auto top = b.k.limit();
+  std::vector<limit_reason> why;
+  for (int i = 0; i < 20'000; ++i) {
+    i % 10 == 0 ? b.calls(1, 300ms, sample_outcome::dropped) : b.calls(1, 50ms);
+    if (b.k.last_decision().why == limit_reason::dropped) CHECK(b.k.limit() >= top / 2);
+    if (why.empty() || why.back() != b.k.last_decision().why) why.push_back(b.k.last_decision().why);
+  }
+  CHECK(std::ranges::count(why, limit_reason::dropped) == 1);
+  CHECK(std::ranges::count(why, limit_reason::unrelated) == 1);
+  CHECK(b.k.limit() > top);  // it binds, and the callee is as fast as ever
+  // More of them are a reason again.
+  const time_point before = b.now;
+  while (b.k.last_decision().why != limit_reason::dropped && b.now < before + 10s) {
+    b.calls(1, 300ms, sample_outcome::dropped);
+    b.calls(3, 50ms);
+  }
+  CHECK(b.k.last_decision().why == limit_reason::dropped);
+}
+
+TEST_CASE("drops with a raised latency come from the load, however many remain", "[knee]") {
+  bench b{{.initial = 100}};
+  b.learn();
+  for (int i = 0; i < 3000; ++i) {
+    i % 5 == 0 ? b.calls(1, 300ms, sample_outcome::dropped) : b.calls(1, 200ms);
+    CHECK(b.k.last_decision().why != limit_reason::unrelated);
+  }
+  CHECK(b.k.limit() < 70);
+}
+
+TEST_CASE("while nothing succeeds, a limit keeps half of what the callee has carried", "[knee]") {
+  bench b{{.initial = 40}};
+  b.learn(20ms);  // one ends each millisecond, so there are 20 at a time
+  b.calls(20'000, 300ms, sample_outcome::dropped);
+  CHECK(b.k.limit() >= 9);
+  CHECK(b.k.limit() <= 12);
+}
+
+TEST_CASE("a limit whose calls are given up before they can end rises, from wherever it is", "[knee]") {
+  bench b{{.initial = 1}};
+  b.learn();
+  const auto low = b.k.limit();
+  REQUIRE(low < 5);
+  b.calls(200, 1ms, sample_outcome::cancelled);
+  CHECK(b.k.last_decision().why == limit_reason::starved);
+  b.calls(1000, 1ms, sample_outcome::cancelled);
+  CHECK(b.k.limit() > 5 * low);
+  // Callers that give up although there is room say nothing.
+  const auto high = b.k.limit();
+  b.in_flight = 1;
+  b.calls(1000, 1ms, sample_outcome::cancelled);
+  CHECK(b.k.limit() == high);
+}
+
+TEST_CASE("a limit rises from a start at which most calls are given up too early", "[knee]") {
+  bench b;
+  b.calls(40, 50ms);
+  b.calls(500, 1ms, sample_outcome::cancelled);
+  CHECK(b.k.last_decision().why == limit_reason::starved);
+  CHECK(b.k.limit() > 40);
+}
+
 TEST_CASE("a cancelled call counts only if it was old", "[knee]") {
   bench b;
   b.calls(1000, 1h, sample_outcome::cancelled);  // nothing is known yet
   CHECK(b.k.last_decision().why == limit_reason::none);
   b.learn();
   const auto decided = b.k.last_decision().at;
+  b.in_flight = 10;
   b.calls(1000, 90ms, sample_outcome::cancelled);
   CHECK(b.k.last_decision().at == decided);
+  b.in_flight = 0;
   CHECK(b.decide(300ms, sample_outcome::cancelled).why == limit_reason::slow);
 }
 

@@ -64,4 +64,9 @@ tuner::readings tuner::read() const noexcept {
   return r;
 }
 
+duration tuner::latency() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return std::visit([](const auto& c) { return c.latency(); }, control_);
+}
+
 }  // namespace canigo::detail

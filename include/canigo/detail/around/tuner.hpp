@@ -37,6 +37,7 @@ class tuner final : public companion {
   /// A call has ended, and gives its place back. Without an outcome it is no sample.
   void end(admission& home, permit place, limit_sample s, std::optional<sample_outcome> how) noexcept;
   readings read() const noexcept;
+  duration latency() const noexcept;
 
  private:
   bool record(const limit_sample& s, time_point now) noexcept;

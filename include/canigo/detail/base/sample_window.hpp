@@ -26,6 +26,7 @@ class sample_window {
     peak_ = std::max(peak_, in_flight);
     if (!is_ok) {
       ++dropped_;
+      dropped_ns_ += static_cast<double>(std::max(latency, duration::zero()).count());
       return;
     }
     const auto ns = static_cast<std::uint64_t>(std::max(latency, duration::zero()).count());
@@ -40,9 +41,16 @@ class sample_window {
   std::uint64_t ok() const noexcept { return ok_; }
   std::uint64_t all() const noexcept { return ok_ + dropped_; }
   bool drops_too_many() const noexcept { return dropped_ * 20 > all(); }
+  /// The share of the calls that were dropped, and the share of all their time that those took. 0 to 1.
+  double dropped_share() const noexcept {
+    return all() == 0 ? 0 : static_cast<double>(dropped_) / static_cast<double>(all());
+  }
+  double dropped_time_share() const noexcept { return dropped_ns_ == 0 ? 0 : dropped_ns_ / (dropped_ns_ + sum_ns_); }
   /// The most that were under way when a call started.
   std::uint64_t peak() const noexcept { return peak_; }
   double sum_ns() const noexcept { return sum_ns_; }
+  /// Of the calls that were not dropped; 0 if there are none.
+  double mean_ns() const noexcept { return ok_ == 0 ? 0 : sum_ns_ / static_cast<double>(ok_); }
   /// Of the calls that were not dropped; 0 if there are none.
   double median_ns() const noexcept;
 
@@ -59,7 +67,7 @@ class sample_window {
 
   std::array<std::uint32_t, buckets> counts_{};
   std::uint64_t ok_ = 0, dropped_ = 0, peak_ = 0;
-  double sum_ns_ = 0;
+  double sum_ns_ = 0, dropped_ns_ = 0;
   time_point since_{};
   bool is_open_ = false;
 };

@@ -17,6 +17,7 @@
 
 #include <asio/any_io_executor.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -67,7 +68,7 @@ class policy_call {
   /// The request, with the deadline of the whole call.
   const request& asks() const noexcept { return request_; }
   /// The same for a place: without what only the limits know, such as a flow.
-  request asks_place() const noexcept { return {.priority = request_.priority, .deadline = request_.deadline}; }
+  request asks_place() const noexcept { return {.priority = request_.priority, .deadline = latest_start()}; }
   time_point deadline() const noexcept { return request_.deadline; }
   adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
   limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
@@ -83,6 +84,13 @@ class policy_call {
   void failed(const std::exception_ptr& error, bool is_cancelled) noexcept;
 
  private:
+  /// An operation that starts later has hardly a chance to end before the deadline. At least half of the time that is
+  /// left is for the wait.
+  time_point latest_start() const noexcept {
+    if (request_.deadline == time_point::max()) return time_point::max();
+    const duration left = time_between(time_.now(), request_.deadline);
+    return request_.deadline - std::min(core_.adaptive->latency() * 2, left / 2);
+  }
   void end(std::uint64_t policy_stats::* outcome) noexcept;
 
   policy_core& core_;
