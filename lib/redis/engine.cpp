@@ -5,7 +5,7 @@
 #include "canigo/detail/context/post.hpp"
 #include "canigo/error.hpp"
 
-#include "engine_delivery.hpp"
+#include "engine_change.hpp"
 
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
@@ -71,15 +71,14 @@ std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, std::
 
 engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
                const client_options& options)
-    : counted_member{executor},
+    : delivery{executor},
       link_options_{std::move(link)},
       reconnect_{options.reconnect},
       timeout_{options.timeout},
       queue_limit_{options.queue_limit},
-      executor_{executor},
       strand_{strand_on(executor)},
       nodes_{*this, link_options_, options},
-      again_{*this},
+      turn_{strand_},
       alarm_{*this},
       random_{std::random_device{}()} {}
 
@@ -87,13 +86,12 @@ void engine::let_go_of_context() noexcept {
   // A context that goes has dropped the last turn. A subscriber and its link keep each other.
   if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
   strand_ = {};
-  executor_ = {};  // a strand's executor would reach for its context when this goes
+  delivery::let_go_of_context();
 }
 
 engine::alarm::alarm(engine& e) noexcept
     : deadline{[](deadline& d, due why) noexcept {
-        auto& a = static_cast<alarm&>(d);
-        if (why == due::expired) a.owner->alarm_called(a);
+        if (why == due::expired) static_cast<alarm&>(d).owner->alarm_called();
       }},
       owner{&e} {}
 
@@ -110,14 +108,12 @@ void engine::end_with_context() noexcept {
       }
       list->clear();
     }
-    doomed.append(std::move(ready_));
+    doomed.append(take_all());
   }
-  std::ignore = time_->cancel(again_);
   std::ignore = time_->cancel(alarm_);
   const auto link = std::exchange(link_, nullptr);
   if (link != nullptr) link->close();
   let_go_of_context();
-  keep_.reset();
   self_.reset();
   // Their frames may hold anything, also this client.
   while (auto* s = doomed.pop()) s->destroy();
@@ -127,7 +123,7 @@ void engine::end_with_context() noexcept {
 
 void engine::start(call& c) noexcept {
   {
-    const delivery d{*this};
+    const change decisions{*this};
     if (!context_gone_) {
       if (!c.error_ && closing_) c.error_ = errc::stopped;
       if (!c.error_ && waiting_.size() + sent_.size() >= queue_limit_) c.error_ = errc::queue_full;
@@ -140,7 +136,7 @@ void engine::start(call& c) noexcept {
       }
       if (c.error_) return finish(c, c.error_);
       c.limit_.arm(*time_, saturating_add(time_->now(), c.timeout_.value_or(timeout_)));
-      turn_wanted_ = true;
+      want_turn();
       return;
     }
   }
@@ -148,22 +144,18 @@ void engine::start(call& c) noexcept {
 }
 
 void engine::cancel(call& c) noexcept {
-  const delivery d{*this};
+  const change decisions{*this};
   if (c.ended_) return;
   take_out(c);
+  want_turn();
   finish(c, net::error::operation_aborted);
-  turn_wanted_ = true;
 }
 
 void engine::limit_called(call& c, due why) noexcept {
-  if (why == due::shutdown) {
-    // Only its deadline still knows a call that has ended and could not be delivered.
-    if (c.ended_) c.destroy();
-    return;
-  }
-  const delivery d{*this};
+  if (why == due::shutdown) return;
+  const change decisions{*this};
   c.limit_.was_called();
-  if (c.ended_) return ready_.push(c);
+  if (c.ended_) return post_kept(c);
   const bool was_sent = c.sent_at_ != time_point::max();
   const time_point now = time_->now();
   const duration limit = c.timeout_.value_or(timeout_);
@@ -172,6 +164,7 @@ void engine::limit_called(call& c, due why) noexcept {
     return;
   }
   take_out(c);
+  want_turn();
   if (!was_sent) {
     c.cause_ = cause_;
     c.reply_ = reply{reply::kind::error, text_of([&] { return why_down("no connection in time"); })};
@@ -179,7 +172,6 @@ void engine::limit_called(call& c, due why) noexcept {
     silent_at_ = std::min(silent_at_, end_of_patience(limit));
   }
   finish(c, was_sent ? errc::timed_out : errc::store_unavailable);
-  turn_wanted_ = true;
 }
 
 /// When a connection without an answer counts as dead: after the time of the call that has ended. If other callers
@@ -206,9 +198,9 @@ duration engine::shortest_round_trip() const noexcept {
 
 void engine::close() noexcept {
   nodes_.close();
-  const delivery d{*this};
+  const change decisions{*this};
   closing_ = true;
-  turn_wanted_ = true;
+  want_turn();
 }
 
 /// With the lock held.
@@ -256,7 +248,7 @@ void engine::finish(call& c, std::error_code ec) noexcept {
   c.error_ = ec;
   // If its limit is being called just now, that call leads to its delivery.
   if (!c.limit_.disarm(*time_)) return;
-  ready_.push(c);
+  post_kept(c);
 }
 
 void engine::fail_all(calls& list, std::error_code ec) noexcept {
@@ -279,36 +271,14 @@ void engine::fail_sent(std::error_code first) noexcept {
   silent_at_ = time_point::max();
 }
 
-void engine::deliver_later(call& c) noexcept {
-  bool is_armed = false;
-  {
-    const std::lock_guard lock{mutex_};
-    is_armed = c.limit_.arm(*time_, saturating_add(time_->now(), delivery_retry));
-  }
-  if (!is_armed) c.destroy();
+void engine::want_turn() noexcept {
+  if (!context_gone_ && turn_.ask(shared_from_this())) post_kept(turn_);
 }
 
-void engine::post_turn() noexcept {
-  // A context that goes waits for the lock first.
-  const std::lock_guard lock{mutex_};
-  if (context_gone_) return;
-  try {
-    net::post(strand_, [self = shared_from_this()] { self->turn(); });
-  } catch (...) {
-    // No memory. It may be the last turn: nothing else would ask for another one.
-    turn_posted_ = false;
-    if (time_->arm(again_, saturating_add(time_->now(), delivery_retry))) keep_ = shared_from_this();
-  }
-}
-
-void engine::alarm_called(const alarm& a) noexcept {
-  const delivery d{*this};
-  if (&a == &again_) {
-    keep_.reset();
-  } else {
-    alarm_rang_ = true;
-  }
-  turn_wanted_ = true;
+void engine::alarm_called() noexcept {
+  const change decisions{*this};
+  alarm_rang_ = true;
+  want_turn();
 }
 
 }  // namespace canigo::redis::detail

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/context/counted_member.hpp"
+#include "canigo/detail/context/delivery.hpp"
 #include "canigo/redis/client.hpp"
 #include "canigo/time_source.hpp"
 
@@ -8,6 +8,7 @@
 #include "nodes.hpp"
 #include "round_trips.hpp"
 #include "subscriber.hpp"
+#include "turn_call.hpp"
 
 #include <asio/any_io_executor.hpp>
 
@@ -20,9 +21,6 @@
 #include <utility>
 
 namespace canigo::redis::detail {
-
-/// The engine retries after this time what failed for lack of memory.
-inline constexpr duration delivery_retry = std::chrono::milliseconds{1};
 
 /// A client gives up a server that owes an answer and says nothing for this time, unless its line is slow or other
 /// callers wait.
@@ -39,7 +37,7 @@ net::any_io_executor strand_on(const net::any_io_executor& executor);
 ///
 /// All shared pointers together hold one reference of the counted member.
 class engine final : public std::enable_shared_from_this<engine>,
-                     private canigo::detail::counted_member,
+                     private canigo::detail::delivery,
                      private link_listener {
  public:
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::string_view url,
@@ -67,19 +65,20 @@ class engine final : public std::enable_shared_from_this<engine>,
   duration shortest_round_trip() const noexcept;
   /// The server's URL, without user and password.
   std::string where() const;
-  const net::any_io_executor& executor() const noexcept { return executor_; }
+  using delivery::executor;
   /// The connection for published messages; made at the first call.
   std::shared_ptr<subscriber> subscriptions();
   nodes& cluster() noexcept { return nodes_; }
 
  private:
   friend class nodes;
+  friend class turn_call<engine>;
   using calls = std::list<call_place>;
   struct alarm : deadline {
     explicit alarm(engine& e) noexcept;
     engine* owner;
   };
-  struct delivery;
+  struct change;
   enum class phase { down, dialing, up };
 
   engine(const net::any_io_executor& executor, std::shared_ptr<const link_options> link, const client_options& options);
@@ -95,10 +94,9 @@ class engine final : public std::enable_shared_from_this<engine>,
   time_point end_of_patience(duration waited) const noexcept;
 
   std::string why_down(const char* otherwise) const;
+  void want_turn() noexcept;
 
-  void deliver_later(call& c) noexcept;
-  void post_turn() noexcept;
-  void alarm_called(const alarm& a) noexcept;
+  void alarm_called() noexcept;
 
   // On the strand.
   void turn() noexcept;
@@ -119,13 +117,11 @@ class engine final : public std::enable_shared_from_this<engine>,
   const backoff reconnect_;
   const duration timeout_;
   const std::size_t queue_limit_;
-  net::any_io_executor executor_;
   net::any_io_executor strand_;
   nodes nodes_;
 
   calls waiting_;
-  calls sent_;                            // a call that has ended keeps its place
-  canigo::detail::suspended_list ready_;  // ended, and to be posted
+  calls sent_;  // a call that has ended keeps its place
   std::shared_ptr<subscriber> subscriber_;
   std::string why_down_;  // the text with which the server refused the connection
   std::error_code cause_;
@@ -135,10 +131,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   round_trips line_;
   time_point silent_at_ = time_point::max();  // a server that says nothing until then is given up
   time_point last_read_ = time_point::min();
-  bool turn_wanted_ = false;
-  bool turn_posted_ = false;
-  alarm again_;                   // for a turn whose post failed for lack of memory
-  std::shared_ptr<engine> keep_;  // while that is armed
+  turn_call<engine> turn_;
   bool alarm_rang_ = false;
   bool is_suspect_ = false;  // the server was silent for too long, or another one should be asked
   bool closing_ = false;

@@ -5,7 +5,7 @@
 #include "awake.hpp"
 #include "cause.hpp"
 #include "engine.hpp"
-#include "engine_delivery.hpp"
+#include "engine_change.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -27,7 +27,7 @@ void engine::turn() noexcept {
   bool rang = false;
   {
     const std::lock_guard lock{mutex_};
-    turn_posted_ = false;
+    turn_.begin();
     rang = std::exchange(alarm_rang_, false);
     if (rang) {
       alarm_armed_ = false;
@@ -43,7 +43,7 @@ void engine::act(bool rang) noexcept {
   duration patience{};
   time_point silent_at = time_point::max();
   {
-    const delivery d{*this};
+    const change decisions{*this};
     if (closing_) {
       fail_all(waiting_, errc::stopped);
       fail_all(sent_, errc::stopped);
@@ -147,7 +147,7 @@ void engine::send_waiting() noexcept {
     stats_.sent += waiting_.size();
     sent_.splice(sent_.end(), waiting_);
   } catch (...) {
-    return set_alarm(saturating_add(time_->now(), delivery_retry));
+    return set_alarm(saturating_add(time_->now(), canigo::detail::retry_after));
   }
   const auto l = link_;
   try {
@@ -203,7 +203,7 @@ void engine::link_up() noexcept {
 
 bool engine::link_reply(reply&& r) noexcept {
   failures_ = 0;
-  const delivery d{*this};
+  const change decisions{*this};
   last_read_ = time_->now();
   silent_at_ = time_point::max();
   if (sent_.empty()) return false;
@@ -243,7 +243,7 @@ void engine::link_down(std::error_code ec, std::error_code cause, const std::str
   // server that comes back.
   back_off(was_up ? time_->now() : dialed_at_);
   {
-    const delivery d{*this};
+    const change decisions{*this};
     ++stats_.failures;
     cause_ = cause ? cause : ec;
     why_down_ = text_of([&] { return text; });

@@ -53,7 +53,7 @@ std::shared_ptr<ledger> ledger::open(client& c, ledger_options o) {
 }
 
 ledger::ledger(client& c, ledger_options o)
-    : counted_member{c.get_executor()},
+    : delivery{c.get_executor()},
       options_{std::move(o)},
       prefix_{"{canigo:" + escaped(options_.space) + ":" + escaped(options_.name) + "}:" + options_.kind + ":"},
       session_{name_of_process() + ":", options_.lease, has_cap()},
@@ -67,13 +67,10 @@ ledger::ledger(client& c, ledger_options o)
       home_{engine_of(c).shared_from_this()},
       slot_{slot_of(prefix_)},
       engine_{home_->cluster().of(slot_)},
-      executor_{c.get_executor()},
+      turn_{executor()},
       alarm_{*this} {
   counts_.classes.resize(static_cast<std::size_t>(options_.priorities));
 }
-
-// A strand's executor would reach for its context when this goes.
-void ledger::let_go_of_context() noexcept { executor_ = {}; }
 
 ledger::alarm::alarm(ledger& l) noexcept
     : deadline{[](deadline& d, due why) noexcept {
@@ -93,7 +90,7 @@ void ledger::end_with_context() noexcept {
       doomed.push(w);
     });
     book_.clear();
-    doomed.append(std::move(ready_));
+    doomed.append(take_all());
     ended = book_.take_ended();
   }
   std::ignore = time_->cancel(alarm_);
@@ -196,15 +193,11 @@ void ledger::cancel(limit_waiter& w) noexcept {
 }
 
 void ledger::limit_called(limit_waiter& w, due why) noexcept {
-  if (why == due::shutdown) {
-    // Only its deadline still knows a waiter that has ended and could not be delivered.
-    if (w.ended_) w.destroy();
-    return;
-  }
+  if (why == due::shutdown) return;
   const auto keep = w.home_;
   const change c{*this};
   w.limit_.was_called();
-  if (w.ended_) return ready_.push(w);
+  if (w.ended_) return post_kept(w);
   const time_point now = time_->now();
   if (now < plan_.end_of(w)) return limit(w);  // it was to give up, and Redis has answered since
   if (!plan_.is_closed() && !std::exchange(w.has_looked, true)) {
@@ -426,7 +419,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   }
   // If its limit is being called just now, that call leads to its delivery.
   if (!w.limit_.disarm(*time_)) return;
-  ready_.push(w);
+  post_kept(w);
 }
 
 /// A newcomer is in the queue already.
@@ -446,19 +439,11 @@ void ledger::count_grant(int priority, duration waited) noexcept {
   c.wait.record(waited);
 }
 
-void ledger::deliver_later(limit_waiter& w) noexcept {
-  const auto arm = [&] {
-    const std::lock_guard lock{mutex_};
-    return w.limit_.arm(*time_, saturating_add(time_->now(), delivery_retry));
-  };
-  if (!arm()) w.destroy();
-}
-
 void ledger::tell_later(std::shared_ptr<holding> h) noexcept {
   const std::lock_guard lock{mutex_};
   if (context_gone_) return;
   book_.tell_again(std::move(h));
-  set_alarm(saturating_add(time_->now(), delivery_retry));
+  set_alarm(saturating_add(time_->now(), canigo::detail::retry_after));
 }
 
 }  // namespace canigo::redis::detail

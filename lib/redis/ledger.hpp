@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/context/counted_member.hpp"
+#include "canigo/detail/context/delivery.hpp"
 #include "canigo/rate_limit.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/limit_waiter.hpp"
@@ -17,6 +17,7 @@
 #include "sync.hpp"
 #include "sync_plan.hpp"
 #include "terms.hpp"
+#include "turn_call.hpp"
 
 #include <asio/any_io_executor.hpp>
 
@@ -60,7 +61,7 @@ struct ledger_options {
 /// All shared pointers together hold one reference of the counted member.
 class ledger final : public std::enable_shared_from_this<ledger>,
                      public subscription,
-                     private canigo::detail::counted_member {
+                     private canigo::detail::delivery {
  public:
   static std::shared_ptr<ledger> open(client& c, ledger_options o);
 
@@ -93,13 +94,14 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   [[noreturn]] void fail(std::error_code ec) const;
   /// Throws what is wrong with a request, if that is its units or amounts. Names it.
   void check(const request& r) const;
-  const net::any_io_executor& executor() const noexcept { return executor_; }
+  using delivery::executor;
 
   void subscribed() noexcept override;
   void refused(std::error_code ec, const std::string& text) noexcept override;
   void published(std::string_view message) noexcept override;
 
  private:
+  friend class turn_call<ledger>;
   struct change;
   struct alarm : deadline {
     explicit alarm(ledger& l) noexcept;
@@ -108,16 +110,13 @@ class ledger final : public std::enable_shared_from_this<ledger>,
 
   ledger(client& c, ledger_options o);
   ~ledger() override = default;
-  void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
   // Without the lock.
   void alarm_called() noexcept;
-  void post_turn() noexcept;
   void turn() noexcept;
   void send(command c) noexcept;
   void answered(engine& from, const answer& a) noexcept;
-  void deliver_later(limit_waiter& w) noexcept;
   void tell_later(std::shared_ptr<holding> h) noexcept;
 
   // The rest is called with the lock held.
@@ -192,7 +191,6 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::shared_ptr<engine> for_once_;  // the next call goes there
   int redirections_ = 0;              // in a row
   bool send_text_ = false;            // Redis does not know the script
-  net::any_io_executor executor_;
 
   std::uint64_t listening_to_ = 0;  // the number of a session; 0: none
   time_point listen_after_ = time_point::min();
@@ -201,10 +199,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::string unheard_text_;
 
   // Work that a change leaves for after the lock.
-  canigo::detail::suspended_list ready_;  // waiters that have ended, to be posted
-  std::optional<command> call_;           // to be sent
-  bool turn_wanted_ = false;
-  bool turn_posted_ = false;
+  std::optional<command> call_;  // to be sent
+  turn_call<ledger> turn_;
   bool may_send_ = false;  // this is a turn: all that has gathered goes into one call
 
   alarm alarm_;

@@ -4,7 +4,7 @@
 
 #include "awake.hpp"
 #include "cause.hpp"
-#include "engine_delivery.hpp"
+#include "engine_change.hpp"
 #include "ledger.hpp"
 #include "ledger_change.hpp"
 

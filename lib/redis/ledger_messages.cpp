@@ -2,7 +2,7 @@
 #include "canigo/error.hpp"
 
 #include "awake.hpp"
-#include "engine_delivery.hpp"
+#include "engine_change.hpp"
 #include "ledger.hpp"
 #include "ledger_change.hpp"
 

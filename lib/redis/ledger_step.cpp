@@ -3,7 +3,7 @@
 
 #include "awake.hpp"
 #include "cause.hpp"
-#include "engine_delivery.hpp"
+#include "engine_change.hpp"
 #include "ledger.hpp"
 #include "ledger_change.hpp"
 
@@ -31,21 +31,9 @@ void ledger::alarm_called() noexcept {
   may_send_ = true;
 }
 
-void ledger::post_turn() noexcept {
-  // A context that goes waits for the lock first.
-  const std::lock_guard lock{mutex_};
-  if (context_gone_) return;
-  try {
-    net::post(executor_, [self = shared_from_this()] { self->turn(); });
-  } catch (...) {
-    turn_posted_ = false;
-    set_alarm(saturating_add(time_->now(), delivery_retry));
-  }
-}
-
 void ledger::turn() noexcept {
   const change c{*this};
-  turn_posted_ = false;
+  turn_.begin();
   may_send_ = true;
 }
 
@@ -72,12 +60,13 @@ void ledger::step() noexcept {
   if (plan_.next_call(needs(), now) > now) {
     // Nothing to tell or to ask yet.
   } else if (!may_send) {
-    turn_wanted_ = true;
+    // It is posted after the waiters that have ended: then the requests of their handlers go into the same call.
+    if (turn_.ask(shared_from_this())) post_kept(turn_);
   } else {
     try {
       prepare(now);
     } catch (...) {
-      plan_.call_again_at(saturating_add(now, delivery_retry));
+      plan_.call_again_at(saturating_add(now, canigo::detail::retry_after));
     }
   }
   if (!book_.is_engaged()) {
@@ -92,7 +81,7 @@ void ledger::step() noexcept {
 time_point ledger::next_step(time_point now) const noexcept {
   const sync_plan::needs n = needs();
   time_point t = std::min(plan_.next_look(n, now), book_.idle_until());
-  if (!turn_posted_ && !turn_wanted_) t = std::min(t, plan_.next_call(n, now));
+  if (!turn_.is_asked()) t = std::min(t, plan_.next_call(n, now));
   if (book_.held() > 0) t = std::min(t, saturating_add(now, session_.left(awake_or_not())));
   return t;
 }
@@ -101,7 +90,7 @@ void ledger::set_alarm(time_point when) noexcept {
   if (alarm_armed_) {
     // An alarm that rings too early looks again. That costs less than to set it anew whenever it is due later. An alarm
     // that rings for nothing would keep the loop running.
-    const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_wanted_ || turn_posted_;
+    const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_.is_asked();
     if (alarm_at_ <= when && looks_again) return;
     if (!time_->cancel(alarm_)) return;  // it is being called just now, and looks again
     alarm_armed_ = false;

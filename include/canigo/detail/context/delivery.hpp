@@ -67,8 +67,12 @@ class delivery : public counted_member {
   }
   /// Posts a call of the engine's own, which then holds a reference to the engine.
   void post_soon(suspended& call) noexcept {
-    is_due_ = true;
     add_ref();
+    post_kept(call);
+  }
+  /// The same for a call that keeps the engine alive itself.
+  void post_kept(suspended& call) noexcept {
+    is_due_ = true;
     calls_.push(call);
   }
   /// The engine itself has something to carry out.

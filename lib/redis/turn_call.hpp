@@ -1,0 +1,43 @@
+#pragma once
+
+#include "canigo/detail/context/suspend.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/recycling_allocator.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace canigo::redis::detail {
+
+/// A turn of its owner, which a delivery posts to `where`. It keeps the owner alive from ask() to the turn.
+template <class Owner>
+class turn_call final : public canigo::detail::suspended {
+ public:
+  explicit turn_call(const net::any_io_executor& where) noexcept : where_{&where} {}
+
+  /// Whether it is to be posted: it was not asked for before. Under the owner's lock.
+  bool ask(std::shared_ptr<Owner> o) noexcept {
+    if (std::exchange(is_asked_, true)) return false;
+    owner_ = std::move(o);
+    return true;
+  }
+  bool is_asked() const noexcept { return is_asked_; }
+  /// The turn comes now. Under the owner's lock.
+  void begin() noexcept { is_asked_ = false; }
+
+  void resume() override {
+    const auto owner = std::move(owner_);
+    owner->turn();
+  }
+  void post() override { canigo::detail::post_resumption(*where_, *this, net::recycling_allocator<void>{}); }
+  void destroy() noexcept override { const auto last = std::move(owner_); }
+
+ private:
+  const net::any_io_executor* where_;
+  std::shared_ptr<Owner> owner_;
+  bool is_asked_ = false;
+};
+
+}  // namespace canigo::redis::detail
