@@ -1,5 +1,7 @@
 #include "canigo/cancel_after.hpp"
 
+#include "canigo/detail/context/suspend.hpp"
+
 #include <asio/post.hpp>
 
 namespace canigo::detail {
@@ -34,7 +36,7 @@ void operation_limit::called(deadline& d, due why) noexcept {
       self->signal_.emit(net::cancellation_type::terminal);
     });
   } catch (...) {
-    self->start(std::chrono::milliseconds{1});  // no memory just now
+    self->start(retry_after);  // no memory just now
   }
 }
 

@@ -22,9 +22,6 @@ namespace {
 // One turn of work is bounded, so that the other handlers of the loop get theirs.
 constexpr int rounds_per_turn = 16;
 constexpr int mail_per_round = 64;
-constexpr duration delivery_retry = std::chrono::milliseconds{1};
-
-time_point add(time_point t, duration d) noexcept { return d >= time_point::max() - t ? time_point::max() : t + d; }
 
 void check(const client_options& o) {
   using canigo::detail::throw_invalid;
@@ -358,7 +355,7 @@ void engine::begin(transfer& t) noexcept {
   if (t.error_) return finish(t, t.error_);
   if (!multi_.is_open()) return finish(t, errc::stopped);
   const duration timeout = t.request_.timeout.value_or(options_.timeout);
-  t.done_by_ = add(t.sent_at_, timeout);
+  t.done_by_ = saturating_add(t.sent_at_, timeout);
   arm_limit(t);
   try {
     queue_.push(t);
@@ -386,7 +383,7 @@ std::error_code engine::hand_to_curl(transfer& t) {
   if (const auto ec = multi_.add(t)) return ec;
   const time_point now = time_->now();
   t.response_.timing.queued = now - t.sent_at_;
-  t.connect_by_ = add(now, options_.connect_timeout);
+  t.connect_by_ = saturating_add(now, options_.connect_timeout);
   arm_limit(t);
   return {};
 }
@@ -449,7 +446,7 @@ void engine::retry_undelivered() noexcept {
 
 void engine::set_alarm() noexcept {
   time_point when = multi_.alarm_at();
-  if (!undelivered_.empty()) when = std::min(when, add(time_->now(), delivery_retry));
+  if (!undelivered_.empty()) when = std::min(when, saturating_add(time_->now(), canigo::detail::retry_after));
   if (alarm_armed_) {
     if (when == alarm_set_) return;
     if (!time_->cancel(alarm_)) return;  // it is being called just now, and its mail leads back here

@@ -1,6 +1,7 @@
 #include "canigo/detail/coro/child.hpp"
 
 #include "canigo/detail/context/post.hpp"
+#include "canigo/detail/context/suspend.hpp"
 
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
@@ -70,7 +71,7 @@ timed_child::limit::limit(timed_child& c) noexcept
         try {
           late.end();
         } catch (...) {
-          late.start(late.time_.now() + std::chrono::milliseconds{1});  // no memory just now
+          late.start(late.time_.now() + retry_after);  // no memory just now
         }
       }},
       owner{&c} {}
