@@ -24,7 +24,7 @@ bench::sample in_turn(net::io_context& io, std::deque<canigo::strand_pool>& pool
   return bench::measure(operations, [&] {
     auto pool = pools.begin();
     for (int done = 0; done < operations; done += at_once) {
-      for (int i = 0; i < at_once; ++i) pool->try_post(operation);
+      for (int i = 0; i < at_once; ++i) (void)pool->try_post(operation);
       if (++pool == pools.end()) pool = pools.begin();
       io.restart();
       io.poll();

@@ -103,8 +103,8 @@ void short_operations() {
   canigo::strand_pool eight{io, {.concurrency = 8}};
   bare_list list{io};
   bench::match{"B7", "a short operation, posted to done, one thread, 64 at a time"}
-      .add("strand_pool(1).try_post", [&] { return fed(io, [&] { one.try_post(operation); }); })
-      .add("strand_pool(8).try_post", [&] { return fed(io, [&] { eight.try_post(operation); }); })
+      .add("strand_pool(1).try_post", [&] { return fed(io, [&] { (void)one.try_post(operation); }); })
+      .add("strand_pool(8).try_post", [&] { return fed(io, [&] { (void)eight.try_post(operation); }); })
       .add("bare: a list and one post", [&] { return fed(io, [&] { list.push(operation); }); })
       .add("bare: asio::post each", [&] { return fed(io, [&] { net::post(io, operation); }); })
       .add("bare: co_spawn each", [&] { return fed(io, [&] { net::co_spawn(io, coroutine(), net::detached); }); })
@@ -358,16 +358,17 @@ void long_operations() {
   canigo::strand_pool pool{io, {.concurrency = 8}};
   const auto op = [] { return coroutine(); };
   bench::match{"B10", "a coroutine operation, 64 at a time"}
-      .add("try_post, does not suspend, timeout", [&] { return fed(io, [&] { pool.try_post(op, {.timeout = 1s}); }); })
-      .add("try_post, does not suspend", [&] { return fed(io, [&] { pool.try_post(op); }); })
+      .add("try_post, does not suspend, timeout",
+           [&] { return fed(io, [&] { (void)pool.try_post(op, {.timeout = 1s}); }); })
+      .add("try_post, does not suspend", [&] { return fed(io, [&] { (void)pool.try_post(op); }); })
       .add("bare: co_spawn, does not suspend",
            [&] { return fed(io, [&] { net::co_spawn(io, coroutine(), net::detached); }); })
       .run(repetitions);
 
   bench::match{"B10s", "a coroutine operation that suspends once, 64 at a time"}
       .add("try_post, timeout",
-           [&] { return joined_bursts(io, [&](auto& j) { pool.try_post(suspending(j), {.timeout = 1s}); }); })
-      .add("try_post", [&] { return joined_bursts(io, [&](auto& j) { pool.try_post(suspending(j)); }); })
+           [&] { return joined_bursts(io, [&](auto& j) { (void)pool.try_post(suspending(j), {.timeout = 1s}); }); })
+      .add("try_post", [&] { return joined_bursts(io, [&](auto& j) { (void)pool.try_post(suspending(j)); }); })
       .add("bare: co_spawn and a steady_timer",
            [&] {
              return joined_bursts(io, [&](auto& j) {

@@ -45,7 +45,7 @@ asio::awaitable<void> story() {
   say("{}", co_await std::move(named));
 
   // A group is cancelled, and waited for, together.
-  for (int i = 0; i < 5; ++i) pool.try_post([] { return canigo::sleep_for(1s); }, {.group = 7});
+  for (int i = 0; i < 5; ++i) (void)pool.try_post([] { return canigo::sleep_for(1s); }, {.group = 7});
   co_await canigo::sleep_for(10ms);
   say("{} tasks of group 7 cancelled", pool.cancel_group(7));
   co_await pool.wait_group(7);
@@ -60,7 +60,7 @@ asio::awaitable<void> story() {
   say("the third attempt succeeded");
 
   // Stop: running tasks may finish within the grace, and queued tasks end with `stopped`.
-  for (int i = 0; i < 5; ++i) pool.try_post([] { return canigo::sleep_for(3s); });
+  for (int i = 0; i < 5; ++i) (void)pool.try_post([] { return canigo::sleep_for(3s); });
   co_await canigo::sleep_for(1s);
   const canigo::stop_report report = co_await pool.stop(canigo::stop_mode::finish_running, 500ms);
   say("stopped: {} submitted = {} succeeded + {} cancelled + {} stopped; {} were over the grace", report.submitted,

@@ -102,7 +102,7 @@ class circuit {
   circuit(const circuit_breaker_options& options, time_point now);
 
   /// Lets a call begin, or refuses it.
-  std::optional<epoch> try_enter(time_point now) noexcept;
+  [[nodiscard]] std::optional<epoch> try_enter(time_point now) noexcept;
   /// A call has ended. `e` is what try_enter() returned for it.
   void report(epoch e, bool failed, bool slow, time_point now) noexcept;
   /// A call has ended without a report; it is no sample. If it was a probe, another call may be one.

@@ -125,7 +125,7 @@ class circuit_breaker {
   /// Lets a call go. Throws circuit_open_error if it is refused.
   circuit_pass enter();
   /// The same without an exception: nothing if the call is refused.
-  std::optional<circuit_pass> try_enter() noexcept;
+  [[nodiscard]] std::optional<circuit_pass> try_enter() noexcept;
 
   /// Refuses all calls, until force_closed() or reset().
   void force_open() noexcept;

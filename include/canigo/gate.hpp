@@ -39,7 +39,7 @@ class gate {
   /// closing.
   permit enter();
   /// The same without an exception: returns nothing once the gate is closing.
-  std::optional<permit> try_enter() noexcept;
+  [[nodiscard]] std::optional<permit> try_enter() noexcept;
 
   /// Closes the gate at the call. The awaitable waits until all have left. May be called again, and from several
   /// places.

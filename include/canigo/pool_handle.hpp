@@ -93,7 +93,7 @@ class pool_handle {
   /// Allocates: nothing in steady state for a callable of up to 100 bytes without options but a priority.
   template <class F>
     requires detail::operation<std::decay_t<F>, R>
-  bool try_post(F&& f, const task_options& o = detail::no_options) {
+  [[nodiscard]] bool try_post(F&& f, const task_options& o = detail::no_options) {
     core_->check(o);
     detail::task_ref t{new detail::task_of<std::decay_t<F>, R>(std::forward<F>(f))};
     core_->prepare(*t, o);

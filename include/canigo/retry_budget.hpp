@@ -30,7 +30,7 @@ class retry_budget {
   /// Pays in for one first attempt.
   void pay_in() noexcept;
   /// Takes one retry out, if there is one.
-  bool try_take() noexcept;
+  [[nodiscard]] bool try_take() noexcept;
   /// The whole retries that are left.
   std::uint32_t left() const noexcept {
     return static_cast<std::uint32_t>(balance_.load(std::memory_order_relaxed) / 100);

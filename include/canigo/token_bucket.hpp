@@ -42,7 +42,7 @@ class token_bucket {
   }
 
   /// Takes `tokens` and returns true if all of them are there at `now`. Otherwise takes none.
-  bool try_take(time_point now, std::uint64_t tokens) noexcept {
+  [[nodiscard]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
     if (tokens > burst_) return false;
     const uint128 credit = gained(now);
     std::uint64_t taken = taken_ + tokens;

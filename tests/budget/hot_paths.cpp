@@ -129,7 +129,7 @@ void posted(long operations) {
   const std::function<void()> feed = [&] {
     count(done, operations);
     if (done == operations) return;
-    for (long i = 0; i < burst; ++i) pool.try_post([&done] { ++done; });
+    for (long i = 0; i < burst; ++i) (void)pool.try_post([&done] { ++done; });
     net::post(io, [&feed] { feed(); });
   };
   feed();

@@ -293,7 +293,7 @@ TEST_CASE("a context may be shut down more than once", "[context_end]") {
     const auto p = s.try_acquire();
     s.async_acquire({}, [alive](std::error_code, const permit&) { std::terminate(); });
     strand_pool pool{io, {.concurrency = 2}};
-    pool.try_post([alive] {});
+    (void)pool.try_post([alive] {});
     io.poll_one();
   }
   CHECK(alive.use_count() == 1);

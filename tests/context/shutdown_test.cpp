@@ -92,7 +92,7 @@ TEST_CASE("all that waits goes with its context", "[shutdown]") {
     co_await sleep_for(1ms);
     throw fatal_error{"the worker is to rest"};
   });
-  resources.try_post([alive = s.alive](int&) {});
+  (void)resources.try_post([alive = s.alive](int&) {});
   s.time->run_for(1s);
   CHECK(breaks.state() == task_state::failed);
   CHECK(resources.stats().resources == 1);

@@ -75,10 +75,10 @@ TEST_CASE("one posts while a worker goes to sleep", "[interleaving]") {
     const auto home = w.make_loop("loop", 2);
     strand_pool pool{home, {.concurrency = 2}};
     int ran = 0;
-    pool.try_post([&] { ++ran; });
+    (void)pool.try_post([&] { ++ran; });
     w.thread("posts", [&] {
-      pool.try_post([&] { ++ran; });
-      pool.try_post([&] { ++ran; });
+      (void)pool.try_post([&] { ++ran; });
+      (void)pool.try_post([&] { ++ran; });
     });
     w.run();
     w.expect(ran == 3, "a wake-up was lost");
@@ -174,8 +174,8 @@ TEST_CASE("a drain waits for what is queued and for nothing that comes later", "
     const auto home = w.make_loop("loop");
     strand_pool pool{home, {.concurrency = 1}};
     int ran = 0;
-    pool.try_post([&] { ++ran; });
-    pool.try_post([&] { ++ran; });
+    (void)pool.try_post([&] { ++ran; });
+    (void)pool.try_post([&] { ++ran; });
     bool accepted = false;
     w.thread("drains", [&] { pool.request_stop(stop_mode::drain); });
     w.thread("posts", [&] { accepted = pool.try_post([&] { ++ran; }); });
@@ -213,8 +213,8 @@ TEST_CASE("more workers while one posts", "[interleaving]") {
       --at_once;
       ++ran;
     };
-    pool.try_post(sleeps);
-    w.thread("posts", [&] { pool.try_post(sleeps); });
+    (void)pool.try_post(sleeps);
+    w.thread("posts", [&] { (void)pool.try_post(sleeps); });
     w.thread("resizes", [&] { pool.resize(2); });
     w.run();
     w.expect(ran == 2, "an operation was lost");
@@ -228,7 +228,7 @@ TEST_CASE("fewer workers while operations end", "[interleaving]") {
     const auto home = w.make_loop("loop", 2);
     strand_pool pool{home, {.concurrency = 2}};
     int ran = 0;
-    for (int i = 0; i < 3; ++i) pool.try_post([&] { ++ran; });
+    for (int i = 0; i < 3; ++i) (void)pool.try_post([&] { ++ran; });
     w.thread("resizes", [&] { pool.resize(1); });
     w.run();
     w.expect(ran == 3, "an operation was lost");
@@ -292,10 +292,10 @@ TEST_CASE("a pool of resources is made smaller while its workers go to sleep", "
     const auto home = w.make_loop("loop", 2);
     canigo::resource_pool<int> pool{home, {.concurrency = 2, .make = [] { return 1; }}};
     int ran = 0;
-    for (int i = 0; i < 2; ++i) pool.try_post([&](int&) { ++ran; });
+    for (int i = 0; i < 2; ++i) (void)pool.try_post([&](int&) { ++ran; });
     w.thread("makes it smaller", [&] { pool.resize(1); });
     w.run();
-    pool.try_post([&](int&) { ++ran; });
+    (void)pool.try_post([&](int&) { ++ran; });
     w.run();
     w.expect(ran == 3, "an operation was lost, or run twice");
     const pool_stats s = pool.stats();

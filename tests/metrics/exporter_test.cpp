@@ -216,8 +216,8 @@ TEST_CASE("a pool shows its workers, its tasks and each name", "[metrics]") {
   strand_pool pool{run.io, {.concurrency = 2}};
   metrics::exporter exporter;
   const auto shown = exporter.add("jobs", pool);
-  for (int i = 0; i < 5; ++i) pool.try_post([] { return sleep_for(100ms); }, {.name = "resize"});
-  pool.try_post([] { throw std::runtime_error{"x"}; }, {.name = "broken"});
+  for (int i = 0; i < 5; ++i) (void)pool.try_post([] { return sleep_for(100ms); }, {.name = "resize"});
+  (void)pool.try_post([] { throw std::runtime_error{"x"}; }, {.name = "broken"});
   run.time.run_for(150ms);
   auto text = exporter.text();
   CAPTURE(text);
@@ -417,7 +417,7 @@ TEST_CASE("the number of series is bounded, whatever the classes and names", "[m
   for (int i = 0; i < 1024; ++i) (void)s.try_acquire({.priority = i});
   for (int i = 0; i < 200; ++i) {
     const std::string name = "task " + std::to_string(i);
-    pool.try_post([] {}, {.name = name});
+    (void)pool.try_post([] {}, {.name = name});
   }
   run.time.run();
   const auto text = exporter.text();

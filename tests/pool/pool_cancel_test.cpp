@@ -79,7 +79,7 @@ bool disturb(Pool make_pool, Call call, int steps, net::cancellation_type type, 
   CHECK(pool->is_closed() == (mode != no_stop || s.sleeping == 0));
   if (!pool->is_closed()) {  // it is as good as new
     bool works = false;
-    pool->try_post([&works](auto&&...) { works = true; });
+    (void)pool->try_post([&works](auto&&...) { works = true; });
     b.time.run();
     CHECK(works);
   }
@@ -108,13 +108,13 @@ using pool_ptr = std::unique_ptr<strand_pool>;
 pool_ptr busy_pool(net::io_context& io) {
   auto pool = std::make_unique<strand_pool>(
       io, strand_pool_options{.concurrency = 1, .queue_limit = 1, .on_overflow = overflow::wait});
-  pool->try_post(sleeper, {.group = 1});
+  (void)pool->try_post(sleeper, {.group = 1});
   return pool;
 }
 
 pool_ptr full_pool(net::io_context& io) {
   auto pool = busy_pool(io);
-  pool->try_post(sleeper, {.group = 1});
+  (void)pool->try_post(sleeper, {.group = 1});
   return pool;
 }
 
@@ -243,7 +243,7 @@ TEST_CASE("an operation on a resource is cancelled at every step: of making, che
                                          },
                                          .destroy = [](thing&) { return sleep_for(1ms); },
                                          .idle_timeout = 10ms});
-    pool->try_post([](thing&) { throw std::runtime_error{"reset it"}; });
+    (void)pool->try_post([](thing&) { throw std::runtime_error{"reset it"}; });
     return pool;
   };
   disturb_everywhere(make_pool, [](resources& p) -> net::awaitable<void> {

@@ -119,9 +119,9 @@ TEST_CASE("an operation may submit to its own pool, resize it and stop it") {
   strand_pool pool{b.io, {.concurrency = 2}};
   std::optional<task<int>> inner;
   int ran = 0;
-  pool.try_post([&] {
+  (void)pool.try_post([&] {
     ++ran;
-    pool.try_post([&] { ++ran; });
+    (void)pool.try_post([&] { ++ran; });
     inner = pool.submit([] { return 3; }, {.delay = 1ms});
     pool.resize(5);
     (void)pool.stats();
@@ -169,13 +169,13 @@ TEST_CASE("an operation, or who is told of its end, may destroy the pool") {
     auto queued = std::make_shared<int>(1);
     switch (who) {
       case 0:
-        pool->try_post([&] {
+        (void)pool->try_post([&] {
           pool.reset();
           after = true;
         });
         break;
       case 1:
-        pool->try_post([&](task_context&) -> net::awaitable<void> {
+        (void)pool->try_post([&](task_context&) -> net::awaitable<void> {
           pool.reset();
           after = true;
           co_await sleep_for(1h);
@@ -197,7 +197,7 @@ TEST_CASE("an operation, or who is told of its end, may destroy the pool") {
         });
         break;
     }
-    for (int i = 0; i < 5; ++i) pool->try_post([queued](task_context&) { return sleep_for(1h); });
+    for (int i = 0; i < 5; ++i) (void)pool->try_post([queued](task_context&) { return sleep_for(1h); });
     b.time.run();
     CHECK(after);
     CHECK(pool == nullptr);
@@ -210,7 +210,7 @@ TEST_CASE("workers yield to the loop, however much there is to do") {
   net::io_context io;
   strand_pool pool{io, {.concurrency = 1, .queue_limit = 100'000}};
   int ran = 0, most_between = 0, last = 0, turns = 0;
-  for (int i = 0; i < 10'000; ++i) pool.try_post([&ran] { ++ran; });
+  for (int i = 0; i < 10'000; ++i) (void)pool.try_post([&ran] { ++ran; });
   struct other {
     net::io_context& io;
     int &ran, &most, &last, &turns;
@@ -283,7 +283,7 @@ TEST_CASE("what throws in a callable, its copy or its result leaves the pool as 
     int* n;
   };
   int gone = 0;
-  pool.try_post([&gone] { throw thrown_at_its_end{&gone}; });
+  (void)pool.try_post([&gone] { throw thrown_at_its_end{&gone}; });
   b.time.run();
   CHECK(gone == 1);
   CHECK(pool.stats().sleeping == 1);

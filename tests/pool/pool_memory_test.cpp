@@ -72,12 +72,13 @@ TEST_CASE("in steady state tasks with results, groups, timeouts and retries allo
           co_await t.result();
         }) == 0);
   CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> {
-          pool.try_post([](task_context&) -> net::awaitable<void> { co_return; }, {.timeout = 1s});
+          (void)pool.try_post([](task_context&) -> net::awaitable<void> { co_return; }, {.timeout = 1s});
           co_await pool.run([] {});
         }) == 0);
   int tries = 0;
   CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> {
-          pool.try_post([&tries](task_context& t) { tries += t.attempt() == 1 ? 1 : 0; }, {.retry = {.attempts = 3}});
+          (void)pool.try_post([&tries](task_context& t) { tries += t.attempt() == 1 ? 1 : 0; },
+                              {.retry = {.attempts = 3}});
           co_await pool.run([] {});
         }) == 0);
   CHECK(tries == 1000);
@@ -197,7 +198,7 @@ TEST_CASE("no allocation whose failure loses a worker, a resource or a caller") 
         if (!stops) {  // both workers are there, and work
           int ran = 0;
           for (int i = 0; i < 4; ++i)
-            pool->try_post([&ran](thing&, task_context&) -> net::awaitable<void> {
+            (void)pool->try_post([&ran](thing&, task_context&) -> net::awaitable<void> {
               co_await sleep_for(10ms);
               ++ran;
             });

@@ -34,13 +34,13 @@ TEST_CASE("an observer sees every attempt and every end, with names and times") 
   recorder r;
   {
     strand_pool pool{b.io, {.concurrency = 1, .observer = &r}};
-    pool.try_post([] { return sleep_for(20ms); }, {.name = "long"});
-    pool.try_post([] { throw std::runtime_error{"no"}; },
+    (void)pool.try_post([] { return sleep_for(20ms); }, {.name = "long"});
+    (void)pool.try_post([] { throw std::runtime_error{"no"}; },
                   {.name = "bad", .retry = {.attempts = 2, .backoff = backoff::constant(5ms)}});
     auto t = pool.submit([] {}, {.delay = 1h, .name = "late"});
     b.time.run_for(100ms);
     t.cancel();
-    pool.try_post([] {});
+    (void)pool.try_post([] {});
     b.time.run();
   }
   CHECK(r.seen == std::vector<std::string>{"start long 1 running 0 0", "end long 1 succeeded 0 20",
@@ -54,7 +54,7 @@ TEST_CASE("an observer of a pool with resources sees the same, and may stop the 
   recorder r;
   {
     resource_pool<int> pool{b.io, {.concurrency = 1, .observer = &r, .make = [] { return 1; }}};
-    pool.try_post([](int&, task_context&) { return sleep_for(20ms); }, {.name = "long"});
+    (void)pool.try_post([](int&, task_context&) { return sleep_for(20ms); }, {.name = "long"});
     b.time.run();
   }
   CHECK(r.seen == std::vector<std::string>{"start long 1 running 0 0", "end long 1 succeeded 0 20"});
@@ -75,12 +75,12 @@ TEST_CASE("an observer of a pool with resources sees the same, and may stop the 
     at_a_failure.pool = &pool;
     const fatal_error cause{"the worker is to rest"};
     if (is_long) {
-      pool.try_post([&](task_context&) -> net::awaitable<void> {
+      (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
         co_await sleep_for(0s);
         throw cause;
       });
     } else {
-      pool.try_post([&] { throw cause; });
+      (void)pool.try_post([&] { throw cause; });
     }
     auto next = pool.submit([] {});
     b.time.run();
@@ -106,7 +106,7 @@ TEST_CASE("an observer need not look at everything") {
   } only_attempts;
   strand_pool one{b.io, {.concurrency = 1, .observer = &only_ends}};
   strand_pool other{b.io, {.concurrency = 1, .observer = &only_attempts}};
-  for (strand_pool* pool : {&one, &other}) pool->try_post([] {});
+  for (strand_pool* pool : {&one, &other}) (void)pool->try_post([] {});
   b.time.run();
   CHECK(only_ends.seen == 1);
   CHECK(only_attempts.seen == 1);

@@ -76,7 +76,7 @@ TEST_CASE("eight threads post, run and cancel a million operations; none is lost
                                 {.priority = o.priority, .timeout = 1h, .group = 1 + random() % 5, .name = "grouped"});
               break;
             case 2:
-              pool.try_post(
+              (void)pool.try_post(
                   [op](task_context&) -> net::awaitable<void> {
                     op();
                     co_await sleep_for(0s);
@@ -197,7 +197,7 @@ TEST_CASE("eight threads, a million operations, and a stop at a random moment, i
                 if (random() % 64 == 0) (void)pool.stats();
                 break;
               default:
-                pool.try_post(brief, {.priority = priority});
+                (void)pool.try_post(brief, {.priority = priority});
             }
           }
         });
@@ -275,7 +275,7 @@ TEST_CASE("pools are destroyed while eight threads use their context") {
             co_return 1;
           },
           {.timeout = i % 2 ? duration{10us} : duration{1h}, .delay = i % 3 ? duration{0} : duration{20us}});
-      pool->try_post([] {});
+      (void)pool->try_post([] {});
     }
     if (round % 2) std::this_thread::yield();
     pool.reset();
@@ -329,7 +329,7 @@ TEST_CASE("workers with resources that break, on eight threads") {
                                  co_return thing{alive};
                                }}};
     for (int i = 0; i < 2000; ++i) {
-      pool.try_post([i](thing&, task_context&) -> net::awaitable<void> {
+      (void)pool.try_post([i](thing&, task_context&) -> net::awaitable<void> {
         if (i % 7 == 0) throw fatal_error{"broken"};
         co_return;
       });

@@ -59,10 +59,10 @@ TEST_CASE("in steady state short operations allocate nothing") {
   net::io_context io{1};
   strand_pool pool{io, {.concurrency = 3, .priorities = 2}};
   int ran = 0;
-  CHECK(allocated_in_steady_state(io, 200, [&] { pool.try_post([&ran] { ++ran; }, {.priority = 1}); }) == 0);
+  CHECK(allocated_in_steady_state(io, 200, [&] { (void)pool.try_post([&ran] { ++ran; }, {.priority = 1}); }) == 0);
   CHECK(allocated_in_steady_state(io, 200, [&] { (void)pool.submit([&ran] { return ++ran; }); }) == 0);
-  CHECK(allocated_in_steady_state(io, 200,
-                                  [&] { pool.try_post([&ran] { ++ran; }, {.timeout = 1s, .name = "named"}); }) == 0);
+  CHECK(allocated_in_steady_state(
+            io, 200, [&] { (void)pool.try_post([&ran] { ++ran; }, {.timeout = 1s, .name = "named"}); }) == 0);
   CHECK(ran == 3 * 200 * 32);
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("the only worker is refused to wait for its own pool, whatever it woul
   strand_pool pool{b.io, {.concurrency = 1}};
   auto later = pool.submit([] {}, {.delay = 1h, .group = 7});
   codes seen;
-  pool.try_post([&](task_context&) -> net::awaitable<void> {
+  (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
     seen.push_back(co_await outcome_of(later.result()));
     seen.push_back(co_await outcome_of(pool.wait_group(7)));
     seen.push_back(co_await outcome_of(pool.wait_group(8)));  // in which nobody is
@@ -103,7 +103,7 @@ TEST_CASE("of the waits that a resize leaves hopeless those end for which nobody
   auto later = pool.submit([] {}, {.delay = 1h, .group = 7});
   codes seen(3);
   task<void> second;
-  pool.try_post([&](task_context&) -> net::awaitable<void> {
+  (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
     co_await sleep_for(1ms);
     seen[0] = co_await outcome_of(second.result());
   });
@@ -124,7 +124,8 @@ TEST_CASE("a wait is not hopeless while there are workers that sleep") {
   strand_pool pool{b.io, {.concurrency = 3}};
   auto later = pool.submit([] {}, {.delay = 1h});
   codes seen;
-  pool.try_post([&](task_context&) -> net::awaitable<void> { seen.push_back(co_await outcome_of(later.result())); });
+  (void)pool.try_post(
+      [&](task_context&) -> net::awaitable<void> { seen.push_back(co_await outcome_of(later.result())); });
   b.time.poll();
   pool.resize(2);
   b.time.run();
@@ -137,7 +138,8 @@ TEST_CASE("a wait for what has just ended is not hopeless") {
   strand_pool pool{b.io, {.concurrency = 2}};
   auto later = pool.submit([w = last_words{[&] { pool.resize(1); }}] {}, {.delay = 1h});
   codes seen;
-  pool.try_post([&](task_context&) -> net::awaitable<void> { seen.push_back(co_await outcome_of(later.result())); });
+  (void)pool.try_post(
+      [&](task_context&) -> net::awaitable<void> { seen.push_back(co_await outcome_of(later.result())); });
   b.time.poll();
   CHECK(pool.stats().working == 1);
   CHECK(later.cancel());
@@ -153,7 +155,7 @@ TEST_CASE("who waits in a pool is told although that pool works in the turn of a
   b.time.poll();
   now = mood::calls;
   int ran = 0, told = 0;
-  outer.try_post([&] {
+  (void)outer.try_post([&] {
     inner.async_run([&] { ++ran; }, {}, [&](const std::exception_ptr& e) { told += e == nullptr; });
     CHECK(ran == 1);
   });
@@ -183,11 +185,11 @@ TEST_CASE("an operation may wait for another pool, which is no deadlock") {
   strand_pool here{b.io, {.concurrency = 1}}, there{b.io, {.concurrency = 1}};
   int ran = 0;
   auto outer = here.submit([&](task_context&) -> net::awaitable<void> {
-    there.try_post([&] { ++ran; });
+    (void)there.try_post([&] { ++ran; });
     co_await there.run([&] { ++ran; });
     co_await there.wait_group(7);
   });
-  here.try_post([&] { there.try_post([&] { ++ran; }); });
+  (void)here.try_post([&] { (void)there.try_post([&] { ++ran; }); });
   b.time.run();
   CHECK(outer.state() == task_state::succeeded);
   CHECK(ran == 3);
@@ -235,7 +237,7 @@ TEST_CASE("a pool answers when its context is gone") {
   auto b = std::make_unique<bench_top>();
   strand_pool pool{b->io, {.concurrency = 1}};
   auto t = pool.submit([](task_context&) { return sleep_for(1h); }, {.timeout = 1s, .name = "late"});
-  pool.try_post([] {});
+  (void)pool.try_post([] {});
   b->time.poll();
   b.reset();
   const pool_stats s = pool.stats();
@@ -261,7 +263,7 @@ TEST_CASE("what an operation has left on its strand holds up no worker") {
   const bool begins_later = GENERATE(true, false);
   const auto slow = pool.submit([&](task_context&) { return until(resume); });  // keeps one worker
   // On the other, a coroutine that goes on after its operation, and waits for the slow one.
-  pool.try_post([&](task_context& c) -> net::awaitable<void> {
+  (void)pool.try_post([&](task_context& c) -> net::awaitable<void> {
     net::co_spawn(
         c.executor(),
         [&]() -> net::awaitable<void> {
@@ -279,7 +281,7 @@ TEST_CASE("what an operation has left on its strand holds up no worker") {
     co_await sleep_for(2ms);
     unrelated.push_back(co_await outcome_of(slow.result()));
   };
-  pool.try_post(nested);
+  (void)pool.try_post(nested);
   b.time.run_for(10ms);
   CHECK(unrelated.empty());
   resume();
@@ -292,7 +294,7 @@ TEST_CASE("what an operation has left on its strand may wait while the next one 
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
   codes left;
-  pool.try_post([&](task_context& c) -> net::awaitable<void> {
+  (void)pool.try_post([&](task_context& c) -> net::awaitable<void> {
     net::co_spawn(
         c.executor(),
         [&]() -> net::awaitable<void> {
@@ -303,8 +305,8 @@ TEST_CASE("what an operation has left on its strand may wait while the next one 
         net::detached);
     co_return;
   });
-  pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
-  pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
+  (void)pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
+  (void)pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
   b.time.run();
   CHECK(left == codes(2));
 }
@@ -323,7 +325,7 @@ TEST_CASE("what an operation has left on its own executor is not taken for the n
     left.push_back(co_await outcome_of(net::co_spawn(executor, child, net::use_awaitable)));
   };
   const bool on_a_strand = GENERATE(false, true);
-  pool.try_post([&](task_context&) -> net::awaitable<void> {
+  (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
     const net::any_io_executor executor = co_await net::this_coro::executor;
     if (on_a_strand) {
       net::co_spawn(net::make_strand(executor), waits, net::detached);
@@ -331,7 +333,7 @@ TEST_CASE("what an operation has left on its own executor is not taken for the n
       net::co_spawn(executor, waits, net::detached);
     }
   });
-  for (int i = 0; i < 4; ++i) pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
+  for (int i = 0; i < 4; ++i) (void)pool.try_post([](task_context&) { return sleep_for(10ms); }, {.group = 7});
   b.time.run();
   CHECK(left == codes(3));
 }
@@ -353,7 +355,7 @@ TEST_CASE("what an operation has left is not taken for its next attempt") {
     net::co_spawn(co_await net::this_coro::executor, waits, net::detached);
     throw std::runtime_error{"again"};
   };
-  pool.try_post(again, {.retry = {.attempts = 2}});
+  (void)pool.try_post(again, {.retry = {.attempts = 2}});
   b.time.run();
   CHECK(attempts == 2);
   CHECK(left == codes(1));
@@ -364,7 +366,7 @@ TEST_CASE("what an operation has left on its strand may outlive the pool, and wa
   auto pool = std::make_unique<strand_pool>(b.io, strand_pool_options{.concurrency = 1});
   std::optional<strand_pool> other;
   codes left;
-  pool->try_post([&](task_context& c) -> net::awaitable<void> {
+  (void)pool->try_post([&](task_context& c) -> net::awaitable<void> {
     net::co_spawn(
         c.executor(),
         [&]() -> net::awaitable<void> {
@@ -386,7 +388,7 @@ TEST_CASE("children of an operation on its strand wait inside it") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
   codes ends;
-  pool.try_post([&](task_context& c) -> net::awaitable<void> {
+  (void)pool.try_post([&](task_context& c) -> net::awaitable<void> {
     ends.push_back(co_await outcome_of(with_timeout(pool.run([] {}), 1h)));
     ends.push_back(
         co_await outcome_of(net::co_spawn(c.executor(), [&] { return pool.run([] {}); }, net::use_awaitable)));
@@ -415,7 +417,7 @@ TEST_CASE("an operation that waits for its own group, or for itself, is refused 
         ends.push_back(co_await outcome_of(pool.wait_group(8)));
       },
       {.group = 7});
-  pool.try_post([](task_context&) { return sleep_for(1ms); }, {.group = 8});
+  (void)pool.try_post([](task_context&) { return sleep_for(1ms); }, {.group = 8});
   b.time.run();
   CHECK(ends == codes{would_deadlock, would_deadlock, would_deadlock, {}});
   CHECK(own->state() == task_state::succeeded);

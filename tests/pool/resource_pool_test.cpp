@@ -61,7 +61,7 @@ TEST_CASE("resources are made when there is work, one for each worker, and destr
   CHECK(w.made == 0);
   std::vector<long> ends;
   for (int i = 0; i < 6; ++i) {
-    pool.try_post([&](connection& c, task_context&) -> net::awaitable<void> {
+    (void)pool.try_post([&](connection& c, task_context&) -> net::awaitable<void> {
       CHECK(c.owner == &w);
       co_await sleep_for(100ms);
       ends.push_back(w.ms());
@@ -105,7 +105,7 @@ TEST_CASE("P19 a worker whose resource breaks gets a new one, and past the limit
   CHECK(pool.stats().restarts == 1);
   CHECK(pool.stats().sleeping == 1);
   CHECK(w.ms() == 10 + 5 + 100 + 10);
-  for (int i = 0; i < 4; ++i) pool.try_post(breaks);
+  for (int i = 0; i < 4; ++i) (void)pool.try_post(breaks);
   std::string cause;
   net::co_spawn(w.io, pool_run::cause_of_end(pool), [&](std::exception_ptr, std::string what) { cause = what; });
   w.time.run();
@@ -139,11 +139,11 @@ TEST_CASE("a worker waits longer after each failure in a row to make its resourc
   o.destroy = [](connection&) -> net::awaitable<void> { co_return; };
   resource_pool<connection> pool{w.io, o};
   // What succeeds forgets the failures, one that suspends and one that does not.
-  pool.try_post([](connection&) {});
-  pool.try_post([](connection&) { throw fatal_error{"lost"}; });
-  pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_return; });
-  pool.try_post([](connection&) { throw fatal_error{"lost"}; });
-  pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&) { throw fatal_error{"lost"}; });
+  (void)pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_return; });
+  (void)pool.try_post([](connection&) { throw fatal_error{"lost"}; });
+  (void)pool.try_post([](connection&) {});
   w.time.run();
   CHECK(tried == std::vector<std::int64_t>{0, 100, 300, 700, 800, 1000, 1400, 2200, 2300, 2500, 2900, 3700});
 }
@@ -157,12 +157,12 @@ TEST_CASE("a failed operation resets its resource, which is replaced where that 
   };
   resource_pool<connection> pool{w.io, o};
   auto fails = [](connection&) { throw std::runtime_error{"bad query"}; };
-  pool.try_post(fails);
+  (void)pool.try_post(fails);
   w.time.run();
   CHECK(w.resets == 1);
   CHECK(w.made == 1);
   w.can_reset = false;
-  pool.try_post(fails);
+  (void)pool.try_post(fails);
   auto t = pool.submit([](connection& c) { return c.number; });
   w.time.run();
   CHECK(w.made == 2);
@@ -180,10 +180,10 @@ TEST_CASE("a resource is checked between uses and replaced when it is bad") {
   };
   resource_pool<connection> pool{w.io, o};
   auto op = [](connection& c) { return c.number; };
-  pool.try_post(op);
+  (void)pool.try_post(op);
   w.time.run();
   CHECK(w.checks == 0);
-  pool.try_post(op);
+  (void)pool.try_post(op);
   w.time.run();
   CHECK(w.checks == 1);
   w.good = false;
@@ -201,14 +201,14 @@ TEST_CASE("resources that idle are destroyed down to the minimum") {
   o.min_idle = 1;
   resource_pool<connection> pool{w.io, o};
   for (int i = 0; i < 4; ++i) {
-    pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
+    (void)pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
   }
   w.time.run_for(500ms);
   CHECK(pool.stats().resources == 4);
   w.time.run_for(2s);
   CHECK(pool.stats().resources == 1);
   CHECK(w.alive == 1);
-  pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&) {});
   w.time.run();
   CHECK(w.made == 4);
 }
@@ -218,17 +218,17 @@ TEST_CASE("a worker that has lost its resource has none to destroy when it has i
   auto o = options(w, 1);
   o.idle_timeout = 1s;
   resource_pool<connection> pool{w.io, o};
-  pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&) {});
   w.time.run_for(500ms);
   CHECK(w.alive == 1);
   int tries = 0;
-  pool.try_post(
+  (void)pool.try_post(
       [&tries](connection&) {
         if (++tries == 1) throw fatal_error{"broken"};
         throw std::runtime_error{"no"};
       },
       {.retry = {.attempts = 2, .backoff = backoff::constant(1ms)}});
-  pool.try_post([](connection&) { throw fatal_error{"broken, too"}; });
+  (void)pool.try_post([](connection&) { throw fatal_error{"broken, too"}; });
   w.time.run();
   CHECK(tries == 2);
   CHECK(w.alive == 0);
@@ -255,11 +255,11 @@ TEST_CASE("the alarm of a resource that has been lost since finds nothing to des
   o.idle_timeout = 1s;
   o.restart.backoff = backoff::constant(0s);  // so that nothing else takes its alarm
   resource_pool<connection> pool{w.io, o};
-  pool.try_post([](connection&, task_context&) { return sleep_for(1h); });
-  pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&, task_context&) { return sleep_for(1h); });
+  (void)pool.try_post([](connection&) {});
   w.time.run_for(500ms);
   CHECK(pool.stats().resources == 2);
-  pool.try_post([](connection&) { throw fatal_error{"broken"}; });
+  (void)pool.try_post([](connection&) { throw fatal_error{"broken"}; });
   w.time.run_for(3s);
   CHECK(w.destroyed == 1);
   CHECK(pool.stats().resources == 1);
@@ -271,7 +271,7 @@ TEST_CASE("a worker that is to come back does so once it has gone, whoever is mi
   resource_pool<connection> pool{w.io, options(w, 2)};
   std::function<void()> resume;
   auto lost = pool.submit([&](connection&, task_context&) { return pool_run::until(resume); });
-  pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&) {});
   w.time.run_for(50ms);
   CHECK(pool.stats().resources == 2);
   pool.resize(1);
@@ -284,7 +284,7 @@ TEST_CASE("a worker that is to come back does so once it has gone, whoever is mi
   CHECK(w.destroyed == 0);
   w.time.run_for(50ms);
   CHECK(w.destroyed == 1);
-  for (int i = 0; i < 2; ++i) pool.try_post([](connection&, task_context&) { return sleep_for(1h); });
+  for (int i = 0; i < 2; ++i) (void)pool.try_post([](connection&, task_context&) { return sleep_for(1h); });
   w.time.run_for(50ms);
   CHECK(pool.stats().working == 2);
   CHECK(w.made == 4);
@@ -296,7 +296,7 @@ TEST_CASE("a resource that is being made does not outlive a hard stop, nor its c
     {
       resource_pool<connection> pool{w.io, options(w, 2)};
       for (int i = 0; i < 3; ++i)
-        pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(1h); });
+        (void)pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(1h); });
       w.time.run_for(stop ? 5ms : 50ms);
       if (stop) {
         pool.request_stop(stop_mode::cancel_all);
@@ -348,13 +348,13 @@ TEST_CASE("a worker that leaves before it has destroyed an idle resource finds n
   resource_pool<connection> pool{w.io, o};
   home = &pool;
   const auto work = [](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(1ms); };
-  for (int i = 0; i < 2; ++i) pool.try_post(work);
+  for (int i = 0; i < 2; ++i) (void)pool.try_post(work);
   w.time.run();
   CHECK(w.made == 2);
   CHECK(w.destroyed == 2);
   CHECK(pool.stats().resources == 0);
   pool.resize(2);
-  for (int i = 0; i < 2; ++i) pool.try_post(work);
+  for (int i = 0; i < 2; ++i) (void)pool.try_post(work);
   w.time.run();
   CHECK(w.made == 4);
   CHECK(w.destroyed == 4);
@@ -399,7 +399,7 @@ TEST_CASE("a worker that is lost over its resource is replaced, and nothing of i
     return w.io.stopped();
   };
   for (int i = 0; i < 3; ++i) {
-    pool.try_post(work);
+    (void)pool.try_post(work);
     w.time.run_for(1s);
     CHECK(pool.stats().resources == static_cast<std::size_t>(w.alive));
     CHECK(pool.stats().repairing == 0);
@@ -411,7 +411,7 @@ TEST_CASE("a worker that is lost over its resource is replaced, and nothing of i
     CHECK(nothing_holds_the_loop());
     CHECK(pool.stats().resources == 0);
     CHECK(pool.stats().sleeping == 1);
-    pool.try_post(work);
+    (void)pool.try_post(work);
     w.time.run_for(1s);
   }
   pool.request_stop(stop_mode::drain);
@@ -429,7 +429,7 @@ TEST_CASE("a resize to less keeps the workers that have a resource") {
   resource_pool<connection> pool{w.io, options(w, 4)};
   w.time.run();
   for (std::size_t i = 0; i < warm; ++i) {
-    pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
+    (void)pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
   }
   w.time.run();
   CHECK(pool.stats().resources == warm);
@@ -438,19 +438,19 @@ TEST_CASE("a resize to less keeps the workers that have a resource") {
     w.time.run();
   }
   SECTION("that just work") {
-    pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
+    (void)pool.try_post([](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); });
     w.time.run_for(50ms);
     pool.resize(1);
     w.time.run();
   }
   SECTION("that end their work before those that are to go have gone") {
-    pool.try_post([&pool](connection&) { pool.resize(1); });
+    (void)pool.try_post([&pool](connection&) { pool.resize(1); });
     w.time.run();
   }
   CHECK(pool.stats().resources == 1);
   CHECK(w.alive == 1);
   CHECK(w.made == static_cast<int>(warm));
-  pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&) {});
   w.time.run();
   CHECK(w.made == static_cast<int>(warm));
 }
@@ -463,7 +463,7 @@ TEST_CASE("workers that were told to go come back where more are wanted before t
   pool.resize(4);
   int running = 0, most = 0;
   for (int i = 0; i < 8; ++i) {
-    pool.try_post([&](connection&, task_context&) -> net::awaitable<void> {
+    (void)pool.try_post([&](connection&, task_context&) -> net::awaitable<void> {
       most = std::max(most, ++running);
       co_await sleep_for(100ms);
       --running;
@@ -479,7 +479,7 @@ TEST_CASE("workers that were told to go and have not gone stay at once, and keep
   resource_pool<connection> pool{w.io, options(w, 4)};
   const auto busy = [](connection&, task_context&) -> net::awaitable<void> { co_await sleep_for(100ms); };
   w.time.run();
-  for (int i = 0; i < 3; ++i) pool.try_post(busy);
+  for (int i = 0; i < 3; ++i) (void)pool.try_post(busy);
   w.time.run();
   REQUIRE(pool.stats().resources == 3);
   pool.resize(1);
@@ -493,7 +493,7 @@ TEST_CASE("workers that were told to go and have not gone stay at once, and keep
   }
   pool.resize(wanted);
   CHECK(pool.stats().resources == 3);
-  for (int i = 0; i < 8; ++i) pool.try_post(busy);
+  for (int i = 0; i < 8; ++i) (void)pool.try_post(busy);
   w.time.run_for(50ms);
   CHECK(pool.stats().working == wanted);
   CHECK(w.made == std::max(3, static_cast<int>(wanted)));
@@ -543,9 +543,9 @@ TEST_CASE("a function of a resource that hangs is cancelled when its time is up,
   hung w{place};
   w.o.call_timeout = 3s;
   resource_pool<connection> pool{w.io, w.o};
-  pool.try_post([](connection&) {});
-  pool.try_post([](connection&) { throw std::runtime_error{"reset it"}; });
-  pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
+  (void)pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&) { throw std::runtime_error{"reset it"}; });
+  (void)pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
   auto last = pool.submit([](connection&) {});
   w.time.run();
   CHECK(last.state() == task_state::succeeded);
@@ -586,7 +586,7 @@ TEST_CASE("a stop is not held up for ever by a resource that takes no leave") {
   hung w{"destroy", true};
   w.o.call_timeout = 2s;
   resource_pool<connection> pool{w.io, w.o};
-  pool.try_post([](connection&) {});
+  (void)pool.try_post([](connection&) {});
   w.time.run();
   bool closed = false;
   w.spawn([&]() -> net::awaitable<void> {
@@ -641,12 +641,12 @@ TEST_CASE("nothing of what a function of a resource does to its cancellation rea
   o.reset = [&](connection&) { return disturb("reset"); };
   o.destroy = [&](connection&) { return disturb("destroy"); };
   resource_pool<connection> pool{w.io, o};
-  pool.try_post([](connection&) {});
-  pool.try_post([&](connection&, task_context&) -> net::awaitable<void> {
+  (void)pool.try_post([](connection&) {});
+  (void)pool.try_post([&](connection&, task_context&) -> net::awaitable<void> {
     co_await disturb("operation");
     throw std::runtime_error{"reset it"};
   });
-  if (place == "destroy") pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
+  if (place == "destroy") (void)pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
   std::function<void()> resume;
   bool went_on = false;
   auto t = pool.submit([&](connection&, task_context&) -> net::awaitable<void> {
@@ -684,7 +684,7 @@ TEST_CASE("nothing of what a resource's destruction does to its cancellation rea
     co_await net::this_coro::throw_if_cancelled(false);
   };
   resource_pool<connection> pool{w.io, o};
-  pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
+  (void)pool.try_post([](connection&) { throw fatal_error{"destroy it"}; });
   auto t = pool.submit([](connection&) {});
   w.time.run();
   REQUIRE(resume);

@@ -61,7 +61,7 @@ TEST_CASE("P1 the same in real time", "[realtime]") {
     int now = 0, peak = 0;
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < 100; ++i) {
-      pool.try_post([&](task_context&) -> net::awaitable<void> {
+      (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
         peak = std::max(peak, ++now);
         co_await sleep_for(20ms);
         --now;
@@ -91,7 +91,7 @@ TEST_CASE("P3 workers that become free at the same instant are all refilled") {
   strand_pool pool{b.io, {.concurrency = 3, .queue_limit = 5000}};
   int now = 0;
   for (int i = 0; i < 3000; ++i) {
-    pool.try_post([&](task_context&) -> net::awaitable<void> {
+    (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
       ++now;
       co_await sleep_for(1ms);
       --now;
@@ -125,8 +125,8 @@ TEST_CASE("P4 a full queue refuses, or holds the producer back") {
   }
   SECTION("wait") {
     strand_pool pool{b.io, {.concurrency = 1, .queue_limit = 1, .on_overflow = overflow::wait}};
-    pool.try_post(slow);
-    pool.try_post(slow);
+    (void)pool.try_post(slow);
+    (void)pool.try_post(slow);
     CHECK_FALSE(pool.try_post(slow));
     std::error_code held, cancelled;
     long done = 0;
@@ -152,7 +152,7 @@ TEST_CASE("P4 a full queue refuses, or holds the producer back") {
   SECTION("evict_oldest") {
     strand_pool pool{b.io,
                      {.concurrency = 1, .priorities = 2, .queue_limit = 2, .on_overflow = overflow::evict_oldest}};
-    pool.try_post(slow);
+    (void)pool.try_post(slow);
     b.time.poll();
     auto oldest = pool.submit([] {}, {.priority = 0});
     auto next = pool.submit([] {}, {.priority = 1});
@@ -169,7 +169,7 @@ TEST_CASE("P4 a full queue refuses, or holds the producer back") {
   SECTION("evict_least_important") {
     strand_pool pool{
         b.io, {.concurrency = 1, .priorities = 2, .queue_limit = 1, .on_overflow = overflow::evict_least_important}};
-    pool.try_post(slow);
+    (void)pool.try_post(slow);
     b.time.poll();
     auto low = pool.submit([] {}, {.priority = 1});
     CHECK_FALSE(pool.try_post([] {}, {.priority = 1}));
@@ -258,7 +258,7 @@ TEST_CASE("P6 a failed operation is tried again after the backoff, others use th
         {.retry = {.attempts = 3, .backoff = backoff::constant(100ms)}}));
   });
   b.time.poll();
-  pool.try_post([&] { others.push_back(b.ms()); });
+  (void)pool.try_post([&] { others.push_back(b.ms()); });
   b.time.run();
   CHECK(starts == std::vector<long>{0, 100, 200});
   CHECK(others == std::vector<long>{0});
@@ -273,7 +273,7 @@ TEST_CASE("P7 delayed tasks run when they are due") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 2}};
   std::vector<std::pair<int, long>> ran;
-  pool.try_post([&] { ran.emplace_back(1, b.ms()); }, {.delay = 300ms});
+  (void)pool.try_post([&] { ran.emplace_back(1, b.ms()); }, {.delay = 300ms});
   auto t = pool.submit([&] { ran.emplace_back(2, b.ms()); }, {.delay = 100ms});
   CHECK(t.state() == task_state::delayed);
   CHECK(pool.stats().delayed == 2);
@@ -302,7 +302,7 @@ TEST_CASE("P8 an operation over its time that heeds the cancellation has timed o
     told = b.ms();
   });
   b.time.poll();
-  pool.try_post([&] { next = b.ms(); });
+  (void)pool.try_post([&] { next = b.ms(); });
   b.time.run();
   CHECK(ec == errc::timed_out);
   CHECK(told == 50);
@@ -323,7 +323,7 @@ TEST_CASE("P9 P10 an operation that ignores its cancellation keeps its slot, and
     ec = co_await outcome_of(t.result());
     told = b.ms();
   });
-  pool.try_post([&] { next = b.ms(); });
+  (void)pool.try_post([&] { next = b.ms(); });
   b.time.run_for(60ms);
   CHECK(ec == errc::timed_out);
   CHECK(told == 50);
@@ -497,7 +497,8 @@ TEST_CASE("P17 a producer held back at a stop ends with stopped") {
   for (const auto mode : {stop_mode::drain, stop_mode::finish_running, stop_mode::cancel_all}) {
     bench_top b;
     strand_pool pool{b.io, {.concurrency = 1, .queue_limit = 1, .on_overflow = overflow::wait}};
-    for (int i = 0; i < 2; ++i) pool.try_post([](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); });
+    for (int i = 0; i < 2; ++i)
+      (void)pool.try_post([](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); });
     std::error_code ec;
     long at = -1;
     b.spawn([&]() -> net::awaitable<void> {
@@ -540,12 +541,12 @@ TEST_CASE("P20 after all, the figures are back to nothing and add up") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 2, .priorities = 2}};
   for (int i = 0; i < 20; ++i) {
-    pool.try_post(
+    (void)pool.try_post(
         [i] {
           if (i % 5 == 0) throw std::runtime_error{"no"};
         },
         {.priority = i % 2, .name = "short"});
-    pool.try_post([](task_context&) -> net::awaitable<void> { co_await sleep_for(5ms); }, {.name = "long"});
+    (void)pool.try_post([](task_context&) -> net::awaitable<void> { co_await sleep_for(5ms); }, {.name = "long"});
   }
   b.time.run();
   const pool_stats s = pool.stats();
@@ -566,7 +567,7 @@ TEST_CASE("classes go first, and arrival counts inside one") {
   std::string order;
   for (int i = 0; i < 3; ++i) {
     for (int p = 2; p >= 0; --p)
-      pool.try_post([&order, p, i] { order += std::to_string(p) + std::to_string(i) + ' '; }, {.priority = p});
+      (void)pool.try_post([&order, p, i] { order += std::to_string(p) + std::to_string(i) + ' '; }, {.priority = p});
   }
   b.time.run();
   CHECK(order == "00 01 02 10 11 12 20 21 22 ");
@@ -666,9 +667,9 @@ TEST_CASE("groups are cancelled and waited for together") {
     co_await sleep_for(100ms);
     ++ran;
   };
-  for (int i = 0; i < 4; ++i) pool.try_post(op, {.group = 7});
-  pool.try_post(op, {.group = 8});
-  pool.try_post(op, {.delay = 1s, .group = 8});
+  for (int i = 0; i < 4; ++i) (void)pool.try_post(op, {.group = 7});
+  (void)pool.try_post(op, {.group = 8});
+  (void)pool.try_post(op, {.delay = 1s, .group = 8});
   long seven = -1, eight = -1, none = -1;
   b.spawn([&]() -> net::awaitable<void> {
     co_await pool.wait_group(9);
@@ -694,7 +695,7 @@ TEST_CASE("resize changes the number of workers while they work") {
   strand_pool pool{b.io, {.concurrency = 4}};
   int now = 0, started = 0;
   for (int i = 0; i < 40; ++i) {
-    pool.try_post([&](task_context&) -> net::awaitable<void> {
+    (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
       ++now;
       ++started;
       co_await sleep_for(10ms);
@@ -723,7 +724,7 @@ TEST_CASE("a pool whose operations break their workers too often stops and says 
                    {.concurrency = 1, .restart = {.limit = 3, .within = 1min, .backoff = backoff::constant(100ms)}}};
   std::vector<long> starts;
   for (int i = 0; i < 6; ++i) {
-    pool.try_post([&] {
+    (void)pool.try_post([&] {
       starts.push_back(b.ms());
       throw fatal_error{"broken"};
     });
@@ -743,13 +744,13 @@ TEST_CASE("what breaks a worker is what the pool's policy says") {
   const auto is_broken = [](const std::exception_ptr& e) { return code_of(e) == errc::store_unavailable; };
   strand_pool pool{
       b.io, {.concurrency = 1, .restart = {.limit = 5, .backoff = backoff::constant(1s), .is_fatal = is_broken}}};
-  pool.try_post([] { throw fatal_error{"it says so itself"}; });
+  (void)pool.try_post([] { throw fatal_error{"it says so itself"}; });
   auto next = pool.submit([] {});
   b.time.run();
   CHECK(next.state() == task_state::succeeded);
   CHECK(b.ms() == 0);
   CHECK(pool.stats().restarts == 0);
-  pool.try_post([] { throw std::system_error{make_error_code(errc::store_unavailable)}; });
+  (void)pool.try_post([] { throw std::system_error{make_error_code(errc::store_unavailable)}; });
   next = pool.submit([] {});
   b.time.run();
   CHECK(next.state() == task_state::succeeded);
@@ -762,7 +763,7 @@ TEST_CASE("of two workers that break at once the first is the cause, and after a
     bench_top b;
     strand_pool pool{b.io, {.concurrency = 2, .restart = {.limit = 0}}};
     for (const char* name : {"first", "second"}) {
-      pool.try_post([name](task_context&) -> net::awaitable<void> {
+      (void)pool.try_post([name](task_context&) -> net::awaitable<void> {
         co_await stubborn(1ms);
         throw fatal_error{name};
       });
@@ -793,7 +794,7 @@ TEST_CASE("a cancellation that comes when its operation breaks the worker just t
     throw fatal_error{"broken"};
   });
   long next = 0;
-  pool.try_post([&] { next = b.ms(); });
+  (void)pool.try_post([&] { next = b.ms(); });
   b.time.run();
   CHECK(t.state() == task_state::cancelled);
   CHECK(next == 1010);
@@ -846,7 +847,7 @@ TEST_CASE("what is delayed counts for the limit of the queue, and what a free wo
 TEST_CASE("names beyond the first 256 are counted together") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
-  for (int i = 0; i < 300; ++i) pool.try_post([] {}, {.name = "number " + std::to_string(i)});
+  for (int i = 0; i < 300; ++i) (void)pool.try_post([] {}, {.name = "number " + std::to_string(i)});
   b.time.run();
   const pool_stats s = pool.stats();
   CHECK(s.names.size() == 256);
@@ -860,7 +861,7 @@ TEST_CASE("the last worker to wait for its own pool is refused instead of all wa
   strand_pool pool{b.io, {.concurrency = 2}};
   std::vector<std::error_code> ends;
   for (int i = 0; i < 2; ++i) {
-    pool.try_post([&](task_context&) -> net::awaitable<void> {
+    (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
       co_await sleep_for(1ms);
       ends.push_back(
           co_await outcome_of(pool.run([](task_context&) -> net::awaitable<void> { co_await sleep_for(1ms); })));
@@ -878,7 +879,7 @@ TEST_CASE("a wait that a resize leaves without a worker to wait for ends") {
   std::vector<std::error_code> ends;
   int inner = 0;
   for (int i = 0; i < 2; ++i) {
-    pool.try_post([&](task_context&) -> net::awaitable<void> {
+    (void)pool.try_post([&](task_context&) -> net::awaitable<void> {
       ends.push_back(co_await outcome_of(pool.run(
           [&](task_context& t) {
             if (t.attempt() == 1) throw std::runtime_error{"once more"};
@@ -953,7 +954,7 @@ TEST_CASE("a pool may be destroyed with work of all kinds, before and after its 
             net::detached);
       }
       pool->async_run([held] { return 1; }, {}, [held](std::exception_ptr, int) {});
-      pool->try_post([held] {}, {.delay = 1s});
+      (void)pool->try_post([held] {}, {.delay = 1s});
       time->poll();
       for (int i = 0; i < polls; ++i) time->run_for(400ms);
       if (context_first) {

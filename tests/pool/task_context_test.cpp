@@ -115,7 +115,7 @@ TEST_CASE("an operation without options has no deadline, one attempt, and its wo
   strand_pool pool{b.io, {.concurrency = 2}};
   std::vector<net::any_io_executor> executors;
   for (int i = 0; i < 2; ++i) {
-    pool.try_post([&](task_context& t) -> net::awaitable<void> {
+    (void)pool.try_post([&](task_context& t) -> net::awaitable<void> {
       CHECK(t.deadline() == time_point::max());
       CHECK(t.attempt() == 1);
       executors.push_back(t.executor());
@@ -164,11 +164,11 @@ TEST_CASE("what an operation posts to its executor does not run at the same time
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
   std::vector<int> order;
-  pool.try_post([&](task_context& t) {
+  (void)pool.try_post([&](task_context& t) {
     net::post(t.executor(), [&] { order.push_back(3); });
     order.push_back(1);
   });
-  pool.try_post([&] { order.push_back(2); });
+  (void)pool.try_post([&] { order.push_back(2); });
   b.time.run();
   CHECK(order == std::vector<int>{1, 2, 3});
 }

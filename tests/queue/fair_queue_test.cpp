@@ -455,7 +455,7 @@ class fair_model {
     time_[c] = f.tags[c];
     f.tags[c] += uint128{w.tokens} * unit / f.weight;  // without a remainder, by these weights
     finish_[c] = std::max(finish_[c], f.tags[c]);
-    for (token_bucket& b : f.rates) b.try_take(now_, w.tokens);
+    for (token_bucket& b : f.rates) (void)b.try_take(now_, w.tokens);
     if (w.flow != 0) f.occupied += places_for(w.tokens);
     remove(*w.node);
   }
@@ -637,7 +637,7 @@ std::optional<std::string> differs(std::uint64_t seed, int steps) {
         if (queue.may_enter(f, tokens) != model.may_enter(f, tokens)) return fail(i, "may_enter");
         if (!queue.may_enter(f, tokens)) break;
         queue.enter(f, tokens);
-        for (token_bucket& b : model.at(f).rates) b.try_take(now, tokens);
+        for (token_bucket& b : model.at(f).rates) (void)b.try_take(now, tokens);
         if (f != 0) model.at(f).occupied += model.places_for(tokens);
         held.emplace_back(f, model.places_for(tokens));
         break;

@@ -53,7 +53,7 @@ void short_operations(stage& t) {
   with_pool p{t, {.concurrency = 2, .priorities = 2}};
   t.play(
       p.ask([] { return 1; }), p.ask([] {}, {.priority = 1}), p.ask([] { return std::string(100, 'x'); }),
-      [&] { p.pool->try_post([] {}); }, [&] { t.pass(10ms); });
+      [&] { (void)p.pool->try_post([] {}); }, [&] { t.pass(10ms); });
   p.expect_sound();
 }
 
@@ -62,7 +62,7 @@ void short_operations_throw(stage& t) {
   const auto throws = []() -> int { throw thrown{}; };
   t.play(
       p.ask(throws), p.ask(throws, {.retry = {.attempts = 3, .backoff = backoff::constant(1ms)}}),
-      [&] { p.pool->try_post(throws); }, [&] { t.pass(10ms); });
+      [&] { (void)p.pool->try_post(throws); }, [&] { t.pass(10ms); });
   p.expect_sound();
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("a predicate may give the least delay before the next attempt") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
   std::vector<long> at;
-  pool.try_post(
+  (void)pool.try_post(
       [&] {
         at.push_back(b.ms());
         throw std::runtime_error{"no"};
@@ -99,7 +99,7 @@ TEST_CASE("retries are refused by the predicate and by the budget") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
   int tries = 0;
-  pool.try_post(
+  (void)pool.try_post(
       [&] {
         ++tries;
         throw std::runtime_error{"no"};
@@ -110,7 +110,7 @@ TEST_CASE("retries are refused by the predicate and by the budget") {
   retry_budget budget{{.percent = 50, .reserve = 2, .most = 10}};
   tries = 0;
   for (int i = 0; i < 10; ++i) {
-    pool.try_post(
+    (void)pool.try_post(
         [&] {
           ++tries;
           throw std::runtime_error{"no"};

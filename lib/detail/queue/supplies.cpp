@@ -17,7 +17,7 @@ bool supplies::try_take_all(time_point now, demand d) noexcept {
 
 void supplies::take_tokens(time_point now, demand d) noexcept {
   for (std::size_t i = 0; i < rates_.size(); ++i) {
-    if (const std::uint64_t amount = wanted_of(i, d); amount != 0) rates_[i].try_take(now, amount);
+    if (const std::uint64_t amount = wanted_of(i, d); amount != 0) (void)rates_[i].try_take(now, amount);
   }
 }
 

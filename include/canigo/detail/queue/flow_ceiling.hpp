@@ -44,7 +44,7 @@ class flow_ceiling {
 
   /// Takes what it allows at `now`.
   void take(time_point now, std::uint64_t tokens, std::uint64_t places) noexcept {
-    for (token_bucket& b : rates_) b.try_take(now, tokens);
+    for (token_bucket& b : rates_) (void)b.try_take(now, tokens);
     occupied_ += places;
   }
   void release(std::uint64_t places) noexcept { occupied_ -= places; }
