@@ -1,5 +1,6 @@
 #include "canigo/adaptive_limit.hpp"
 
+#include "canigo/detail/admission/awaited.hpp"
 #include "canigo/error.hpp"
 
 #include <fmt/core.h>

@@ -1,11 +1,25 @@
 #pragma once
 
+#include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/admission/awaited.hpp"
 #include "canigo/limit_handle.hpp"
+
+#include <type_traits>
 
 // The members of limit_handle. Each of its two kinds is compiled in a source of its own. With both in one source, g++
 // makes the way of a request that is granted at once 6 % longer.
 
 namespace canigo {
+
+template <class Waiter>
+limit_handle<Waiter>::~limit_handle() {
+  admission_->close();
+}
+
+template <class Waiter>
+detail::flow_host& limit_handle<Waiter>::flows() const noexcept {
+  return *admission_;
+}
 
 template <class Waiter>
 auto limit_handle<Waiter>::acquire(request r) -> net::awaitable<grant> {

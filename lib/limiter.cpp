@@ -1,5 +1,6 @@
 #include "canigo/limiter.hpp"
 
+#include "canigo/detail/admission/awaited.hpp"
 #include "canigo/detail/queue/flow_ceiling.hpp"
 #include "canigo/error.hpp"
 #include "canigo/time_source.hpp"

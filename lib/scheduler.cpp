@@ -1,5 +1,7 @@
 #include "canigo/scheduler.hpp"
 
+#include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/admission/awaited.hpp"
 #include "canigo/error.hpp"
 
 namespace canigo {

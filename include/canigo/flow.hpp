@@ -90,7 +90,7 @@ class flow {
   ///
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   template <class Waiter>
-  explicit flow(limit_handle<Waiter>& limit, const flow_options& o = {}) : flow{*limit.admission_, o} {}
+  explicit flow(limit_handle<Waiter>& limit, const flow_options& o = {}) : flow{limit.flows(), o} {}
   /// A share of a strand_pool or a resource_pool. Its tasks are the requests, of one token each.
   template <class R>
   explicit flow(pool_handle<R>& pool, const flow_options& o = {}) : flow{pool.core().flows(), o} {}

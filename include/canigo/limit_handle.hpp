@@ -1,7 +1,6 @@
 #pragma once
 
-#include "canigo/detail/admission/admission.hpp"
-#include "canigo/detail/admission/awaited.hpp"
+#include "canigo/detail/admission/start_waiting.hpp"
 #include "canigo/enforcement.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
@@ -19,6 +18,10 @@
 #include <vector>
 
 namespace canigo {
+
+namespace detail {
+class flow_host;
+}
 
 /// The members that scheduler, semaphore and limiter share: asking, pausing, listing, stopping.
 ///
@@ -93,7 +96,8 @@ class limit_handle {
  protected:
   friend class flow;
   explicit limit_handle(detail::admission* a) noexcept : admission_{a} {}
-  ~limit_handle() { admission_->close(); }
+  ~limit_handle();
+  detail::flow_host& flows() const noexcept;
 
   detail::admission* admission_;
 };

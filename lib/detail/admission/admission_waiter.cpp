@@ -1,6 +1,7 @@
 // A request that waits, and its deadline.
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/admission/start_waiting.hpp"
 
 #include <utility>
 
@@ -19,9 +20,18 @@ void waiter::request_cancel() noexcept { home_->cancel(*this); }
 
 const net::any_io_executor& waiter::home_executor() const noexcept { return home_->executor(); }
 
-outcome waiter::take_outcome() noexcept {
+void waiter::let_go_of_engine() noexcept {
   if (!at_home_ && state_ == state::ending) home_->release_ref();
-  return outcome_;
+}
+
+const net::any_io_executor& executor_of(const admission& a) noexcept { return a.executor(); }
+
+void enter::operator()(waiter& w, bool has_memory) const noexcept {
+  if (has_memory) {
+    home.enter(w, wanted);
+  } else {
+    home.deliver(w, wanted, to_outcome(errc::not_enough_memory));
+  }
 }
 
 std::uint64_t waiter::take_tokens() noexcept {
@@ -30,7 +40,7 @@ std::uint64_t waiter::take_tokens() noexcept {
 
 void waiter::abandon() noexcept {
   if (outcome_ == outcome::granted && state_ == state::ending) home_->undo(*this);
-  take_outcome();
+  let_go_of_engine();
 }
 
 }  // namespace canigo::detail

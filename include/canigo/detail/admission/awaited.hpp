@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/admission/start_waiting.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/request.hpp"
@@ -15,40 +16,6 @@
 #include <utility>
 
 namespace canigo::detail {
-
-/// Lets a made waiter wait for `wanted`.
-struct enter {
-  admission& home;
-  const request& wanted;
-  void operator()(waiter& w, bool has_memory) const noexcept {
-    if (has_memory) {
-      home.enter(w, wanted);
-    } else {
-      home.deliver(w, wanted, to_outcome(errc::not_enough_memory));
-    }
-  }
-};
-
-/// Initiates a wait for a caller that came with a completion token.
-template <class Waiter>
-struct start_waiting {
-  admission* home;
-
-  using executor_type = net::any_io_executor;
-  executor_type get_executor() const noexcept { return home->executor(); }
-
-  template <class Handler>
-  void operator()(Handler&& handler, const request& r) const {
-    std::decay_t<Handler> h(std::forward<Handler>(handler));
-    const bool at_home = completes_at<decltype(h)>(home->executor(), net::get_associated_executor(h, home->executor()));
-    constexpr bool holds_work = !has_own_executor<decltype(h)>;
-    if (r.deadline == time_point::max()) {
-      initiate<Waiter>(h, home->executor(), enter{*home, r}, *home, at_home, holds_work);
-    } else {
-      initiate<limited_waiter<Waiter>>(h, home->executor(), enter{*home, r}, *home, at_home, holds_work);
-    }
-  }
-};
 
 /// Initiates a wait for a coroutine, in the room that its frame has for it. The waiter is made of `Extra`, too.
 template <class Waiter, class... Extra>
@@ -72,8 +39,10 @@ struct start_parked {
     const auto begin = [this](waiter& w, bool has_memory) {
       if (granted) {
         home->deliver(w, *wanted, outcome::granted);
+      } else if (has_memory) {
+        home->enter(w, *wanted);
       } else {
-        enter{*home, *wanted}(w, has_memory);
+        home->deliver(w, *wanted, to_outcome(errc::not_enough_memory));
       }
     };
     std::apply(

@@ -29,8 +29,8 @@ class permit_waiter : public waiter {
   static permit granted_place(admission& home) noexcept { return permit{home, 1, 1}; }
 
   results take_results() noexcept {
-    const outcome o = take_outcome();
-    if (o != outcome::granted) return {to_error_code(o), permit{}};
+    let_go_of_engine();
+    if (ended_with() != outcome::granted) return {to_error_code(ended_with()), permit{}};
     return {std::error_code{}, permit{*home_, flow_places::join(home_->places_for(tokens), flow()), take_tokens()}};
   }
   static results failed(errc code) noexcept { return {make_error_code(code), permit{}}; }

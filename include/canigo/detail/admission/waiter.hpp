@@ -1,0 +1,115 @@
+#pragma once
+
+#include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/queue/wait_queue.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time_source.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/error.hpp>
+
+#include <cstdint>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+namespace canigo::detail {
+
+class admission;
+struct unit_record;
+
+/// How a request ended or goes on: 0 granted, above an errc, below one of these.
+enum class outcome : int {
+  granted = 0,
+  aborted = -1,            ///< cancelled
+  must_wait = -2,          ///< not now: enter the queue
+  granted_by_post = -3,    ///< granted, but the event loop is due for a turn first
+  must_wait_in_flow = -4,  ///< as must_wait, where there are flows
+};
+
+constexpr outcome to_outcome(errc code) noexcept { return static_cast<outcome>(code); }
+
+inline std::error_code to_error_code(outcome o) noexcept {
+  if (o == outcome::granted) return {};
+  if (o == outcome::aborted) return net::error::operation_aborted;
+  return make_error_code(static_cast<errc>(o));
+}
+
+/// A request that waits, with its caller.
+class waiter : public suspended, public wait_node {
+ public:
+  waiter(admission& home, bool at_home, bool holds_work) noexcept
+      : home_{&home}, at_home_{at_home}, holds_work_{holds_work} {}
+
+  void request_cancel() noexcept;
+  void abandon() noexcept;
+  const net::any_io_executor& home_executor() const noexcept;
+
+ protected:
+  ~waiter() = default;
+
+  /// The deadline of a request that has one.
+  struct limit : deadline {
+    explicit limit(waiter& w) noexcept;
+    waiter* owner;
+  };
+  void use(limit& l) noexcept { limit_ = &l; }
+  /// Gives up the reference of a foreign waiter. From here on only its places keep the engine alive.
+  void let_go_of_engine() noexcept;
+  outcome ended_with() const noexcept { return outcome_; }
+  /// What its permit is to keep for settling; see permit.
+  std::uint64_t take_tokens() noexcept;
+
+  admission* home_;
+
+ private:
+  friend class admission;
+  enum class state : std::uint8_t {
+    fresh,
+    queued,
+    awaiting_limit,  // ended, but its deadline is being called just now: that call hands it over
+    ending,          // on its way to its executor
+  };
+
+  limit* limit_ = nullptr;
+  unit_record* amounts_ = nullptr;  // where there are units
+  std::uint64_t tag_ = 0;
+  outcome outcome_ = outcome::granted;
+  state state_ = state::fresh;
+  const bool at_home_;       // completes on the executor of the admission
+  const bool holds_work_;    // the admission keeps the loop running for it
+  bool is_phantom_ = false;  // nobody: it stands for one that went in shadow mode and would have waited
+};
+
+/// A waiter whose handler takes an error code.
+class plain_waiter : public waiter {
+ public:
+  using waiter::waiter;
+  using results = std::tuple<std::error_code>;
+  using signature = void(std::error_code);
+  using granted_type = void;
+  static void granted(admission&, const request&) noexcept {}
+  static void granted(admission&, int = 0) noexcept {}
+  results take_results() noexcept {
+    let_go_of_engine();
+    return {to_error_code(ended_with())};
+  }
+  static results failed(errc code) noexcept { return {make_error_code(code)}; }
+};
+
+/// The same, for a request with a deadline.
+template <class Base>
+class limited_waiter : public Base {
+ public:
+  template <class... Args>
+  explicit limited_waiter(Args&&... args) : Base(std::forward<Args>(args)...), limit_{*this} {
+    this->use(limit_);
+  }
+
+ private:
+  typename Base::limit limit_;
+};
+
+}  // namespace canigo::detail
