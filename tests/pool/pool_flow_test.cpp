@@ -72,9 +72,9 @@ TEST_CASE("one flow floods a pool; another's only task goes next", "[pool_flow]"
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 2, .queue_limit = 20'000}};
   flow flood{pool}, calm{pool};
-  for (int i = 0; i < 10'000; ++i) pool.try_post([] { return sleep_for(10ms); }, {.flow = &flood});
+  for (int i = 0; i < 10'000; ++i) (void)pool.try_post([] { return sleep_for(10ms); }, {.flow = &flood});
   run.time.run_for(1s);
-  pool.try_post(named_operation(run, "calm"), {.flow = &calm});
+  (void)pool.try_post(named_operation(run, "calm"), {.flow = &calm});
   run.time.run_for(20ms);
   CHECK(names(run) == "calm");
   CHECK(flood.stats().waiting > 9'000);
@@ -87,11 +87,11 @@ TEST_CASE("one flow floods a pool; another's only task goes next", "[pool_flow]"
 TEST_CASE("tasks that were queued before the first flow, or name none, are of the nameless one", "[pool_flow]") {
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 1}};
-  for (int i = 0; i < 3; ++i) pool.try_post(named_operation(run, "n"));
+  for (int i = 0; i < 3; ++i) (void)pool.try_post(named_operation(run, "n"));
   run.time.poll();
   flow f{pool, {.weight = 2}};
-  for (int i = 0; i < 4; ++i) pool.try_post(named_operation(run, "f"), {.flow = &f});
-  pool.try_post(named_operation(run, "n"));
+  for (int i = 0; i < 4; ++i) (void)pool.try_post(named_operation(run, "f"), {.flow = &f});
+  (void)pool.try_post(named_operation(run, "n"));
   run.time.run();
   CHECK(names(run) == "nnffnffn");
   CHECK(pool.stats().succeeded == 8);
@@ -101,8 +101,8 @@ TEST_CASE("a flow at its cap holds up no other, and goes on when one of its task
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 3}};
   flow capped{pool, {.concurrency = 1}}, free{pool};
-  for (int i = 0; i < 3; ++i) pool.try_post(named_operation(run, "c"), {.flow = &capped});
-  for (int i = 0; i < 3; ++i) pool.try_post(named_operation(run, "f"), {.flow = &free});
+  for (int i = 0; i < 3; ++i) (void)pool.try_post(named_operation(run, "c"), {.flow = &capped});
+  for (int i = 0; i < 3; ++i) (void)pool.try_post(named_operation(run, "f"), {.flow = &free});
   run.time.run_for(50ms);
   CHECK(capped.stats().held == 1);
   CHECK(capped.stats().waiting == 2);
@@ -118,8 +118,8 @@ TEST_CASE("a flow at its rate is held until it lets it go, and a pool that is id
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 3}};
   flow slow{pool, {.rates = {{rate::per_second(2), 1, 1}}, .times_waits = true}};
-  for (int i = 0; i < 3; ++i) pool.try_post(named_operation(run, "s", 0s), {.flow = &slow});
-  pool.try_post(named_operation(run, "n", 0s));
+  for (int i = 0; i < 3; ++i) (void)pool.try_post(named_operation(run, "s", 0s), {.flow = &slow});
+  (void)pool.try_post(named_operation(run, "n", 0s));
   run.time.run();
   CHECK(run.log == log_lines{"s@0", "n@0", "s@500", "s@1000"});
   CHECK(slow.stats().wait->count() == 3);
@@ -138,7 +138,7 @@ TEST_CASE("ceilings of a flow change at once", "[pool_flow]") {
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 4}};
   flow f{pool, {.rates = {{rate::per_hour(1), 4, 4}}, .concurrency = 1}};
-  for (int i = 0; i < 6; ++i) pool.try_post(named_operation(run, "f"), {.flow = &f});
+  for (int i = 0; i < 6; ++i) (void)pool.try_post(named_operation(run, "f"), {.flow = &f});
   run.time.run_for(10ms);
   CHECK(names(run) == "f");
   f.set_concurrency(3);
@@ -188,7 +188,7 @@ TEST_CASE("cancelling, timing out and stopping reach tasks in flows", "[pool_flo
   run.time.poll();
   auto cancelled = pool.submit([] { return 1; }, {.flow = &f});
   auto late = pool.submit([] { return 1; }, {.deadline = run.time.now() + 1s, .flow = &g});
-  pool.try_post([] {}, {.group = 7, .flow = &f});
+  (void)pool.try_post([] {}, {.group = 7, .flow = &f});
   auto stopped = pool.submit([] { return 1; }, {.flow = &g});
   auto delayed = pool.submit([] { return 1; }, {.delay = 1min, .flow = &f});
   run.time.run_for(1ms);
@@ -217,8 +217,8 @@ TEST_CASE("a pool drains what is in its flows, held or not", "[pool_flow]") {
   strand_pool pool{run.io, {.concurrency = 3}};
   flow capped{pool, {.concurrency = 1}}, slow{pool, {.rates = {{rate::per_second(1), 1, 1}}}};
   for (int i = 0; i < 3; ++i) {
-    pool.try_post(named_operation(run, "c"), {.flow = &capped});
-    pool.try_post(named_operation(run, "s"), {.flow = &slow});
+    (void)pool.try_post(named_operation(run, "c"), {.flow = &capped});
+    (void)pool.try_post(named_operation(run, "s"), {.flow = &slow});
   }
   run.time.poll();
   pool.request_stop(stop_mode::drain);
@@ -238,7 +238,7 @@ TEST_CASE("destroying a flow ends its tasks that wait, and lets the others of it
   run.time.poll();
   auto queued = pool.submit([] { return 1; }, {.flow = &*f});
   auto delayed = pool.submit([] { return 1; }, {.delay = 1s, .flow = &*f});
-  pool.try_post(named_operation(run, "other"), {.flow = &other});
+  (void)pool.try_post(named_operation(run, "other"), {.flow = &other});
   f.reset();
   CHECK(queued.state() == task_state::stopped);
   CHECK(delayed.state() == task_state::stopped);
@@ -277,8 +277,8 @@ TEST_CASE("a retry goes back into its flow, behind those that came meanwhile", "
       },
       {.retry = {.attempts = 3, .backoff = backoff::constant(0s)}, .flow = &f});
   run.time.poll();
-  pool.try_post(named_operation(run, "f"), {.flow = &f});
-  pool.try_post(named_operation(run, "f"), {.flow = &f});
+  (void)pool.try_post(named_operation(run, "f"), {.flow = &f});
+  (void)pool.try_post(named_operation(run, "f"), {.flow = &f});
   run.time.run();
   CHECK(run.log == log_lines{"try@0", "f@100", "f@200", "try@300", "try@400"});
   CHECK(t.state() == task_state::succeeded);
@@ -291,8 +291,8 @@ TEST_CASE("the workers of a resource_pool serve flows, too", "[pool_flow]") {
   resource_pool<int> pool{run.io, {.concurrency = 1, .make = []() -> net::awaitable<int> { co_return 1; }}};
   flow gold{pool, {.weight = 2}}, slow{pool, {.rates = {{rate::per_second(10), 1, 1}}}};
   for (int i = 0; i < 3; ++i) {
-    pool.try_post([&](int&) { run.note("s"); }, {.flow = &slow});
-    pool.try_post([&](int&) { run.note("g"); }, {.flow = &gold});
+    (void)pool.try_post([&](int&) { run.note("s"); }, {.flow = &slow});
+    (void)pool.try_post([&](int&) { run.note("g"); }, {.flow = &gold});
   }
   run.time.run_for(1s);
   CHECK(run.log == log_lines{"s@0", "g@0", "g@0", "g@0", "s@100", "s@200"});
@@ -306,13 +306,13 @@ TEST_CASE("a flow may outlive its pool and its context", "[pool_flow]") {
     {
       strand_pool pool{run.io, {.concurrency = 1}};
       f.emplace(pool, flow_options{.rates = {{rate::per_hour(1), 1}}});
-      for (int i = 0; i < 3; ++i) pool.try_post([] { return sleep_for(1h); }, {.flow = &*f});
+      for (int i = 0; i < 3; ++i) (void)pool.try_post([] { return sleep_for(1h); }, {.flow = &*f});
       run.time.run_for(1ms);
     }
     run.time.run();
     CHECK(run.ms() < 1000);  // nothing waits for the hour
     g.emplace(kept, flow_options{.concurrency = 1});
-    for (int i = 0; i < 3; ++i) kept.try_post([] { return sleep_for(1h); }, {.flow = &*g});
+    for (int i = 0; i < 3; ++i) (void)kept.try_post([] { return sleep_for(1h); }, {.flow = &*g});
     run.time.run_for(1ms);
   }
   CHECK(f->stats().waiting == 0);
@@ -342,7 +342,7 @@ TEST_CASE("what a flow of a pool refuses names the field, the value and the rang
   CHECK(refused_call([&] { mine.set_rate(0, rate::per_second(1)); }) ==
         "flow.set_rate: index is 0; allowed: less than 0");
   for (const flow* f : {&foreign, &of_limit}) {
-    CHECK(refused_call([&] { pool.try_post([] {}, {.flow = f}); }) ==
+    CHECK(refused_call([&] { (void)pool.try_post([] {}, {.flow = f}); }) ==
           "task_options.flow is of another limit or pool; allowed: a flow of this one, or none");
   }
   CHECK(refused_call([&] { (void)limit.try_acquire({.flow = &mine}); }) ==
@@ -459,8 +459,8 @@ TEST_CASE("over any interval in which two flows of a pool compete, their shares 
       strand_pool pool{run.io, {.concurrency = 1}};
       flow f{pool, {.weight = one}}, g{pool, {.weight = two}};
       for (int i = 0; i < 60; ++i) {
-        pool.try_post(named_operation(run, "f", 1ms), {.flow = &f});
-        pool.try_post(named_operation(run, "g", 1ms), {.flow = &g});
+        (void)pool.try_post(named_operation(run, "f", 1ms), {.flow = &f});
+        (void)pool.try_post(named_operation(run, "g", 1ms), {.flow = &g});
       }
       run.time.run_for(60ms);  // neither is out of tasks yet
       const std::string order = names(run);

@@ -85,9 +85,9 @@ TEST_CASE("in steady state tasks with results, groups, timeouts and retries allo
   flow gold{pool, {.weight = 3, .rates = {{rate::per_second(1'000'000'000), 1000, 1000}}}};
   flow capped{pool, {.concurrency = 1, .times_waits = true}};
   CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> {
-          pool.try_post([] {}, {.flow = &gold});
-          pool.try_post([] {}, {.flow = &capped});
-          pool.try_post([] {});
+          (void)pool.try_post([] {}, {.flow = &gold});
+          (void)pool.try_post([] {}, {.flow = &capped});
+          (void)pool.try_post([] {});
           co_await pool.run([] {}, {.flow = &capped});
         }) == 0);
 }
