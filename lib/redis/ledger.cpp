@@ -347,7 +347,8 @@ limit_stats ledger::stats() const {
   return s;
 }
 
-void ledger::fail(std::error_code ec) const {
+void ledger::fail(std::error_code ec, const request& r) const {
+  if (ec == errc::invalid_priority || ec == errc::invalid_argument || ec == errc::too_large) check(r);
   std::string text;
   std::shared_ptr<engine> node;
   {
@@ -363,11 +364,18 @@ void ledger::fail(std::error_code ec) const {
 }
 
 void ledger::check(const request& r) const {
-  if (options_.units == nullptr) return;
+  if (r.priority < 0 || r.priority >= options_.priorities) {
+    throw_invalid("request.priority", r.priority, "0 to " + std::to_string(options_.priorities - 1),
+                  errc::invalid_priority);
+  }
   if (r.tokens == 0) throw_invalid("request.tokens", r.tokens, "1 or more");
   if (r.flow != nullptr) throw_invalid("request.flow", "a flow", "none, because flows share a limit of one process");
-  options_.units->check(r.amounts);
-  if (options_.rates.empty()) return;
+  if (options_.units != nullptr) {
+    options_.units->check(r.amounts);
+    if (options_.rates.empty()) return;  // tokens count nothing there
+  } else if (!r.amounts.empty()) {
+    throw_invalid("request.amounts.size()", r.amounts.size(), "0, because this limit has no other unit");
+  }
   const std::lock_guard lock{mutex_};
   const auto check_amount = [&](const std::string& field, std::size_t unit, std::uint64_t amount) {
     const std::uint64_t most = terms_.most(unit);

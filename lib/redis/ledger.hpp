@@ -91,8 +91,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool has_cap() const noexcept { return options_.permits > 0; }
   limit_stats stats() const;
   /// Throws the error, with a text of the cause if one is known.
-  [[noreturn]] void fail(std::error_code ec) const;
-  /// Throws what is wrong with a request, if that is its units or amounts. Names it.
+  [[noreturn]] void fail(std::error_code ec, const request& r) const;
+  /// Throws what is wrong with a request, and names the field, the value and the range.
   void check(const request& r) const;
   using delivery::executor;
 

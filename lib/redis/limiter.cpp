@@ -73,9 +73,8 @@ net::awaitable<permit> granted(std::shared_ptr<detail::ledger> l, request r, boo
   } catch (const std::system_error& e) {
     ec = e.code();
   }
-  if (ec == errc::invalid_argument || ec == errc::too_large) l->check(r);
   if (ec == net::error::would_block) throw std::system_error{ec};
-  l->fail(ec);
+  l->fail(ec, r);
 }
 
 net::awaitable<std::optional<permit>> granted_now(std::shared_ptr<detail::ledger> l, request r) {

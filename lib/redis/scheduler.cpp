@@ -44,7 +44,7 @@ std::int64_t chargeable(std::string_view field, std::uint64_t tokens) {
 }
 
 /// Whether it was let through at once. Any other failure is thrown.
-net::awaitable<bool> granted_now(std::shared_ptr<detail::ledger> l, net::awaitable<void> grant) {
+net::awaitable<bool> granted_now(std::shared_ptr<detail::ledger> l, request r, net::awaitable<void> grant) {
   std::error_code ec;
   try {
     co_await std::move(grant);
@@ -52,7 +52,7 @@ net::awaitable<bool> granted_now(std::shared_ptr<detail::ledger> l, net::awaitab
   } catch (const std::system_error& e) {
     ec = e.code();
   }
-  if (ec != net::error::would_block) l->fail(ec);
+  if (ec != net::error::would_block) l->fail(ec, r);
   co_return false;
 }
 
@@ -64,11 +64,11 @@ scheduler::scheduler(client& c, std::string_view name, const scheduler_options& 
 scheduler::~scheduler() { ledger_->close(); }
 
 net::awaitable<void> scheduler::acquire(request r) {
-  return detail::told_why(ledger_, canigo::detail::await_operation<detail::quota_waiter>(ledger_, r));
+  return detail::told_why(ledger_, r, canigo::detail::await_operation<detail::quota_waiter>(ledger_, r));
 }
 
 net::awaitable<bool> scheduler::acquire_now(request r) {
-  return granted_now(ledger_, canigo::detail::await_operation<detail::quota_waiter>(ledger_, r, false));
+  return granted_now(ledger_, r, canigo::detail::await_operation<detail::quota_waiter>(ledger_, r, false));
 }
 
 bool scheduler::try_acquire(request r) { return ledger_->try_acquire(r, nullptr); }

@@ -38,14 +38,15 @@ detail::ledger_options checked(std::string_view name, const semaphore_options& o
 }
 
 /// The permit, or nothing if it was not there at once. Any other failure is thrown.
-net::awaitable<std::optional<permit>> granted_now(std::shared_ptr<detail::ledger> l, net::awaitable<permit> grant) {
+net::awaitable<std::optional<permit>> granted_now(std::shared_ptr<detail::ledger> l, request r,
+                                                  net::awaitable<permit> grant) {
   std::error_code ec;
   try {
     co_return co_await std::move(grant);
   } catch (const std::system_error& e) {
     ec = e.code();
   }
-  if (ec != net::error::would_block) l->fail(ec);
+  if (ec != net::error::would_block) l->fail(ec, r);
   co_return std::nullopt;
 }
 
@@ -57,11 +58,11 @@ semaphore::semaphore(client& c, std::string_view name, const semaphore_options& 
 semaphore::~semaphore() { ledger_->close(); }
 
 net::awaitable<permit> semaphore::acquire(request r) {
-  return detail::told_why(ledger_, canigo::detail::await_operation<detail::place_waiter>(ledger_, r));
+  return detail::told_why(ledger_, r, canigo::detail::await_operation<detail::place_waiter>(ledger_, r));
 }
 
 net::awaitable<std::optional<permit>> semaphore::acquire_now(request r) {
-  return granted_now(ledger_, canigo::detail::await_operation<detail::place_waiter>(ledger_, r, false));
+  return granted_now(ledger_, r, canigo::detail::await_operation<detail::place_waiter>(ledger_, r, false));
 }
 
 std::optional<permit> semaphore::try_acquire(request r) {

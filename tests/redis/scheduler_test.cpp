@@ -1,12 +1,15 @@
 #include "canigo/redis/scheduler.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/redis/semaphore.hpp"
 
 #include "http/run.hpp"
 #include "redis/member.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
 
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 
 #include <algorithm>
@@ -159,4 +162,34 @@ TEST_CASE("a quota's options and requests are checked") {
           co_await s.acquire({.tokens = 3});
           co_return 0;
         }()) == errc::too_large);
+}
+
+TEST_CASE("what is wrong with a request of a quota or a cap is named") {
+  net::io_context io;
+  redis::client client{io, "unix:/nonexistent/redis.sock"};
+  redis::scheduler quota{client, "x", {.rate = rate::per_second(1), .burst = 2}};
+  redis::semaphore slots{client, "y", {.permits = 2, .priorities = 3}};
+  const auto told_by = [&io](auto ask) {
+    std::string text;
+    const auto call = [&]() -> net::awaitable<void> {
+      try {
+        co_await ask();
+        text = "nothing";
+      } catch (const std::system_error& e) {
+        text = e.what();
+      }
+    };
+    net::co_spawn(io, call, net::detached);
+    io.restart();
+    while (text.empty()) io.run_one();
+    return text.substr(0, text.find(':', text.find("allowed:") + 8));
+  };
+  const auto of_quota = [&](canigo::request r) { return told_by([&] { return quota.acquire(r); }); };
+  const auto of_slots = [&](canigo::request r) { return told_by([&] { return slots.acquire_now(r); }); };
+  CHECK(of_quota({.priority = 1}) == "request.priority is 1; allowed: 0 to 0");
+  CHECK(of_quota({.tokens = 0}) == "request.tokens is 0; allowed: 1 or more");
+  CHECK(of_quota({.tokens = 3}) == "request.tokens is 3; allowed: 0 to 2");
+  CHECK(of_quota({.amounts = {{"bytes", 1}}}).starts_with("request.amounts.size() is 1; allowed: 0, because"));
+  CHECK(of_slots({.priority = -1}) == "request.priority is -1; allowed: 0 to 2");
+  CHECK(of_slots({.tokens = 3}) == "request.tokens is 3; allowed: 0 to 2");
 }
