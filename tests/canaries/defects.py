@@ -204,7 +204,7 @@ DEFECTS = {
                                        "«if (!here.lasts()) return;»", ""),
     # Several units, overload, and limits that only count.
     "amount_of_the_first_unit": (SUPPLIES, tests("a request takes its own amount of each unit"),
-                                 "const std::uint64_t amount = «wanted_of(i, d)»; amount != 0) (void)rates_[i].try_take",
+                                 "amount = «wanted_of(i, d)»; amount != 0) (void)rates_[i].try_take",
                                  "d.tokens"),
     "one_unit_is_taken_before_all_are_there": (SUPPLIES, tests("what one unit refuses is taken from no other"),
                                                "«if (amount != 0 && !rates_[i].can_take(now, amount)) return false;»",
@@ -356,7 +356,7 @@ DEFECTS = {
     "adaptive_limit_forgets_who_left": (TUNER, AROUND, "«in_flight_.fetch_sub(1, std::memory_order_relaxed);»", ""),
     # Policies.
     "policy_blames_the_upstream_for_its_own_queue": (
-        POLICY, POLICIES, "if (operations_ > 0 && «time_between(began_, now) >= time_between(since_, began_)»)", "true"),
+        POLICY, POLICIES, "operations_ > 0 && «time_between(began_, now) >= time_between(since_, began_)»)", "true"),
     "policy_forgives_a_hang": (POLICY, POLICIES, "time_between(since_, began_)) «pass_.failed();»", ";"),
     "policy_counts_its_queue_as_slowness": (POLICY, POLICIES, "«pass_.begin();»", ";"),
     "policy_forgets_its_timeout": (POLICY, POLICIES, "«if (end < request_.deadline) request_.deadline = end;»", ""),
