@@ -32,6 +32,11 @@
 
 namespace canigo::redis::detail {
 
+/// Of a burst, a cap, and what is charged or given back.
+inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
+/// Where there is no cap, no permits need a lease. It only keeps places in the queue then.
+inline constexpr duration session_without_permits = std::chrono::seconds{10};
+
 /// Errors: errc::invalid_argument for a share out of range, naming `field`.
 void check(const failure_mode& f, std::string_view field);
 

@@ -13,13 +13,8 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-constexpr std::uint64_t most = std::uint64_t{1} << 31;
-
-// Without a cap there are no permits that a lease would keep. It only keeps places in the queue then.
-constexpr duration session = std::chrono::seconds{10};
-
 std::uint64_t checked_concurrency(std::string_view field, std::uint64_t concurrency) {
-  if (concurrency < 1 || concurrency > most) throw_invalid(field, concurrency, "1 to 2^31");
+  if (concurrency < 1 || concurrency > detail::most_tokens) throw_invalid(field, concurrency, "1 to 2^31");
   return concurrency;
 }
 
@@ -27,7 +22,7 @@ std::shared_ptr<const detail::unit_table> checked_units(const std::vector<rate_l
   std::vector<std::string> units;
   for (const rate_limit& l : rates) {
     const std::string field = "limiter_options.rates[" + std::to_string(units.size()) + "].";
-    if (l.burst < 1 || l.burst > most) throw_invalid(field + "burst", l.burst, "1 to 2^31");
+    if (l.burst < 1 || l.burst > detail::most_tokens) throw_invalid(field + "burst", l.burst, "1 to 2^31");
     if (l.initial_tokens != 0) {
       throw_invalid(field + "initial_tokens", l.initial_tokens, "0, because a bucket in Redis starts empty");
     }
@@ -56,7 +51,7 @@ detail::ledger_options checked(std::string_view name, const limiter_options& o) 
           .permits = has_cap ? o.concurrency : 0,
           .rates = o.rates,
           .units = checked_units(o.rates),
-          .lease = has_cap ? o.lease : session,
+          .lease = has_cap ? o.lease : detail::session_without_permits,
           .priorities = o.priorities,
           .queue_limit = o.queue_limit,
           .on_overflow = o.on_overflow,

@@ -14,12 +14,8 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-// The session of a quota has no permits. Its lease only keeps its places in the queue.
-constexpr duration session = std::chrono::seconds{10};
-
 detail::ledger_options checked(std::string_view name, const scheduler_options& o) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 31;
-  if (o.burst < 1 || o.burst > most) throw_invalid("scheduler_options.burst", o.burst, "1 to 2^31");
+  if (o.burst < 1 || o.burst > detail::most_tokens) throw_invalid("scheduler_options.burst", o.burst, "1 to 2^31");
   if (o.horizon < duration::zero() || o.horizon > std::chrono::minutes{1}) {
     throw_invalid("scheduler_options.horizon", o.horizon, "0 to 1 min");
   }
@@ -28,7 +24,7 @@ detail::ledger_options checked(std::string_view name, const scheduler_options& o
           .name = std::string{name},
           .space = o.space,
           .rates = {{.rate = o.rate, .burst = o.burst}},
-          .lease = session,
+          .lease = detail::session_without_permits,
           .priorities = o.priorities,
           .queue_limit = o.queue_limit,
           .on_overflow = o.on_overflow,
@@ -38,8 +34,7 @@ detail::ledger_options checked(std::string_view name, const scheduler_options& o
 }
 
 std::int64_t chargeable(std::string_view field, std::uint64_t tokens) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 31;
-  if (tokens > most) throw_invalid(field, tokens, "0 to 2^31");
+  if (tokens > detail::most_tokens) throw_invalid(field, tokens, "0 to 2^31");
   return static_cast<std::int64_t>(tokens);
 }
 

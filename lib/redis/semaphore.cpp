@@ -15,8 +15,8 @@ namespace {
 using canigo::detail::throw_invalid;
 
 detail::ledger_options checked(std::string_view name, const semaphore_options& o) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 31;
-  if (o.permits < 1 || o.permits > most) throw_invalid("semaphore_options.permits", o.permits, "1 to 2^31");
+  if (o.permits < 1 || o.permits > detail::most_tokens)
+    throw_invalid("semaphore_options.permits", o.permits, "1 to 2^31");
   if (o.lease < std::chrono::milliseconds{10} || o.lease > std::chrono::hours{24}) {
     throw_invalid("semaphore_options.lease", o.lease, "10ms to 1d");
   }
@@ -72,8 +72,7 @@ std::optional<permit> semaphore::try_acquire(request r) {
 }
 
 void semaphore::resize(std::uint64_t permits) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 31;
-  if (permits < 1 || permits > most) throw_invalid("semaphore.resize: permits", permits, "1 to 2^31");
+  if (permits < 1 || permits > detail::most_tokens) throw_invalid("semaphore.resize: permits", permits, "1 to 2^31");
   ledger_->set_permits(permits);
 }
 

@@ -141,7 +141,7 @@ struct lossy {
 };
 
 TEST_CASE("calls that are lost for three seconds cost no more than the ten seconds after", "[adaptive]") {
-  for (const std::uint64_t percent : {10, 100}) {
+  for (const std::uint64_t percent : {std::uint64_t{10}, std::uint64_t{100}}) {
     if (is_sanitized && percent == 100) continue;
     INFO(percent << " % lost");
     {

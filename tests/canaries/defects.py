@@ -131,8 +131,8 @@ DEFECTS = {
     "ready_a_nanosecond_late": (SUPPLIES, SIMULATION, "«std::max(ready, rate_ready_at(i, now, d))»",
                                 "std::max(ready, rate_ready_at(i, now, d) > now ? rate_ready_at(i, now, d) + "
                                 "duration{1} : now)"),
-    "first_rate_pays": (SUPPLIES, SIMULATION, "amount != 0) (void)«rates_[i].try_take(now, amount);»",
-                        "rates_.front().try_take(now, amount);"),
+    "first_rate_pays": (SUPPLIES, SIMULATION, "amount != 0) «(void)rates_[i].try_take(now, amount);»",
+                        "(void)rates_.front().try_take(now, amount);"),
     "debts_of_the_first_rate": (SUPPLIES, SIMULATION, "«rates_[i].charge(now, wanted_of(i, d));»",
                                 "rates_.front().charge(now, wanted_of(i, d));"),
     "largest_by_the_first_rate": (SUPPLIES, SIMULATION,
