@@ -431,7 +431,7 @@ TEST_CASE("a hedge that has no memory for a copy ends once, with the others", "[
     int results = 0;
     int failures = 0;
     run.go([&]() -> net::awaitable<void> {
-      const auto copy = [&s](int number) -> net::awaitable<int> {
+      const auto copy = [&s](std::uint32_t number) -> net::awaitable<int> {
         const permit p = co_await s.acquire();
         co_await sleep_for(number == 1 ? 10ms : 20ms);
         co_return 1;
