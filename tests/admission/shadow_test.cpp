@@ -211,7 +211,7 @@ TEST_CASE("a limit that has been in shadow mode has flows and keeps its bounds",
   const flow a{l, {.weight = 3}};
   int granted = 0;
   for (int i = 0; i < 4; ++i) {
-    run.go([&]() -> net::awaitable<void> {
+    run.go([&, i]() -> net::awaitable<void> {
       const permit p = co_await l.acquire({.flow = i % 2 == 0 ? &a : nullptr});
       ++granted;
     });

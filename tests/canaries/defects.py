@@ -39,7 +39,6 @@ DELIVERY = "detail/context/delivery.cpp"
 PERMIT = "permit.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
 RETRY = "detail/coro/retry_plan.cpp"
-POLICY_CALL = "../include/canigo/detail/policy/policy_core.hpp"
 POLICY = "detail/policy/policy_core.cpp"
 HEDGE = "detail/coro/hedge_race.cpp"
 LATENCIES = "latency_window.cpp"
@@ -360,8 +359,6 @@ DEFECTS = {
     "policy_forgives_a_hang": (POLICY, POLICIES, "time_between(since_, began_)) «pass_.failed();»", ";"),
     "policy_counts_its_queue_as_slowness": (POLICY, POLICIES, "«pass_.begin();»", ";"),
     "policy_forgets_its_timeout": (POLICY, POLICIES, "«if (end < request_.deadline) request_.deadline = end;»", ""),
-    "policy_starts_what_has_no_time": (POLICY_CALL, AROUND, "request_.deadline - «std::min(core_.adaptive->latency() "
-                                       "* 2, left / 2)»", "left * 0"),
     "policy_retries_its_own_refusals": (POLICY, POLICIES, "«return is_failure_of_callee(error);»",
                                         "return error != nullptr;"),
     # Retries and hedges.
