@@ -150,6 +150,7 @@ TEST_CASE("as soon as somebody waits, and no longer, a look without the lock sho
   run.time.poll();
   CHECK(ended == 1);
   CHECK_FALSE(e->is_behind_others());
+  e->release(1);
 }
 
 TEST_CASE("an idle engine lets all go while no place is occupied", "[admission]") {
