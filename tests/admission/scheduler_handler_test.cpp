@@ -113,8 +113,11 @@ TEST_CASE("a future", "[scheduler]") {
   timeline t;
   scheduler s{t.io, five_per_second()};
   auto good = s.async_acquire({}, net::use_future);
-  auto bad = s.async_acquire({.priority = 7}, net::use_future);
-  auto late = s.async_acquire({}, net::use_future);
+  // By itself use_future completes on a thread of Asio's. The thread sanitizer does not see how libstdc++ counts the
+  // owners of an exception, so those that fail complete here.
+  const auto here = [&t] { return net::bind_executor(t.io, net::use_future); };
+  auto bad = s.async_acquire({.priority = 7}, here());
+  auto late = s.async_acquire({}, here());
   CHECK(good.wait_for(0s) == std::future_status::timeout);
   t.time.run_for(200ms);
   good.get();
