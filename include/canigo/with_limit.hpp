@@ -34,8 +34,6 @@ concept reporting_permit = permit_like<P> && requires(P& p, const std::exception
   p.failed_with(error);
 };
 
-inline constexpr bool always = true;
-
 /// A permit of a limiter, which knows how many tokens its call has used.
 template <class P>
 concept settling_permit = permit_like<P> && requires(P& p) {
@@ -43,10 +41,10 @@ concept settling_permit = permit_like<P> && requires(P& p) {
   p.settle(unit_key{0}, std::uint64_t{});
 };
 
-/// Runs `op`, and tells the permit how it ended. The permit must live until then. Where another limit has refused after
-/// all, `ran` is false, and the call is no sample.
+/// Runs `op`, and tells the permit how it ended. The permit must live until then. `ran`: null, or whether the limits
+/// inside `op` have let it go; if one has not, the call is no sample.
 template <class T, reporting_permit P>
-net::awaitable<T> run_and_report(net::awaitable<T> op, P& p, const bool& ran = always) {
+net::awaitable<T> run_and_report(net::awaitable<T> op, P& p, const bool* ran = nullptr) {
   std::exception_ptr error;
   try {
     if constexpr (std::is_void_v<T>) {
@@ -62,7 +60,7 @@ net::awaitable<T> run_and_report(net::awaitable<T> op, P& p, const bool& ran = a
     error = std::current_exception();
   }
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
-  if (!ran) {
+  if (ran != nullptr && !*ran) {
     p.release();
   } else {
     state.cancelled() == net::cancellation_type::none ? p.failed_with(error) : p.cancelled();
@@ -84,19 +82,19 @@ net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const 
   }
 }
 
-/// `started`: set once the limit has let it go. `ran`: whether the innermost limit has.
+/// `started`: set once the limit has let it go. `ran`: null, or whether the limits inside `op` have.
 template <class T, limit L>
 net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started, const bool* ran) {
   if constexpr (permit_like<grant_of<L>>) {
     auto p = co_await only->acquire(r);
     *started = true;
     if constexpr (reporting_permit<grant_of<L>>) {
-      co_return co_await run_and_report(std::move(op), p, *ran);
-    } else if constexpr (settling_permit<grant_of<L>> && !concurrency_limit<L>) {
-      co_return co_await run_or_give_back(std::move(op), p, r, ran);
-    } else if constexpr (revocable_permit<grant_of<L>>) {
-      co_return co_await p.wrap(std::move(op));
+      co_return co_await run_and_report(std::move(op), p, ran);
     } else {
+      if constexpr (revocable_permit<grant_of<L>>) op = p.wrap(std::move(op));
+      if constexpr (settling_permit<grant_of<L>> && !concurrency_limit<L>) {
+        if (ran != nullptr) co_return co_await run_or_give_back(std::move(op), p, r, ran);
+      }
       co_return co_await std::move(op);
     }
   } else {
@@ -109,7 +107,7 @@ net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* sta
 template <class T, limit First, limit... Rest>
 net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started, First* first, Rest*... rest) {
   if constexpr (sizeof...(Rest) == 0) {
-    co_return co_await run_inside(std::move(op), first, part_of<First>(r), started, started);
+    co_return co_await run_inside(std::move(op), first, part_of<First>(r), started, nullptr);
   } else {
     bool admitted = false;
     net::awaitable<T> inner = run_inside_all(std::move(op), r, started, rest...);
@@ -148,7 +146,7 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 template <class T, limit L>
 net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
   bool started = false;
-  co_return co_await detail::run_inside(std::move(op), &only, r, &started, &started);
+  co_return co_await detail::run_inside(std::move(op), &only, r, &started, nullptr);
 }
 
 /// The same for several limits, one after the other in the order given:

@@ -229,7 +229,7 @@ DEFECTS = {
                            "saturating_add(ready, to_next)"),
     # Work inside a limit.
     "limit_left_before_the_work": (WITH_LIMIT, SIMULATION,
-                                   "} else {\n      «co_return co_await std::move(op);»\n    }\n  } else {",
+                                   "}\n      «co_return co_await std::move(op);»\n    }\n  } else {",
                                    "const_cast<permit&>(p).release(); co_return co_await std::move(op);"),
     "work_begins_without_the_limit": (WITH_LIMIT, SIMULATION,
                                       "} else {\n    «co_await only->acquire(r);»\n    *started = true;", ""),
