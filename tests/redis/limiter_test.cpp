@@ -4,8 +4,6 @@
 #include "canigo/concepts.hpp"
 #include "canigo/error.hpp"
 #include "canigo/limiter.hpp"
-#include "canigo/semaphore.hpp"
-#include "canigo/timeout.hpp"
 #include "canigo/with_limit.hpp"
 
 #include "redis/process.hpp"
@@ -25,7 +23,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <tuple>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -444,35 +441,6 @@ TEST_CASE("redis limiter: a permit whose lease ends is lost, and what it used ma
   CHECK(a.api.stats().lost_leases == 1);
   p.settle("tokens", 9);
   CHECK_FALSE(p.release());
-  server.resume();
-  run_until(io, [&] { return a.api.stats().available; });
-}
-
-TEST_CASE("redis limiter: a call inside it ends when its lease is lost, with one limit and with several [realtime]",
-          "[realtime]") {
-  const bool is_alone = GENERATE(true, false);
-  CAPTURE(is_alone);
-  redis_server server;
-  drained io;
-  api_member a{io, server.url(), fast(1, 200ms)};
-  canigo::semaphore slots{io, {.permits = 1}};
-  const auto hangs = [&]() -> net::awaitable<int> {
-    server.pause();
-    co_await canigo::sleep_for(1h);
-    co_return 0;
-  };
-  std::error_code how;
-  const auto call = [&]() -> net::awaitable<int> {
-    try {
-      co_return is_alone ? co_await canigo::with_limit(hangs(), a.api, tokens(4))
-                         : co_await canigo::with_limits(hangs(), std::tie(a.api, slots), tokens(4));
-    } catch (const std::system_error& e) {
-      how = e.code();
-    }
-    co_return 1;
-  };
-  CHECK(run(io, call()) == 1);
-  CHECK(how == errc::lease_lost);
   server.resume();
   run_until(io, [&] { return a.api.stats().available; });
 }
