@@ -4,6 +4,8 @@
 #include "canigo/concepts.hpp"
 #include "canigo/error.hpp"
 #include "canigo/limiter.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/timeout.hpp"
 #include "canigo/with_limit.hpp"
 
 #include "redis/process.hpp"
@@ -23,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -92,8 +95,7 @@ TEST_CASE("redis limiter: a call says all rates and units, and what is wanted, s
   const call third = s.serve(3, {.held = 1, .is_limiter = true});
   CHECK(third.charged() == 2);
   CHECK(without_shape(third) == std::vector<double>{1, 1, 1, 10'000, 1000, 2, 0, -50, 80});
-  CHECK_THROWS_WITH(w.p.settle("bytes", 1), Catch::Contains("permit.settle: unit") &&
-                                                Catch::Contains("\"bytes\"") &&
+  CHECK_THROWS_WITH(w.p.settle("bytes", 1), Catch::Contains("permit.settle: unit") && Catch::Contains("\"bytes\"") &&
                                                 Catch::Contains("\"tokens\""));
   CHECK_THROWS_WITH(w.p.settle(1, (std::uint64_t{1} << 31) + 1), Catch::Contains("0 to 2^31"));
   waiting leaves{api, tokens(9)};
@@ -184,8 +186,7 @@ TEST_CASE("redis limiter: a request for what there can't be is refused with a te
   CHECK(s.calls() == 0);
   CHECK(api.stats().rejected == 7);
   CHECK_THROWS_WITH(api.set_rate(2, rate::per_second(1)),
-                    Catch::Contains("limiter.set_rate: index") &&
-                        Catch::Contains("less than 2"));
+                    Catch::Contains("limiter.set_rate: index") && Catch::Contains("less than 2"));
   CHECK_THROWS_WITH(api.set_burst(1, 0), Catch::Contains("limiter.set_burst: burst"));
 }
 
@@ -194,8 +195,7 @@ TEST_CASE("redis limiter: options out of range are refused with the field, the v
   redis::client client{io, "redis://127.0.0.1:1"};
   const auto says = [&](const redis::limiter_options& o, const std::string& field, const std::string& range) {
     CAPTURE(field);
-    CHECK_THROWS_WITH((redis::limiter{client, "crm", o}), Catch::Contains(field) &&
-                                                              Catch::Contains(range));
+    CHECK_THROWS_WITH((redis::limiter{client, "crm", o}), Catch::Contains(field) && Catch::Contains(range));
   };
   const canigo::rate_limit one{.rate = rate::per_second(1)};
   says({}, "limiter_options.rates.size()", "1 to 16");
@@ -445,9 +445,36 @@ TEST_CASE("redis limiter: a permit whose lease ends is lost, and what it used ma
   run_until(io, [&] { return a.api.stats().available; });
 }
 
+TEST_CASE("redis limiter: a call inside it ends when its lease is lost, with one limit and with several [realtime]",
+          "[realtime]") {
+  const bool is_alone = GENERATE(true, false);
+  CAPTURE(is_alone);
+  redis_server server;
+  drained io;
+  api_member a{io, server.url(), fast(1, 200ms)};
+  canigo::semaphore slots{io, {.permits = 1}};
+  const auto hangs = [&]() -> net::awaitable<int> {
+    server.pause();
+    co_await canigo::sleep_for(1h);
+    co_return 0;
+  };
+  net::awaitable<int> call = is_alone ? canigo::with_limit(hangs(), a.api, tokens(4))
+                                      : canigo::with_limits(hangs(), std::tie(a.api, slots), tokens(4));
+  std::error_code how;
+  try {
+    run(io, std::move(call));
+  } catch (const std::system_error& e) {
+    how = e.code();
+  }
+  CHECK(how == errc::lease_lost);
+  server.resume();
+  CHECK(run(io, a.api.acquire(tokens(1))).held() == 1);
+}
+
 TEST_CASE("redis limiter: a call inside one that is open runs while nobody answers") {
   drained io;
-  api_member a{io, "unix:/nonexistent/redis.sock",
+  api_member a{io,
+               "unix:/nonexistent/redis.sock",
                {.rates = {{.rate = rate::per_second(10), .burst = 10}},
                 .on_failure = redis::failure_mode::open(),
                 .give_up = 100ms}};
