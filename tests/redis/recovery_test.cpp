@@ -17,13 +17,13 @@ using namespace redis_test;
 using namespace std::chrono_literals;
 
 TEST_CASE("D4 one who waited when Redis forgot the queue is served none the less [realtime]", "[realtime]") {
-  auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 300ms}};
+  auto [server, io, a, b] = two_members<>{{.permits = 1, .lease = 1500ms}};
   auto p = run(io, a.slots.acquire());
   waiting w{b.slots, {}};
   run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
   SECTION("FLUSHALL") { run(io, a.client.run("FLUSHALL")); }
   SECTION("kill -9 and a start without a file") { server.restart(); }
-  run_for(io, 700ms);
+  run_for(io, 2s);
   CHECK_FALSE(w.ended());
   CHECK(p.release());
   run_until(io, [&] { return w.ended(); });
