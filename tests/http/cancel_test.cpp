@@ -516,5 +516,5 @@ TEST_CASE("requests end in time [realtime]", "[realtime]") {
     timer.async_wait([&](std::error_code) { late = true; });
     CHECK(run_to_end(io, client.get(server.url())).status == 200);
   }
-  CHECK(std::chrono::steady_clock::now() - begin < 2s);
+  CHECK(std::chrono::steady_clock::now() - begin < 8s);
 }

@@ -49,10 +49,10 @@ TEST_CASE("a subscription that has gone silent is found by what it loses, each t
           "[realtime]") {
   redis_server server;
   net::io_context io;
-  const redis::semaphore_options o{.permits = 1, .lease = 600ms, .quarantine = false};
+  const redis::semaphore_options o{.permits = 1, .lease = 2s, .quarantine = false};
   member a{io, server.url(), o};
   proxy between{io, server.folder() / "proxy.sock", server.path()};
-  redis::client client{io, between.url(), {.connect_timeout = 200ms}};
+  redis::client client{io, between.url(), {.connect_timeout = 2s}};
   redis::semaphore slots{client, "crm", o};
   auto p = run(io, a.slots.acquire());
   for (int round = 0; round < 2; ++round) {
