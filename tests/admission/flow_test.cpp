@@ -51,18 +51,6 @@ void ask(limits_run& run, Limit& l, std::string name, request r, duration hold =
   });
 }
 
-std::string names(const limits_run& run) {
-  std::string all;
-  for (const std::string& line : run.log) all += line.substr(0, line.find('@'));
-  return all;
-}
-
-/// What a call that is refused says, without the code's own words.
-std::string refused_flow(auto call) {
-  const std::string text = refusal_of(call);
-  return text.substr(0, text.rfind(": "));
-}
-
 }  // namespace flow_tests
 
 using namespace flow_tests;
@@ -79,7 +67,7 @@ TEST_CASE("whoever finds no room in a flow, or no hope, is refused and has nothi
   ask(run, m, "c", {.flow = &slow});
   run.time.poll();
   const std::string full = make_error_code(errc::queue_full).message();
-  CHECK(names(run) == "a=" + full + "b=" + make_error_code(errc::deadline_unreachable).message() + "c=" + full);
+  CHECK(run.names() == "a=" + full + "b=" + make_error_code(errc::deadline_unreachable).message() + "c=" + full);
   CHECK(m.stats().held == 1);
   CHECK(m.stats().waiting == 2);
 }
@@ -91,7 +79,7 @@ TEST_CASE("F1: tenants of a scheduler share it three to one, to the nanosecond o
   for (int i = 0; i < 12; ++i) ask(run, s, "p", {.flow = &plain});
   for (int i = 0; i < 12; ++i) ask(run, s, "g", {.flow = &gold});
   run.time.run_for(1600ms);
-  CHECK(names(run) == "pgggpgggpgggpggg");
+  CHECK(run.names() == "pgggpgggpgggpggg");
   CHECK(run.log.back() == "g@1600");
   CHECK(gold.stats().granted == 12);
   CHECK(plain.stats().granted == 4);
@@ -146,7 +134,7 @@ TEST_CASE("F4: an idle flow has no burst of shares it did not use", "[flow]") {
   run.log.clear();
   for (int i = 0; i < 6; ++i) ask(run, s, "i", {.flow = &idle});
   run.time.run_for(1s);
-  CHECK(names(run) == "ibibibibib");
+  CHECK(run.names() == "ibibibibib");
   s.stop();
   run.time.run();
 }
@@ -208,7 +196,7 @@ TEST_CASE("a request without a flow belongs to the nameless one, also if it came
   flow f{s};
   for (int i = 0; i < 3; ++i) ask(run, s, "f", {.flow = &f});
   run.time.run();
-  CHECK(names(run) == "nfnfnf");
+  CHECK(run.names() == "nfnfnf");
   CHECK(run.log.front() == "n@100");
 }
 
@@ -221,7 +209,7 @@ TEST_CASE("priority between classes is strict across flows", "[flow]") {
     ask(run, s, "a", {.priority = 1, .flow = &a});
   }
   run.time.run();
-  CHECK(names(run) == "aaaBBB");
+  CHECK(run.names() == "aaaBBB");
 }
 
 TEST_CASE("a flow's own queue limit makes room among its own", "[flow]") {
@@ -240,7 +228,7 @@ TEST_CASE("a flow's own queue limit makes room among its own", "[flow]") {
     CHECK(big.stats().failed == 0);
     s.stop();
     run.time.run();
-    return names(run).substr(0, 2);
+    return run.names().substr(0, 2);
   };
   CHECK(play(overflow::reject_new) == "s2");
   CHECK(play(overflow::evict_oldest) == "s0");
@@ -257,7 +245,7 @@ TEST_CASE("a full limit makes room across all flows, by its policy", "[flow]") {
   ask(run, s, "B", {.flow = &b});
   run.time.run();
   CHECK(run.log.front().find("a=") == 0);
-  CHECK(names(run).find("bB") != std::string::npos);
+  CHECK(run.names().find("bB") != std::string::npos);
 }
 
 TEST_CASE("destroying a flow ends its waiters with stopped, and its permits stay good", "[flow]") {
@@ -367,7 +355,7 @@ TEST_CASE("ceilings change at once", "[flow]") {
   CHECK(run.log == log_lines{"a@3000"});
   f.set_concurrency(2);  // never revokes; b can never go any more
   run.time.run_for(1s);
-  CHECK(names(run).find("b=") != std::string::npos);
+  CHECK(run.names().find("b=") != std::string::npos);
   CHECK(s.stats().held == 3);
   f.set_concurrency(unlimited);
   run.time.poll();
@@ -422,7 +410,7 @@ TEST_CASE("an estimate is a lower bound, whatever the flows", "[flow]") {
   ask(run, s, "x", {.deadline = run.time.now() + 5999ms, .flow = &held});
   run.time.run_for(200ms);
   CHECK(s.stats().rejected == 1);
-  CHECK(names(run).find("b") != std::string::npos);
+  CHECK(run.names().find("b") != std::string::npos);
   s.stop();
   run.time.run();
 }
@@ -436,7 +424,7 @@ TEST_CASE("with ageing, an estimate does not promise the classes above for ever"
   CHECK(s.estimate({.priority = 1, .flow = &b}) == 300ms);
   ask(run, s, "b", {.priority = 1, .deadline = run.time.now() + 400ms, .flow = &b});
   run.time.run_for(400ms);
-  CHECK(names(run) == "aaba");
+  CHECK(run.names() == "aaba");
   s.stop();
   run.time.run();
 }
@@ -447,9 +435,9 @@ TEST_CASE("a request with a flow of another limit is refused, and nothing is tak
   const flow f{other};
   for (const bool has_own : {false, true}) {
     const std::optional<flow> own = has_own ? std::optional<flow>{std::in_place, l} : std::nullopt;
-    CHECK(refused_flow([&] { (void)l.try_acquire({.flow = &f}); }) ==
+    CHECK(reason_of([&] { (void)l.try_acquire({.flow = &f}); }) ==
           "request.flow is of another limit; allowed: a flow of this one, or none");
-    CHECK(refused_flow([&] { (void)l.estimate({.flow = &f}); }).find("request.flow is of another limit") == 0);
+    CHECK(reason_of([&] { (void)l.estimate({.flow = &f}); }).find("request.flow is of another limit") == 0);
     std::string told;
     std::error_code by_code, by_post;
     run.go([&]() -> net::awaitable<void> {
@@ -470,7 +458,7 @@ TEST_CASE("what a flow refuses names the field, the value and the range", "[flow
   net::io_context io;
   scheduler s{io, {.rate = rate::per_second(1), .burst = 5}};
   semaphore m{io, {.permits = 4}};
-  const auto text = [&](const flow_options& o) { return refused_flow([&] { flow{s, o}; }); };
+  const auto text = [&](const flow_options& o) { return reason_of([&] { flow{s, o}; }); };
   CHECK(text({.weight = 0}) == "flow_options.weight is 0; allowed: 1 to 10000");
   CHECK(text({.weight = 10'001}) == "flow_options.weight is 10001; allowed: 1 to 10000");
   CHECK(text({.concurrency = 0}) == "flow_options.concurrency is 0; allowed: 1 or more");
@@ -487,11 +475,10 @@ TEST_CASE("what a flow refuses names the field, the value and the range", "[flow
   CHECK(text({.weight = 10'000, .rates = {{.rate = rate::per_second(1), .burst = 5}}, .queue_limit = 1}).empty());
 
   flow f{m, {.rates = {{.rate = rate::per_second(1), .burst = 3, .initial_tokens = 3}}, .concurrency = 2}};
-  CHECK(refused_flow([&] { f.set_weight(0); }) == "flow.set_weight: weight is 0; allowed: 1 to 10000");
-  CHECK(refused_flow([&] { f.set_rate(1, rate::per_second(1)); }) == "flow.set_rate: index is 1; allowed: less than 1");
-  CHECK(refused_flow([&] { f.set_concurrency(0); }) == "flow.set_concurrency: concurrency is 0; allowed: 1 or more");
-  CHECK(refused_flow([&] { (void)m.try_acquire({.tokens = 3, .flow = &f}); }) ==
-        "request.tokens is 3; allowed: 1 to 2");
+  CHECK(reason_of([&] { f.set_weight(0); }) == "flow.set_weight: weight is 0; allowed: 1 to 10000");
+  CHECK(reason_of([&] { f.set_rate(1, rate::per_second(1)); }) == "flow.set_rate: index is 1; allowed: less than 1");
+  CHECK(reason_of([&] { f.set_concurrency(0); }) == "flow.set_concurrency: concurrency is 0; allowed: 1 or more");
+  CHECK(reason_of([&] { (void)m.try_acquire({.tokens = 3, .flow = &f}); }) == "request.tokens is 3; allowed: 1 to 2");
   CHECK(m.try_acquire({.tokens = 2, .flow = &f}));
 }
 
@@ -528,7 +515,7 @@ TEST_CASE("flows share a shared cap's place as they share the limit", "[flow]") 
   CHECK(l.why_waiting().binds == cause::share);
   first.reset();
   run.time.run();
-  CHECK(names(run) == "ababab");
+  CHECK(run.names() == "ababab");
   CHECK(cap.held() == 0);
 }
 
@@ -555,8 +542,8 @@ TEST_CASE("a limit that shrinks ends what has become too large, in every flow", 
   run.time.poll();
   l.set_burst(0, 4);
   run.time.run();
-  CHECK(names(run).find("a=") != std::string::npos);
-  CHECK(names(run).find("b=") != std::string::npos);
+  CHECK(run.names().find("a=") != std::string::npos);
+  CHECK(run.names().find("b=") != std::string::npos);
   CHECK(run.log.back() == "c@4000");
 }
 

@@ -1,6 +1,5 @@
 // Flows of pools: tasks of several tenants share the workers by weight, and each flow has ceilings of its own.
 #include "canigo/flow.hpp"
-
 #include "canigo/resource_pool.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"
@@ -33,18 +32,6 @@ auto named_operation(limits_run& run, std::string name, duration takes = 100ms) 
   };
 }
 
-std::string names(const limits_run& run) {
-  std::string all;
-  for (const std::string& line : run.log) all += line.substr(0, line.find('@'));
-  return all;
-}
-
-/// What a call that is refused says, without the code's own words.
-std::string refused_call(auto call) {
-  const std::string text = refusal_of(call);
-  return text.substr(0, text.rfind(": "));
-}
-
 }  // namespace pool_flow_tests
 
 using namespace pool_flow_tests;
@@ -61,7 +48,9 @@ TEST_CASE("flows of a pool share its workers three to one, in each class", "[poo
   for (int i = 0; i < 4; ++i) post("P", &plain, 1);
   for (int i = 0; i < 4; ++i) post("G", &gold, 1);
   run.time.run();
-  CHECK(names(run) == "pgggpgggpggp" "PGGGPGPP");
+  CHECK(run.names() ==
+        "pgggpgggpggp"
+        "PGGGPGPP");
   CHECK(gold.stats().granted == 12);
   CHECK(gold.stats().held == 0);
   CHECK(plain.stats().granted == 8);
@@ -76,7 +65,7 @@ TEST_CASE("one flow floods a pool; another's only task goes next", "[pool_flow]"
   run.time.run_for(1s);
   (void)pool.try_post(named_operation(run, "calm"), {.flow = &calm});
   run.time.run_for(20ms);
-  CHECK(names(run) == "calm");
+  CHECK(run.names() == "calm");
   CHECK(flood.stats().waiting > 9'000);
   pool.request_stop(stop_mode::cancel_all);
   run.time.run();
@@ -93,7 +82,7 @@ TEST_CASE("tasks that were queued before the first flow, or name none, are of th
   for (int i = 0; i < 4; ++i) (void)pool.try_post(named_operation(run, "f"), {.flow = &f});
   (void)pool.try_post(named_operation(run, "n"));
   run.time.run();
-  CHECK(names(run) == "nnffnffn");
+  CHECK(run.names() == "nnffnffn");
   CHECK(pool.stats().succeeded == 8);
 }
 
@@ -140,7 +129,7 @@ TEST_CASE("ceilings of a flow change at once", "[pool_flow]") {
   flow f{pool, {.rates = {{rate::per_hour(1), 4, 4}}, .concurrency = 1}};
   for (int i = 0; i < 6; ++i) (void)pool.try_post(named_operation(run, "f"), {.flow = &f});
   run.time.run_for(10ms);
-  CHECK(names(run) == "f");
+  CHECK(run.names() == "f");
   f.set_concurrency(3);
   run.time.run_for(10ms);
   CHECK(run.log == log_lines{"f@0", "f@10", "f@10"});
@@ -173,7 +162,7 @@ TEST_CASE("a flow's own queue limit makes room among its own, beyond the workers
     taken += post("g", 1, large);
     const std::uint64_t failed = small.stats().failed;
     run.time.run();
-    return taken + " " + names(run) + " " + std::to_string(failed) + " " + std::to_string(pool.stats().evicted);
+    return taken + " " + run.names() + " " + std::to_string(failed) + " " + std::to_string(pool.stats().evicted);
   };
   CHECK(left(overflow::reject_new) == "yynnyyy aebfg 2 0");
   CHECK(left(overflow::evict_oldest) == "yyyyyyy decfg 2 2");
@@ -243,7 +232,7 @@ TEST_CASE("destroying a flow ends its tasks that wait, and lets the others of it
   CHECK(queued.state() == task_state::stopped);
   CHECK(delayed.state() == task_state::stopped);
   run.time.run();
-  CHECK(names(run) == "runningother");
+  CHECK(run.names() == "runningother");
   CHECK(running.state() == task_state::succeeded);
   // Of one that fails after its flow has gone there is no other attempt.
   f.emplace(pool);
@@ -328,24 +317,23 @@ TEST_CASE("what a flow of a pool refuses names the field, the value and the rang
   strand_pool pool{run.io, {.concurrency = 4}}, other{run.io, {.concurrency = 4}};
   strand_pool patient{run.io, {.concurrency = 4, .on_overflow = overflow::wait}};
   semaphore limit{run.io, {.permits = 1}};
-  const auto made = [&](const flow_options& o) { return refused_call([&] { const flow f{pool, o}; }); };
+  const auto made = [&](const flow_options& o) { return reason_of([&] { const flow f{pool, o}; }); };
   const std::string workers = "; allowed: 1 to 4, the workers of the pool, or unlimited";
   CHECK(made({.weight = 0}) == "flow_options.weight is 0; allowed: 1 to 10000");
   CHECK(made({.concurrency = 0}) == "flow_options.concurrency is 0" + workers);
   CHECK(made({.concurrency = 5}) == "flow_options.concurrency is 5" + workers);
   CHECK(made({.queue_limit = 0}) == "flow_options.queue_limit is 0; allowed: 1 or more");
-  CHECK(refused_call([&] { const flow f{patient, {.queue_limit = 9}}; }) ==
+  CHECK(reason_of([&] { const flow f{patient, {.queue_limit = 9}}; }) ==
         "flow_options.queue_limit is 9; allowed: none, as the pool lets callers wait for room");
   flow mine{pool}, foreign{other}, of_limit{limit};
-  CHECK(refused_call([&] { mine.set_concurrency(9); }) == "flow.set_concurrency: concurrency is 9" + workers);
-  CHECK(refused_call([&] { mine.set_weight(0); }) == "flow.set_weight: weight is 0; allowed: 1 to 10000");
-  CHECK(refused_call([&] { mine.set_rate(0, rate::per_second(1)); }) ==
-        "flow.set_rate: index is 0; allowed: less than 0");
+  CHECK(reason_of([&] { mine.set_concurrency(9); }) == "flow.set_concurrency: concurrency is 9" + workers);
+  CHECK(reason_of([&] { mine.set_weight(0); }) == "flow.set_weight: weight is 0; allowed: 1 to 10000");
+  CHECK(reason_of([&] { mine.set_rate(0, rate::per_second(1)); }) == "flow.set_rate: index is 0; allowed: less than 0");
   for (const flow* f : {&foreign, &of_limit}) {
-    CHECK(refused_call([&] { (void)pool.try_post([] {}, {.flow = f}); }) ==
+    CHECK(reason_of([&] { (void)pool.try_post([] {}, {.flow = f}); }) ==
           "task_options.flow is of another limit or pool; allowed: a flow of this one, or none");
   }
-  CHECK(refused_call([&] { (void)limit.try_acquire({.flow = &mine}); }) ==
+  CHECK(reason_of([&] { (void)limit.try_acquire({.flow = &mine}); }) ==
         "request.flow is of another limit; allowed: a flow of this one, or none");
   CHECK(pool.stats().submitted == 0);
 }
@@ -364,7 +352,7 @@ TEST_CASE("callers that wait for room go in, by class and arrival, and then shar
   run.time.run_for(1ms);
   CHECK(pool.stats().held_back == 2);
   run.time.run();
-  CHECK(names(run) == "ffgf");
+  CHECK(run.names() == "ffgf");
   CHECK(f.stats().failed == 0);
   CHECK(f.stats().granted == 3);
 }
@@ -463,7 +451,7 @@ TEST_CASE("over any interval in which two flows of a pool compete, their shares 
         (void)pool.try_post(named_operation(run, "g", 1ms), {.flow = &g});
       }
       run.time.run_for(60ms);  // neither is out of tasks yet
-      const std::string order = names(run);
+      const std::string order = run.names();
       for (std::size_t from = 0; from < order.size(); ++from) {
         long of_f = 0, of_g = 0;
         for (std::size_t to = from; to < order.size(); ++to) {

@@ -44,6 +44,12 @@ struct limits_run {
 
   long ms() const { return static_cast<long>(time.elapsed() / std::chrono::milliseconds{1}); }
   void note(const std::string& what) { log.push_back(what + "@" + std::to_string(ms())); }
+  /// What was noted, without the times, in one line.
+  std::string names() const {
+    std::string all;
+    for (const std::string& line : log) all += line.substr(0, line.find('@'));
+    return all;
+  }
 };
 
 /// Takes `d`, and ends with a value.
@@ -72,6 +78,13 @@ std::string refusal_of(Function f) {
     return e.what();
   }
   return {};
+}
+
+/// The same without the code's own words.
+template <class Function>
+std::string reason_of(Function f) {
+  const std::string text = refusal_of(f);
+  return text.substr(0, text.rfind(": "));
 }
 
 using log_lines = std::vector<std::string>;
