@@ -170,20 +170,23 @@ bool ledger::is_idle_enough(const request& r, time_point now) const noexcept {
 }
 
 bool ledger::try_acquire(const request& r, permit* granted) {
+  const std::error_code ec = take_idle(r, granted);
+  if (ec == errc::invalid_priority || ec == errc::invalid_argument || ec == errc::too_large) fail(ec, r);
+  return !ec;
+}
+
+std::error_code ledger::take_idle(const request& r, permit* granted) {
   const change c{*this};
-  if (context_gone_) return false;
+  if (context_gone_) return errc::stopped;
   const time_point now = time_->now();
   amounts_by_unit amounts{};
-  if (const auto ec = why_not(r, amounts, now)) {
-    if (ec == errc::stopped || ec == errc::deadline_unreachable) return false;
-    throw std::system_error{ec};
-  }
-  if (!is_idle_enough(r, now)) return false;
+  if (const auto ec = why_not(r, amounts, now)) return ec;
+  if (!is_idle_enough(r, now)) return net::error::would_block;
   if (granted != nullptr) *granted = hold(book_.new_id(), amounts, session_.last_token());
   book_.take_idle(r.tokens);
   ++stats_.granted_ahead;
   count_grant(r.priority, duration::zero());
-  return true;
+  return {};
 }
 
 void ledger::cancel(limit_waiter& w) noexcept {

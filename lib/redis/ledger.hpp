@@ -123,6 +123,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void send(command c) noexcept;
   void answered(engine& from, const answer& a) noexcept;
   void tell_later(std::shared_ptr<holding> h) noexcept;
+  std::error_code take_idle(const request& r, permit* granted);
 
   // The rest is called with the lock held.
 

@@ -4,10 +4,6 @@
 
 #include "ledger.hpp"
 
-#include <asio/error.hpp>
-
-#include <utility>
-
 namespace canigo::redis {
 namespace {
 
@@ -60,44 +56,10 @@ detail::ledger_options checked(std::string_view name, const limiter_options& o) 
           .on_failure = o.on_failure};
 }
 
-/// The permit of a request. If it fails, the exception says why.
-net::awaitable<permit> granted(std::shared_ptr<detail::ledger> l, request r, bool waits) {
-  std::error_code ec;
-  try {
-    co_return co_await canigo::detail::await_operation<detail::place_waiter>(l, r, waits);
-  } catch (const std::system_error& e) {
-    ec = e.code();
-  }
-  if (ec == net::error::would_block) throw std::system_error{ec};
-  l->fail(ec, r);
-}
-
-net::awaitable<std::optional<permit>> granted_now(std::shared_ptr<detail::ledger> l, request r) {
-  try {
-    co_return co_await granted(std::move(l), r, false);
-  } catch (const std::system_error& e) {
-    if (e.code() != net::error::would_block) throw;
-  }
-  co_return std::nullopt;
-}
-
 }  // namespace
 
 limiter::limiter(client& c, std::string_view name, const limiter_options& options)
-    : ledger_{detail::ledger::open(c, checked(name, options))} {}
-
-limiter::~limiter() { ledger_->close(); }
-
-net::awaitable<permit> limiter::acquire(request r) { return granted(ledger_, r, true); }
-
-net::awaitable<std::optional<permit>> limiter::acquire_now(request r) { return granted_now(ledger_, r); }
-
-std::optional<permit> limiter::try_acquire(request r) {
-  ledger_->check(r);
-  permit p;
-  if (!ledger_->try_acquire(r, &p)) return std::nullopt;
-  return p;
-}
+    : limit_handle{detail::ledger::open(c, checked(name, options))} {}
 
 void limiter::set_rate(std::size_t index, const canigo::rate& r) { ledger_->set_rate(index, r); }
 
@@ -110,16 +72,6 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
   ledger_->set_permits(checked_concurrency("limiter.set_concurrency: concurrency", concurrency));
 }
 
-void limiter::pause_until(time_point t) { ledger_->pause_until(t); }
-
-void limiter::resume() { ledger_->pause_until(time_point::min()); }
-
 duration limiter::estimate(request r) const { return ledger_->estimate(r); }
-
-limit_stats limiter::stats() const { return ledger_->stats(); }
-
-void limiter::stop() noexcept { ledger_->close(); }
-
-net::any_io_executor limiter::get_executor() const { return ledger_->executor(); }
 
 }  // namespace canigo::redis

@@ -3,11 +3,6 @@
 #include "canigo/error.hpp"
 
 #include "ledger.hpp"
-#include "told_why.hpp"
-
-#include <asio/error.hpp>
-
-#include <utility>
 
 namespace canigo::redis {
 namespace {
@@ -38,35 +33,10 @@ std::int64_t chargeable(std::string_view field, std::uint64_t tokens) {
   return static_cast<std::int64_t>(tokens);
 }
 
-/// Whether it was let through at once. Any other failure is thrown.
-net::awaitable<bool> granted_now(std::shared_ptr<detail::ledger> l, request r, net::awaitable<void> grant) {
-  std::error_code ec;
-  try {
-    co_await std::move(grant);
-    co_return true;
-  } catch (const std::system_error& e) {
-    ec = e.code();
-  }
-  if (ec != net::error::would_block) l->fail(ec, r);
-  co_return false;
-}
-
 }  // namespace
 
 scheduler::scheduler(client& c, std::string_view name, const scheduler_options& options)
-    : ledger_{detail::ledger::open(c, checked(name, options))} {}
-
-scheduler::~scheduler() { ledger_->close(); }
-
-net::awaitable<void> scheduler::acquire(request r) {
-  return detail::told_why(ledger_, r, canigo::detail::await_operation<detail::quota_waiter>(ledger_, r));
-}
-
-net::awaitable<bool> scheduler::acquire_now(request r) {
-  return granted_now(ledger_, r, canigo::detail::await_operation<detail::quota_waiter>(ledger_, r, false));
-}
-
-bool scheduler::try_acquire(request r) { return ledger_->try_acquire(r, nullptr); }
+    : limit_handle{detail::ledger::open(c, checked(name, options))} {}
 
 void scheduler::refund(std::uint64_t tokens) { ledger_->charge(-chargeable("scheduler.refund: tokens", tokens)); }
 
@@ -76,16 +46,6 @@ void scheduler::set_rate(const canigo::rate& r) { ledger_->set_rate(0, r); }
 
 void scheduler::set_burst(std::uint64_t burst) { ledger_->set_burst(0, burst); }
 
-void scheduler::pause_until(time_point t) { ledger_->pause_until(t); }
-
-void scheduler::resume() { ledger_->pause_until(time_point::min()); }
-
 duration scheduler::estimate(request r) const { return ledger_->estimate(r); }
-
-limit_stats scheduler::stats() const { return ledger_->stats(); }
-
-void scheduler::stop() noexcept { ledger_->close(); }
-
-net::any_io_executor scheduler::get_executor() const { return ledger_->executor(); }
 
 }  // namespace canigo::redis

@@ -3,11 +3,6 @@
 #include "canigo/error.hpp"
 
 #include "ledger.hpp"
-#include "told_why.hpp"
-
-#include <asio/error.hpp>
-
-#include <utility>
 
 namespace canigo::redis {
 namespace {
@@ -37,53 +32,14 @@ detail::ledger_options checked(std::string_view name, const semaphore_options& o
           .horizon = o.horizon};
 }
 
-/// The permit, or nothing if it was not there at once. Any other failure is thrown.
-net::awaitable<std::optional<permit>> granted_now(std::shared_ptr<detail::ledger> l, request r,
-                                                  net::awaitable<permit> grant) {
-  std::error_code ec;
-  try {
-    co_return co_await std::move(grant);
-  } catch (const std::system_error& e) {
-    ec = e.code();
-  }
-  if (ec != net::error::would_block) l->fail(ec, r);
-  co_return std::nullopt;
-}
-
 }  // namespace
 
 semaphore::semaphore(client& c, std::string_view name, const semaphore_options& options)
-    : ledger_{detail::ledger::open(c, checked(name, options))} {}
-
-semaphore::~semaphore() { ledger_->close(); }
-
-net::awaitable<permit> semaphore::acquire(request r) {
-  return detail::told_why(ledger_, r, canigo::detail::await_operation<detail::place_waiter>(ledger_, r));
-}
-
-net::awaitable<std::optional<permit>> semaphore::acquire_now(request r) {
-  return granted_now(ledger_, r, canigo::detail::await_operation<detail::place_waiter>(ledger_, r, false));
-}
-
-std::optional<permit> semaphore::try_acquire(request r) {
-  permit p;
-  if (!ledger_->try_acquire(r, &p)) return std::nullopt;
-  return p;
-}
+    : limit_handle{detail::ledger::open(c, checked(name, options))} {}
 
 void semaphore::resize(std::uint64_t permits) {
   if (permits < 1 || permits > detail::most_tokens) throw_invalid("semaphore.resize: permits", permits, "1 to 2^31");
   ledger_->set_permits(permits);
 }
-
-void semaphore::pause_until(time_point t) { ledger_->pause_until(t); }
-
-void semaphore::resume() { ledger_->pause_until(time_point::min()); }
-
-limit_stats semaphore::stats() const { return ledger_->stats(); }
-
-void semaphore::stop() noexcept { ledger_->close(); }
-
-net::any_io_executor semaphore::get_executor() const { return ledger_->executor(); }
 
 }  // namespace canigo::redis

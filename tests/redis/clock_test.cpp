@@ -71,6 +71,16 @@ std::int64_t time_of(net::io_context& io, redis::client& c) {
   return std::stoll(parts[0].text()) * 1'000'000 + std::stoll(parts[1].text());
 }
 
+/// The most permits that are out at once, until the waiter has ended.
+std::uint64_t most_until_end(net::io_context& io, const redis::permit& p, const waiting& w) {
+  std::uint64_t most = 0;
+  run_until(io, [&] {
+    most = std::max(most, p.held() + w.p.held());
+    return w.ended();
+  });
+  return most;
+}
+
 const redis::semaphore_options one_short_lease{.permits = 1, .lease = lease, .quarantine = false};
 
 }  // namespace
@@ -100,12 +110,7 @@ TEST_CASE("a step of Redis' clock lets nobody in beside a holder that is cut off
     run_until(io, [&] { return b.slots.stats().waiting_of_all == 1; });
     between.close();
     server.set(step);
-    std::uint64_t most = 0;
-    run_until(io, [&] {
-      most = std::max(most, p.held() + w.p.held());
-      return w.ended();
-    });
-    CHECK(most == 1);
+    CHECK(most_until_end(io, p, w) == 1);
     CHECK(w.p.held() == 1);
   }
 }
@@ -127,12 +132,7 @@ TEST_CASE("a step of Redis' clock lets nobody into a limiter beside a holder [re
     run_until(io, [&] { return b.stats().waiting_of_all == 1; });
     between.close();
     server.set(step);
-    std::uint64_t most = 0;
-    run_until(io, [&] {
-      most = std::max(most, p.held() + w.p.held());
-      return w.ended();
-    });
-    CHECK(most == 1);
+    CHECK(most_until_end(io, p, w) == 1);
     CHECK(w.p.held() == 1);
   }
 }
@@ -150,12 +150,7 @@ TEST_CASE("a process that comes after a great step of Redis' clock is not let in
     between.close();
     server.set(step);
     waiting w{b.slots, {}};
-    std::uint64_t most = 0;
-    run_until(io, [&] {
-      most = std::max(most, p.held() + w.p.held());
-      return w.ended();
-    });
-    CHECK(most == 1);
+    CHECK(most_until_end(io, p, w) == 1);
     CHECK(w.p.held() == 1);
   }
 }
@@ -175,12 +170,7 @@ TEST_CASE("a step of Redis' clock in a quarantine lets nobody in beside a holder
   REQUIRE_FALSE(run(io, b.slots.acquire_now()));
   server.set(1min);
   waiting w{c.slots, {}};
-  std::uint64_t most = 0;
-  run_until(io, [&] {
-    most = std::max(most, p.held() + w.p.held());
-    return w.ended();
-  });
-  CHECK(most == 1);
+  CHECK(most_until_end(io, p, w) == 1);
   CHECK(w.p.held() == 1);
 }
 

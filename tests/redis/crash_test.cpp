@@ -74,26 +74,19 @@ TEST_CASE("D3 every holder is killed: somebody else is let in within 1.3 s at a 
           "[realtime]") {
   redis_server server;
   const redis::semaphore_options o{.permits = 6, .lease = 1s, .quarantine = false};
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
   std::vector<process> holders;
   for (int i = 0; i < 3; ++i) {
-    holders.emplace_back([&] {
+    holders.push_back(ready_process([&](auto ready) {
       net::io_context io;
       member m{io, server.url(), o};
       const auto p = run(io, m.slots.acquire({.tokens = 2}));
-      if (::write(ready[1], "!", 1) != 1) return;
+      ready();
       io.restart();
       io.run();
-    });
+    }));
   }
   net::io_context io;
   member m{io, server.url(), o};
-  ::close(ready[1]);
-  for (std::size_t i = 0; i < holders.size(); ++i) {
-    char c = 0;
-    REQUIRE(::read(ready[0], &c, 1) == 1);
-  }
   std::vector<std::unique_ptr<waiting>> all;
   for (int i = 0; i < 6; ++i) all.push_back(std::make_unique<waiting>(m.slots, canigo::request{}));
   run_until(io, [&] { return m.slots.stats().waiting_of_all == 6; });
@@ -106,7 +99,6 @@ TEST_CASE("D3 every holder is killed: somebody else is let in within 1.3 s at a 
     CHECK(w->p.held() == 1);
     CHECK(w->at - begin <= 1300ms + tolerance);
   }
-  ::close(ready[0]);
 }
 
 TEST_CASE("D4 a client is killed at every command, and in the middle of it: nobody is blocked for ever [realtime]",

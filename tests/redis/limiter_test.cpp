@@ -26,7 +26,6 @@
 #include <string>
 #include <system_error>
 #include <tuple>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -386,19 +385,14 @@ TEST_CASE("redis limiter: other rates or units under the same name are refused w
 
 TEST_CASE("redis limiter: a holder that crashes frees its place when its lease ends [realtime]", "[realtime]") {
   redis_server server;
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  process holder{[&] {
+  process holder = ready_process([&](auto ready) {
     net::io_context io;
     api_member m{io, server.url(), fast(1, 300ms)};
     const auto held = run(io, m.api.acquire(tokens(1)));
-    if (::write(ready[1], "!", 1) != 1) return;
+    ready();
     io.restart();
     io.run();
-  }};
-  char byte = 0;
-  REQUIRE(::read(ready[0], &byte, 1) == 1);
-  for (const int fd : ready) ::close(fd);
+  });
   drained io;
   api_member b{io, server.url(), fast(1, 300ms)};
   waiting w{b.api, tokens(1)};

@@ -46,4 +46,24 @@ class process {
   pid_t pid_ = 0;
 };
 
+/// A process that runs `work(ready)`. Returns once that has called ready().
+template <class Work>
+process ready_process(Work work) {
+  int said[2];
+  if (::pipe(said) != 0) throw std::runtime_error{"pipe"};
+  process p{[&] {
+    ::close(said[0]);
+    work([out = said[1]] {
+      if (::write(out, "!", 1) != 1) ::_exit(1);
+      ::close(out);
+    });
+  }};
+  ::close(said[1]);
+  char byte = 0;
+  const bool is_ready = ::read(said[0], &byte, 1) == 1;
+  ::close(said[0]);
+  if (!is_ready) throw std::runtime_error{"the process ended before it was ready"};
+  return p;
+}
+
 }  // namespace redis_test

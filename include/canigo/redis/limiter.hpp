@@ -4,25 +4,19 @@
 #include "canigo/rate.hpp"
 #include "canigo/rate_limit.hpp"
 #include "canigo/redis/client.hpp"
-#include "canigo/redis/detail/limit_waiter.hpp"
 #include "canigo/redis/failure_mode.hpp"
-#include "canigo/redis/limit_stats.hpp"
+#include "canigo/redis/limit_handle.hpp"
 #include "canigo/redis/permit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 
-#include <asio/any_io_executor.hpp>
-#include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace canigo::redis {
@@ -63,6 +57,8 @@ struct limiter_options {
 /// A permit of a limiter without a cap is only for settling: it has no lease, and a crash loses nothing. A permit of a
 /// limiter with a cap ends with its lease, as that of a semaphore does.
 ///
+/// The members for asking, pausing and stopping are those of every limit in Redis: redis::limit_handle.
+///
 /// Errors: as redis::semaphore. errc::invalid_argument for a unit that the limiter does not have, or that is named
 /// twice; the text of the exception names the unit and lists those that there are. errc::too_large for more than the
 /// smallest burst of a unit; the text names the unit, the amount and the range. Nothing is consumed then. Without a cap
@@ -74,36 +70,14 @@ struct limiter_options {
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 /// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
 /// object is destroyed.
-class limiter {
+class limiter : public limit_handle<detail::place_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   limiter(client& c, std::string_view name, const limiter_options& options);
-  ~limiter();
-  limiter(const limiter&) = delete;
-  limiter& operator=(const limiter&) = delete;
 
-  /// Waits until all limits admit the request. Throws std::system_error.
-  [[nodiscard]] net::awaitable<permit> acquire(request r);
+  /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
+  using limit_handle::acquire;
   [[nodiscard]] net::awaitable<permit> acquire(int priority) { return acquire(request{.priority = priority}); }
-  [[nodiscard]] net::awaitable<permit> acquire() { return acquire(request{}); }
-
-  /// The same for any completion token; signature void(std::error_code, permit).
-  template <net::completion_token_for<void(std::error_code, permit)> Token>
-  auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code, permit)>(
-        detail::start_limit_wait<detail::place_waiter>{ledger_}, token, r);
-  }
-
-  /// Asks Redis once, and takes no place in the queue. Returns an empty optional if a limit does not admit the request
-  /// now, or if somebody waits. If Redis does not answer, `on_failure` decides as for redis::scheduler::acquire_now.
-  ///
-  /// Other errors: those of acquire.
-  [[nodiscard]] net::awaitable<std::optional<permit>> acquire_now(request r = {});
-
-  /// Returns an empty optional: nothing of several limits lies here, and this never asks Redis. Use acquire_now().
-  ///
-  /// Throws std::system_error for a request that could never be granted.
-  [[nodiscard]] std::optional<permit> try_acquire(request r = {});
 
   /// Changes a limit for all processes and their waiters, at once. A rate keeps its tokens, up to the new burst.
   ///
@@ -113,27 +87,10 @@ class limiter {
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
 
-  /// Grants nothing to anybody, in any process, until `t`, or until resume(). Of several calls, by any process, the
-  /// last one counts.
-  void pause_until(time_point t);
-  void pause() { pause_until(time_point::max()); }
-  void resume();
-
   /// A lower bound on the wait of `r` if it came now, from the last answer of Redis and the waiters of this process. It
   /// knows the rates and a pause, but not when permits come back. 0 before the first call; max when the context has
   /// gone.
   duration estimate(request r) const;
-
-  /// Allocates.
-  limit_stats stats() const;
-
-  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
-  void stop() noexcept;
-
-  net::any_io_executor get_executor() const;
-
- private:
-  std::shared_ptr<detail::ledger> ledger_;
 };
 
 }  // namespace canigo::redis

@@ -3,23 +3,18 @@
 #include "canigo/net.hpp"
 #include "canigo/rate.hpp"
 #include "canigo/redis/client.hpp"
-#include "canigo/redis/detail/limit_waiter.hpp"
 #include "canigo/redis/failure_mode.hpp"
-#include "canigo/redis/limit_stats.hpp"
+#include "canigo/redis/limit_handle.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 
-#include <asio/any_io_executor.hpp>
-#include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace canigo::redis {
 
@@ -57,6 +52,8 @@ struct scheduler_options {
 /// - a token that was taken ahead goes to the first waiter of this process;
 /// - this process learns of another one's pause with its next call.
 ///
+/// The members for asking, pausing and stopping are those of every limit in Redis: redis::limit_handle.
+///
 /// Errors: as redis::semaphore, without lease_lost. errc::store_unavailable, redis::error and the codes of
 /// redis::form_category() come only if `on_failure` is closed. One exception: the first request of an outage in which
 /// Redis is silent ends with errc::store_unavailable in every mode if its deadline is less than 0.2 s away.
@@ -66,41 +63,18 @@ struct scheduler_options {
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 /// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
 /// object is destroyed.
-class scheduler {
+class scheduler : public limit_handle<detail::quota_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   scheduler(client& c, std::string_view name, const scheduler_options& options);
-  ~scheduler();
-  scheduler(const scheduler&) = delete;
-  scheduler& operator=(const scheduler&) = delete;
 
-  /// Waits until the tokens are there and takes them. Throws std::system_error.
-  [[nodiscard]] net::awaitable<void> acquire(request r);
-  [[nodiscard]] net::awaitable<void> acquire(int priority = 0) { return acquire(request{.priority = priority}); }
-
-  /// The same for any completion token; signature void(std::error_code).
-  template <net::completion_token_for<void(std::error_code)> Token>
-  auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code)>(detail::start_limit_wait<detail::quota_waiter>{ledger_},
-                                                             token, r);
-  }
-
-  /// Takes the tokens if they are available at once: with one round trip at most, and no place in the queue.
-  ///
-  /// Returns false if they are not there or somebody waits. If Redis does not answer, `on_failure` decides after 0.2 s,
-  /// or after three round trips of a slow line. If it is closed, the call ends with errc::store_unavailable after
-  /// 0.5 s. Other errors: those of acquire.
-  [[nodiscard]] net::awaitable<bool> acquire_now(request r);
-  [[nodiscard]] net::awaitable<bool> acquire_now(int priority = 0) {
-    return acquire_now(request{.priority = priority});
-  }
-
-  /// Takes tokens that were taken ahead, if nobody here waits. Never waits, and never asks Redis. Works with a
-  /// `horizon` only.
-  ///
-  /// Otherwise, and once stopped, returns false. Throws std::system_error for an invalid priority or number of tokens.
-  [[nodiscard]] bool try_acquire(request r);
-  [[nodiscard]] bool try_acquire(int priority = 0) { return try_acquire(request{.priority = priority}); }
+  /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
+  using limit_handle::acquire;
+  using limit_handle::acquire_now;
+  using limit_handle::try_acquire;
+  [[nodiscard]] net::awaitable<void> acquire(int priority) { return acquire(request{.priority = priority}); }
+  [[nodiscard]] net::awaitable<bool> acquire_now(int priority) { return acquire_now(request{.priority = priority}); }
+  [[nodiscard]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
   /// Gives back tokens that were granted and not used. Tokens beyond the burst are lost. Redis is told at once.
   void refund(std::uint64_t tokens);
@@ -117,26 +91,9 @@ class scheduler {
   void set_rate(const canigo::rate& r);
   void set_burst(std::uint64_t burst);
 
-  /// Grants nothing to anybody, in any process, until `t`, or until resume(): so a 429 to one process holds for all.
-  /// Tokens gather meanwhile, up to the burst. Of several calls, by any process, the last one counts.
-  void pause_until(time_point t);
-  void pause() { pause_until(time_point::max()); }
-  void resume();
-
   /// A lower bound on the wait of `r` if it came now, from the last answer of Redis and the waiters of this process.
   /// Later requests of other processes make the wait longer. 0 before the first call; max when the context has gone.
   duration estimate(request r) const;
-
-  /// Allocates.
-  limit_stats stats() const;
-
-  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
-  void stop() noexcept;
-
-  net::any_io_executor get_executor() const;
-
- private:
-  std::shared_ptr<detail::ledger> ledger_;
 };
 
 }  // namespace canigo::redis

@@ -1,25 +1,16 @@
 #pragma once
 
-#include "canigo/net.hpp"
 #include "canigo/redis/client.hpp"
-#include "canigo/redis/detail/limit_waiter.hpp"
-#include "canigo/redis/limit_stats.hpp"
+#include "canigo/redis/limit_handle.hpp"
 #include "canigo/redis/permit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 
-#include <asio/any_io_executor.hpp>
-#include <asio/async_result.hpp>
-#include <asio/awaitable.hpp>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace canigo::redis {
 
@@ -56,6 +47,8 @@ struct semaphore_options {
 /// when somebody waits elsewhere, which Redis tells at once. Permits that this process handed out itself share the
 /// fencing token of the latest grant by Redis to it.
 ///
+/// The members for asking, pausing and stopping are those of every limit in Redis: redis::limit_handle.
+///
 /// Errors of all acquires; the exception's text says why Redis does not answer:
 /// - errc::stopped after stop();
 /// - errc::queue_full;
@@ -74,59 +67,16 @@ struct semaphore_options {
 /// lives. The execution context may be destroyed first.
 /// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
 /// object is destroyed.
-class semaphore {
+class semaphore : public limit_handle<detail::place_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   semaphore(client& c, std::string_view name, const semaphore_options& options);
-  ~semaphore();
-  semaphore(const semaphore&) = delete;
-  semaphore& operator=(const semaphore&) = delete;
-
-  /// Waits until the permits are there and takes them. Throws std::system_error.
-  [[nodiscard]] net::awaitable<permit> acquire(request r = {});
-
-  /// The same for any completion token; signature void(std::error_code, redis::permit).
-  template <net::completion_token_for<void(std::error_code, permit)> Token>
-  auto async_acquire(request r, Token&& token) {
-    return net::async_initiate<Token, void(std::error_code, permit)>(
-        detail::start_limit_wait<detail::place_waiter>{ledger_}, token, r);
-  }
-
-  /// Takes the permits if they are available at once: with one round trip at most, and no place in the queue.
-  ///
-  /// Returns an empty optional if they are not there or somebody waits. Errors: those of acquire;
-  /// errc::store_unavailable if Redis does not answer for 0.5 s, or for three round trips of a slow line.
-  [[nodiscard]] net::awaitable<std::optional<permit>> acquire_now(request r = {});
-
-  /// Takes permits that are kept here, if nobody here waits. Never waits, and never asks Redis. Works with a `horizon`
-  /// only.
-  ///
-  /// Otherwise, and once stopped, returns an empty optional. Throws std::system_error for an invalid priority or
-  /// weight.
-  [[nodiscard]] std::optional<permit> try_acquire(request r = {});
 
   /// Changes the number of permits for all processes, 1 to 2^31. Revokes none: after a smaller number, nobody gets in
   /// until enough permits have been given back.
   ///
   /// Throws std::system_error, errc::invalid_argument, naming the value and the range.
   void resize(std::uint64_t permits);
-
-  /// Lets nobody in, in any process, until `t`, or until resume(). Of several calls, by any process, the last one
-  /// counts.
-  void pause_until(time_point t);
-  void pause() { pause_until(time_point::max()); }
-  void resume();
-
-  /// Allocates.
-  limit_stats stats() const;
-
-  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
-  void stop() noexcept;
-
-  net::any_io_executor get_executor() const;
-
- private:
-  std::shared_ptr<detail::ledger> ledger_;
 };
 
 }  // namespace canigo::redis

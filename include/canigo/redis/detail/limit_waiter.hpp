@@ -59,6 +59,7 @@ class quota_waiter : public limit_waiter {
  public:
   using limit_waiter::limit_waiter;
   using results = std::tuple<std::error_code>;
+  using signature = void(std::error_code);
   results take_results() noexcept { return {error_}; }
   static results failed(errc code) noexcept { return {make_error_code(code)}; }
 };
@@ -68,6 +69,7 @@ class place_waiter : public limit_waiter {
  public:
   using limit_waiter::limit_waiter;
   using results = std::tuple<std::error_code, permit>;
+  using signature = void(std::error_code, permit);
   results take_results() noexcept {
     permit p = take_permit();
     return {error_, std::move(p)};

@@ -1,0 +1,79 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/redis/detail/limit_waiter.hpp"
+#include "canigo/redis/limit_stats.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/awaitable.hpp>
+
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::redis {
+
+/// The members that redis::scheduler, redis::semaphore and redis::limiter share: asking, pausing, stopping.
+///
+/// `Waiter` decides on the grant: void for a scheduler, a permit for the others. Errors, cancellation, threads and
+/// lifetime are described at these classes.
+/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
+/// object is destroyed.
+template <class Waiter>
+class limit_handle {
+  using grant = typename canigo::detail::awaited<typename Waiter::results>::type;
+  using attempt = std::conditional_t<std::is_void_v<grant>, bool, std::optional<grant>>;
+
+ public:
+  limit_handle(const limit_handle&) = delete;
+  limit_handle& operator=(const limit_handle&) = delete;
+
+  /// Waits until the limit grants the request. Throws std::system_error.
+  [[nodiscard]] net::awaitable<grant> acquire(request r = {});
+
+  /// The same for any completion token; signature void(std::error_code), or void(std::error_code, redis::permit).
+  template <net::completion_token_for<typename Waiter::signature> Token>
+  auto async_acquire(request r, Token&& token) {
+    return net::async_initiate<Token, typename Waiter::signature>(detail::start_limit_wait<Waiter>{ledger_}, token, r);
+  }
+
+  /// Takes the tokens or permits if they are available at once: with one round trip at most, and no place in the queue.
+  ///
+  /// Returns false or no permit if they are not there or somebody waits. If Redis does not answer, `on_failure` decides
+  /// after 0.2 s, or after three round trips of a slow line. Where it is closed, as always for a semaphore, the call
+  /// ends with errc::store_unavailable after 0.5 s. Other errors: those of acquire.
+  [[nodiscard]] net::awaitable<attempt> acquire_now(request r = {});
+
+  /// Takes what was taken ahead or is kept here, if nobody here waits. Never waits, and never asks Redis. Works with a
+  /// `horizon` only; a limiter has none.
+  ///
+  /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
+  /// granted.
+  [[nodiscard]] attempt try_acquire(request r = {});
+
+  /// Grants nothing to anybody, in any process, until `t`, or until resume(): so a 429 to one process holds for all.
+  /// Tokens gather meanwhile, up to the burst. Of several calls, by any process, the last one counts.
+  void pause_until(time_point t);
+  void pause() { pause_until(time_point::max()); }
+  void resume();
+
+  /// Allocates.
+  limit_stats stats() const;
+
+  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
+  void stop() noexcept;
+
+  net::any_io_executor get_executor() const;
+
+ protected:
+  explicit limit_handle(std::shared_ptr<detail::ledger> l) noexcept : ledger_{std::move(l)} {}
+  ~limit_handle();
+
+  std::shared_ptr<detail::ledger> ledger_;
+};
+
+}  // namespace canigo::redis
