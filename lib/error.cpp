@@ -48,7 +48,7 @@ class category final : public std::error_category {
 
   std::error_condition default_error_condition(int value) const noexcept override {
     const description* row = find(value);
-    if (row && row->condition != std::errc{}) return std::make_error_condition(row->condition);
+    if (row && row->condition != std::errc{}) return {static_cast<int>(row->condition), std::generic_category()};
     return {value, *this};
   }
 };

@@ -32,7 +32,7 @@ auto limit_handle<Waiter>::acquire() -> net::awaitable<grant> {
 }
 
 template <class Waiter>
-auto limit_handle<Waiter>::acquire(request r, net::error_code& error) -> net::awaitable<grant> {
+auto limit_handle<Waiter>::acquire(request r, std::error_code& error) -> net::awaitable<grant> {
   return detail::try_to_wait_for<Waiter>(admission_, r, &error);
 }
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string_view>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace fetch {
@@ -26,7 +27,7 @@ line_reader::line_reader(const asio::any_io_executor& executor, const std::strin
   if (::fstat(file_, &status) != 0) fail(errno);
   if (S_ISDIR(status.st_mode)) fail(EISDIR);
   if ((flags_ & O_ACCMODE) == O_WRONLY) fail(EBADF);
-  asio::error_code can_not_be_polled;
+  std::error_code can_not_be_polled;
   descriptor_.assign(file_, can_not_be_polled);
   can_wait_ = !can_not_be_polled;
 }
@@ -67,7 +68,7 @@ line_reader::line line_reader::cut(std::size_t size) {
 asio::awaitable<bool> line_reader::read_more() {
   if (at_end_) co_return false;
   if (can_wait_) {
-    asio::error_code error;
+    std::error_code error;
     co_await descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
                                     asio::redirect_error(asio::use_awaitable, error));
   } else {

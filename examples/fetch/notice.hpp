@@ -8,6 +8,8 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <system_error>
+
 namespace fetch {
 
 /// Wakes the coroutine that waits for news, which then looks for itself.
@@ -19,7 +21,7 @@ class notice {
   /// Until there is news, or the time has come.
   asio::awaitable<void> wait_until(canigo::time_point when = canigo::time_point::max()) {
     timer_.expires_at(when);
-    asio::error_code was_given;
+    std::error_code was_given;
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, was_given));
   }
 

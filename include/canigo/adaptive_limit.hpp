@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <system_error>
 #include <variant>
 
 namespace canigo {
@@ -72,7 +73,7 @@ class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard]] net::awaitable<adaptive_permit> acquire(int priority);
-  [[nodiscard]] net::awaitable<adaptive_permit> acquire(int priority, net::error_code& error) {
+  [[nodiscard]] net::awaitable<adaptive_permit> acquire(int priority, std::error_code& error) {
     return acquire(request{.priority = priority}, error);
   }
   [[nodiscard]] std::optional<adaptive_permit> try_acquire(int priority) {

@@ -9,6 +9,11 @@
 
 namespace canigo {
 
+/// The types of error codes and of what is thrown. For standalone Asio they are those of the standard library, for
+/// Boost.Asio those of Boost.System. A program that names these is right with either.
+using error_code = std::error_code;
+using system_error = std::system_error;
+
 /// The errors of this library.
 ///
 /// Cancellation does not belong to them: it is always Asio's `operation_aborted`. No code here compares equal to

@@ -47,7 +47,7 @@ class limit_handle {
 
   /// The same without an exception: sets `error`, also to success. If it fails, the permit is empty. `error` must live
   /// until the wait ends.
-  [[nodiscard]] net::awaitable<grant> acquire(request r, net::error_code& error);
+  [[nodiscard]] net::awaitable<grant> acquire(request r, std::error_code& error);
 
   /// The same for any completion token; signature void(std::error_code), or void(std::error_code, permit).
   ///

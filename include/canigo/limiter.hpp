@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace canigo {
@@ -76,7 +77,7 @@ class limiter : public limit_handle<detail::permit_waiter> {
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard]] net::awaitable<permit> acquire(int priority);
-  [[nodiscard]] net::awaitable<permit> acquire(int priority, net::error_code& error) {
+  [[nodiscard]] net::awaitable<permit> acquire(int priority, std::error_code& error) {
     return acquire(request{.priority = priority}, error);
   }
   [[nodiscard]] std::optional<permit> try_acquire(int priority) { return try_acquire(request{.priority = priority}); }

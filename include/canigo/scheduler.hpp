@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <system_error>
 
 namespace canigo {
 
@@ -84,7 +85,7 @@ class scheduler : public limit_handle<detail::plain_waiter> {
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard]] net::awaitable<void> acquire(int priority);
-  [[nodiscard]] net::awaitable<void> acquire(int priority, net::error_code& error) {
+  [[nodiscard]] net::awaitable<void> acquire(int priority, std::error_code& error) {
     return acquire(request{.priority = priority}, error);
   }
   [[nodiscard]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }

@@ -12,6 +12,7 @@
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -70,7 +71,10 @@ TEST_CASE("a cancelled waiter takes no token, and nobody slips", "[scheduler]") 
       first.emit(type);
       second.emit(type);
       CHECK(t.log.empty());  // by a post, not inside emit()
-      CHECK(t.poll() == events{"coroutine cancelled 100ms", "callback cancelled 100ms"});
+      // Of the coroutine's own cancellation Asio decides: from 1.24 on co_spawn hands it to the loop first.
+      events ended = t.poll();
+      std::ranges::sort(ended);
+      CHECK(ended == events{"callback cancelled 100ms", "coroutine cancelled 100ms"});
       CHECK(t.run() == events{"next 200ms"});
       CHECK(s.stats().cancelled == 2);
       CHECK(t.idle());
@@ -123,7 +127,7 @@ TEST_CASE("whatever comes first decides: cancellation, deadline, stop", "[schedu
   scheduler s{t.io, {.rate = rate::per_second(5), .burst = 3}};
   net::cancellation_signal signal;
   SECTION("cancelled, then granted, stopped and late") {
-    acquire(t, s, signal, "a", {.deadline = t.at(200ms)});
+    acquire_by_callback(t, s, signal, "a", {.deadline = t.at(200ms)});
     signal.emit(cancellation_type::total);
     s.refund(3);
     s.stop();
@@ -166,6 +170,8 @@ TEST_CASE("one that is cancelled before it asks is never granted", "[scheduler]"
   net::co_spawn(
       t.io,
       [](timeline& of, scheduler& from, net::cancellation_signal& own) -> net::awaitable<void> {
+        // From 1.24 on, Asio fails for a coroutine that is cancelled and ends before it was suspended once.
+        co_await net::post(net::use_awaitable);
         own.emit(cancellation_type::terminal);
         try {
           co_await from.acquire();

@@ -253,7 +253,7 @@ TEST_CASE("P6 a failed operation is tried again after the backoff, others use th
         [&](task_context& t) {
           starts.push_back(b.ms());
           attempts_seen = static_cast<int>(t.attempt());
-          throw std::system_error{std::make_error_code(static_cast<std::errc>(starts.size()))};
+          throw std::system_error{std::error_code{static_cast<int>(starts.size()), std::generic_category()}};
         },
         {.retry = {.attempts = 3, .backoff = backoff::constant(100ms)}}));
   });

@@ -72,15 +72,15 @@ TEST_CASE("no error code looks like a cancellation", "[error]") {
 TEST_CASE("an invalid argument names field, value and range", "[error]") {
   const auto number = thrown_by([] { canigo::detail::throw_invalid("priorities", -1, "1 to 1024"); });
   CHECK(number.code() == errc::invalid_argument);
-  CHECK(std::string{number.what()} == "priorities is -1; allowed: 1 to 1024: invalid argument");
+  CHECK(std::string{number.what()}.starts_with("priorities is -1; allowed: 1 to 1024: invalid argument"));
 
   const auto text = thrown_by([] { canigo::detail::throw_invalid("class", "3", "0 to 2", errc::invalid_priority); });
   CHECK(text.code() == errc::invalid_priority);
-  CHECK(std::string{text.what()} == "class is 3; allowed: 0 to 2: invalid priority");
+  CHECK(std::string{text.what()}.starts_with("class is 3; allowed: 0 to 2: invalid priority"));
 
   const auto span =
       thrown_by([] { canigo::detail::throw_invalid("ageing", std::chrono::milliseconds{-1500}, "1ns or more"); });
-  CHECK(std::string{span.what()} == "ageing is -1500ms; allowed: 1ns or more: invalid argument");
+  CHECK(std::string{span.what()}.starts_with("ageing is -1500ms; allowed: 1ns or more: invalid argument"));
 
   const auto largest = std::numeric_limits<std::uint64_t>::max();
   CHECK(std::string{thrown_by([&] { canigo::detail::throw_invalid("burst", largest, "less"); }).what()}.find(

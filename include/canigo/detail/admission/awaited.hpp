@@ -73,7 +73,7 @@ net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted..
 
   using start = start_parked<Waiter>;
   typename start::room room;
-  if constexpr (park_returns_a<granted_type>) {
+  if constexpr (park_returns_a<granted_type, std::error_code>) {
     co_return co_await park_for<granted_type, std::error_code>(start{home, &room, &r, o == outcome::granted_by_post});
   } else {
     co_await park_for<granted_type, std::error_code>(start{home, &room, &r, o == outcome::granted_by_post});

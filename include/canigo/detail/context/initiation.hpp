@@ -64,9 +64,10 @@ auto park_for(Start start) {
   }
 }
 
-/// Whether `co_return co_await park_for<T>(start)` compiles. If not, the co_await is enough, as nothing follows it.
-template <class T>
-inline constexpr bool park_returns_a = park_returns || std::is_void_v<T>;
+/// Whether `co_return co_await park_for<T, Before...>(start)` compiles. If not, the co_await is enough, as nothing
+/// follows it.
+template <class T, class... Before>
+inline constexpr bool park_returns_a = park_returns<Before..., T> || std::is_void_v<T>;
 
 /// Lets an operation of an edge begin; see initiation.
 struct start_operation {
@@ -122,7 +123,7 @@ auto await_operation(std::shared_ptr<Home> home, Args... args)
   const auto start = [&](auto&& handler) noexcept {
     initiate_in<Base>(room, std::forward<decltype(handler)>(handler), start_operation{}, std::move(home), args...);
   };
-  if constexpr (park_returns_a<value>) {
+  if constexpr (park_returns_a<value, std::error_code>) {
     co_return co_await park_for<value, std::error_code>(start);
   } else {
     co_await park_for<value, std::error_code>(start);

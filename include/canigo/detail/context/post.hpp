@@ -92,6 +92,8 @@ void post(const net::any_io_executor& executor, Function&& function) {
   if (const auto* io = target_of<net::io_context::executor_type>(executor)) {
     net::post(*io, std::forward<Function>(function));
   } else {
+    // Some versions of Asio would crash, others would throw this.
+    if (!executor) throw net::execution::bad_executor{};
     net::post(executor, std::forward<Function>(function));
   }
 }

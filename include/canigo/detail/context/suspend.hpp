@@ -20,6 +20,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <system_error>
 #include <tuple>
@@ -342,11 +343,25 @@ auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... 
 /// Suspends the calling coroutine: `co_await park<Signature>(start)` as the last thing that it does. `start` is called
 /// with the completion handler once the coroutine is suspended, and must not throw.
 #if ASIO_VERSION < 102300
-// Below 1.23 use_awaitable puts a coroutine of its own between ours and the operation: one frame more than Asio
+template <class... Args>
+inline constexpr bool park_returns = false;
+#else
+// From 1.23 on co_await keeps an operation in the awaiting frame. Below 1.28 that does not compile for one that ends
+// with an exception or a value (asio#1190).
+template <class... Args>
+inline constexpr bool park_returns =
+    ASIO_VERSION >= 102800 || sizeof...(Args) < 2 || !(std::is_same_v<Args, std::exception_ptr> || ...);
+template <class... Args, class Start>
+  requires park_returns<Args...>
+auto park(Start start) {
+  return net::async_initiate<const net::deferred_t, void(Args...)>(std::move(start), net::deferred);
+}
+#endif
+// Elsewhere use_awaitable puts a coroutine of its own between ours and the operation: one frame more than Asio
 // recycles. Here our coroutine does the work of that one. The handler ends our frame. So nothing after the co_await is
 // run, and our coroutine returns the arguments of the handler.
-inline constexpr bool park_returns = false;
 template <class... Args, class Start>
+  requires(!park_returns<Args...>)
 auto park(Start start) {
   return [start](auto* frame) mutable {
     using handler = net::detail::awaitable_handler<net::any_io_executor, Args...>;
@@ -354,13 +369,5 @@ auto park(Start start) {
     return static_cast<handler*>(nullptr);
   };
 }
-#else
-// From 1.23 on co_await keeps an operation in the awaiting frame.
-inline constexpr bool park_returns = true;
-template <class... Args, class Start>
-auto park(Start start) {
-  return net::async_initiate<const net::deferred_t, void(Args...)>(std::move(start), net::deferred);
-}
-#endif
 
 }  // namespace canigo::detail

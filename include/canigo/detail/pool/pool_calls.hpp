@@ -59,7 +59,7 @@ net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<
       initiate_in<value_waiter<T>>(room, std::forward<decltype(handler)>(handler), begin, core, purpose,
                                    same_executor(core.executor(), executor), task_ref<>{t.release()});
     };
-    if constexpr (park_returns_a<T>) {
+    if constexpr (park_returns_a<T, std::exception_ptr>) {
       co_return co_await park_for<T, std::exception_ptr>(start);
     } else {
       co_await park_for<T, std::exception_ptr>(start);
