@@ -89,6 +89,9 @@ variant_args() {
       printf '%s\n' -Doptimization=0 -Ddefault_library=static -Dbench=false -Dexamples=false -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping','-fprofile-update=atomic']" \
         -Dcpp_link_args=-fprofile-instr-generate ;;
+    boost*)
+      printf '%s\n' -Dwerror=true -Doptimization=0 -Dcpp_args=-g0 -Dbench=false -Dinterleaving=false \
+        -Ddefault_library=static "--prefix=$root/build/${1}-prefix" ;;
     fuzz*)
       printf '%s\n' -Dfuzz=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
         -Db_sanitize=address,undefined -Db_lundef=false \
@@ -127,8 +130,12 @@ tsan_launcher() {
 
 # configure VARIANT [MESON-ARGUMENT...]: makes build/VARIANT, anew if its arguments have changed.
 configure() {
-  local variant=$1 dir=$root/build/$1 args compiler stamp
+  local variant=$1 dir=$root/build/$1 tree=$root args compiler stamp
   shift
+  if [[ $variant == boost* ]]; then
+    tree=$root/build/boost-src
+    "$root/scripts/on-boost" "$tree" || return 1
+  fi
   args=$(variant_args "$variant") || return 1
   compiler=$(variant_compiler "$variant") || return 1
   mapfile -t args <<<"$args"
@@ -140,7 +147,7 @@ configure() {
   rm -rf "$dir"
   mkdir -p "$logs"
   local log=$logs/$variant.configure.log
-  if ! CXX=$compiler CXXFLAGS='' LDFLAGS='' meson setup "${args[@]}" "$dir" "$root" >"$log" 2>&1; then
+  if ! CXX=$compiler CXXFLAGS='' LDFLAGS='' meson setup "${args[@]}" "$dir" "$tree" >"$log" 2>&1; then
     tail -n 40 "$log" >&2
     say "$variant: could not be configured"
     return 1
