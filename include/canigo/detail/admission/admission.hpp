@@ -101,18 +101,18 @@ class admission final : public delivery, public flow_host {
   void deliver(waiter& w, const request& r, outcome o) noexcept;
   void cancel(waiter& w) noexcept;
 
-  /// Changes the supplies in one step with the queue; who can go then goes. A change that throws changes nothing.
+  /// Changes the supplies in one step with the queue, and lets waiters go. A change that throws changes nothing.
   template <class Function>
   void change_supplies(Function&& f) {
     const change c{*this};
     if (context_gone_) return;
     const time_point now = time_->now();
-    if (!queue_.empty() || flows_ != nullptr) pump(now);  // what was due before
+    if (!queue_.empty() || flows_ != nullptr) pump(now);  // those that were due before
     f(supplies_, now);
     end_too_large();
     pump(now);
   }
-  /// What `from` tokens were taken for has used `to`.
+  /// The use that `from` tokens were taken for has needed `to`.
   void settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept;
   /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
   bool occupy(std::uint64_t places) noexcept;
@@ -122,13 +122,13 @@ class admission final : public delivery, public flow_host {
   void release(std::uint64_t places, std::uint64_t kept = 0) noexcept;
 
   bool has_units() const noexcept { return supplies_.has_units(); }
-  /// What the permit of a request that was granted just now keeps: the tokens, or where there are units a record of all
-  /// amounts.
+  /// The permit of a request that was granted just now keeps this: the tokens, or where there are units a record of
+  /// all amounts.
   std::uint64_t keep(const request& r) noexcept { return has_units() ? keep_amounts(r) : r.tokens; }
   std::uint64_t keep() noexcept { return has_units() ? keep_amounts({}) : 1; }
   /// The number of a unit. Throws errc::invalid_argument if there is none, naming it as `field`.
   std::size_t find_unit(const unit_key& unit, std::string_view field) const;
-  /// Says how much was used of a unit, in place of what is kept.
+  /// Says how much was used of a unit, instead of the amount that is kept.
   void settle_unit(std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
 
   void pause_until(time_point t) noexcept;
@@ -146,16 +146,16 @@ class admission final : public delivery, public flow_host {
   std::size_t waiting() const noexcept;
   /// From now on lets everybody go and counts what would have been, or no longer. Those that wait go at once.
   ///
-  /// Errors: errc::invalid_argument for a value that is none, and for shadow mode where places are shared.
+  /// Errors: errc::invalid_argument for an unknown value, and for shadow mode where places are shared.
   void set_mode(enforcement mode, std::string_view field);
-  /// What would have been in shadow mode; with the lock held, as stats() has it.
+  /// The counts of shadow mode; with the lock held, as stats() has it.
   shadow_stats read_shadow() const { return shadow_ != nullptr ? shadow_->counts : shadow_stats{}; }
   /// The first `most` waiters, and what binds each when those before it have gone.
   std::vector<waiting_request> list(std::size_t most) const;
-  /// What was binding for how long; with the lock held, as stats() has it.
+  /// How long each limit was binding; with the lock held, as stats() has it.
   binding_stats read_binding(time_point now) const { return binding_ ? binding_->read(now) : binding_stats{}; }
-  /// What `f` makes of the supplies, of what the first in the queue wants (or nullptr), of the end of a pause, and of
-  /// the ceiling that holds its flow (or nullptr).
+  /// Calls `f` with the supplies, the demand of the first waiter (or nullptr), the end of a pause, the time, and the
+  /// ceiling that holds its flow (or nullptr).
   template <class Function>
   auto look(Function&& f) {
     const std::lock_guard lock{mutex_};
@@ -191,19 +191,19 @@ class admission final : public delivery, public flow_host {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
-  /// What it has where a request can want several units.
+  /// Only where a request can want several units.
   struct unit_state {
     explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
     unit_records records;
     std::vector<std::array<uint128, most_units>> waiting;  // of each class, what its waiters want
   };
-  /// What it has once it has been in shadow mode. Its waiters are phantoms then.
+  /// Only once it has been in shadow mode. Its waiters are phantoms then.
   struct shadow_state {
     bool is_on = true;
     shadow_stats counts;
   };
   struct phantom;
-  /// What those that it shares places with see of it.
+  /// Stands for it among those that share its places.
   struct seat final : place_seeker {
     explicit seat(admission& a) noexcept : owner{&a} {}
     void keep() noexcept override { owner->add_ref(); }
@@ -320,11 +320,11 @@ class admission final : public delivery, public flow_host {
   wake_up wake_up_;
   const std::unique_ptr<seat> seat_;         // where places are shared
   const std::unique_ptr<unit_state> units_;  // where a request can want several units
-  std::unique_ptr<fair_queue> flows_;        // from the first flow on, in place of queue_
+  std::unique_ptr<fair_queue> flows_;        // from the first flow on, instead of queue_
   const std::unique_ptr<companion> beside_;
 };
 
-/// An engine that lets everybody go while no place in it is occupied: what a gate waits with.
+/// An engine that lets everybody go while no place in it is occupied. A gate waits with it.
 admission* open_idle(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

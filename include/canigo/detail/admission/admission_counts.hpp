@@ -10,7 +10,7 @@
 
 namespace canigo::detail {
 
-/// What became of the requests of an engine, in numbers. Allocates: in the constructor.
+/// How many requests of an engine ended in which way. Allocates: in the constructor.
 class admission_counts {
  public:
   explicit admission_counts(int priorities);
@@ -19,7 +19,7 @@ class admission_counts {
   void add_grant_at_once(int priority) noexcept { ++at_once_[static_cast<std::size_t>(priority)]; }
   void add_grant(int priority, duration waited) noexcept;
   void add_cancelled() noexcept { ++counts_.cancelled; }
-  /// One was refused, or has waited in vain.
+  /// One was refused, or has waited without success.
   void add_failure(errc why) noexcept;
 
   /// Writes the counts to `s`, whose classes are there; `s` knows how many of each wait.

@@ -33,7 +33,7 @@ struct start_parked {
   template <class Handler>
   [[gnu::noinline]] void operator()(Handler&& handler) const noexcept {
     static_assert(!std::is_reference_v<Handler>);
-    // What passes through the loop for the sake of others must not be resumed by a drain that happens to run.
+    // A caller that passes through the loop for the sake of others must not be resumed by a drain that happens to run.
     const auto executor = net::get_associated_executor(handler, home->executor());
     const bool at_home = !granted && same_executor(home->executor(), executor);
     const auto begin = [this](waiter& w, bool has_memory) {
@@ -102,7 +102,7 @@ class telling_waiter : public Base {
   std::error_code* error_;
 };
 
-/// The same as wait_for(), with an error code in place of exceptions.
+/// The same as wait_for(), with an error code instead of exceptions.
 template <class Waiter>
 net::awaitable<typename Waiter::granted_type> try_to_wait_for(admission* home, request r, std::error_code* error) {
   using granted_type = typename Waiter::granted_type;

@@ -18,10 +18,10 @@ namespace canigo::detail {
 class fair_queue;
 struct flow_terms;
 
-/// What the options of a new flow come to, where no request can ever get more than `most_burst` tokens. Throws what is
-/// wrong with them, naming it.
+/// The terms of a new flow with these options, where no request can ever get more than `most_burst` tokens. Throws for
+/// wrong options, naming the field.
 flow_terms to_terms(const flow_options& o, std::uint64_t most_burst, time_point now);
-/// Throws for a weight that is none, naming it as `field`.
+/// Throws for an invalid weight, naming it as `field`.
 void check_flow_weight(std::string_view field, std::uint32_t weight);
 /// How a flow of `q` fares. `s.available` has room for most_rates_of_flow.
 void read_flow(const fair_queue& q, std::uint32_t flow, time_point now, flow_stats& s);

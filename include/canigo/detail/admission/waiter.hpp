@@ -59,7 +59,7 @@ class waiter : public suspended, public wait_node {
   /// Gives up the reference of a foreign waiter. From here on only its places keep the engine alive.
   void let_go_of_engine() noexcept;
   outcome ended_with() const noexcept { return outcome_; }
-  /// What its permit is to keep for settling; see permit.
+  /// The number that its permit is to keep for settling; see permit.
   std::uint64_t take_tokens() noexcept;
 
   admission* home_;

@@ -14,7 +14,7 @@
 
 namespace canigo::detail {
 
-/// What a circuit breaker has counted since it was made.
+/// The counts of a circuit breaker since it was made.
 struct circuit_counts {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;

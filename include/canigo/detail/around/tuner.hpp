@@ -28,7 +28,7 @@ class tuner final : public companion {
 
   tuner(const limit_bounds& bounds, const std::variant<knee, aimd>& algorithm);
 
-  /// Tells it the wall clock, before the first call: what to add to a time to get that.
+  /// Tells it the wall clock, before the first call: `to_wall` is to be added to a time.
   void align(duration to_wall) noexcept;
 
   std::uint64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }

@@ -10,10 +10,10 @@
 
 namespace canigo::detail {
 
-/// What a function that takes a callable returns under g++ 12 for one with captures that need a destructor.
+/// The result of a function that takes a callable, under g++ 12, if the callable's captures need a destructor.
 ///
 /// That compiler destroys the captures of a lambda twice when it is written inside a co_await expression (GCC bug
-/// 100611 and its kin, fixed in 13). So this can't be awaited directly, only once it is a net::awaitable with a name:
+/// 100611 and others, fixed in 13). So this can't be awaited directly, only once it is a net::awaitable with a name:
 ///
 ///     net::awaitable<int> op = pool.run([p = std::move(p)] { return *p; });
 ///     int n = co_await std::move(op);
@@ -24,7 +24,7 @@ class [[nodiscard]] give_this_a_name_before_co_await {
   operator net::awaitable<T>() && { return std::move(awaitable_); }  // NOLINT: the conversion is the point
   net::awaitable<T> awaitable() && { return std::move(awaitable_); }
 
-  /// Never called: what co_await takes besides awaitables are functions like this one. See operator co_await below.
+  /// Never called. Besides awaitables, co_await takes functions like this one. See operator co_await below.
   net::detail::awaitable_thread<net::any_io_executor>* operator()(
       net::detail::awaitable_frame_base<net::any_io_executor>*) const noexcept;
 
@@ -32,7 +32,7 @@ class [[nodiscard]] give_this_a_name_before_co_await {
   net::awaitable<T> awaitable_;
 };
 
-/// What a function returns that takes an `F&&` and has a result of type T.
+/// The result of a function that takes an `F&&` and has a result of type T.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 template <class F, class T>
 using named_first =

@@ -39,7 +39,7 @@ class engine_owner {
   admission* engine_ = nullptr;
 };
 
-/// What a keyed limit is beside its keys: a member of a context, its time, its bounds, and how its engines are made.
+/// A keyed limit without its keys: a member of a context, its time, its bounds, and how its engines are made.
 ///
 /// It is counted: by the handle, by each operation that waits, and by each permit.
 class keyed_base : public counted_member {
@@ -91,7 +91,7 @@ class keyed_base : public counted_member {
   std::atomic<bool> is_stopped_{false};
 };
 
-/// What is kept of a key that nobody waits for, whatever its limit is.
+/// The state of a key that nobody waits for, of any limit.
 using key_level = token_bucket::level;
 
 /// The tokens of a key: how keyed schedulers keep and use a level, and hand it over to an engine and back.
@@ -144,7 +144,7 @@ struct keyed_places {
   std::uint64_t permits;
 };
 
-/// What a keyed limit is made of.
+/// The options of a keyed limit, checked.
 template <class Limit>
 struct keyed_setup {
   Limit limit;

@@ -39,7 +39,7 @@ struct key_room {
   key_room* next = nullptr;
 };
 
-/// What stands beside a key in the table: its level, or its room, whose engine has the level then. 16 bytes.
+/// Stands beside a key in the table: its level, or its room, whose engine has the level then. 16 bytes.
 class key_state {
  public:
   explicit key_state(const key_level& l) noexcept : level_{l} {}

@@ -114,7 +114,7 @@ class key_table {
   /// Above: the distance from home, plus one. Below: eight bits from inside the hash. 0: the place is free.
   using mark = std::uint32_t;
   static constexpr mark one_place = 1 << 8;
-  static constexpr std::size_t most_places = (std::size_t{1} << 24) - 2;  // what a mark can tell
+  static constexpr std::size_t most_places = (std::size_t{1} << 24) - 2;  // a mark can tell so many
 
   static mark first_mark(std::uint64_t hash) noexcept { return one_place | static_cast<mark>(hash >> 16 & 0xff); }
   std::size_t home(std::uint64_t hash) const noexcept {

@@ -54,7 +54,7 @@ class policy_core {
   policy_stats counts_;
 };
 
-/// One call of a policy, from its beginning to its end: what it has done, and how it counts.
+/// One call of a policy, from its beginning to its end: its request, its operations, and how it counts.
 ///
 /// Threads: one at a time. Allocates: never.
 class policy_call {

@@ -56,7 +56,7 @@ using operation_traits =
 template <class R, class F>
 using operation_result = typename operation_traits<R, std::decay_t<F>>::type;
 
-/// What a pool can run.
+/// A callable that a pool can run.
 template <class F, class R>
 concept operation = std::is_move_constructible_v<F> && std::is_object_v<F> && [] {
   if constexpr (std::is_void_v<R>) {

@@ -34,9 +34,9 @@ class pool_backlog {
 
   /// Whether there is room for one more, by a first look.
   bool has_room() const noexcept { return queue_.size() + delayed_.size() < limit_at_first_look_; }
-  /// By a closer one: what free workers are about to take does not count, as the limit is on what has to wait.
+  /// By a closer one. Tasks that free workers are about to take do not count, because the limit is on those that wait.
   bool has_room(std::size_t free_workers) const noexcept;
-  /// Who is to make room for a newcomer of this class; nullptr if nobody does.
+  /// The task that makes room for a newcomer of this class; nullptr if none does.
   pool_task* victim(int priority) const noexcept;
 
   /// Adds one that is new, and so is queued from the start.
@@ -49,7 +49,7 @@ class pool_backlog {
   bool has_ready() const noexcept { return has_line() || (flows_ != nullptr && has_ready_in_flows()); }
   /// The same where there are no flows; false where there are.
   bool has_line() const noexcept { return !queue_.empty(); }
-  /// Who is to run next, or nullptr. Where there are flows, they say that.
+  /// The task that runs next, or nullptr. Where there are flows, they say that.
   pool_task* first() noexcept {
     wait_node* n = queue_.first_of_most_important();
     return n == nullptr ? nullptr : static_cast<pool_task*>(n);
@@ -93,7 +93,7 @@ class pool_backlog {
   wait_queue queue_;
   wait_queue delayed_;
   wait_queue held_;
-  std::unique_ptr<fair_queue> flows_;  // in place of queue_
+  std::unique_ptr<fair_queue> flows_;  // instead of queue_
   std::size_t limit_at_first_look_;    // 0 where there are flows: each newcomer is looked at closely
   const std::size_t limit_;
   const overflow on_overflow_;

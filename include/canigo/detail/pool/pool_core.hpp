@@ -95,7 +95,7 @@ class pool_core final : public delivery {
   friend class pool_waiter;
   friend class pool_worker;
   friend class task_alarm;
-  /// What the coroutine of a worker does next.
+  /// The next step of the coroutine of a worker.
   enum class step : std::uint8_t { leave, care, work, rest };
 
   pool_core(const net::any_io_executor& executor, const pool_core_options& options,
@@ -133,7 +133,7 @@ class pool_core final : public delivery {
   void ready_all(pool_waiter_list& list) noexcept;
   void end_hopeless_wait() noexcept;
 
-  // What the workers do next.
+  // The next steps of the workers.
   time_point fresh_now() noexcept;
   void wake_one() noexcept;
   void wake_all() noexcept;

@@ -77,7 +77,7 @@ class pool_crew {
   /// The idle one that goes first, or nullptr.
   crew_member* first_idle() const noexcept { return idle_list_.first; }
 
-  // What brings the crew nearer to the wanted number, or nullptr.
+  // The member that brings the crew nearer to the wanted number, or nullptr.
   /// The idle member to send away: idle for longest, or without equipment.
   crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
   /// The member to keep: it was told to leave and is on its way, if there is one with equipment.
@@ -125,7 +125,7 @@ class pool_crew {
   void retire(crew_member& m) noexcept;
   // From leaving to awake.
   void stay(crew_member& m) noexcept;
-  // From any state to gone, without equipment. What it runs is long: a short operation can't be cut off.
+  // From any state to gone, without equipment. It runs a long operation: a short one can't be cut off.
   void lose(crew_member& m) noexcept;
 
  private:

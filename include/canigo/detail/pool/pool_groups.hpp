@@ -43,7 +43,7 @@ class pool_groups {
   /// Returns those who waited for the group, where nobody is left in it.
   pool_waiter_list leave(pool_group_member& m) noexcept;
 
-  /// Who joined last, or nullptr.
+  /// The member that joined last, or nullptr.
   pool_group_member* first(std::uint64_t id) noexcept;
   /// Where to wait until nobody is left in a group; nullptr: nobody is in it.
   pool_waiter_list* waiters(std::uint64_t id) noexcept;

@@ -11,7 +11,7 @@
 
 namespace canigo::detail {
 
-/// What the tasks of a pool did, by name. An entry stays where it is, and its name never changes.
+/// How the tasks of a pool ended, by name. An entry stays where it is, and its name never changes.
 class pool_names {
  public:
   static constexpr std::size_t most = 256;

@@ -13,11 +13,11 @@ class pool_waiter_link {
 
  private:
   friend class pool_waiter_list;
-  pool_waiter_link** place_ = nullptr;  // what points here, while on a list
+  pool_waiter_link** place_ = nullptr;  // the pointer to this, while on a list
   pool_waiter_link* next_ = nullptr;
 };
 
-/// Those who wait for the same. Who came last is first.
+/// The waiters for the same event. The last one that came is first.
 class pool_waiter_list {
  public:
   pool_waiter_list() noexcept = default;

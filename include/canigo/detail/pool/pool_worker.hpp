@@ -136,7 +136,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   bool is_overdue_ = false;  // a function for its resource is over its time
 };
 
-/// What the coroutine of a worker does next, after it ran `t`, unless that is null. For step::work, `t` is the task.
+/// The next step of the coroutine of a worker, after it ran `t`, unless that is null. For step::work, `t` is the task.
 inline pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
   if (resources_) return next_step_with_resource(w, t);
   pool_task* done = std::exchange(t, std::exchange(w.handed_, nullptr));

@@ -12,7 +12,7 @@ class self_wait {
  public:
   class waiter;
 
-  /// The base of a worker: what its operation waits for inside the pool.
+  /// The base of a worker. It knows the waits of its operation inside the pool.
   class worker {
    public:
     worker() noexcept = default;

@@ -10,7 +10,7 @@
 
 namespace canigo::detail {
 
-/// What a pool decides about one task. It has no lock and no executor, and takes the time as an argument.
+/// The decisions of a pool about one task. It has no lock and no executor, and takes the time as an argument.
 ///
 /// | event                      | waits | runs, long | runs, short | has ended |
 /// |----------------------------|-------|------------|-------------|-----------|
@@ -32,7 +32,7 @@ struct task_life {
     ask,    // the operation to end, by a cancellation, and note the cause
     tell,   // the owner that the task has ended, although its operation goes on
   };
-  /// What asked a running operation to end. The first cause counts.
+  /// The reason why a running operation was asked to end. The first cause counts.
   enum class cause : std::uint8_t { none, owner, time, stop };
 
   static constexpr action on(event e, phase p) noexcept {
@@ -68,7 +68,7 @@ struct task_life {
   bool is_last_attempt() const noexcept { return attempts.load(std::memory_order_relaxed) >= retry.attempts; }
   /// Whether nothing follows the attempt that runs.
   bool is_last_time(time_point now) const noexcept { return is_last_attempt() || now >= deadline; }
-  /// What to do when the time of the task is up.
+  /// The action when the time of the task is up.
   action on_time(phase p, time_point now) const noexcept {
     const bool is_last = p == phase::waits ? now >= deadline : is_last_time(now);
     return on(is_last ? event::last_time : event::time, p);

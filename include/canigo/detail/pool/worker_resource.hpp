@@ -22,12 +22,12 @@ class worker_resource {
   void set(void* r) noexcept { resource_ = r; }
   void* take() noexcept { return std::exchange(resource_, nullptr); }
 
-  /// What is due before an operation uses it.
+  /// The function that is due before an operation uses it.
   function before_use(bool has_check) const noexcept {
     if (resource_ == nullptr) return function::make;
     return has_check && !is_proven_ ? function::check : function::none;
   }
-  /// What is due after an operation has used it. `error` is what the operation threw, if it threw.
+  /// The function that is due after an operation has used it. `error`: of an operation that threw, or null.
   function after_use(const std::exception_ptr& error, bool is_fatal, bool has_reset) noexcept {
     is_proven_ = false;
     if (!error || (!is_fatal && !has_reset)) return function::none;
@@ -35,7 +35,7 @@ class worker_resource {
     failure_ = error;
     return function::destroy;
   }
-  /// What is due after a function that threw `error`, or null.
+  /// The next function, after one that threw `error`, unless that is null.
   function after(function f, std::exception_ptr error) noexcept {
     is_proven_ = !error && (f == function::make || f == function::check);
     if (!error || f == function::destroy) return function::none;

@@ -35,7 +35,7 @@ class worker_strand {
   /// Runs the worker's coroutine, where it has none.
   virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const = 0;
 
-  /// Whose strand an executor is, or is a strand on, and which operation's; 0: of none.
+  /// The worker whose strand an executor is, or is a strand on, and the number of its operation; 0: of none.
   struct mark {
     const void* owner =
         nullptr;  // null: it is no such thing, or the worker is gone; may go unless `home` is known not to

@@ -19,7 +19,7 @@
 
 namespace canigo::detail {
 
-/// What a flow is made with. See canigo::flow_options.
+/// The options of a flow. See canigo::flow_options.
 struct flow_terms {
   std::uint32_t weight = 1;
   std::vector<token_bucket> rates = {};
@@ -28,7 +28,7 @@ struct flow_terms {
   bool times_waits = false;
 };
 
-/// What became of the requests of one flow.
+/// How the requests of one flow ended.
 struct flow_counts {
   std::uint64_t granted = 0;
   std::uint64_t tokens = 0;  // of the granted ones
@@ -60,7 +60,7 @@ class fair_queue {
   static constexpr std::uint32_t most_flows = (std::uint32_t{1} << flow_bits) - 1;
   static constexpr std::uint32_t most_weight = 10'000;
 
-  /// Arguments as for wait_queue. `o`: what a request occupies under the cap of its flow.
+  /// Arguments as for wait_queue. `o`: how many places a request occupies under the cap of its flow.
   fair_queue(int priorities, duration ageing, supplies::occupancy o);
   fair_queue(const fair_queue&) = delete;
   fair_queue& operator=(const fair_queue&) = delete;
@@ -83,7 +83,7 @@ class fair_queue {
   void push(wait_node& node, std::uint32_t flow) noexcept;
   /// Takes a waiter out, wherever it stands. O(log flows).
   void remove(wait_node& node) noexcept;
-  /// Who goes next, or nullptr if nobody may. O(1).
+  /// The waiter that goes next, or nullptr if none may. O(1).
   wait_node* front() const noexcept { return ready_.empty() ? nullptr : rows_[heap::number_of(ready_.top())].front; }
   wait_node* front(time_point now) noexcept {
     advance(now);
@@ -91,7 +91,7 @@ class fair_queue {
   }
   /// Takes front() out for good: its ceiling and its share are charged. O(log flows).
   ///
-  /// `caught_up`: what was due since then is taken as of when it was due.
+  /// `caught_up`: tokens that were due since then are taken as of when they were due.
   void grant(wait_node& node, time_point caught_up) noexcept;
   /// When front() may be another one although nobody came or left; max if never.
   time_point next_change() const noexcept;
@@ -123,7 +123,7 @@ class fair_queue {
   /// From the next grant on.
   void set_weight(std::uint32_t flow, std::uint32_t weight) noexcept;
   void set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept;
-  /// Whoever asks for more than largest_request() is to be ended by the owner.
+  /// The owner then ends each waiter that asks for more than largest_request().
   void set_cap(std::uint32_t flow, std::uint64_t cap) noexcept;
 
   std::uint32_t weight(std::uint32_t flow) const noexcept { return rows_[flow].weight; }
@@ -157,7 +157,7 @@ class fair_queue {
   std::size_t flow_size(std::uint32_t flow) const noexcept { return rows_[flow].size; }
   int priorities() const noexcept { return static_cast<int>(classes_.size()); }
 
-  /// Who arrived first, of all or of one flow; or nullptr. O(flows that wait).
+  /// The first arrival, of all flows or of one; or nullptr. O(flows that wait).
   wait_node* oldest() const noexcept;
   wait_node* oldest_of(std::uint32_t flow) const noexcept;
   /// The last arrival of the last class, by the class it arrived in; or nullptr. O(flows).
@@ -192,10 +192,10 @@ class fair_queue {
   }
 
  private:
-  // A flow. What a grant touches, and nothing else.
+  // The fields of a flow that a grant touches, and no others.
   struct row {
     wait_node* front = nullptr;  // its first waiter
-    std::uint64_t step = 0;      // what a token moves its tag by
+    std::uint64_t step = 0;      // a token moves its tag by this
     std::uint64_t granted = 0;
     std::uint64_t tokens = 0;
     std::uint32_t weight = 0;  // 0: the number is free

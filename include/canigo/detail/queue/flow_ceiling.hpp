@@ -11,7 +11,7 @@
 
 namespace canigo::detail {
 
-/// What a flow may have at most, however much of its limit is free: rates, and a cap on its places.
+/// The most that a flow may have, however much of its limit is free: rates, and a cap on its places.
 ///
 /// Threads: none; its owner holds a lock.
 class flow_ceiling {

@@ -7,8 +7,8 @@ namespace canigo::detail {
 /// The bits that the number of a flow takes, in a permit and in a key of flow_heap.
 inline constexpr unsigned flow_bits = 21;
 
-/// What a permit holds, in one word: places, and of which flow they are. Places of no flow are the plain number, so a
-/// permit of a limit without flows pays nothing for them.
+/// The places that a permit holds, and their flow, in one word. Places of no flow are the plain number, so a permit of
+/// a limit without flows pays nothing for them.
 class flow_places {
  public:
   static constexpr unsigned place_bits = 63 - flow_bits;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-// What the queues have in common.
+// Arithmetic that both queues need.
 namespace canigo::detail {
 
 constexpr std::uint64_t saturated(uint128 value) noexcept {

@@ -24,11 +24,11 @@ class place_seeker : public wait_node {
   virtual void look_again() noexcept = 0;
 };
 
-/// Places that several engines share: what is behind a shared_cap.
+/// Places that several engines share. Each shared_cap has one of these.
 ///
 /// A place is free or taken, and promised to nobody. Nobody takes one before those that seek; among these the most
-/// important class goes first, and in a class who has sought longest. Whoever frees a place has those look again that
-/// could have it, one after the other, until it is taken or nobody seeks.
+/// important class goes first, and in a class the one that has sought longest. After a place is freed, the seekers that
+/// could have it look again, one after the other, until it is taken or nobody seeks.
 ///
 /// Threads: any. Its lock is the last one taken: the engines call it with theirs held, and it calls them without.
 /// Allocates: in the constructor and in make_room_for().

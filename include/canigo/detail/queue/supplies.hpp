@@ -18,11 +18,11 @@ namespace canigo::detail {
 /// Everything that a request needs at once: tokens of every rate, room under the cap on concurrency, and a place of
 /// those that are shared with others, where some are. Where rates have several units, it wants an amount of each.
 ///
-/// A request is admitted by all of them in one step, or takes nothing from any. Pure values, but for the shared places.
+/// A request is admitted by all of them in one step, or takes nothing from any. Pure values, except the shared places.
 class supplies {
  public:
-  /// What a request occupies under the cap: one place, or as many as it asks for tokens. `idle`: none, but all must be
-  /// free.
+  /// How many places a request occupies under the cap: one, or as many as it asks for tokens. `idle`: none, but all
+  /// must be free.
   enum class occupancy { none, one, tokens, idle };
 
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
@@ -64,8 +64,8 @@ class supplies {
     occupied_ += places_for(d.tokens);
   }
 
-  /// When a request could be admitted if nobody else came; max if that takes a release. Shared places aside: who shares
-  /// them may come at any moment.
+  /// When a request could be admitted if nobody else came; max if that takes a release. Shared places aside: another
+  /// limit may take them at any moment.
   time_point ready_at(time_point now, demand d) const noexcept {
     return has_room_for(places_for(d.tokens)) ? rates_ready_at(now, d) : time_point::max();
   }
@@ -79,7 +79,7 @@ class supplies {
   /// Until when a wake-up for `ready` may wait so that no rate loses a token by that.
   time_point ready_without_loss(time_point now, time_point ready) const noexcept;
 
-  /// What a request waits for, and until when, if nobody else comes. Shared places aside: `share` if all else is there.
+  /// Why a request waits, and until when, if nobody else comes. Shared places aside: `share` if all else is there.
   wait_reason what_binds(time_point now, demand d) const noexcept { return what_binds(now, d, places_for(d.tokens)); }
   /// The same for several requests together, which need so many places.
   wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept;
@@ -104,14 +104,14 @@ class supplies {
     beyond_ -= out;
     occupied_ -= places - out;
   }
-  /// After a release: what was released beyond what is counted was held beyond it.
+  /// After a release: more was released than is counted, so the rest was held beyond that.
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
   /// Counts all that is held.
   void count_beyond() noexcept { occupied_ += std::exchange(beyond_, 0); }
 
-  /// What an admitted request for `tokens` occupies.
+  /// The places that an admitted request for `tokens` occupies.
   std::uint64_t places_for(std::uint64_t tokens) const noexcept {
     return occupancy_ == occupancy::tokens ? tokens : occupancy_ == occupancy::one ? 1 : 0;
   }
@@ -155,7 +155,7 @@ class supplies {
   std::uint64_t occupied_ = 0;
   std::uint64_t beyond_ = 0;  // held, and not counted against the capacity
   occupancy occupancy_ = occupancy::none;
-  bool is_one_rate_alone_;  // and nothing is occupied: what a scheduler has
+  bool is_one_rate_alone_;  // and nothing is occupied, as in a scheduler
   bool is_one_rate_;        // and no place is shared
   bool is_more_;            // than that
   bool is_closed_ = false;

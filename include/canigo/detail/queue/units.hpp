@@ -13,10 +13,10 @@ namespace canigo::detail {
 /// The most units that a limit can have.
 inline constexpr std::size_t most_units = 1 + unit_amounts::most;
 
-/// What one request wants of each unit; of the first one, its tokens.
+/// How much one request wants of each unit; of the first one, its tokens.
 using amounts_by_unit = std::array<std::uint64_t, most_units>;
 
-/// What a request wants of the rates. Without `others` it wants nothing of any unit but the first.
+/// How much a request wants of the rates. Without `others` it wants nothing of any unit but the first.
 struct demand {
   demand(std::uint64_t first, const amounts_by_unit* all = nullptr) noexcept : tokens{first}, others{all} {}
 
@@ -42,7 +42,7 @@ class unit_table {
   std::size_t of_rate(std::size_t rate) const noexcept { return of_rate_[rate]; }
   const std::string& name(std::size_t unit) const noexcept { return names_[unit]; }
 
-  /// The number of a unit; size() if there is none of that name or number.
+  /// The number of a unit; size() if no unit has that name or number.
   std::size_t find(const unit_key& unit) const noexcept;
   /// Writes what a request wants of each unit. False if one is unknown, there twice, or the first.
   bool resolve(std::uint64_t tokens, const unit_amounts& amounts, amounts_by_unit& result) const noexcept;
@@ -59,7 +59,7 @@ class unit_table {
   std::vector<std::uint8_t> of_rate_;
 };
 
-/// What a request that waits, or its permit, wants of each unit.
+/// How much a request that waits, or its permit, wants of each unit.
 struct unit_record {
   amounts_by_unit amounts{};
   unit_record* next = nullptr;  // of those that are free

@@ -38,7 +38,7 @@ class wait_node {
   time_point since_{};
 
  public:
-  /// What it waits for, and its class. Set both before push; leave them alone while linked.
+  /// How much it waits for, and its class. Set both before push; leave them alone while linked.
   std::uint64_t tokens = 1;
 
  private:
@@ -77,7 +77,7 @@ class wait_queue {
   /// Takes a linked node out, wherever it stands. O(1).
   void remove(wait_node& node) noexcept;
 
-  /// Who goes next, or nullptr. O(1) without ageing; else O(classes that have waiters), at most.
+  /// The waiter that goes next, or nullptr. O(1) without ageing; else O(classes that have waiters), at most.
   wait_node* front(time_point now) noexcept {
     return size_ == 0 || ageing_ == duration::max() ? first_of_most_important() : front_by_age(now);
   }
@@ -133,8 +133,8 @@ class wait_queue {
  private:
   friend class fair_queue;
 
-  // The waiters of a class, linked both ways. What comes before the head is not looked at, so who takes the head and
-  // who appends touch no node of each other's. Without a head, the tail means nothing.
+  // The waiters of a class, linked both ways. Nobody looks at the pointer before the head. So a thread that takes the
+  // head and one that appends touch different nodes. Without a head, the tail means nothing.
   struct class_list {
     wait_node* head = nullptr;
     wait_node* tail = nullptr;
