@@ -683,6 +683,79 @@ TEST_CASE("docs: policies around a call") {
   time.run_for(1min);
 }
 
+// ---- coming-from.md -----------------------------------------------------------------------------
+
+namespace {
+
+net::awaitable<void> from_bottleneck(net::io_context& io) {
+  auto job = [] { return send("/job"); };
+  // [coming-from]
+  canigo::limiter bottleneck{io, {.rates = {{canigo::rate{1, 333ms}}}, .concurrency = 5, .priorities = 10}};
+  reply r = co_await canigo::with_limit(job(), bottleneck, {.priority = 5});
+  // [coming-from]
+  CHECK(r.status == 200);
+}
+
+net::awaitable<void> from_resilience4j(net::io_context& io) {
+  auto backend = [] { return send("/backend"); };
+  // [coming-from]
+  canigo::policy decorated{io,
+                           {.timeout = 1s,
+                            .breaker = canigo::circuit_breaker_options{.failures = 50, .least_calls = 100, .slow = 2s},
+                            .retry = canigo::retry_policy{.attempts = 3, .backoff = canigo::backoff::constant(500ms)},
+                            .limits = canigo::limiter_options{.concurrency = 25}}};
+  reply r = co_await decorated.run(backend);
+  // [coming-from]
+  CHECK(r.status == 200);
+}
+
+net::awaitable<void> from_go(net::io_context& io) {
+  auto& clock = canigo::time_source::of(io.get_executor());
+  // [coming-from]
+  canigo::scheduler limiter{io, {.rate = canigo::rate::per_second(10), .burst = 5, .initial_tokens = 5}};
+  bool allowed = limiter.try_acquire();                                   // limiter.Allow()
+  co_await limiter.acquire({.tokens = 3, .deadline = clock.now() + 1s});  // limiter.WaitN(ctx, 3)
+  canigo::task_group group{io};                                           // errgroup.WithContext(ctx)
+  canigo::task_result<reply> page = group.spawn(send("/a"));              // group.Go(…)
+  co_await group.join();                                                  // group.Wait()
+  // [coming-from]
+  CHECK(allowed);
+  CHECK(page.get().status == 200);
+}
+
+net::awaitable<void> from_tokio(net::io_context& io) {
+  // [coming-from]
+  canigo::semaphore semaphore{io, {.permits = 3}};
+  canigo::permit two = co_await semaphore.acquire({.tokens = 2});  // semaphore.acquire_many(2).await
+  reply r = co_await canigo::with_timeout(send("/a"), 1s);         // timeout(Duration::from_secs(1), send("/a")).await
+  two.release();                                                   // drop(two)
+  // [coming-from]
+  CHECK(r.status == 200);
+}
+
+net::awaitable<void> from_timers(net::io_context& io) {
+  // [coming-from]
+  co_await canigo::sleep_for(100ms);                                    // timer.async_wait(use_awaitable)
+  canigo::scheduler ticks{io, {.rate = canigo::rate::per_second(50)}};  // timer.expires_at(last + 20ms)
+  for (int tick = 0; tick < 3; ++tick) co_await ticks.acquire();        // never drifts
+  reply r = co_await canigo::with_timeout(send("/a"), 2s);              // send("/a") || timer.async_wait()
+  // [coming-from]
+  CHECK(r.status == 200);
+}
+
+}  // namespace
+
+TEST_CASE("docs: coming from other libraries") {
+  start_over();
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  for (auto from : {from_bottleneck, from_resilience4j, from_go, from_tokio, from_timers}) {
+    net::co_spawn(io, from(io), rethrow);
+    time.run();
+  }
+  CHECK(sent.size() == 5);
+}
+
 // ---- testing.md ---------------------------------------------------------------------------------
 
 TEST_CASE("a night's worth of reports goes out in an hour, and none of them before a payment") {
