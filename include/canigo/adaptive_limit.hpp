@@ -24,15 +24,15 @@
 namespace canigo {
 
 struct adaptive_limit_options {
-  std::uint64_t initial = 20;  ///< the limit at first; least to most
-  std::uint64_t least = 1;     ///< 1 or more
-  std::uint64_t most = 1000;   ///< least to 1,000,000
-  std::variant<knee, aimd> algorithm = knee{};
-  int priorities = 1;                 ///< classes 0 (first) … priorities-1; 1 to 1024
-  std::size_t queue_limit = 100'000;  ///< most waiters, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
-  shedding_options shedding = {};     ///< whom to end when it is overloaded; default: nobody
+  std::uint64_t initial = 20;                   ///< the limit at first; least to most
+  std::uint64_t least = 1;                      ///< 1 or more
+  std::uint64_t most = 1000;                    ///< least to 1,000,000
+  std::variant<knee, aimd> algorithm = knee{};  ///< knee needs no number; aimd has a target for the latency
+  int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 1024
+  std::size_t queue_limit = 100'000;            ///< most waiters, of all classes together; 1 or more
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
+  duration ageing = duration::max();            ///< a waiter rises one class per `ageing` waited; max: never
+  shedding_options shedding = {};               ///< whom to end when it is overloaded; default: nobody
 };
 
 struct adaptive_limit_stats : queue_stats {

@@ -51,8 +51,8 @@ struct circuit_breaker_options {
   int probes = 3;                                     ///< calls that go while it is half-open, and decide; 1 to 1000
   /// Which errors of a call are failures. Null: is_failure_of_callee(). No lock is held.
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
-  circuit_observer* observer = nullptr;  ///< must outlive the breaker and its calls
-  enforcement mode = enforcement::enforce;
+  circuit_observer* observer = nullptr;     ///< must outlive the breaker and its calls
+  enforcement mode = enforcement::enforce;  ///< shadow: it refuses no call, and counts those that it would have
 };
 
 /// A change of a breaker's state.

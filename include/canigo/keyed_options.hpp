@@ -19,23 +19,23 @@ struct keyed_scheduler_options {
   canigo::rate rate;                ///< tokens of each key per period
   std::uint64_t burst = 1;          ///< most tokens of a key, and most for one request; 1 to 2^62. New keys have it
   std::size_t most_keys = 100'000;  ///< most keys that it knows at once, 1 to 2^29
-  overflow_of_keys on_new_key = overflow_of_keys::refuse;
-  std::size_t most_waiting = 100'000;  ///< most waiters, of all keys together; 1 or more
-  int priorities = 1;                  ///< classes 0 (first) … priorities-1, among the waiters of a key; 1 to 1024
-  std::size_t queue_limit = 1'000;     ///< most waiters of a key, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
+  overflow_of_keys on_new_key = overflow_of_keys::refuse;  ///< the fate of a new key then
+  std::size_t most_waiting = 100'000;                      ///< most waiters, of all keys together; 1 or more
+  int priorities = 1;               ///< classes 0 (first) … priorities-1, among the waiters of a key; 1 to 1024
+  std::size_t queue_limit = 1'000;  ///< most waiters of a key, of all classes together; 1 or more
+  overflow on_overflow = overflow::reject_new;  ///< of the queue of a key; any but overflow::wait
+  duration ageing = duration::max();            ///< a waiter rises one class per `ageing` waited; max: never
 };
 
 struct keyed_semaphore_options {
-  std::uint64_t permits = 1;        ///< most of a key that are out at once, 1 to 2^62
-  std::size_t most_keys = 100'000;  ///< most keys that have permits out or waiters, 1 to 2^29
-  overflow_of_keys on_new_key = overflow_of_keys::refuse;
-  std::size_t most_waiting = 100'000;  ///< most waiters, of all keys together; 1 or more
-  int priorities = 1;                  ///< classes 0 (first) … priorities-1, among the waiters of a key; 1 to 1024
-  std::size_t queue_limit = 1'000;     ///< most waiters of a key, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; max: never
+  std::uint64_t permits = 1;                               ///< most of a key that are out at once, 1 to 2^62
+  std::size_t most_keys = 100'000;                         ///< most keys that have permits out or waiters, 1 to 2^29
+  overflow_of_keys on_new_key = overflow_of_keys::refuse;  ///< the fate of a new key then
+  std::size_t most_waiting = 100'000;                      ///< most waiters, of all keys together; 1 or more
+  int priorities = 1;               ///< classes 0 (first) … priorities-1, among the waiters of a key; 1 to 1024
+  std::size_t queue_limit = 1'000;  ///< most waiters of a key, of all classes together; 1 or more
+  overflow on_overflow = overflow::reject_new;  ///< of the queue of a key; any but overflow::wait
+  duration ageing = duration::max();            ///< a waiter rises one class per `ageing` waited; max: never
 };
 
 struct keyed_stats {

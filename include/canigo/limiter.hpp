@@ -32,7 +32,7 @@ struct limiter_options {
   std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one place of it
   int priorities = 1;                     ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;      ///< most waiters, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
   duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s

@@ -14,14 +14,14 @@ namespace canigo {
 /// The parts of a policy, in the order in which a call meets them. Each is optional, and does what it does alone.
 struct policy_options {
   std::optional<duration> timeout = {};  ///< of a whole call, with its waits, retries and copies; more than 0
-  std::optional<circuit_breaker_options> breaker = {};
+  std::optional<circuit_breaker_options> breaker = {};  ///< refuses calls at once while the upstream fails
   /// Copies of a slow call, for idempotent work only. `group` must be null. Without a `budget` or a `window`, the
   /// policy has one of its own.
   std::optional<hedge_options> hedge = {};
   /// Without a `budget`, the policy has one of its own. Without `retry_if`, is_failure_of_callee() decides.
   std::optional<retry_policy> retry = {};
   std::optional<adaptive_limit_options> adaptive = {};  ///< how many operations are under way; finds its own value
-  std::optional<limiter_options> limits = {};
+  std::optional<limiter_options> limits = {};           ///< rates, and a cap on operations that are under way
   std::optional<duration> attempt_timeout = {};  ///< of each operation, once the limits have let it go; more than 0
 };
 

@@ -21,7 +21,7 @@ struct semaphore_options {
   std::uint64_t permits = 1;                    ///< most that are out at once, 1 to 2^62
   int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;            ///< most waiters, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
   enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been

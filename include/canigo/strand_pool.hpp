@@ -23,7 +23,7 @@ struct strand_pool_options {
   std::size_t concurrency = 0;       ///< required: workers, each on its own strand; 1 to 100'000
   int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 10'000;  ///< most tasks that wait: queued beyond the free workers, or delayed; 1 or more
-  overflow on_overflow = overflow::reject_new;
+  overflow on_overflow = overflow::reject_new;  ///< any; overflow::wait holds callers back until there is room
   duration timeout = duration::max();  ///< of each attempt, unless the task has its own; more than 0; max: none
   retry_policy retry = {};             ///< unless the task has its own
   restart_policy restart = {};         ///< how often workers may break before the pool stops

@@ -32,6 +32,7 @@ engine& engine_of(const client& c) noexcept;
 struct client_options {
   duration connect_timeout = std::chrono::seconds{5};  ///< until logged in, TLS included; more than 0
   duration timeout = std::chrono::seconds{5};          ///< of a command, from call to reply; more than 0; max: none
+  /// The delays between attempts to connect.
   backoff reconnect = {.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{1}};
   std::size_t queue_limit = 10'000;    ///< most commands that wait for a connection or a reply; 1 or more
   std::size_t max_reply = 16 << 20;    ///< bytes of one reply, including the cost of its elements; 1 KiB or more

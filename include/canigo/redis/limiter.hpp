@@ -25,11 +25,12 @@ struct limiter_options {
   /// All must admit; up to 16 of up to 5 units, or none if there is a cap. Each burst is 1 to 2^31, and each bucket
   /// must fill in less than 285 years. `initial_tokens` is 0: the buckets start empty.
   std::vector<rate_limit> rates = {};
-  std::uint64_t concurrency = unlimited;        ///< most permits out at once, in all processes; 1 to 2^31, or unlimited
-  duration lease = std::chrono::seconds{5};     ///< with a cap: how long a crashed holder keeps it; 10 ms to 1 day
-  int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 256
-  std::size_t queue_limit = 10'000;             ///< most waiters of this process; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait; only this process's waiters are evicted
+  std::uint64_t concurrency = unlimited;     ///< most permits out at once, in all processes; 1 to 2^31, or unlimited
+  duration lease = std::chrono::seconds{5};  ///< with a cap: how long a crashed holder keeps it; 10 ms to 1 day
+  int priorities = 1;                        ///< classes 0 (first) … priorities-1; 1 to 256
+  std::size_t queue_limit = 10'000;          ///< most waiters of this process; 1 or more
+  overflow on_overflow =
+      overflow::reject_new;  ///< of a full queue; any but overflow::wait; only this process's waiters are evicted
   failure_mode on_failure = failure_mode::closed();  ///< with a cap only closed
   duration give_up = std::chrono::seconds{10};       ///< waiters end after so long without an answer; max: never
   std::string space = "default";                     ///< separates limits of the same name in one Redis

@@ -25,10 +25,11 @@ struct scheduler_options {
   std::uint64_t burst = 1;
   int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 256
   std::size_t queue_limit = 10'000;  ///< most waiters of this process; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait; only this process's waiters are evicted
-  failure_mode on_failure = failure_mode::closed();
-  duration give_up = std::chrono::seconds{10};  ///< waiters end after so long without an answer; max: never
-  std::string space = "default";                ///< separates limits of the same name in one Redis
+  overflow on_overflow =
+      overflow::reject_new;  ///< of a full queue; any but overflow::wait; only this process's waiters are evicted
+  failure_mode on_failure = failure_mode::closed();  ///< the rule while Redis does not answer
+  duration give_up = std::chrono::seconds{10};       ///< waiters end after so long without an answer; max: never
+  std::string space = "default";                     ///< separates limits of the same name in one Redis
   duration horizon{};  ///< for so long, tokens may be taken ahead and used here without asking Redis; up to 1 min
 };
 

@@ -15,11 +15,12 @@
 namespace canigo::redis {
 
 struct semaphore_options {
-  std::uint64_t permits = 1;                    ///< most that are out at once, in all processes; 1 to 2^31
-  duration lease = std::chrono::seconds{5};     ///< how long a crashed holder keeps its permits; 10 ms to 1 day
-  int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 256
-  std::size_t queue_limit = 10'000;             ///< most waiters of this process; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< any but overflow::wait; only this process's waiters are evicted
+  std::uint64_t permits = 1;                 ///< most that are out at once, in all processes; 1 to 2^31
+  duration lease = std::chrono::seconds{5};  ///< how long a crashed holder keeps its permits; 10 ms to 1 day
+  int priorities = 1;                        ///< classes 0 (first) … priorities-1; 1 to 256
+  std::size_t queue_limit = 10'000;          ///< most waiters of this process; 1 or more
+  overflow on_overflow =
+      overflow::reject_new;  ///< of a full queue; any but overflow::wait; only this process's waiters are evicted
   duration give_up = std::chrono::seconds{10};  ///< waiters end after so long without an answer; max: never
   std::string space = "default";                ///< separates limits of the same name in one Redis
   /// How long a permit that is given back may be kept for the next acquire in this process; up to the lease. 0: not at
