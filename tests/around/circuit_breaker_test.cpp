@@ -52,7 +52,8 @@ net::awaitable<void> gives(net::awaitable<int> op, int wanted) {
 
 template <class T>
 net::awaitable<void> says(net::awaitable<T> op, std::string wanted) {
-  const std::string what = co_await outcome_of_any(std::move(op));
+  std::string what = co_await outcome_of_any(std::move(op));
+  what.resize(std::min(what.find(" ["), what.size()));  // where Boost.System adds the category and the number
   CHECK(what == wanted);
 }
 

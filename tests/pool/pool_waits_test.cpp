@@ -27,7 +27,7 @@ using namespace pool_run;
 
 namespace {
 
-const std::error_code would_deadlock = make_error_code(std::errc::resource_deadlock_would_occur);
+const std::error_code would_deadlock = std::make_error_code(std::errc::resource_deadlock_would_occur);
 using codes = std::vector<std::error_code>;
 
 /// A result that nothing can stand in for.
