@@ -91,6 +91,7 @@ def main():
                 for found in LEFT.finditer(text):
                     line = text.count("\n", 0, found.start()) + 1
                     raise AssertionError(f"{name}:{line}: {found.group(0)} is left")
+        assert "?for?canigo::on_boost::redis::detail::*;" in (target / "lib/redis/exports.map").read_text()
         assert "project('canigo-boost'" in (target / "meson.build").read_text()
 
         # What has not changed is not written again, and what has gone is removed.
