@@ -64,10 +64,10 @@ token_bucket& bucket_at(detail::supplies& s, std::size_t index, std::string_view
   return s.rates()[index];
 }
 
-wait_reason slowest(const std::vector<token_bucket>& rates, std::uint64_t tokens, time_point now) noexcept {
+wait_reason slowest(const detail::flow_ceiling& ceiling, detail::demand wanted, time_point now) noexcept {
   wait_reason last{.binds = wait_reason::cause::rate, .until = time_point::min()};
-  for (std::size_t i = 0; i < rates.size(); ++i) {
-    const time_point ready = rates[i].ready_at(now, tokens);
+  for (std::size_t i = 0; i < ceiling.rates().size(); ++i) {
+    const time_point ready = ceiling.rate_ready_at(i, now, wanted);
     if (ready <= last.until) continue;
     last.index = i;
     last.until = ready;
@@ -109,7 +109,7 @@ wait_reason limiter::why_waiting() const {
     if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
     if (held_by == nullptr) return s.what_binds(now, *wanted);
     wait_reason r = held_by->has_room_for(s.places_for(wanted->tokens))
-                        ? slowest(held_by->rates(), wanted->tokens, now)
+                        ? slowest(*held_by, *wanted, now)
                         : wait_reason{.binds = wait_reason::cause::concurrency};
     r.ceiling = std::exchange(r.binds, wait_reason::cause::flow);
     return r;

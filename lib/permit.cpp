@@ -25,8 +25,9 @@ permit permit::split(std::uint64_t places) {
 void permit::settle(std::uint64_t used) noexcept {
   assert(home_ != nullptr && "permit::settle: nothing is held");
   if (home_ == nullptr) return;
-  if (home_->has_units()) return home_->settle_unit(kept_, 0, used);
-  if (used != kept_) home_->settle(detail::flow_places::flow(places_), std::exchange(kept_, used), used);
+  const std::uint32_t flow = detail::flow_places::flow(places_);
+  if (home_->has_units()) return home_->settle_unit(flow, kept_, 0, used);
+  if (used != kept_) home_->settle(flow, std::exchange(kept_, used), used);
 }
 
 void permit::settle(unit_key unit, std::uint64_t used) {
@@ -34,7 +35,7 @@ void permit::settle(unit_key unit, std::uint64_t used) {
   if (home_ == nullptr) return;
   const std::size_t number = home_->find_unit(unit, "permit.settle: unit");
   if (number == 0) return settle(used);
-  home_->settle_unit(kept_, number, used);
+  home_->settle_unit(detail::flow_places::flow(places_), kept_, number, used);
 }
 
 }  // namespace canigo

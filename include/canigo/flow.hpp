@@ -25,7 +25,8 @@ class pool_handle;
 
 struct flow_options {
   std::uint32_t weight = 1;               ///< its share, beside those of the others; 1 to 10,000
-  std::vector<rate_limit> rates = {};     ///< most that it gets; up to 16, with no burst above that of the limit
+  std::vector<rate_limit> rates = {};     ///< most that it gets; up to 16, with no burst above that of the limit, and
+                                          ///< of units that the limit has
   std::uint64_t concurrency = unlimited;  ///< most places of its own; 1 or more, of a pool up to its workers; not of a
                                           ///< scheduler, which has none
   std::size_t queue_limit = std::numeric_limits<std::size_t>::max();  ///< most waiters of its own; 1 or more
@@ -37,7 +38,7 @@ struct flow_stats {
   std::uint32_t weight = 0;
   std::size_t waiting = 0;
   std::uint64_t granted = 0;            ///< requests
-  std::uint64_t tokens = 0;             ///< the tokens of these requests, in sum
+  std::uint64_t tokens = 0;             ///< the tokens of these requests, in sum; of the first unit
   std::uint64_t failed = 0;             ///< requests that were refused, or that waited for nothing
   std::uint64_t held = 0;               ///< places that it occupies
   bool is_held_back = false;            ///< it waits for its own ceiling, not for the limit
@@ -45,7 +46,8 @@ struct flow_stats {
   std::optional<wait_histogram> wait;   ///< of the granted ones, from call to grant; with flow_options::times_waits
 };
 
-/// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`.
+/// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`. A limit with
+/// shedding or in shadow mode has no flows.
 ///
 /// While several flows wait in the same class, each gets tokens in proportion to its weight, whatever the others send.
 /// A flow that asks seldom goes next: it waits for at most one request of each other flow. Shares are not saved up, and
@@ -55,6 +57,9 @@ struct flow_stats {
 /// - Between classes priority stays strict. Inside a flow the order is that of the limit: by class, then by arrival.
 /// - While two flows compete in one class, over any interval |Wf·wm − Wm·wf| <= lf·wm + lm·wf. W is what each was
 ///   granted, w its weight, and l its largest request.
+/// - Where the limit has several units, a request counts by the unit of which it takes most. W is then the time in
+///   which the slowest rate makes what the request wants. So a flow of long requests gets no more of the scarce unit
+///   than its share, and no flow gains by asking for more of a plentiful one.
 /// - Ceilings: the flow's own rates, its cap on places and its queue limit. They bind only this flow. While its first
 ///   waiter has to wait for one of them, the flow is held, and others are served as if it were not there.
 /// - A token is taken of the limit and of the flow in one step, or of neither.
@@ -83,7 +88,8 @@ struct flow_stats {
 /// Allocates: in the constructor, about 64 bytes for each class and 200 more; never for a request. A permit of a flow
 /// has at most 2^42 - 1 places.
 ///
-/// Source: P. Goyal, H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996.
+/// Source: P. Goyal, H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996. For units: A. Ghodsi, V. Sekar,
+/// M. Zaharia, I. Stoica, "Multi-resource fair queueing for packet processing", SIGCOMM 2012.
 class flow {
  public:
   /// A share of a scheduler, a semaphore or a limiter.

@@ -11,6 +11,7 @@ ENGINE_UNITS = "detail/admission/admission_units.cpp"
 QUEUE = "detail/queue/wait_queue.cpp"
 FAIR = "detail/queue/fair_queue.cpp"
 FLOWS = "detail/admission/admission_flows.cpp"
+FLOW_HOST = "detail/admission/flow_host.cpp"
 DELAYS = "detail/queue/delay_watch.cpp"
 ENGINE_OVERLOAD = "detail/admission/admission_overload.cpp"
 ENGINE_FULL = "detail/admission/admission_full.cpp"
@@ -150,15 +151,16 @@ DEFECTS = {
     "split_copies": (PERMIT, SIMULATION, "«places_ -= places;»", ""),
     "settles_from_the_start": (PERMIT, SIMULATION, "«std::exchange(kept_, used)»", "kept_"),
     # Flows.
-    "flow_never_pays": (FAIR, SIMULATION, "«move_tag(r, c, tokens);»", ""),
+    "flow_never_pays": (FAIR, SIMULATION, "«move_tag(r, c, charge);»", ""),
     "flow_saves_its_share_up": (FAIR, SIMULATION, "«c.tag = time;»", ""),
     "one_virtual_time_for_all_classes": (FAIR, SIMULATION,
                                          "uint128& fair_queue::virtual_time(int of_class) noexcept {\n"
                                          "  class_state& s = classes_[«static_cast<std::size_t>(of_class)»];", "0"),
     "flow_pays_for_grants_at_once": (FAIR, SIMULATION, "«++busy_period_;»", ""),
-    "ceiling_binds_a_token_early": (FAIR, SIMULATION, "ceiling.ready_at(now_, «tokens», places_for(tokens)) : now_;",
-                                    "tokens - 1"),
-    "ceiling_takes_no_place": (FAIR, SIMULATION, "x.ceiling.take(as_of, tokens, «places_for(tokens)»);", "0"),
+    "ceiling_binds_a_token_early": (FAIR, SIMULATION, "ready = r.is_limited ? extras_[flow].ceiling.ready_at(now_, "
+                                    "«wanted_by(*r.front)»,", "demand{r.front->tokens - 1}"),
+    "ceiling_takes_no_place": (FAIR, SIMULATION, "x.ceiling.take(as_of, wanted_by(node), "
+                               "«places_for(node.tokens)»);", "0"),
     "held_flow_holds_up_others": (FAIR, SIMULATION, "return «ready_.empty()» && r.size == 0", "size_ == 0"),
     "flow_held_for_ever": (FAIR, SIMULATION, "ceiling.release(places);\n  «look_at_ceiling(flow);»", ""),
     "risen_waiter_stays_behind_its_flow": (FAIR, SIMULATION,
@@ -169,6 +171,12 @@ DEFECTS = {
     "flow_evicts_anothers": (FLOWS, SIMULATION, "victim = «flows_->oldest_of(flow)»;", "flows_->oldest()"),
     "flow_keeps_its_rate": (FLOWS, SIMULATION,
                                        "advance_flows();\n  «flows_->set_rate(flow, index, r);»", ""),
+    "flow_pays_in_the_first_unit": (ENGINE_FULL, SIMULATION, "«supplies_.charge_for(wanted)»", "n->tokens"),
+    "ceiling_of_the_first_unit": (FLOW_HOST, SIMULATION,
+                                  "if («of != nullptr && of->has_units()») terms.units", "false"),
+    "settles_a_unit_of_the_limit_alone": (ENGINE_UNITS, SIMULATION, "«flows_->settle(flow, unit, was, used);»", ""),
+    "flow_counts_units_that_have_left": (FAIR, SIMULATION,
+                                         "«if (amounts_ != nullptr) count_others(node, false);»", ""),
     # Places that limiters share.
     "share_taken_before_the_rate": (ENGINE_FULL, SIMULATION,
                                     "if («ready > now») {\n        next = slack_",
@@ -178,7 +186,7 @@ DEFECTS = {
                             ""),
     "share_kept_by_what_nobody_took": (ENGINE, SIMULATION,
                                        "«sought = put_back(supplies_.places_for(w.tokens));»", ""),
-    "share_unaware_of_age": (ENGINE_FULL, SIMULATION, "«next = queue_.next_promotion(now);»  // the others", ""),
+    "share_unaware_of_age": (ENGINE_FULL, SIMULATION, "«next = queue.next_promotion(now);»  // the others", ""),
     "share_without_a_bound": (SUPPLIES, SIMULATION, "«if (shared_ != nullptr && !shared_->try_take()) return false;»",
                               ""),
     "share_keeps_its_class": (SHARED, SIMULATION, "«if (s.linked() && s.priority != priority) seekers_->remove(s);»",

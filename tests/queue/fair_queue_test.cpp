@@ -613,7 +613,7 @@ std::optional<std::string> differs(std::uint64_t seed, int steps) {
         const std::uint64_t n = 1 + roll(3);
         const bool back = roll(2) == 0;
         for (token_bucket& b : model.at(f).rates) back ? b.refund(now, n) : b.charge(now, n);
-        back ? queue.refund(f, n) : queue.charge(f, n);
+        back ? queue.settle(f, 0, n, 0) : queue.settle(f, 0, 0, n);
         model.look();
         break;
       }

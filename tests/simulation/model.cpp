@@ -19,6 +19,7 @@ const char* name_of(end e) noexcept {
 void bucket::pass(std::int64_t ns) noexcept { missing = std::max<std::int64_t>(0, missing - ns); }
 
 std::int64_t bucket::wait_for(std::uint64_t n) const noexcept {
+  if (n == 0) return 0;
   return std::max<std::int64_t>(0, missing - (burst - static_cast<std::int64_t>(n)) * token);
 }
 
@@ -39,6 +40,12 @@ void bucket::set_token(std::int64_t ns) noexcept {
 void bucket::set_burst(std::int64_t n) noexcept {
   missing = std::max<std::int64_t>(0, missing + (n - burst) * token);
   burst = n;
+}
+
+amounts wanted_by(const request& r) noexcept {
+  amounts a{r.tokens};
+  for (const canigo::unit_amount& u : r.amounts) a[u.unit.number()] = u.amount;
+  return a;
 }
 
 // ---- model ----
@@ -113,9 +120,9 @@ model::flow_counts model::counts_of(std::size_t flow) const {
   return {static_cast<std::size_t>(waits), f.granted, f.failed, f.held, f.terms.rate ? f.terms.rate->available() : 0};
 }
 
-std::int64_t model::deepest() const noexcept {
+std::int64_t model::deepest(std::size_t unit) const noexcept {
   std::int64_t most = 0;
-  for (const bucket& b : options_.rates) most = std::max(most, b.burst);
+  for (const bucket& b : options_.rates) most = b.unit == unit ? std::max(most, b.burst) : most;
   return most;
 }
 
@@ -128,20 +135,32 @@ const model::waiter* model::first_of(std::size_t flow) const noexcept {
   return best;
 }
 
-std::int64_t model::wait_for_flow(const flow_state& f, std::uint64_t tokens) const noexcept {
-  return f.terms.rate ? f.terms.rate->wait_for(tokens) : 0;
+std::int64_t model::wait_for_flow(const flow_state& f, const amounts& a) const noexcept {
+  return f.terms.rate ? f.terms.rate->wait_for(a[f.terms.rate->unit]) : 0;
 }
 
-bool model::allows(const flow_state& f, std::uint64_t tokens) const noexcept {
-  return (!f.terms.places || f.held + places_for(tokens) <= *f.terms.places) && wait_for_flow(f, tokens) == 0;
+bool model::allows(const flow_state& f, const request& r) const noexcept {
+  return (!f.terms.places || f.held + places_for(r.tokens) <= *f.terms.places) && wait_for_flow(f, wanted_by(r)) == 0;
 }
 
-std::uint64_t model::largest_of(std::size_t flow) const noexcept {
-  std::uint64_t most = largest();
+std::uint64_t model::largest_of(std::size_t flow, std::size_t unit) const noexcept {
+  std::uint64_t most = largest(unit);
   const flow_terms& t = flows_[flow].terms;
-  if (t.rate) most = std::min(most, static_cast<std::uint64_t>(t.rate->burst));
+  if (t.rate && t.rate->unit == unit) most = std::min(most, static_cast<std::uint64_t>(t.rate->burst));
   if (t.places && options_.places_are_tokens) most = std::min(most, *t.places);
   return most;
+}
+
+bool model::is_too_large(const request& r, std::size_t flow) const noexcept {
+  const amounts a = wanted_by(r);
+  for (std::size_t unit = 0; unit < a.size(); ++unit) {
+    if (a[unit] > largest_of(flow, unit)) return true;
+  }
+  return false;
+}
+
+bool model::has_units() const noexcept {
+  return std::any_of(options_.rates.begin(), options_.rates.end(), [](const bucket& b) { return b.unit != 0; });
 }
 
 /// Which flows compete, and in which class. A flow that comes into a class goes on from its time, without credit.
@@ -151,7 +170,7 @@ void model::look_at_flows() {
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     flow_state& f = flows_[i];
     const waiter* w = first_of(i);
-    const int competes = w != nullptr && allows(f, w->wanted.tokens) ? class_of(*w) : -1;
+    const int competes = w != nullptr && allows(f, w->wanted) ? class_of(*w) : -1;
     if (competes >= 0 && competes != f.competes_in) {
       tag& t = f.tags[static_cast<std::size_t>(competes)];
       t = std::max(t, virtual_time_[static_cast<std::size_t>(competes)]);
@@ -168,20 +187,27 @@ void model::look_at_flows() {
 /// The share of the first is charged, and its ceiling.
 void model::take_of_flow(const waiter& w) {
   flow_state& f = flows_[w.flow];
+  const amounts a = wanted_by(w.wanted);
   ++f.granted;
-  if (f.terms.rate) f.terms.rate->charge(w.wanted.tokens);
+  if (f.terms.rate) f.terms.rate->charge(a[f.terms.rate->unit]);
   if (w.flow != 0) f.held += places_for(w.wanted.tokens);
   if (!has_flows_) return;
   constexpr tag unit = tag{720'720} * 4096;  // all weights of the plans divide it
   const auto c = static_cast<std::size_t>(class_of(w));
   virtual_time_[c] = f.tags[c];
-  f.tags[c] += w.wanted.tokens * unit / f.terms.weight;
+  tag charge = w.wanted.tokens;
+  if (has_units()) {  // the time of the slowest of its units, in 1/256 ns
+    charge = 0;
+    for (const bucket& b : options_.rates) charge = std::max(charge, tag{a[b.unit]} * tag(b.token) * 256);
+  }
+  f.tags[c] += charge * unit / f.terms.weight;
   latest_finish_[c] = std::max(latest_finish_[c], f.tags[c]);
 }
 
-std::uint64_t model::largest() const noexcept {
+std::uint64_t model::largest(std::size_t unit) const noexcept {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  for (const bucket& b : options_.rates) most = std::min(most, static_cast<std::uint64_t>(b.burst));
+  for (const bucket& b : options_.rates)
+    most = b.unit == unit ? std::min(most, static_cast<std::uint64_t>(b.burst)) : most;
   if (options_.places && options_.places_are_tokens) most = std::min(most, *options_.places);
   return most;
 }
@@ -195,30 +221,39 @@ bool model::has_place_for(std::uint64_t tokens) const noexcept {
 }
 
 /// The slowest decides.
-std::int64_t model::wait_for(std::uint64_t tokens) const noexcept {
+std::int64_t model::wait_for(const amounts& a) const noexcept {
   std::int64_t longest = 0;
-  for (const bucket& b : options_.rates) longest = std::max(longest, b.wait_for(tokens));
+  for (const bucket& b : options_.rates) longest = std::max(longest, b.wait_for(a[b.unit]));
   return longest;
 }
 
-bool model::try_take(std::uint64_t tokens) noexcept {
-  if (!has_place_for(tokens)) return false;
-  if (wait_for(tokens) > 0) return false;
+void model::take(const amounts& a) {
+  for (bucket& b : options_.rates) b.charge(a[b.unit]);
+}
+
+bool model::try_take(const request& r) noexcept {
+  if (!has_place_for(r.tokens)) return false;
+  if (wait_for(wanted_by(r)) > 0) return false;
   if (shared_ != nullptr && !shared_->may_take()) return false;
-  charge(tokens);
-  held_ += places_for(tokens);
+  take(wanted_by(r));
+  held_ += places_for(r.tokens);
   if (shared_ != nullptr) shared_->take();
   return true;
 }
 
 time_point model::earliest(const request& r, std::size_t flow) const noexcept {
-  std::uint64_t own = r.tokens, others = 0;
+  amounts own = wanted_by(r), all = own;
   for (const auto& w : queue_) {
-    if (w.flow == flow && w.wanted.priority <= r.priority) own += w.wanted.tokens;
+    const amounts a = wanted_by(w.wanted);
     const flow_terms& t = flows_[w.flow].terms;
-    if (w.flow != flow && w.wanted.priority < r.priority && !t.rate && !t.places) others += w.wanted.tokens;
+    const bool is_own = w.flow == flow && w.wanted.priority <= r.priority;
+    const bool is_above = w.flow != flow && w.wanted.priority < r.priority && !t.rate && !t.places;
+    for (std::size_t unit = 0; unit < a.size(); ++unit) {
+      if (is_own) own[unit] += a[unit];
+      if (is_own || is_above) all[unit] += a[unit];
+    }
   }
-  time_point ready = now_ + duration{wait_for(own + others)};
+  time_point ready = now_ + duration{wait_for(all)};
   if (has_flows_) {
     if (options_.ageing != duration::max()) ready = std::min(ready, now_ + r.priority * options_.ageing);
     const duration of_own{std::max(wait_for(own), wait_for_flow(flows_[flow], own))};
@@ -248,14 +283,14 @@ end model::enter(const request& r, std::size_t flow) {
   if (r.priority < 0 || r.priority >= options_.priorities) return end::invalid_priority;
   if (stopped_) return end::stopped;
   if (r.tokens == 0) return end::invalid_argument;
-  if (r.tokens > largest_of(flow)) return end::too_large;
+  if (is_too_large(r, flow)) return end::too_large;
   if (r.deadline < now_) return end::unreachable;
   // Who waits and may not go because of its flow is not overtaken.
   const bool is_next = has_flows_ ? first() == queue_.end() && first_of(flow) == nullptr : queue_.empty();
   auto& f = flows_[flow];
-  if (is_next && now_ >= paused_until_ && allows(f, r.tokens) && try_take(r.tokens)) {
+  if (is_next && now_ >= paused_until_ && allows(f, r) && try_take(r)) {
     ++f.granted;
-    if (f.terms.rate) f.terms.rate->charge(r.tokens);
+    if (f.terms.rate) f.terms.rate->charge(wanted_by(r)[f.terms.rate->unit]);
     if (flow != 0) f.held += places_for(r.tokens);
     return end::granted;
   }
@@ -319,7 +354,7 @@ void model::serve() {
   while (!queue_.empty() && now_ >= paused_until_) {
     const auto w = first();
     if (w == queue_.end()) return;
-    if (try_take(w->wanted.tokens)) {
+    if (try_take(w->wanted)) {
       finish(w, end::granted);
     } else {
       return;
@@ -333,12 +368,12 @@ time_point model::next_event() {
   if (paused_until_ > now_) {
     next = paused_until_;
   } else if (first() != queue_.end() && has_place_for(first()->wanted.tokens)) {
-    const std::int64_t wait = wait_for(first()->wanted.tokens);
+    const std::int64_t wait = wait_for(wanted_by(first()->wanted));
     if (wait > 0) next = now_ + duration{wait};
   }
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     const waiter* w = first_of(i);
-    const std::int64_t wait = w != nullptr ? wait_for_flow(flows_[i], w->wanted.tokens) : 0;
+    const std::int64_t wait = w != nullptr ? wait_for_flow(flows_[i], wanted_by(w->wanted)) : 0;
     if (wait > 0) next = std::min(next, now_ + duration{wait});
   }
   for (const auto& w : queue_) {
@@ -407,20 +442,21 @@ void model::set_places(std::uint64_t n) {
 
 void model::end_too_large() {
   for (bool again = true; again;) {
-    const auto w = std::find_if(queue_.begin(), queue_.end(),
-                                [this](const waiter& x) { return x.wanted.tokens > largest_of(x.flow); });
+    const auto w =
+        std::find_if(queue_.begin(), queue_.end(), [this](const waiter& x) { return is_too_large(x.wanted, x.flow); });
     again = w != queue_.end();
     if (again) finish(w, end::too_large);
   }
 }
 
-void model::settle(std::uint64_t from, std::uint64_t to, std::size_t flow) {
-  auto& rate = flows_[flow].terms.rate;
-  if (rate && to > from) rate->charge(to - from);
-  if (rate && to < from) rate->refund(from - to);
+void model::settle(std::uint64_t from, std::uint64_t to, std::size_t flow, std::size_t unit) {
+  const auto settle_one = [=](bucket& b) {
+    if (b.unit == unit) to > from ? b.charge(to - from) : b.refund(from - to);
+  };
+  if (auto& rate = flows_[flow].terms.rate) settle_one(*rate);
+  for (bucket& b : options_.rates) settle_one(b);
   look_at_flows();
-  if (to > from) charge(to - from);
-  if (to < from) refund(from - to);
+  serve();
 }
 
 void model::release(std::uint64_t n, std::size_t flow) {
@@ -451,8 +487,8 @@ std::vector<std::int64_t> model::tokens() const {
 /// The first lacks nothing, but a place that is shared.
 bool model::could_go() {
   if (queue_.empty() || now_ < paused_until_) return false;
-  const std::uint64_t tokens = first()->wanted.tokens;
-  return has_place_for(tokens) && wait_for(tokens) == 0;
+  const request& r = first()->wanted;
+  return has_place_for(r.tokens) && wait_for(wanted_by(r)) == 0;
 }
 
 std::uint64_t model::count(end e) const {
@@ -512,7 +548,7 @@ void shared_model::settle(bool only_chosen) {
     had_turn_[next->who] = next->since;
     lacking_.erase(next);
     const auto w = m.first();
-    m.charge(w->wanted.tokens);
+    m.take(wanted_by(w->wanted));
     m.held_ += m.places_for(w->wanted.tokens);
     take();
     m.finish(w, end::granted);

@@ -4,6 +4,7 @@
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,6 +44,7 @@ struct bucket {
   std::int64_t token;  // nanoseconds
   std::int64_t burst;
   std::int64_t missing;
+  std::size_t unit = 0;  // that it counts
 
   void pass(std::int64_t ns) noexcept;
   std::int64_t wait_for(std::uint64_t n) const noexcept;
@@ -52,6 +54,11 @@ struct bucket {
   void set_token(std::int64_t ns) noexcept;
   void set_burst(std::int64_t n) noexcept;
 };
+
+inline constexpr std::size_t most_units = 3;
+/// What a request wants of each unit; of the first one, its tokens.
+using amounts = std::array<std::uint64_t, most_units>;
+amounts wanted_by(const request& r) noexcept;
 
 /// What a flow is made with.
 struct flow_terms {
@@ -102,7 +109,7 @@ class model {
   void set_burst(std::size_t rate, std::int64_t n);
   void set_places(std::uint64_t n);
   void release(std::uint64_t n, std::size_t flow = 0);
-  void settle(std::uint64_t from, std::uint64_t to, std::size_t flow);
+  void settle(std::uint64_t from, std::uint64_t to, std::size_t flow, std::size_t unit = 0);
   void pause_until(time_point t);
   void stop();
 
@@ -120,8 +127,8 @@ class model {
     std::int64_t tokens = 0;
   };
   flow_counts counts_of(std::size_t flow) const;
-  /// The deepest of its rates.
-  std::int64_t deepest() const noexcept;
+  /// The deepest of the rates of a unit.
+  std::int64_t deepest(std::size_t unit = 0) const noexcept;
 
   const std::map<int, fate>& fates() const noexcept { return fates_; }
   std::size_t waiting() const noexcept { return queue_.size(); }
@@ -153,18 +160,21 @@ class model {
   void add_nameless();
   void look_at_flows();
   const waiter* first_of(std::size_t flow) const noexcept;
-  bool allows(const flow_state& f, std::uint64_t tokens) const noexcept;
-  std::int64_t wait_for_flow(const flow_state& f, std::uint64_t tokens) const noexcept;
-  std::uint64_t largest_of(std::size_t flow) const noexcept;
+  bool allows(const flow_state& f, const request& r) const noexcept;
+  std::int64_t wait_for_flow(const flow_state& f, const amounts& a) const noexcept;
+  std::uint64_t largest_of(std::size_t flow, std::size_t unit) const noexcept;
+  bool is_too_large(const request& r, std::size_t flow) const noexcept;
+  bool has_units() const noexcept;
+  void take(const amounts& a);
   void take_of_flow(const waiter& w);
   bool make_room(std::optional<std::size_t> of_flow, int priority);
   int class_of(const waiter& w) const noexcept;
   std::vector<waiter>::iterator first();
-  std::uint64_t largest() const noexcept;
+  std::uint64_t largest(std::size_t unit) const noexcept;
   std::uint64_t places_for(std::uint64_t tokens) const noexcept;
   bool has_place_for(std::uint64_t tokens) const noexcept;
-  std::int64_t wait_for(std::uint64_t tokens) const noexcept;
-  bool try_take(std::uint64_t tokens) noexcept;
+  std::int64_t wait_for(const amounts& a) const noexcept;
+  bool try_take(const request& r) noexcept;
   end enter(const request& r, std::size_t flow);
   time_point earliest(const request& r, std::size_t flow) const noexcept;
   void finish(std::vector<waiter>::iterator w, end how);

@@ -15,19 +15,36 @@ constexpr const char* names[] = {
     "charge",  "set_rate",    "set_burst", "set_places",      "release",       "settle",          "split",    "pause",
     "resume",  "stop",        "destroy",   "set_flow_weight", "set_flow_rate", "set_flow_places", "drop_flow"};
 
+/// Units of its rates, the first of which stays unit 0, and what each request wants of them.
+void add_units(plan& p, dice& d) {
+  options& o = p.rules;
+  std::size_t units = 1;
+  for (std::size_t i = 1; i < o.rates.size(); ++i) {
+    o.rates[i].unit = d.roll(units + 1);
+    units = std::max(units, o.rates[i].unit + 1);
+  }
+  for (step& s : p.steps) {
+    for (std::size_t unit = 1; unit < units; ++unit) s.others[unit - 1] = d.roll(d.one_in(20) ? 9 : 5);
+    s.unit = d.roll(units);
+  }
+}
+
 /// The tenants of it, who come to the deeds that there are.
 void add_flows(plan& p, dice& d) {
   options& o = p.rules;
-  std::int64_t deepest = o.rates.empty() ? 5 : 0;
-  for (const bucket& b : o.rates) deepest = std::max(deepest, b.burst);
+  const std::size_t units = o.rates.empty() ? 1 : 1 + std::ranges::max(o.rates, {}, &bucket::unit).unit;
   for (std::uint64_t n = 1 + d.roll(4); n > 0; --n) {
     flow_terms t;
     t.weight = flow_weights[d.roll(std::size(flow_weights))];
     if (d.one_in(3)) {
       const std::int64_t token = o.rates.empty() ? token_times[d.roll(std::size(token_times))]
                                                  : o.rates.front().token * static_cast<std::int64_t>(1 + d.roll(3));
+      const std::size_t unit = units == 1 ? 0 : d.roll(units);
+      std::int64_t deepest = o.rates.empty() ? 5 : 0;
+      for (const bucket& b : o.rates) deepest = b.unit == unit ? std::max(deepest, b.burst) : deepest;
       const auto burst = static_cast<std::int64_t>(1 + d.roll(static_cast<std::uint64_t>(deepest)));
-      t.rate = bucket{token, burst, static_cast<std::int64_t>(d.roll(static_cast<std::uint64_t>(burst) + 1)) * token};
+      t.rate =
+          bucket{token, burst, static_cast<std::int64_t>(d.roll(static_cast<std::uint64_t>(burst) + 1)) * token, unit};
     }
     if (p.about != subject::scheduler && d.one_in(3)) t.places = 1 + d.roll(4);
     if (d.one_in(4)) t.queue_limit = 1 + d.roll(3);
@@ -139,6 +156,8 @@ plan make_plan(std::uint64_t seed, dice d) {
     }
     p.steps.push_back(s);
   }
+  // What is short of memory for the amounts of a request says so, which the model does not.
+  if (o.rates.size() > 1 && !p.is_short && d.one_in(2)) add_units(p, d);
   if (d.one_in(3)) add_flows(p, d);
   return p;
 }
@@ -150,7 +169,7 @@ std::string describe(const plan& p) {
                                                      : "limiter";
   for (const bucket& b : o.rates) {
     text += ": a token per " + canigo::to_string(duration{b.token}) + ", burst " + std::to_string(b.burst) + ", " +
-            std::to_string(b.available()) + " at first";
+            std::to_string(b.available()) + " at first, of unit " + std::to_string(b.unit);
   }
   if (o.places && *o.places != canigo::unlimited) text += ", " + std::to_string(*o.places) + " places";
   text += ", " + std::to_string(o.priorities) + " classes, queue of " + std::to_string(o.queue_limit) + ", overflow " +
@@ -160,7 +179,7 @@ std::string describe(const plan& p) {
     text += ", flow of weight " + std::to_string(t.weight);
     if (t.rate) {
       text += " a token per " + canigo::to_string(duration{t.rate->token}) + " burst " + std::to_string(t.rate->burst) +
-              " " + std::to_string(t.rate->available()) + " at first";
+              " " + std::to_string(t.rate->available()) + " at first, of unit " + std::to_string(t.rate->unit);
     }
     if (t.places) text += " " + std::to_string(*t.places) + " places";
     if (t.queue_limit < 1000) text += " queue of " + std::to_string(t.queue_limit);
@@ -178,11 +197,13 @@ std::string describe(const step& s) {
   text += std::string{": "} + names[static_cast<std::size_t>(s.what)];
   if (s.what <= deed::try_acquire) {
     text += " priority " + std::to_string(s.priority) + " tokens " + std::to_string(s.tokens);
+    for (const std::uint64_t n : s.others) text += "," + std::to_string(n);
     if (s.deadline >= 0) text += " within " + canigo::to_string(duration{s.deadline});
     if (s.then != deed::acquire) text += std::string{", then "} + names[static_cast<std::size_t>(s.then)];
   } else {
     text +=
         " target " + std::to_string(s.target) + " value " + std::to_string(s.value) + " rate " + std::to_string(s.rate);
+    if (s.what == deed::settle) text += " unit " + std::to_string(s.unit);
   }
   if (s.flow > 0) text += " flow " + std::to_string(s.flow);
   if (s.fails_at >= 0) text += ", allocation " + std::to_string(s.fails_at) + " fails";

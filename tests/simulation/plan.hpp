@@ -2,6 +2,7 @@
 
 #include "model.hpp"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -61,7 +62,9 @@ struct step {
   int target = 0;  // an earlier id
   int priority = 0;
   std::uint64_t tokens = 1;
-  std::int64_t deadline = -1;  // nanoseconds from then on; -1: none
+  std::array<std::uint64_t, most_units - 1> others = {};  // what it wants of the other units
+  std::size_t unit = 0;                                   // which it settles
+  std::int64_t deadline = -1;                             // nanoseconds from then on; -1: none
   std::int64_t value = 0;
   std::size_t rate = 0;       // which one of several
   std::size_t flow = 0;       // 0: none

@@ -41,6 +41,17 @@ namespace {
 
 canigo::rate rate_of(std::int64_t token) { return canigo::rate{1, duration{token}}; }
 
+bool has_units(const options& o) {
+  return std::any_of(o.rates.begin(), o.rates.end(), [](const bucket& b) { return b.unit != 0; });
+}
+
+canigo::rate_limit limit_of(const bucket& b, bool has_units) {
+  canigo::rate_limit l{rate_of(b.token), static_cast<std::uint64_t>(b.burst),
+                       static_cast<std::uint64_t>(b.available())};
+  if (has_units) l.unit = "unit " + std::to_string(b.unit);
+  return l;
+}
+
 /// Scheduler, semaphore or limiter, spoken to alike.
 class engine {
  public:
@@ -48,10 +59,7 @@ class engine {
     const options& o = p.rules;
     const auto executor = world.get_executor();
     std::vector<canigo::rate_limit> rates;
-    for (const bucket& b : o.rates) {
-      rates.push_back(
-          {rate_of(b.token), static_cast<std::uint64_t>(b.burst), static_cast<std::uint64_t>(b.available())});
-    }
+    for (const bucket& b : o.rates) rates.push_back(limit_of(b, has_units(o)));
     switch (p.about) {
       case subject::scheduler:
         scheduler_.emplace(executor, canigo::scheduler_options{.rate = rates[0].rate,
@@ -135,10 +143,7 @@ class engine {
   std::unique_ptr<canigo::flow> make_flow(const flow_terms& t) {
     canigo::flow_options o{.weight = t.weight, .queue_limit = t.queue_limit};
     if (t.places) o.concurrency = *t.places;
-    if (t.rate) {
-      o.rates.push_back({rate_of(t.rate->token), static_cast<std::uint64_t>(t.rate->burst),
-                         static_cast<std::uint64_t>(t.rate->available())});
-    }
+    if (t.rate) o.rates.push_back(limit_of(*t.rate, t.rate->unit != 0));
     std::unique_ptr<canigo::flow> made;
     with_any([&](auto& e) { made = std::make_unique<canigo::flow>(e, o); });
     return made;
@@ -207,8 +212,8 @@ class world {
     permit held;
     permit part;  // split off from it
     std::size_t tenant = 0;
-    std::size_t flow = 0;    // as the model names it
-    std::uint64_t used = 0;  // tokens of a limiter that it has settled for
+    std::size_t flow = 0;  // as the model names it
+    amounts used = {};     // of each unit of a limiter that it has settled for
   };
 
   /// Somebody with a flow. The first has none.
@@ -283,10 +288,16 @@ class world {
   }
 
   request request_of(const step& s) const {
-    return {.priority = s.priority,
-            .tokens = s.tokens,
-            .deadline = s.deadline < 0 ? time_point::max() : context_->now() + duration{s.deadline},
-            .flow = tenants_[s.flow].flow.get()};
+    request r{.priority = s.priority,
+              .tokens = s.tokens,
+              .deadline = s.deadline < 0 ? time_point::max() : context_->now() + duration{s.deadline},
+              .flow = tenants_[s.flow].flow.get()};
+    if (s.others[1] != 0) {
+      r.amounts = {{1, s.others[0]}, {2, s.others[1]}};
+    } else if (s.others[0] != 0) {
+      r.amounts = {{1, s.others[0]}};
+    }
+    return r;
   }
 
   void change_flow(const step& s) {
@@ -318,7 +329,7 @@ class world {
 
   /// The limit may have less of a burst by now.
   bool may_make(const flow_terms& t) const {
-    return !t.rate || plan_.rules.rates.empty() || model_.deepest() >= t.rate->burst;
+    return !t.rate || plan_.rules.rates.empty() || model_.deepest(t.rate->unit) >= t.rate->burst;
   }
 
   void act(const step& s) {
@@ -405,7 +416,7 @@ class world {
     c->wanted = r;
     c->then = s.then;
     c->target = s.target;
-    c->used = r.tokens;
+    c->used = wanted_by(r);
     c->tenant = s.flow;
     c->flow = tenants_[s.flow].named();
     ++verdict_.acquires;
@@ -572,9 +583,10 @@ class world {
     const auto found = callers_.find(id);
     if (found == callers_.end() || !found->second->held || plan_.about != subject::limiter) return;
     caller& c = *found->second;
-    if (used != c.used) model_.settle(c.used, used, c.flow);
-    c.used = used;
-    with_engine(s, [&] { c.held.settle(used); });
+    std::uint64_t& was = c.used[s.unit];
+    if (used != was) model_.settle(was, used, c.flow, s.unit);
+    was = used;
+    with_engine(s, [&] { s.unit == 0 ? c.held.settle(used) : c.held.settle(s.unit, used); });
   }
 
   void split(int id, std::uint64_t places) {
@@ -701,6 +713,7 @@ class world {
     for (const step& s : plan_.steps) {
       if (s.what > deed::cancel || s.what == deed::try_acquire || s.then == deed::refund) return;
     }
+    if (has_units(plan_.rules)) return;
     for (const bucket& b : plan_.rules.rates) check_windows_of(b);
   }
 

@@ -89,7 +89,7 @@ outcome admission::why_not(const request& r, time_point now, bool is_patient) no
   } else if (r.deadline < now) {
     o = to_outcome(errc::deadline_unreachable);
   } else if (flows_ != nullptr) {
-    return enter_flow(r, now);
+    o = enter_flow(r, now);
   } else if (units_ != nullptr) {
     o = try_enter_with_units(r, now);
   }
@@ -242,6 +242,9 @@ void admission::finish(waiter& w, outcome o) noexcept {
   ready(w);
 }
 
+/// The same from elsewhere.
+void admission::end_wait(waiter& w, outcome o) noexcept { conclude(w, o); }
+
 void admission::ready(waiter& w) noexcept {
   w.state_ = waiter::state::ending;
   make_ready(w, w.at_home_);
@@ -271,11 +274,9 @@ void admission::limit_passed(waiter& w) noexcept {
 
 // ---- supply meets demand --------------------------------------------------------------------------------------------
 
-/// With places that are shared, the first in the queue seeks one as soon as nothing else is in its way.
-template <bool Shares, class Queue>
+template <class Queue>
 [[gnu::always_inline]] inline void admission::serve(Queue& queue, time_point now) noexcept {
   constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;
-  [[maybe_unused]] bool seeks = false;
   time_point next = paused_until_;
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
@@ -286,21 +287,7 @@ template <bool Shares, class Queue>
     [[maybe_unused]] const time_point caught_up = as_of;
     wait_node* n = nullptr;
     while ((n = queue.front(now)) != nullptr) {
-      if constexpr (Shares) {
-        const time_point ready = supplies_.ready_at(as_of, n->tokens);
-        if (ready > now) {
-          next = ready;
-          if (n->tokens > 1) next = std::min(next, queue.next_promotion(now));
-          break;
-        }
-        seeks = !supplies_.shared()->seek(*seat_, queue.effective_class(*n, now));
-        if (seeks) {
-          next = queue.next_promotion(now);  // the others are to know its class
-          break;
-        }
-        supplies_.take(ready, n->tokens);
-        as_of = ready;
-      } else if (!supplies_.try_take(as_of, n->tokens)) {
+      if (!supplies_.try_take(as_of, n->tokens)) {
         const time_point ready = supplies_.ready_at(as_of, n->tokens);
         if (ready > now || !supplies_.try_take(ready, n->tokens)) {
           next = ready;
@@ -322,27 +309,22 @@ template <bool Shares, class Queue>
       if (n == nullptr) next = queue.next_change();  // all are held
     }
   }
-  if constexpr (Shares) {
-    if (!seeks) supplies_.shared()->withdraw(*seat_);
-  }
   wake_at(queue.empty() ? time_point::max() : next);
 }
 
 void admission::pump(time_point now) noexcept {
   if (is_plain_) [[likely]] {
-    serve<false>(queue_, now);
+    serve(queue_, now);
   } else if (!context_gone_) {
     pump_otherwise(now);
   }
 }
 
 void admission::pump_otherwise(time_point now) noexcept {
-  if (flows_ == nullptr) {
-    serve_fully(now);
-  } else if (seat_ == nullptr) {
-    serve<false>(*flows_, now);
+  if (flows_ != nullptr && seat_ == nullptr && units_ == nullptr && slack_ == duration::zero()) {
+    serve(*flows_, now);
   } else {
-    serve<true>(*flows_, now);
+    serve_fully(now);
   }
   if (binding_) note_binding(now);
 }
@@ -352,15 +334,10 @@ void admission::pump_otherwise(time_point now) noexcept {
 void admission::end_too_large() noexcept {
   const std::uint64_t most = units_ != nullptr ? 0 : supplies_.largest_request();
   const auto end = [this](wait_node& n) {
-    if (units_ != nullptr && supplies_.fits(demand_of(n))) return;
-    finish(static_cast<waiter&>(n), to_outcome(errc::too_large));
+    if (!supplies_.fits(demand_of(n))) finish(static_cast<waiter&>(n), to_outcome(errc::too_large));
   };
   queue_.for_each_heavier_than(most, end);
-  if (flows_ != nullptr && flows_->shrinks_to(most)) {
-    flows_->for_each([&](wait_node& n) {
-      if (n.tokens > most) end(n);
-    });
-  }
+  if (flows_ != nullptr && (flows_->shrinks_to(most) || units_ != nullptr)) flows_->for_each(end);
 }
 
 void admission::wake_at(time_point when) noexcept {

@@ -20,13 +20,6 @@ void check_cap(std::string_view field, std::uint64_t cap, supplies::occupancy o)
   }
 }
 
-/// No rate of the limit ever gives more than that at once.
-std::uint64_t deepest(const supplies& s) noexcept {
-  std::uint64_t most = s.has_rates() ? 0 : token_bucket::max_burst;
-  for (const token_bucket& b : s.rates()) most = std::max(most, b.burst());
-  return most;
-}
-
 }  // namespace
 
 // ---- flows ----------------------------------------------------------------------------------------------------------
@@ -34,11 +27,9 @@ std::uint64_t deepest(const supplies& s) noexcept {
 std::uint32_t admission::open_flow(const flow_options& o) {
   const change c{*this};
   const time_point now = clock();
-  if (units_ != nullptr || delays_ || is_shadow()) {
-    throw_invalid("flow: limit", "one with several units, with shedding or in shadow mode", "one without");
-  }
+  if (delays_ || is_shadow()) throw_invalid("flow: limit", "one with shedding or in shadow mode", "one without");
   check_cap("flow_options.concurrency", o.concurrency, supplies_.occupies());
-  flow_terms terms = to_terms(o, deepest(supplies_), now);
+  flow_terms terms = to_terms(o, &supplies_, now);
   if (flows_ == nullptr) move_to_flows(now);
   flows_->advance(now);
   const std::uint32_t flow = flows_->add(std::move(terms));
@@ -47,7 +38,11 @@ std::uint32_t admission::open_flow(const flow_options& o) {
 }
 
 void admission::move_to_flows(time_point now) {
-  auto flows = std::make_unique<fair_queue>(priorities_, queue_.ageing(), supplies_.occupies());
+  const fair_queue::amounts_of_node amounts = [](const wait_node& n) noexcept -> const amounts_by_unit* {
+    return &static_cast<const waiter&>(n).amounts_->amounts;
+  };
+  auto flows = std::make_unique<fair_queue>(priorities_, queue_.ageing(), supplies_.occupies(),
+                                            units_ != nullptr ? amounts : nullptr);
   flows->take_over(queue_, now);
   flows_ = std::move(flows);
   is_simple_ = is_plain_ = frees_alone_ = false;
@@ -103,15 +98,10 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
 }
 
 void admission::settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept {
-  change_supplies([&](supplies& s, time_point now) {
+  adjust_supplies([&](supplies& s, time_point now) {
     if (flow != fair_queue::nameless) flows_->advance(now);
-    if (to > from) {
-      s.charge(now, to - from);
-      if (flow != fair_queue::nameless) flows_->charge(flow, to - from);
-    } else {
-      s.refund(now, from - to);
-      if (flow != fair_queue::nameless) flows_->refund(flow, from - to);
-    }
+    if (flow != fair_queue::nameless) flows_->settle(flow, 0, from, to);
+    to > from ? s.charge(now, to - from) : s.refund(now, from - to);
   });
 }
 
@@ -148,6 +138,7 @@ outcome admission::enter_flow(const request& r, time_point now) noexcept {
   if (now == time_point::min()) now = clock();  // a semaphore did not need it until here
   flows_->advance(now);
   const std::uint32_t flow = r.flow != nullptr ? r.flow->number_ : fair_queue::nameless;
+  if (units_ != nullptr) return enter_flow_with_units(r, now, flow);
   if (now < paused_until_ || !flows_->may_enter(flow, r.tokens) || !supplies_.try_take(now, r.tokens)) {
     return outcome::must_wait_in_flow;
   }
@@ -173,6 +164,7 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   if (o != outcome::must_wait) {
     count_end(o);
     flows_->count_failure(flow);
+    if (w.amounts_ != nullptr) drop_amounts(w);
     w.outcome_ = o;
     ready(w);
     return;
@@ -209,9 +201,12 @@ time_point admission::earliest_in_flow(const request& r, time_point now) const n
     return ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
   };
   const fair_queue::ahead ahead = flows_->tokens_ahead(flow, r.priority);
-  const time_point of_all = supplies_.rates_ready_at(now, with(ahead.all));
-  const time_point of_own = std::max(supplies_.rates_ready_at(now, with(ahead.own)),
-                                     flows_->ceiling(flow).rates_ready_at(now, with(ahead.own)));
+  amounts_by_unit own{with(ahead.own)}, all{with(ahead.all)};
+  if (units_ != nullptr) add_amounts_ahead(r, flow, own, all);
+  const demand of_flow{own[0], &own};
+  const time_point of_all = supplies_.rates_ready_at(now, {all[0], &all});
+  const time_point of_own =
+      std::max(supplies_.rates_ready_at(now, of_flow), flows_->ceiling(flow).rates_ready_at(now, of_flow));
   const time_point ready = std::max(of_own, std::min(of_all, flows_->first_class_at(now, r.priority)));
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }

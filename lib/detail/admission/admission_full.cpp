@@ -5,11 +5,15 @@
 #include "canigo/detail/queue/fair_queue.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace canigo::detail {
 
-/// The same as serve(), which says why; without flows.
-void admission::serve_fully(time_point now) noexcept {
+/// The same as serve(), which says why. With places that are shared, the first in the queue seeks one as soon as
+/// nothing else is in its way.
+template <class Queue>
+void admission::serve_fully(Queue& queue, time_point now) noexcept {
+  constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;
   bool seeks = false;
   const time_point shed_at = delays_ ? shed(now) : time_point::max();
   time_point next = paused_until_;
@@ -17,7 +21,9 @@ void admission::serve_fully(time_point now) noexcept {
     paused_until_ = time_point::min();
     next = time_point::max();
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
-    while (wait_node* n = next_to_go(now)) {
+    [[maybe_unused]] const time_point caught_up = as_of;
+    wait_node* n = nullptr;
+    while ((n = next_to_go(queue, now)) != nullptr) {
       const demand wanted = demand_of(*n);
       const time_point ready = supplies_.ready_at(as_of, wanted);
       if (shadow_ != nullptr && is_over_in_shadow(*n, ready, now)) continue;
@@ -25,30 +31,45 @@ void admission::serve_fully(time_point now) noexcept {
         next = slack_ == duration::zero() ? ready : wake_for(as_of, ready);
         if (shadow_ != nullptr) next = std::min(next, end_in_shadow(*n));
         // One that rises above it may be lighter.
-        if (n->tokens > 1 || units_ != nullptr) next = std::min(next, queue_.next_promotion(now));
+        if (n->tokens > 1 || units_ != nullptr) next = std::min(next, queue.next_promotion(now));
         break;
       }
       if (seat_ != nullptr) {
-        seeks = !supplies_.shared()->seek(*seat_, queue_.effective_class(*n, now));
+        seeks = !supplies_.shared()->seek(*seat_, queue.effective_class(*n, now));
         if (seeks) {
-          next = queue_.next_promotion(now);  // the others are to know its class
+          next = queue.next_promotion(now);  // the others are to know its class
           break;
         }
       }
+      [[maybe_unused]] const std::uint64_t charge = units_ != nullptr ? supplies_.charge_for(wanted) : n->tokens;
       supplies_.take(ready, wanted);
       as_of = ready;
-      if (wanted.others != nullptr) leave_with_amounts(static_cast<waiter&>(*n), outcome::granted);
-      if (delays_) delays_->one_goes(n->priority, queue_.oldest(n->priority)->since(), now);
-      if (is_shadow()) {
-        grant_in_shadow(*n, now);
+      if constexpr (has_flows) {
+        counts_.add_grant(n->priority, now - n->since());
+        queue.grant(*n, caught_up, charge);
+        end_wait(static_cast<waiter&>(*n), outcome::granted);
         continue;
+      } else {
+        if (wanted.others != nullptr) leave_with_amounts(static_cast<waiter&>(*n), outcome::granted);
+        if (delays_) delays_->one_goes(n->priority, queue.oldest(n->priority)->since(), now);
+        if (is_shadow()) {
+          grant_in_shadow(*n, now);
+          continue;
+        }
+        counts_.add_grant(n->priority, now - n->since());
+        finish(static_cast<waiter&>(*n), outcome::granted);
       }
-      counts_.add_grant(n->priority, now - n->since());
-      finish(static_cast<waiter&>(*n), outcome::granted);
+    }
+    if constexpr (has_flows) {
+      if (n == nullptr) next = queue.next_change();  // all are held
     }
   }
   if (seat_ != nullptr && !seeks) supplies_.shared()->withdraw(*seat_);
-  wake_at(queue_.empty() ? time_point::max() : std::min(next, shed_at));
+  wake_at(queue.empty() ? time_point::max() : std::min(next, shed_at));
+}
+
+void admission::serve_fully(time_point now) noexcept {
+  flows_ == nullptr ? serve_fully(queue_, now) : serve_fully(*flows_, now);
 }
 
 }  // namespace canigo::detail

@@ -1,6 +1,7 @@
 // Who goes when there are too many: shedding, and wake-ups for several at once.
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/queue/fair_queue.hpp"
 
 #include <algorithm>
 
@@ -24,11 +25,13 @@ time_point admission::shed(time_point now) noexcept {
   return next;
 }
 
-wait_node* admission::next_to_go(time_point now) noexcept {
-  wait_node* const first = queue_.front(now);
+wait_node* admission::next_to_go(wait_queue& queue, time_point now) noexcept {
+  wait_node* const first = queue.front(now);
   if (first == nullptr || !delays_ || !delays_->takes_newest(first->priority, now)) return first;
-  return queue_.newest(first->priority);
+  return queue.newest(first->priority);
 }
+
+wait_node* admission::next_to_go(fair_queue& queue, time_point now) noexcept { return queue.front(now); }
 
 /// When to wake up for one that is ready then: at a multiple of the slack, so that engines meet, but not so late that a
 /// bucket overflows meanwhile.

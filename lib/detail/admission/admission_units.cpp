@@ -1,6 +1,8 @@
 // Requests that want an amount of each of several units.
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/queue/fair_queue.hpp"
+#include "canigo/flow.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +17,7 @@ void admission::check_amounts(const request& r) const {
   const unit_table& units = supplies_.units() != nullptr ? *supplies_.units() : none;
   units.check(r.amounts);
   for (const unit_amount& a : r.amounts) {
-    const std::uint64_t most = supplies_.largest_request(units.find(a.unit));
+    const std::uint64_t most = largest_amount(r, units.find(a.unit));
     if (a.amount <= most) continue;
     throw_invalid("request.amounts[" + unit_table::quoted(a.unit) + "]", a.amount, "0 to " + std::to_string(most),
                   errc::too_large);
@@ -28,7 +30,16 @@ outcome admission::why_not_amounts(const request& r) const noexcept {
   if (supplies_.units() == nullptr || !supplies_.units()->resolve(r.tokens, r.amounts, amounts)) {
     return to_outcome(errc::invalid_argument);
   }
-  return supplies_.fits({r.tokens, &amounts}) ? outcome::must_wait : to_outcome(errc::too_large);
+  for (std::size_t unit = 1; unit < supplies_.units()->size(); ++unit) {
+    if (amounts[unit] > largest_amount(r, unit)) return to_outcome(errc::too_large);
+  }
+  return outcome::must_wait;
+}
+
+/// The most of a unit that the limit, and the flow of `r`, can ever give.
+std::uint64_t admission::largest_amount(const request& r, std::size_t unit) const noexcept {
+  const std::uint64_t of_limit = supplies_.largest_request(unit);
+  return r.flow == nullptr ? of_limit : std::min(of_limit, flows_->largest_request(r.flow->number_, unit));
 }
 
 /// Whoever is granted now is promised a record, which it takes when it makes its permit.
@@ -43,14 +54,30 @@ outcome admission::try_enter_with_units(const request& r, time_point now) noexce
   return outcome::granted;
 }
 
+/// The same where there are flows; see enter_flow().
+outcome admission::enter_flow_with_units(const request& r, time_point now, std::uint32_t flow) noexcept {
+  if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
+  amounts_by_unit amounts;
+  supplies_.units()->resolve(r.tokens, r.amounts, amounts);
+  const demand wanted{r.tokens, &amounts};
+  if (now < paused_until_ || !flows_->may_enter(flow, wanted) || !supplies_.try_take_each(now, wanted)) {
+    return outcome::must_wait_in_flow;
+  }
+  flows_->enter(flow, wanted);
+  units_->records.promise();
+  counts_.add_grant_at_once(r.priority);
+  return outcome::granted;
+}
+
 /// Keeps with a waiter what it wants, if it is granted or waits. What has become of it.
 outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept {
   if (o == outcome::granted) w.amounts_ = units_->records.take_promised();
-  if (o == outcome::must_wait) {
+  if (o == outcome::must_wait || o == outcome::must_wait_in_flow) {
     w.amounts_ = units_->records.take();
     if (w.amounts_ == nullptr) {
       o = to_outcome(errc::not_enough_memory);
       count_end(o);
+      count_flow_failure(r);
     }
   }
   if (w.amounts_ != nullptr) supplies_.units()->resolve(r.tokens, r.amounts, w.amounts_->amounts);
@@ -74,8 +101,10 @@ void admission::wait_for_amounts(const waiter& w) noexcept {
 }
 
 void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
-  auto& sum = units_->waiting[w.priority];
-  for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= w.amounts_->amounts[unit];
+  if (flows_ == nullptr) {  // which have sums of their own
+    auto& sum = units_->waiting[w.priority];
+    for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= w.amounts_->amounts[unit];
+  }
   if (o != outcome::granted) drop_amounts(w);
 }
 
@@ -92,6 +121,21 @@ time_point admission::amounts_ready_at(time_point now, const request& r, std::ui
   return supplies_.rates_ready_at(now, {tokens, &wanted});
 }
 
+/// Of the other units, what goes before a newcomer to a flow, and what that wants itself.
+void admission::add_amounts_ahead(const request& r, std::uint32_t flow, amounts_by_unit& own,
+                                  amounts_by_unit& all) const noexcept {
+  amounts_by_unit wanted;
+  supplies_.units()->resolve(r.tokens, r.amounts, wanted);
+  const auto sum = [](uint128 a, std::uint64_t b) {
+    return static_cast<std::uint64_t>(std::min<uint128>(a + b, std::numeric_limits<std::uint64_t>::max()));
+  };
+  for (std::size_t unit = 1; unit < most_units; ++unit) {
+    const fair_queue::ahead ahead = flows_->amount_ahead(flow, r.priority, unit);
+    own[unit] = sum(ahead.own, wanted[unit]);
+    all[unit] = sum(ahead.all, wanted[unit]);
+  }
+}
+
 std::size_t admission::find_unit(const unit_key& unit, std::string_view field) const {
   const unit_table* const units = supplies_.units();
   const std::size_t found = units != nullptr ? units->find(unit) : 0;
@@ -102,9 +146,13 @@ std::size_t admission::find_unit(const unit_key& unit, std::string_view field) c
 }
 
 /// Where there are units.
-void admission::settle_unit(std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept {
-  change_supplies([&](supplies& s, time_point now) {
+void admission::settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept {
+  adjust_supplies([&](supplies& s, time_point now) {
     std::uint64_t& was = to_record(kept)->amounts[unit];
+    if (flow != fair_queue::nameless) {
+      flows_->advance(now);
+      flows_->settle(flow, unit, was, used);
+    }
     s.settle(now, unit, was, used);
     was = used;
   });

@@ -36,7 +36,7 @@ std::uint32_t pool_flows::open_flow(const flow_options& o) {
   if (pool.on_overflow == overflow::wait && o.queue_limit != flow_options{}.queue_limit) {
     throw_invalid("flow_options.queue_limit", o.queue_limit, "none, as the pool lets callers wait for room");
   }
-  flow_terms terms = to_terms(o, token_bucket::max_burst, now());
+  flow_terms terms = to_terms(o, nullptr, now());
   core_->backlog_.begin_flows(now());
   const std::uint32_t flow = core_->backlog_.flows()->add(std::move(terms));
   core_->add_ref();
@@ -150,8 +150,6 @@ void pool_flows::look_again() noexcept {
 }
 
 /// The clock of a context that is gone says time_point::min().
-time_point pool_flows::now() const noexcept {
-  return core_->context_gone_ ? time_point::min() : core_->time_->now();
-}
+time_point pool_flows::now() const noexcept { return core_->context_gone_ ? time_point::min() : core_->time_->now(); }
 
 }  // namespace canigo::detail

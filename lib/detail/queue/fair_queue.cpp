@@ -51,14 +51,16 @@ duration checked_ageing(duration ageing) {
 
 }  // namespace
 
-fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o)
+fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts)
     : ageing_{checked_ageing(ageing)},
       occupancy_{o},
+      amounts_{amounts},
       words_{(checked_priorities(priorities) + word_bits - 1) / word_bits},
       classes_(checked_priorities(priorities)),
       ready_{sooner{&arrivals_}},
       held_{{}},
       rises_{{}} {
+  if (amounts_ != nullptr) free_others_.resize(classes_.size());
   add({});
 }
 
@@ -78,6 +80,7 @@ std::uint32_t fair_queue::add(flow_terms terms) {
     const std::size_t room = std::max<std::size_t>(4, 2 * count);
     extras_.reserve(room);
     cells_.reserve(room * classes_.size());
+    if (amounts_ != nullptr) others_.reserve(room * classes_.size());
     bits_.reserve(room * words_);
     arrivals_.reserve(room);
     free_.reserve(room);
@@ -89,6 +92,7 @@ std::uint32_t fair_queue::add(flow_terms terms) {
   rows_.emplace_back();
   extras_.emplace_back();
   cells_.resize(cells_.size() + classes_.size());
+  if (amounts_ != nullptr) others_.resize(cells_.size());
   bits_.resize(bits_.size() + words_);
   arrivals_.push_back(0);
   const auto flow = static_cast<std::uint32_t>(count);
@@ -98,7 +102,7 @@ std::uint32_t fair_queue::add(flow_terms terms) {
 
 void fair_queue::set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept {
   extra& x = extras_[flow];
-  x.ceiling = flow_ceiling{std::move(terms.rates), terms.cap};
+  x.ceiling = flow_ceiling{std::move(terms.rates), terms.cap, std::move(terms.units)};
   x.queue_limit = terms.queue_limit;
   x.waits = std::move(waits);
   x.made = next_sequence_;
@@ -144,14 +148,20 @@ void fair_queue::set_cap(std::uint32_t flow, std::uint64_t cap) noexcept {
     for (int c = 0; c < priorities(); ++c) {
       class_state& s = classes_[static_cast<std::size_t>(c)];
       s.free_tokens = was_limited ? s.free_tokens + at(flow, c).tokens : s.free_tokens - at(flow, c).tokens;
+      if (amounts_ == nullptr) continue;
+      other_sums& sums = free_others_[static_cast<std::size_t>(c)];
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const uint128 here = others_at(flow, c)[i];
+        sums[i] = was_limited ? sums[i] + here : sums[i] - here;
+      }
     }
   }
   look_at_ceiling(flow);
 }
 
-std::uint64_t fair_queue::largest_request(std::uint32_t flow) const noexcept {
+std::uint64_t fair_queue::largest_request(std::uint32_t flow, std::size_t unit) const noexcept {
   const flow_ceiling& ceiling = extras_[flow].ceiling;
-  const std::uint64_t by_rates = ceiling.largest_request();
+  const std::uint64_t by_rates = ceiling.largest_request(unit);
   return occupancy_ == supplies::occupancy::tokens ? std::min(by_rates, ceiling.cap()) : by_rates;
 }
 
@@ -162,20 +172,15 @@ void fair_queue::release(std::uint32_t flow, std::uint64_t places) noexcept {
   recycle_if_gone(flow);
 }
 
-void fair_queue::refund(std::uint32_t flow, std::uint64_t tokens) noexcept {
-  extras_[flow].ceiling.refund(now_, tokens);
-  look_at_ceiling(flow);
-}
-
-void fair_queue::charge(std::uint32_t flow, std::uint64_t tokens) noexcept {
-  extras_[flow].ceiling.charge(now_, tokens);
+void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept {
+  extras_[flow].ceiling.settle(now_, unit, wanted, used);
   look_at_ceiling(flow);
 }
 
 void fair_queue::undo(const wait_node& node) noexcept {
   // The number of a flow that has gone may be another's by now; one with places occupied has not gone.
   if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
-  refund(node.flow_, node.tokens);
+  extras_[node.flow_].ceiling.refund(now_, wanted_by(node));
   release(node.flow_, places_for(node.tokens));
 }
 
@@ -213,6 +218,7 @@ void fair_queue::link(wait_node& node) noexcept {
   c.tokens += node.tokens;
   class_state& s = classes_[node.priority];
   if (!r.is_limited) s.free_tokens += node.tokens;
+  if (amounts_ != nullptr) count_others(node, true);
   ++s.size;
   ++r.size;
   ++size_;
@@ -227,10 +233,24 @@ void fair_queue::unlink(wait_node& node) noexcept {
   c.tokens -= node.tokens;
   class_state& s = classes_[node.priority];
   if (!r.is_limited) s.free_tokens -= node.tokens;
+  if (amounts_ != nullptr) count_others(node, false);
   --s.size;
   --r.size;
   --size_;
   node.linked_ = false;
+}
+
+void fair_queue::count_others(const wait_node& node, bool comes) noexcept {
+  const demand wanted = wanted_by(node);
+  other_sums& here = others_at(node.flow_, node.priority);
+  other_sums& of_class = free_others_[node.priority];
+  const bool is_free = !rows_[node.flow_].is_limited;
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    const uint128 amount = wanted.of(i + 1);
+    const uint128 change = comes ? amount : -amount;
+    here[i] += change;
+    if (is_free) of_class[i] += change;
+  }
 }
 
 void fair_queue::push(wait_node& node, std::uint32_t flow) noexcept {
@@ -340,8 +360,8 @@ void fair_queue::look_at(std::uint32_t flow) noexcept {
   }
   time_point ready = time_point::max();
   if (r.front != nullptr) {
-    const std::uint64_t tokens = r.front->tokens;
-    ready = r.is_limited ? extras_[flow].ceiling.ready_at(now_, tokens, places_for(tokens)) : now_;
+    ready =
+        r.is_limited ? extras_[flow].ceiling.ready_at(now_, wanted_by(*r.front), places_for(r.front->tokens)) : now_;
   }
   if (r.front == nullptr || ready > now_) {
     ready_.erase(flow);
@@ -394,29 +414,28 @@ uint128& fair_queue::virtual_time(int of_class) noexcept {
   return s.time;
 }
 
-void fair_queue::grant(wait_node& node, time_point caught_up) noexcept {
+void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t charge) noexcept {
   assert(&node == front());
   const std::uint32_t flow = node.flow_;
-  const std::uint64_t tokens = node.tokens;
   row& r = rows_[flow];
   const int of_class = r.rank;
   cell& c = at(flow, of_class);
   virtual_time(of_class) = c.tag;
-  move_tag(r, c, tokens);
+  move_tag(r, c, charge);
   class_state& s = classes_[r.rank];
   s.latest_finish = std::max(s.latest_finish, c.tag);
   const bool grows = c.tag >= tags_grow_to;
   ++r.granted;
-  r.tokens += tokens;
+  r.tokens += node.tokens;
   if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
     // What a late wake-up finds due is taken as of when it was due, as it is of the limit.
     extra& x = extras_[flow];
     time_point as_of = now_;
     if (x.returned_at == now_) {
-      as_of = x.ceiling.rates_ready_at(std::min(now_, std::max(x.due, caught_up)), tokens);
+      as_of = x.ceiling.rates_ready_at(std::min(now_, std::max(x.due, caught_up)), wanted_by(node));
       x.due = as_of;
     }
-    x.ceiling.take(as_of, tokens, places_for(tokens));
+    x.ceiling.take(as_of, wanted_by(node), places_for(node.tokens));
   }
   if (r.is_timed) extras_[flow].waits->record(time_between(node.since_, now_));
   unlink(node);
@@ -425,8 +444,8 @@ void fair_queue::grant(wait_node& node, time_point caught_up) noexcept {
   if (grows) rebase(of_class);
 }
 
-void fair_queue::move_tag(row& r, cell& c, std::uint64_t tokens) noexcept {
-  if (tokens == 1) {
+void fair_queue::move_tag(row& r, cell& c, std::uint64_t charge) noexcept {
+  if (charge == 1) {
     c.tag += r.step;
     c.rest += r.step_rest;
     if (c.rest < r.weight) return;
@@ -434,7 +453,7 @@ void fair_queue::move_tag(row& r, cell& c, std::uint64_t tokens) noexcept {
     ++c.tag;
     return;
   }
-  const uint128 all = uint128{tokens} * token_at_weight_1 + c.rest;
+  const uint128 all = uint128{charge} * token_at_weight_1 + c.rest;
   c.tag += all / r.weight;
   c.rest = static_cast<std::uint32_t>(all % r.weight);
 }
@@ -454,18 +473,18 @@ void fair_queue::rebase(int of_class) noexcept {
   });
 }
 
-bool fair_queue::may_enter(std::uint32_t flow, std::uint64_t tokens) const noexcept {
+bool fair_queue::may_enter(std::uint32_t flow, demand d) const noexcept {
   const row& r = rows_[flow];
   return ready_.empty() && r.size == 0 &&
-         (!r.is_limited || extras_[flow].ceiling.ready_at(now_, tokens, places_for(tokens)) <= now_);
+         (!r.is_limited || extras_[flow].ceiling.ready_at(now_, d, places_for(d.tokens)) <= now_);
 }
 
-void fair_queue::enter(std::uint32_t flow, std::uint64_t tokens) noexcept {
+void fair_queue::enter(std::uint32_t flow, demand d) noexcept {
   row& r = rows_[flow];
   ++r.granted;
-  r.tokens += tokens;
+  r.tokens += d.tokens;
   if (r.is_timed) extras_[flow].waits->record_at_once(1);
-  if (flow != nameless) extras_[flow].ceiling.take(now_, tokens, places_for(tokens));
+  if (flow != nameless) extras_[flow].ceiling.take(now_, d, places_for(d.tokens));
 }
 
 // ---- what is asked seldom -------------------------------------------------------------------------------------------
@@ -522,6 +541,18 @@ fair_queue::ahead fair_queue::tokens_ahead(std::uint32_t flow, int priority) con
     const uint128 here = at(flow, c).tokens;
     own += here;
     if (c < priority) others += classes_[static_cast<std::size_t>(c)].free_tokens - (is_limited ? 0 : here);
+  }
+  return {saturated(own), saturated(own + others)};
+}
+
+fair_queue::ahead fair_queue::amount_ahead(std::uint32_t flow, int priority, std::size_t unit) const noexcept {
+  uint128 own = 0, others = 0;
+  const bool is_limited = rows_[flow].is_limited;
+  for (int c = 0; c <= priority; ++c) {
+    const auto of_class = static_cast<std::size_t>(c);
+    const uint128 here = others_[std::size_t{flow} * classes_.size() + of_class][unit - 1];
+    own += here;
+    if (c < priority) others += free_others_[of_class][unit - 1] - (is_limited ? 0 : here);
   }
   return {saturated(own), saturated(own + others)};
 }

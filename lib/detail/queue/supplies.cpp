@@ -1,5 +1,7 @@
 #include "canigo/detail/queue/supplies.hpp"
 
+#include "canigo/detail/base/int128.hpp"
+
 #include <algorithm>
 #include <limits>
 
@@ -78,6 +80,19 @@ std::uint64_t supplies::largest_request(std::size_t unit) const noexcept {
       unit == 0 && occupancy_ == occupancy::tokens ? capacity_ : std::numeric_limits<std::uint64_t>::max();
   for (std::size_t i = 0; i < rates_.size(); ++i) {
     if (unit_of(i) == unit) largest = std::min(largest, rates_[i].burst());
+  }
+  return largest;
+}
+
+std::uint64_t supplies::charge_for(demand d) const noexcept {
+  constexpr std::uint64_t parts = 256, most_time = std::uint64_t{1} << 54;
+  std::uint64_t largest = 1;
+  for (std::size_t i = 0; i < rates_.size(); ++i) {
+    const rate r = rates_[i].rate();
+    const auto tokens = static_cast<std::uint64_t>(r.tokens());
+    const uint128 time = uint128{wanted_of(i, d)} * static_cast<std::uint64_t>(r.period().count());
+    if (time / tokens >= most_time) return most_time * parts;
+    largest = std::max(largest, static_cast<std::uint64_t>((time * parts + tokens - 1) / tokens));
   }
   return largest;
 }

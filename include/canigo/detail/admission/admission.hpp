@@ -104,12 +104,19 @@ class admission final : public delivery, public flow_host {
   /// Changes the supplies in one step with the queue, and lets waiters go. A change that throws changes nothing.
   template <class Function>
   void change_supplies(Function&& f) {
+    adjust_supplies([&](supplies& s, time_point now) {
+      f(s, now);
+      end_too_large();
+    });
+  }
+  /// The same for a change of what is there, not of what there can be at most.
+  template <class Function>
+  void adjust_supplies(Function&& f) {
     const change c{*this};
     if (context_gone_) return;
     const time_point now = time_->now();
     if (!queue_.empty() || flows_ != nullptr) pump(now);  // those that were due before
     f(supplies_, now);
-    end_too_large();
     pump(now);
   }
   /// The use that `from` tokens were taken for has needed `to`.
@@ -129,7 +136,7 @@ class admission final : public delivery, public flow_host {
   /// The number of a unit. Throws errc::invalid_argument if there is none, naming it as `field`.
   std::size_t find_unit(const unit_key& unit, std::string_view field) const;
   /// Says how much was used of a unit, instead of the amount that is kept.
-  void settle_unit(std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
+  void settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
 
   void pause_until(time_point t) noexcept;
   void resume() noexcept { pause_until(time_point::min()); }
@@ -234,6 +241,10 @@ class admission final : public delivery, public flow_host {
   outcome why_not(int priority, time_point now, bool is_patient = true) noexcept;
   outcome try_enter_with_units(const request& r, time_point now) noexcept;
   outcome why_not_amounts(const request& r) const noexcept;
+  std::uint64_t largest_amount(const request& r, std::size_t unit) const noexcept;
+  outcome enter_flow_with_units(const request& r, time_point now, std::uint32_t flow) noexcept;
+  void add_amounts_ahead(const request& r, std::uint32_t flow, amounts_by_unit& own,
+                         amounts_by_unit& all) const noexcept;
   void check_amounts(const request& r) const;
   outcome keep_amounts(waiter& w, const request& r, outcome o) noexcept;
   std::uint64_t keep_amounts(const request& r) noexcept;
@@ -250,11 +261,14 @@ class admission final : public delivery, public flow_host {
   void wait_in_queue(waiter& w, const request& r) noexcept;
   void finish(waiter& w, outcome o) noexcept;
   void conclude(waiter& w, outcome o) noexcept;
+  void end_wait(waiter& w, outcome o) noexcept;
   void ready(waiter& w) noexcept;
   void pump(time_point now) noexcept;
   void pump_otherwise(time_point now) noexcept;
-  template <bool Shares, class Queue>
+  template <class Queue>
   void serve(Queue& queue, time_point now) noexcept;
+  template <class Queue>
+  void serve_fully(Queue& queue, time_point now) noexcept;
   void serve_fully(time_point now) noexcept;
   bool is_shadow() const noexcept { return shadow_ != nullptr && shadow_->is_on; }
   void choose_ways() noexcept;
@@ -268,7 +282,8 @@ class admission final : public delivery, public flow_host {
   void note_binding(time_point now) noexcept;
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
   time_point shed(time_point now) noexcept;
-  wait_node* next_to_go(time_point now) noexcept;
+  wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
+  static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
   void end_too_large() noexcept;
   void wake_at(time_point when) noexcept;

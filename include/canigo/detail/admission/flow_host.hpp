@@ -16,11 +16,12 @@ struct flow_stats;
 namespace canigo::detail {
 
 class fair_queue;
+class supplies;
 struct flow_terms;
 
-/// The terms of a new flow with these options, where no request can ever get more than `most_burst` tokens. Throws for
-/// wrong options, naming the field.
-flow_terms to_terms(const flow_options& o, std::uint64_t most_burst, time_point now);
+/// The terms of a new flow with these options: as a share of these supplies, or of a pool: nullptr. Throws for wrong
+/// options, naming the field.
+flow_terms to_terms(const flow_options& o, const supplies* of, time_point now);
 /// Throws for an invalid weight, naming it as `field`.
 void check_flow_weight(std::string_view field, std::uint32_t weight);
 /// How a flow of `q` fares. `s.available` has room for most_rates_of_flow.

@@ -4,11 +4,13 @@
 #include "canigo/detail/queue/flow_ceiling.hpp"
 #include "canigo/detail/queue/flow_heap.hpp"
 #include "canigo/detail/queue/supplies.hpp"
+#include "canigo/detail/queue/units.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
 #include "canigo/histogram.hpp"
 #include "canigo/time.hpp"
 #include "canigo/token_bucket.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +25,7 @@ namespace canigo::detail {
 struct flow_terms {
   std::uint32_t weight = 1;
   std::vector<token_bucket> rates = {};
+  std::vector<std::uint8_t> units = {};  // of each rate; empty where there is only one
   std::uint64_t cap = flow_ceiling::no_cap;
   std::size_t queue_limit = std::numeric_limits<std::size_t>::max();
   bool times_waits = false;
@@ -40,9 +43,9 @@ struct flow_counts {
 ///
 /// Of a flow only its first waiter competes: the one of the least (effective class, arrival). Among flows the least
 /// (effective class, tag, arrival) goes first. A grant of n tokens sets the virtual time of the class to the flow's tag
-/// there, and moves the tag on by n / weight. A flow that comes from idleness, from being held, or from another class,
-/// goes on from the virtual time: it has no credit for the past. When nobody may go, all tags count as equal again, so
-/// what is granted at once is never charged.
+/// there, and moves the tag on by n / weight. Where a request wants several units, the owner says what n is. A flow
+/// that comes from idleness, from being held, or from another class, goes on from the virtual time: it has no credit
+/// for the past. When nobody may go, all tags count as equal again, so what is granted at once is never charged.
 ///
 /// A flow is held while its ceiling does not allow its first waiter. Then it is out in all classes, and nobody else is
 /// served otherwise than without it.
@@ -60,8 +63,11 @@ class fair_queue {
   static constexpr std::uint32_t most_flows = (std::uint32_t{1} << flow_bits) - 1;
   static constexpr std::uint32_t most_weight = 10'000;
 
+  /// Where there are several units: the amounts that a node wants. They stay the same while the node is in here.
+  using amounts_of_node = const amounts_by_unit* (*)(const wait_node&) noexcept;
+
   /// Arguments as for wait_queue. `o`: how many places a request occupies under the cap of its flow.
-  fair_queue(int priorities, duration ageing, supplies::occupancy o);
+  fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts = nullptr);
   fair_queue(const fair_queue&) = delete;
   fair_queue& operator=(const fair_queue&) = delete;
 
@@ -91,17 +97,18 @@ class fair_queue {
   }
   /// Takes front() out for good: its ceiling and its share are charged. O(log flows).
   ///
-  /// `caught_up`: tokens that were due since then are taken as of when they were due.
-  void grant(wait_node& node, time_point caught_up) noexcept;
+  /// `caught_up`: tokens that were due since then are taken as of when they were due. `charge`: the cost for its share.
+  void grant(wait_node& node, time_point caught_up, std::uint64_t charge) noexcept;
+  void grant(wait_node& node, time_point caught_up) noexcept { grant(node, caught_up, node.tokens); }
   /// When front() may be another one although nobody came or left; max if never.
   time_point next_change() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
 
   /// Whether a newcomer of this flow may go without overtaking: nobody may go, nobody of its flow waits, and its
   /// ceiling allows it.
-  bool may_enter(std::uint32_t flow, std::uint64_t tokens) const noexcept;
+  bool may_enter(std::uint32_t flow, demand d) const noexcept;
   /// It went so: its ceiling is charged, its share is not.
-  void enter(std::uint32_t flow, std::uint64_t tokens) noexcept;
+  void enter(std::uint32_t flow, demand d) noexcept;
   /// Notes the flow of a node that is to be pushed at some time.
   static void choose(wait_node& node, std::uint32_t flow) noexcept { node.flow_ = flow; }
   bool is_open(std::uint32_t flow) const noexcept {
@@ -115,8 +122,8 @@ class fair_queue {
 
   /// Gives places back. The ceilings move, the shares do not.
   void release(std::uint32_t flow, std::uint64_t places) noexcept;
-  void refund(std::uint32_t flow, std::uint64_t tokens) noexcept;
-  void charge(std::uint32_t flow, std::uint64_t tokens) noexcept;
+  /// What `wanted` of a unit was taken for has used `used`.
+  void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept;
   /// Takes back a grant that was never used; `node` is of this flow, and granted.
   void undo(const wait_node& node) noexcept;
 
@@ -135,8 +142,8 @@ class fair_queue {
   const wait_histogram* waits(std::uint32_t flow) const noexcept { return extras_[flow].waits.get(); }
   void count_failure(std::uint32_t flow) noexcept { ++extras_[flow].failed; }
   std::size_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
-  /// The most tokens that a request of this flow can ever get from it.
-  std::uint64_t largest_request(std::uint32_t flow) const noexcept;
+  /// The most tokens that a request of this flow can ever get from it, or the most of another unit.
+  std::uint64_t largest_request(std::uint32_t flow, std::size_t unit = 0) const noexcept;
   /// Whether a waiter is the first of its flow.
   bool is_first(const wait_node& node) const noexcept { return rows_[node.flow_].front == &node; }
   bool is_held(std::uint32_t flow) const noexcept { return rows_[flow].front != nullptr && !rows_[flow].is_ready; }
@@ -170,6 +177,8 @@ class fair_queue {
     std::uint64_t all;  // the same and those of the classes above, of flows that nothing holds
   };
   ahead tokens_ahead(std::uint32_t flow, int priority) const noexcept;
+  /// The same of another unit than the first.
+  ahead amount_ahead(std::uint32_t flow, int priority, std::size_t unit) const noexcept;
   /// When a newcomer of this class counts as one of the first; max if never.
   time_point first_class_at(time_point now, int priority) const noexcept;
 
@@ -254,6 +263,16 @@ class fair_queue {
   int next_class(std::uint32_t flow, unsigned from) const noexcept;
   int last_class(std::uint32_t flow) const noexcept;
 
+  // What is waited for of each unit but the first.
+  using other_sums = std::array<uint128, unit_amounts::most>;
+  other_sums& others_at(std::uint32_t flow, int of_class) noexcept {
+    return others_[std::size_t{flow} * classes_.size() + static_cast<std::size_t>(of_class)];
+  }
+  void count_others(const wait_node& node, bool comes) noexcept;
+  demand wanted_by(const wait_node& n) const noexcept {
+    return {n.tokens, amounts_ != nullptr ? amounts_(n) : nullptr};
+  }
+
   std::uint64_t places_for(std::uint64_t tokens) const noexcept {
     return occupancy_ == supplies::occupancy::tokens ? tokens : occupancy_ == supplies::occupancy::one ? 1 : 0;
   }
@@ -266,18 +285,21 @@ class fair_queue {
   void look_at_ceiling(std::uint32_t flow) noexcept;
   void end_of_step() noexcept;
   uint128& virtual_time(int of_class) noexcept;
-  void move_tag(row& r, cell& c, std::uint64_t tokens) noexcept;
+  static void move_tag(row& r, cell& c, std::uint64_t charge) noexcept;
   void rebase(int of_class) noexcept;
   void recycle_if_gone(std::uint32_t flow) noexcept;
   void set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept;
 
   const duration ageing_;
   const supplies::occupancy occupancy_;
+  const amounts_of_node amounts_;
   const std::size_t words_;  // of the bits of a flow
   std::vector<class_state> classes_;
   std::vector<row> rows_;
   std::vector<extra> extras_;
   std::vector<cell> cells_;
+  std::vector<other_sums> others_;       // of each cell, where there are several units
+  std::vector<other_sums> free_others_;  // of each class, of flows without a ceiling
   std::vector<std::uint64_t> bits_;      // which classes of a flow have waiters
   std::vector<std::uint64_t> arrivals_;  // of the front of each flow
   std::vector<std::uint32_t> free_;      // numbers to be used again

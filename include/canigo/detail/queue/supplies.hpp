@@ -139,13 +139,18 @@ class supplies {
   /// Whether a request can ever be admitted.
   bool fits(demand d) const noexcept;
 
+  /// What a flow is charged for a request where there are units: the time in which the slowest rate makes what it
+  /// wants, in 1/256 ns, up to 2^54 ns.
+  std::uint64_t charge_for(demand d) const noexcept;
+
   /// Whether a request can want more than one unit.
   bool has_units() const noexcept { return has_units_; }
   /// The names of the units, or nullptr where no rate has one.
   const unit_table* units() const noexcept { return units_.get(); }
 
- private:
   std::size_t unit_of(std::size_t rate) const noexcept { return has_units_ ? units_->of_rate(rate) : 0; }
+
+ private:
   std::uint64_t wanted_of(std::size_t rate, demand d) const noexcept { return d.of(unit_of(rate)); }
   bool try_take_all(time_point now, demand d) noexcept;
   void take_tokens(time_point now, demand d) noexcept;
