@@ -49,7 +49,9 @@ namespace canigo {
 ///
 /// A call that ends at the timeout is a failure for the breaker if the upstream has had the larger part of its time.
 /// That counts from the start of the first operation. Else this program was too slow, and the call is no sample. Nor is
-/// a call that a limit refused, or that was cancelled.
+/// a call that a limit refused, or that was cancelled. A request may have a deadline before the timeout. The upstream
+/// must then have had half of `timeout` or of `attempt_timeout`, or `breaker->slow`, whichever is least. So callers in
+/// a hurry do not open the breaker. Without all three, each deadline counts.
 ///
 /// An operation must not call the policy that it runs in if the limits have a cap: it would wait for itself.
 ///

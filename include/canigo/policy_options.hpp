@@ -20,8 +20,9 @@ struct policy_options {
   std::optional<hedge_options> hedge = {};
   /// Without a `budget`, the policy has one of its own. Without `retry_if`, is_failure_of_callee() decides.
   std::optional<retry_policy> retry = {};
-  std::optional<adaptive_limit_options> adaptive = {};  ///< how many operations are under way; finds its own value
-  std::optional<limiter_options> limits = {};           ///< rates, and a cap on operations that are under way
+  /// How many operations are under way; finds its own value. As many priorities as the limits have, if there are any.
+  std::optional<adaptive_limit_options> adaptive = {};
+  std::optional<limiter_options> limits = {};  ///< rates, and a cap on operations that are under way
   std::optional<duration> attempt_timeout = {};  ///< of each operation, once the limits have let it go; more than 0
 };
 

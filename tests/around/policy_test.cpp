@@ -266,7 +266,7 @@ TEST_CASE("each copy of a hedged call takes its own place, and the losers give t
 TEST_CASE("an adaptive limit of a policy counts operations from their start, and learns from their ends", "[policy]") {
   limits_run run;
   policy p{run.io,
-           {.adaptive = adaptive_limit_options{.initial = 2, .algorithm = aimd{.target = 50ms}},
+           {.adaptive = adaptive_limit_options{.initial = 2, .algorithm = aimd{.target = 50ms}, .priorities = 3},
             .limits = ten_a_second(0),
             .attempt_timeout = 30ms}};
   run.go([&]() -> net::awaitable<void> {
@@ -285,6 +285,42 @@ TEST_CASE("an adaptive limit of a policy counts operations from their start, and
     CHECK(p.adaptive()->stats().held == 0);
   });
   run.time.run();
+}
+
+TEST_CASE("callers in a hurry do not open the breaker of a policy, and a callee that hangs does", "[policy]") {
+  limits_run run;
+  const auto state_after = [&](policy_options o, duration within, auto op) {
+    o.breaker = small_breaker;
+    if (o.attempt_timeout == 7ms) o.breaker->slow = std::exchange(o.attempt_timeout, std::nullopt).value();
+    policy p{run.io, o};
+    run.go([&]() -> net::awaitable<void> {
+      for (int i = 0; i < 20; ++i) {
+        (void)co_await outcome_of(p.run(op, {.deadline = run.time.now() + within}));
+      }
+    });
+    run.time.run();
+    return p.breaker()->state();
+  };
+  const auto usual = [] { return answer_after(10ms); };
+  const auto hangs = [] { return answer_after(1h); };
+  CHECK(state_after({.timeout = 2s}, 1ms, usual) == circuit_state::closed);
+  CHECK(state_after({.timeout = 2s}, 999ms, hangs) == circuit_state::closed);
+  CHECK(state_after({.timeout = 2s}, 1s, hangs) == circuit_state::open);
+  CHECK(state_after({.timeout = 2s}, 1h, hangs) == circuit_state::open);
+  CHECK(state_after({.attempt_timeout = 50ms}, 1ms, usual) == circuit_state::closed);
+  CHECK(state_after({.attempt_timeout = 50ms}, 25ms, hangs) == circuit_state::open);
+  // Here 7 ms stand for what counts as slow.
+  CHECK(state_after({.timeout = 2s, .attempt_timeout = 7ms}, 6ms, usual) == circuit_state::closed);
+  CHECK(state_after({.timeout = 2s, .attempt_timeout = 7ms}, 7ms, usual) == circuit_state::open);
+  CHECK(state_after({}, 1ms, usual) == circuit_state::open);  // nothing says what is too slow
+}
+
+TEST_CASE("an adaptive limit of a policy has the classes of its limits", "[policy]") {
+  limits_run run;
+  const std::string text = refusal([&] {
+    const policy p{run.io, {.adaptive = adaptive_limit_options{}, .limits = limiter_options{.priorities = 2}}};
+  });
+  CHECK(text.find("policy_options.adaptive.priorities is 1; allowed: 2, as those of the limits") != std::string::npos);
 }
 
 TEST_CASE("a policy learns by itself when a copy is worth it", "[policy]") {

@@ -4,7 +4,9 @@
 #include "canigo/error.hpp"
 #include "canigo/failure.hpp"
 
+#include <algorithm>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -21,7 +23,20 @@ const policy_options& checked(const policy_options& o) {
   if (o.hedge && o.hedge->group != nullptr) {
     throw_invalid("policy_options.hedge.group", "a group", "null: a policy awaits the copies that lost");
   }
+  if (o.adaptive && o.limits && o.adaptive->priorities != o.limits->priorities) {
+    throw_invalid("policy_options.adaptive.priorities", o.adaptive->priorities,
+                  std::to_string(o.limits->priorities) + ", as those of the limits");
+  }
   return o;
+}
+
+/// How long the callee must have had before a deadline of the caller's own is its fault.
+duration blamed_from(const policy_options& o) noexcept {
+  duration least = duration::max();
+  if (o.timeout) least = std::min(least, *o.timeout / 2);
+  if (o.attempt_timeout) least = std::min(least, *o.attempt_timeout / 2);
+  if (o.breaker) least = std::min(least, o.breaker->slow);
+  return least == duration::max() ? duration::zero() : least;
 }
 
 std::error_code code_of(const std::exception_ptr& error) noexcept {
@@ -39,6 +54,7 @@ std::error_code code_of(const std::exception_ptr& error) noexcept {
 policy_core::policy_core(const net::any_io_executor& executor, const policy_options& options)
     : timeout{checked(options).timeout},
       attempt_timeout{options.attempt_timeout},
+      blamed_from{detail::blamed_from(options)},
       hedge{options.hedge},
       retry{options.retry} {
   if (options.breaker) breaker.emplace(executor, *options.breaker);
@@ -97,8 +113,10 @@ void policy_call::failed(const std::exception_ptr& error, bool is_cancelled) noe
   if (is_cancelled) {
     end(&policy_stats::cancelled);
   } else if (is_late) {
-    // The callee has been too slow if it has had the larger part of the time.
-    if (operations_ > 0 && time_between(began_, now) >= time_between(since_, began_)) pass_.failed();
+    // The callee has been too slow if it has had the larger part of the time, and no caller was in too great a hurry.
+    const duration had = operations_ > 0 ? time_between(began_, now) : duration::zero();
+    const bool is_blamed = operations_ > 0 && had >= time_between(since_, began_) && had >= core_.blamed_from;
+    if (is_blamed) pass_.failed();
     end(&policy_stats::timed_out);
   } else if (operations_ > 0) {
     pass_.failed_with(error);

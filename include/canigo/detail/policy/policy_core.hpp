@@ -45,6 +45,7 @@ class policy_core {
   std::optional<limiter> limits;
   const std::optional<duration> timeout;
   const std::optional<duration> attempt_timeout;
+  const duration blamed_from;  // a call that ends at its deadline with less time for the callee is no sample
   std::optional<hedge_options> hedge;
   std::optional<retry_policy> retry;
 
