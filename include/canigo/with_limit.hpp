@@ -158,6 +158,9 @@ net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
 /// All limits are asked with the same priority and deadline; a cap for one place, the others for `r.tokens`. If a
 /// later limit refuses, the earlier ones get back what they gave.
 ///
+/// A request with a flow ends with errc::invalid_argument unless all limits are the flow's own: a flow belongs to one
+/// limit. Nest with_limit() instead, and name the flow in the request to its limit only.
+///
 /// Unlike a canigo::limiter, this holds places while it waits for the next limit. Callers that wait for a slow quota
 /// can hold all the slots, and so starve the callers of a fast quota that share them. If all limits are in this
 /// process, use a limiter, which holds nothing while it waits. If several quotas have slots in common, use limiters
