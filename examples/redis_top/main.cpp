@@ -23,11 +23,23 @@ namespace {
 
 double number(const std::string& text) { return text.empty() ? 0 : std::strtod(text.c_str(), nullptr); }
 
-/// The number at this place of a text out of doubles, the least byte first.
-double packed(const std::string& text, std::size_t place) {
+/// The double that begins at this byte of a text, the least byte first.
+double packed(const std::string& text, std::size_t at) {
   std::uint64_t bits = 0;
-  for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(place * 8 + i));
+  for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(at + i));
   return std::bit_cast<double>(bits);
+}
+
+/// Where the further rates of a limiter begin in its record; 0 if there are none. Before them stand the form and three
+/// texts with their lengths, and then the shape of the rates and their number.
+std::size_t further_rates(const std::string& record) {
+  std::size_t at = 153;
+  for (int text = 0; text < 3 && at < record.size(); ++text) at += 1 + static_cast<unsigned char>(record[at]);
+  return record.size() > at + 16 ? at + 16 : 0;
+}
+
+void print_rate(const std::string& record, std::size_t at) {
+  fmt::print("  {} tokens in {} us, burst {}", packed(record, at), packed(record, at + 8), packed(record, at + 16));
 }
 
 asio::awaitable<void> show(redis::client& client, std::string prefix) {
@@ -48,18 +60,20 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
                form != 0 && form < 32 ? form : 1);
     co_return;
   }
+  const auto field = [&all](std::size_t place) { return packed(all, place * 8); };
   // last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst pause
-  const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + packed(all, 7);
-  const double quarantine = packed(all, 6) - now;
-  const double pause = packed(all, 18) - now;
+  const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + field(7);
+  const double quarantine = field(6) - now;
+  const double pause = field(18) - now;
 
   fmt::print("{}\n", prefix.substr(0, prefix.size() - 1));
-  if (packed(all, 14) > 0) fmt::print("  held {} of {}", packed(all, 2), packed(all, 14));
-  if (packed(all, 15) > 0) {
-    fmt::print("  {} tokens in {} us, burst {}", packed(all, 15), packed(all, 16), packed(all, 17));
+  if (field(14) > 0) fmt::print("  held {} of {}", field(2), field(14));
+  if (field(15) > 0) print_rate(all, 15 * 8);
+  if (const std::size_t from = further_rates(all); from != 0) {
+    for (std::size_t at = from; at + 40 <= all.size(); at += 40) print_rate(all, at);
   }
-  fmt::print(", {} waiting, last token {:.0f}, last call {:.1f} s ago\n", queue.integer(), packed(all, 1),
-             (now - packed(all, 0)) / 1e6);
+  fmt::print(", {} waiting, last token {:.0f}, last call {:.1f} s ago\n", queue.integer(), field(1),
+             (now - field(0)) / 1e6);
   if (quarantine > 0) fmt::print("  quarantine for {:.1f} s more\n", quarantine / 1e6);
   if (pause > 0) fmt::print("  paused for {:.1f} s more\n", pause / 1e6);
   const auto& list = sessions.elements();

@@ -133,6 +133,20 @@ class Top(unittest.TestCase):
         self.assertEqual(top(self.redis.url, "mine").stdout.splitlines()[0], lines[0])
         self.assertEqual(top(self.redis.url, "other").stdout, "no limits\n")
 
+    def test_a_limiter_with_several_rates(self):
+        now = time.time() * 1e6
+        fields = "last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst pause".split()
+        numbers = {"last": now - 5e6, "fence": 12, "total": 1, "cap": 7, "n": 10, "p": 1e6, "burst": 20}
+        further = struct.pack("<12d", 4711, 2, *(500, 6e7, 50, 0, 0), *(3, 1e6, 9, 0, 0))
+        self.redis.ask("HSET", "{canigo:mine:api}:l:state", "*",
+                       struct.pack("<19d", *(numbers.get(f, 0) for f in fields)) + b"\3\3run\1h\3" + b"1 0" + further,
+                       "host:1:1", struct.pack("<5d", 1, 1, 0, now + 9e6, 0))
+        self.redis.ask("ZADD", "{canigo:mine:api}:l:sess", now + 9e6, "host:1:1")
+        self.shows(r"\{canigo:mine:api\}:l",
+                   r"  held 1 of 7  10 tokens in 1000000 us, burst 20  500 tokens in 60000000 us, burst 50"
+                   r"  3 tokens in 1000000 us, burst 9, 0 waiting, .*",
+                   r"  host:1:1 +holds +1  lease +[0-9.]+ s")
+
     def test_another_form(self):
         for text, form in ((struct.pack("<19d", *range(19)) + b"run\0\0", 1), (b"short", 1),
                            (struct.pack("<19d", *range(19)) + b"\4\3run\0", 4)):
