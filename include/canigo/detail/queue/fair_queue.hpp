@@ -122,7 +122,7 @@ class fair_queue {
 
   /// Gives places back. The ceilings move, the shares do not.
   void release(std::uint32_t flow, std::uint64_t places) noexcept;
-  /// What `wanted` of a unit was taken for has used `used`.
+  /// A request that was granted `wanted` of a unit has used `used`.
   void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept;
   /// Takes back a grant that was never used; `node` is of this flow, and granted.
   void undo(const wait_node& node) noexcept;
@@ -263,7 +263,7 @@ class fair_queue {
   int next_class(std::uint32_t flow, unsigned from) const noexcept;
   int last_class(std::uint32_t flow) const noexcept;
 
-  // What is waited for of each unit but the first.
+  // The amounts that waiters want, of each unit but the first.
   using other_sums = std::array<uint128, unit_amounts::most>;
   other_sums& others_at(std::uint32_t flow, int of_class) noexcept {
     return others_[std::size_t{flow} * classes_.size() + static_cast<std::size_t>(of_class)];

@@ -139,8 +139,8 @@ class supplies {
   /// Whether a request can ever be admitted.
   bool fits(demand d) const noexcept;
 
-  /// What a flow is charged for a request where there are units: the time in which the slowest rate makes what it
-  /// wants, in 1/256 ns, up to 2^54 ns.
+  /// The charge to a flow for a request, where there are units: the time in which the slowest rate makes its amount. In
+  /// 1/256 ns, up to 2^54 ns.
   std::uint64_t charge_for(demand d) const noexcept;
 
   /// Whether a request can want more than one unit.
