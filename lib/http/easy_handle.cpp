@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <fcntl.h>
 #include <limits>
@@ -28,19 +27,6 @@ std::error_code check_scheme(std::string_view url) noexcept {
   const auto scheme = url.substr(0, std::min(url.find("://"), url.size()));
   const bool has_scheme = scheme.size() < url.size() && is_token(scheme);
   return has_scheme ? error::unsupported_protocol : error::malformed_url;
-}
-
-/// Whether this is a status line of HTTP/1.0, 1.1, 2 or 3. curl accepts less than that, such as "HTTP 200".
-bool is_status_line(std::string_view line) noexcept {
-  line.remove_prefix(std::string_view{"HTTP/"}.size());
-  for (const std::string_view version : {"1.1 ", "1.0 ", "2 ", "2.0 ", "3 ", "3.0 "}) {
-    if (!line.starts_with(version)) continue;
-    line.remove_prefix(version.size());
-    constexpr std::size_t digits = 3;
-    return line.size() > digits && line[0] != '0' && std::ranges::all_of(line.substr(0, digits), is_digit) &&
-           is_blank(line[digits]);
-  }
-  return false;
 }
 
 /// RFC 9110, 9.2.2: methods with the same effect whether a request arrives once or twice.
@@ -177,9 +163,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   sent_hop_ = -1;
   sent_connects_ = 0;
   may_resend_ = is_idempotent(r.method);
-  in_head_ = false;
-  head_complete_ = false;
-  length_ = {};
+  head_ = response_head{max_headers_};
   return {};
 }
 
@@ -242,7 +226,7 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   t.easy_ = nullptr;
   std::error_code ec = refused_ ? *refused_ : reason(result);
   // curl takes a head that breaks off for a short one.
-  if (!ec && !head_complete_) ec = error::partial_response;
+  if (!ec && !head_.is_complete()) ec = error::partial_response;
   try {
     fill(t.response_);
   } catch (...) {
@@ -265,7 +249,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       return errc::too_large;
     case CURLE_OUT_OF_MEMORY:
       // Older ones say the same of a header line beyond their bound.
-      if (was_sent_in_this_hop() && !head_complete_ && has_memory_for(longest_line)) return errc::too_large;
+      if (was_sent_in_this_hop() && !head_.is_complete() && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
     case CURLE_UNSUPPORTED_PROTOCOL:
       // After the request was sent it is the answer's protocol: HTTP/0.9, or an invalid status line.
@@ -338,67 +322,13 @@ void easy_handle::fill(response& r) const {
 
 std::size_t easy_handle::on_header(char* data, std::size_t, std::size_t size, void* self) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
+  transfer& t = *h.transfer_;
   try {
-    h.take_header_line({data, size});
+    if (const auto ec = h.head_.take({data, size}, t.response_.headers, t.request_.headers)) h.refused_ = ec;
   } catch (...) {
     h.refused_ = errc::not_enough_memory;
   }
   return h.refused_ ? 0 : size;
-}
-
-void easy_handle::take_header_line(std::string_view line) {
-  headers& list = transfer_->response_.headers;
-  // All hops and all interim responses together: a server may send of those without end.
-  transfer_->header_bytes_ += line.size();
-  if (transfer_->header_bytes_ > max_headers_) {
-    refused_ = errc::too_large;
-    return;
-  }
-  if (!in_head_ && (line.starts_with("HTTP/") || !head_complete_)) {
-    if (!line.starts_with("HTTP/") || !is_status_line(line)) {
-      refused_ = error::weird_server_reply;
-      return;
-    }
-    // A request without the field Upgrade has not asked for 101. Bytes after such an answer would not be HTTP.
-    constexpr std::string_view switching = "101";
-    if (line.substr(line.find(' ') + 1).starts_with(switching) && !transfer_->request_.headers.contains("Upgrade")) {
-      refused_ = error::weird_server_reply;
-      return;
-    }
-    list.clear();
-    length_ = {};
-    head_complete_ = false;
-    in_head_ = true;
-    return;
-  }
-  if (line == "\r\n" || line == "\n") {
-    in_head_ = false;
-    head_complete_ = true;
-    return;
-  }
-  if (line.starts_with(' ') || line.starts_with('\t')) {
-    if (const auto more = trim(line); !more.empty() && !list.empty()) {
-      if (!list[list.size() - 1].value.empty()) list.append_to_last(" ");
-      list.append_to_last(more);
-    }
-    return;
-  }
-  // Without a colon it is a name without a value.
-  const auto colon = std::min(line.find(':'), line.size() - 1);
-  const auto name = trim(line.substr(0, colon));
-  const auto value = trim(line.substr(colon + 1));
-  if (in_head_ && same_text(name, "Content-Length")) take_length(value);
-  list.add(name, value);
-}
-
-void easy_handle::take_length(std::string_view value) {
-  // If two of them differ, or one is no number, the end of the body is unknown, and so is the begin of the next
-  // response.
-  std::uint64_t length = 0;
-  const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), length);
-  const bool is_number = failed == std::errc{} && end == value.data() + value.size();
-  if (!is_number || length_.value_or(length) != length) refused_ = error::weird_server_reply;
-  length_ = length;
 }
 
 std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void* self) noexcept {

@@ -2,15 +2,14 @@
 
 #include "canigo/http/client.hpp"
 
+#include "response_head.hpp"
 #include "trust.hpp"
 
 #include <curl/curl.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <system_error>
 
 namespace canigo::http::detail {
@@ -73,8 +72,6 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   static int on_connected(void* self, char*, char*, int, int local_port) noexcept;
   static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept;
 
-  void take_header_line(std::string_view line);
-  void take_length(std::string_view value);
   void set_headers(const request& r, bool has_body);
   bool may_send(int local_port) noexcept;
   bool was_sent_in_this_hop() const noexcept;
@@ -98,11 +95,9 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   int sent_hop_ = -1;      // the last hop of redirects that the request was sent for
   int sent_connects_ = 0;  // how many connections had been made then
   bool is_worn_ = false;
-  bool may_resend_ = false;  // once more in the same hop
-  bool in_head_ = false;
-  bool head_complete_ = false;
-  std::optional<std::uint64_t> length_;  // of the body, by Content-Length
-  bool is_set_for_get_ = false;          // the transfer before was a GET
+  bool may_resend_ = false;      // once more in the same hop
+  bool is_set_for_get_ = false;  // the transfer before was a GET
+  response_head head_{0};
 };
 
 }  // namespace canigo::http::detail

@@ -48,6 +48,7 @@ KEYED_BASE = "detail/keyed/keyed_base.cpp"
 KEYED = "../include/canigo/detail/keyed/keyed_core.hpp"
 KEY_TABLE = "../include/canigo/detail/keys/key_table.hpp"
 HTTP_HANDLE = "http/easy_handle.cpp"
+HTTP_HEAD = "http/response_head.cpp"
 HTTP_MULTI = "http/multi.cpp"
 HTTP_SOCKETS = "http/socket_table.cpp"
 CIRCUIT = "circuit.cpp"
@@ -414,6 +415,6 @@ DEFECTS = {
                                 "size != 0"),
     "http_leaves_a_stream_to_its_server": (HTTP_MULTI, http("the server of a cancelled HTTP/2 request*"),
                                            "«if (port != 0 && sockets_.is_in_use(port)) flush(port);»", ""),
-    "http_believes_the_last_length": (HTTP_HANDLE, http("a body whose length is said in two ways*"),
+    "http_believes_the_last_length": (HTTP_HEAD, http("a body whose length is said in two ways*"),
                                       "«!is_number || length_.value_or(length) != length»", "!is_number"),
 }

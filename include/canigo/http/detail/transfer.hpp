@@ -59,7 +59,6 @@ class transfer : public canigo::detail::suspended,
   const request& request_;
   response response_;
   std::error_code error_;
-  std::size_t header_bytes_ = 0;
 
   time_point sent_at_{};
   time_point connect_by_ = time_point::max();
