@@ -2,6 +2,8 @@
 
 #include "canigo/detail/base/random.hpp"
 
+#include "run_clock.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -58,20 +60,11 @@ std::size_t simulation::poll() {
 }
 
 std::size_t simulation::run() {
-  std::size_t handlers = poll();
-  for (time_point next = clock_.next(); next != time_point::max(); next = clock_.next()) {
-    clock_.advance(next);
-    handlers += poll();
-  }
-  return handlers;
+  return run_clock(clock_, time_point::max(), [this] { return poll(); });
 }
 
 std::size_t simulation::run_until(time_point t) {
-  std::size_t handlers = poll();
-  for (time_point next = clock_.next(); next <= t && next != time_point::max(); next = clock_.next()) {
-    clock_.advance(next);
-    handlers += poll();
-  }
+  const std::size_t handlers = run_clock(clock_, t, [this] { return poll(); });
   clock_.advance(t);
   return handlers + poll();
 }

@@ -1,5 +1,7 @@
 #include "canigo/testing/virtual_time.hpp"
 
+#include "run_clock.hpp"
+
 namespace canigo::testing {
 
 virtual_time::virtual_time(net::io_context& context, time_point start)
@@ -11,20 +13,11 @@ std::size_t virtual_time::poll() {
 }
 
 std::size_t virtual_time::run() {
-  std::size_t handlers = poll();
-  for (time_point next = clock_.next(); next != time_point::max(); next = clock_.next()) {
-    clock_.advance(next);
-    handlers += poll();
-  }
-  return handlers;
+  return run_clock(clock_, time_point::max(), [this] { return poll(); });
 }
 
 std::size_t virtual_time::run_until(time_point t) {
-  std::size_t handlers = poll();
-  for (time_point next = clock_.next(); next <= t && next != time_point::max(); next = clock_.next()) {
-    clock_.advance(next);
-    handlers += poll();
-  }
+  const std::size_t handlers = run_clock(clock_, t, [this] { return poll(); });
   clock_.advance(t);
   return handlers + poll();
 }
