@@ -19,7 +19,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -47,20 +46,14 @@ void remove(net::io_context& io, redis::client& client, const std::vector<std::s
 
 /// Takes a permit and has it until it is killed.
 process holder_of_one(const std::string& url, const redis::semaphore_options& o) {
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  process p{[&] {
+  return ready_process([&](auto ready) {
     net::io_context io;
     member m{io, url, o};
     const auto held = run(io, m.slots.acquire());
-    if (::write(ready[1], "!", 1) != 1) return;
+    ready();
     io.restart();
     io.run();
-  }};
-  char byte = 0;
-  REQUIRE(::read(ready[0], &byte, 1) == 1);
-  for (const int fd : ready) ::close(fd);
-  return p;
+  });
 }
 
 }  // namespace
