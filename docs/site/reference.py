@@ -19,14 +19,18 @@ UNITS = [(re.compile(r"optional<.*duration|hedge_delay"), "time span, or none"),
          (re.compile(r"^(std::)?(u?int\w*|size_t|int|double|float)$"), "number")]
 LABELS = re.compile(r"(?<=[.;:)]) (?=(?:Errors|Cancellation|Threads|Lifetime|Allocates|Throws|Source|Completes)\b)")
 LABEL = re.compile(r"^(Errors(?: of [\w ]+)?|Cancellation|Threads|Lifetime|Allocates|Source(?: of [\w ]+)?)(: )", re.M)
-CODE = re.compile(r"(?<![\w/`.:])(?:\w+(?:::\w+)+(?:\(\))?|[a-z]\w*\(\)|[a-z]+(?:_[a-z]+)+)(?![\w/`])")
+SPECIAL = re.compile(r"([*\[\]])")
+CODE = re.compile(r"(?<![\w/`.:])(?:\w+(?:::\w+)+(?:<\w+>|\(\))?|[a-z]\w*\(\)|[a-z]+(?:_[a-z]+)+)(?![\w/`])")
 NO_COMPILE = "Does not compile"
 
 
 def escaped(text):
-    """Text of a docstring; what is a name of code in it looks like one."""
-    text = re.sub(r"([*\[\]<])", r"\\\1", text or "")
-    return CODE.sub(lambda m: f"`{m.group()}`", text)
+    """Text of a docstring; a name of code in it looks like one."""
+    parts, end, text = [], 0, text or ""
+    for found in CODE.finditer(text):
+        parts += [SPECIAL.sub(r"\\\1", text[end:found.start()]).replace("<", "&lt;"), f"`{found.group()}`"]
+        end = found.end()
+    return "".join(parts) + SPECIAL.sub(r"\\\1", text[end:]).replace("<", "&lt;")
 
 
 def inline(node):
