@@ -72,11 +72,11 @@ class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
   /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;
   using limit_handle::try_acquire;
-  [[nodiscard]] net::awaitable<adaptive_permit> acquire(int priority);
-  [[nodiscard]] net::awaitable<adaptive_permit> acquire(int priority, std::error_code& error) {
+  [[nodiscard("co_await it")]] net::awaitable<adaptive_permit> acquire(int priority);
+  [[nodiscard("co_await it")]] net::awaitable<adaptive_permit> acquire(int priority, std::error_code& error) {
     return acquire(request{.priority = priority}, error);
   }
-  [[nodiscard]] std::optional<adaptive_permit> try_acquire(int priority) {
+  [[nodiscard("was it granted?")]] std::optional<adaptive_permit> try_acquire(int priority) {
     return try_acquire(request{.priority = priority});
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/misuse.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
@@ -8,7 +9,6 @@
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
-#include <asio/detached.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -60,7 +60,7 @@ template <class L>
 concept limit = requires(L& l, const L& c, const request& r, time_point t) {
   typename grant_of<L>;
   requires std::is_void_v<grant_of<L>> || permit_like<grant_of<L>>;
-  l.async_acquire(r, net::detached);
+  l.async_acquire(r, detail::any_handler{});
   static_cast<bool>(l.try_acquire(r));
   l.pause_until(t);
   l.pause();

@@ -57,11 +57,18 @@ auto run_hedge(Make make, hedge_options options) -> net::awaitable<result_of_rep
 /// group has ended.
 template <class Make>
   requires detail::repeatable<std::decay_t<Make>>
-auto hedge(Make&& make, hedge_options options)
+[[nodiscard("co_await it")]] auto hedge(Make&& make, hedge_options options)
     -> detail::named_first<Make, detail::result_of_repeatable<std::decay_t<Make>>> {
   using own = std::decay_t<Make>;
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_hedge<own>(std::forward<Make>(make), options)};
+}
+/// Does not compile: the compiler's message says what to write.
+template <class Make>
+  requires(!detail::repeatable<std::decay_t<Make>>)
+net::awaitable<void> hedge(Make&&, hedge_options) {
+  detail::refuse_to_repeat<std::decay_t<Make>>();
+  return {};
 }
 
 }  // namespace canigo

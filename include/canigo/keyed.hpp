@@ -74,14 +74,14 @@ class keyed<scheduler, Key, Hash> {
   /// refused, and once stopped.
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
-  [[nodiscard]] bool try_acquire(key_view<Key> key, const request& r = {}) {
+  [[nodiscard("was it granted?")]] bool try_acquire(key_view<Key> key, const request& r = {}) {
     return core_->try_acquire(key, r) != core::grant::none;
   }
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
   /// A request that is granted at once does not pass through the event loop, except for one in 128.
-  [[nodiscard]] net::awaitable<void> acquire(Key key, request r = {}) {
+  [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r = {}) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
 
@@ -186,7 +186,7 @@ class keyed<semaphore, Key, Hash> {
   /// Takes `request.tokens` permits if they are there and nobody waits for the key. Never waits itself.
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
-  [[nodiscard]] std::optional<permit> try_acquire(key_view<Key> key, const request& r = {}) {
+  [[nodiscard("was it granted?")]] std::optional<permit> try_acquire(key_view<Key> key, const request& r = {}) {
     Key own(key);
     const auto how = core_->try_acquire(key, r);
     if (how == core::grant::none) return std::nullopt;
@@ -197,7 +197,7 @@ class keyed<semaphore, Key, Hash> {
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
   /// A request that is granted at once does not pass through the event loop, except for one in 128.
-  [[nodiscard]] net::awaitable<permit> acquire(Key key, request r = {}) {
+  [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r = {}) {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/start_waiting.hpp"
+#include "canigo/detail/context/misuse.hpp"
 #include "canigo/enforcement.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
@@ -42,12 +43,35 @@ class limit_handle {
   ///
   /// A request that is granted at once does not pass through the event loop, except after 128 such grants in a row.
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
-  [[nodiscard]] net::awaitable<grant> acquire(request r);
-  [[nodiscard]] net::awaitable<grant> acquire();
+  [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r);
+  [[nodiscard("co_await it")]] net::awaitable<grant> acquire();
 
   /// The same without an exception: sets `error`, also to success. If it fails, the permit is empty. `error` must live
   /// until the wait ends.
-  [[nodiscard]] net::awaitable<grant> acquire(request r, std::error_code& error);
+  [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r, std::error_code& error);
+
+  /// Does not compile: the compiler's message says what to write.
+  template <class Never = void>
+  net::awaitable<grant> acquire(detail::misfit_request) {
+    static_assert(!std::is_void_v<Never>,
+                  "acquire: a field has another type: .priority and .tokens are whole numbers, .deadline is an instant "
+                  "of steady_clock, .flow a pointer");
+    return {};
+  }
+  /// Does not compile: the compiler's message says what to write.
+  template <class Other>
+    requires(std::is_same_v<Other, int> ||
+             !(std::is_convertible_v<Other, request> || std::is_convertible_v<Other, int>))
+  net::awaitable<grant> acquire(Other) {
+    static_assert(std::is_void_v<Other>, "acquire: say what it is: acquire({.priority = 1, .tokens = 3})");
+    return {};
+  }
+  /// Does not compile: the compiler's message says what to write.
+  template <class Never = void>
+  net::awaitable<grant> acquire(const request& = {}) const {
+    static_assert(!std::is_void_v<Never>, "acquire: this limit is const, and asking changes it: take it by reference");
+    return {};
+  }
 
   /// The same for any completion token; signature void(std::error_code), or void(std::error_code, permit).
   ///
@@ -55,6 +79,7 @@ class limit_handle {
   /// with the handler's associated allocator. Without memory for it the handler gets errc::not_enough_memory.
   template <net::completion_token_for<typename Waiter::signature> Token>
   auto async_acquire(request r, Token&& token) {
+    if constexpr (!std::is_void_v<grant>) detail::refuse_to_drop_permit<Token>();
     return net::async_initiate<Token, typename Waiter::signature>(detail::start_waiting<Waiter>{admission_}, token, r);
   }
 
@@ -62,8 +87,8 @@ class limit_handle {
   ///
   /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
   /// granted.
-  [[nodiscard]] attempt try_acquire(const request& r);
-  [[nodiscard]] attempt try_acquire();
+  [[nodiscard("was it granted?")]] attempt try_acquire(const request& r);
+  [[nodiscard("was it granted?")]] attempt try_acquire();
 
   /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. Of several calls the last
   /// one counts.

@@ -76,11 +76,13 @@ class limiter : public limit_handle<detail::permit_waiter> {
   /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;
   using limit_handle::try_acquire;
-  [[nodiscard]] net::awaitable<permit> acquire(int priority);
-  [[nodiscard]] net::awaitable<permit> acquire(int priority, std::error_code& error) {
+  [[nodiscard("co_await it")]] net::awaitable<permit> acquire(int priority);
+  [[nodiscard("co_await it")]] net::awaitable<permit> acquire(int priority, std::error_code& error) {
     return acquire(request{.priority = priority}, error);
   }
-  [[nodiscard]] std::optional<permit> try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
+  [[nodiscard("was it granted?")]] std::optional<permit> try_acquire(int priority) {
+    return try_acquire(request{.priority = priority});
+  }
 
   /// Changes a limit for all waiters, at once. A rate keeps its tokens, up to the new burst.
   ///

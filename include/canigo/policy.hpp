@@ -78,10 +78,17 @@ class policy {
   /// `make` lives until the call ends.
   template <class Make>
     requires detail::repeatable<std::decay_t<Make>>
-  [[nodiscard]] auto run(Make&& make, request r = {})
+  [[nodiscard("co_await it")]] auto run(Make&& make, request r = {})
       -> detail::named_first<Make, detail::result_of_repeatable<std::decay_t<Make>>> {
     using own = std::decay_t<Make>;
     return detail::named_first<Make, detail::result_of_repeatable<own>>{run_own<own>(std::forward<Make>(make), r)};
+  }
+  /// Does not compile: the compiler's message says what to write.
+  template <class Make>
+    requires(!detail::repeatable<std::decay_t<Make>>)
+  net::awaitable<void> run(Make&&, request = {}) {
+    detail::refuse_to_repeat<std::decay_t<Make>>();
+    return {};
   }
 
   /// The parts, or null if there is none: to change, to pause, or to look at.

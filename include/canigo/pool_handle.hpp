@@ -63,9 +63,18 @@ class pool_handle {
   /// Allocates: nothing in steady state but its coroutine frames, which Asio recycles.
   template <class F>
     requires detail::operation<std::decay_t<F>, R>
-  auto run(F&& f, const task_options& o = detail::no_options) -> detail::named_first<F, result_of<F>> {
+  [[nodiscard("co_await it")]] auto run(F&& f, const task_options& o = detail::no_options)
+      -> detail::named_first<F, result_of<F>> {
     return detail::named_first<F, result_of<F>>(
         detail::await_task<result_of<F>>(purpose::run, make_task(std::forward<F>(f), o)));
+  }
+
+  /// Does not compile: the compiler's message says what to write.
+  template <class F>
+    requires(!detail::operation<std::decay_t<F>, R>)
+  net::awaitable<void> run(F&&, const task_options& = detail::no_options) {
+    detail::refuse_operation<std::decay_t<F>, R>();
+    return {};
   }
 
   /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have

@@ -28,12 +28,18 @@ class rate {
     if (tokens_ < 1 || period_.count() < tokens_) reject(tokens_, period_);
   }
 
-  /// A number alone does not compile: the compiler's message says what to write.
+  /// Does not compile: the compiler's message says what to write.
+  template <class Never = void>
+  constexpr rate() noexcept : tokens_{1}, period_{1} {
+    static_assert(!std::is_void_v<Never>, "rate: it is missing: .rate = rate::per_second(5), or .rate = {10, 3s}");
+  }
+  /// Does not compile: the compiler's message says what to write.
   template <class Tokens>
     requires std::is_arithmetic_v<Tokens>
   constexpr rate(Tokens) noexcept : tokens_{1}, period_{1} {
     static_assert(std::is_void_v<Tokens>, "rate: tokens in what time? rate::per_second(5), or rate{10, 3s}");
   }
+  /// Does not compile: the compiler's message says what to write.
   template <class Tokens, class Period>
     requires std::is_arithmetic_v<Tokens> && std::is_arithmetic_v<Period>
   constexpr rate(Tokens, Period) noexcept : tokens_{1}, period_{1} {

@@ -80,11 +80,18 @@ auto run_retry(Make make, retry_policy policy, deadline_point deadline) -> net::
 /// Lifetime: everything that `make` and the policy refer to must live until this ends.
 template <class Make>
   requires detail::repeatable<std::decay_t<Make>>
-auto retry(Make&& make, retry_policy policy = {}, deadline_point deadline = {})
+[[nodiscard("co_await it")]] auto retry(Make&& make, retry_policy policy = {}, deadline_point deadline = {})
     -> detail::named_first<Make, detail::result_of_repeatable<std::decay_t<Make>>> {
   using own = std::decay_t<Make>;
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_retry<own>(std::forward<Make>(make), policy, deadline)};
+}
+/// Does not compile: the compiler's message says what to write.
+template <class Make>
+  requires(!detail::repeatable<std::decay_t<Make>>)
+net::awaitable<void> retry(Make&&, retry_policy = {}, deadline_point = {}) {
+  detail::refuse_to_repeat<std::decay_t<Make>>();
+  return {};
 }
 
 }  // namespace canigo

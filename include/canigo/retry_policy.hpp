@@ -28,6 +28,15 @@ class retry_condition {
     requires std::is_empty_v<F> && std::default_initializable<F>
   constexpr retry_condition(F) noexcept : ask_{[](const std::exception_ptr& error) { return answer(F{}(error)); }} {}
 
+  /// Does not compile: the compiler's message says what to write.
+  template <class F>
+    requires(!std::is_convertible_v<F, std::nullptr_t> && !std::is_same_v<F, retry_condition> &&
+             !(std::invocable<F, const std::exception_ptr&> && std::is_empty_v<F> && std::default_initializable<F>))
+  constexpr retry_condition(F) noexcept {
+    static_assert(std::is_void_v<F>,
+                  "retry_if: a lambda without captures is wanted: [](const std::exception_ptr& e) { return true; }");
+  }
+
   constexpr explicit operator bool() const noexcept { return ask_ != nullptr; }
 
   /// The least delay before another attempt; nothing if there should be none. Not for an empty condition.

@@ -84,11 +84,11 @@ class scheduler : public limit_handle<detail::plain_waiter> {
   /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;
   using limit_handle::try_acquire;
-  [[nodiscard]] net::awaitable<void> acquire(int priority);
-  [[nodiscard]] net::awaitable<void> acquire(int priority, std::error_code& error) {
+  [[nodiscard("co_await it")]] net::awaitable<void> acquire(int priority);
+  [[nodiscard("co_await it")]] net::awaitable<void> acquire(int priority, std::error_code& error) {
     return acquire(request{.priority = priority}, error);
   }
-  [[nodiscard]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
+  [[nodiscard("was it granted?")]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
   /// Gives back tokens that were granted and not used. Tokens beyond the burst are lost.
   void refund(std::uint64_t tokens);

@@ -93,13 +93,15 @@ class task_group {
   /// Afterwards the group is empty, no longer cancelled, and can be used again.
   /// Errors: the first failure of a child, operation_aborted included; errc::stopped if the group is destroyed.
   /// Cancellation: terminal, partial, total. Cancels the children, and still waits for all of them.
-  net::awaitable<void> join() { return detail::task_group_core::join(core_); }
+  [[nodiscard("co_await it")]] net::awaitable<void> join() { return detail::task_group_core::join(core_); }
 
   /// Waits until all children have ended; a failure cancels none of them. Returns the failures, in the order in which
   /// they happened.
   ///
   /// Errors: errc::stopped if the group is destroyed. Cancellation and afterwards: as join().
-  net::awaitable<std::vector<std::exception_ptr>> wait_all() { return detail::task_group_core::wait_all(core_); }
+  [[nodiscard("co_await it")]] net::awaitable<std::vector<std::exception_ptr>> wait_all() {
+    return detail::task_group_core::wait_all(core_);
+  }
 
   /// Asks all children to end (terminal), and also those that are spawned before the next join() or wait_all() has
   /// finished.

@@ -9,6 +9,7 @@
 #include <asio/this_coro.hpp>
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace canigo {
@@ -19,8 +20,22 @@ namespace canigo {
 /// Errors: errc::not_enough_memory if Asio has no memory for a cancellation.
 /// Cancellation: terminal, partial, total.
 /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame.
-net::awaitable<void> sleep_until(time_point t);
-net::awaitable<void> sleep_for(duration d);
+[[nodiscard("co_await it")]] net::awaitable<void> sleep_until(time_point t);
+[[nodiscard("co_await it")]] net::awaitable<void> sleep_for(duration d);
+/// Does not compile: the compiler's message says what to write.
+template <class T>
+  requires(!std::is_convertible_v<T, time_point>)
+net::awaitable<void> sleep_until(T) {
+  static_assert(std::is_void_v<T>, "sleep_until: an instant of steady_clock is wanted; for a span there is sleep_for");
+  return {};
+}
+/// Does not compile: the compiler's message says what to write.
+template <class D>
+  requires(!std::is_convertible_v<D, duration>)
+net::awaitable<void> sleep_for(D) {
+  static_assert(std::is_void_v<D>, "sleep_for: a span in whole units is wanted: 500ms, with std::chrono_literals");
+  return {};
+}
 
 /// Runs `op` until `t` at the latest. Then it cancels `op` (terminal), and waits until `op` has really ended.
 ///
@@ -32,7 +47,7 @@ net::awaitable<void> sleep_for(duration d);
 /// Cancellation: passed on to `op`.
 /// Allocates: the strand, and what co_spawn allocates.
 template <class T>
-net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t) {
+[[nodiscard("co_await it")]] net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   const auto c = std::make_shared<detail::timed_child>(executor);
   c->start(t);
@@ -43,9 +58,27 @@ net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t) {
 
 /// The same with the time that `op` may take. There is no limit if `d` reaches past the end of time.
 template <class T>
-net::awaitable<T> with_timeout(net::awaitable<T> op, duration d) {
+[[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   co_return co_await with_deadline(std::move(op), saturating_add(time_source::of(executor).now(), d));
+}
+
+/// Does not compile: the compiler's message says what to write.
+template <class T, class Instant>
+  requires(!std::is_convertible_v<Instant, time_point>)
+net::awaitable<T> with_deadline(net::awaitable<T>, Instant) {
+  static_assert(std::is_void_v<Instant>,
+                "with_deadline: an instant of steady_clock is wanted; for a span there is with_timeout");
+  return {};
+}
+/// Does not compile: the compiler's message says what to write.
+template <class T, class Span>
+  requires(!std::is_convertible_v<Span, duration>)
+net::awaitable<T> with_timeout(net::awaitable<T>, Span) {
+  static_assert(std::is_void_v<Span>,
+                "with_timeout: a span in whole units is wanted: 500ms, with std::chrono_literals; "
+                "for an instant there is with_deadline");
+  return {};
 }
 
 }  // namespace canigo

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/concepts.hpp"
+#include "canigo/detail/coro/repeatable.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
 
@@ -16,6 +17,13 @@
 namespace canigo {
 
 namespace detail {
+
+template <class L>
+inline constexpr bool names_limit = std::is_lvalue_reference_v<L> && limit<std::remove_reference_t<L>>;
+template <class Tuple>
+inline constexpr bool names_limits = false;
+template <class... L>
+inline constexpr bool names_limits<std::tuple<L...>> = (names_limit<L> && ...);
 
 /// The part of a request that goes to one of several limits. A cap is asked for one place, whatever the others count,
 /// and only a limiter is asked for amounts of units.
@@ -144,9 +152,26 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 /// An awaitable or deferred operation that has not been started refers to the limit: start it before the limit is
 /// destroyed.
 template <class T, limit L>
-net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
+[[nodiscard("co_await it")]] net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
   bool started = false;
   co_return co_await detail::run_inside(std::move(op), &only, r, &started, nullptr);
+}
+/// Does not compile: the compiler's message says what to write.
+template <class Op, class L>
+  requires(!detail::is_awaitable<std::remove_cvref_t<Op>> || !detail::names_limit<L>)
+net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
+  if constexpr (!detail::is_awaitable<std::remove_cvref_t<Op>>) {
+    static_assert(detail::is_awaitable<std::remove_cvref_t<Op>>,
+                  "with_limit: the operation is wanted as an awaitable: with_limit(call(), limit), and neither its "
+                  "function nor a lambda");
+  } else if constexpr (!std::is_lvalue_reference_v<L>) {
+    static_assert(std::is_lvalue_reference_v<L>,
+                  "with_limit: a limit that is made here limits nothing: make it once, and name it here");
+  } else {
+    static_assert(detail::names_limit<L>,
+                  "with_limit: a limit that is not const is wanted, such as a scheduler or a semaphore");
+  }
+  return {};
 }
 
 /// The same for several limits, one after the other in the order given:
@@ -167,10 +192,25 @@ net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
 /// with a shared_cap.
 template <class T, limit... Limits>
   requires(sizeof...(Limits) > 0)
-net::awaitable<T> with_limits(net::awaitable<T> op, std::tuple<Limits&...> limits, request r = {}) {
+[[nodiscard("co_await it")]] net::awaitable<T> with_limits(net::awaitable<T> op, std::tuple<Limits&...> limits,
+                                                           request r = {}) {
   bool started = false;
   co_return co_await std::apply(
       [&](Limits&... each) { return detail::run_inside_all(std::move(op), r, &started, &each...); }, limits);
+}
+/// Does not compile: the compiler's message says what to write.
+template <class Op, class Limits>
+  requires(!detail::names_limits<std::remove_cvref_t<Limits>>)
+net::awaitable<void> with_limits(Op&&, Limits&&, request = {}) {
+  static_assert(detail::names_limits<std::remove_cvref_t<Limits>>,
+                "with_limits: name the limits in a std::tie: with_limits(call(), std::tie(slots, quota), request)");
+  return {};
+}
+/// Does not compile: the compiler's message says what to write.
+template <class Op, class First, class Second, class... Rest>
+  requires(!detail::names_limits<std::remove_cvref_t<First>>)
+net::awaitable<void> with_limits(Op&& op, First&& first, Second&&, Rest&&...) {
+  return with_limits(std::forward<Op>(op), std::forward<First>(first));
 }
 
 }  // namespace canigo

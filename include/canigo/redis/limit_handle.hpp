@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/misuse.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/detail/limit_waiter.hpp"
 #include "canigo/redis/limit_stats.hpp"
@@ -33,11 +34,12 @@ class limit_handle {
   limit_handle& operator=(const limit_handle&) = delete;
 
   /// Waits until the limit grants the request. Throws std::system_error.
-  [[nodiscard]] net::awaitable<grant> acquire(request r = {});
+  [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r = {});
 
   /// The same for any completion token; signature void(std::error_code), or void(std::error_code, redis::permit).
   template <net::completion_token_for<typename Waiter::signature> Token>
   auto async_acquire(request r, Token&& token) {
+    if constexpr (!std::is_void_v<grant>) canigo::detail::refuse_to_drop_permit<Token>();
     return net::async_initiate<Token, typename Waiter::signature>(detail::start_limit_wait<Waiter>{ledger_}, token, r);
   }
 
@@ -46,14 +48,14 @@ class limit_handle {
   /// Returns false or no permit if they are not there or somebody waits. If Redis does not answer, `on_failure` decides
   /// after 0.2 s, or after three round trips of a slow line. Where it is closed, as always for a semaphore, the call
   /// ends with errc::store_unavailable after 0.5 s. Other errors: those of acquire.
-  [[nodiscard]] net::awaitable<attempt> acquire_now(request r = {});
+  [[nodiscard("co_await it")]] net::awaitable<attempt> acquire_now(request r = {});
 
   /// Takes what was taken ahead or is kept here, if nobody here waits. Never waits, and never asks Redis. Works with a
   /// `horizon` only; a limiter has none.
   ///
   /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
   /// granted.
-  [[nodiscard]] attempt try_acquire(request r = {});
+  [[nodiscard("was it granted?")]] attempt try_acquire(request r = {});
 
   /// Grants nothing to anybody, in any process, until `t`, or until resume(): so a 429 to one process holds for all.
   /// Tokens gather meanwhile, up to the burst. Of several calls, by any process, the last one counts.

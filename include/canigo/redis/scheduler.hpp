@@ -73,9 +73,13 @@ class scheduler : public limit_handle<detail::quota_waiter> {
   using limit_handle::acquire;
   using limit_handle::acquire_now;
   using limit_handle::try_acquire;
-  [[nodiscard]] net::awaitable<void> acquire(int priority) { return acquire(request{.priority = priority}); }
-  [[nodiscard]] net::awaitable<bool> acquire_now(int priority) { return acquire_now(request{.priority = priority}); }
-  [[nodiscard]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
+  [[nodiscard("co_await it")]] net::awaitable<void> acquire(int priority) {
+    return acquire(request{.priority = priority});
+  }
+  [[nodiscard("co_await it")]] net::awaitable<bool> acquire_now(int priority) {
+    return acquire_now(request{.priority = priority});
+  }
+  [[nodiscard("was it granted?")]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
   /// Gives back tokens that were granted and not used. Tokens beyond the burst are lost. Redis is told at once.
   void refund(std::uint64_t tokens);

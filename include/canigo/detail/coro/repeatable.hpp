@@ -30,10 +30,27 @@ auto call_repeatable(Make& make, [[maybe_unused]] std::uint32_t number) {
   }
 }
 
+/// The type that a call of it returns. There is none if it can't be called, so that a concept may ask.
+template <class Make, bool = takes_number<Make>>
+struct made_by : std::invoke_result<Make&> {};
+template <class Make>
+struct made_by<Make, true> : std::invoke_result<Make&, std::uint32_t> {};
+
 /// A callable that returns an awaitable, with or without the number of the call.
 template <class Make>
-concept repeatable = (takes_number<Make> || std::is_invocable_v<Make&>) &&
-                     is_awaitable<decltype(call_repeatable(std::declval<Make&>(), std::uint32_t{}))>;
+concept repeatable = requires { typename made_by<Make>::type; } && is_awaitable<typename made_by<Make>::type>;
+
+/// Says what is wrong with a `Make` that is not repeatable.
+template <class Make>
+constexpr void refuse_to_repeat() noexcept {
+  if constexpr (is_awaitable<Make>) {
+    static_assert(!is_awaitable<Make>,
+                  "an awaitable runs once: hand over what makes one at each call: [&] { return call(); }");
+  } else {
+    static_assert(repeatable<Make>,
+                  "the function must return an awaitable: [&] { return call(); }, with net::awaitable<T> call()");
+  }
+}
 
 template <class T>
 struct value_of_awaitable;
@@ -43,8 +60,7 @@ struct value_of_awaitable<net::awaitable<T>> {
 };
 
 template <class Make>
-using result_of_repeatable =
-    typename value_of_awaitable<decltype(call_repeatable(std::declval<Make&>(), std::uint32_t{}))>::type;
+using result_of_repeatable = typename value_of_awaitable<typename made_by<Make>::type>::type;
 
 /// Throws errc::deadline_unreachable if `deadline` has passed.
 void check_deadline(const net::any_io_executor& executor, time_point deadline);

@@ -49,13 +49,6 @@ struct operation_value<net::awaitable<T>> {
   static constexpr bool is_long = true;
 };
 
-template <class R, class F>
-using operation_traits =
-    operation_value<decltype(invoke_operation<R>(std::declval<F&>(), std::declval<task_context&>()))>;
-
-template <class R, class F>
-using operation_result = typename operation_traits<R, std::decay_t<F>>::type;
-
 /// A callable that a pool can run.
 template <class F, class R>
 concept operation = std::is_move_constructible_v<F> && std::is_object_v<F> && [] {
@@ -65,6 +58,30 @@ concept operation = std::is_move_constructible_v<F> && std::is_object_v<F> && []
     return std::is_invocable_v<F&, R&> || std::is_invocable_v<F&, R&, task_context&>;
   }
 }();
+
+template <class R, class F>
+  requires operation<F, R>
+using operation_traits =
+    operation_value<decltype(invoke_operation<R>(std::declval<F&>(), std::declval<task_context&>()))>;
+
+template <class R, class F>
+using operation_result = typename operation_traits<R, std::decay_t<F>>::type;
+
+/// Says what is wrong with an `F` that is no operation.
+template <class F, class R>
+constexpr void refuse_operation() noexcept {
+  if constexpr (operation_value<F>::is_long) {
+    static_assert(
+        !operation_value<F>::is_long,
+        "a pool runs a function, when a worker is free: pool.run([&] { return call(); }), and not run(call())");
+  } else if constexpr (std::is_void_v<R>) {
+    static_assert(operation<F, R>, "an operation of a strand_pool takes nothing or a canigo::task_context&");
+  } else {
+    static_assert(operation<F, R>,
+                  "an operation of a resource_pool takes the resource by reference, and then maybe a "
+                  "canigo::task_context&: [](connection& c) { … }");
+  }
+}
 
 /// A task with room for its result.
 template <class T>
