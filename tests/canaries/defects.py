@@ -158,7 +158,7 @@ DEFECTS = {
                                          "uint128& fair_queue::virtual_time(int of_class) noexcept {\n"
                                          "  class_state& s = classes_[«static_cast<std::size_t>(of_class)»];", "0"),
     "flow_pays_for_grants_at_once": (FAIR, SIMULATION, "«++busy_period_;»", ""),
-    "ceiling_binds_a_token_early": (FAIR, SIMULATION, "ready = r.is_limited ? extras_[flow].ceiling.ready_at(now_, "
+    "ceiling_binds_a_token_early": (FAIR, SIMULATION, "r.is_limited ? extras_[flow].ceiling.ready_at(now_, "
                                     "«wanted_by(*r.front)»,", "demand{r.front->tokens - 1}"),
     "ceiling_takes_no_place": (FAIR, SIMULATION, "x.ceiling.take(as_of, wanted_by(node), "
                                "«places_for(node.tokens)»);", "0"),
@@ -172,11 +172,13 @@ DEFECTS = {
     "flow_evicts_anothers": (FLOWS, SIMULATION, "victim = «flows_->oldest_of(flow)»;", "flows_->oldest()"),
     "flow_keeps_its_rate": (FLOWS, SIMULATION,
                                        "advance_flows();\n  «flows_->set_rate(flow, index, r);»", ""),
-    "flow_pays_in_the_first_unit": (ENGINE_FULL, SIMULATION, "«supplies_.charge_for(wanted)»", "n->tokens"),
+    "flow_pays_in_the_first_unit": (ENGINE_FULL, tests("flows are charged for the unit*"),
+                                    "«supplies_.charge_for(wanted)»", "n->tokens"),
     "ceiling_of_the_first_unit": (FLOW_HOST, SIMULATION,
                                   "if («of != nullptr && of->has_units()») terms.units", "false"),
-    "settles_a_unit_of_the_limit_alone": (ENGINE_UNITS, SIMULATION, "«flows_->settle(flow, unit, was, used);»", ""),
-    "flow_counts_units_that_have_left": (FAIR, SIMULATION,
+    "settles_a_unit_of_the_limit_alone": (ENGINE_UNITS, tests("a flow in debt for one unit*"),
+                                          "«flows_->settle(flow, unit, was, used);»", ""),
+    "flow_counts_units_that_have_left": (FAIR, tests("those that wait when the first flow comes*"),
                                          "«if (amounts_ != nullptr) count_others(node, false);»", ""),
     # Places that limiters share.
     "share_taken_before_the_rate": (ENGINE_FULL, SIMULATION,
