@@ -1,10 +1,13 @@
 #include "canigo/scheduler.hpp"
 
+#include "canigo/token_bucket.hpp"
+
 #include "support/catch.hpp"
 #include "support/timeline.hpp"
 
 #include <asio/post.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
