@@ -60,6 +60,12 @@ namespace {
 // A run is the number of its first waiter, how many they are, the places of each, and the token of the first. These are
 // doubles, too. The tokens of the others follow on that.
 //
+// A process that has charged something has a field of its own: "~" and its name, which is that of its sessions without
+// their number. Its record looks like that of a session: 0, the number of the session that charged last, the tokens
+// charged, the time, 0, and the amounts of each further unit. So it outlives the sessions, and a total counts once even
+// if its answer and then the session were lost. A call of an earlier session charges no more. What is a day old goes
+// when a session dies.
+//
 // The epoch changes when Redis has restarted or lost its data. Then Redis may have forgotten waiters, and its messages
 // from another epoch do not count.
 //
@@ -119,7 +125,10 @@ local function place_of(id, wants)
   return me .. '|' .. s(id) .. '|' .. text
 end
 
-local known = call('HMGET', KEYS[1], '*', me)
+-- What all sessions of a process have charged stands under its name.
+local process = '~' .. (match(me, '^(.*):%d+$') or me)
+local number = tonumber(match(me, ':(%d+)$')) or 0
+local known = call('HMGET', KEYS[1], '*', me, process)
 local last, fence, total, zu, zr, epoch, hold, off, lying, qseq = 0, -1, 0, -1, 0, 0, 0, 0, 0, 0
 -- The rates. The first is in the record's numbers, and the further ones are at its end.
 local first, further = nil, {}
@@ -230,13 +239,26 @@ end
 
 local own, expiry, settled = 0, 0, {charged_before}
 for i = 1, more_units do settled[i + 1] = charges[i].before end
+local says_less = false
+if known[3] then
+  local by, from
+  _, by, settled[1], _, _, from = unpacked('<ddddd', known[3])
+  for i = 1, more_units do settled[i + 1], from = unpacked('<d', known[3], from) end
+  says_less = by > number  -- a late call of an earlier session, whose total is old
+end
+if says_less then
+  charged = settled[1]
+  for i = 1, more_units do charges[i].now = settled[i + 1] end
+end
+local has_charged = charged ~= settled[1]
+for i = 1, more_units do has_charged = has_charged or charges[i].now ~= settled[i + 1] end
 local was, was_lying = 0, 0
 -- What is granted and not acknowledged: by waiter, and the waiters in the order of their grants.
 local token_of, weight_of, order, before = {}, {}, {}, 0
 if known[2] then
   local from
-  was, _, settled[1], expiry, was_lying, from = unpacked('<ddddd', known[2])
-  for i = 1, more_units do settled[i + 1], from = unpacked('<d', known[2], from) end
+  was, _, _, expiry, was_lying, from = unpacked('<ddddd', known[2])
+  from = from + 8 * more_units
   while from <= #known[2] do
     local first, count, weight, token
     first, count, weight, token, from = unpacked('<dddd', known[2], from)
@@ -375,8 +397,11 @@ if recount then
   local all = call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
     if all[i] ~= '*' and all[i] ~= me then
-      local weight, _, _, _, other = unpacked('<ddddd', all[i + 1])
+      local weight, _, _, ended, other = unpacked('<ddddd', all[i + 1])
       total, lying = total + weight, lying + other
+      if string.byte(all[i]) == 126 and ended + 86400000000 < now and all[i] ~= process then
+        call('HDEL', KEYS[1], all[i])
+      end
     end
   end
 end
@@ -460,7 +485,10 @@ for _ = 1, wishes do
 end
 local old_head = head
 head = ''
-while length > 0 and granted < 1000 do
+local rounds = 0
+while length > 0 and granted < 1000 and rounds < 1000 do
+  rounds = rounds + 1
+  blocked = nil
   local entry = call('ZRANGE', KEYS[3], 0, 0)[1]
   if not entry then break end
   local session, id, texts = match(entry, '^([^|]*)|([^|]*)|([%d,]+)$')
@@ -531,6 +559,10 @@ if set then
   end
 end
 
+-- The keys outlive the time until every bucket is full, also one in debt.
+local fills = 0
+for _, b in ipairs(rates) do fills = math.max(fills, b.u + b.full - now) end
+lasts = lasts + math.ceil(fills / 1000)
 if was_empty and length > 0 then call('PEXPIRE', KEYS[3], lasts) end
 local writes = {}
 for id, o in pairs(others) do
@@ -560,16 +592,20 @@ for i, id in ipairs(order) do
 end
 end_run()
 local pending = table.concat(runs)
+local totals = ''
+for _, c in ipairs(charges) do totals = totals .. pack('<d', c.now) end
+if has_charged then
+  writes[#writes + 1] = process
+  writes[#writes + 1] = pack('<ddddd', 0, number, charged, now, 0) .. totals
+end
 if leaving then
   members = members - call('ZREM', KEYS[2], me)
   call('HDEL', KEYS[1], me)
 else
   writes[#writes + 1] = me
-  local totals = ''
-  for _, c in ipairs(charges) do totals = totals .. pack('<d', c.now) end
   writes[#writes + 1] = pack('<ddddd', own, seq, charged, expiry, idle) .. totals .. pending
 end
-local expires = now > keep or not known[2]
+local expires = now > keep or not known[2] or fills > 43200000000
 if expires then keep = now + 43200000000 end
 remember(unpack(writes))
 if expires then

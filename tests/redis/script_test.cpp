@@ -721,6 +721,65 @@ TEST_CASE("script: tokens charged and given back count once, also where an answe
   CHECK(sync({.session = "b", .sequence = 3, .wanted = {{1, 0, 10}, {2, -1}}, .cap = 0}) == "OK 1,?2 queue=0 out=0");
 }
 
+TEST_CASE("script: what a process has charged counts once, whichever of its sessions says so") {
+  limit sync;
+  sync.rate_tokens = 1;
+  sync.rate_period = minute;
+  sync.burst = 10;
+  const auto level = [&] { return -sync.empty / minute; };
+  CHECK(sync({.session = "p:1", .sequence = 1, .cap = 0}) == "OK queue=0 out=0");
+  sync.set("zu", sync.number("last") - 8 * minute);
+  CHECK(sync({.session = "p:1", .sequence = 2, .cap = 0, .charged = {0, 3}}) == "OK queue=0 out=0");
+  CHECK(level() == 5);
+  // The answer is lost, and then the session; or Redis does not know yet that it is.
+  CHECK(sync({.session = "p:2", .sequence = 1, .cap = 0, .charged = {0, 3}}) == "OK queue=0 out=0");
+  CHECK(level() == 5);
+  sync.expire("p:1");
+  sync.expire("p:2");
+  CHECK(sync({.session = "p:3", .sequence = 1, .cap = 0, .charged = {0, 4}}) == "OK queue=0 out=0");
+  CHECK(level() == 4);
+  CHECK(sync.text_of("p:1").empty());
+  // A late call of a session from before.
+  CHECK(sync({.session = "p:2", .sequence = 1, .cap = 0, .charged = {0, 3}}) == "OK queue=0 out=0");
+  CHECK(level() == 4);
+  CHECK(sync({.session = "q:1", .sequence = 1, .cap = 0, .charged = {0, 1}}) == "OK queue=0 out=0");
+  CHECK(level() == 3);
+}
+
+TEST_CASE("script: the keys outlive a debt, and a bucket that fills slowly") {
+  limit sync;
+  sync.rate_tokens = 1;
+  sync.rate_period = 24 * 60 * minute;
+  const auto hours = [&] { return sync.ask(redis::command{"PTTL", prefix + "state"}).integer() / 3'600'000; };
+  CHECK(sync({.session = "a", .sequence = 1, .cap = 0}) == "OK queue=0 out=0");
+  CHECK(hours() >= 47);
+  CHECK(sync({.session = "a", .sequence = 2, .cap = 0, .charged = {0, 3}}) == "OK queue=0 out=0");
+  CHECK(hours() >= 47 + 3 * 24);
+}
+
+TEST_CASE("script: any number of waiters that want too much is refused in several calls") {
+  limit sync;
+  constexpr int many = 4500;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1, 0, 2}}}) == "OK 1 queue=0 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 2, .acknowledged = {1}}) == "OK queue=0 out=2");
+  sync.ask(redis::command{"EVAL",
+                          "local r = redis.call('HGET', KEYS[1], 'a') for i = 1, tonumber(ARGV[1]) do "
+                          "redis.call('HSET', KEYS[1], 's' .. i, struct.pack('<d', 0) .. string.sub(r, 9)) "
+                          "redis.call('ZADD', KEYS[2], 9000000000000000, 's' .. i) "
+                          "redis.call('ZADD', KEYS[3], i, 's' .. i .. '|1|2') end "
+                          "local t = redis.call('HGET', KEYS[1], '*') "
+                          "local n = (ARGV[1] + 1) .. ' ' .. ARGV[1] "
+                          "redis.call('HSET', KEYS[1], '*', string.sub(t, 1, 153) .. string.char(#n) .. n .. "
+                          "string.sub(t, 155 + string.byte(t, 154)))",
+                          3, prefix + "state", prefix + "sess", prefix + "q", many});
+  CHECK(sync({.session = "a", .sequence = 3, .held = 1, .cap = 1, .flags = "C"}) == "OK queue=3500 out=1");
+  CHECK(sync.next == 0);
+  for (int left = many - 2000; left >= 0; left -= 1000) {
+    sync({.session = "a", .sequence = 4 + (many - left) / 1000, .held = 1, .cap = 1, .version = 1});
+  }
+  CHECK(sync({.session = "a", .sequence = 20, .held = 1, .cap = 1, .version = 1}) == "OK queue=0 out=1");
+}
+
 TEST_CASE("script: tokens are given ahead if nobody waits, and asked back when somebody does") {
   limit sync;
   sync.rate_tokens = 1;
