@@ -9,10 +9,12 @@
 
 namespace canigo::redis::detail {
 
+bool is_conflict(std::error_code ec) noexcept { return ec.category() == form_category() || ec == error::other_units; }
+
 bool is_permanent(std::error_code ec, std::string_view text) noexcept {
-  if (ec.category() == form_category() || ec.category() == net::error::get_ssl_category()) return true;
+  if (is_conflict(ec) || ec.category() == net::error::get_ssl_category()) return true;
   if (ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
-      ec == error::wrong_type || ec == error::other_units) {
+      ec == error::wrong_type) {
     return true;
   }
   // All else that begins with ERR may be over soon: too many clients, a proxy that has lost the server.

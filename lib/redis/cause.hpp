@@ -11,6 +11,10 @@ namespace canigo::redis::detail {
 /// of the server, if there is one.
 bool is_permanent(std::error_code ec, std::string_view text) noexcept;
 
+/// Whether other processes keep the limit in a way that this one can't share: no outage, but an error of the options or
+/// of the deployment. It refuses requests in every failure mode.
+bool is_conflict(std::error_code ec) noexcept;
+
 /// Whether another server, or this one later, would answer otherwise.
 bool wants_other_server(error e) noexcept;
 

@@ -112,9 +112,9 @@ void ledger::start(limit_waiter& w) noexcept {
       if (!w.error_) w.error_ = why_not(r, w.amounts, now);
       if (!w.error_) plan_.request_came();
       const bool is_full = book_.waiters() >= options_.queue_limit;
-      if (!w.error_ && is_full && !may_evict_for(r)) w.error_ = errc::queue_full;
       if (!w.error_ && plan_.is_before_retry(now)) w.error_ = plan_.refusal(w.waits);
       if (!w.error_ && !w.waits && book_.has_waiters()) w.error_ = net::error::would_block;
+      if (!w.error_ && is_full && !may_evict_for(r)) w.error_ = errc::queue_full;
       if (!w.error_ && !w.waits && plan_.is_late(now)) {
         w.since = now;
         return finish(w, decide(w, now));
@@ -282,14 +282,20 @@ void ledger::set_permits(std::uint64_t n) {
   give_back_idle();
 }
 
+void ledger::rates_changed() noexcept {
+  if (!context_gone_) plan_.rates_changed(time_->now(), terms_.settings());
+}
+
 void ledger::set_rate(std::size_t index, const canigo::rate& r) {
   const change c{*this};
   terms_.set_rate(index, r, tell_until());
+  rates_changed();
 }
 
 void ledger::set_burst(std::size_t index, std::uint64_t n) {
   const change c{*this};
   terms_.set_burst(index, n, tell_until());
+  rates_changed();
 }
 
 void ledger::pause_until(time_point t) {
@@ -382,7 +388,8 @@ void ledger::check(const request& r) const {
   const std::lock_guard lock{mutex_};
   const auto check_amount = [&](const std::string& field, std::size_t unit, std::uint64_t amount) {
     const std::uint64_t most = terms_.most(unit);
-    if (amount > most) throw_invalid(field, amount, "0 to " + std::to_string(most), errc::too_large);
+    const char* least = unit == 0 ? "1 to " : "0 to ";
+    if (amount > most) throw_invalid(field, amount, least + std::to_string(most), errc::too_large);
   };
   check_amount("request.tokens", 0, r.tokens);
   for (const unit_amount& a : r.amounts) {

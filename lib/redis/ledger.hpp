@@ -138,6 +138,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool is_leaving() const noexcept { return closing_ && book_.out() == 0; }
   sync_plan::needs needs() const noexcept;
   time_point tell_until() const noexcept;
+  void rates_changed() noexcept;
   std::error_code why_not(const request& r, amounts_by_unit& amounts, time_point now) const noexcept;
   bool may_evict_for(const request& r) const noexcept;
   void evict() noexcept;

@@ -8,13 +8,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <string>
 
 namespace canigo::redis::detail {
 namespace {
-
-using std::chrono::microseconds;
 
 // After Redis has refused the channel, it is asked again after this time.
 constexpr duration refused_for = std::chrono::seconds{30};
@@ -77,7 +76,8 @@ void ledger::published(std::string_view message) noexcept {
   // A request that is not here has been granted already, or was cancelled; or Redis has forgotten that.
   limit_request* const r = book_.find(id);
   if (what == 't') {
-    plan_.is_useful_at(saturating_add(time_->now(), microseconds{static_cast<std::int64_t>(id)}));
+    const auto in = static_cast<std::int64_t>(std::min<std::uint64_t>(id, INT64_MAX));
+    plan_.is_useful_at(saturating_add(time_->now(), us(in)));
   } else if (what == 'g' && space != std::string_view::npos) {
     if (number(message.substr(last + 1)) != static_cast<std::uint64_t>(session_.epoch())) {
       plan_.hint();  // Redis has forgotten it, or we have not heard of the new epoch

@@ -26,12 +26,6 @@ std::string flags_of(const sync_call& c) {
   return flags;
 }
 
-/// Bounded, because the number comes from the server.
-duration us(std::int64_t n) noexcept {
-  constexpr std::int64_t most = duration::max().count() / 1000;
-  return microseconds{std::clamp(n, -most, most)};
-}
-
 double as_double(std::integral auto n) noexcept { return static_cast<double>(n); }
 
 /// A number out of those that packed() makes: whole, and no more than what a double holds exactly.
@@ -148,6 +142,11 @@ std::optional<limit_settings> settings_of(std::string_view text) {
 }
 
 }  // namespace
+
+duration us(std::int64_t n) noexcept {
+  constexpr std::int64_t most = duration::max().count() / 1000;
+  return microseconds{std::clamp(n, -most, most)};
+}
 
 std::string packed(std::span<const double> numbers) {
   std::string bytes;

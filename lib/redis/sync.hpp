@@ -136,6 +136,9 @@ struct sync_answer {
 /// Numbers as the script reads them: doubles, the least byte first.
 std::string packed(std::span<const double> numbers);
 
+/// A time span in microseconds. Bounded, because the number comes from the server.
+duration us(std::int64_t n) noexcept;
+
 /// A whole number as text; 0 for anything else.
 std::uint64_t number(std::string_view text) noexcept;
 

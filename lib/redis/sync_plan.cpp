@@ -4,6 +4,7 @@
 #include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 
+#include "cause.hpp"
 #include "session.hpp"
 
 #include <asio/error.hpp>
@@ -107,20 +108,33 @@ void sync_plan::stop() noexcept {
   retry_at_ = time_point::max();
 }
 
+/// This process's share of a rate, and of its burst.
+std::pair<canigo::rate, std::uint64_t> sync_plan::share_of(const rate_setting& r) const noexcept {
+  const double part = options_.on_failure.share();
+  const auto longest = static_cast<double>(duration::max().count() / 2);
+  const duration period{static_cast<duration::rep>(std::min(static_cast<double>(r.period) * 1000 / part, longest))};
+  const auto burst = static_cast<std::uint64_t>(static_cast<double>(r.burst) * part);
+  return {canigo::rate{static_cast<std::int64_t>(r.tokens), period}, std::max<std::uint64_t>(1, burst)};
+}
+
+void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept {
+  if (!has_share_) return;
+  for (std::size_t i = 0; i < std::min(s.rates(), shares_.size()); ++i) {
+    const auto [supply, burst] = share_of(s.rate_at(i));
+    shares_[i].bucket.set_rate(now, supply);
+    shares_[i].bucket.set_burst(now, burst);
+  }
+  share_at_ = now;
+}
+
 /// The shares are empty when they begin.
 void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
   if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
-  const double part = options_.on_failure.share();
-  const auto longest = static_cast<double>(duration::max().count() / 2);
   shares_.clear();
   for (std::size_t i = 0; i < std::min(s.rates(), shares_.capacity()); ++i) {
     const rate_setting r = s.rate_at(i);
-    const duration period{
-        static_cast<duration::rep>(std::min(static_cast<double>(r.period) * 1000 / part, longest))};
-    const auto burst = static_cast<std::uint64_t>(static_cast<double>(r.burst) * part);
-    shares_.push_back({token_bucket{canigo::rate{static_cast<std::int64_t>(r.tokens), period},
-                                    std::max<std::uint64_t>(1, burst), 0, since},
-                       r.unit});
+    const auto [supply, burst] = share_of(r);
+    shares_.push_back({token_bucket{supply, burst, 0, since}, r.unit});
   }
 }
 
@@ -136,7 +150,7 @@ bool sync_plan::has_news(const needs& n) const noexcept {
 
 /// Whether there is something to tell or to ask as soon as Redis may be called.
 bool sync_plan::is_due(const needs& n) const noexcept {
-  if (n.is_leaving) return n.is_registered && !is_failing_;
+  if (n.is_leaving) return !is_failing_ && (n.is_registered || n.has_changes);
   // Even if the requests have ended meanwhile. Otherwise all later ones would be decided without Redis.
   if (is_failing_ && is_wanted_) return true;
   return has_news(n) || (n.is_engaged && (n.has_fresh || is_hinted_));
@@ -168,6 +182,10 @@ duration sync_plan::time_limit(const needs& n, duration answer_within) const noe
 
 // ---- without Redis --------------------------------------------------------------------------------------------------
 
+bool sync_plan::is_closed() const noexcept {
+  return options_.on_failure.what() == failure_mode::kind::closed || (is_failing_ && is_conflict(cause_));
+}
+
 bool sync_plan::is_away(time_point now, bool has_trouble) const noexcept {
   return is_failing_ || is_late(now) || (is_under_way_ && has_trouble);
 }
@@ -182,6 +200,9 @@ std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& 
   begin_share(called_at_, s);
   if (now < paused_until) return net::error::would_block;
   if (options_.on_failure.what() == failure_mode::kind::open) return {};
+  for (const auto& [bucket, unit] : shares_) {
+    if (wanted.of(unit) > bucket.burst()) return errc::store_unavailable;
+  }
   for (const auto& [bucket, unit] : shares_) {
     if (wanted.of(unit) > 0 && !bucket.can_take(now, wanted.of(unit))) return net::error::would_block;
   }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace canigo::redis::detail {
@@ -26,7 +27,7 @@ class sync_plan {
  public:
   struct options {
     duration lease{};
-    duration give_up = duration::max();  // waiters end after so long without an answer
+    duration give_up = duration::max();  // closed: waiters end after so long without an answer
     failure_mode on_failure = failure_mode::closed();
     std::size_t rates = 1;
   };
@@ -74,6 +75,8 @@ class sync_plan {
   bool turns_late(time_point now) noexcept;
   /// Decides without Redis until the late call has ended.
   void do_without_until_answer(const limit_settings& s) noexcept;
+  /// A rate or a burst was changed here: this process's share changes at once.
+  void rates_changed(time_point now, const limit_settings& s) noexcept;
   /// The client is closed: never call again.
   void stop() noexcept;
 
@@ -96,7 +99,8 @@ class sync_plan {
   std::error_code cause() const noexcept { return cause_; }
   const std::string& cause_text() const noexcept { return cause_text_; }
   /// Whether the failure mode refuses requests while Redis does not answer.
-  bool is_closed() const noexcept { return options_.on_failure.what() == failure_mode::kind::closed; }
+  /// Every mode does if processes with other options or of another version keep the limit.
+  bool is_closed() const noexcept;
   /// Whether the call under way takes too long for requests that can't wait.
   bool is_late(time_point now) const noexcept { return is_under_way_ && now >= late_at_; }
   /// Whether Redis does not answer, as far as is known; `has_trouble`: the client has no connection.
@@ -105,6 +109,7 @@ class sync_plan {
   /// Redis first, which may have come back.
   bool may_do_without(time_point now) const noexcept;
   /// Decides a request that does not wait for Redis: granted without an error, would_block for "not now", or the error.
+  /// A request for more than this process's share of a burst gets errc::store_unavailable.
   std::error_code decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
                          const limit_settings& s) noexcept;
   /// The first waiter is to be served from here, and can't be yet: next_look() says when it can.
@@ -119,6 +124,7 @@ class sync_plan {
   bool is_due(const needs& n) const noexcept;
   bool has_news(const needs& n) const noexcept;
   void begin_share(time_point since, const limit_settings& s) noexcept;
+  std::pair<canigo::rate, std::uint64_t> share_of(const rate_setting& r) const noexcept;
 
   const options options_;
 

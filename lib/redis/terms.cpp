@@ -17,30 +17,34 @@ using std::chrono::microseconds;
 constexpr std::uint64_t exact_in_lua = std::uint64_t{1} << 53;
 constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 
-/// Tokens and their period in microseconds, which Redis' clock counts. `field` names the burst.
-rate_setting in_micros(const std::string& field, const canigo::rate& r, std::uint64_t burst) {
+/// Tokens and their period in microseconds, which Redis' clock counts. 0 tokens for a rate that it can't count exactly.
+rate_setting in_micros(const canigo::rate& r) noexcept {
   const auto least = r.reduced();
-  auto tokens = static_cast<std::uint64_t>(least.tokens());
-  auto period = static_cast<std::uint64_t>(least.period().count());
-  if (period % 1000 == 0) {
-    period /= 1000;
-  } else {
-    tokens *= 1000;
-  }
-  if (burst > most_tokens || burst * std::max(tokens, period / tokens + 1) >= exact_in_lua) {
-    throw_invalid(field, burst, "less, at this rate: burst times period below 2^53 us");
-  }
-  return {.tokens = tokens, .period = period, .burst = burst};
+  const auto tokens = static_cast<std::uint64_t>(least.tokens());
+  const auto period = static_cast<std::uint64_t>(least.period().count());
+  const bool is_whole = period % 1000 == 0;
+  const std::uint64_t most = exact_in_lua - 1;
+  if (tokens > (is_whole ? most : most / 1000) || (is_whole ? period / 1000 : period) > most) return {};
+  return is_whole ? rate_setting{.tokens = tokens, .period = period / 1000}
+                  : rate_setting{.tokens = tokens * 1000, .period = period};
 }
 
-/// A number for the units of the rates, by FNV-1a. Processes with other units, or in another order, have another one.
-std::uint64_t shape_of(const std::vector<rate_limit>& rates, const unit_table& units) {
+/// The greatest burst at which the script's products stay whole; 0 if there is none.
+std::uint64_t most_burst(const rate_setting& r) noexcept {
+  if (r.tokens == 0) return 0;
+  return std::min(most_tokens, (exact_in_lua - 1) / std::max(r.tokens, r.period / r.tokens + 1));
+}
+
+/// A number for the units of the rates and whether there is a cap, by FNV-1a. Processes with other units, in another
+/// order, or one without the cap of the others, have another one.
+std::uint64_t shape_of(const std::vector<rate_limit>& rates, const unit_table& units, bool has_cap) {
   std::uint64_t hash = 14695981039346656037u;
   const auto add = [&hash](unsigned char c) { hash = (hash ^ c) * 1099511628211u; };
   for (std::size_t i = 0; i < rates.size(); ++i) {
     for (const char c : units.name(units.of_rate(i))) add(static_cast<unsigned char>(c));
     add(0);
   }
+  if (has_cap) add(1);
   return hash % (exact_in_lua - 1) + 1;
 }
 
@@ -55,9 +59,10 @@ terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::s
     : units_{std::move(units)} {
   settings_.permits = permits;
   if (!rates.empty()) settings_.further_count = rates.size() - 1;
-  if (units_ != nullptr) shape_ = shape_of(rates, *units_);
+  if (units_ != nullptr) shape_ = shape_of(rates, *units_, permits > 0);
   for (std::size_t i = 0; i < rates.size(); ++i) {
-    adopt_rate(i, rates[i].rate, rates[i].burst);
+    const std::string field = units_ ? "limiter_options.rates[" + std::to_string(i) + "]." : "scheduler_options.";
+    adopt_rate(i, rates[i].rate, rates[i].burst, field + "burst", false);
     if (i > 0) settings_.further[i - 1].unit = units_->of_rate(i);
   }
 }
@@ -67,10 +72,20 @@ void terms::check_index(const char* field, std::size_t index) const {
   throw_invalid(std::string{"limiter."} + field + ": index", index, "less than " + std::to_string(settings_.rates()));
 }
 
-void terms::adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst) {
-  const std::string field =
-      units_ != nullptr ? "limiter_options.rates[" + std::to_string(index) + "].burst" : "scheduler_options.burst";
-  put(index, in_micros(field, r, burst));
+void terms::adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst, const std::string& field,
+                       bool is_of_rate) {
+  rate_setting s = in_micros(r);
+  const std::uint64_t most = most_burst(s);
+  if (is_of_rate && burst > most) {
+    throw_invalid(field, to_string(r), "a rate that permits the burst of " + std::to_string(burst) + "; at this one " +
+                                           std::to_string(most) + " at most");
+  }
+  if (burst < 1 || burst > most) {
+    throw_invalid(field, burst, most == 0 ? "none at " + to_string(r) + ", which Redis can't count exactly"
+                                          : "1 to " + std::to_string(most) + " at " + to_string(r));
+  }
+  s.burst = burst;
+  put(index, s);
 }
 
 void terms::put(std::size_t index, const rate_setting& r) noexcept {
@@ -113,16 +128,17 @@ void terms::set_permits(std::uint64_t n, time_point tell_until) noexcept {
 
 void terms::set_rate(std::size_t index, const canigo::rate& r, time_point tell_until) {
   check_index("set_rate", index);
-  adopt_rate(index, r, settings_.rate_at(index).burst);
+  adopt_rate(index, r, settings_.rate_at(index).burst, units_ ? "limiter.set_rate: rate" : "scheduler.set_rate: rate",
+             true);
   unsaid_ |= setting::rate_of(index);
   tell_until_ = tell_until;
 }
 
 void terms::set_burst(std::size_t index, std::uint64_t n, time_point tell_until) {
   check_index("set_burst", index);
-  if (n < 1) throw_invalid(units_ ? "limiter.set_burst: burst" : "scheduler.set_burst: burst", n, "1 to 2^31");
   const rate_setting r = settings_.rate_at(index);
-  adopt_rate(index, canigo::rate{static_cast<std::int64_t>(r.tokens), microseconds{r.period}}, n);
+  adopt_rate(index, canigo::rate{static_cast<std::int64_t>(r.tokens), duration{r.period} * 1000}, n,
+             units_ ? "limiter.set_burst: burst" : "scheduler.set_burst: burst", false);
   unsaid_ |= setting::burst_of(index);
   tell_until_ = tell_until;
 }
@@ -141,7 +157,7 @@ void terms::charge(std::size_t unit, std::int64_t amount, time_point tell_until)
 void terms::forget_overdue(time_point now) noexcept {
   if (tell_until_ > now) return;
   unsaid_ = 0;
-  charged_ = charged_and_answered_;
+  overdue_ = charged_;
 }
 
 // ---- calls ----------------------------------------------------------------------------------------------------------

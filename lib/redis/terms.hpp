@@ -48,8 +48,11 @@ class terms {
   void charge(std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
 
   /// Whether there are changes that no answered call has told.
-  bool has_untold() const noexcept { return unsaid_ != 0 || charged_ != charged_and_answered_; }
-  /// Redis fails: drops the changes that should have been told by now.
+  bool has_untold() const noexcept {
+    return unsaid_ != 0 || (charged_ != charged_and_answered_ && charged_ != overdue_);
+  }
+  /// Redis fails: drops the settings that should have been told by now. Charges are never dropped, because a call that
+  /// was lost may have told them; but no call is made for those alone that should have been told.
   void forget_overdue(time_point now) noexcept;
 
   // ---- calls ----
@@ -62,7 +65,7 @@ class terms {
   /// Redis knows the changes of the call.
   void told() noexcept;
   /// Redis knows the charges of the call.
-  void charged() noexcept { charged_and_answered_ = charged_under_way_; }
+  void charged() noexcept { charged_and_answered_ = overdue_ = charged_under_way_; }
   /// Takes over the settings of all processes, except for those that were changed here since.
   void adopt(const limit_settings& s, time_point now) noexcept;
 
@@ -79,7 +82,8 @@ class terms {
 
  private:
   void check_index(const char* field, std::size_t index) const;
-  void adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst);
+  void adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst, const std::string& field,
+                  bool is_of_rate);
   void put(std::size_t index, const rate_setting& r) noexcept;
 
   const std::shared_ptr<const unit_table> units_;
@@ -92,6 +96,7 @@ class terms {
   totals charged_{};  // of each unit in all, less what was given back
   totals charged_under_way_{};
   totals charged_and_answered_{};
+  totals overdue_{};  // no call is made for these alone
   time_point tell_until_ = time_point::max();
   time_point closed_until_ = time_point::min();  // for a quarantine
   bool is_heard_ = false;                        // then the buckets are known

@@ -254,6 +254,35 @@ TEST_CASE("one that can't wait is told no behind one who waits here, without a w
   CHECK(s.calls() == calls);
 }
 
+TEST_CASE("one that can't wait takes no place in a full queue, and is told no there") {
+  scene s;
+  auto o = three_places;
+  o.queue_limit = 1;
+  redis::semaphore slots{s.client, "crm", o};
+  waiting w{slots, {.tokens = 3}};
+  s.serve(1, {.queue = 1, .held = 1});
+  std::exception_ptr failure;
+  std::optional<bool> got;
+  net::co_spawn(s.time.io, slots.acquire_now(), [&](std::exception_ptr e, const std::optional<redis::permit>& p) {
+    failure = e;
+    got = p.has_value();
+  });
+  run_until(s.time.io, [&] { return got.has_value(); });
+  CHECK_FALSE(*got);
+  CHECK_FALSE(failure);
+}
+
+TEST_CASE("a charge is told although its limit goes at once") {
+  scene s;
+  {
+    redis::scheduler quota{s.client, "crm", {.rate = rate::per_hour(1), .burst = 10}};
+    quota.charge(3);
+  }
+  const call last = s.serve(1);
+  CHECK(last.charged() == 3);
+  CHECK(last.flags().find('l') != std::string::npos);
+}
+
 TEST_CASE("while Redis is away what is wrong with a request is said, and nothing else") {
   scene s;
   s.server.set_greeting("-LOADING it reads its data\r\n-LOADING it reads its data\r\n");

@@ -24,7 +24,7 @@ void check_what_it_refuses(Limit& l) {
   CHECK_THAT(refusal_of([&] { std::ignore = l.try_acquire(request{.tokens = 0}); }),
              Contains("request.tokens") && Contains("0") && Contains("1 or more"));
   CHECK_THAT(refusal_of([&] { std::ignore = l.try_acquire(request{.tokens = 9}); }),
-             Contains("request.tokens") && Contains("9") && Contains("0 to 3"));
+             Contains("request.tokens") && Contains("9") && Contains("1 to 3"));
   CHECK_FALSE(l.try_acquire());
   l.stop();
   CHECK_FALSE(l.try_acquire());

@@ -176,7 +176,7 @@ TEST_CASE("redis limiter: a request for what there can't be is refused with a te
   says({.amounts = {{"bytes", 1}}}, errc::invalid_argument, {"request.amounts[0].unit", "\"bytes\"", "\"tokens\""});
   says({.amounts = {{"tokens", 1}, {"tokens", 2}}}, errc::invalid_argument, {"request.amounts[1].unit", "again"});
   says({.amounts = {{0, 2}}}, errc::invalid_argument, {"request.amounts[0].unit", "request.tokens"});
-  says({.tokens = 11}, errc::too_large, {"request.tokens", "11", "0 to 10"});
+  says({.tokens = 11}, errc::too_large, {"request.tokens", "11", "1 to 10"});
   says(tokens(1001), errc::too_large, {"request.amounts[\"tokens\"]", "1001", "0 to 1000"});
   says({.tokens = 0}, errc::invalid_argument, {"request.tokens", "1 or more"});
   says({.priority = 2}, errc::invalid_priority, {});
@@ -187,6 +187,12 @@ TEST_CASE("redis limiter: a request for what there can't be is refused with a te
   CHECK_THROWS_WITH(api.set_rate(2, rate::per_second(1)),
                     Catch::Contains("limiter.set_rate: index") && Catch::Contains("less than 2"));
   CHECK_THROWS_WITH(api.set_burst(1, 0), Catch::Contains("limiter.set_burst: burst"));
+  CHECK_THROWS_WITH(api.set_burst(1, std::uint64_t{1} << 32),
+                    Catch::Contains("limiter.set_burst: burst is 4294967296") && Catch::Contains("1 to 2147483648"));
+  CHECK_THROWS_WITH(api.set_rate(1, rate{1, 24h * 365 * 200}),
+                    Catch::Contains("limiter.set_rate: rate") && Catch::Contains("burst of 1000"));
+  CHECK_THROWS_AS(api.estimate({.tokens = 11}), std::system_error);
+  CHECK_THROWS_AS(api.estimate({.amounts = {{"bytes", 1}}}), std::system_error);
 }
 
 TEST_CASE("redis limiter: options out of range are refused with the field, the value and the range") {
@@ -201,7 +207,11 @@ TEST_CASE("redis limiter: options out of range are refused with the field, the v
   says({.rates = std::vector(17, one)}, "limiter_options.rates.size()", "17");
   says({.rates = {{.rate = rate::per_second(1), .burst = 0}}}, "limiter_options.rates[0].burst", "1 to 2^31");
   says({.rates = {one, {.rate = rate::per_day(1), .burst = std::uint64_t{1} << 31}}}, "limiter_options.rates[1].burst",
-       "2^53");
+       "1 to 104249 at ");
+  says({.rates = {{.rate = rate{8589934592, 8589934593ns}, .burst = std::uint64_t{1} << 31}}},
+       "limiter_options.rates[0].burst", "1 to 1048 at ");
+  says({.rates = {{.rate = rate{3, 9223372036854775807ns}, .burst = 2}}}, "limiter_options.rates[0].burst",
+       "Redis can't count exactly");
   says({.rates = {{.rate = rate::per_second(1), .initial_tokens = 1}}}, "limiter_options.rates[0].initial_tokens", "0");
   says({.rates = {one}, .concurrency = 0}, "limiter_options.concurrency", "1 to 2^31");
   says({.rates = {one}, .concurrency = 1, .lease = 1ms}, "limiter_options.lease", "10ms");
@@ -237,7 +247,7 @@ TEST_CASE("redis limiter: while Redis is away a process goes on with its share o
   CHECK(api.stats().held == 2);
   // Redis is back, and is told of no settlement. It is asked for more than there is a share for.
   s.server.set_greeting(std::string{puppet::usual_greeting});
-  waiting last{api, tokens(1000)};
+  waiting last{api, tokens(500)};
   const auto calls = [&] {
     ledger_test::words said;
     std::size_t count = 0;
@@ -379,8 +389,42 @@ TEST_CASE("redis limiter: other rates or units under the same name are refused w
   } catch (const std::system_error& e) {
     CHECK(e.code() == redis::error::other_units);
   }
-  CHECK(b.api.stats().last_error.find("other rates or units") != std::string::npos);
+  CHECK(b.api.stats().last_error.find("other rates, units or cap") != std::string::npos);
   CHECK(p.held() == 1);
+}
+
+TEST_CASE("redis limiter: a process without the cap of the others is refused in every failure mode") {
+  redis_server server;
+  drained io;
+  api_member a{io, server.url(), fast(1)};
+  auto p = run(io, a.api.acquire({}));
+  waiting second{a.api, {}};
+  for (const auto mode : {redis::failure_mode::closed(), redis::failure_mode::open(), redis::failure_mode::local(1)}) {
+    redis::limiter_options o = fast(1);
+    o.concurrency = canigo::unlimited;
+    o.on_failure = mode;
+    api_member b{io, server.url(), o};
+    for (int i = 0; i < 3; ++i) CHECK(redis_test::error_of(io, b.api.acquire({})) == redis::error::other_units);
+    CHECK(b.api.stats().granted_locally == 0);
+  }
+  run_for(io, 100ms);
+  CHECK_FALSE(second.ended());
+  CHECK(p.held() == 1);
+  second.cancel.emit(net::cancellation_type::total);
+  run_until(io, [&] { return second.ended(); });
+}
+
+TEST_CASE("redis limiter: a request above this process's share ends, and holds up nobody") {
+  scene s;
+  s.server.set_greeting("-LOADING it reads its data\r\n-LOADING it reads its data\r\n");
+  redis::limiter_options o = patient();
+  o.on_failure = redis::failure_mode::local(0.1);
+  redis::limiter api{s.client, "crm", o};
+  waiting large{api, {.tokens = 5}};
+  waiting w{api, {}};
+  s.time.pass_until([&] { return large.ended() && w.ended(); });
+  CHECK(*large.ec == errc::store_unavailable);
+  CHECK_FALSE(*w.ec);
 }
 
 TEST_CASE("redis limiter: a holder that crashes frees its place when its lease ends [realtime]", "[realtime]") {

@@ -70,7 +70,8 @@ TEST_CASE("what a call of a limit in Redis refuses names the member and its argu
   redis::semaphore slots{client, "s", {.permits = 1}};
   CHECK(refused_by_redis([&] { slots.resize(0); }) == "semaphore.resize: permits is 0; allowed: 1 to 2^31");
   redis::scheduler quota{client, "q", {.rate = canigo::rate::per_second(1)}};
-  CHECK(refused_by_redis([&] { quota.set_burst(0); }) == "scheduler.set_burst: burst is 0; allowed: 1 to 2^31");
+  CHECK(refused_by_redis([&] { quota.set_burst(0); }) ==
+        "scheduler.set_burst: burst is 0; allowed: 1 to 2147483648 at 1/s");
   CHECK(refused_by_redis([&] { quota.charge(past_the_most); }) ==
         "scheduler.charge: tokens is 2147483649; allowed: 0 to 2^31");
   CHECK(refused_by_redis([&] { quota.refund(past_the_most); }) ==

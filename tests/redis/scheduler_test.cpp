@@ -194,8 +194,8 @@ TEST_CASE("what is wrong with a request of a quota or a cap is named") {
   const auto of_slots = [&](canigo::request r) { return told_by([&] { return slots.acquire_now(r); }); };
   CHECK(of_quota({.priority = 1}) == "request.priority is 1; allowed: 0 to 0");
   CHECK(of_quota({.tokens = 0}) == "request.tokens is 0; allowed: 1 or more");
-  CHECK(of_quota({.tokens = 3}) == "request.tokens is 3; allowed: 0 to 2");
+  CHECK(of_quota({.tokens = 3}) == "request.tokens is 3; allowed: 1 to 2");
   CHECK(of_quota({.amounts = {{"bytes", 1}}}).starts_with("request.amounts.size() is 1; allowed: 0, because"));
   CHECK(of_slots({.priority = -1}) == "request.priority is -1; allowed: 0 to 2");
-  CHECK(of_slots({.tokens = 3}) == "request.tokens is 3; allowed: 0 to 2");
+  CHECK(of_slots({.tokens = 3}) == "request.tokens is 3; allowed: 1 to 2");
 }

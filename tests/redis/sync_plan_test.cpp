@@ -3,6 +3,7 @@
 #include "../lib/redis/sync_plan.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/redis/error.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
@@ -79,6 +80,7 @@ TEST_CASE("a limit that works calls when there is something to tell or to ask") 
       {"a changed rate", {.has_changes = true}, start},
       {"a session to end", {.is_registered = true, .is_leaving = true}, start},
       {"a session that has ended", {.is_leaving = true}, never},
+      {"a change, and no session", {.has_changes = true, .is_leaving = true}, start},
   };
   for (const auto& c : cases) {
     CAPTURE(c.what);
@@ -313,6 +315,32 @@ TEST_CASE("local grants its share of the rate, which begins empty with the outag
   answer_call(p, start + 10s);
   fail_call(p, start + 19s, 1s);
   CHECK(p.decide(start + 20s, 1, time_point::min(), ten_per_second) == asio::error::would_block);
+}
+
+TEST_CASE("processes that keep the limit otherwise are no outage: every mode refuses") {
+  const std::error_code other = canigo::redis::error::other_units;
+  for (const auto mode : {failure_mode::closed(), failure_mode::open(), failure_mode::local(0.5)}) {
+    sync_plan p = plan_with(mode);
+    p.call_begins(start, 0ms);
+    p.call_ended();
+    p.failed(start, other, "other", true, ten_per_second);
+    CHECK(p.refusal(true) == other);
+    CHECK(p.decide(start, {1}, {}, ten_per_second) == other);
+    CHECK_FALSE(p.may_do_without(start));
+    p.recovered();
+    CHECK_FALSE(p.refusal(true));
+  }
+}
+
+TEST_CASE("a share follows a change of its rate, and never grants more than its burst") {
+  sync_plan p = plan_with(failure_mode::local(0.5));  // 5 a second, 2 at once
+  fail_call(p, start, 0ms);
+  CHECK(p.decide(start + 1h, {3}, {}, ten_per_second) == errc::store_unavailable);
+  limit_settings s = ten_per_second;
+  s.burst = 8;
+  p.rates_changed(start + 1h, s);
+  CHECK(p.decide(start + 1h, {3}, {}, s) == asio::error::would_block);
+  CHECK_FALSE(p.decide(start + 2h, {3}, {}, s));
 }
 
 TEST_CASE("a share counts from when the late call began") {

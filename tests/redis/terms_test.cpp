@@ -115,7 +115,7 @@ TEST_CASE("charges are told as a total, which counts once however often it is to
   CHECK_FALSE(t.has_untold());
 }
 
-TEST_CASE("in an outage a change is told no more when its time is over") {
+TEST_CASE("in an outage no call is made for a change whose time is over, and charges go with the next one") {
   terms t{0, {{rate::per_second(10), 4}}};
   t.set_burst(0, 5, later);
   t.charge(0, 3, later);
@@ -123,8 +123,15 @@ TEST_CASE("in an outage a change is told no more when its time is over") {
   CHECK(t.has_untold());
   t.forget_overdue(later);
   CHECK_FALSE(t.has_untold());
-  CHECK(told(t).charged == told(t).charged_before);
+  CHECK(told(t).changes == 0);
+  CHECK(told(t).charged_before == 0);
+  CHECK(told(t).charged == 3);     // a call that was lost may have told it
   CHECK(t.settings().burst == 5);  // it counts here
+  t.charge(0, 1, later + 10s);
+  CHECK(t.has_untold());
+  t.call_begins();
+  t.charged();
+  CHECK_FALSE(t.has_untold());
 }
 
 TEST_CASE("after a loss of data nothing is granted before the quarantine is over") {

@@ -3,6 +3,8 @@
 namespace canigo::redis {
 
 /// How a limit on rates behaves while Redis does not answer.
+///
+/// Processes with another shape of the limit, or another version of the library are no outage. Every mode refuses then.
 class failure_mode {
  public:
   enum class kind { closed, open, local };

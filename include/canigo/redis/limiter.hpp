@@ -23,7 +23,9 @@ namespace canigo::redis {
 
 struct limiter_options {
   /// All must admit; up to 16 of up to 5 units, or none if there is a cap. Each burst is 1 to 2^31, and each bucket
-  /// must fill in less than 285 years. `initial_tokens` is 0: the buckets start empty.
+  /// must fill in less than 285 years. Where a rate is n tokens in a whole number of µs, in lowest terms, n times the
+  /// burst must also be below 2^53. The text of an error names the greatest burst. `initial_tokens` is 0:
+  /// the buckets start empty.
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;     ///< most permits out at once, in all processes; 1 to 2^31, or unlimited
   duration lease = std::chrono::seconds{5};  ///< with a cap: how long a crashed holder keeps it; 10 ms to 1 day
@@ -32,7 +34,7 @@ struct limiter_options {
   overflow on_overflow =
       overflow::reject_new;  ///< of a full queue; any but overflow::wait; only this process's waiters are evicted
   failure_mode on_failure = failure_mode::closed();  ///< with a cap only closed
-  duration give_up = std::chrono::seconds{10};       ///< waiters end after so long without an answer; max: never
+  duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after that without an answer; max: never
   std::string space = "default";                     ///< separates limits of the same name in one Redis
   bool quarantine = true;  ///< with a cap: let nobody in for one lease after Redis lost its data; off: unsafe
 };
@@ -50,10 +52,10 @@ struct limiter_options {
 /// only some units, it takes nothing of the rest, and does not wait for them, even if they are in debt. Settle each
 /// unit by its name: `p.settle("tokens", 1130)`.
 ///
-/// All processes must have as many rates, with the same units in the same order. Otherwise acquires end with
-/// redis::error::other_units as long as the others use the limit. All other options should be the same. If they
-/// differ, those of the process that called last count. The setters and pause_until() change the limit for all
-/// processes, as those of redis::scheduler do.
+/// All processes must have as many rates, with the same units in the same order, and all a cap or none. Otherwise
+/// acquires end with redis::error::other_units as long as the others use the limit, in every failure mode. All other
+/// options should be the same. If they differ, those of the process that called last count. The setters and
+/// pause_until() change the limit for all processes, as those of redis::scheduler do.
 ///
 /// A permit of a limiter without a cap is only for settling: it has no lease, and a crash loses nothing. A permit of a
 /// limiter with a cap ends with its lease, as that of a semaphore does.
@@ -91,6 +93,8 @@ class limiter : public limit_handle<detail::place_waiter> {
   /// A lower bound on the wait of `r` if it came now, from the last answer of Redis and the waiters of this process. It
   /// knows the rates and a pause, but not when permits come back. 0 before the first call; max when the context has
   /// gone.
+  ///
+  /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;
 };
 

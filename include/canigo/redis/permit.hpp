@@ -46,9 +46,9 @@ class [[nodiscard]] permit {
   /// lost. Then no other caller's place is freed.
   bool release() noexcept;
 
-  /// The fencing token: greater than those of all earlier grants by Redis, to any caller. 0 for an empty permit. A
-  /// permit that was kept here for a `horizon` has the token of the latest grant to this process, so others may have
-  /// greater ones.
+  /// The fencing token: greater than those of all earlier grants by Redis, to any caller. 0 for an empty permit, and
+  /// for one that was granted without Redis. A permit that was kept here for a `horizon` has the token of the latest
+  /// grant to this process, so others may have greater ones.
   std::uint64_t token() const noexcept;
   /// The weight of a semaphore's permit, 1 for a limiter's; 0 once it is released or lost.
   std::uint64_t held() const noexcept;

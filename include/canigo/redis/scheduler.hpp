@@ -21,14 +21,15 @@ namespace canigo::redis {
 struct scheduler_options {
   canigo::rate rate;  ///< tokens released per period, to all processes together
   /// Most tokens kept while nobody asks, and most for one request; 1 to 2^31. The bucket must fill in less than 285
-  /// years.
+  /// years. Where the rate is n tokens in a whole number of µs, in lowest terms, n times the burst must also be below
+  /// 2^53. The text of an error names the greatest burst.
   std::uint64_t burst = 1;
   int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 256
   std::size_t queue_limit = 10'000;  ///< most waiters of this process; 1 or more
   overflow on_overflow =
       overflow::reject_new;  ///< of a full queue; any but overflow::wait; only this process's waiters are evicted
   failure_mode on_failure = failure_mode::closed();  ///< the rule while Redis does not answer
-  duration give_up = std::chrono::seconds{10};       ///< waiters end after so long without an answer; max: never
+  duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after that without an answer; max: never
   std::string space = "default";                     ///< separates limits of the same name in one Redis
   duration horizon{};  ///< for so long, tokens may be taken ahead and used here without asking Redis; up to 1 min
 };
@@ -43,7 +44,8 @@ struct scheduler_options {
 /// All processes should have the same options. If they differ, those of the process that called last count.
 /// set_rate(), set_burst() and pause_until() change the limit for all processes. The change overrules the options
 /// until Redis loses its data and no process is left that knows it. The calls return at once. The process tells Redis
-/// as soon as Redis answers, or drops the change after `give_up`.
+/// as soon as Redis answers, or drops the change after `give_up`. It drops no refund and no charge: after `give_up`
+/// they travel with the next call.
 ///
 /// With a `horizon`, a call takes tokens ahead if nobody waits and they are there. The next acquires in this process
 /// then need no round trip. If all of them are used within the horizon, the next call takes twice as many, up to the
@@ -55,9 +57,12 @@ struct scheduler_options {
 ///
 /// The members for asking, pausing and stopping are those of every limit in Redis: redis::limit_handle.
 ///
-/// Errors: as redis::semaphore, without lease_lost. errc::store_unavailable, redis::error and the codes of
-/// redis::form_category() come only if `on_failure` is closed. One exception: the first request of an outage in which
-/// Redis is silent ends with errc::store_unavailable in every mode if its deadline is less than 0.2 s away.
+/// Errors: as redis::semaphore, without lease_lost. The codes of redis::form_category() come in every
+/// mode. errc::store_unavailable and redis::error come only if `on_failure` is closed, with three exceptions:
+/// - redis::error::other_units comes in every mode;
+/// - the first request of an outage in which Redis is silent ends with errc::store_unavailable in every mode if its
+///   deadline is less than 0.2 s away;
+/// - a request above this process's share of a burst ends with errc::store_unavailable in an outage.
 /// Cancellation: terminal, partial, total. The request loses its place in the queue; a token that was on its way goes
 /// back.
 /// Threads: any, all members, at once.
