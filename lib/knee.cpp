@@ -69,7 +69,10 @@ std::uint64_t knee_control::record(const limit_sample& s, time_point now) noexce
 }
 
 void knee_control::close(time_point now) noexcept {
+  const bool has_raised_for_nothing = has_raised_in_vain(now);
+  const double raised_from = std::exchange(raised_from_, 0);
   if (drops_too_many()) return heed_drops(now);
+  if (has_raised_for_nothing) return take_raise_back(raised_from, now);
   usual_drops_ += .1 * std::min(window_.dropped_share() - usual_drops_, 0.);
   if (window_.ok() < least_ok) return window_.open(now);
   const double x = window_.median_ns();
@@ -130,16 +133,35 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
 }
 
 /// A call that its caller has given up before it could end says nothing about the callee. But if most calls at a limit
-/// end so, their callers spend their time on waiting for a place: more of them must be let in.
+/// end so, their callers spend their time on waiting for a place: more of them must be let in. Callers that cancel as a
+/// matter of course, such as the losers of a race, had no long wait. Where they had, a raise helps nobody.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
-  if (s.in_flight < limit()) return;
+  if (s.in_flight < limit() || s.waited <= s.latency || limit_ >= most_ || now < raise_again_at_) return;
   if (!window_.is_open()) window_.open(now);
   ++given_up_early_;
-  if (given_up_early_ < starved_from || given_up_early_ <= window_.all() || window_.age_ns(now) < 100 * ms) return;
+  const bool is_telling = window_.ok() >= least_ok;
+  const double age = window_.age_ns(now);
+  const double least_age = is_telling ? std::max(100 * ms, std::min(2 * last_, second)) : 100 * ms;
+  if (given_up_early_ < starved_from || given_up_early_ <= window_.all() || age < least_age) return;
+  if (has_raised_in_vain(now)) return take_raise_back(raised_from_, now);
   if (last_ == 0) last_ = window_.mean_ns();
   if (is_probing_) schedule_probe(now);
   const double from = std::exchange(is_probing_, false) ? back_ : limit_;
+  raised_from_ = from;
+  raised_rate_ = is_telling ? static_cast<double>(window_.ok()) / age : 0;
   set(from + std::max(1., from / 2), limit_reason::starved, now);
+}
+
+/// Whether at a limit that was raised for callers that starve hardly more calls succeed than before.
+bool knee_control::has_raised_in_vain(time_point now) const noexcept {
+  return raised_from_ > 0 && limit_ > raised_from_ && window_.ok() >= least_ok &&
+         static_cast<double>(window_.ok()) < 1.1 * raised_rate_ * window_.age_ns(now);
+}
+
+void knee_control::take_raise_back(double to, time_point now) noexcept {
+  raised_from_ = 0;
+  raise_again_at_ = saturating_add(now, 30s);
+  set(to, limit_reason::unrelated, now);
 }
 
 void knee_control::learn(double x, time_point now) noexcept {

@@ -26,12 +26,17 @@ class [[nodiscard]] adaptive_permit {
  public:
   adaptive_permit() noexcept = default;
   adaptive_permit(adaptive_permit&& other) noexcept
-      : home_{other.home_}, place_{std::move(other.place_)}, since_{other.since_}, in_flight_{other.in_flight_} {}
+      : home_{other.home_},
+        place_{std::move(other.place_)},
+        since_{other.since_},
+        waited_{other.waited_},
+        in_flight_{other.in_flight_} {}
   adaptive_permit& operator=(adaptive_permit&& other) noexcept {
     adaptive_permit taken{std::move(other)};
     std::swap(home_, taken.home_);
     std::swap(place_, taken.place_);
     std::swap(since_, taken.since_);
+    std::swap(waited_, taken.waited_);
     std::swap(in_flight_, taken.in_flight_);
     return *this;
   }
@@ -48,7 +53,7 @@ class [[nodiscard]] adaptive_permit {
   void succeeded() noexcept { end(sample_outcome::ok); }
   /// The callee refused it because it has too much to do, or did not answer in time.
   void dropped() noexcept { end(sample_outcome::dropped); }
-  /// The caller gave it up. It counts only if it took long.
+  /// The caller gave it up. It counts only if it took long, or if it began after a longer wait.
   void cancelled() noexcept { end(sample_outcome::cancelled); }
   /// It failed: dropped() if is_overload_of_callee() says so, else release().
   void failed_with(const std::exception_ptr& error) noexcept { is_overload_of_callee(error) ? dropped() : release(); }
@@ -62,13 +67,17 @@ class [[nodiscard]] adaptive_permit {
 
  private:
   friend class detail::adaptive_waiter;
-  adaptive_permit(detail::admission& home, permit place) noexcept
-      : home_{&home}, place_{std::move(place)}, since_{home.now()}, in_flight_{detail::tuner_of(home).begin()} {}
+  /// It asked `asked_at`; time_point{}: just now.
+  adaptive_permit(detail::admission& home, permit place, time_point asked_at = {}) noexcept
+      : home_{&home}, place_{std::move(place)}, since_{home.now()}, in_flight_{detail::tuner_of(home).begin()} {
+    if (asked_at != time_point{}) waited_ = since_ - asked_at;
+  }
   void end(std::optional<sample_outcome> how) noexcept;
 
   detail::admission* home_ = nullptr;  // kept alive by the place
   permit place_;
   time_point since_{};
+  duration waited_{};
   std::uint64_t in_flight_ = 0;
 };
 

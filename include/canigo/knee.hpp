@@ -27,7 +27,9 @@ struct knee {};
 /// they did not, each would measure the queue of the others.
 ///
 /// A cancelled call counts with its age if that is more than twice the latency; otherwise it does not count. If most
-/// calls at the limit end so, L grows by half: their callers have spent their time on the wait for a place.
+/// calls at the limit end so, after they had waited longer than they ran, L grows by half. Their callers have spent
+/// their time on the wait for a place. If hardly more calls succeed then, L goes back, and no growth of that kind
+/// follows for 30 s. So callers may race several calls, and cancel those that lose.
 ///
 /// Source: found by simulation; docs/policies.md has the results, and tests/adaptive repeats them. The gradient is that
 /// of Netflix' concurrency-limits, with room for a queue that grows by the square root. The probes are those of BBR and
@@ -55,6 +57,8 @@ class knee_control {
   bool has_cut_in_vain() const noexcept;
   bool drops_too_many() const noexcept;
   void give_up_early(const limit_sample& s, time_point now) noexcept;
+  bool has_raised_in_vain(time_point now) const noexcept;
+  void take_raise_back(double to, time_point now) noexcept;
   void learn(double x, time_point now) noexcept;
   void probe_on(double x, time_point now) noexcept;
   void follow(double x, time_point now) noexcept;
@@ -89,6 +93,11 @@ class knee_control {
   double trial_back_ = 0;  // the limit before it; 0: there is none
   time_point trial_until_{};
   double trial_limit_ = 0, trial_share_ = 0, trial_time_share_ = 0;
+
+  // So is a raise for callers that starve.
+  double raised_from_ = 0;  // the limit before it; 0: there is none
+  double raised_rate_ = 0;  // calls that succeeded a nanosecond
+  time_point raise_again_at_ = time_point::min();
 
   int learned_ = 0;                   // windows
   int streak_ = 0;                    // of windows in which the limit binds and the latency is near the baseline

@@ -19,6 +19,7 @@ struct limit_sample {
   duration latency{};           ///< from its start to its end; of a cancelled one, until it was given up
   std::uint64_t in_flight = 1;  ///< calls under way when it started, with itself
   sample_outcome outcome = sample_outcome::ok;
+  duration waited{};  ///< for its place, before it started
 };
 
 /// The bounds of an adaptive limit.
@@ -39,7 +40,7 @@ enum class limit_reason : std::uint8_t {
   slow,       ///< the latency is above the baseline, or above the target
   fast,       ///< there is room for more calls
   steady,     ///< the limit is where it should be
-  unrelated,  ///< drops went on at a lower limit, so they don't come from the load: the limit is back where it was
+  unrelated,  ///< drops went on at a lower limit, or hardly more succeeded at a higher one: it is back where it was
   starved,    ///< the calls are given up before they can end, because their callers have waited too long for a place
 };
 

@@ -29,7 +29,7 @@ struct event {
 };
 
 struct call {
-  double start = 0;
+  double start = 0, waited = 0;
   std::uint64_t in_flight = 0;
   std::uint32_t generation = 0;
   sample_outcome outcome = sample_outcome::ok;
@@ -147,7 +147,7 @@ class world {
       c = free_.back();
       free_.pop_back();
     }
-    calls_[c] = {now_, ++in_flight_, calls_[c].generation + 1, sample_outcome::ok, false, false};
+    calls_[c] = {now_, now_ - since, ++in_flight_, calls_[c].generation + 1, sample_outcome::ok, false, false};
     algorithm_.begin(c, clock());
     if (trace_.timeout > 0) give_ups_.push_back({c, calls_[c].generation});
     if (trace_.timeout > 0) after(trace_.timeout, event_kind::given_up);
@@ -194,8 +194,8 @@ class world {
       results_.back().good += 1;
       latencies_.add(latency);
     }
-    algorithm_.record({{duration{static_cast<duration::rep>(latency * 1e9)}, c.in_flight, how}, number}, clock(),
-                      in_flight_);
+    const auto as_duration = [](double s) { return duration{static_cast<duration::rep>(s * 1e9)}; };
+    algorithm_.record({{as_duration(latency), c.in_flight, how, as_duration(c.waited)}, number}, clock(), in_flight_);
     --in_flight_;
   }
 

@@ -25,7 +25,7 @@ struct bench {
   void calls(int n, duration latency, sample_outcome how = sample_outcome::ok) {
     for (int i = 0; i < n; ++i) {
       now += 1ms;
-      k.record({latency, in_flight == 0 ? k.limit() : in_flight, how}, now);
+      k.record({latency, in_flight == 0 ? k.limit() : in_flight, how, waited}, now);
     }
   }
   /// The same until a decision is made.
@@ -42,6 +42,7 @@ struct bench {
   knee_control k;
   time_point now{};
   std::uint64_t in_flight = 0;
+  duration waited{};  // of each call, for its place
 };
 
 TEST_CASE("a knee learns the baseline from four windows, and then probes", "[knee]") {
@@ -197,6 +198,7 @@ TEST_CASE("a limit whose calls are given up before they can end rises, from wher
   b.learn();
   const auto low = b.k.limit();
   REQUIRE(low < 5);
+  b.waited = 200ms;
   b.calls(200, 1ms, sample_outcome::cancelled);
   CHECK(b.k.last_decision().why == limit_reason::starved);
   b.calls(1000, 1ms, sample_outcome::cancelled);
@@ -211,9 +213,39 @@ TEST_CASE("a limit whose calls are given up before they can end rises, from wher
 TEST_CASE("a limit rises from a start at which most calls are given up too early", "[knee]") {
   bench b;
   b.calls(40, 50ms);
+  b.waited = 200ms;
   b.calls(500, 1ms, sample_outcome::cancelled);
   CHECK(b.k.last_decision().why == limit_reason::starved);
   CHECK(b.k.limit() > 40);
+}
+
+/// A callee that answers up to 40 calls at a time in 10 ms, and a minute of callers that cancel `losers` calls of their
+/// own for each that succeeds, all after a wait of `waited`. The limit at the end of each second.
+std::vector<std::uint64_t> limits_of_races(int losers, duration waited) {
+  knee_control k{{.initial = 20, .least = 1, .most = 1000}, 0s, 7};
+  std::vector<std::uint64_t> limits;
+  time_point now{};
+  while (limits.size() < 60) {
+    const std::uint64_t at_once = k.limit();
+    const duration latency = std::max<duration>(10ms, 250us * at_once);
+    now += latency * (1 + losers) / static_cast<std::int64_t>(at_once);
+    (void)k.record({latency, at_once, sample_outcome::ok, waited}, now);
+    for (int i = 0; i < losers; ++i) (void)k.record({latency, at_once, sample_outcome::cancelled, waited}, now);
+    if (now.time_since_epoch() / 1s > static_cast<std::int64_t>(limits.size())) limits.push_back(k.limit());
+  }
+  return limits;
+}
+
+TEST_CASE("callers that cancel what has lost a race raise no limit", "[knee]") {
+  for (const int losers : {0, 1, 2, 4}) {
+    for (const duration waited : {0s, 1s}) {
+      const std::vector<std::uint64_t> limits = limits_of_races(losers, waited);
+      INFO(losers << " losers after " << waited / 1s << " s");
+      CHECK(std::ranges::max(limits) < 100);
+      CHECK(limits.back() >= 36);
+      CHECK(limits.back() < 70);
+    }
+  }
 }
 
 TEST_CASE("a cancelled call counts only if it was old", "[knee]") {

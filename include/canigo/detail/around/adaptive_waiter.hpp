@@ -29,7 +29,7 @@ class adaptive_waiter : public permit_waiter {
   results take_results() noexcept {
     auto [error, place] = permit_waiter::take_results();
     if (error) return {error, adaptive_permit{}};
-    return {error, adaptive_permit{*home_, std::move(place)}};
+    return {error, adaptive_permit{*home_, std::move(place), since()}};
   }
   static results failed(errc code) noexcept { return {make_error_code(code), adaptive_permit{}}; }
 };
