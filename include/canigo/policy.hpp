@@ -6,6 +6,7 @@
 #include "canigo/detail/coro/named_first.hpp"
 #include "canigo/detail/coro/repeatable.hpp"
 #include "canigo/detail/policy/policy_core.hpp"
+#include "canigo/error.hpp"
 #include "canigo/hedge.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
@@ -25,6 +26,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -43,15 +45,16 @@ namespace canigo {
 /// 4. **retry**. So does each attempt: it joins the queue again, at the end of its class.
 /// 5. **adaptive**, then **limits**: a number of operations that finds its own value; rates, a cap and priorities. An
 ///    operation counts for the adaptive limit from its start, not from its wait for the limits. If it would start with
-///    less time left than two usual calls take, the call ends at that point, with errc::timed_out. At least half of the
-///    time is for the wait.
+///    less time left than two usual calls take, the call ends at that point, with errc::timed_out. No attempt follows,
+///    whatever `retry` says. At least half of the time that is left is for the wait.
 /// 6. **attempt_timeout** and the operation.
 ///
 /// A call that ends at the timeout is a failure for the breaker if the upstream has had the larger part of its time.
-/// That counts from the start of the first operation. Else this program was too slow, and the call is no sample. Nor is
-/// a call that a limit refused, or that was cancelled. A request may have a deadline before the timeout. The upstream
-/// must then have had half of `timeout` or of `attempt_timeout`, or `breaker->slow`, whichever is least. So callers in
-/// a hurry do not open the breaker. Without all three, each deadline counts.
+/// That is the time in which operations ran, without the waits before, between and after them. Else this program was
+/// too slow, and the call is no sample. Nor is a call that a limit refused, or that was cancelled. A request may have a
+/// deadline before the timeout. The upstream must then have had half of `timeout` or of `attempt_timeout`, or
+/// `breaker->slow`, whichever is least. So callers in a hurry do not open the breaker. Without all three, each deadline
+/// counts.
 ///
 /// An operation must not call the policy that it runs in if the limits have a cap: it would wait for itself.
 ///
@@ -131,8 +134,7 @@ class policy {
       error = std::current_exception();
     }
     const net::cancellation_state state = co_await net::this_coro::cancellation_state;
-    call.failed(error, state.cancelled() != net::cancellation_type::none);
-    std::rethrow_exception(error);
+    std::rethrow_exception(call.failed(std::move(error), state.cancelled() != net::cancellation_type::none));
   }
 
   template <class Result, class Make>
@@ -150,10 +152,18 @@ class policy {
   template <class Result, class Make>
   static net::awaitable<Result> attempt(Make& make, detail::policy_call& call) {
     adaptive_permit place;
-    if (adaptive_limit* const a = call.adaptive(); a != nullptr) place = co_await a->acquire(call.asks_place());
+    if (adaptive_limit* const a = call.adaptive(); a != nullptr) {
+      try {
+        place = co_await a->acquire(call.asks_place());
+      } catch (const std::system_error& e) {
+        if (e.code() == errc::timed_out) call.throw_too_late();
+        throw;
+      }
+    }
     permit p;
     if (limiter* const l = call.limits(); l != nullptr) p = co_await l->acquire(call.asks());
-    net::awaitable<Result> op = detail::call_repeatable(make, call.begin_operation());
+    const detail::policy_call::operation one{call};
+    net::awaitable<Result> op = detail::call_repeatable(make, one.number);
     if (call.attempt_timeout()) op = with_timeout(std::move(op), *call.attempt_timeout());
     if (!place) co_return co_await std::move(op);
     place.begin();

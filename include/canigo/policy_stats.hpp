@@ -10,7 +10,7 @@ namespace canigo {
 struct policy_stats {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;        ///< with an error of the operation
-  std::uint64_t timed_out = 0;     ///< at the policy's timeout, or at the request's deadline
+  std::uint64_t timed_out = 0;     ///< at the timeout, at the deadline, or with too little time left for an operation
   std::uint64_t cancelled = 0;     ///< by the caller
   std::uint64_t refused = 0;       ///< by a limit, before any operation was started
   std::uint64_t circuit_open = 0;  ///< by the circuit breaker

@@ -315,6 +315,73 @@ TEST_CASE("callers in a hurry do not open the breaker of a policy, and a callee 
   CHECK(state_after({}, 1ms, usual) == circuit_state::open);  // nothing says what is too slow
 }
 
+namespace policy_tests {
+
+/// A policy whose adaptive limit has one place and knows that a call takes 100 ms.
+struct one_place {
+  explicit one_place(limits_run& r)
+      : run{r},
+        p{run.io,
+          {.timeout = 1s,
+           .breaker = small_breaker,
+           .retry = retry_policy{.attempts = 5, .backoff = backoff::constant(10ms), .budget = &budget},
+           .adaptive = adaptive_limit_options{.initial = 1, .least = 1, .most = 1, .algorithm = aimd{.target = 1s}}}} {
+    run.go([this]() -> net::awaitable<void> {
+      for (int i = 0; i < 60; ++i) co_await p.run([] { return answer_after(100ms); });
+    });
+    run.time.run();
+    saved = budget.left();
+  }
+
+  limits_run& run;
+  retry_budget budget;
+  policy p;
+  std::uint32_t saved = 0;
+};
+
+}  // namespace policy_tests
+
+TEST_CASE("a call of a policy ends where too little time is left for an operation, and tries no further", "[policy]") {
+  limits_run run;
+  one_place one{run};
+  adaptive_permit out = one.p.adaptive()->try_acquire(0).value();
+  const long start = run.ms();
+  run.go([&]() -> net::awaitable<void> {
+    const std::error_code how = co_await outcome_of(one.p.run([] { return answer_after(1ms); }));
+    CHECK(how == errc::timed_out);
+    CHECK(run.ms() - start > 700);
+    CHECK(run.ms() - start < 850);
+  });
+  run.time.run_for(900ms);
+  CHECK(one.p.stats().timed_out == 1);
+  CHECK(one.p.stats().refused == 0);
+  CHECK(one.p.stats().under_way == 0);
+  CHECK(one.budget.left() == one.saved);
+  out.release();
+  run.time.run();
+}
+
+TEST_CASE("waits between the operations of a call are no time that the upstream has had", "[policy]") {
+  limits_run run;
+  for (const auto first : {1ms, 600ms}) {
+    one_place one{run};
+    adaptive_permit out;
+    run.go([&]() -> net::awaitable<void> {
+      const std::error_code how = co_await outcome_of(one.p.run([&, first] { return fails_after(first); }));
+      CHECK(how == errc::timed_out);
+    });
+    run.time.run_for(first);
+    out = one.p.adaptive()->try_acquire(0).value();  // before the second attempt
+    run.time.run_for(1s);
+    CHECK(one.p.stats().timed_out == 1);
+    CHECK(one.p.stats().failed == 0);
+    CHECK(one.p.stats().operations == 61);
+    CHECK(one.p.breaker()->stats().failed == (first == 1ms ? 0 : 1));
+    out.release();
+    run.time.run();
+  }
+}
+
 TEST_CASE("an adaptive limit of a policy has the classes of its limits", "[policy]") {
   limits_run run;
   const std::string text = refusal([&] {

@@ -366,8 +366,8 @@ DEFECTS = {
     "adaptive_limit_forgets_who_left": (TUNER, AROUND, "«in_flight_.fetch_sub(1, std::memory_order_relaxed);»", ""),
     # Policies.
     "policy_blames_the_upstream_for_its_own_queue": (
-        POLICY, POLICIES, "«had >= time_between(since_, began_) && had >= core_.blamed_from»;", "true"),
-    "policy_forgives_a_hang": (POLICY, POLICIES, "if (is_blamed) «pass_.failed();»", ";"),
+        POLICY, POLICIES, "operations_ > 0 && «had_ >= waited && had_ >= core_.blamed_from»)", "true"),
+    "policy_forgives_a_hang": (POLICY, POLICIES, "had_ >= core_.blamed_from) «pass_.failed();»", ";"),
     "policy_counts_its_queue_as_slowness": (POLICY, POLICIES, "«pass_.begin();»", ";"),
     "policy_forgets_its_timeout": (POLICY, POLICIES, "«if (end < request_.deadline) request_.deadline = end;»", ""),
     "policy_retries_its_own_refusals": (POLICY, POLICIES, "«return is_failure_of_callee(error);»",

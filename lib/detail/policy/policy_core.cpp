@@ -3,6 +3,9 @@
 #include "canigo/detail/coro/retry_plan.hpp"
 #include "canigo/error.hpp"
 #include "canigo/failure.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/error.hpp>
 
 #include <algorithm>
 #include <mutex>
@@ -46,6 +49,22 @@ std::error_code code_of(const std::exception_ptr& error) noexcept {
     return e.code();
   } catch (...) {
     return {};
+  }
+}
+
+/// For the parts that stand around the wait it is an abort, so that none of them tries again.
+class too_late final : public std::system_error {
+ public:
+  too_late() : std::system_error{net::error::operation_aborted} {}
+};
+
+bool is_too_late(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const too_late&) {
+    return true;
+  } catch (...) {
+    return false;
   }
 }
 
@@ -94,29 +113,34 @@ void policy_call::enter() {
 }
 
 std::uint32_t policy_call::begin_operation() noexcept {
-  if (operations_ == 0) {
-    pass_.begin();
-    began_ = time_.now();
-  }
+  if (operations_ == 0) pass_.begin();
+  if (running_++ == 0) running_since_ = time_.now();
   return ++operations_;
 }
+
+void policy_call::end_operation() noexcept {
+  if (--running_ == 0) had_ += time_between(running_since_, time_.now());
+}
+
+void policy_call::throw_too_late() { throw too_late{}; }
 
 void policy_call::succeeded() noexcept {
   pass_.succeeded();
   end(&policy_stats::succeeded);
 }
 
-void policy_call::failed(const std::exception_ptr& error, bool is_cancelled) noexcept {
+std::exception_ptr policy_call::failed(std::exception_ptr error, bool is_cancelled) noexcept {
   const std::error_code code = code_of(error);
   const time_point now = time_.now();
-  const bool is_late = code == errc::timed_out && now >= request_.deadline;
+  const bool never_started = is_too_late(error);
+  const bool is_late = never_started || (code == errc::timed_out && now >= request_.deadline);
+  if (never_started) error = std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
   if (is_cancelled) {
     end(&policy_stats::cancelled);
   } else if (is_late) {
     // The callee has been too slow if it has had the larger part of the time, and no caller was in too great a hurry.
-    const duration had = operations_ > 0 ? time_between(began_, now) : duration::zero();
-    const bool is_blamed = operations_ > 0 && had >= time_between(since_, began_) && had >= core_.blamed_from;
-    if (is_blamed) pass_.failed();
+    const duration waited = time_between(since_, now) - had_;
+    if (operations_ > 0 && had_ >= waited && had_ >= core_.blamed_from) pass_.failed();
     end(&policy_stats::timed_out);
   } else if (operations_ > 0) {
     pass_.failed_with(error);
@@ -125,6 +149,7 @@ void policy_call::failed(const std::exception_ptr& error, bool is_cancelled) noe
     end(core_.breaker && !pass_ && code == errc::circuit_open ? &policy_stats::circuit_open : &policy_stats::refused);
   }
   pass_ = {};
+  return error;
 }
 
 void policy_call::end(std::uint64_t policy_stats::* outcome) noexcept {

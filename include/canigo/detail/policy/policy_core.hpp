@@ -77,14 +77,32 @@ class policy_call {
 
   /// Passes the breaker. Throws circuit_open_error.
   void enter();
-  /// An operation begins. Returns its number, from 1.
-  std::uint32_t begin_operation() noexcept;
+
+  /// An operation of it, from its start to its end.
+  class operation {
+   public:
+    explicit operation(policy_call& call) noexcept : call_{call}, number{call.begin_operation()} {}
+    ~operation() { call_.end_operation(); }
+    operation(const operation&) = delete;
+    operation& operator=(const operation&) = delete;
+
+   private:
+    policy_call& call_;
+
+   public:
+    const std::uint32_t number;  // from 1
+  };
+
+  /// Ends the call: the wait for a place has left too little time for an operation.
+  [[noreturn]] static void throw_too_late();
 
   void succeeded() noexcept;
-  /// `is_cancelled`: the caller does not want it any more.
-  void failed(const std::exception_ptr& error, bool is_cancelled) noexcept;
+  /// Returns the error for the caller. `is_cancelled`: the caller does not want it any more.
+  std::exception_ptr failed(std::exception_ptr error, bool is_cancelled) noexcept;
 
  private:
+  std::uint32_t begin_operation() noexcept;
+  void end_operation() noexcept;
   /// An operation that starts later has hardly a chance to end before the deadline. At least half of the time that is
   /// left is for the wait.
   time_point latest_start() const noexcept {
@@ -100,7 +118,9 @@ class policy_call {
   request request_;
   circuit_pass pass_;
   std::uint32_t operations_ = 0;
-  time_point began_{};  // the first one of them
+  std::uint32_t running_ = 0;  // of them
+  time_point running_since_{};
+  duration had_{};  // by the callee: the time in which operations ran
   bool has_ended_ = false;
 };
 
