@@ -73,7 +73,8 @@ struct flow_stats {
 ///
 /// Of a pool the tasks are the requests, `task_options::flow` names the flow, and a task holds a place of it while it
 /// runs. A task comes back into its flow for another attempt, at the end of its class. Tasks that are delayed are not
-/// in the flow yet. The queue limit does not count those that free workers are about to take. With overflow::wait a
+/// in the flow yet, but its queue limit counts them. Another attempt is always let in, and counts. The queue limit does
+/// not count those that free workers are about to take. With overflow::wait a
 /// flow has no queue limit, and callers that wait for room go in by class and arrival. An operation must not wait for a
 /// task of its own flow while the flow is at its cap: that wait would never end.
 ///

@@ -289,8 +289,9 @@ DEFECTS = {
                                        "«queue.release(t.flow(), 1);»", ""),
     "pool_sleeps_while_a_flow_returns": (POOL_FLOWS, tests("ceilings of a flow change at once"),
                                          "if (t != nullptr) «look_again();»", ""),
-    "pool_ignores_the_queue_limit_of_a_flow": (TASKS, tests("*beyond the workers that are about to take them"),
-                                               "return («backlog_.has_room_in_flow(t, crew_.free())» ||", "true"),
+    "pool_ignores_the_queue_limit_of_a_flow": (BACKLOG, tests("*beyond the workers that are about to take them"),
+                                               "flows_ != nullptr && «!has_room_in_flow(t, free_workers, now)») {",
+                                               "false"),
     # Limits in Redis: an outage.
     "probe_stops": (SYNC_PLAN, OUTAGES, "if («is_failing_ && is_wanted_») return true;", "false"),
     "all_give_up_with_the_first": (SYNC_PLAN, OUTAGES,

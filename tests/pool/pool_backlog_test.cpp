@@ -1,10 +1,13 @@
 #include "canigo/detail/pool/pool_backlog.hpp"
 
+#include "canigo/detail/queue/fair_queue.hpp"
+
 #include "support/catch.hpp"
 
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 using namespace canigo;
@@ -75,16 +78,16 @@ TEST_CASE("the limit is on what has to wait: what free workers are about to take
   CHECK(b.has_room());
   b.delay(t[1], noon);
   CHECK_FALSE(b.has_room());
-  CHECK_FALSE(b.has_room(0));
-  CHECK(b.has_room(1));
+  CHECK_FALSE(b.has_room(t[4], 0, noon));
+  CHECK(b.has_room(t[4], 1, noon));
   b.add(t[2], noon);
-  CHECK_FALSE(b.has_room(1));
-  CHECK(b.has_room(2));
-  CHECK(b.has_room(9));
+  CHECK_FALSE(b.has_room(t[4], 1, noon));
+  CHECK(b.has_room(t[4], 2, noon));
+  CHECK(b.has_room(t[4], 9, noon));
   b.delay(t[3], noon);
-  CHECK(b.has_room(3));
+  CHECK(b.has_room(t[4], 3, noon));
   b.delay(t[4], noon);  // no worker takes a delayed one
-  CHECK_FALSE(b.has_room(9));
+  CHECK_FALSE(b.has_room(t[4], 9, noon));
   while (b.take_any() != nullptr) {
   }
 }
@@ -95,7 +98,10 @@ TEST_CASE("who makes room for a newcomer is as the options say", "[pool_backlog]
     std::array<idle_task, 3> t;
     of_classes(t, priorities);
     for (auto& one : t) b.add(one, noon);
-    const pool_task* v = b.victim(newcomer);
+    idle_task new_one;
+    new_one.priority = static_cast<std::uint16_t>(newcomer);
+    const auto [is_let_in, v] = b.admit(new_one, 0, noon);
+    CHECK(is_let_in == (v != nullptr));
     std::ptrdiff_t found = -1;
     for (std::size_t i = 0; i < t.size(); ++i) {
       if (v == &t[i]) found = static_cast<std::ptrdiff_t>(i);
@@ -110,8 +116,31 @@ TEST_CASE("who makes room for a newcomer is as the options say", "[pool_backlog]
   CHECK(victim(overflow::evict_least_important, {1, 1, 0}, 0) == 1);
   CHECK(victim(overflow::evict_least_important, {1, 1, 0}, 1) == -1);
   CHECK(victim(overflow::evict_least_important, {0, 2, 1}, 1) == 1);
-  const pool_backlog empty{1, 1, overflow::evict_least_important};
-  CHECK(empty.victim(0) == nullptr);
+  pool_backlog empty{1, 1, overflow::evict_least_important};
+  idle_task first;
+  CHECK(empty.admit(first, 0, noon).is_let_in);
+  CHECK(empty.admit(first, 0, noon).victim == nullptr);
+}
+
+TEST_CASE("a newcomer for which a task of its flow has to go needs no room beside", "[pool_backlog]") {
+  pool_backlog b{2, 2, overflow::evict_least_important};
+  b.begin_flows(noon);
+  const std::uint32_t flow = b.flows()->add({.queue_limit = 1});
+  std::array<idle_task, 5> t;
+  of_classes(t, {1, 0, 0, 1, 0});
+  for (const std::size_t i : {0u, 1u, 2u}) {
+    if (i == 0) canigo::detail::fair_queue::choose(t[i], flow);
+    const auto [is_let_in, victim] = b.admit(t[i], 1, noon);
+    CHECK(is_let_in);
+    CHECK(victim == nullptr);
+    b.queue(t[i], noon);
+  }
+  // The worker has taken something else: there is one too many.
+  CHECK_FALSE(b.admit(t[3], 0, noon).is_let_in);
+  canigo::detail::fair_queue::choose(t[4], flow);
+  CHECK(b.admit(t[4], 0, noon).victim == &t[0]);
+  while (b.take_any() != nullptr) {
+  }
 }
 
 TEST_CASE("who is held back is taken by importance, and is held back no more", "[pool_backlog]") {

@@ -169,6 +169,61 @@ TEST_CASE("a flow's own queue limit makes room among its own, beyond the workers
   CHECK(left(overflow::evict_least_important) == "yynyyyy deafg 2 1");
 }
 
+TEST_CASE("free workers take nothing of a flow that is held, so a queue limit counts all of it", "[pool_flow]") {
+  const auto taken = [](strand_pool& pool, const task_options& o, int n) {
+    int accepted = 0;
+    for (int i = 0; i < n; ++i) accepted += pool.try_post([] {}, o) ? 1 : 0;
+    return accepted;
+  };
+  const flow_options by_rate{.rates = {{rate{1, 1h}, 1, 1}}}, of_two{.concurrency = 2};
+  limits_run run;
+  for (const std::size_t limit_of_pool : {std::size_t{1}, std::size_t{1000}}) {
+    strand_pool pool{run.io, {.concurrency = 8, .queue_limit = limit_of_pool}};
+    run.time.poll();
+    flow_options o = by_rate;
+    if (limit_of_pool > 1) o.queue_limit = 1;
+    flow f{pool, o};
+    CHECK(taken(pool, {.flow = &f}, 30) == 2);  // one goes, and one waits
+    run.time.run_for(1ms);
+    CHECK(f.stats().waiting == 1);
+    CHECK(taken(pool, {.flow = &f}, 30) == 0);
+    if (limit_of_pool == 1) CHECK(taken(pool, {}, 30) == 8);  // which all go
+    run.time.run();
+    CHECK(f.stats().granted == 2);
+  }
+  strand_pool pool{run.io, {.concurrency = 8, .queue_limit = 1}};
+  run.time.poll();
+  flow f{pool, of_two};
+  CHECK(taken(pool, {.flow = &f}, 30) == 3);
+  CHECK(taken(pool, {}, 30) == 6);
+  run.time.run();
+}
+
+TEST_CASE("a flow's queue limit counts tasks that are delayed", "[pool_flow]") {
+  limits_run run;
+  strand_pool pool{run.io, {.concurrency = 1}};
+  run.time.poll();
+  flow f{pool, {.queue_limit = 2}};
+  const auto post = [&](duration delay) { return pool.try_post([] {}, {.delay = delay, .flow = &f}); };
+  for (int round = 0; round < 2; ++round) {
+    CHECK(post(1ms));
+    CHECK(post(1ms));
+    CHECK_FALSE(post(1ms));  // no worker is about to take a delayed one
+    CHECK(post(0ms));        // but this one
+    CHECK_FALSE(post(0ms));
+    CHECK(f.stats().waiting == 1);
+    run.time.run();
+  }
+  auto gone = pool.submit([] { return 1; }, {.delay = 1h, .flow = &f});
+  CHECK(post(1h));
+  CHECK_FALSE(post(1h));
+  CHECK(gone.cancel());
+  CHECK(post(1h));
+  CHECK(f.stats().failed == 5);
+  pool.request_stop(stop_mode::cancel_all);
+  run.time.run();
+}
+
 TEST_CASE("cancelling, timing out and stopping reach tasks in flows", "[pool_flow]") {
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 1}};

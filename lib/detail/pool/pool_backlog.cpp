@@ -16,9 +16,7 @@ pool_backlog::pool_backlog(int priorities, std::size_t limit, overflow on_overfl
 
 pool_backlog::~pool_backlog() = default;
 
-std::size_t pool_backlog::queued() const noexcept {
-  return queue_.size() + (flows_ != nullptr ? flows_->size() : 0);
-}
+std::size_t pool_backlog::queued() const noexcept { return queue_.size() + (flows_ != nullptr ? flows_->size() : 0); }
 
 std::size_t pool_backlog::queued(int priority) const noexcept {
   return queue_.size(priority) + (flows_ != nullptr ? flows_->size(priority) : 0);
@@ -28,9 +26,26 @@ pool_task* pool_backlog::oldest() const noexcept {
   return static_cast<pool_task*>(flows_ == nullptr ? queue_.oldest() : flows_->oldest());
 }
 
-bool pool_backlog::has_room(std::size_t free_workers) const noexcept {
-  const std::size_t all = queued() + 1;
-  return (all > free_workers ? all - free_workers : 0) + delayed_.size() <= limit_;
+bool pool_backlog::has_room(const pool_task& t, std::size_t free_workers, time_point now) const noexcept {
+  const std::size_t all = queued() + 1 + delayed_.size();
+  if (all <= limit_) return true;
+  const std::size_t too_many = all - limit_;
+  if (too_many > free_workers) return false;
+  if (flows_ == nullptr) return too_many <= queued() + 1;
+  return flows_->may_go(now, t.is_to_be_delayed() ? nullptr : &t, too_many) == too_many;
+}
+
+/// A newcomer for a task of its flow: that exchange makes the pool no fuller.
+pool_backlog::entry pool_backlog::admit(pool_task& t, std::size_t free_workers, time_point now) noexcept {
+  pool_task* v = nullptr;
+  if (flows_ != nullptr) enter_flow(t);
+  if (flows_ != nullptr && !has_room_in_flow(t, free_workers, now)) {
+    v = victim_in_flow(t);
+  } else {
+    if (has_room(t, free_workers, now)) return {true, nullptr};
+    v = victim(t.priority);
+  }
+  return {v != nullptr, v};
 }
 
 pool_task* pool_backlog::victim(int priority) const noexcept {
@@ -53,6 +68,7 @@ void pool_backlog::queue(pool_task& t, time_point now) noexcept {
 void pool_backlog::delay(pool_task& t, time_point now) noexcept {
   t.state_.store(task_state::delayed, std::memory_order_release);
   delayed_.push(t, now);
+  if (is_of_flow(t)) flows_->note_coming(t.flow());
 }
 
 void pool_backlog::hold(pool_task& t, time_point now) noexcept {
@@ -72,6 +88,7 @@ void pool_backlog::remove(pool_task& t) noexcept {
     held_.remove(t);
   } else if (t.state() == task_state::delayed) {
     delayed_.remove(t);
+    if (is_of_flow(t)) flows_->drop_coming(t.flow());
   } else if (t.place_ == pool_task::place::flows) {
     flows_->count_failure(t.flow());
     flows_->remove(t);
@@ -119,13 +136,17 @@ void pool_backlog::enter_flow(pool_task& t) noexcept {
   flows_->push(t, t.flow());
 }
 
-bool pool_backlog::has_room_in_flow(const pool_task& t, std::size_t free_workers) const noexcept {
+bool pool_backlog::is_of_flow(const pool_task& t) const noexcept {
+  return flows_ != nullptr && t.flow() != fair_queue::nameless;
+}
+
+/// Of those that wait, the ones that free workers are about to take do not count.
+bool pool_backlog::has_room_in_flow(const pool_task& t, std::size_t free_workers, time_point now) const noexcept {
   const std::uint32_t flow = t.flow();
-  const flow_ceiling& ceiling = flows_->ceiling(flow);
-  const std::uint64_t about_to_go = ceiling.has_room_for(1) ? ceiling.cap() - ceiling.occupied() : 0;
-  const std::size_t all = flows_->flow_size(flow) + 1;
-  const std::size_t go = static_cast<std::size_t>(std::min<std::uint64_t>(free_workers, about_to_go));
-  return (all > go ? all - go : 0) <= flows_->queue_limit(flow);
+  const std::size_t queued = flows_->flow_size(flow), all = queued + flows_->coming(flow) + 1;
+  if (all <= flows_->queue_limit(flow)) return true;
+  const std::size_t could_go = std::min(free_workers, t.is_to_be_delayed() ? queued : queued + 1);
+  return all - flows_->queue_limit(flow) <= std::min<std::uint64_t>(could_go, flows_->ceiling(flow).allows(now));
 }
 
 pool_task* pool_backlog::victim_in_flow(const pool_task& t) const noexcept {

@@ -59,17 +59,13 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 
 /// Looks closer, and where there are flows also in the flow of the newcomer.
 bool pool_core::make_room(pool_task& t) noexcept {
-  const auto evict = [this](pool_task* victim) {
-    if (victim == nullptr) return false;
-    backlog_.remove(*victim);
-    ++counts_.evicted;
-    end(*victim, task_state::failed, static_cast<int>(errc::evicted));
-    return true;
-  };
-  const auto room_in_all = [&] { return backlog_.has_room(crew_.free()) || evict(backlog_.victim(t.priority)); };
-  if (backlog_.flows() == nullptr) return room_in_all();
-  backlog_.enter_flow(t);
-  return (backlog_.has_room_in_flow(t, crew_.free()) || evict(backlog_.victim_in_flow(t))) && room_in_all();
+  const time_point now = backlog_.flows() == nullptr ? time_point::min() : time_->now();
+  const auto [is_let_in, victim] = backlog_.admit(t, crew_.free(), now);
+  if (victim == nullptr) return is_let_in;
+  backlog_.remove(*victim);
+  ++counts_.evicted;
+  end(*victim, task_state::failed, static_cast<int>(errc::evicted));
+  return true;
 }
 
 /// Inline, as it is half of what handing over an operation costs.
@@ -155,7 +151,9 @@ void pool_core::queue(pool_task& t, time_point not_before) noexcept {
 }
 
 void pool_core::admit_held() noexcept {
-  while (backlog_.held() > 0 && backlog_.has_room(crew_.free())) {
+  if (backlog_.held() == 0) return;
+  const time_point now = backlog_.flows() == nullptr || context_gone_ ? coarse_now_ : time_->now();
+  while (backlog_.held() > 0 && backlog_.has_room(backlog_.first_held(now), crew_.free(), now)) {
     pool_task& t = backlog_.take_held(coarse_now_);
     queue(t, end_of_delay(t.extras_, *time_));
   }

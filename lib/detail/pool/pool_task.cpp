@@ -21,6 +21,8 @@ void pool_task::let_go() noexcept {
   if (home_ != nullptr) home_->release_ref();
 }
 
+bool pool_task::is_to_be_delayed() const noexcept { return extras_ != nullptr && extras_->delay > duration::zero(); }
+
 int pool_task::code_of(task_state s) noexcept {
   switch (s) {
     case task_state::cancelled:

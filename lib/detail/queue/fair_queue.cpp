@@ -489,6 +489,15 @@ void fair_queue::enter(std::uint32_t flow, demand d) noexcept {
 
 // ---- what is asked seldom -------------------------------------------------------------------------------------------
 
+std::size_t fair_queue::may_go(time_point now, const wait_node* newcomer, std::size_t most) const noexcept {
+  std::size_t n = 0;
+  for (std::uint32_t flow = 0; flow < rows_.size() && n < most; ++flow) {
+    const std::size_t all = rows_[flow].size + (newcomer != nullptr && newcomer->flow_ == flow ? 1u : 0u);
+    if (all > 0) n += static_cast<std::size_t>(std::min<std::uint64_t>(all, extras_[flow].ceiling.allows(now)));
+  }
+  return std::min(n, most);
+}
+
 const wait_node* fair_queue::first_held() const noexcept {
   const wait_node* found = nullptr;
   for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {

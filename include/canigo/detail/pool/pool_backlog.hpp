@@ -35,9 +35,14 @@ class pool_backlog {
   /// Whether there is room for one more, by a first look.
   bool has_room() const noexcept { return queue_.size() + delayed_.size() < limit_at_first_look_; }
   /// By a closer one. Tasks that free workers are about to take do not count, because the limit is on those that wait.
-  bool has_room(std::size_t free_workers) const noexcept;
-  /// The task that makes room for a newcomer of this class; nullptr if none does.
-  pool_task* victim(int priority) const noexcept;
+  /// A worker takes none of a flow that is held.
+  bool has_room(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
+  /// Whether a newcomer is let in, and which task makes room for it: one of its flow if there is no room there.
+  struct entry {
+    bool is_let_in;
+    pool_task* victim;
+  };
+  entry admit(pool_task& t, std::size_t free_workers, time_point now) noexcept;
 
   /// Adds one that is new, and so is queued from the start.
   void add(pool_task& t, time_point now) noexcept { queue_.push(t, now); }
@@ -59,7 +64,8 @@ class pool_backlog {
     queue_.remove(t);
     t.state_.store(task_state::running, std::memory_order_release);
   }
-  /// Takes out who is first of those held back; there is one.
+  /// The one that is first of those held back, and the same taken out; there is one.
+  pool_task& first_held(time_point now) noexcept { return static_cast<pool_task&>(*held_.front(now)); }
   pool_task& take_held(time_point now) noexcept;
   /// Takes one out, wherever it is.
   void remove(pool_task& t) noexcept;
@@ -71,11 +77,6 @@ class pool_backlog {
   fair_queue* flows() const noexcept { return flows_.get(); }
   /// From now on there are flows. A throw changes nothing.
   void begin_flows(time_point now);
-  /// A task comes in: it is to be queued there.
-  void enter_flow(pool_task& t) noexcept;
-  /// Whether there is room for it in its flow, and who is to make room there; nullptr if nobody does.
-  bool has_room_in_flow(const pool_task& t, std::size_t free_workers) const noexcept;
-  pool_task* victim_in_flow(const pool_task& t) const noexcept;
   /// Takes who is next of all flows out to run, or nullptr.
   pool_task* begin_in_flows(time_point now) noexcept;
   /// Calls `f` for each task that is delayed or held back; it may remove that one.
@@ -87,6 +88,11 @@ class pool_backlog {
   }
 
  private:
+  pool_task* victim(int priority) const noexcept;
+  void enter_flow(pool_task& t) noexcept;
+  bool has_room_in_flow(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
+  pool_task* victim_in_flow(const pool_task& t) const noexcept;
+  bool is_of_flow(const pool_task& t) const noexcept;
   bool has_ready_in_flows() const noexcept;
   void queue_in_flows(pool_task& t, time_point now) noexcept;
 

@@ -104,6 +104,8 @@ class pool_task : public wait_node {
     if (s == task_state::running) return is_long_ ? phase::runs_long : phase::runs_short;
     return has_ended(s) ? phase::ended : phase::waits;
   }
+  /// No worker takes a newcomer at once that has a delay.
+  bool is_to_be_delayed() const noexcept;
   /// The code of a task that ended as `s`; no_code: it succeeded, or its exception says more.
   static int code_of(task_state s) noexcept;
   /// Notes the end. Under the lock of its pool.

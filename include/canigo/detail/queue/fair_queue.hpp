@@ -142,6 +142,13 @@ class fair_queue {
   const wait_histogram* waits(std::uint32_t flow) const noexcept { return extras_[flow].waits.get(); }
   void count_failure(std::uint32_t flow) noexcept { ++extras_[flow].failed; }
   std::size_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
+  /// Requests that are to be pushed later, and count for the queue limit already.
+  void note_coming(std::uint32_t flow) noexcept { ++extras_[flow].coming; }
+  void drop_coming(std::uint32_t flow) noexcept { --extras_[flow].coming; }
+  std::size_t coming(std::uint32_t flow) const noexcept { return extras_[flow].coming; }
+  /// How many of those that wait, and of a newcomer if there is one, the ceilings let go at `now`. Each is for one
+  /// token. Counts up to `most`. O(flows).
+  std::size_t may_go(time_point now, const wait_node* newcomer, std::size_t most) const noexcept;
   /// The most tokens that a request of this flow can ever get from it, or the most of another unit.
   std::uint64_t largest_request(std::uint32_t flow, std::size_t unit = 0) const noexcept;
   /// Whether a waiter is the first of its flow.
@@ -219,6 +226,7 @@ class fair_queue {
   struct extra {
     flow_ceiling ceiling;
     std::size_t queue_limit = 0;
+    std::size_t coming = 0;
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
     std::uint64_t made = 0;                      // the first arrival that may be one of its own

@@ -30,6 +30,14 @@ class flow_ceiling {
   bool is_any() const noexcept { return cap_ != no_cap || !rates_.empty(); }
 
   bool has_room_for(std::uint64_t places) const noexcept { return places <= cap_ && occupied_ <= cap_ - places; }
+  /// How many requests for one token and one place it allows at `now`.
+  std::uint64_t allows(time_point now) const noexcept {
+    std::uint64_t n = occupied_ < cap_ ? cap_ - occupied_ : 0;
+    for (const token_bucket& r : rates_) {
+      n = std::min(n, static_cast<std::uint64_t>(std::max(r.available(now), std::int64_t{0})));
+    }
+    return n;
+  }
   /// When the rates allow so much, and when one of them does.
   time_point rates_ready_at(time_point now, demand d) const noexcept {
     time_point ready = now;
