@@ -172,7 +172,7 @@ DEFECTS = {
     "flow_evicts_anothers": (FLOWS, SIMULATION, "victim = «flows_->oldest_of(flow)»;", "flows_->oldest()"),
     "flow_keeps_its_rate": (FLOWS, SIMULATION,
                                        "advance_flows();\n  «flows_->set_rate(flow, index, r);»", ""),
-    "flow_pays_in_the_first_unit": (ENGINE_FULL, tests("flows are charged for the unit*"),
+    "flow_pays_in_the_first_unit": (ENGINE_FULL, tests("a flow of long requests gets no more*"),
                                     "«supplies_.charge_for(wanted)»", "n->tokens"),
     "ceiling_of_the_first_unit": (FLOW_HOST, SIMULATION,
                                   "if («of != nullptr && of->has_units()») terms.units", "false"),
