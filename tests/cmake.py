@@ -34,7 +34,7 @@ def differences(what, ours, theirs):
 
 
 def is_library(name):
-    return re.fullmatch(r"canigo(_(http|metrics|redis|testing))?", name)
+    return re.fullmatch(r"canigo(_(http|jobs|metrics|redis|testing))?", name)
 
 
 class Meson:

@@ -86,10 +86,10 @@ class Canigo(ConanFile):
         asio = [int(n) for n in str(self.dependencies["asio"].ref.version).split(".")]
         if asio < [1, 26]:
             core.defines = ["ASIO_HAS_STD_ALIGNED_ALLOC=1", "ASIO_HAS_CO_AWAIT=1"]
-        edges = {"testing": [], **{edge: [target] for edge, (_, target) in EDGES.items()}}
+        edges = {"testing": [], "jobs": [], **{edge: [target] for edge, (_, target) in EDGES.items()}}
         edges["redis"] += ["openssl::openssl"]
         for edge, needs in edges.items():
-            if edge == "testing" or self.options.get_safe(edge):
+            if edge in ("testing", "jobs") or self.options.get_safe(edge):
                 component = self.cpp_info.components[edge]
                 component.set_property("cmake_target_name", "canigo::" + edge)
                 component.set_property("pkg_config_name", "canigo_" + edge)

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "canigo/jobs/store.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace canigo::jobs::detail {
+
+class table;
+
+/// A store over a table of this process. It checks the arguments; the derived class carries the steps out.
+class local_store : public store {
+ public:
+  net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) final;
+  net::awaitable<std::vector<claimed_job>> claim(claim_request r) final;
+  net::awaitable<verdict> complete(lease l, std::string result) final;
+  net::awaitable<verdict> fail(lease l, std::string text, duration retry_in) final;
+  net::awaitable<verdict> snooze(lease l, duration d) final;
+  net::awaitable<verdict> give_back(lease l) final;
+  net::awaitable<extension> extend(lease l, duration d, std::optional<std::string> progress) final;
+  net::awaitable<cancel_answer> cancel(job_id id) final;
+  net::awaitable<requeue_answer> requeue(job_id id) final;
+  net::awaitable<remove_answer> remove(job_id id) final;
+  net::awaitable<std::size_t> trim(trim_request r) final;
+  net::awaitable<void> pause(std::string queue) final;
+  net::awaitable<void> resume(std::string queue) final;
+  net::awaitable<duration> next_due(std::string queue) final;
+  net::awaitable<std::optional<job_info>> look(job_id id) final;
+  net::awaitable<std::vector<queue_count>> count() final;
+
+ protected:
+  /// How a step is to be committed.
+  enum class weight : std::uint8_t {
+    reads,    ///< it changes nothing
+    renews,   ///< it may be lost with the machine's power: a lease ends anyway
+    durable,  ///< it must not be lost
+  };
+  using step = std::function<void(table&, instant now)>;
+
+  /// Carries the step out, whole or not at all. Throws what the step throws. `s` may outlive the caller.
+  virtual net::awaitable<void> perform(weight w, step s) = 0;
+
+ private:
+  template <class F>
+  auto on_table(weight w, F f) -> net::awaitable<std::invoke_result_t<F&, table&, instant>>;
+};
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,149 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace canigo::jobs {
+
+/// An instant of the store's own clock, in UTC.
+using instant = std::chrono::sys_time<std::chrono::microseconds>;
+
+/// The number of a job. A store never gives a number twice.
+using job_id = std::int64_t;
+
+/// The classes of every store: 0 (first) … 15.
+inline constexpr int most_priorities = 16;
+/// The longest payload and the longest result, in bytes.
+inline constexpr std::size_t most_bytes = std::size_t{64} << 20;
+/// The longest name of a queue or kind, and the longest key of a unique job, in bytes.
+inline constexpr std::size_t most_name = 255;
+/// The store keeps the first bytes of the text of a failure.
+inline constexpr std::size_t most_error_text = 1000;
+/// The store keeps the last entries of the history of a job.
+inline constexpr std::size_t most_events = 32;
+
+/// Where a job is. A job that waits for its time or for another attempt is `waiting`, too.
+///
+///     waiting ──claim──▶ running ──complete──▶ done
+///        ▲                  │
+///        └─fail, snooze,────┤ or, for the last time, by a deadline, or by too many crashes ──▶ dead
+///          give_back, crash └─cancel──▶ cancelled
+enum class job_state : std::uint8_t { waiting, running, done, dead, cancelled };
+
+constexpr bool has_ended(job_state s) noexcept { return s >= job_state::done; }
+
+constexpr std::string_view to_string(job_state s) noexcept {
+  constexpr std::string_view names[] = {"waiting", "running", "done", "dead", "cancelled"};
+  return s <= job_state::cancelled ? names[static_cast<std::size_t>(s)] : "?";
+}
+
+/// For how long no other job can have the same key.
+enum class unique_scope : std::uint8_t {
+  until_begun,  ///< until the job is claimed for the first time
+  until_ended,  ///< until it is done, dead or cancelled
+  for_a_time,   ///< for new_job::unique_for from the put on, also if it has ended
+};
+
+/// A job as it is handed in. Spans count from the put on, by the store's clock.
+struct new_job {
+  std::string queue = "default";          ///< 1 to most_name bytes
+  std::string kind = {};                  ///< names the handler; 1 to most_name bytes
+  std::string payload = {};               ///< any bytes, up to most_bytes
+  int priority = 0;                       ///< class, 0 (first) … 15
+  duration delay = duration::zero();      ///< before it can be claimed; 0 or more
+  duration expires_in = duration::max();  ///< then a job that waits is dead; more than 0; max: never
+  std::uint32_t max_attempts = 25;        ///< 1 to 1'000'000; crashes do not count
+  std::string unique_key = {};            ///< any bytes, up to most_name; empty: not unique
+  unique_scope scope = unique_scope::until_ended;
+  duration unique_for = duration::zero();  ///< for unique_scope::for_a_time; more than 0
+};
+
+/// The answer to a job that was handed in.
+struct put_answer {
+  job_id id = 0;        ///< its own, or that of the job that has its key
+  bool is_new = false;  ///< false: a job with the same key is there, and was left as it is
+};
+
+/// The right to end one run of a job. The token rises with every claim, so an old one has no effect.
+struct lease {
+  job_id id = 0;
+  std::uint64_t token = 0;
+  bool operator==(const lease&) const = default;
+};
+
+/// A job that the caller is to run.
+struct claimed_job {
+  jobs::lease lease;
+  std::string queue;
+  std::string kind;
+  std::string payload;
+  int priority = 0;
+  std::uint32_t attempt = 0;  ///< of this run; the first one is 1
+  std::uint32_t max_attempts = 0;
+  std::uint32_t crashes = 0;  ///< runs that ended with their process
+  std::uint32_t snoozes = 0;
+  instant run_at;                         ///< since when it was due
+  duration expires_in = duration::max();  ///< from the claim on; max: no deadline
+};
+
+/// An entry in the history of a job: a failure, and when.
+struct event {
+  enum class type : std::uint8_t {
+    failed,   ///< an attempt failed
+    crashed,  ///< a lease ran out: the process is gone, or stood still
+    expired,  ///< the deadline passed
+  };
+  instant at;
+  type what = type::failed;
+  std::uint32_t attempt = 0;
+  std::string text = {};  ///< of the failure
+  bool operator==(const event&) const = default;
+};
+
+constexpr std::string_view to_string(event::type t) noexcept {
+  constexpr std::string_view names[] = {"failed", "crashed", "expired"};
+  return t <= event::type::expired ? names[static_cast<std::size_t>(t)] : "?";
+}
+
+/// All that a store knows about a job.
+struct job_info {
+  job_id id = 0;
+  std::uint64_t token = 0;
+  std::string queue;
+  std::string kind;
+  std::string payload;
+  int priority = 0;
+  job_state state = job_state::waiting;
+  std::uint32_t attempt = 0;
+  std::uint32_t max_attempts = 0;
+  std::uint32_t crashes = 0;
+  std::uint32_t snoozes = 0;
+  instant created_at;
+  instant run_at;
+  std::optional<instant> lease_until = {};  ///< while it runs
+  std::optional<instant> deadline = {};
+  std::optional<instant> cancel_at = {};  ///< when it was cancelled; a job that runs is told of it
+  std::optional<instant> finished_at = {};
+  std::string unique_key = {};      ///< that it has now; empty: none
+  std::string result = {};          ///< of a job that is done; of one that runs: its progress
+  std::vector<event> history = {};  ///< the last most_events entries, oldest first
+  bool operator==(const job_info&) const = default;
+};
+
+/// How many jobs a queue has.
+struct queue_count {
+  std::string queue;
+  bool is_paused = false;
+  std::size_t by_state[5] = {};  ///< index: job_state
+  std::size_t of(job_state s) const noexcept { return by_state[static_cast<std::size_t>(s)]; }
+  bool operator==(const queue_count&) const = default;
+};
+
+}  // namespace canigo::jobs

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/net.hpp"
+#include "canigo/wait_group.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace canigo::jobs::detail {
+
+/// A number that rises with every change, and those who wait for it to rise. Threads: any.
+class changes {
+ public:
+  explicit changes(const net::any_io_executor& executor) : executor_{executor} {}
+
+  /// Waits until the number is not `seen`, and returns it. Throws errc::stopped after stop().
+  static net::awaitable<std::uint64_t> after(std::shared_ptr<changes> c, std::uint64_t seen);
+
+  void bump() noexcept { ring(false); }
+  void stop() noexcept { ring(true); }
+
+ private:
+  void ring(bool for_good) noexcept;
+
+  net::any_io_executor executor_;
+  canigo::detail::mutex mutex_;
+  std::uint64_t number_ = 1;
+  bool is_stopped_ = false;
+  std::shared_ptr<wait_group> round_;  // all who wait for the next number; null: nobody
+};
+
+}  // namespace canigo::jobs::detail

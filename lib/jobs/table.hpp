@@ -1,0 +1,83 @@
+#pragma once
+
+#include "canigo/jobs/job_info.hpp"
+#include "canigo/jobs/store.hpp"
+#include "canigo/time.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace canigo::jobs::detail {
+
+/// A claim ends at most so many leases and deadlines that ran out, so that many of them do not hold it up.
+inline constexpr std::size_t reap_limit = 100;
+
+/// What a store does at an instant, without waiting for anybody: the steps of jobs::store, one for one.
+///
+/// Arguments have been checked. A step throws before it changes anything, or its caller undoes what it changed.
+class table {
+ public:
+  table(const table&) = delete;
+  table& operator=(const table&) = delete;
+  virtual ~table() = default;
+
+  virtual std::vector<put_answer> put_all(const std::vector<new_job>& list, instant now) = 0;
+  virtual std::vector<claimed_job> claim(const claim_request& r, instant now) = 0;
+  virtual verdict complete(lease l, const std::string& result, instant now) = 0;
+  virtual verdict fail(lease l, const std::string& text, duration retry_in, instant now) = 0;
+  virtual verdict snooze(lease l, duration d, instant now) = 0;
+  virtual verdict give_back(lease l, instant now) = 0;
+  virtual extension extend(lease l, duration d, const std::optional<std::string>& progress, instant now) = 0;
+  virtual cancel_answer cancel(job_id id, instant now) = 0;
+  virtual requeue_answer requeue(job_id id, instant now) = 0;
+  virtual remove_answer remove(job_id id) = 0;
+  virtual std::size_t trim(const trim_request& r, instant now) = 0;
+  virtual void pause(const std::string& queue, bool is_paused, instant now) = 0;
+  virtual instant next_due(const std::string& queue) = 0;
+  virtual std::optional<job_info> look(job_id id) = 0;
+  virtual std::vector<queue_count> count() = 0;
+
+  /// Whether a step since the last call changed what other callers may wait for.
+  bool take_news() noexcept {
+    const bool had = has_news_;
+    has_news_ = false;
+    return had;
+  }
+
+ protected:
+  table() = default;
+  void note_news() noexcept { has_news_ = true; }
+
+ private:
+  bool has_news_ = false;
+};
+
+/// The instant of the store's clock, rounded up, and never beyond the last one.
+inline instant later(instant now, duration d) noexcept {
+  const auto span = std::chrono::ceil<std::chrono::microseconds>(d);
+  return d == duration::max() || now > instant::max() - span ? instant::max() : now + span;
+}
+
+/// The time from `now` to `then`: negative if it has passed; max if there is no such time.
+inline duration until(instant now, instant then) noexcept {
+  if (then == instant::max()) return duration::max();
+  const auto span = then - now;
+  constexpr auto most = std::chrono::duration_cast<std::chrono::microseconds>(duration::max());
+  return span > most ? duration::max() : duration{span};
+}
+
+/// Throw std::system_error, naming the field, the value and the range.
+void check(const new_job& j);
+void check(const claim_request& r);
+void check(const trim_request& r);
+void check(const store_policy& p);
+void check_queue(const std::string& queue);
+void check_bytes(std::string_view field, const std::string& bytes);
+
+/// The text of a failure as it is kept: short, and in one line.
+std::string kept_text(std::string text);
+
+}  // namespace canigo::jobs::detail
