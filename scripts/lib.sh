@@ -91,7 +91,10 @@ variant_args() {
         -Dcpp_link_args=-fprofile-instr-generate ;;
     boost*)
       printf '%s\n' -Dwerror=true -Doptimization=0 -Dcpp_args=-g0 -Dbench=false -Dinterleaving=false \
-        -Ddefault_library=static "--prefix=$root/build/${1}-prefix" ;;
+        -Ddefault_library=static ;;
+    flavours*)
+      printf '%s\n' -Dboost=enabled -Doptimization=0 -Dcpp_args=-g0 -Dtests=false -Dexamples=false -Dbench=false \
+        "--prefix=$root/build/${1}-prefix" ;;
     fuzz*)
       printf '%s\n' -Dfuzz=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
         -Db_sanitize=address,undefined -Db_lundef=false \

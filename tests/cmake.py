@@ -16,9 +16,9 @@ import tempfile
 
 # Meson's option, and CMake's.
 OPTIONS = {"http": "CANIGO_HTTP", "metrics": "CANIGO_METRICS", "redis": "CANIGO_REDIS",
-           "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
-# They are for tests, examples and benchmarks, and for the flavour on Boost.Asio.
-MESON_ONLY = {"tests", "examples", "bench", "interleaving", "threads_only", "fuzz", "boost"}
+           "boost": "CANIGO_BOOST", "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
+# They are for tests, examples and benchmarks.
+MESON_ONLY = {"tests", "examples", "bench", "interleaving", "threads_only", "fuzz"}
 CMAKE_ONLY = {"CANIGO_INSTALL", "CANIGO_PACKAGE_DIR"}
 
 
@@ -34,7 +34,12 @@ def differences(what, ours, theirs):
 
 
 def is_library(name):
-    return re.fullmatch(r"canigo(_(http|jobs|metrics|redis|testing))?", name)
+    return re.fullmatch(r"canigo(-boost)?(_(http|jobs|metrics|redis|testing))?", name)
+
+
+def source(path, root):
+    """A source as the tree names it, also one of the tree that scripts/on-boost makes."""
+    return re.sub(r"^.*canigo-boost/lib/", "canigo-boost/lib/", os.path.relpath(path, root))
 
 
 class Meson:
@@ -48,9 +53,9 @@ class Meson:
             if is_library(target["name"]):
                 for part in target["target_sources"]:
                     self.sources.setdefault(target["name"], set()).update(
-                        os.path.relpath(s, root) for s in part.get("sources", ()))
+                        source(s, root) for s in part.get("sources", ()))
                     self.defines.setdefault(target["name"], set()).update(
-                        a[2:] for a in part.get("parameters", ()) if re.match(r"-D(ASIO|CANIGO)_", a))
+                        a[2:] for a in part.get("parameters", ()) if re.match(r"-D(BOOST_ASIO|ASIO|CANIGO)_", a))
         self.prefix, self.libdir = self.options["prefix"], self.options["libdir"]
         self.installed = {os.path.relpath(d, self.prefix): s for s, d in asked("--installed").items()}
 
@@ -62,6 +67,7 @@ class CMake:
         (query / "codemodel-v2").touch()
         edges = [f"-D{OPTIONS[e]}={'ON' if 'canigo_' + e in meson.sources else 'OFF'}"
                  for e in ("http", "metrics", "redis")]
+        edges.append(f"-DCANIGO_BOOST={'ON' if 'canigo-boost' in meson.sources else 'OFF'}")
         run(cmake, "-S", root, "-B", build, f"-DCMAKE_INSTALL_PREFIX={meson.prefix}", "-DCMAKE_SKIP_RPATH=ON",
             f"-DCMAKE_INSTALL_LIBDIR={meson.libdir}", *edges, *arguments)
         self.cache = set(re.findall(r"^(CANIGO_\w+):", (build / "CMakeCache.txt").read_text(), re.M))
@@ -71,9 +77,9 @@ class CMake:
             target = json.loads(path.read_text())
             name = target["name"].removesuffix("_objects")
             if name != target["name"]:
-                self.sources[name] = {s["path"] for s in target["sources"]}
+                self.sources[name] = {source(root / s["path"], root) for s in target["sources"]}
                 self.defines[name] = {d["define"] for g in target["compileGroups"] for d in g.get("defines", ())
-                                      if re.match("(ASIO|CANIGO)_", d["define"])}
+                                      if re.match("(BOOST_ASIO|ASIO|CANIGO)_", d["define"])}
         script = (build / "cmake_install.cmake").read_text()
         for library in re.findall(rf'"{re.escape(str(build))}/(lib[^/"]+)"', script):
             (build / library).touch()

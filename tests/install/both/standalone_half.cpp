@@ -1,7 +1,7 @@
 #include "canigo/error.hpp"
 #include "canigo/scheduler.hpp"
 
-#include "boost/halves.hpp"
+#include "halves.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>

@@ -1,5 +1,5 @@
 // A program that links the library for standalone Asio and the one for Boost.Asio, and uses both.
-#include "boost/halves.hpp"
+#include "halves.hpp"
 
 #include <cstdio>
 

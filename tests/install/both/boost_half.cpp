@@ -1,7 +1,7 @@
 #include "canigo/error.hpp"
 #include "canigo/scheduler.hpp"
 
-#include "boost/halves.hpp"
+#include "halves.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
