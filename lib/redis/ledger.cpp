@@ -369,6 +369,10 @@ void ledger::fail(std::error_code ec, const request& r) const {
   if (text.empty() && ec == errc::store_unavailable) text = node->trouble().second;
   if (text.empty() && ec == errc::store_unavailable) text = node->where() + ": no answer in time";
   if (text.empty()) throw std::system_error{ec};
+  // The exception appends the code's message, which a cause may end with.
+  if (const std::string message = ": " + ec.message(); text.ends_with(message)) {
+    text.resize(text.size() - message.size());
+  }
   throw std::system_error{ec, text};
 }
 

@@ -6,6 +6,7 @@
 #include "http/run.hpp"
 #include "http/server.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/bind_executor.hpp>
 #include <asio/detached.hpp>
@@ -260,7 +261,7 @@ TEST_CASE("what is refused is named, and no secret is shown") {
       return "sent";
     } catch (const std::system_error& e) {
       CHECK(e.code() == errc::invalid_argument);
-      return e.what();
+      return said_by(e);
     }
   };
   const std::string url = "http://127.0.0.1:9/";
@@ -287,7 +288,7 @@ TEST_CASE("options outside their range are named") {
       return "accepted";
     } catch (const std::system_error& e) {
       CHECK(e.code() == errc::invalid_argument);
-      return e.what();
+      return said_by(e);
     }
   };
   CHECK(has(text_of({.connections = 0}), "client_options.connections is 0; allowed: 1 to 65536"));

@@ -8,6 +8,7 @@
 #include "http/run.hpp"
 #include "http/server.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/bind_cancellation_slot.hpp>
@@ -179,7 +180,7 @@ TEST_CASE("a file of trusted certificates that is none is refused when the clien
       FAIL(name);
     } catch (const std::system_error& e) {
       CHECK(e.code() == canigo::errc::invalid_argument);
-      const std::string text = e.what();
+      const std::string text = said_by(e);
       CHECK(text.find("ca_file is " + (folder / name).substr(0, 40)) != std::string::npos);
       CHECK(text.find("allowed: a PEM file") != std::string::npos);
     }

@@ -9,6 +9,7 @@
 #include "redis/run.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
@@ -40,7 +41,7 @@ end_and_text end_with_text(net::io_context& io, net::awaitable<redis::permit> wo
       if (failure) std::rethrow_exception(failure);
       end.emplace();
     } catch (const std::system_error& e) {
-      end = {e.code(), e.what()};
+      end = {e.code(), said_by(e)};
     }
   });
   run_until(io, [&] { return end.has_value(); });

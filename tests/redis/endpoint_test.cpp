@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <string>
 #include <string_view>
@@ -17,7 +18,7 @@ std::string refusal(std::string_view url) {
     endpoint::parse(url);
   } catch (const std::system_error& e) {
     CHECK(e.code() == canigo::errc::invalid_argument);
-    return e.what();
+    return said_by(e);
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include "redis/run.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -119,7 +120,7 @@ TEST_CASE("sentinels may want a password, which may be another one than the mast
     try {
       return run(io, client.run("ECHO", "here")).text();
     } catch (const std::system_error& e) {
-      return e.what();
+      return said_by(e);
     }
   };
   for (const std::string password : {"of-the-master", "its-own"}) {
@@ -157,7 +158,7 @@ TEST_CASE("sentinels may let nobody but their users do anything [realtime]", "[r
     try {
       return run(io, client.run("ECHO", "here")).text();
     } catch (const std::system_error& e) {
-      return e.what();
+      return said_by(e);
     }
   };
   process sentinel = sentinel_of(master.folder() / "sentinel.conf", ports[1], ports[0],

@@ -7,6 +7,7 @@
 #include "redis/member.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <chrono>
 #include <memory>
@@ -45,6 +46,7 @@ std::error_code refused(net::io_context& io, Work work) {
   try {
     [[maybe_unused]] const auto got = run(io, work());
   } catch (const std::system_error& e) {
+    static_cast<void>(said_by(e));
     return e.code();
   }
   return {};

@@ -9,6 +9,7 @@
 #include "redis/asked.hpp"
 #include "redis/scene.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/cancellation_type.hpp>
@@ -338,7 +339,7 @@ TEST_CASE("who waits in vain because of such a line is told of it") {
                     ec.emplace();
                   } catch (const std::system_error& e) {
                     ec = e.code();
-                    text = e.what();
+                    text = said_by(e);
                   }
                 });
   s.until_call(1);

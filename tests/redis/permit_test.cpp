@@ -10,6 +10,7 @@
 #include "redis/run.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
@@ -126,7 +127,7 @@ TEST_CASE("limits are refused outside their range by name, and a stopped one say
       make();
     } catch (const std::system_error& e) {
       CHECK(e.code() == errc::invalid_argument);
-      return e.what();
+      return said_by(e);
     }
     return "accepted";
   };

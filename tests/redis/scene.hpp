@@ -9,6 +9,7 @@
 #include "redis/member.hpp"
 #include "redis/puppet.hpp"
 #include "redis/stopped_clock.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/co_spawn.hpp>
 
@@ -150,7 +151,7 @@ struct scene {
         if (failure) std::rethrow_exception(failure);
         end.emplace();
       } catch (const std::system_error& e) {
-        end.emplace(e.code(), e.what());
+        end.emplace(e.code(), said_by(e));
       }
     });
     time.pass_until([&] { return end.has_value(); });

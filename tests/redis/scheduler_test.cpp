@@ -7,6 +7,7 @@
 #include "redis/member.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -182,7 +183,7 @@ TEST_CASE("what is wrong with a request of a quota or a cap is named") {
         co_await ask();
         text = "nothing";
       } catch (const std::system_error& e) {
-        text = e.what();
+        text = said_by(e);
       }
     };
     net::co_spawn(io, call, net::detached);

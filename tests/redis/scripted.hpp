@@ -6,6 +6,7 @@
 
 #include "http/run.hpp"
 #include "http/server.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
@@ -54,7 +55,7 @@ inline std::string what_of(asio::io_context& io, asio::awaitable<canigo::redis::
   try {
     http_test::run_to_end(io, std::move(work));
   } catch (const std::system_error& e) {
-    return e.what();
+    return said_by(e);
   }
   return {};
 }
