@@ -46,8 +46,7 @@ struct flow_stats {
   std::optional<wait_histogram> wait;   ///< of the granted ones, from call to grant; with flow_options::times_waits
 };
 
-/// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`. A limit with
-/// shedding or in shadow mode has no flows.
+/// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`.
 ///
 /// While several flows wait in the same class, each gets tokens in proportion to its weight, whatever the others send.
 /// A flow that asks seldom goes next: it waits for at most one request of each other flow. Shares are not saved up, and
@@ -65,6 +64,8 @@ struct flow_stats {
 /// - A token is taken of the limit and of the flow in one step, or of neither.
 /// - Only waiters pay: a grant at once, while the limit is free, costs nothing of a share.
 /// - At its own queue limit a flow makes room among its own waiters only, by the limit's overflow policy.
+/// - Shedding judges each flow by its own delays, in each class. A flood loses its own waiters; see shedding_options.
+/// - In shadow mode its requests go at once, too. The waits and refusals by its ceilings count.
 ///
 /// Keep one flow for each tenant. A flow that is made anew for each request starts without a debt each time.
 ///

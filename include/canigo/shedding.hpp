@@ -11,6 +11,9 @@ namespace canigo {
 /// one in less than the target again. So callers that still want an answer get one. The last waiter of all is never
 /// shed, so that a place or token that comes finds somebody.
 ///
+/// Where a limit has flows, "a class" means a class of a flow here. So the delays of one flow end nobody of another.
+/// The time counts for which a flow's own ceiling held it back.
+///
 /// It is for a limit that stands before work which keeps up when it is not overloaded, such as a semaphore before a
 /// database. A rate-limited queue that is long by intent does not want it.
 ///

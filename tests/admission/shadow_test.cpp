@@ -205,7 +205,6 @@ TEST_CASE("units are counted in shadow mode, too", "[shadow]") {
 TEST_CASE("a limit that has been in shadow mode has flows and keeps its bounds", "[shadow]") {
   limits_run run;
   limiter l{run.io, {.rates = {{rate::per_second(10), 1, 1}}, .concurrency = 1, .mode = enforcement::shadow}};
-  CHECK(refusal_of([&] { const flow f{l}; }) != "");
   for (int i = 0; i < 3; ++i) (void)l.try_acquire();
   l.set_mode(enforcement::enforce);
   const flow a{l, {.weight = 3}};
@@ -221,6 +220,80 @@ TEST_CASE("a limit that has been in shadow mode has flows and keeps its bounds",
   run.time.run();
   CHECK(granted == 4);
   CHECK(l.stats().held == 0);
+}
+
+TEST_CASE("in shadow mode a flow's requests go at once, and its ceilings and share count", "[shadow][flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 1, 1}}, .mode = shadow}};
+  const flow trial{l, {.rates = {{rate::per_second(2)}}, .queue_limit = 2}};
+  for (int i = 0; i < 4; ++i) run.go(shadow_caller(run, l, "t", {.flow = &trial}));
+  run.time.poll();
+  for (int i = 0; i < 2; ++i) run.go(shadow_caller(run, l, "o"));
+  run.time.poll();
+  CHECK(run.log == log_lines{"t@0", "t@0", "t@0", "t@0", "o@0", "o@0"});
+  // Two of the trial would have waited for its own rate, and two found its queue full. Of the others one went.
+  CHECK(l.stats().shadow.refused == 2);
+  CHECK(l.stats().waiting == 0);
+  flow_stats s = trial.stats();
+  CHECK(s.granted == 4);
+  CHECK(s.waiting == 0);
+  CHECK(s.failed == 0);
+  CHECK_FALSE(s.is_held_back);
+  run.time.run();
+  CHECK(l.stats().shadow.waited == 3);
+  CHECK(l.stats().shadow.wait.max() == 1s);
+  CHECK(trial.stats().granted == 4);
+}
+
+TEST_CASE("a limit with flows goes into shadow mode and back, and each flow keeps its cap", "[shadow][flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2}};
+  const flow a{s, {.concurrency = 1}};
+  for (const char* name : {"a", "b", "c"}) run.go(shadow_caller(run, s, name, {.flow = &a}, 1s));
+  run.time.run_for(500ms);
+  CHECK(run.log == log_lines{"a@0"});
+  s.set_mode(shadow);
+  run.time.poll();
+  CHECK(run.log == log_lines{"a@0", "b@500", "c@500"});
+  CHECK(s.stats().held == 3);
+  CHECK(a.stats().held == 3);
+  run.go(shadow_caller(run, s, "d", {.flow = &a}, 1s));
+  run.time.poll();
+  CHECK(run.log.back() == "d@500");
+  s.set_mode(enforcement::enforce);
+  CHECK(a.stats().held == 4);
+  run.go(shadow_caller(run, s, "e", {.flow = &a}, 1s));
+  run.time.run_for(800ms);
+  CHECK(run.log.back() == "d@500");
+  CHECK(a.stats().is_held_back);
+  run.time.run();
+  CHECK(run.log.back() == "e@1500");  // all that were let go have left by then
+  CHECK(a.stats().held == 0);
+  CHECK(s.stats().held == 0);
+}
+
+TEST_CASE("a flow that goes in shadow mode takes its phantoms along, and its permits stay good", "[shadow][flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .mode = shadow}};
+  std::vector<permit> held;
+  {
+    const flow a{s};
+    for (int i = 0; i < 3; ++i) held.push_back(s.try_acquire({.flow = &a}).value());
+    run.go([&]() -> net::awaitable<void> { held.push_back(co_await s.acquire({.flow = &a})); });
+    run.time.poll();
+    CHECK(a.stats().held == 4);
+  }
+  CHECK(s.stats().shadow.refused == 2);
+  CHECK(s.stats().shadow.waited == 0);
+  const flow b{s, {.concurrency = 1}};
+  run.go(shadow_caller(run, s, "b", {.flow = &b}));
+  run.time.poll();
+  CHECK(run.log == log_lines{"b@0"});
+  held.clear();
+  run.time.run();
+  CHECK(s.stats().shadow.waited == 1);
+  CHECK(s.stats().held == 0);
+  CHECK(b.stats().held == 0);
 }
 
 TEST_CASE("a limiter in shadow mode can be stopped, destroyed and outlived", "[shadow]") {

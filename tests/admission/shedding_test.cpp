@@ -1,4 +1,5 @@
 // Who is ended when a limit is overloaded.
+#include "canigo/flow.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
@@ -156,6 +157,69 @@ TEST_CASE("a newcomer goes at once if it is the next by being the last", "[shedd
   run.go(shed_caller(run, l, "light"));
   run.time.run();
   CHECK(run.log == log_lines{"light@150", "heavy@600"});
+}
+
+TEST_CASE("a flood is shed, and a calm flow beside it is not", "[shedding][flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .shedding = codel}};
+  const flow flood{s}, calm{s};
+  // A hundred are served in a second; the flood sends three times as many, and the calm flow ten.
+  const auto call = [&](const flow& f) -> net::awaitable<void> {
+    std::error_code ec;
+    const permit p = co_await s.acquire({.flow = &f}, ec);
+    if (!ec) co_await sleep_for(10ms);
+  };
+  run.go([&]() -> net::awaitable<void> {
+    for (int i = 0; i < 3000; ++i) {
+      net::co_spawn(run.io, call(flood), net::detached);
+      if (i % 30 == 0) net::co_spawn(run.io, call(calm), net::detached);
+      co_await sleep_for(3333us);
+    }
+  });
+  run.time.run();
+  CHECK(calm.stats().granted == 100);
+  CHECK(calm.stats().failed == 0);
+  CHECK(flood.stats().failed > 1900);
+  CHECK(flood.stats().granted > 850);
+  CHECK(s.stats().shed == flood.stats().failed);
+}
+
+TEST_CASE("each flow is shed by its own delays, the least important class of all first", "[shedding][flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .priorities = 2, .shedding = codel}};
+  run.go(shed_caller(run, s, "holder", {}, 1s));
+  run.time.poll();
+  run.go(shed_caller(run, s, "before"));
+  run.time.poll();
+  run.time.run_for(20ms);
+  const flow a{s}, b{s};
+  run.go(shed_caller(run, s, "a0", {.priority = 0, .flow = &a}));
+  run.go(shed_caller(run, s, "b0", {.priority = 0, .flow = &b}));
+  run.go(shed_caller(run, s, "a1", {.priority = 1, .flow = &a}));
+  run.time.run_for(90ms);
+  run.go(shed_caller(run, s, "late", {.flow = &b}));
+  run.time.run();
+  // Who waited when the first flow came keeps what is known of his delays.
+  CHECK(run.log == log_lines{"holder@0", "before shed@100", "a1 shed@120", "a0 shed@120", "b0 shed@120", "late@1000"});
+  CHECK(a.stats().failed == 2);
+  CHECK(b.stats().failed == 1);
+}
+
+TEST_CASE("the last arrival of a flow goes first while the flow is overloaded", "[shedding][flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .shedding = {.target = 50ms, .interval = 100ms, .newest_first = true}}};
+  const flow a{s, {.weight = 2}}, b{s};
+  run.go(shed_caller(run, s, "holder", {}, 95ms));
+  run.time.poll();
+  for (const char* name : {"a1", "a2"}) run.go(shed_caller(run, s, name, {.flow = &a}, 3ms));
+  run.time.run_for(20ms);
+  for (const char* name : {"b1", "b2"}) run.go(shed_caller(run, s, name, {.flow = &b}, 3ms));
+  run.time.run_for(30ms);
+  run.go(shed_caller(run, s, "a3", {.flow = &a}, 3ms));
+  run.time.run();
+  // At 95 ms nobody is overloaded; from 100 ms on a is, and what it has waited for longest is shed.
+  CHECK(run.log == log_lines{"holder@0", "a1@95", "b1@98", "a2 shed@100", "a3@101", "b2@104"});
+  CHECK(s.stats().held == 0);
 }
 
 TEST_CASE("a limit without shedding sheds nobody, and options out of range are refused", "[shedding]") {

@@ -21,6 +21,7 @@ inline end end_of(std::error_code ec) {
   if (ec == errc::queue_full) return end::queue_full;
   if (ec == errc::evicted) return end::evicted;
   if (ec == errc::stopped) return end::stopped;
+  if (ec == errc::shed) return end::shed;
   if (ec == errc::too_large) return end::too_large;
   if (ec == errc::invalid_priority) return end::invalid_priority;
   if (ec == errc::invalid_argument) return end::invalid_argument;

@@ -8,9 +8,9 @@
 namespace simulated {
 
 const char* name_of(end e) noexcept {
-  constexpr const char* names[] = {"waiting",     "granted",          "cancelled",        "timed_out",
-                                   "unreachable", "queue_full",       "evicted",          "stopped",
-                                   "too_large",   "invalid_priority", "invalid_argument", "no_memory"};
+  constexpr const char* names[] = {"waiting",          "granted",   "cancelled", "timed_out", "unreachable",
+                                   "queue_full",       "evicted",   "stopped",   "too_large", "invalid_priority",
+                                   "invalid_argument", "no_memory", "shed"};
   return names[static_cast<std::size_t>(e)];
 }
 
@@ -58,13 +58,12 @@ int model::class_of(const waiter& w) const noexcept {
 /// Who goes next; the end if nobody may.
 std::vector<model::waiter>::iterator model::first() {
   if (!has_flows_) {
-    return std::min_element(queue_.begin(), queue_.end(), [this](const waiter& a, const waiter& b) {
-      return std::pair{class_of(a), a.sequence} < std::pair{class_of(b), b.sequence};
-    });
+    const waiter* w = first_of(0);
+    return w == nullptr ? queue_.end() : queue_.begin() + (w - queue_.data());
   }
   auto best = queue_.end();
   const auto key = [this](const waiter& w) {
-    const int c = class_of(w);
+    const int c = class_of(*head_of(w.flow));
     return std::tuple{c, flows_[w.flow].tags[static_cast<std::size_t>(c)], w.sequence};
   };
   for (auto w = queue_.begin(); w != queue_.end(); ++w) {
@@ -127,12 +126,55 @@ std::int64_t model::deepest(std::size_t unit) const noexcept {
 }
 
 /// The first of a flow: by effective class, then by arrival.
-const model::waiter* model::first_of(std::size_t flow) const noexcept {
+const model::waiter* model::head_of(std::size_t flow) const noexcept {
   const waiter* best = nullptr;
   for (const waiter& w : queue_) {
     if (w.flow == flow && (best == nullptr || class_of(w) < class_of(*best))) best = &w;
   }
   return best;
+}
+
+const model::waiter* model::first_of(std::size_t flow) const noexcept {
+  const waiter* head = head_of(flow);
+  return head != nullptr ? &candidate(*head) : nullptr;
+}
+
+/// While its class is overloaded, perhaps the last of it.
+const model::waiter& model::candidate(const waiter& head) const noexcept {
+  if (!options_.shedding.newest_first || now_ < overloaded_at(head)) return head;
+  return *std::find_if(queue_.rbegin(), queue_.rend(), [&](const waiter& w) {
+    return w.flow == head.flow && w.wanted.priority == head.wanted.priority;
+  });
+}
+
+const model::waiter* model::oldest_of(std::size_t flow, int priority) const noexcept {
+  for (const waiter& w : queue_) {
+    if (w.flow == flow && w.wanted.priority == priority) return &w;
+  }
+  return nullptr;
+}
+
+time_point model::overloaded_at(const waiter& w) const {
+  return met_at_.at({w.flow, w.wanted.priority}) + options_.shedding.interval;
+}
+
+time_point model::shed_at(const waiter& w) const {
+  return std::max(overloaded_at(w), w.since + 2 * options_.shedding.target + duration{1});
+}
+
+/// Of the classes from the last one on, who has waited too long; but not the last of all.
+void model::shed() {
+  if (options_.shedding.target == duration::zero()) return;
+  for (int c = options_.priorities - 1; c >= 0; --c) {
+    for (;;) {
+      const auto late = std::find_if(queue_.begin(), queue_.end(), [&](const waiter& w) {
+        return w.wanted.priority == c && shed_at(w) <= now_ && oldest_of(w.flow, c) == &w;
+      });
+      if (late == queue_.end()) break;
+      if (queue_.size() == 1) return;
+      finish(late, end::shed);
+    }
+  }
 }
 
 std::int64_t model::wait_for_flow(const flow_state& f, const amounts& a) const noexcept {
@@ -170,7 +212,7 @@ void model::look_at_flows() {
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     flow_state& f = flows_[i];
     const waiter* w = first_of(i);
-    const int competes = w != nullptr && allows(f, w->wanted) ? class_of(*w) : -1;
+    const int competes = w != nullptr && allows(f, w->wanted) ? class_of(*head_of(i)) : -1;
     if (competes >= 0 && competes != f.competes_in) {
       tag& t = f.tags[static_cast<std::size_t>(competes)];
       t = std::max(t, virtual_time_[static_cast<std::size_t>(competes)]);
@@ -193,7 +235,7 @@ void model::take_of_flow(const waiter& w) {
   if (w.flow != 0) f.held += places_for(w.wanted.tokens);
   if (!has_flows_) return;
   constexpr tag unit = tag{720'720} * 4096;  // all weights of the plans divide it
-  const auto c = static_cast<std::size_t>(class_of(w));
+  const auto c = static_cast<std::size_t>(f.competes_in);
   virtual_time_[c] = f.tags[c];
   tag charge = w.wanted.tokens;
   if (has_units()) {  // the time of the slowest of its units, in 1/256 ns
@@ -246,7 +288,8 @@ time_point model::earliest(const request& r, std::size_t flow) const noexcept {
   for (const auto& w : queue_) {
     const amounts a = wanted_by(w.wanted);
     const flow_terms& t = flows_[w.flow].terms;
-    const bool is_own = w.flow == flow && w.wanted.priority <= r.priority;
+    const bool is_before = w.wanted.priority <= r.priority - (options_.shedding.newest_first ? 1 : 0);
+    const bool is_own = w.flow == flow && is_before;
     const bool is_above = w.flow != flow && w.wanted.priority < r.priority && !t.rate && !t.places;
     for (std::size_t unit = 0; unit < a.size(); ++unit) {
       if (is_own) own[unit] += a[unit];
@@ -271,6 +314,10 @@ void model::finish(std::vector<waiter>::iterator w, end how) {
   finish(w->id, how);
   if (how == end::granted) {
     take_of_flow(*w);
+    ++waited_;
+    longest_wait_ = std::max(longest_wait_, now_ - w->since);
+    const waiter& oldest = *oldest_of(w->flow, w->wanted.priority);
+    if (now_ < oldest.since + options_.shedding.target) met_at_[{w->flow, w->wanted.priority}] = now_;
   } else {
     ++flows_[w->flow].failed;
   }
@@ -336,6 +383,7 @@ void model::acquire(int id, const request& r, std::size_t flow) {
     finish(id, how);
     return;
   }
+  if (oldest_of(flow, r.priority) == nullptr) met_at_[{flow, r.priority}] = now_;
   queue_.push_back({id, r, sequence_++, now_, flow});
   fates_[id] = {};
   look_at_flows();
@@ -351,6 +399,8 @@ void model::cancel(int id) {
 
 void model::serve() {
   if (shared_ != nullptr) return shared_->settle();
+  shed();
+  look_at_flows();
   while (!queue_.empty() && now_ >= paused_until_) {
     const auto w = first();
     if (w == queue_.end()) return;
@@ -377,6 +427,11 @@ time_point model::next_event() {
     if (wait > 0) next = std::min(next, now_ + duration{wait});
   }
   for (const auto& w : queue_) {
+    if (options_.shedding.target > duration::zero()) {
+      for (const time_point t : {overloaded_at(w), shed_at(w)}) {
+        if (t > now_) next = std::min(next, t);
+      }
+    }
     if (w.wanted.deadline >= now_) next = std::min<time_point>(next, w.wanted.deadline);
     if (options_.ageing != duration::max() && class_of(w) > 0) {
       next = std::min(next, now_ + (options_.ageing - (now_ - w.since) % options_.ageing));

@@ -2,6 +2,7 @@
 
 #include "canigo/error.hpp"
 #include "canigo/request.hpp"
+#include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
 
 #include <array>
@@ -35,6 +36,7 @@ enum class end : std::uint8_t {
   invalid_priority,
   invalid_argument,
   no_memory,
+  shed,
 };
 
 const char* name_of(end e) noexcept;
@@ -76,6 +78,7 @@ struct options {
   std::size_t queue_limit = 1;
   canigo::overflow on_overflow = canigo::overflow::reject_new;
   duration ageing = duration::max();
+  canigo::shedding_options shedding = {};
   std::vector<flow_terms> flows;  // which there are from the start
 };
 
@@ -135,6 +138,9 @@ class model {
   std::vector<std::int64_t> tokens() const;
   std::uint64_t held() const noexcept { return held_; }
   std::uint64_t count(end e) const;
+  /// How many were granted after they had been in the queue, and the longest of these waits.
+  std::uint64_t waited() const noexcept { return waited_; }
+  duration longest_wait() const noexcept { return longest_wait_; }
   /// When something may change next by the passing of time alone.
   time_point next_event();
 
@@ -159,7 +165,13 @@ class model {
 
   void add_nameless();
   void look_at_flows();
+  const waiter* head_of(std::size_t flow) const noexcept;
   const waiter* first_of(std::size_t flow) const noexcept;
+  const waiter& candidate(const waiter& head) const noexcept;
+  const waiter* oldest_of(std::size_t flow, int priority) const noexcept;
+  time_point overloaded_at(const waiter& w) const;
+  time_point shed_at(const waiter& w) const;
+  void shed();
   bool allows(const flow_state& f, const request& r) const noexcept;
   std::int64_t wait_for_flow(const flow_state& f, const amounts& a) const noexcept;
   std::uint64_t largest_of(std::size_t flow, std::size_t unit) const noexcept;
@@ -197,6 +209,9 @@ class model {
   std::vector<flow_state> flows_;  // the nameless one first
   std::vector<tag> virtual_time_;
   std::vector<tag> latest_finish_;
+  std::map<std::pair<std::size_t, int>, time_point> met_at_;  // of a flow and class: the target, by one who went
+  std::uint64_t waited_ = 0;
+  duration longest_wait_{};
   std::map<int, fate> fates_;
   std::map<end, std::uint64_t> counts_;
 };

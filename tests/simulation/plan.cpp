@@ -58,6 +58,28 @@ void add_flows(plan& p, dice& d) {
   }
 }
 
+void add_shedding(plan& p, dice& d, std::int64_t token) {
+  canigo::shedding_options& s = p.rules.shedding;
+  s.target = duration{1 + static_cast<std::int64_t>(d.roll(3)) * token / 2};
+  s.interval = duration{1 + static_cast<std::int64_t>(d.roll(5)) * token};
+  s.newest_first = d.one_in(3);
+}
+
+/// Deeds that mean the same to a limit that lets everybody go and to one that does not. There are no deadlines, since a
+/// phantom whose deadline has passed keeps its place until it is next.
+void put_in_shadow(plan& p) {
+  p.is_shadow = true;
+  if (p.rules.places) p.rules.places = canigo::unlimited;
+  for (flow_terms& t : p.rules.flows) t.places.reset();
+  for (step& s : p.steps) {
+    constexpr deed left_out[] = {deed::await_within, deed::with_limit, deed::cancel, deed::set_places,
+                                 deed::release,      deed::settle,     deed::split,  deed::set_flow_places};
+    if (std::ranges::find(left_out, s.what) != std::end(left_out)) s.what = deed::acquire;
+    s.deadline = -1;
+    s.then = deed::acquire;
+  }
+}
+
 }  // namespace
 
 std::uint64_t dice::roll(std::uint64_t bound) noexcept {
@@ -159,6 +181,8 @@ plan make_plan(std::uint64_t seed, dice d) {
   // What is short of memory for the amounts of a request says so, which the model does not.
   if (o.rates.size() > 1 && !p.is_short && d.one_in(2)) add_units(p, d);
   if (d.one_in(3)) add_flows(p, d);
+  if (d.one_in(4)) add_shedding(p, d, token);
+  if (!o.rates.empty() && !p.is_short && d.one_in(8)) put_in_shadow(p);
   return p;
 }
 
@@ -184,6 +208,11 @@ std::string describe(const plan& p) {
     if (t.places) text += " " + std::to_string(*t.places) + " places";
     if (t.queue_limit < 1000) text += " queue of " + std::to_string(t.queue_limit);
   }
+  if (o.shedding.target > duration::zero()) {
+    text += ", sheds after " + canigo::to_string(o.shedding.target) + " in " + canigo::to_string(o.shedding.interval) +
+            (o.shedding.newest_first ? ", newest first" : "");
+  }
+  if (p.is_shadow) text += ", in shadow mode";
   return text + (p.is_short ? ", short of memory" : "") + (p.is_abandoned ? ", abandoned" : "");
 }
 

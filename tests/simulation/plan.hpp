@@ -78,6 +78,7 @@ struct plan {
   options rules;
   bool is_abandoned = false;  // the context goes with all who wait
   bool is_short = false;      // of memory, now and then
+  bool is_shadow = false;     // the limit lets everybody go, and the model says what it would have done
   std::vector<step> steps;
 };
 

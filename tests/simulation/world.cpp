@@ -52,6 +52,13 @@ canigo::rate_limit limit_of(const bucket& b, bool has_units) {
   return l;
 }
 
+canigo::enforcement mode_of(const plan& p) {
+  return p.is_shadow ? canigo::enforcement::shadow : canigo::enforcement::enforce;
+}
+
+/// What a request can have wrong whatever the mode.
+bool is_wrong(end how) { return how == end::invalid_priority || how == end::invalid_argument || how == end::stopped; }
+
 /// Scheduler, semaphore or limiter, spoken to alike.
 class engine {
  public:
@@ -68,14 +75,18 @@ class engine {
                                                                .priorities = o.priorities,
                                                                .queue_limit = o.queue_limit,
                                                                .on_overflow = o.on_overflow,
-                                                               .ageing = o.ageing});
+                                                               .ageing = o.ageing,
+                                                               .shedding = o.shedding,
+                                                               .mode = mode_of(p)});
         break;
       case subject::semaphore:
         semaphore_.emplace(executor, canigo::semaphore_options{.permits = *o.places,
                                                                .priorities = o.priorities,
                                                                .queue_limit = o.queue_limit,
                                                                .on_overflow = o.on_overflow,
-                                                               .ageing = o.ageing});
+                                                               .ageing = o.ageing,
+                                                               .shedding = o.shedding,
+                                                               .mode = mode_of(p)});
         break;
       case subject::limiter:
         limiter_.emplace(executor, canigo::limiter_options{.rates = rates,
@@ -83,7 +94,9 @@ class engine {
                                                            .priorities = o.priorities,
                                                            .queue_limit = o.queue_limit,
                                                            .on_overflow = o.on_overflow,
-                                                           .ageing = o.ageing});
+                                                           .ageing = o.ageing,
+                                                           .shedding = o.shedding,
+                                                           .mode = mode_of(p)});
         break;
     }
   }
@@ -149,10 +162,12 @@ class engine {
     return made;
   }
 
-  canigo::queue_stats stats(std::vector<std::int64_t>& tokens, std::uint64_t& held) const {
+  canigo::queue_stats stats(std::vector<std::int64_t>& tokens, std::uint64_t& held,
+                            canigo::shadow_stats* shadow = nullptr) const {
     if (scheduler_) {
       auto s = scheduler_->stats();
       tokens = {s.tokens};
+      if (shadow != nullptr) *shadow = s.shadow;
       return s;
     }
     if (semaphore_) {
@@ -163,6 +178,7 @@ class engine {
     auto s = limiter_->stats();
     tokens = s.tokens;
     held = s.held;
+    if (shadow != nullptr) *shadow = s.shadow;
     return s;
   }
 
@@ -214,6 +230,7 @@ class world {
     std::size_t tenant = 0;
     std::size_t flow = 0;  // as the model names it
     amounts used = {};     // of each unit of a limiter that it has settled for
+    model::fate in_shadow;
   };
 
   /// Somebody with a flow. The first has none.
@@ -395,6 +412,7 @@ class world {
       case deed::stop:
         if (!engine_) break;
         model_.stop();
+        has_stopped_ = true;
         with_engine(s, [this] { engine_->with_any([](auto& e) { e.stop(); }); });
         break;
       case deed::destroy:
@@ -454,7 +472,21 @@ class world {
       model_.lack_memory(s.id);
     } else {
       model_.acquire(s.id, c.wanted, c.flow);
+      go_in_shadow(s.id);
     }
+  }
+
+  /// In shadow mode the model alone makes one wait that has asked just now.
+  void go_in_shadow(int id) {
+    if (!plan_.is_shadow) return;
+    caller& c = *callers_.at(id);
+    const model::fate& there = model_.fates().at(id);
+    c.in_shadow = is_wrong(there.how) ? there : model::fate{end::granted, context_->now()};
+    count_in_shadow(c.in_shadow.how == end::granted, c.flow);
+  }
+
+  void count_in_shadow(bool has_gone, std::size_t flow) {
+    if (has_gone) ++gone_, ++gone_of_flow_[flow];
   }
 
   std::uint64_t requested() const {
@@ -469,7 +501,10 @@ class world {
     (engine_ ? c.has_begun : c.has_ended) = true;
     r.flow = tenants_[c.tenant].flow.get();
     c.flow = tenants_[c.tenant].named();
-    if (engine_) model_.acquire(id, r, c.flow);
+    if (engine_) {
+      model_.acquire(id, r, c.flow);
+      go_in_shadow(id);
+    }
     return c.has_begun;
   }
 
@@ -553,7 +588,13 @@ class world {
   void try_at_once(const step& s) {
     caller& c = make_caller(s, request_of(s));
     c.has_begun = c.has_ended = true;
-    const bool expected = model_.try_acquire(c.wanted, c.flow);
+    const bool there = model_.try_acquire(c.wanted, c.flow);
+    const bool is_right = c.wanted.priority >= 0 && c.wanted.priority < plan_.rules.priorities && c.wanted.tokens > 0;
+    const bool expected = plan_.is_shadow ? is_right && !has_stopped_ : there;
+    if (plan_.is_shadow) {
+      count_in_shadow(expected, c.flow);
+      if (!there && expected) ++refused_at_once_;
+    }
     auto [granted, p] = engine_->try_acquire(c.wanted);
     if (granted != expected) fail("try_acquire says " + std::to_string(granted));
     c.held = std::move(p);
@@ -603,14 +644,14 @@ class world {
     if (found == callers_.end()) return;
     permit p = std::move(found->second->held ? found->second->held : found->second->part);
     if (!p) return;
-    model_.release(p.held(), found->second->flow);
+    if (!plan_.is_shadow) model_.release(p.held(), found->second->flow);
     with_engine(s, [&] { p.release(); });
   }
 
   void ended(int id, std::error_code ec, permit p) {
     if (is_over_) return;
     caller& c = *callers_.at(id);
-    const auto& expected = model_.fates().at(id);
+    const auto& expected = plan_.is_shadow ? c.in_shadow : model_.fates().at(id);
     end how = end_of(ec);
     if (c.is_within && expected.how == end::cancelled) {
       if (how == end::cancelled && !c.is_cancelled) fail("#" + std::to_string(id) + " ends as cancelled by nobody");
@@ -651,6 +692,7 @@ class world {
       }
     };
     if (!engine_) return;
+    if (plan_.is_shadow) return compare_in_shadow();
     const std::vector<std::int64_t> expected_tokens = model_.tokens();
     std::vector<std::int64_t> tokens = expected_tokens;
     std::uint64_t held = model_.held();
@@ -661,6 +703,7 @@ class world {
     is(s.timed_out, model_.count(end::timed_out), "timed out");
     is(s.evicted, model_.count(end::evicted), "evicted");
     is(s.stopped, model_.count(end::stopped), "stopped");
+    is(s.shed, model_.count(end::shed), "shed");
     is(held, model_.held(), "held");
     for (std::size_t i = 0; i < expected_tokens.size(); ++i) {
       is(static_cast<std::uint64_t>(tokens.at(i)), static_cast<std::uint64_t>(expected_tokens[i]), "tokens");
@@ -677,8 +720,49 @@ class world {
         is(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(there.tokens), "tokens of a flow");
       }
     }
-    is(s.requested, s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped,
+    is(s.requested, s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped + s.shed,
        "requested");
+  }
+
+  /// What the limit counts is what the model has done.
+  void compare_in_shadow() {
+    const auto is = [this](std::uint64_t here, std::uint64_t expected, const char* what) {
+      if (here != expected) fail(std::string{what} + ": " + std::to_string(here) + ", not " + std::to_string(expected));
+    };
+    const std::vector<std::int64_t> expected_tokens = model_.tokens();
+    std::vector<std::int64_t> tokens = expected_tokens;
+    std::uint64_t held = 0;
+    canigo::shadow_stats shadow;
+    const auto s = engine_->stats(tokens, held, &shadow);
+    is(s.waiting, 0, "waiting in shadow mode");
+    is(s.granted, gone_, "gone in shadow mode");
+    is(shadow.waited, model_.waited(), "would have waited");
+    is(static_cast<std::uint64_t>(shadow.wait.max().count()), static_cast<std::uint64_t>(model_.longest_wait().count()),
+       "longest wait in shadow mode");
+    is(shadow.shed, model_.count(end::shed), "would have been shed");
+    std::uint64_t refused = refused_at_once_;
+    for (const end e : {end::unreachable, end::queue_full, end::evicted, end::too_large}) refused += in_queue(e);
+    is(shadow.refused, refused, "would have been refused");
+    for (std::size_t i = 0; i < expected_tokens.size(); ++i) {
+      is(static_cast<std::uint64_t>(tokens.at(i)), static_cast<std::uint64_t>(expected_tokens[i]), "tokens");
+    }
+    for (const tenant& t : tenants_) {
+      if (t.flow == nullptr) continue;
+      const auto here = t.flow->stats();
+      is(here.waiting, 0, "waiting of a flow in shadow mode");
+      is(here.granted, gone_of_flow_[t.in_model], "gone of a flow");
+      for (const std::int64_t n : here.available) {
+        is(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(model_.counts_of(t.in_model).tokens),
+           "tokens of a flow");
+      }
+    }
+  }
+
+  /// Of those that asked to wait, how many ended so.
+  std::uint64_t in_queue(end e) const {
+    std::uint64_t n = 0;
+    for (const auto& [id, fate] : model_.fates()) n += fate.how == e;
+    return n;
   }
 
   void finish() {
@@ -702,14 +786,18 @@ class world {
       release(id);  // what was split off
     }
     compare();
-    if (model_.held() != 0) fail("the model still holds permits");
+    if (model_.held() != 0 && !plan_.is_shadow) fail("the model still holds permits");
+    std::vector<std::int64_t> tokens;
+    std::uint64_t held = 0;
+    if (engine_) (void)engine_->stats(tokens, held);
+    if (held != 0) fail("the limit still holds permits");
     if (!canigo::time_source::of(context_->get_executor()).idle()) fail("something is left armed");
     elapsed_ = context_->elapsed();
   }
 
   /// R1, without the model: where nothing but acquires happened, no window holds more than the burst and its tokens.
   void check_windows() {
-    if (plan_.is_short) return;  // some were told late
+    if (plan_.is_short || plan_.is_shadow) return;  // some were told late, or too early
     for (const step& s : plan_.steps) {
       if (s.what > deed::cancel || s.what == deed::try_acquire || s.then == deed::refund) return;
     }
@@ -736,6 +824,11 @@ class world {
   std::vector<std::pair<time_point, std::uint64_t>> grants_;
   std::multiset<time_point> instants_;  // at which something happens that the model does not know of
   bool has_been_short_ = false;         // of memory, a moment ago
+  // In shadow mode: who went, of all and of each flow, and whom try_acquire would have refused.
+  std::uint64_t gone_ = 0;
+  std::map<std::size_t, std::uint64_t> gone_of_flow_;
+  std::uint64_t refused_at_once_ = 0;
+  bool has_stopped_ = false;
   std::optional<canigo::testing::simulation> context_;
   model model_;
   std::optional<engine> engine_;

@@ -321,7 +321,8 @@ void admission::pump(time_point now) noexcept {
 }
 
 void admission::pump_otherwise(time_point now) noexcept {
-  if (flows_ != nullptr && seat_ == nullptr && units_ == nullptr && slack_ == duration::zero()) {
+  const bool is_full = seat_ != nullptr || units_ != nullptr || delays_ || shadow_ != nullptr;
+  if (flows_ != nullptr && !is_full && slack_ == duration::zero()) {
     serve(*flows_, now);
   } else {
     serve_fully(now);
@@ -469,8 +470,7 @@ void admission::stop() noexcept {
 
 time_point admission::earliest(const request& r, time_point now) const noexcept {
   if (flows_ != nullptr) return earliest_in_flow(r, now);
-  // A class that may serve its last arrival first makes nobody wait for those of the same class.
-  const std::uint64_t ahead = queue_.tokens_ahead(r.priority - (delays_ && delays_->takes_newest_at_times() ? 1 : 0));
+  const std::uint64_t ahead = queue_.tokens_ahead(last_class_ahead(r));
   const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
   const time_point ready = units_ == nullptr ? supplies_.rates_ready_at(now, all) : amounts_ready_at(now, r, all);
   // A pause without an end may end at any moment.

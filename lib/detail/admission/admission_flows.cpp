@@ -27,7 +27,6 @@ void check_cap(std::string_view field, std::uint64_t cap, supplies::occupancy o)
 std::uint32_t admission::open_flow(const flow_options& o) {
   const change c{*this};
   const time_point now = clock();
-  if (delays_ || is_shadow()) throw_invalid("flow: limit", "one with shedding or in shadow mode", "one without");
   check_cap("flow_options.concurrency", o.concurrency, supplies_.occupies());
   flow_terms terms = to_terms(o, &supplies_, now);
   if (flows_ == nullptr) move_to_flows(now);
@@ -41,9 +40,10 @@ void admission::move_to_flows(time_point now) {
   const fair_queue::amounts_of_node amounts = [](const wait_node& n) noexcept -> const amounts_by_unit* {
     return &static_cast<const waiter&>(n).amounts_->amounts;
   };
-  auto flows = std::make_unique<fair_queue>(priorities_, queue_.ageing(), supplies_.occupies(),
-                                            units_ != nullptr ? amounts : nullptr);
-  flows->take_over(queue_, now);
+  auto flows =
+      std::make_unique<fair_queue>(priorities_, queue_.ageing(), supplies_.occupies(),
+                                   units_ != nullptr ? amounts : nullptr, delays_ ? delays_->rule() : delay_rule{{}});
+  flows->take_over(queue_, now, delays_ ? &*delays_ : nullptr);
   flows_ = std::move(flows);
   is_simple_ = is_plain_ = frees_alone_ = false;
   somebody_waits_.store(false, std::memory_order_relaxed);
@@ -94,6 +94,10 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   s.available.reserve(most_rates_of_flow);  // not under the lock
   const std::lock_guard lock{mutex_};
   read_flow(*flows_, flow, clock(), s);
+  if (is_shadow()) {  // who is in the queue has gone
+    s.waiting = 0;
+    s.is_held_back = false;
+  }
   return s;
 }
 
@@ -123,9 +127,11 @@ std::uint64_t admission::places_in_flow(const request& r) const noexcept {
   return flow_places::join(places_for(r.tokens), r.flow->number_);
 }
 
-void admission::stamp(waiter& w, const request& r) noexcept {
-  flows_->stamp(w, r.flow != nullptr ? r.flow->number_ : fair_queue::nameless);
+std::uint32_t admission::number_of(const request& r) noexcept {
+  return r.flow != nullptr ? r.flow->number_ : fair_queue::nameless;
 }
+
+void admission::stamp(waiter& w, const request& r) noexcept { flows_->stamp(w, number_of(r)); }
 
 void admission::count_flow_failure(const request& r) noexcept {
   if (flows_ != nullptr && r.flow != nullptr && is_of_this(r)) flows_->count_failure(r.flow->number_);
@@ -137,7 +143,7 @@ void admission::advance_flows() noexcept { flows_->advance(clock()); }
 outcome admission::enter_flow(const request& r, time_point now) noexcept {
   if (now == time_point::min()) now = clock();  // a semaphore did not need it until here
   flows_->advance(now);
-  const std::uint32_t flow = r.flow != nullptr ? r.flow->number_ : fair_queue::nameless;
+  const std::uint32_t flow = number_of(r);
   if (units_ != nullptr) return enter_flow_with_units(r, now, flow);
   if (now < paused_until_ || !flows_->may_enter(flow, r.tokens) || !supplies_.try_take(now, r.tokens)) {
     return outcome::must_wait_in_flow;
@@ -148,18 +154,13 @@ outcome admission::enter_flow(const request& r, time_point now) noexcept {
 }
 
 void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexcept {
-  const std::uint32_t flow = r.flow != nullptr ? r.flow->number_ : fair_queue::nameless;
+  const std::uint32_t flow = number_of(r);
   outcome o = outcome::must_wait;
   bool evicted = false;
   if (r.deadline != time_point::max() && earliest(r, now) > r.deadline) {
     o = to_outcome(errc::deadline_unreachable);
-  } else if (flows_->flow_size(flow) >= flows_->queue_limit(flow)) {
-    evicted = make_room_in_flow(flow, r.priority);
-    if (!evicted) o = to_outcome(errc::queue_full);
-  }
-  if (o == outcome::must_wait && flows_->size() >= queue_limit_) {
-    evicted = make_room(r.priority);
-    if (!evicted) o = to_outcome(errc::queue_full);
+  } else if (!finds_room_in_flow(flow, r.priority, evicted)) {
+    o = to_outcome(errc::queue_full);
   }
   if (o != outcome::must_wait) {
     count_end(o);
@@ -173,8 +174,20 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
-  // One that is behind others of its flow changes nothing, unless by its age.
-  if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max()) pump(now);
+  // One that is behind others of its flow changes nothing, unless by its age, or as one who lets another be shed.
+  if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max() || delays_) pump(now);
+}
+
+bool admission::finds_room_in_flow(std::uint32_t flow, int priority, bool& evicted) noexcept {
+  if (flows_->flow_size(flow) >= flows_->queue_limit(flow)) {
+    if (!make_room_in_flow(flow, priority)) return false;
+    evicted = true;
+  }
+  if (flows_->size() >= queue_limit_) {
+    if (!make_room(priority)) return false;
+    evicted = true;
+  }
+  return true;
 }
 
 bool admission::make_room_in_flow(std::uint32_t flow, int priority) noexcept {
@@ -196,7 +209,7 @@ void admission::leave_flow(waiter& w, outcome o) noexcept {
 
 /// Of the classes above only what nothing holds back; and only until the newcomer has risen to the first.
 time_point admission::earliest_in_flow(const request& r, time_point now) const noexcept {
-  const std::uint32_t flow = r.flow != nullptr ? r.flow->number_ : fair_queue::nameless;
+  const std::uint32_t flow = number_of(r);
   const auto with = [&r](std::uint64_t ahead) {
     return ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
   };

@@ -15,7 +15,7 @@ template <class Queue>
 void admission::serve_fully(Queue& queue, time_point now) noexcept {
   constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;
   bool seeks = false;
-  const time_point shed_at = delays_ ? shed(now) : time_point::max();
+  if (delays_) shed(now);
   time_point next = paused_until_;
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
@@ -45,10 +45,13 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       supplies_.take(ready, wanted);
       as_of = ready;
       if constexpr (has_flows) {
+        queue.grant(*n, caught_up, charge, is_shadow());
+        if (is_shadow()) {
+          grant_in_shadow(*n, now);
+          continue;
+        }
         counts_.add_grant(n->priority, now - n->since());
-        queue.grant(*n, caught_up, charge);
         end_wait(static_cast<waiter&>(*n), outcome::granted);
-        continue;
       } else {
         if (wanted.others != nullptr) leave_with_amounts(static_cast<waiter&>(*n), outcome::granted);
         if (delays_) delays_->one_goes(n->priority, queue.oldest(n->priority)->since(), now);
@@ -65,7 +68,8 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
     }
   }
   if (seat_ != nullptr && !seeks) supplies_.shared()->withdraw(*seat_);
-  wake_at(queue.empty() ? time_point::max() : std::min(next, shed_at));
+  if (delays_) next = std::min(next, next_overload(now));
+  wake_at(queue.empty() ? time_point::max() : next);
 }
 
 void admission::serve_fully(time_point now) noexcept {

@@ -8,19 +8,37 @@
 namespace canigo::detail {
 
 /// Ends those that have waited too long in an overloaded class, the least important class first; but not the last one
-/// of all. When to look again.
-time_point admission::shed(time_point now) noexcept {
-  time_point next = time_point::max();
+/// of all: the next to come looks again.
+void admission::shed(time_point now) noexcept {
+  if (flows_ != nullptr) return shed_of_flows(now);
   for (int c = priorities_ - 1; c >= 0; --c) {
     while (wait_node* n = queue_.oldest(c)) {
-      if (queue_.size() == 1) return time_point::max();  // the next to come looks again
-      const time_point at = delays_->shed_at(c, n->since());
-      if (at > now) {
-        next = std::min(next, at);
-        break;
-      }
+      if (queue_.size() == 1) return;
+      if (delays_->shed_at(c, n->since()) > now) break;
       finish(static_cast<waiter&>(*n), to_outcome(errc::shed));
     }
+  }
+}
+
+/// The same where each flow has delays of its own.
+void admission::shed_of_flows(time_point now) noexcept {
+  flows_->advance(now);
+  while (wait_node* n = flows_->overdue()) {
+    if (flows_->size() == 1) return;
+    finish(static_cast<waiter&>(*n), to_outcome(errc::shed));
+  }
+}
+
+/// When somebody is to be shed, or another one is the next to go, although nobody came or left.
+time_point admission::next_overload(time_point now) const noexcept {
+  time_point next = time_point::max();
+  if (flows_ != nullptr) return flows_->size() > 1 ? flows_->next_overdue() : next;
+  if (queue_.size() <= 1) return next;
+  for (int c = 0; c < priorities_; ++c) {
+    const wait_node* const n = queue_.oldest(c);
+    if (n == nullptr) continue;
+    const bool becomes_another = delays_->takes_newest_at_times() && !delays_->is_overloaded(c, now);
+    next = std::min(next, becomes_another ? delays_->overloaded_at(c) : delays_->shed_at(c, n->since()));
   }
   return next;
 }

@@ -30,11 +30,18 @@ outcome admission::enter_in_shadow(const request& r, time_point now, bool is_pat
   }
   amounts_by_unit amounts{r.tokens};
   if (units_ != nullptr) supplies_.units()->resolve(r.tokens, r.amounts, amounts);
-  const bool is_free = queue_.empty() && !is_paused(now) && r.deadline >= now;
-  if (!is_free || !supplies_.try_take_each(now, {r.tokens, &amounts})) {
+  const demand wanted{r.tokens, &amounts};
+  const bool fits = wrong == outcome::must_wait && r.tokens <= largest_request(r) && supplies_.fits(wanted);
+  const std::uint32_t flow = number_of(r);
+  if (flows_ != nullptr) flows_->advance(now);
+  const bool is_next = flows_ == nullptr ? queue_.empty() : fits && flows_->may_enter(flow, wanted);
+  if (is_next && !is_paused(now) && r.deadline >= now && supplies_.try_take_each(now, wanted)) {
+    if (flows_ != nullptr) flows_->enter(flow, wanted);
+  } else {
     supplies_.occupy_beyond(supplies_.places_for(r.tokens));
-    if (is_patient && supplies_.fits({r.tokens, &amounts})) {
-      let_wait_in_shadow(r, now);
+    if (flows_ != nullptr) flows_->enter_beyond(flow, r.tokens);
+    if (is_patient && fits) {
+      let_wait_in_shadow(r, flow, now);
     } else {
       ++shadow_->counts.refused;
     }
@@ -43,9 +50,14 @@ outcome admission::enter_in_shadow(const request& r, time_point now, bool is_pat
   return outcome::granted;
 }
 
-void admission::let_wait_in_shadow(const request& r, time_point now) noexcept {
+void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_point now) noexcept {
   const bool is_hopeless = r.deadline != time_point::max() && earliest(r, now) > r.deadline;
-  if (is_hopeless || (queue_.size() >= queue_limit_ && !make_room(r.priority))) {
+  bool evicted = false;
+  const auto finds_room = [&] {
+    if (flows_ != nullptr) return finds_room_in_flow(flow, r.priority, evicted);
+    return queue_.size() < queue_limit_ || make_room(r.priority);
+  };
+  if (is_hopeless || !finds_room()) {
     ++shadow_->counts.refused;
     return;
   }
@@ -60,9 +72,13 @@ void admission::let_wait_in_shadow(const request& r, time_point now) noexcept {
     if (p->amounts_ == nullptr) return p->destroy();
     supplies_.units()->resolve(r.tokens, r.amounts, p->amounts_->amounts);
   }
-  queue_.push(*p, now, r.since);
-  if (p->amounts_ != nullptr) wait_for_amounts(*p);
-  if (delays_ && queue_.size(r.priority) == 1) delays_->first_comes(r.priority, now);
+  if (flows_ != nullptr) {
+    flows_->push(*p, flow);
+  } else {
+    queue_.push(*p, now, r.since);
+    if (p->amounts_ != nullptr) wait_for_amounts(*p);
+    if (delays_ && queue_.size(r.priority) == 1) delays_->first_comes(r.priority, now);
+  }
   pump(now);
 }
 
@@ -90,7 +106,11 @@ void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
 }
 
 void admission::finish_phantom(waiter& w, outcome o) noexcept {
-  queue_.remove(w);
+  if (flows_ == nullptr) {
+    queue_.remove(w);
+  } else if (o != outcome::granted) {  // else it has been taken out
+    flows_->remove(w);
+  }
   if (w.amounts_ != nullptr) {
     if (o != outcome::granted) {
       leave_with_amounts(w, o);
@@ -114,9 +134,6 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   if (is_wanted && seat_ != nullptr) throw_invalid(field, "shadow", "enforce, because places are shared");
   auto made = std::make_unique<shadow_state>();
   const change c{*this};
-  if (is_wanted && flows_ != nullptr) {
-    throw_invalid(field, "shadow", "enforce, because the limit has flows or has had some");
-  }
   if (is_wanted == is_shadow() || context_gone_) return;
   const time_point now = time_->now();
   if (is_wanted) {
@@ -126,6 +143,10 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   } else {
     while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
     supplies_.count_beyond();
+    if (flows_ != nullptr) {
+      flows_->for_each([this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::stopped)); });
+      flows_->count_beyond();
+    }
     shadow_->is_on = false;
   }
   choose_ways();
@@ -135,14 +156,21 @@ void admission::set_mode(enforcement mode, std::string_view field) {
 /// Those that wait are granted as they are, into debt and beyond the capacity.
 void admission::let_all_go(time_point now) noexcept {
   shadow_->is_on = false;
-  while (wait_node* n = queue_.front(now)) {
-    const demand wanted = demand_of(*n);
+  const auto let_go = [&](wait_node& n) {
+    const demand wanted = demand_of(n);
     supplies_.charge(now, wanted);
-    supplies_.occupy_beyond(supplies_.places_for(n->tokens));
-    counts_.add_grant(n->priority, now - n->since());
-    if (wanted.others != nullptr) leave_with_amounts(static_cast<waiter&>(*n), outcome::granted);
-    finish(static_cast<waiter&>(*n), outcome::granted);
-  }
+    supplies_.occupy_beyond(supplies_.places_for(n.tokens));
+    counts_.add_grant(n.priority, now - n.since());
+    if (wanted.others != nullptr) leave_with_amounts(static_cast<waiter&>(n), outcome::granted);
+    finish(static_cast<waiter&>(n), outcome::granted);
+  };
+  while (wait_node* n = queue_.front(now)) let_go(*n);
+  if (flows_ == nullptr) return;
+  flows_->advance(now);
+  flows_->for_each([&](wait_node& n) {
+    flows_->go_beyond(n);
+    let_go(n);
+  });
 }
 
 }  // namespace canigo::detail

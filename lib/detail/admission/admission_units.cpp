@@ -108,14 +108,14 @@ void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
   if (o != outcome::granted) drop_amounts(w);
 }
 
-/// When the rates have what `r` wants, and before it those of its class and of the more important ones. `tokens` is the
-/// sum of the first unit.
+/// When the rates have what `r` wants, after those who go before it. `tokens` is the sum of the first unit.
 time_point admission::amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept {
   amounts_by_unit wanted{};
   supplies_.units()->resolve(r.tokens, r.amounts, wanted);
+  const int last = last_class_ahead(r);
   for (std::size_t unit = 1; unit < most_units; ++unit) {
     uint128 sum = wanted[unit];
-    for (int c = 0; c <= r.priority; ++c) sum += units_->waiting[static_cast<std::size_t>(c)][unit];
+    for (int c = 0; c <= last; ++c) sum += units_->waiting[static_cast<std::size_t>(c)][unit];
     wanted[unit] = static_cast<std::uint64_t>(std::min<uint128>(sum, std::numeric_limits<std::uint64_t>::max()));
   }
   return supplies_.rates_ready_at(now, {tokens, &wanted});

@@ -21,6 +21,8 @@ static_assert(token_at_weight_1 > 2 * std::uint64_t{fair_queue::most_weight} * f
 constexpr unsigned tag_bits = 96;
 constexpr uint128 tags_grow_to = uint128{1} << (tag_bits - 1);
 
+constexpr unsigned most_classes = wait_queue::max_priorities;
+
 constexpr std::uint64_t sign = std::uint64_t{1} << 63;
 
 uint128 key_of(time_point t, std::uint32_t flow) noexcept {
@@ -51,15 +53,19 @@ duration checked_ageing(duration ageing) {
 
 }  // namespace
 
-fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts)
+fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts,
+                       const delay_rule& delays)
     : ageing_{checked_ageing(ageing)},
       occupancy_{o},
       amounts_{amounts},
+      delays_{delays},
       words_{(checked_priorities(priorities) + word_bits - 1) / word_bits},
       classes_(checked_priorities(priorities)),
       ready_{sooner{&arrivals_}},
       held_{{}},
-      rises_{{}} {
+      rises_{{}},
+      late_{{}},
+      overdue_{{}} {
   if (amounts_ != nullptr) free_others_.resize(classes_.size());
   add({});
 }
@@ -87,6 +93,10 @@ std::uint32_t fair_queue::add(flow_terms terms) {
     ready_.make_room_for(room);
     held_.make_room_for(room);
     rises_.make_room_for(room);
+    if (delays_.sheds()) {
+      late_.make_room_for(room);
+      overdue_.make_room_for(room);
+    }
     rows_.reserve(room);
   }
   rows_.emplace_back();
@@ -128,6 +138,10 @@ void fair_queue::forget(std::uint32_t flow) noexcept {
 
 void fair_queue::recycle_if_gone(std::uint32_t flow) noexcept {
   if (!rows_[flow].is_leaving || extras_[flow].ceiling.occupied() > 0) return;
+  if (delays_.sheds()) {
+    late_.erase(flow);
+    overdue_.erase(flow);
+  }
   for (int c = 0; c < priorities(); ++c) at(flow, c) = {};
   rows_[flow] = {};
   extras_[flow] = {};
@@ -186,7 +200,7 @@ void fair_queue::undo(const wait_node& node) noexcept {
 
 // ---- waiters --------------------------------------------------------------------------------------------------------
 
-void fair_queue::take_over(wait_queue& q, time_point now) noexcept {
+void fair_queue::take_over(wait_queue& q, time_point now, const delay_watch* delays) noexcept {
   advance(now);
   next_sequence_ = q.next_sequence_;
   for (int c = 0; c < q.priorities(); ++c) {
@@ -196,7 +210,9 @@ void fair_queue::take_over(wait_queue& q, time_point now) noexcept {
       n.flow_ = nameless;
       link(n);
     }
+    if (delays != nullptr) at(nameless, c).met_at = delays->met_at(c);
   }
+  if (delays != nullptr) look_at_delays(nameless);
   look_at(nameless);
   end_of_step();
 }
@@ -213,6 +229,7 @@ void fair_queue::link(wait_node& node) noexcept {
     c.head = &node;
     node.previous_ = nullptr;
     bits_of(node.flow_)[node.priority / word_bits] |= bit(node.priority);
+    if (delays_.sheds()) meet_target(node.flow_, c);
   }
   c.tail = &node;
   c.tokens += node.tokens;
@@ -261,7 +278,7 @@ void fair_queue::push(wait_node& node, std::uint32_t flow) noexcept {
   link(node);
   const row& r = rows_[flow];
   // Behind the first one it stays, as both rise; and who is first after that one is asked when that one goes.
-  if (r.size > 1 && node.priority >= effective_class(*r.front)) return;
+  if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(flow);
   end_of_step();
 }
@@ -270,7 +287,7 @@ void fair_queue::remove(wait_node& node) noexcept {
   assert(node.linked_);
   const std::uint32_t flow = node.flow_;
   unlink(node);
-  if (rows_[flow].front != &node) return;
+  if (rows_[flow].front != &node && !delays_.takes_newest_at_times()) return;
   look_at(flow);
   end_of_step();
 }
@@ -303,7 +320,7 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   int index = next_class(flow, 0);
   if (index < 0) return nullptr;
   wait_node* best = at(flow, index).head;
-  if (!ages()) return best;
+  if (!ages()) return candidate_of(best);
   int best_class = effective_class(*best);
   while ((index = next_class(flow, static_cast<unsigned>(index) + 1)) >= 0) {
     wait_node* head = at(flow, index).head;
@@ -312,7 +329,19 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
     best = head;
     best_class = head_class;
   }
-  return best;
+  return candidate_of(best);
+}
+
+/// Who goes instead of the first of a class: while that is overloaded, perhaps the last.
+wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
+  if (!delays_.takes_newest_at_times()) return head;
+  const cell& c = at(head->flow_, head->priority);
+  return now_ >= delays_.overloaded_at(c.met_at) ? c.tail : head;
+}
+
+/// The class in which a flow competes: that to which the first of its class has risen.
+int fair_queue::rank_of(const wait_node& front) const noexcept {
+  return effective_class(delays_.takes_newest_at_times() ? *at(front.flow_, front.priority).head : front);
 }
 
 // Only heads are in the choice, so only their rises can change it.
@@ -338,6 +367,7 @@ void fair_queue::advance(time_point now) noexcept {
     look_at(flow);
   }
   while (!rises_.empty() && time_of(rises_.top()) <= now_) look_at(heap::number_of(rises_.top()));
+  while (!late_.empty() && time_of(late_.top()) <= now_) look_at_delays(heap::number_of(late_.top()));
   end_of_step();
 }
 
@@ -374,7 +404,7 @@ void fair_queue::look_at(std::uint32_t flow) noexcept {
     return;
   }
   held_.erase(flow);
-  const int rank = effective_class(*r.front);
+  const int rank = rank_of(*r.front);
   cell& c = at(flow, rank);
   if (!r.is_ready || r.rank != rank) {
     const uint128 time = virtual_time(rank);
@@ -414,7 +444,7 @@ uint128& fair_queue::virtual_time(int of_class) noexcept {
   return s.time;
 }
 
-void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t charge) noexcept {
+void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t charge, bool is_phantom) noexcept {
   assert(&node == front());
   const std::uint32_t flow = node.flow_;
   row& r = rows_[flow];
@@ -425,8 +455,10 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
   class_state& s = classes_[r.rank];
   s.latest_finish = std::max(s.latest_finish, c.tag);
   const bool grows = c.tag >= tags_grow_to;
-  ++r.granted;
-  r.tokens += node.tokens;
+  if (!is_phantom) {
+    ++r.granted;
+    r.tokens += node.tokens;
+  }
   if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
     // What a late wake-up finds due is taken as of when it was due, as it is of the limit.
     extra& x = extras_[flow];
@@ -436,8 +468,13 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
       x.due = as_of;
     }
     x.ceiling.take(as_of, wanted_by(node), places_for(node.tokens));
+    if (is_phantom) x.ceiling.take_over(places_for(node.tokens));
   }
-  if (r.is_timed) extras_[flow].waits->record(time_between(node.since_, now_));
+  if (delays_.sheds()) {
+    cell& here = at(flow, node.priority);
+    if (delays_.is_met(here.head->since_, now_)) meet_target(flow, here);
+  }
+  if (r.is_timed && !is_phantom) extras_[flow].waits->record(time_between(node.since_, now_));
   unlink(node);
   look_at(flow);
   end_of_step();
@@ -485,6 +522,90 @@ void fair_queue::enter(std::uint32_t flow, demand d) noexcept {
   r.tokens += d.tokens;
   if (r.is_timed) extras_[flow].waits->record_at_once(1);
   if (flow != nameless) extras_[flow].ceiling.take(now_, d, places_for(d.tokens));
+}
+
+// ---- who is shed ----------------------------------------------------------------------------------------------------
+
+/// One of a class has met the target, or is the first to come.
+void fair_queue::meet_target(std::uint32_t flow, cell& c) noexcept {
+  c.met_at = now_;
+  watch_delays(flow, delays_.overloaded_at(now_));
+}
+
+void fair_queue::watch_delays(std::uint32_t flow, time_point at) noexcept {
+  if (extras_[flow].late_at <= at) return;
+  extras_[flow].late_at = at;
+  late_.put(key_of(at, flow));
+}
+
+wait_node* fair_queue::overdue_of(std::uint32_t flow) const noexcept {
+  for (int c = priorities() - 1; c >= 0; --c) {
+    const cell& here = at(flow, c);
+    if (here.head != nullptr && delays_.shed_at(here.met_at, here.head->since_) <= now_) return here.head;
+  }
+  return nullptr;
+}
+
+/// Puts a flow where it belongs: among those of which somebody is overdue, or may be at some time. Grants and those
+/// that leave only put that off, so nobody looks then.
+void fair_queue::look_at_delays(std::uint32_t flow) noexcept {
+  late_.erase(flow);
+  extras_[flow].late_at = time_point::max();
+  for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
+    const cell& c = at(flow, index);
+    const time_point overloaded = delays_.overloaded_at(c.met_at);
+    const time_point shed = delays_.shed_at(c.met_at, c.head->since_);
+    if (overloaded > now_) {
+      watch_delays(flow, overloaded);
+    } else if (shed > now_) {
+      watch_delays(flow, shed);
+    }
+  }
+  if (const wait_node* n = overdue_of(flow)) {
+    overdue_.put(uint128{most_classes - n->priority} << (64 + flow_bits) | uint128{n->sequence_} << flow_bits | flow);
+  } else {
+    overdue_.erase(flow);
+  }
+  if (delays_.takes_newest_at_times()) look_at(flow);
+}
+
+wait_node* fair_queue::overdue() noexcept {
+  while (!overdue_.empty()) {
+    const uint128 key = overdue_.top();
+    const std::uint32_t flow = heap::number_of(key);
+    look_at_delays(flow);
+    if (!overdue_.empty() && overdue_.top() == key) return overdue_of(flow);
+  }
+  return nullptr;
+}
+
+time_point fair_queue::next_overdue() const noexcept {
+  return late_.empty() ? time_point::max() : time_of(late_.top());
+}
+
+// ---- shadow mode ----------------------------------------------------------------------------------------------------
+
+void fair_queue::enter_beyond(std::uint32_t flow, std::uint64_t tokens) noexcept {
+  row& r = rows_[flow];
+  ++r.granted;
+  r.tokens += tokens;
+  if (r.is_timed) extras_[flow].waits->record_at_once(1);
+  if (flow != nameless) extras_[flow].ceiling.occupy_beyond(places_for(tokens));
+}
+
+void fair_queue::go_beyond(const wait_node& node) noexcept {
+  row& r = rows_[node.flow_];
+  ++r.granted;
+  r.tokens += node.tokens;
+  extra& x = extras_[node.flow_];
+  if (r.is_timed) x.waits->record(time_between(node.since_, now_));
+  if (node.flow_ == nameless) return;
+  x.ceiling.charge(now_, wanted_by(node));
+  x.ceiling.occupy_beyond(places_for(node.tokens));
+}
+
+void fair_queue::count_beyond() noexcept {
+  for (extra& x : extras_) x.ceiling.count_beyond();
 }
 
 // ---- what is asked seldom -------------------------------------------------------------------------------------------
@@ -548,6 +669,7 @@ fair_queue::ahead fair_queue::tokens_ahead(std::uint32_t flow, int priority) con
   const bool is_limited = rows_[flow].is_limited;
   for (int c = 0; c <= priority; ++c) {
     const uint128 here = at(flow, c).tokens;
+    if (c == priority && delays_.takes_newest_at_times()) break;  // then it makes nobody wait for its own class
     own += here;
     if (c < priority) others += classes_[static_cast<std::size_t>(c)].free_tokens - (is_limited ? 0 : here);
   }
@@ -560,6 +682,7 @@ fair_queue::ahead fair_queue::amount_ahead(std::uint32_t flow, int priority, std
   for (int c = 0; c <= priority; ++c) {
     const auto of_class = static_cast<std::size_t>(c);
     const uint128 here = others_[std::size_t{flow} * classes_.size() + of_class][unit - 1];
+    if (c == priority && delays_.takes_newest_at_times()) break;
     own += here;
     if (c < priority) others += free_others_[of_class][unit - 1] - (is_limited ? 0 : here);
   }

@@ -273,7 +273,7 @@ class admission final : public delivery, public flow_host {
   bool is_shadow() const noexcept { return shadow_ != nullptr && shadow_->is_on; }
   void choose_ways() noexcept;
   outcome enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept;
-  void let_wait_in_shadow(const request& r, time_point now) noexcept;
+  void let_wait_in_shadow(const request& r, std::uint32_t flow, time_point now) noexcept;
   bool is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept;
   void grant_in_shadow(wait_node& n, time_point now) noexcept;
   time_point end_in_shadow(const wait_node& n) const noexcept;
@@ -281,7 +281,9 @@ class admission final : public delivery, public flow_host {
   void let_all_go(time_point now) noexcept;
   void note_binding(time_point now) noexcept;
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
-  time_point shed(time_point now) noexcept;
+  void shed(time_point now) noexcept;
+  void shed_of_flows(time_point now) noexcept;
+  time_point next_overload(time_point now) const noexcept;
   wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
@@ -293,15 +295,21 @@ class admission final : public delivery, public flow_host {
   void limit_passed(waiter& w) noexcept;
   void woken() noexcept;
   time_point earliest(const request& r, time_point now) const noexcept;
+  /// A class that may serve its last arrival first makes nobody wait for those of the same class.
+  int last_class_ahead(const request& r) const noexcept {
+    return r.priority - (delays_ && delays_->takes_newest_at_times() ? 1 : 0);
+  }
 
   // Where there are flows.
   bool is_of_this(const request& r) const noexcept;
+  static std::uint32_t number_of(const request& r) noexcept;
   std::uint64_t places_in_flow(const request& r) const noexcept;
   std::uint64_t largest_request(const request& r) const noexcept;
   void move_to_flows(time_point now);
   outcome enter_flow(const request& r, time_point now) noexcept;
   void wait_in_flow(waiter& w, const request& r, time_point now) noexcept;
   bool make_room_in_flow(std::uint32_t flow, int priority) noexcept;
+  bool finds_room_in_flow(std::uint32_t flow, int priority, bool& evicted) noexcept;
   void leave_flow(waiter& w, outcome o) noexcept;
   void stamp(waiter& w, const request& r) noexcept;
   void advance_flows() noexcept;

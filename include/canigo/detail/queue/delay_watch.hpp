@@ -8,37 +8,58 @@
 
 namespace canigo::detail {
 
-/// Which classes of a queue are overloaded, and which waits are too long there. See shedding_options.
+/// When those that wait together are overloaded, and when a wait is too long there. See shedding_options. `met_at` is
+/// when one of them has met the target last, or when the first of them came.
+class delay_rule {
+ public:
+  explicit delay_rule(const shedding_options& o) noexcept : options_{o} {}
+
+  bool sheds() const noexcept { return options_.target > duration::zero(); }
+  bool takes_newest_at_times() const noexcept { return options_.newest_first; }
+  /// Whether one meets the target that goes at `now`, where the oldest, perhaps that one, arrived at `oldest`.
+  bool is_met(time_point oldest, time_point now) const noexcept {
+    return now < saturating_add(oldest, options_.target);
+  }
+  /// From when on they are overloaded, unless one meets the target before.
+  time_point overloaded_at(time_point met_at) const noexcept { return saturating_add(met_at, options_.interval); }
+  /// The same for when one that arrived at `since` is to be shed.
+  time_point shed_at(time_point met_at, time_point since) const noexcept;
+
+ private:
+  shedding_options options_;
+};
+
+/// Which classes of a queue are overloaded, and which waits are too long there.
 ///
 /// `now` is always an argument. Threads: none; its owner holds a lock. Allocates: in the constructor.
 class delay_watch {
  public:
   delay_watch(const shedding_options& o, int priorities)
-      : options_{o}, met_at_(static_cast<std::size_t>(priorities), time_point::min()) {}
+      : rule_{o}, met_at_(static_cast<std::size_t>(priorities), time_point::min()) {}
 
   /// One comes to a class in which nobody waits.
   void first_comes(int priority, time_point now) noexcept { met_at_[static_cast<std::size_t>(priority)] = now; }
   /// One of a class is granted, whose oldest waiter, perhaps that one, arrived at `oldest`.
   void one_goes(int priority, time_point oldest, time_point now) noexcept {
-    if (now < saturating_add(oldest, options_.target)) first_comes(priority, now);
+    if (rule_.is_met(oldest, now)) first_comes(priority, now);
   }
 
   /// Whether for a whole interval nobody of a class has waited less than the target. Of a class with waiters.
   bool is_overloaded(int priority, time_point now) const noexcept { return now >= overloaded_at(priority); }
+  time_point overloaded_at(int priority) const noexcept { return rule_.overloaded_at(met_at(priority)); }
   /// When one of a class that arrived at `since` is to be shed, unless one of them waits less than the target before.
-  time_point shed_at(int priority, time_point since) const noexcept;
+  time_point shed_at(int priority, time_point since) const noexcept { return rule_.shed_at(met_at(priority), since); }
   bool takes_newest(int priority, time_point now) const noexcept {
-    return options_.newest_first && is_overloaded(priority, now);
+    return takes_newest_at_times() && is_overloaded(priority, now);
   }
-  bool takes_newest_at_times() const noexcept { return options_.newest_first; }
+  bool takes_newest_at_times() const noexcept { return rule_.takes_newest_at_times(); }
+
+  const delay_rule& rule() const noexcept { return rule_; }
+  time_point met_at(int priority) const noexcept { return met_at_[static_cast<std::size_t>(priority)]; }
 
  private:
-  time_point overloaded_at(int priority) const noexcept {
-    return saturating_add(met_at_[static_cast<std::size_t>(priority)], options_.interval);
-  }
-
-  shedding_options options_;
-  std::vector<time_point> met_at_;  // of each class: when the target was met last
+  delay_rule rule_;
+  std::vector<time_point> met_at_;  // of each class
 };
 
 }  // namespace canigo::detail

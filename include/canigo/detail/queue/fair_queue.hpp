@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/base/int128.hpp"
+#include "canigo/detail/queue/delay_watch.hpp"
 #include "canigo/detail/queue/flow_ceiling.hpp"
 #include "canigo/detail/queue/flow_heap.hpp"
 #include "canigo/detail/queue/supplies.hpp"
@@ -55,6 +56,8 @@ struct flow_counts {
 ///
 /// Number 0 is the nameless flow: of weight 1, without a ceiling, and always there.
 ///
+/// Where waiters are shed, each flow is judged by its own delays, in each class. See overdue().
+///
 /// Threads: none; its owner holds a lock. Allocates: in the constructor and in add(), about 64 bytes for each class and
 /// 200 more for each flow.
 class fair_queue {
@@ -67,12 +70,13 @@ class fair_queue {
   using amounts_of_node = const amounts_by_unit* (*)(const wait_node&) noexcept;
 
   /// Arguments as for wait_queue. `o`: how many places a request occupies under the cap of its flow.
-  fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts = nullptr);
+  fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts = nullptr,
+             const delay_rule& delays = delay_rule{{}});
   fair_queue(const fair_queue&) = delete;
   fair_queue& operator=(const fair_queue&) = delete;
 
-  /// Takes over all who wait in `q`, for the nameless flow. They keep their arrival.
-  void take_over(wait_queue& q, time_point now) noexcept;
+  /// Takes over all who wait in `q`, for the nameless flow. They keep their arrival, and what is known of their delays.
+  void take_over(wait_queue& q, time_point now, const delay_watch* delays = nullptr) noexcept;
 
   /// Adds a flow and returns its number. A throw changes nothing.
   ///
@@ -98,10 +102,16 @@ class fair_queue {
   /// Takes front() out for good: its ceiling and its share are charged. O(log flows).
   ///
   /// `caught_up`: tokens that were due since then are taken as of when they were due. `charge`: the cost for its share.
-  void grant(wait_node& node, time_point caught_up, std::uint64_t charge) noexcept;
+  /// A phantom of shadow mode is no grant: one who went before it has been counted, and holds its places.
+  void grant(wait_node& node, time_point caught_up, std::uint64_t charge, bool is_phantom = false) noexcept;
   void grant(wait_node& node, time_point caught_up) noexcept { grant(node, caught_up, node.tokens); }
   /// When front() may be another one although nobody came or left; max if never.
   time_point next_change() const noexcept;
+  /// Of those that have waited too long in an overloaded class of their flow: one of the least important class, the
+  /// first arrival there; or nullptr. After advance().
+  wait_node* overdue() noexcept;
+  /// When there may be such a one although nobody came or left, or max. Maybe too early, never too late.
+  time_point next_overdue() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
 
   /// Whether a newcomer of this flow may go without overtaking: nobody may go, nobody of its flow waits, and its
@@ -109,6 +119,12 @@ class fair_queue {
   bool may_enter(std::uint32_t flow, demand d) const noexcept;
   /// It went so: its ceiling is charged, its share is not.
   void enter(std::uint32_t flow, demand d) noexcept;
+  /// It went in shadow mode, although it may not.
+  void enter_beyond(std::uint32_t flow, std::uint64_t tokens) noexcept;
+  /// A waiter is to go, although it may not. The owner then takes it out.
+  void go_beyond(const wait_node& node) noexcept;
+  /// Counts all places that were occupied so. The owner then ends each waiter that asks for too much.
+  void count_beyond() noexcept;
   /// Notes the flow of a node that is to be pushed at some time.
   static void choose(wait_node& node, std::uint32_t flow) noexcept { node.flow_ = flow; }
   bool is_open(std::uint32_t flow) const noexcept {
@@ -229,6 +245,7 @@ class fair_queue {
     std::size_t coming = 0;
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
+    time_point late_at = time_point::max();      // its key in late_
     std::uint64_t made = 0;                      // the first arrival that may be one of its own
     time_point due = time_point::max();          // when its ceiling let it return
     time_point returned_at = time_point::min();  // and when that was noticed
@@ -239,6 +256,7 @@ class fair_queue {
     uint128 tokens = 0;
     wait_node* head = nullptr;
     wait_node* tail = nullptr;
+    time_point met_at{};     // for delays_
     std::uint32_t rest = 0;  // of the flow's weight, beyond the tag
   };
   struct class_state {
@@ -296,11 +314,18 @@ class fair_queue {
   static void move_tag(row& r, cell& c, std::uint64_t charge) noexcept;
   void rebase(int of_class) noexcept;
   void recycle_if_gone(std::uint32_t flow) noexcept;
+  wait_node* candidate_of(wait_node* head) const noexcept;
+  int rank_of(const wait_node& front) const noexcept;
+  void meet_target(std::uint32_t flow, cell& c) noexcept;
+  void watch_delays(std::uint32_t flow, time_point at) noexcept;
+  void look_at_delays(std::uint32_t flow) noexcept;
+  wait_node* overdue_of(std::uint32_t flow) const noexcept;
   void set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept;
 
   const duration ageing_;
   const supplies::occupancy occupancy_;
   const amounts_of_node amounts_;
+  const delay_rule delays_;
   const std::size_t words_;  // of the bits of a flow
   std::vector<class_state> classes_;
   std::vector<row> rows_;
@@ -314,6 +339,8 @@ class fair_queue {
   heap ready_;                           // flows that may go
   time_heap held_;                       // flows that their ceiling lets return at some time
   time_heap rises_;                      // flows of which a waiter rises at some time
+  time_heap late_;     // flows of which a class becomes overloaded, or a waiter overdue, at that time or later
+  time_heap overdue_;  // flows of which a waiter is overdue, or was: the least important class first, then arrival
   std::size_t size_ = 0;
   std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;

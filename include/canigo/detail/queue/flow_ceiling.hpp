@@ -68,7 +68,22 @@ class flow_ceiling {
     }
     occupied_ += places;
   }
-  void release(std::uint64_t places) noexcept { occupied_ -= places; }
+  /// More is released than is counted where some are held beyond the cap, in shadow mode; see supplies.
+  void release(std::uint64_t places) noexcept {
+    occupied_ -= places;
+    if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
+  }
+  void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
+  /// Counts places that take() has occupied as some that were held beyond.
+  void take_over(std::uint64_t places) noexcept {
+    const std::uint64_t out = std::min(places, beyond_);
+    beyond_ -= out;
+    occupied_ -= places - out;
+  }
+  void count_beyond() noexcept { occupied_ += std::exchange(beyond_, 0); }
+  void charge(time_point now, demand d) noexcept {
+    for (std::size_t i = 0; i < rates_.size(); ++i) rates_[i].charge(now, d.of(unit_of(i)));
+  }
   void refund(time_point now, demand d) noexcept {
     for (std::size_t i = 0; i < rates_.size(); ++i) rates_[i].refund(now, d.of(unit_of(i)));
   }
@@ -88,7 +103,7 @@ class flow_ceiling {
   const std::vector<token_bucket>& rates() const noexcept { return rates_; }
   std::uint64_t cap() const noexcept { return cap_; }
   void set_cap(std::uint64_t cap) noexcept { cap_ = cap; }
-  std::uint64_t occupied() const noexcept { return occupied_; }
+  std::uint64_t occupied() const noexcept { return occupied_ + beyond_; }
 
  private:
   std::size_t unit_of(std::size_t rate) const noexcept { return units_.empty() ? 0 : units_[rate]; }
@@ -97,6 +112,7 @@ class flow_ceiling {
   std::vector<std::uint8_t> units_;  // of each rate, where there are several
   std::uint64_t cap_ = no_cap;
   std::uint64_t occupied_ = 0;
+  std::uint64_t beyond_ = 0;  // held, and not counted against the cap
 };
 
 }  // namespace canigo::detail
