@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -99,5 +100,16 @@ concept combined_limit = limit<L> && permit_like<grant_of<L>> &&
                            p.settle(n);
                            p.settle("unit", n);
                          };
+
+/// A limit for each of many keys: keyed_scheduler, keyed_semaphore. A request comes with its key; all else is as for a
+/// limit.
+template <class L, class Key>
+concept keyed_limit = requires(L& l, const L& c, const Key& key, const request& r, std::error_code& error) {
+  { l.acquire(key, r) } -> std::same_as<decltype(l.acquire(key, r, error))>;
+  static_cast<bool>(l.try_acquire(key, r));
+  c.stats();
+  { l.stop() } noexcept;
+  { c.get_executor() } -> std::same_as<net::any_io_executor>;
+};
 
 }  // namespace canigo

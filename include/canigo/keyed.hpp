@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace canigo {
@@ -83,6 +84,12 @@ class keyed<scheduler, Key, Hash> {
   /// A request that is granted at once does not pass through the event loop, except for one in 128.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r = {}) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r);
+  }
+
+  /// The same without an exception: sets `error`, also to success. `error` must live until the wait ends. A flood of
+  /// keys that is refused then costs no exception.
+  [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r, std::error_code& error) {
+    return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r, &error);
   }
 
   /// How long until a request of the key can be granted at the earliest: for a Retry-After. 0: now.
@@ -199,6 +206,12 @@ class keyed<semaphore, Key, Hash> {
   /// A request that is granted at once does not pass through the event loop, except for one in 128.
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r = {}) {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r);
+  }
+
+  /// The same without an exception: sets `error`, also to success. If it fails, the permit is empty. `error` must live
+  /// until the wait ends.
+  [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r, std::error_code& error) {
+    return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r, &error);
   }
 
   /// Ends every waiter and every later acquire with errc::stopped. Idempotent.

@@ -39,7 +39,8 @@ struct keyed_semaphore_options {
 };
 
 struct keyed_stats {
-  std::size_t keys = 0;  ///< that are known: their limit is not as good as new
+  std::size_t keys = 0;       ///< that are known: their limit is not as good as new
+  std::size_t most_keys = 0;  ///< that there can be
   std::size_t keys_with_waiters = 0;
   std::size_t waiting = 0;      ///< of all keys
   std::uint64_t granted = 0;    ///< requests, also those that have waited

@@ -1,6 +1,7 @@
 #include "canigo/concepts.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/keyed.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
@@ -19,6 +20,9 @@ static_assert(throughput_limit<scheduler> && !throughput_limit<semaphore> && !th
 static_assert(concurrency_limit<semaphore> && !concurrency_limit<scheduler> && !concurrency_limit<limiter>);
 static_assert(std::is_void_v<grant_of<scheduler>> && std::is_same_v<grant_of<semaphore>, permit>);
 static_assert(permit_like<permit> && !revocable_permit<permit>);
+static_assert(keyed_limit<keyed_scheduler<std::string>, std::string>);
+static_assert(keyed_limit<keyed_semaphore<int>, int>);
+static_assert(!keyed_limit<scheduler, int> && !limit<keyed_scheduler<int>>);
 static_assert(!limit<int> && !limit<permit> && !permit_like<int>);
 
 namespace {

@@ -258,6 +258,66 @@ TEST_CASE("a new key that is too many is refused, or shares a limit with all the
   }
 }
 
+TEST_CASE("a refusal of a key is told by an error code as by an exception", "[keyed]") {
+  limits_run run;
+  strings s{run.io, {.rate = rate::per_second(10), .most_keys = 2, .most_waiting = 2, .queue_limit = 1}};
+  std::vector<std::pair<std::string, request>> asked;
+  for (const request& r : {request{}, {}, {.deadline = run.time.now() + 50ms}, {}, {.priority = 3}, {.tokens = 7}}) {
+    asked.emplace_back("a", r);
+  }
+  asked.emplace_back("b", request{.deadline = run.time.now() - 1ns});
+  asked.emplace_back("b", request{});
+  asked.emplace_back("c", request{});
+  std::vector<std::error_code> told(asked.size(), errc::lease_lost);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      co_await s.acquire(asked[i].first, asked[i].second, told[i]);
+      if (!told[i]) run.note(std::to_string(i));
+    });
+  }
+  run.time.run();
+  CHECK(run.log == log_lines{"0@0", "7@0", "1@100"});
+  CHECK(told == std::vector<std::error_code>{{},
+                                             {},
+                                             errc::deadline_unreachable,
+                                             errc::queue_full,
+                                             errc::invalid_priority,
+                                             errc::too_large,
+                                             errc::deadline_unreachable,
+                                             {},
+                                             errc::too_many_keys});
+  s.stop();
+  std::error_code late;
+  run.go([&]() -> net::awaitable<void> { co_await s.acquire("a", {}, late); });
+  run.time.run();
+  CHECK(late == errc::stopped);
+  CHECK(s.stats().waiting == 0);
+  CHECK(s.stats().most_keys == 2);
+}
+
+TEST_CASE("a permit of a key that failed is empty, and one that is cancelled consumes nothing", "[keyed]") {
+  limits_run run;
+  places p{run.io, {.permits = 1}};
+  auto held = p.try_acquire("a");
+  net::cancellation_signal signal;
+  std::error_code ended, told;
+  places::permit got;
+  run.go([&]() -> net::awaitable<void> { got = co_await p.acquire("a", {}, told); }, signal, ended);
+  run.time.poll();
+  CHECK(p.stats().waiting == 1);
+  signal.emit(net::cancellation_type::terminal);
+  run.time.run();
+  CHECK(told == net::error::operation_aborted);
+  CHECK_FALSE(got);
+  held.reset();
+  run.go([&]() -> net::awaitable<void> { got = co_await p.acquire("a", {}, told); });
+  run.time.run();
+  CHECK_FALSE(told);
+  CHECK(got.held() == 1);
+  got.release();
+  CHECK(p.stats().keys == 0);
+}
+
 TEST_CASE("a key with waiters is not forgotten, however full it could be", "[keyed]") {
   limits_run run;
   strings s{run.io, {.rate = rate::per_second(10), .burst = 2, .most_keys = 1}};

@@ -60,6 +60,7 @@ class keyed_base : public counted_member {
   void give_up_keys(std::size_t n) noexcept { keys_.fetch_sub(n, std::memory_order_relaxed); }
   std::size_t keys() const noexcept { return keys_.load(std::memory_order_relaxed); }
   bool is_full() const noexcept { return keys() >= bounds_.most_keys; }
+  std::size_t most_keys() const noexcept { return bounds_.most_keys; }
 
   /// A place for one more waiter; and its end.
   bool claim_waiter() noexcept;

@@ -206,14 +206,46 @@ class keyed_core final : public keyed_home<Key> {
     if (core->is_loop_due()) co_await sleep_until(time_point::min());
     const std::uint64_t hash = core->hash_(key);
     bool is_shared = false;
-    if (std::optional<seat> own; !core->enter(key, hash, r, own)) {
+    errc refused{};
+    if (std::optional<seat> own; !core->enter(key, hash, r, own, refused)) {
       is_shared = !own;
-      if (!core->claim_waiter()) core->refuse(hash, errc::queue_full);
+      if (refused != errc{}) throw std::system_error{refused};
       waiting_one w{*core.get(), hash};
       co_await wait_for<plain_waiter>(own ? &own->engine() : core->shared_.get(), r);
       w.is_granted = true;
     }
     if constexpr (!std::is_void_v<Result>) {
+      co_return Result{keyed_ref<keyed_home<Key>>{*core.get()}, std::move(key), r.tokens, is_shared};
+    }
+  }
+
+  /// The same with an error code. A refusal by the bounds throws nothing; a wrong argument may, in here.
+  template <class Result>
+  static net::awaitable<Result> acquire(keyed_ref<keyed_core> core, Key key, request r, std::error_code* error) {
+    bool is_shared = false;
+    *error = {};
+    try {
+      core->check(r);
+      if (core->is_loop_due()) co_await sleep_until(time_point::min());
+      const std::uint64_t hash = core->hash_(key);
+      errc refused{};
+      if (std::optional<seat> own; !core->enter(key, hash, r, own, refused)) {
+        is_shared = !own;
+        if (refused != errc{}) {
+          *error = refused;
+        } else {
+          waiting_one w{*core.get(), hash};
+          co_await try_to_wait_for<plain_waiter>(own ? &own->engine() : core->shared_.get(), r, error);
+          w.is_granted = !*error;
+        }
+      }
+    } catch (const std::system_error& e) {
+      *error = e.code();
+    } catch (const std::bad_alloc&) {
+      *error = errc::not_enough_memory;
+    }
+    if constexpr (!std::is_void_v<Result>) {
+      if (*error) co_return Result{};
       co_return Result{keyed_ref<keyed_home<Key>>{*core.get()}, std::move(key), r.tokens, is_shared};
     }
   }
@@ -266,6 +298,7 @@ class keyed_core final : public keyed_home<Key> {
 
   keyed_stats stats() const noexcept {
     keyed_stats all;
+    all.most_keys = this->most_keys();
     all.waiting = this->waiting();
     for (std::size_t i = 0; i < shards_count_; ++i) {
       const shard& s = shards_[i];
@@ -310,13 +343,10 @@ class keyed_core final : public keyed_home<Key> {
     return is_granted;
   }
 
-  [[noreturn]] void refuse(std::uint64_t hash, errc why) {
-    {
-      shard& s = shard_of(hash);
-      const std::lock_guard lock{s.lock};
-      ++s.refused;
-    }
-    throw std::system_error{why};
+  void count_refusal(std::uint64_t hash) noexcept {
+    shard& s = shard_of(hash);
+    const std::lock_guard lock{s.lock};
+    ++s.refused;
   }
 
   /// Calls `f` with the key's entry, under the lock of its shard; with nullptr if it is one key too many.
@@ -376,15 +406,25 @@ class keyed_core final : public keyed_home<Key> {
     this->give_up_keys(1);
   }
 
-  /// Takes what the request asks for, or gives it a seat in the key's room; false then. A key that is one too many has
-  /// no seat, but the shared engine. Throws what the request is refused for.
-  bool enter(const Key& key, std::uint64_t hash, const request& r, std::optional<seat>& own) {
+  /// Takes what the request asks for. False: it is refused, or it has claimed a waiter. Then it has a seat in the key's
+  /// room; a key that is one too many has none, but the shared engine. Throws what has gone wrong otherwise.
+  bool enter(const Key& key, std::uint64_t hash, const request& r, std::optional<seat>& own, errc& refused) {
+    if (try_to_enter(key, hash, r, own, refused)) return true;
+    if (refused == errc{} && !this->claim_waiter()) refused = errc::queue_full;
+    if (refused != errc{}) count_refusal(hash);
+    return false;
+  }
+
+  bool try_to_enter(const Key& key, std::uint64_t hash, const request& r, std::optional<seat>& own, errc& refused) {
     enum class step { granted, waits, needs_room, beyond, stopped };
     engine_owner prepared;
     std::unique_ptr<key_room> room;
     for (;;) {
       const time_point now = this->now();
-      if (r.deadline < now) refuse(hash, errc::deadline_unreachable);
+      if (r.deadline < now) {
+        refused = errc::deadline_unreachable;
+        return false;
+      }
       const step next = at(key, hash, now, [&](shard& s, entry* e) {
         if (this->is_stopped()) return step::stopped;
         if (e == nullptr) return step::beyond;
@@ -411,10 +451,11 @@ class keyed_core final : public keyed_home<Key> {
           room->hash = hash;
           break;
         case step::beyond:
-          if (shared_) return false;
-          refuse(hash, errc::too_many_keys);
+          if (!shared_) refused = errc::too_many_keys;
+          return false;
         case step::stopped:
-          refuse(hash, errc::stopped);
+          refused = errc::stopped;
+          return false;
       }
     }
   }
