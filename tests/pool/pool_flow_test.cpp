@@ -169,6 +169,17 @@ TEST_CASE("a flow's own queue limit makes room among its own, beyond the workers
   CHECK(left(overflow::evict_least_important) == "yynyyyy deafg 2 1");
 }
 
+TEST_CASE("two flows do not both count on the same free worker", "[pool_flow]") {
+  limits_run run;
+  strand_pool pool{run.io, {.concurrency = 2}};
+  flow a{pool, {.queue_limit = 1}}, b{pool, {.queue_limit = 1}};
+  std::string taken;
+  for (const flow* f : {&a, &a, &b, &b, &a, &b}) taken += pool.try_post([] {}, {.flow = f}) ? 'y' : 'n';
+  // One task of a goes to the first worker and one to the second, or one of each; b's second has none in any case.
+  CHECK(taken == "yyynnn");
+  run.time.run();
+}
+
 TEST_CASE("free workers take nothing of a flow that is held, so a queue limit counts all of it", "[pool_flow]") {
   const auto taken = [](strand_pool& pool, const task_options& o, int n) {
     int accepted = 0;

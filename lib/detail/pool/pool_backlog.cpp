@@ -140,13 +140,18 @@ bool pool_backlog::is_of_flow(const pool_task& t) const noexcept {
   return flows_ != nullptr && t.flow() != fair_queue::nameless;
 }
 
-/// Of those that wait, the ones that free workers are about to take do not count.
+/// Of those that wait, the ones that free workers are about to take do not count. Workers may take those of other flows
+/// first, so they count for this one only as far as they are enough for all.
 bool pool_backlog::has_room_in_flow(const pool_task& t, std::size_t free_workers, time_point now) const noexcept {
   const std::uint32_t flow = t.flow();
   const std::size_t queued = flows_->flow_size(flow), all = queued + flows_->coming(flow) + 1;
   if (all <= flows_->queue_limit(flow)) return true;
-  const std::size_t could_go = std::min(free_workers, t.is_to_be_delayed() ? queued : queued + 1);
-  return all - flows_->queue_limit(flow) <= std::min<std::uint64_t>(could_go, flows_->ceiling(flow).allows(now));
+  const std::uint64_t allowed = flows_->ceiling(flow).allows(now);
+  const std::size_t to_go = flows_->may_go(now, nullptr, flows_->size());
+  const std::size_t of_others = to_go - static_cast<std::size_t>(std::min<std::uint64_t>(queued, allowed));
+  const std::size_t left = free_workers - std::min(free_workers, of_others);
+  const std::size_t could_go = std::min(left, t.is_to_be_delayed() ? queued : queued + 1);
+  return all - flows_->queue_limit(flow) <= std::min<std::uint64_t>(could_go, allowed);
 }
 
 pool_task* pool_backlog::victim_in_flow(const pool_task& t) const noexcept {
