@@ -25,6 +25,16 @@ struct shadow_stats {
   wait_histogram wait;        ///< of those that would have waited
 };
 
+/// Requests that were refused at once, by the cause.
+struct rejection_stats {
+  std::uint64_t not_there = 0;    ///< try_acquire() found too little, or somebody before it
+  std::uint64_t queue_full = 0;   ///< of the limit, or of its flow
+  std::uint64_t unreachable = 0;  ///< even the least wait would have ended after the deadline
+  std::uint64_t too_large = 0;    ///< more than the limit, or its flow, can ever give
+  std::uint64_t invalid = 0;      ///< an argument out of range
+  std::uint64_t other = 0;        ///< no memory, for example
+};
+
 /// All requests so far, by how they ended. Consistent: taken in one step.
 ///
 /// requested = waiting + granted + cancelled + timed_out + evicted + rejected + stopped + shed, at every moment.
@@ -36,9 +46,10 @@ struct queue_stats {
   std::uint64_t cancelled = 0;
   std::uint64_t timed_out = 0;  ///< the deadline passed while it waited
   std::uint64_t evicted = 0;
-  std::uint64_t rejected = 0;  ///< refused at once: queue full, deadline unreachable, argument out of range
+  std::uint64_t rejected = 0;  ///< refused at once; the sum of `rejections`
   std::uint64_t stopped = 0;
   std::uint64_t shed = 0;  ///< ended because the limit was overloaded
+  rejection_stats rejections;
 };
 
 }  // namespace canigo

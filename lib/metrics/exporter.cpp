@@ -47,6 +47,16 @@ void show_queue(families& f, const std::string& object, const queue_stats& s) {
              {"rejected", s.rejected},
              {"stopped", s.stopped},
              {"shed", s.shed}});
+  const rejection_stats& r = s.rejections;
+  for (const auto& [cause, count] : {std::pair{"not_there", r.not_there},
+                                     {"queue_full", r.queue_full},
+                                     {"unreachable", r.unreachable},
+                                     {"too_large", r.too_large},
+                                     {"invalid", r.invalid},
+                                     {"other", r.other}}) {
+    f.counter("canigo_rejected_total", "Requests that were refused at once, by the cause.",
+              {{"name", object}, {"cause", cause}}, number(count));
+  }
   class_stats others;
   for (std::size_t i = 0; i < s.classes.size(); ++i) {
     const class_stats& c = s.classes[i];
@@ -83,7 +93,9 @@ void show_places(families& f, const std::string& object, std::uint64_t held, std
 void show_flow(families& f, const std::string& object, const flow_stats& s) {
   const labels l{{"name", object}};
   f.gauge("canigo_flow_waiting", "Requests of a flow that wait.", l, number(s.waiting));
-  f.gauge("canigo_flow_held", "Permits of a flow that are out.", l, number(s.held));
+  f.gauge("canigo_flow_held",
+          "Places of its limit or pool that a flow occupies: permits that are out, or tasks that run.", l,
+          number(s.held));
   f.gauge("canigo_flow_weight", "The share of a flow, beside those of the others of its limit.", l, number(s.weight));
   f.gauge("canigo_flow_held_back", "1 while a flow waits for its own ceiling, not for the limit.", l,
           s.is_held_back ? 1 : 0);
@@ -91,6 +103,10 @@ void show_flow(families& f, const std::string& object, const flow_stats& s) {
   f.counter("canigo_flow_tokens_total", "Tokens of the granted requests of a flow.", l, number(s.tokens));
   f.counter("canigo_flow_failed_total", "Requests of a flow that were refused, or waited for nothing.", l,
             number(s.failed));
+  for (std::size_t i = 0; i < s.available.size(); ++i) {
+    f.gauge("canigo_flow_tokens", "Tokens of a flow's own rate; below 0: charged beyond what was there.",
+            {{"name", object}, {"rate", std::to_string(i)}}, static_cast<double>(s.available[i]));
+  }
   if (s.wait) f.histogram("canigo_flow_wait_seconds", "How long the granted requests of a flow waited.", l, *s.wait);
 }
 
@@ -250,6 +266,7 @@ void show_shared(families& f, const std::string& object, const shared_limit_stat
 void show_keyed(families& f, const std::string& object, const keyed_stats& s) {
   const labels l{{"name", object}};
   f.gauge("canigo_keyed_keys", "Keys that are known: their limit is not as good as new.", l, number(s.keys));
+  f.gauge("canigo_keyed_capacity", "Keys that there can be.", l, number(s.most_keys));
   f.gauge("canigo_keyed_keys_with_waiters", "Keys that somebody waits for.", l, number(s.keys_with_waiters));
   f.gauge("canigo_keyed_waiting", "Requests that wait, of all keys.", l, number(s.waiting));
   f.gauge("canigo_keyed_bytes", "Bytes of the tables of keys.", l, number(s.bytes));

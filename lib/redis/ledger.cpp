@@ -1,6 +1,7 @@
 // The calls of users of a limit in Redis, from any thread, and the ends of their requests.
 #include "ledger.hpp"
 
+#include "canigo/detail/admission/admission_counts.hpp"
 #include "canigo/error.hpp"
 #include "canigo/redis/client.hpp"
 
@@ -313,6 +314,7 @@ void ledger::charge(std::int64_t tokens) {
 // ---- what is known --------------------------------------------------------------------------------------------------
 
 duration ledger::estimate(const request& r) const {
+  check(r);
   const std::lock_guard lock{mutex_};
   if (context_gone_) return duration::max();
   const time_point now = time_->now();
@@ -424,6 +426,7 @@ void ledger::end(limit_waiter& w, std::error_code ec) noexcept {
 void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   w.ended_ = true;
   w.error_ = ec;
+  const bool is_ours = ec.category() == error_category();
   if (!ec) {
     count_grant(w.wanted.priority, time_->now() - w.since);
   } else if (ec == net::error::would_block) {
@@ -437,7 +440,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   } else if (ec == errc::evicted) {
     ++counts_.evicted;
   } else {
-    ++counts_.rejected;
+    canigo::detail::count_rejection(counts_, is_ours ? static_cast<errc>(ec.value()) : errc::store_unavailable);
   }
   // If its limit is being called just now, that call leads to its delivery.
   if (!w.limit_.disarm(*time_)) return;

@@ -72,9 +72,6 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
   ledger_->set_permits(checked_concurrency("limiter.set_concurrency: concurrency", concurrency));
 }
 
-duration limiter::estimate(request r) const {
-  ledger_->check(r);
-  return ledger_->estimate(r);
-}
+duration limiter::estimate(request r) const { return ledger_->estimate(r); }
 
 }  // namespace canigo::redis

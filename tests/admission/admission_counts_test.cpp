@@ -1,6 +1,14 @@
 #include "canigo/detail/admission/admission_counts.hpp"
 
+#include "canigo/scheduler.hpp"
+#include "canigo/testing/virtual_time.hpp"
+
 #include "support/catch.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <chrono>
+#include <system_error>
 
 using namespace canigo;
 using canigo::detail::admission_counts;
@@ -46,4 +54,32 @@ TEST_CASE("each way to fail is counted as what it is", "[admission_counts]") {
   CHECK(s.rejected == 4);
   CHECK(s.granted == 0);
   CHECK(s.requested == 14);
+}
+
+TEST_CASE("a request that was refused counts by its cause, and the causes add up", "[admission_counts]") {
+  net::io_context io;
+  testing::virtual_time time{io};
+  scheduler s{io, {.rate = rate::per_second(1), .burst = 2, .queue_limit = 1}};
+  const auto ask = [&](request r) { s.async_acquire(r, [](std::error_code) {}); };
+  CHECK_FALSE(s.try_acquire(0));
+  ask({});  // waits
+  ask({});
+  ask({});
+  ask({.tokens = 3});
+  ask({.priority = 1});
+  ask({.tokens = 0});
+  ask({.deadline = time.now() + std::chrono::milliseconds{1}});
+  time.poll();
+  const queue_stats all = s.stats();
+  const rejection_stats& r = all.rejections;
+  CHECK(r.not_there == 1);
+  CHECK(r.queue_full == 2);
+  CHECK(r.too_large == 1);
+  CHECK(r.invalid == 2);
+  CHECK(r.unreachable == 1);
+  CHECK(r.other == 0);
+  CHECK(all.rejected == 7);
+  CHECK(all.requested == 8);
+  s.stop();
+  time.run();
 }

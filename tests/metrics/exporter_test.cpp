@@ -376,10 +376,12 @@ TEST_CASE("every count of an HTTP client is shown", "[metrics]") {
 TEST_CASE("a flow shows its share, its ceiling and how long its requests waited", "[metrics]") {
   limits_run run;
   limiter api{run.io, {.rates = {{rate::per_second(10), 20, 20}}, .concurrency = 9}};
-  flow gold{api, {.weight = 3, .concurrency = 2, .queue_limit = 2, .times_waits = true}}, plain{api};
+  const rate_limit own{rate::per_second(9), 20, 20};
+  flow gold{api, {.weight = 3, .rates = {own}, .concurrency = 2, .queue_limit = 2, .times_waits = true}}, plain{api};
   metrics::exporter exporter;
   const auto first = exporter.add("gold", gold);
   const auto second = exporter.add("plain", plain);
+  const auto third = exporter.add("api", api);
   for (int i = 0; i < 5; ++i) {
     run.go([&]() -> net::awaitable<void> {
       std::error_code refused;
@@ -395,6 +397,9 @@ TEST_CASE("a flow shows its share, its ceiling and how long its requests waited"
                                  {R"(canigo_flow_granted_total{name="gold"})", "2"},
                                  {R"(canigo_flow_tokens_total{name="gold"})", "8"},
                                  {R"(canigo_flow_failed_total{name="gold"})", "1"},
+                                 {R"(canigo_flow_tokens{name="gold",rate="0"})", "12"},
+                                 {R"(canigo_rejected_total{name="api",cause="queue_full"})", "1"},
+                                 {R"(canigo_rejected_total{name="api",cause="too_large"})", "0"},
                                  {R"(canigo_flow_wait_seconds_count{name="gold"})", "2"},
                                  {R"(canigo_flow_wait_seconds_sum{name="gold"})", "0"},
                                  {R"(canigo_flow_held_back{name="plain"})", "0"}});
@@ -492,6 +497,7 @@ TEST_CASE("objects come and go while another thread scrapes", "[metrics][threads
 TEST_CASE("keyed limits and the lag of a loop are shown", "[metrics]") {
   stand_in<keyed_stats> keyed;
   keyed.shown = {.keys = 1,
+                 .most_keys = 10,
                  .keys_with_waiters = 2,
                  .waiting = 3,
                  .granted = 4,
@@ -511,6 +517,7 @@ TEST_CASE("keyed limits and the lag of a loop are shown", "[metrics]") {
   run.time.run_for(1s);
   check_series(exporter.text(), {
                                     {R"(canigo_keyed_keys{name="k"})", "1"},
+                                    {R"(canigo_keyed_capacity{name="k"})", "10"},
                                     {R"(canigo_keyed_keys_with_waiters{name="k"})", "2"},
                                     {R"(canigo_keyed_waiting{name="k"})", "3"},
                                     {R"(canigo_keyed_requests_total{name="k",outcome="granted"})", "4"},

@@ -103,6 +103,8 @@ class scheduler : public limit_handle<detail::quota_waiter> {
 
   /// A lower bound on the wait of `r` if it came now, from the last answer of Redis and the waiters of this process.
   /// Later requests of other processes make the wait longer. 0 before the first call; max when the context has gone.
+  ///
+  /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;
 };
 

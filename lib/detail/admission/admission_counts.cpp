@@ -27,7 +27,7 @@ void admission_counts::add_failure(errc why) noexcept {
       ++counts_.shed;
       break;
     default:
-      ++counts_.rejected;
+      count_rejection(counts_, why);
       break;
   }
 }
@@ -37,6 +37,7 @@ void admission_counts::write(queue_stats& s) const noexcept {
   s.timed_out = counts_.timed_out;
   s.evicted = counts_.evicted;
   s.rejected = counts_.rejected;
+  s.rejections = counts_.rejections;
   s.stopped = counts_.stopped;
   s.shed = counts_.shed;
   s.granted = 0;

@@ -10,6 +10,30 @@
 
 namespace canigo::detail {
 
+/// Counts a request that was refused at once. `why` may be an error of none of the named causes.
+inline void count_rejection(queue_stats& s, errc why) noexcept {
+  ++s.rejected;
+  rejection_stats& r = s.rejections;
+  switch (why) {
+    case errc::queue_full:
+      ++r.queue_full;
+      break;
+    case errc::deadline_unreachable:
+      ++r.unreachable;
+      break;
+    case errc::too_large:
+      ++r.too_large;
+      break;
+    case errc::invalid_priority:
+    case errc::invalid_argument:
+      ++r.invalid;
+      break;
+    default:
+      ++(static_cast<int>(why) < 0 ? r.not_there : r.other);
+      break;
+  }
+}
+
 /// How many requests of an engine ended in which way. Allocates: in the constructor.
 class admission_counts {
  public:
