@@ -61,6 +61,7 @@ TERMS = "redis/terms.cpp"
 REDIS_ENGINE = "redis/engine_link.cpp"
 
 SIMULATION = ("simulation", "--seeds", "20000")
+POLICY_SIMULATION = ("policy_simulation", "--seeds", "5000")
 TORTURE = ("torture",)
 POLICIES = ("policies", "~[realtime]")
 OUTAGES = ("redis", "who asks after an outage*,who waits and who asks*,only who has waited*,what is open*,"
@@ -228,13 +229,30 @@ DEFECTS = {
     "shadow_takes_places_twice": (ENGINE_SHADOW, tests("a semaphore in shadow mode counts*"),
                                   "«supplies_.take_over(supplies_.places_for(n.tokens));»", ""),
     "sheds_the_important_first": (ENGINE_OVERLOAD, tests("of those to be shed at one instant*"),
-                                  "delays_->shed_at(c, n->since());\n«»",
+                                  "if (queue_.size() == 1) return;\n«»      if (delays_",
                                   "if (c > 0 && queue_.oldest(0) != nullptr) n = queue_.oldest(0);"),
     "sheds_the_last": (ENGINE_OVERLOAD, tests("those that have waited too long are shed*"),
-                       "«if (queue_.size() == 1) return time_point::max();»", ""),
+                       "«if (queue_.size() == 1) return;»", ""),
+    "overload_begins_unseen": (ENGINE_OVERLOAD, SIMULATION, "next = std::min(next, «becomes_another» ?", "false"),
     "sheds_without_overload": (DELAYS, tests("a wait of more than twice*"),
-                               "return «std::max(overloaded_at(priority), saturating_add(too_long, duration{1}))»;",
+                               "return «std::max(overloaded_at(met_at), saturating_add(too_long, duration{1}))»;",
                                "saturating_add(too_long, duration{1})"),
+    "flow_is_shed_although_it_meets_the_target": (FAIR, SIMULATION,
+                                                  "if («delays_.is_met(here.head->since_, now_)») meet", "false"),
+    "flows_shed_the_important_first": (FAIR, SIMULATION, "uint128{«most_classes - n->priority»} << (64",
+                                       "std::uint16_t{n->priority}"),
+    "flow_serves_its_oldest_when_overloaded": (FAIR, SIMULATION, "«now_ >= delays_.overloaded_at(c.met_at)» ?",
+                                               "false"),
+    "flows_shed_the_last": (ENGINE_OVERLOAD, SIMULATION, "«if (flows_->size() == 1) return;»", ""),
+    "flow_that_comes_later_forgets_delays": (FAIR, tests("each flow is shed by its own delays*"),
+                                             "«if (delays != nullptr) at(nameless, c).met_at = "
+                                             "delays->met_at(c);»", ""),
+    "shadow_counts_phantoms_of_flows": (FAIR, SIMULATION, "if («!is_phantom») {\n    ++r.granted;", "true"),
+    "shadow_makes_a_flow_pay_its_cap_twice": (FAIR, tests("a flow that goes in shadow mode takes its phantoms*"),
+                                              "«if (is_phantom) x.ceiling.take_over(places_for(node.tokens));»", ""),
+    "shadow_forgets_the_queue_limit_of_a_flow": (ENGINE_SHADOW, SIMULATION,
+                                                 "if (flows_ != nullptr) «return finds_room_in_flow(flow, r.priority, "
+                                                 "evicted);»", "return true;"),
     "slack_loses_tokens": (ENGINE_OVERLOAD, tests("with slack the windows keep*"),
                            "«std::min(saturating_add(ready, to_next), supplies_.ready_without_loss(now, ready))»",
                            "saturating_add(ready, to_next)"),
@@ -283,12 +301,16 @@ DEFECTS = {
                                        "«if (what == task_life::action::ask) t.worker_->cancel();»\n  "
                                        "return true;", ""),
     # Flows of pools.
+    "pool_flow_forgets_those_that_come_later": (BACKLOG, POLICY_SIMULATION,
+                                                "if (is_of_flow(t)) «flows_->note_coming(t.flow());»", ";"),
     "pool_forgets_the_flow": (BACKLOG, tests("flows of a pool share its workers*"),
                               "flows_->push(t, «t.flow()»);", "fair_queue::nameless"),
     "pool_keeps_the_places_of_flows": (POOL_FLOWS, tests("*goes on when one of its tasks ends"),
                                        "«queue.release(t.flow(), 1);»", ""),
     "pool_sleeps_while_a_flow_returns": (POOL_FLOWS, tests("ceilings of a flow change at once"),
                                          "if (t != nullptr) «look_again();»", ""),
+    "pool_flows_share_a_worker_to_count_on": (BACKLOG, tests("two flows do not both count*"),
+                                              "min(free_workers, «of_others»);", "std::size_t{0}"),
     "pool_ignores_the_queue_limit_of_a_flow": (BACKLOG, tests("*beyond the workers that are about to take them"),
                                                "flows_ != nullptr && «!has_room_in_flow(t, free_workers, now)») {",
                                                "false"),
@@ -368,17 +390,28 @@ DEFECTS = {
     # Policies.
     "policy_blames_the_upstream_for_its_own_queue": (
         POLICY, POLICIES, "operations_ > 0 && «had_ >= waited && had_ >= core_.blamed_from»)", "true"),
+    "policy_blames_for_any_hurry": (POLICY, POLICIES,
+                                    "return «least == duration::max() ? duration::zero() : least»;",
+                                    "duration::zero()"),
+    "policy_blames_at_its_timeout_only": (POLICY, POLICIES, "std::min(least, «*o.timeout / 2»)", "*o.timeout"),
     "policy_forgives_a_hang": (POLICY, POLICIES, "had_ >= core_.blamed_from) «pass_.failed();»", ";"),
     "policy_counts_its_queue_as_slowness": (POLICY, POLICIES, "«pass_.begin();»", ";"),
     "policy_forgets_its_timeout": (POLICY, POLICIES, "«if (end < request_.deadline) request_.deadline = end;»", ""),
     "policy_retries_its_own_refusals": (POLICY, POLICIES, "«return is_failure_of_callee(error);»",
                                         "return error != nullptr;"),
     # Retries and hedges.
+    "retry_given_up_is_paid_for": (RETRY, POLICY_SIMULATION,
+                                   "if (at >= deadline_) «return time_point::max();»",
+                                   "if (policy_.budget != nullptr) static_cast<void>(policy_.budget->try_take());\n"
+                                   "return time_point::max();"),
     "retry_of_a_cancelled_call": (RETRY, POLICIES, "attempt_ >= policy_.attempts || «is_aborted(failure)»", "false"),
     "retry_past_its_deadline": (RETRY, POLICIES, "«at >= deadline_»", "false"),
     "retry_beyond_its_budget": (RETRY, POLICIES, "«policy_.budget != nullptr && !policy_.budget->try_take()»", "false"),
     "retry_sooner_than_asked": (RETRY, POLICIES, "«std::max(policy_.backoff.delay(attempt_, random), *least)»",
                                 "policy_.backoff.delay(attempt_, random)"),
+    "hedge_asks_its_budget_again": (HEDGE, POLICY_SIMULATION, "«if (self->may_start_) self->start_next();»",
+                                    "if (self->may_start_) { self->start_next(); } else { self->may_start_ = true; "
+                                    "self->last_start_ = self->time().now(); }"),
     "hedge_ends_before_its_losers": (HEDGE, POLICIES,
                                      "«while (self->running_ > 0) co_await self->wait_until(time_point::max());»", ""),
     "hedge_leaves_its_losers_running": (HEDGE, ("policies", "a copy of a slow operation wins*"),
@@ -392,6 +425,8 @@ DEFECTS = {
     # Keyed limits, and the lag of a loop.
     "key_with_a_debt_forgotten": (KEYED, POLICIES, "!e.value.is_room() && «limit_.is_fresh(e.value.level(), now)»;",
                                   "true"),
+    "key_refused_without_a_word": (KEYED, POLICIES, "if (refused != errc{}) {\n          «*error = refused;»", ""),
+    "waiters_of_a_key_do_not_age": (KEYED_BASE, POLICY_SIMULATION, ".ageing = «o.ageing»})};", "duration::max()"),
     "one_key_too_many": (KEYED_BASE, POLICIES, "while («n < bounds_.most_keys») {", "n <= bounds_.most_keys"),
     "key_as_new_after_its_waiters": (KEYED, POLICIES, "«e.value = key_state{limit_.take_back(*r.engine)};»",
                                      "e.value = key_state{limit_.fresh(now)};"),
