@@ -1,5 +1,6 @@
 // Cancelled, stopped and destroyed at every step of the loop: everybody is told once, and no permit is lost.
 #include "canigo/error.hpp"
+#include "canigo/redis/limiter.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 
@@ -26,13 +27,23 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A client of its own that holds a permit, waits for one, and for a token, as far as the steps have come.
+redis::limiter_options one_call(canigo::duration lease) {
+  return {.rates = {{canigo::rate::per_second(500), 4, 0, "calls"}, {canigo::rate::per_second(9000), 90, 0, "tokens"}},
+          .concurrency = 1,
+          .lease = lease,
+          .quarantine = false};
+}
+
+/// A client of its own that holds a permit, waits for one, for a token, and for several limits in one step, as far as
+/// the steps have come.
 struct scene {
   scene(const std::string& url, const std::string& name, const redis::semaphore_options& o)
       : io{std::make_unique<net::io_context>()}, client{std::make_unique<redis::client>(*io, url)} {
     slots.emplace(*client, name, o);
     quota.emplace(*client, name, redis::scheduler_options{.rate = canigo::rate::per_second(200), .burst = 1});
+    api.emplace(*client, name + "l", one_call(150ms));
     for (auto& w : waiters) w.emplace(*slots, canigo::request{});
+    for (auto& w : calls) w.emplace(*api, canigo::request{.amounts = {{"tokens", 30}}});
     for (auto& t : tokens) t.emplace(*quota);
   }
 
@@ -56,6 +67,9 @@ struct scene {
     for (const auto& w : waiters) {
       if (!w->ended()) return false;
     }
+    for (const auto& w : calls) {
+      if (!w->ended()) return false;
+    }
     for (const auto& t : tokens) {
       if (t->ends != 1) return false;
     }
@@ -66,7 +80,9 @@ struct scene {
   std::unique_ptr<redis::client> client;
   std::optional<redis::semaphore> slots;
   std::optional<redis::scheduler> quota;
+  std::optional<redis::limiter> api;
   std::optional<waiting> waiters[3];
+  std::optional<waiting> calls[3];
   std::optional<token> tokens[2];
 };
 
@@ -79,8 +95,11 @@ void expect_free(const std::string& url, const std::vector<std::string>& names) 
   net::io_context io;
   redis::client client{io, url};
   std::vector<std::unique_ptr<redis::semaphore>> slots;
+  std::vector<std::unique_ptr<redis::limiter>> apis;
   std::vector<std::unique_ptr<waiting>> all;
   for (const auto& name : names) {
+    apis.push_back(std::make_unique<redis::limiter>(client, name + "l", one_call(1min)));
+    all.push_back(std::make_unique<waiting>(*apis.back(), canigo::request{}));
     slots.push_back(std::make_unique<redis::semaphore>(client, name, patient));
     all.push_back(std::make_unique<waiting>(*slots.back(), canigo::request{}));
   }
@@ -102,6 +121,7 @@ TEST_CASE("cancelled at every step, with every type: ended once, and nothing is 
       scene s{server.url(), name, one_permit};
       s.steps(n);
       for (auto& w : s.waiters) w->cancel.emit(type);
+      for (auto& w : s.calls) w->cancel.emit(type);
       for (auto& t : s.tokens) t->cancel.emit(type);
       run_until(*s.io, [&] { return s.all_ended(); });
       int granted = 0;
@@ -111,10 +131,19 @@ TEST_CASE("cancelled at every step, with every type: ended once, and nothing is 
         w->p.release();
       }
       CHECK(granted <= 1);
+      int let_in = 0;
+      for (auto& w : s.calls) {
+        let_in += !*w->ec;
+        CHECK((!*w->ec || *w->ec == net::error::operation_aborted || *w->ec == errc::lease_lost));
+        w->p.release();
+      }
+      CHECK(let_in <= 1);
       for (auto& t : s.tokens) CHECK((!t->ec || t->ec == net::error::operation_aborted));
       // The same object works on.
       const auto p = run(*s.io, s.slots->acquire());
       CHECK(p.held() == 1);
+      const auto q = run(*s.io, s.api->acquire());
+      CHECK(q.held() == 1);
     }
   }
 }
@@ -131,21 +160,25 @@ TEST_CASE("stopped or destroyed at every step: ended once, and nothing is lost [
       if (how == end::stop) {
         s.slots->stop();
         s.quota->stop();
+        s.api->stop();
       }
       if (how != end::stop && how != end::everything) {
         s.slots.reset();
         s.quota.reset();
+        s.api.reset();
       }
       if (how == end::client) s.client.reset();
       if (how != end::everything) {
         run_until(*s.io, [&] { return s.all_ended(); });
         for (auto& w : s.waiters) CHECK((!*w->ec || *w->ec == errc::stopped || *w->ec == errc::lease_lost));
+        for (auto& w : s.calls) CHECK((!*w->ec || *w->ec == errc::stopped || *w->ec == errc::lease_lost));
         for (auto& t : s.tokens) CHECK((!t->ec || t->ec == errc::stopped));
       } else {
         s.io.reset();  // the context first, with all that waits
         for (auto& t : s.tokens) CHECK(t->ends <= 1);
       }
       for (auto& w : s.waiters) w->p.release();
+      for (auto& w : s.calls) w->p.release();
     }
   }
   // What was held has been given back, or its lease has run out.

@@ -4,6 +4,7 @@
 #include "canigo/error.hpp"
 #include "canigo/redis/client.hpp"
 #include "canigo/redis/detail/reply_reader.hpp"
+#include "canigo/redis/limiter.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 #include "canigo/redis/wait_group.hpp"
@@ -31,6 +32,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -67,7 +69,9 @@ struct stage {
   void ask(redis::client& c, const char* what) {
     c.async_run(redis::command{what}, [this](std::error_code, const redis::reply&) { ++answers; });
   }
-  void acquire(redis::semaphore& s, std::size_t who, canigo::request r = {}) {
+  template <class Limit>
+    requires(!std::is_same_v<Limit, redis::scheduler>)
+  void acquire(Limit& s, std::size_t who, canigo::request r = {}) {
     ++asked;
     caller& w = *callers[who];
     s.async_acquire(r, net::bind_cancellation_slot(w.cancel.slot(), [&w](std::error_code ec, redis::permit p) {
@@ -332,6 +336,82 @@ bool tokens_of_a_quota(const redis_server&, stage& t, std::int64_t k) {
   return f.has_failed();
 }
 
+const redis::limiter_options in_one_step{
+    .rates = {{canigo::rate::per_second(5000), 10, 0, "calls"}, {canigo::rate::per_second(2000), 50, 0, "tokens"}},
+    .concurrency = 2,
+    .lease = 240ms,
+    .quarantine = false};
+
+/// Two limiters of one name, with 50 tokens that are there, and no more for an hour.
+struct limiters {
+  explicit limiters(stage& t)
+      : one{t.one, "all" + t.name, in_one_step}, two{t.two, "all" + t.name, in_one_step}, world{t} {
+    t.acquire(one, 12, {.amounts = {{"tokens", 50}}});
+    t.run_until([&] { return t.has_ended(12); });
+    t.callers[12]->p.settle("tokens", 0);
+    t.callers[12]->p.release();
+    one.set_rate(1, canigo::rate{1, std::chrono::hours{1}});
+    t.acquire(one, 13);
+    t.run_until([&] { return t.has_ended(13); });
+    t.callers[13]->p.release();
+  }
+  /// Whoever was told a failure took nothing; the others have given everything back. So all is there at once.
+  void expect_all_there() {
+    for (auto& c : world.callers) {
+      if (c->p) c->p.settle("tokens", 0);
+      c->p.release();
+    }
+    world.acquire(two, 14, {.amounts = {{"tokens", 50}}});
+    world.run_until([&] { return world.has_ended(14); });
+    world.expect(world.callers[14]->granted(), "tokens of a unit are lost");
+    world.callers[14]->p.release();
+  }
+  redis::limiter one, two;
+  stage& world;
+};
+
+bool several_limits_in_one_step(const redis_server&, stage& t, std::int64_t k) {
+  limiters both{t};
+  bool has_failed = false;
+  {
+    const failing f{k, unaligned};
+    t.acquire(both.one, 0, {.amounts = {{"tokens", 20}}});
+    t.acquire(both.two, 1, {.amounts = {{"tokens", 20}}});
+    t.run_until([&] { return t.has_ended(0) && t.has_ended(1); });
+    t.acquire(both.two, 2, {.amounts = {{"tokens", 5}}});
+    t.acquire(both.one, 3, {.amounts = {{"tokens", 5}}});
+    t.callers[3]->cancel.emit(net::cancellation_type::total);
+    for (std::size_t who : {0u, 1u}) {
+      if (t.callers[who]->p) t.callers[who]->p.settle("tokens", 0);
+      t.callers[who]->p.release();
+    }
+    t.run_until([&] { return t.has_ended(2) && t.has_ended(3); });
+    has_failed = f.has_failed();
+  }
+  both.expect_all_there();
+  return has_failed;
+}
+
+bool a_limiter_is_stopped(const redis_server&, stage& t, std::int64_t k) {
+  limiters both{t};
+  t.acquire(both.two, 0, {.amounts = {{"tokens", 10}}});
+  t.acquire(both.two, 1, {.amounts = {{"tokens", 10}}});
+  t.run_until([&] { return t.has_ended(0) && t.has_ended(1); });
+  bool has_failed = false;
+  {
+    redis::limiter going{t.one, "all" + t.name, in_one_step};
+    const failing f{k, unaligned};
+    t.acquire(going, 2, {.amounts = {{"tokens", 3}}});
+    t.acquire(going, 3);
+    t.run_until([&] { return going.stats().waiting_of_all == 2 || t.has_ended(2) || t.has_ended(3); });
+    going.stop();
+    t.run_until([&] { return t.has_ended(2) && t.has_ended(3); });
+    has_failed = f.has_failed();
+  }
+  both.expect_all_there();
+  return has_failed;
+}
+
 bool stopped_with_waiters(const redis_server&, stage& t, std::int64_t k) {
   t.acquire(t.b, 0, {.tokens = 2});
   t.run_until([&] { return t.has_ended(0); });
@@ -366,6 +446,8 @@ TEST_CASE("whichever allocation fails, callers are told, and no permit is lost [
       {"leases that are lost", leases_are_lost, {.permits = 2, .lease = 40ms, .quarantine = false}, 20},
       {"a quota", tokens_of_a_quota, stage::quick, 20},
       {"stopped with waiters", stopped_with_waiters, stage::quick, 20},
+      {"several limits in one step", several_limits_in_one_step, stage::quick, 30},
+      {"a limiter that is stopped", a_limiter_is_stopped, stage::quick, 15},
   };
   // Every seventh point, from another one on in each scenario; scripts/chaos takes all of them.
   const char* every = std::getenv("CANIGO_TORTURE_EVERY");
