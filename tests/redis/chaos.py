@@ -13,6 +13,8 @@ Rounds:
            half-closes and splits what passes. For a while the whole line is slow. Each of these at least once. Permits
            have weights, and the clocks are wrong (D12). Then all is calm, and every task that is left has to be served
            again (D4).
+  limiter  the same with a limiter in the place of both: a cap, and rates of two units, which it grants in one step of
+           the script. All three are judged.
   outages  Redis is killed and started, or stopped and goes on, after --outages seconds, while in each failure mode one
            process is busy and one asks once and is idle. The idle ones that may do without Redis must get a token
            during the outage, before their deadline of a second. Each must have a permit and a token within 2 s of the
@@ -23,7 +25,8 @@ Rounds:
   failover a master with two replicas and three sentinels, all real: the master is killed, and service judged as above,
            from when the sentinels know the next one.
   control  the guards are switched off: the quarantine, and the quota's being closed without Redis. This round has to
-           show violations of both, or the judge is blind.
+           show violations of both, or the judge is blind. In a second one each process has a limiter of its own; it has
+           to show violations of the cap and of both rates.
 
 The judge reads the log that the workers append to: each line is one write, the clock is the machine's. A worker that
 was killed has left when it was; one that was stopped did nothing from then on if it lost its lease meanwhile.
@@ -442,6 +445,11 @@ class Round:
             self.over_quota, excess = log.over_the_quota(rate, self.settings["burst"])
             said += f"; {len(log.tokens)} times tokens, {self.over_quota} over the quota"
             said += f" (by {excess:.0f})" if self.over_quota else ""
+        self.over_units = 0
+        if units := self.settings.get("units", 0):
+            self.over_units, excess = log.over_the_units(units, self.settings["units_burst"])
+            said += f"; {len(log.units)} times units, {self.over_units} over their rate"
+            said += f" (by {excess:.0f})" if self.over_units else ""
         print(f"{self.name}: {said}", flush=True)
         return log
 
@@ -483,6 +491,25 @@ def chaos(options, seconds):
         r.judge()
         print("  " + trouble.told(), flush=True)
         r.expect(r.over_cap == r.over_quota == 0, "too much was given")
+        return r
+
+
+def limiter(options, seconds):
+    with Round("limiter", options) as r:
+        r.start(proxied=True, permits=options.permits // 2, lease_ms=options.lease, tasks=options.tasks,
+                hold_us=options.hold, weight=3, deadline_ms=100, rate=options.rate, burst=options.burst,
+                units=options.rate * 3 // 2, units_burst=options.burst)
+        end = time.monotonic() + seconds
+        time.sleep(2 * options.lease / 1000)
+        trouble = Trouble(r.redis, r.workers, r.proxy, options, r.dice)
+        trouble.go_on_until(end)
+        for worker in r.workers.running:
+            worker.send_signal(signal.SIGUSR1)
+        left = unserved(r.log, r.workers, options, time.monotonic_ns())
+        r.expect(left == 0, f"{left} tasks were not served any more")
+        r.judge()
+        print("  " + trouble.told(), flush=True)
+        r.expect(r.over_cap == r.over_quota == r.over_units == 0, "too much was given")
         return r
 
 
@@ -626,6 +653,17 @@ def control(options, seconds):
         return r
 
 
+def control_of_limiter(options, seconds):
+    with Round("control of the limiter", options) as r:
+        r.start(permits=2, lease_ms=options.lease, tasks=options.tasks, hold_us=80 * options.hold, weight=3, rate=60,
+                burst=5, units=100, units_burst=5, group=list(range(options.processes)))
+        time.sleep(seconds)
+        r.judge()
+        r.expect(r.over_cap > 0, "the judge is blind: no violation of the cap by limiters that share nothing")
+        r.expect(r.over_quota > 0 and r.over_units > 0, "the judge is blind: no violation of a rate by them")
+        return r
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("worker")
@@ -645,9 +683,10 @@ def main():
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     judge.selftest()
-    part = options.seconds / 4
-    rounds = [d1(options), steady(options, part), chaos(options, part), losses(options, part),
-              failover(options, part), outages(options), control(options, 2)]
+    part = options.seconds / 5
+    rounds = [d1(options), steady(options, part), chaos(options, part), limiter(options, part),
+              losses(options, part), failover(options, part), outages(options), control(options, 2),
+              control_of_limiter(options, 2)]
     good = all(r.good for r in rounds)
     print("passed" if good else "FAILED", flush=True)
     return 0 if good else 1

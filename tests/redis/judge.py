@@ -9,6 +9,7 @@ class Log:
         self.visits = []    # (pid, task, from, to, weight) of who was inside
         self.tokens = []    # (asked, got, tokens)
         self.whose = []     # the process, of each of those
+        self.units = []     # the same of a second unit
         self.through = set()
         inside = {}
         for line in text.splitlines():
@@ -22,6 +23,8 @@ class Log:
             elif what == "G":
                 self.tokens.append((at, int(rest[0]), int(rest[1])))
                 self.whose.append(key[0])
+            elif what == "U":
+                self.units.append((at, int(rest[0]), int(rest[1])))
             elif what == "D":
                 self.through.add(key)
         for (pid, task), (start, weight) in inside.items():
@@ -66,6 +69,12 @@ class Log:
             most = max(most, now)
             violations += change > 0 and now > permits
         return violations, most
+
+    def over_the_units(self, rate, burst):
+        """The same as over_the_quota() for the second unit."""
+        part = Log("", self.ends, self.stops, self.lease)
+        part.tokens = self.units
+        return part.over_the_quota(rate, burst)
 
     def over_the_quota(self, rate, burst):
         """(windows that hold more than burst + rate * length, the greatest excess in tokens).
@@ -136,6 +145,10 @@ def selftest():
     assert log.of({1}).over_the_quota(1, 8)[0] > 0 and log.of({2}).over_the_quota(1, 8)[0] == 0
     assert log.between(0, second * 2).over_the_quota(1, 8)[0] > 0
     assert log.between(second * 2, second * 3).over_the_quota(1, 8)[0] == 0
+    both = "".join(f"G 1 1 {i} {i + 1} 1\nU 1 1 {i} {i + 1} 3\n" for i in range(3))
+    assert Log(both, {}, {}, second).over_the_quota(1, 3)[0] == 0
+    assert Log(both, {}, {}, second).over_the_units(1, 9)[0] == 0
+    assert Log(both, {}, {}, second).over_the_units(1, 7)[0] > 0
     lines = ["S 1 1 10 1", "G 1 1 5 20 1", "S 1 1 30 1", "S 2 1 9 1"]
     assert first_service(lines, {1, 2}, 9) == {(1, "S"): 10, (1, "G"): 20}
     two = "S 1 1 10 2\nS 1 2 20 2\nE 1 1 30 ok\nE 1 2 40 ok\n"

@@ -1,14 +1,17 @@
-// One process of the chaos test: takes part in a semaphore and in a quota that others share, and logs what it gets.
+// One process of the chaos test: takes part in a semaphore and in a quota that others share, or in a limiter with two
+// units and a cap, and logs what it gets.
 //
 //     redis_worker URL LOG [NAME=NUMBER …]          the names are those of `settings`
 //
 // A line per event, in one write, with nanoseconds of the machine's clock: "S pid task at weight" when a task goes in,
-// "E pid task at ok|lost" when it goes out, "G pid task asked got tokens" for tokens of the quota, "D pid task at" for
-// a task that is through, "R pid 0 at" once it heeds signals. Ends with SIGTERM, or when all are through. With SIGUSR1
+// "E pid task at ok|lost" when it goes out, "G pid task asked got tokens" for tokens of the quota or of the first unit,
+// "U pid task asked got amount" for the second unit, "D pid task at" for a task that is through, "R pid 0 at" once it
+// heeds signals. Ends with SIGTERM, or when all are through. With SIGUSR1
 // its tasks take their time, so that those of class 1 come to their turn. With SIGUSR2 it asks once more, for one
 // permit and one token, for a second; one that has no tasks does nothing else.
 //
 // Its own clocks are wrong by so many seconds as `monotonic`, `boottime` and `realtime` say.
+#include "canigo/redis/limiter.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
 #include "canigo/timeout.hpp"
@@ -27,6 +30,7 @@
 #include <fcntl.h>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <signal.h>
 #include <string>
@@ -75,6 +79,8 @@ const settings defaults{
     {"rate", 0},         // of the quota, per second; 0: no task wants any
     {"burst", 1},        // of the quota
     {"quota_tasks", 4},  // that contend for tokens
+    {"units", 0},        // the second rate of a limiter, per second; 0: there is none, but a semaphore and a quota
+    {"units_burst", 1},  // of that rate; the first one is that of the quota, and the cap that of the semaphore
     {"closed", 1},       // the guard of the quota; 0: open without Redis, 2: a tenth of the rate
     {"pace_us", 0},      // between the tokens of one task
     {"give_up_ms", 10'000},
@@ -106,6 +112,7 @@ struct worker {
   settings is;
   redis::semaphore& slots;
   redis::scheduler& quota;
+  redis::limiter* all;
   const int pid = static_cast<int>(::getpid());
 
   long operator[](const char* name) const { return is.at(name); }
@@ -140,6 +147,31 @@ struct worker {
         if ((*this)["once"] != 0) break;
       } catch (const std::system_error&) {
         failed = true;  // Redis is away, or the time is up
+      }
+      if (failed || is_calm) co_await canigo::sleep_for(is_calm ? 100ms : 1ms);
+    }
+    note("D %d %d %lld\n", pid, task, now());
+  }
+
+  /// Wants a call, some units and a place, all in one step.
+  net::awaitable<void> combine(int task) {
+    std::minstd_rand random{static_cast<unsigned>(pid * 100 + task)};
+    while (!is_ending) {
+      bool failed = false;
+      try {
+        const std::uint64_t amount = 1 + random() % static_cast<unsigned long>((*this)["weight"]);
+        canigo::request r{.priority = task % 2, .amounts = {{"units", amount}}};
+        if (const long ms = (*this)["deadline_ms"]; ms != 0 && random() % 4 == 0) {
+          r.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds{ms};
+        }
+        const auto asked = now();
+        auto p = co_await all->acquire(r);
+        const auto got = now();
+        note("G %d %d %lld %lld %d\n", pid, task, asked, got, 1);
+        note("U %d %d %lld %lld %d\n", pid, task, asked, got, static_cast<int>(amount));
+        co_await work(p, task, random);
+      } catch (const std::system_error&) {
+        failed = true;
       }
       if (failed || is_calm) co_await canigo::sleep_for(is_calm ? 100ms : 1ms);
     }
@@ -225,7 +257,20 @@ int main(int argc, char** argv) {
                           .priorities = 2,
                           .on_failure = mode_of(is["closed"]),
                           .give_up = give_up}};
-  worker w{is, slots, quota};
+  std::optional<redis::limiter> all;
+  if (const long units = is["units"]; units != 0) {
+    all.emplace(
+        client, name,
+        redis::limiter_options{.rates = {{canigo::rate::per_second(static_cast<std::int64_t>(at_least_1("rate"))),
+                                          at_least_1("burst"), 0, "calls"},
+                                         {canigo::rate::per_second(units), at_least_1("units_burst"), 0, "units"}},
+                               .concurrency = at_least_1("permits"),
+                               .lease = std::chrono::milliseconds{is["lease_ms"]},
+                               .priorities = 2,
+                               .give_up = give_up,
+                               .quarantine = is["quarantine"] != 0});
+  }
+  worker w{is, slots, quota, all ? &*all : nullptr};
   net::signal_set calm{io, SIGUSR1};
   calm.async_wait([&](std::error_code, int) { is_calm = true; });
   net::signal_set more{io, SIGUSR2};
@@ -245,14 +290,15 @@ int main(int argc, char** argv) {
     more.cancel();
     slots.stop();
     quota.stop();
+    if (all) all->stop();
   });
   int left = is["permits"] != 0 ? static_cast<int>(is["tasks"]) : 0;
   for (int task = left; task-- > 0;) {
-    net::co_spawn(io, w.contend(task), [&](std::exception_ptr) {
+    net::co_spawn(io, all ? w.combine(task) : w.contend(task), [&](std::exception_ptr) {
       if (--left == 0 && is["once"] != 0) term.cancel();
     });
   }
-  if (is["rate"] != 0) {
+  if (is["rate"] != 0 && !all) {
     for (int task = 0; task < is["quota_tasks"]; ++task) net::co_spawn(io, w.spend(task), net::detached);
   }
   note("R %d %d %lld\n", w.pid, 0, now());
