@@ -1,5 +1,6 @@
 #include "canigo/strand_pool.hpp"
 
+#include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/error.hpp"
 
 namespace canigo {

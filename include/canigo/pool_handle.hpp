@@ -3,13 +3,15 @@
 #include "canigo/detail/coro/named_first.hpp"
 #include "canigo/detail/pool/operation.hpp"
 #include "canigo/detail/pool/pool_calls.hpp"
-#include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/detail/pool/pool_options.hpp"
+#include "canigo/detail/pool/pool_ref.hpp"
 #include "canigo/detail/pool/pool_waits.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/stop_mode.hpp"
 #include "canigo/task.hpp"
 #include "canigo/task_options.hpp"
+#include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
@@ -92,7 +94,7 @@ class pool_handle {
     requires detail::operation<std::decay_t<F>, R>
   auto submit(F&& f, const task_options& o = detail::no_options) -> task<result_of<F>> {
     auto t = make_task(std::forward<F>(f), o);
-    core_->submit(*t);
+    core_.submit(*t);
     return task<result_of<F>>{std::move(t)};
   }
 
@@ -103,10 +105,9 @@ class pool_handle {
   template <class F>
     requires detail::operation<std::decay_t<F>, R>
   [[nodiscard]] bool try_post(F&& f, const task_options& o = detail::no_options) {
-    core_->check(o);
+    core_.check(o);
     detail::task_ref t{new detail::task_of<std::decay_t<F>, R>(std::forward<F>(f))};
-    core_->prepare(*t, o);
-    if (core_->post(*t)) {
+    if (core_.post(*t, o)) {
       t.release();
       return true;
     }
@@ -115,13 +116,13 @@ class pool_handle {
   }
 
   /// Cancels the tasks that are in the group now, and returns their number.
-  std::size_t cancel_group(std::uint64_t group) { return core_->cancel_group(group); }
+  std::size_t cancel_group(std::uint64_t group) { return core_.cancel_group(group); }
   /// Waits until no task is in the group. An operation of the group itself gets
   /// std::errc::resource_deadlock_would_occur. Cancellation: terminal, partial, total; ends the wait only.
-  net::awaitable<void> wait_group(std::uint64_t group) { return detail::group_ended(detail::pool_ref{*core_}, group); }
+  net::awaitable<void> wait_group(std::uint64_t group) { return detail::group_ended(core_, group); }
 
   /// Changes the number of workers. Interrupts nothing: no operation starts while more run than are wanted now.
-  void resize(std::size_t concurrency) { core_->resize(concurrency); }
+  void resize(std::size_t concurrency) { core_.resize(concurrency); }
 
   /// Begins to stop, at the call; see stop_mode. The awaitable waits until the pool has stopped.
   ///
@@ -132,39 +133,39 @@ class pool_handle {
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<stop_report> stop(stop_mode mode = stop_mode::drain, duration grace = duration::max()) {
     request_stop(mode, grace);
-    return detail::stopped(detail::pool_ref{*core_});
+    return detail::stopped(core_);
   }
   /// The same without waiting.
   void request_stop(stop_mode mode, duration grace = duration::max()) {
     detail::check_stop(mode);
-    core_->request_stop(mode, grace);
+    core_.request_stop(mode, grace);
   }
   /// Waits until the pool has stopped, for any reason. If it gave up because of its restart policy, throws the cause.
-  net::awaitable<stop_report> closed() { return detail::closed(detail::pool_ref{*core_}); }
-  bool is_closed() const noexcept { return core_->is_closed(); }
+  net::awaitable<stop_report> closed() { return detail::closed(core_); }
+  bool is_closed() const noexcept { return core_.is_closed(); }
 
   /// Allocates.
-  pool_stats stats() const { return core_->stats(); }
-  net::any_io_executor get_executor() const { return core_->executor(); }
+  pool_stats stats() const { return core_.stats(); }
+  net::any_io_executor get_executor() const { return core_.executor(); }
   /// For the library itself.
-  detail::pool_core& core() noexcept { return *core_; }
+  const detail::pool_ref& core() const noexcept { return core_; }
 
  protected:
   pool_handle(const net::any_io_executor& executor, const detail::pool_core_options& o,
               std::unique_ptr<detail::pool_resources> r)
-      : core_{detail::pool_core::open(executor, o, std::move(r))} {}
-  ~pool_handle() { core_->close(); }
+      : core_{executor, o, std::move(r)} {}
+  ~pool_handle() { core_.request_stop(stop_mode::cancel_all, duration::max()); }
 
  private:
   template <class F>
   auto make_task(F&& f, const task_options& o) {
-    core_->check(o);
+    core_.check(o);
     detail::task_ref<detail::result_task<result_of<F>>> t{new detail::task_of<std::decay_t<F>, R>(std::forward<F>(f))};
-    core_->prepare_for_handle(*t, o);
+    core_.prepare_for_handle(*t, o);
     return t;
   }
 
-  detail::pool_core* core_;
+  detail::pool_ref core_;
 };
 
 }  // namespace canigo

@@ -33,9 +33,8 @@ class stop_on_signals {
  public:
   template <class R>
   stop_on_signals(const net::any_io_executor& executor, pool_handle<R>& pool, const signal_options& o = {})
-      : stop_on_signals{
-            executor, [p = detail::pool_ref{pool.core()}](stop_mode m, duration grace) { (*p).request_stop(m, grace); },
-            detail::closed(detail::pool_ref{pool.core()}), o} {}
+      : stop_on_signals{executor, [p = pool.core()](stop_mode m, duration grace) { p.request_stop(m, grace); },
+                        detail::closed(pool.core()), o} {}
   template <class ExecutionContext, class R>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   stop_on_signals(ExecutionContext& context, pool_handle<R>& pool, const signal_options& o = {})

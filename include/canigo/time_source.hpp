@@ -2,6 +2,7 @@
 
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/post.hpp"
+#include "canigo/detail/time/deadline.hpp"
 #include "canigo/detail/time/steady_now.hpp"
 #include "canigo/detail/time/timing_wheel.hpp"
 #include "canigo/net.hpp"
@@ -19,28 +20,6 @@ class counted_member;
 }
 
 namespace canigo {
-
-/// Why a deadline calls its function.
-enum class due {
-  expired,   ///< its instant has come
-  shutdown,  ///< its execution context is being destroyed; the instant will never come
-};
-
-/// A call at an instant: an intrusive node of a time_source, 40 bytes.
-///
-/// The function runs on a thread that runs the context, with no lock held. It must not run user code: it posts.
-class deadline : private detail::timer_node {
- public:
-  using function = void (*)(deadline&, due) noexcept;
-
-  explicit deadline(function f) noexcept : function_{f} {}
-  deadline(const deadline&) = delete;
-  deadline& operator=(const deadline&) = delete;
-
- private:
-  friend class time_source;
-  function function_;
-};
 
 /// The time of an execution context: tells the time, and calls a function when a deadline is due.
 ///

@@ -14,7 +14,8 @@ pool_core* pool_core::open(const net::any_io_executor& executor, const pool_core
   try {
     core->resize(options.concurrency);
   } catch (...) {
-    core->close();
+    core->request_stop(stop_mode::cancel_all, duration::max());
+    core->release_ref();
     throw;
   }
   return core;
@@ -30,7 +31,8 @@ pool_core::pool_core(const net::any_io_executor& executor, const pool_core_optio
       crew_{resources_ != nullptr},
       random_{static_cast<std::uint64_t>(time_->now().time_since_epoch().count())},
       restarts_{options.restart.limit, options.restart.within},
-      grace_{*this, [](delivery& d, engine_alarm&) noexcept {
+      grace_{*this,
+             [](delivery& d, engine_alarm&) noexcept {
                auto& core = static_cast<pool_core&>(d);
                core.counts_.report.escalated = core.crew_.running();
                core.apply_stop(stop_mode::cancel_all);
@@ -40,11 +42,6 @@ pool_core::pool_core(const net::any_io_executor& executor, const pool_core_optio
 }
 
 pool_core::~pool_core() = default;
-
-void pool_core::close() noexcept {
-  request_stop(stop_mode::cancel_all, duration::max());
-  release_ref();
-}
 
 // ---- after the lock -------------------------------------------------------------------------------------------------
 

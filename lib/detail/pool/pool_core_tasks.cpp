@@ -19,6 +19,11 @@ time_point end_of_delay(const task_extras* x, const time_source& time) noexcept 
 
 }  // namespace
 
+void pool_core::check(const task_options& o) const {
+  check_task(o, options_.priorities);
+  if (o.flow != nullptr) flows_.check(*o.flow);
+}
+
 void pool_core::prepare_with(pool_task& t, const task_options& o) {
   t.priority = static_cast<std::uint16_t>(o.priority);
   if (is_plain_ && is_plain(o)) return;
@@ -77,7 +82,8 @@ bool pool_core::make_room(pool_task& t) noexcept {
   if (crew_.first_idle() != nullptr) wake_one();
 }
 
-bool pool_core::post(pool_task& t) noexcept {
+bool pool_core::post(pool_task& t, const task_options& o) {
+  prepare(t, o);
   const change c{*this};
   if (refusal(t) != pool_task::no_code) {
     ++counts_.rejected;

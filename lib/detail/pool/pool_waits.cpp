@@ -1,6 +1,8 @@
 #include "canigo/detail/pool/pool_waits.hpp"
 
 #include "canigo/detail/context/initiation.hpp"
+#include "canigo/detail/pool/pool_core.hpp"
+#include "canigo/detail/pool/pool_ref.hpp"
 #include "canigo/error.hpp"
 
 #include <asio/this_coro.hpp>
@@ -37,6 +39,18 @@ net::awaitable<void> wait_for_close(pool_core& core) {
 }
 
 }  // namespace
+
+const net::any_io_executor& executor_of(const pool_core& core) noexcept { return core.executor(); }
+
+void begin_task_wait(pool_core& core, pool_task& t, pool_waiter& w, bool has_memory) noexcept {
+  if (!has_memory) {
+    core.fail(w, static_cast<int>(errc::not_enough_memory));
+  } else if (w.is_for(pool_waiter::purpose::run)) {
+    core.run(t, w);
+  } else {
+    core.wait_for(t, w);
+  }
+}
 
 net::awaitable<void> wait_for_task(pool_core& core, pool_waiter::purpose purpose, pool_task& t) {
   return wait_in(core, purpose, [&core, &t](pool_waiter& w) { begin_task_wait(core, t, w, true); });

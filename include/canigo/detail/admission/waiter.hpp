@@ -2,10 +2,10 @@
 
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
+#include "canigo/detail/time/deadline.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
-#include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/error.hpp>

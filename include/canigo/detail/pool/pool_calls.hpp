@@ -3,11 +3,9 @@
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/pool/operation.hpp"
-#include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_waiter.hpp"
 #include "canigo/detail/pool/pool_waits.hpp"
 #include "canigo/net.hpp"
-#include "canigo/task_options.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_executor.hpp>
@@ -57,7 +55,7 @@ net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<
         begin_task_wait(core, wanted, w, has_memory);
       };
       initiate_in<value_waiter<T>>(room, std::forward<decltype(handler)>(handler), begin, core, purpose,
-                                   same_executor(core.executor(), executor), task_ref<>{t.release()});
+                                   same_executor(executor_of(core), executor), task_ref<>{t.release()});
     };
     if constexpr (park_returns_a<T, std::exception_ptr>) {
       co_return co_await park_for<T, std::exception_ptr>(start);
@@ -82,9 +80,10 @@ struct start_task_wait {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
     pool_task& wanted = *t;
     pool_core& core = wanted.home();
-    const bool at_home = completes_at<decltype(h)>(core.executor(), net::get_associated_executor(h, core.executor()));
+    const net::any_io_executor& home = executor_of(core);
+    const bool at_home = completes_at<decltype(h)>(home, net::get_associated_executor(h, home));
     const auto begin = [&](pool_waiter& w, bool has_memory) { begin_task_wait(core, wanted, w, has_memory); };
-    initiate<value_waiter<T>>(h, core.executor(), begin, core, purpose, at_home, task_ref<>{t.release()});
+    initiate<value_waiter<T>>(h, home, begin, core, purpose, at_home, task_ref<>{t.release()});
   }
 };
 

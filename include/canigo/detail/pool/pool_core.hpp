@@ -46,28 +46,20 @@ class pool_worker;
 /// It lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
 class pool_core final : public delivery {
  public:
-  /// The handle's reference is the caller's to release with close(). Throws errc::invalid_argument.
+  /// Its reference is the caller's to release. Throws errc::invalid_argument.
   static pool_core* open(const net::any_io_executor& executor, const pool_core_options& options,
                          std::unique_ptr<pool_resources> resources);
-  /// Cancels all and gives up the handle's reference.
-  void close() noexcept;
 
   /// Throws for options that can't be.
-  void check(const task_options& o) const {
-    if (o.priority == 0 && is_plain(o)) return;
-    check_task(o, options_.priorities);
-    if (o.flow != nullptr) flows_.check(*o.flow);
-  }
+  void check(const task_options& o) const;
   /// Whether this instant has come, also while no thread is free to say so.
   bool has_come(time_point t) const noexcept;
-  /// Notes the options, once they are checked. Throws std::bad_alloc.
-  void prepare(pool_task& t, const task_options& o) {
-    if (!is_plain_ || o.priority != 0 || !is_plain(o)) prepare_with(t, o);
-  }
-  /// The same, and lets the task keep this alive, as its handle may outlive the pool's.
+  /// Takes a task, with one reference, once its options are checked. Returns false if it was refused: then the
+  /// reference is still the caller's. Throws std::bad_alloc.
+  bool post(pool_task& t, const task_options& o);
+  /// Notes the options, once they are checked, and lets the task keep this alive, as its handle may outlive the pool's.
+  /// Throws std::bad_alloc.
   void prepare_for_handle(pool_task& t, const task_options& o);
-  /// Takes a prepared task, with one reference; false: it was refused, and the reference is still the caller's.
-  bool post(pool_task& t) noexcept;
   /// Takes a prepared task. If it is refused, it ends with that.
   void submit(pool_task& t) noexcept;
   /// The same for a caller that waits for the end.
@@ -111,6 +103,9 @@ class pool_core final : public delivery {
   void tell_ended(pool_task* ended) noexcept;
 
   // Tasks: in.
+  void prepare(pool_task& t, const task_options& o) {
+    if (!is_plain_ || o.priority != 0 || !is_plain(o)) prepare_with(t, o);
+  }
   void prepare_with(pool_task& t, const task_options& o);
   int refusal(pool_task& t) noexcept;
   bool make_room(pool_task& t) noexcept;

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "canigo/detail/pool/pool_options.hpp"
+#include "canigo/net.hpp"
+#include "canigo/pool_stats.hpp"
+#include "canigo/stop_mode.hpp"
+#include "canigo/task_options.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace canigo::detail {
+
+class flow_host;
+class pool_core;
+class pool_resources;
+class pool_task;
+
+/// Owns one reference to a pool, and has what handles ask of it. So their headers do without those of its engine.
+///
+/// Errors, threads and allocation are those of the members of pool_core.
+class pool_ref {
+ public:
+  /// A new pool.
+  pool_ref(const net::any_io_executor& executor, const pool_core_options& options,
+           std::unique_ptr<pool_resources> resources);
+  explicit pool_ref(pool_core& c) noexcept;
+  pool_ref(const pool_ref& other) noexcept : pool_ref{*other} {}
+  pool_ref& operator=(const pool_ref&) = delete;
+  ~pool_ref();
+  pool_core& operator*() const noexcept { return *core_; }
+
+  /// Throws for options that can't be. Inline, as most tasks have none.
+  void check(const task_options& o) const {
+    if (o.priority != 0 || !is_plain(o)) check_closely(o);
+  }
+  void prepare_for_handle(pool_task& t, const task_options& o) const;
+  bool post(pool_task& t, const task_options& o) const;
+  void submit(pool_task& t) const noexcept;
+
+  std::size_t cancel_group(std::uint64_t group) const noexcept;
+  void resize(std::size_t concurrency) const;
+  void request_stop(stop_mode mode, duration grace) const noexcept;
+  bool is_closed() const noexcept;
+  pool_stats stats() const;
+  flow_host& flows() const noexcept;
+  const net::any_io_executor& executor() const noexcept;
+
+ private:
+  void check_closely(const task_options& o) const;
+
+  pool_core* core_;
+};
+
+}  // namespace canigo::detail
