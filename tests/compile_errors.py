@@ -55,7 +55,7 @@ NO_CAPTURES = "retry_if: a lambda without captures is wanted: [](const std::exce
 NOT_AS_AWAITABLE = ("with_limit: the operation is wanted as an awaitable: with_limit(call(), limit), and neither its "
                     "function nor a lambda")
 TEMPORARY = "with_limit: a limit that is made here limits nothing: make it once, and name it here"
-CONST_LIMIT = "with_limit: a limit that is not const is wanted, such as a scheduler or a semaphore"
+CONST_LIMIT = "with_limit: a limit that is not const is wanted, such as a scheduler, a semaphore or a limiter"
 TIE = "with_limits: name the limits in a std::tie: with_limits(call(), std::tie(slots, quota), request)"
 SPAN = ("with_timeout: a span in whole units is wanted: 500ms, with std::chrono_literals; for an instant there is "
         "with_deadline")

@@ -169,7 +169,7 @@ net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
                   "with_limit: a limit that is made here limits nothing: make it once, and name it here");
   } else {
     static_assert(detail::names_limit<L>,
-                  "with_limit: a limit that is not const is wanted, such as a scheduler or a semaphore");
+                  "with_limit: a limit that is not const is wanted, such as a scheduler, a semaphore or a limiter");
   }
   return {};
 }

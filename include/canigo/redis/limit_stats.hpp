@@ -13,7 +13,7 @@ namespace canigo::redis {
 
 /// The requests of this process to a limit in Redis, by how they ended, and the last news from Redis.
 struct limit_stats : queue_stats {
-  std::uint64_t held = 0;             ///< weight of this process's permits
+  std::uint64_t held = 0;             ///< weight of this process's permits; without a cap their number
   std::uint64_t round_trips = 0;      ///< calls of the script that were answered
   std::uint64_t failed_calls = 0;     ///< calls of the script that were not
   std::uint64_t lost_leases = 0;      ///< permits whose lease ended while they were held
