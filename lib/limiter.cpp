@@ -64,17 +64,6 @@ token_bucket& bucket_at(detail::supplies& s, std::size_t index, std::string_view
   return s.rates()[index];
 }
 
-wait_reason slowest(const detail::flow_ceiling& ceiling, detail::demand wanted, time_point now) noexcept {
-  wait_reason last{.binds = wait_reason::cause::rate, .until = time_point::min()};
-  for (std::size_t i = 0; i < ceiling.rates().size(); ++i) {
-    const time_point ready = ceiling.rate_ready_at(i, now, wanted);
-    if (ready <= last.until) continue;
-    last.index = i;
-    last.until = ready;
-  }
-  return last;
-}
-
 }  // namespace
 
 limiter::limiter(const net::any_io_executor& executor, const limiter_options& options)
@@ -109,7 +98,7 @@ wait_reason limiter::why_waiting() const {
     if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
     if (held_by == nullptr) return s.what_binds(now, *wanted);
     wait_reason r = held_by->has_room_for(s.places_for(wanted->tokens))
-                        ? slowest(*held_by, *wanted, now)
+                        ? held_by->rates().slowest(now, *wanted)
                         : wait_reason{.binds = wait_reason::cause::concurrency};
     r.ceiling = std::exchange(r.binds, wait_reason::cause::flow);
     return r;

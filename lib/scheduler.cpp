@@ -32,11 +32,11 @@ net::awaitable<void> scheduler::acquire(int priority) {
 }
 
 void scheduler::refund(std::uint64_t tokens) {
-  admission_->change_supplies([&](detail::supplies& s, time_point now) { s.refund(now, tokens); });
+  admission_->change_supplies([&](detail::supplies& s, time_point now) { s.rates().refund(now, tokens); });
 }
 
 void scheduler::charge(std::uint64_t tokens) {
-  admission_->change_supplies([&](detail::supplies& s, time_point now) { s.charge(now, tokens); });
+  admission_->change_supplies([&](detail::supplies& s, time_point now) { s.rates().charge(now, tokens); });
 }
 
 void scheduler::set_rate(const canigo::rate& r) {

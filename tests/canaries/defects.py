@@ -18,6 +18,7 @@ ENGINE_FULL = "detail/admission/admission_full.cpp"
 ENGINE_SHADOW = "detail/admission/admission_shadow.cpp"
 SHARED = "detail/queue/shared_places.cpp"
 SUPPLIES = "detail/queue/supplies.cpp"
+RATES = "detail/queue/rate_set.cpp"
 BUCKET = "token_bucket.cpp"
 ATTEMPT_END = "detail/pool/attempt_end.cpp"
 BACKLOG = "detail/pool/pool_backlog.cpp"
@@ -128,16 +129,16 @@ DEFECTS = {
                                        "at(waiting_.last()).head"),
     "last_in_first_out": (QUEUE, SIMULATION, "«arrived_before(*best, *head)»",
                           "arrived_before(*head, *best)"),
-    "refund_twice": (SUPPLIES, SIMULATION, "«rates_[i].refund(now, wanted_of(i, d));»",
+    "refund_twice": (RATES, SIMULATION, "«rates_[i].refund(now, wanted_of(i, d));»",
                      "rates_[i].refund(now, wanted_of(i, d) * 2);"),
-    "ready_a_nanosecond_late": (SUPPLIES, SIMULATION, "«std::max(ready, rate_ready_at(i, now, d))»",
+    "ready_a_nanosecond_late": (RATES, SIMULATION, "«std::max(ready, rate_ready_at(i, now, d))»",
                                 "std::max(ready, rate_ready_at(i, now, d) > now ? rate_ready_at(i, now, d) + "
                                 "duration{1} : now)"),
-    "first_rate_pays": (SUPPLIES, SIMULATION, "amount != 0) «(void)rates_[i].try_take(now, amount);»",
+    "first_rate_pays": (RATES, SIMULATION, "amount != 0) «(void)rates_[i].try_take(now, amount);»",
                         "(void)rates_.front().try_take(now, amount);"),
-    "debts_of_the_first_rate": (SUPPLIES, SIMULATION, "«rates_[i].charge(now, wanted_of(i, d));»",
+    "debts_of_the_first_rate": (RATES, SIMULATION, "«rates_[i].charge(now, wanted_of(i, d));»",
                                 "rates_.front().charge(now, wanted_of(i, d));"),
-    "largest_by_the_first_rate": (SUPPLIES, SIMULATION,
+    "largest_by_the_first_rate": (RATES, SIMULATION,
                                   "«largest = std::min(largest, rates_[i].burst());»",
                                   "largest = std::min(largest, rates_.front().burst());"),
     "burst_grows_backwards": (BUCKET, SIMULATION, "«taken_ = std::min(taken_ + (burst - burst_), most_taken);»", ""),
@@ -214,12 +215,13 @@ DEFECTS = {
     "pool_grows_without_its_context": (WORKERS, interleaving("the context goes while its pool grows"),
                                        "«if (!here.lasts()) return;»", ""),
     # Several units, overload, and limits that only count.
-    "amount_of_the_first_unit": (SUPPLIES, tests("a request takes its own amount of each unit"),
+    "amount_of_the_first_unit": (RATES, tests("a request takes its own amount of each unit"),
                                  "amount = «wanted_of(i, d)»; amount != 0) (void)rates_[i].try_take",
                                  "d.tokens"),
     "one_unit_is_taken_before_all_are_there": (SUPPLIES, tests("what one unit refuses is taken from no other"),
-                                               "«if (amount != 0 && !rates_[i].can_take(now, amount)) return false;»",
-                                               "if (amount != 0 && !rates_[i].try_take(now, amount)) return false;"),
+                                               "«if (!rates_.can_take(now, d)) return false;»",
+                                               "for (std::size_t i = 0; i < rates_.size(); ++i) "
+                                               "if (!rates_[i].try_take(now, d.of(rates_.unit_of(i)))) return false;"),
     "units_that_leave_still_count": (ENGINE_UNITS, tests("a waiter of units that leaves*"),
                                      "«for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= "
                                      "w.amounts_->amounts[unit];»", ""),

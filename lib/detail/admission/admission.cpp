@@ -472,7 +472,7 @@ time_point admission::earliest(const request& r, time_point now) const noexcept 
   if (flows_ != nullptr) return earliest_in_flow(r, now);
   const std::uint64_t ahead = queue_.tokens_ahead(last_class_ahead(r));
   const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
-  const time_point ready = units_ == nullptr ? supplies_.rates_ready_at(now, all) : amounts_ready_at(now, r, all);
+  const time_point ready = units_ == nullptr ? supplies_.rates().ready_at(now, all) : amounts_ready_at(now, r, all);
   // A pause without an end may end at any moment.
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }

@@ -105,7 +105,7 @@ void admission::settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to)
   adjust_supplies([&](supplies& s, time_point now) {
     if (flow != fair_queue::nameless) flows_->advance(now);
     if (flow != fair_queue::nameless) flows_->settle(flow, 0, from, to);
-    to > from ? s.charge(now, to - from) : s.refund(now, from - to);
+    s.rates().settle(now, 0, from, to);
   });
 }
 
@@ -217,9 +217,9 @@ time_point admission::earliest_in_flow(const request& r, time_point now) const n
   amounts_by_unit own{with(ahead.own)}, all{with(ahead.all)};
   if (units_ != nullptr) add_amounts_ahead(r, flow, own, all);
   const demand of_flow{own[0], &own};
-  const time_point of_all = supplies_.rates_ready_at(now, {all[0], &all});
+  const time_point of_all = supplies_.rates().ready_at(now, {all[0], &all});
   const time_point of_own =
-      std::max(supplies_.rates_ready_at(now, of_flow), flows_->ceiling(flow).rates_ready_at(now, of_flow));
+      std::max(supplies_.rates().ready_at(now, of_flow), flows_->ceiling(flow).rates().ready_at(now, of_flow));
   const time_point ready = std::max(of_own, std::min(of_all, flows_->first_class_at(now, r.priority)));
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }

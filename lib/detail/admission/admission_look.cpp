@@ -59,7 +59,7 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
     for (std::size_t unit = 0; unit < sum.size(); ++unit) sum[unit] = add(sum[unit], wanted.of(unit));
     places = add(places, supplies_.places_for(n->tokens));
     const demand all{sum[0], &sum};
-    time_point ready = supplies_.rates_ready_at(now, all);
+    time_point ready = supplies_.rates().ready_at(now, all);
     wait_reason why = supplies_.what_binds(now, all, places);
     if (now < paused_until_) {
       why = {.binds = wait_reason::cause::paused, .until = paused_until_};

@@ -158,7 +158,7 @@ void admission::let_all_go(time_point now) noexcept {
   shadow_->is_on = false;
   const auto let_go = [&](wait_node& n) {
     const demand wanted = demand_of(n);
-    supplies_.charge(now, wanted);
+    supplies_.rates().charge(now, wanted);
     supplies_.occupy_beyond(supplies_.places_for(n.tokens));
     counts_.add_grant(n.priority, now - n.since());
     if (wanted.others != nullptr) leave_with_amounts(static_cast<waiter&>(n), outcome::granted);

@@ -118,7 +118,7 @@ time_point admission::amounts_ready_at(time_point now, const request& r, std::ui
     for (int c = 0; c <= last; ++c) sum += units_->waiting[static_cast<std::size_t>(c)][unit];
     wanted[unit] = static_cast<std::uint64_t>(std::min<uint128>(sum, std::numeric_limits<std::uint64_t>::max()));
   }
-  return supplies_.rates_ready_at(now, {tokens, &wanted});
+  return supplies_.rates().ready_at(now, {tokens, &wanted});
 }
 
 /// Of the other units, what goes before a newcomer to a flow, and what that wants itself.
@@ -153,7 +153,7 @@ void admission::settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t
       flows_->advance(now);
       flows_->settle(flow, unit, was, used);
     }
-    s.settle(now, unit, was, used);
+    s.rates().settle(now, unit, was, used);
     was = used;
   });
 }

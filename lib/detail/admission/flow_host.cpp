@@ -27,7 +27,7 @@ std::uint64_t deepest(const supplies* of, std::size_t unit) noexcept {
   if (of == nullptr || !of->has_rates()) return token_bucket::max_burst;
   std::uint64_t most = 0;
   for (std::size_t i = 0; i < of->rates().size(); ++i) {
-    if (of->unit_of(i) == unit) most = std::max(most, of->rates()[i].burst());
+    if (of->rates().unit_of(i) == unit) most = std::max(most, of->rates()[i].burst());
   }
   return most;
 }

@@ -112,7 +112,7 @@ std::uint32_t fair_queue::add(flow_terms terms) {
 
 void fair_queue::set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept {
   extra& x = extras_[flow];
-  x.ceiling = flow_ceiling{std::move(terms.rates), terms.cap, std::move(terms.units)};
+  x.ceiling = flow_ceiling{rate_set{std::move(terms.rates), std::move(terms.units)}, terms.cap};
   x.queue_limit = terms.queue_limit;
   x.waits = std::move(waits);
   x.made = next_sequence_;
@@ -175,7 +175,7 @@ void fair_queue::set_cap(std::uint32_t flow, std::uint64_t cap) noexcept {
 
 std::uint64_t fair_queue::largest_request(std::uint32_t flow, std::size_t unit) const noexcept {
   const flow_ceiling& ceiling = extras_[flow].ceiling;
-  const std::uint64_t by_rates = ceiling.largest_request(unit);
+  const std::uint64_t by_rates = ceiling.rates().largest_request(unit);
   return occupancy_ == supplies::occupancy::tokens ? std::min(by_rates, ceiling.cap()) : by_rates;
 }
 
@@ -187,14 +187,14 @@ void fair_queue::release(std::uint32_t flow, std::uint64_t places) noexcept {
 }
 
 void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept {
-  extras_[flow].ceiling.settle(now_, unit, wanted, used);
+  extras_[flow].ceiling.rates().settle(now_, unit, wanted, used);
   look_at_ceiling(flow);
 }
 
 void fair_queue::undo(const wait_node& node) noexcept {
   // The number of a flow that has gone may be another's by now; one with places occupied has not gone.
   if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
-  extras_[node.flow_].ceiling.refund(now_, wanted_by(node));
+  extras_[node.flow_].ceiling.rates().refund(now_, wanted_by(node));
   release(node.flow_, places_for(node.tokens));
 }
 
@@ -464,7 +464,7 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
     extra& x = extras_[flow];
     time_point as_of = now_;
     if (x.returned_at == now_) {
-      as_of = x.ceiling.rates_ready_at(std::min(now_, std::max(x.due, caught_up)), wanted_by(node));
+      as_of = x.ceiling.rates().ready_at(std::min(now_, std::max(x.due, caught_up)), wanted_by(node));
       x.due = as_of;
     }
     x.ceiling.take(as_of, wanted_by(node), places_for(node.tokens));
@@ -600,7 +600,7 @@ void fair_queue::go_beyond(const wait_node& node) noexcept {
   extra& x = extras_[node.flow_];
   if (r.is_timed) x.waits->record(time_between(node.since_, now_));
   if (node.flow_ == nameless) return;
-  x.ceiling.charge(now_, wanted_by(node));
+  x.ceiling.rates().charge(now_, wanted_by(node));
   x.ceiling.occupy_beyond(places_for(node.tokens));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/queue/rate_set.hpp"
 #include "canigo/detail/queue/shared_places.hpp"
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/time.hpp"
@@ -28,7 +29,8 @@ class supplies {
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
   supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o,
            std::shared_ptr<shared_places> shared = nullptr, std::shared_ptr<const unit_table> units = nullptr)
-      : rates_{std::move(rates)},
+      : rates_{std::move(rates),
+               units != nullptr && units->size() > 1 ? units->of_rates() : std::vector<std::uint8_t>{}},
         capacity_{capacity},
         occupancy_{o},
         is_one_rate_alone_{o == occupancy::none && rates_.size() == 1},
@@ -60,20 +62,14 @@ class supplies {
   }
   /// Takes what a request needs at ready_at(), or later, where a shared place has been taken for it.
   void take(time_point now, demand d) noexcept {
-    take_tokens(now, d);
+    rates_.take(now, d);
     occupied_ += places_for(d.tokens);
   }
 
   /// When a request could be admitted if nobody else came; max if that takes a release. Shared places aside: another
   /// limit may take them at any moment.
   time_point ready_at(time_point now, demand d) const noexcept {
-    return has_room_for(places_for(d.tokens)) ? rates_ready_at(now, d) : time_point::max();
-  }
-  /// The same for the rates alone, and for one of them.
-  time_point rates_ready_at(time_point now, demand d) const noexcept;
-  time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept {
-    const std::uint64_t amount = wanted_of(rate, d);
-    return amount == 0 ? now : rates_[rate].ready_at(now, amount);  // even if the bucket is in debt
+    return has_room_for(places_for(d.tokens)) ? rates_.ready_at(now, d) : time_point::max();
   }
 
   /// Until when a wake-up for `ready` may wait so that no rate loses a token by that.
@@ -120,15 +116,10 @@ class supplies {
     return places <= capacity_ && occupied_ <= capacity_ - places;
   }
 
-  void refund(time_point now, demand d) noexcept;
-  void charge(time_point now, demand d) noexcept;
-  /// Charges what was used of a unit beyond what was wanted, or gives back the rest.
-  void settle(time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept;
-
   occupancy occupies() const noexcept { return occupancy_; }
   bool has_rates() const noexcept { return !rates_.empty(); }
-  std::vector<token_bucket>& rates() noexcept { return rates_; }
-  const std::vector<token_bucket>& rates() const noexcept { return rates_; }
+  rate_set& rates() noexcept { return rates_; }
+  const rate_set& rates() const noexcept { return rates_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
   void set_capacity(std::uint64_t capacity) noexcept { capacity_ = capacity; }
   std::uint64_t occupied() const noexcept { return occupied_ + beyond_; }
@@ -148,14 +139,10 @@ class supplies {
   /// The names of the units, or nullptr where no rate has one.
   const unit_table* units() const noexcept { return units_.get(); }
 
-  std::size_t unit_of(std::size_t rate) const noexcept { return has_units_ ? units_->of_rate(rate) : 0; }
-
  private:
-  std::uint64_t wanted_of(std::size_t rate, demand d) const noexcept { return d.of(unit_of(rate)); }
   bool try_take_all(time_point now, demand d) noexcept;
-  void take_tokens(time_point now, demand d) noexcept;
 
-  std::vector<token_bucket> rates_;
+  rate_set rates_;
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
   std::uint64_t beyond_ = 0;  // held, and not counted against the capacity

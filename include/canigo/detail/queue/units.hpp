@@ -40,6 +40,7 @@ class unit_table {
 
   std::size_t size() const noexcept { return names_.size(); }
   std::size_t of_rate(std::size_t rate) const noexcept { return of_rate_[rate]; }
+  const std::vector<std::uint8_t>& of_rates() const noexcept { return of_rate_; }
   const std::string& name(std::size_t unit) const noexcept { return names_[unit]; }
 
   /// The number of a unit; size() if no unit has that name or number.
