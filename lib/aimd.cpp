@@ -7,29 +7,19 @@ namespace canigo {
 
 namespace {
 
-constexpr double least_age = 100e6, second = 1e9;
+constexpr double least_age_of_window = 100e6, most_age_of_window = 1e9;
 
 }  // namespace
 
 aimd_control::aimd_control(const aimd& o, const limit_bounds& b) noexcept
-    : limit_{static_cast<double>(b.initial)},
-      least_{static_cast<double>(b.least)},
-      most_{static_cast<double>(b.most)},
-      target_{static_cast<double>(o.target.count())} {}
+    : windowed_limit{b}, target_{static_cast<double>(o.target.count())} {}
 
 std::uint64_t aimd_control::record(const limit_sample& s, time_point now) noexcept {
   if (s.outcome == sample_outcome::cancelled && static_cast<double>(s.latency.count()) <= target_) return limit();
-  if (is_settling_) {
-    const duration passing{static_cast<duration::rep>(last_)};
-    if (now < saturating_add(fell_at_, passing) || static_cast<double>(s.in_flight) > limit_) return limit();
-    is_settling_ = false;
-    window_.open(now);
-    return limit();
-  }
-  if (!window_.is_open()) window_.open(now);
+  if (is_settling(s, now)) return limit();
   window_.add(s.latency, s.outcome != sample_outcome::dropped, s.in_flight);
   const double age = window_.age_ns(now);
-  if (age >= std::max(least_age, std::min(last_, second)) &&
+  if (age >= std::max(least_age_of_window, std::min(last_, most_age_of_window)) &&
       static_cast<double>(window_.all()) >= std::clamp(5 * limit_, 50., 250.)) {
     close(now);
   }
@@ -37,26 +27,17 @@ std::uint64_t aimd_control::record(const limit_sample& s, time_point now) noexce
 }
 
 void aimd_control::close(time_point now) noexcept {
-  const bool drops = window_.drops_too_many();
+  const bool drops = window_.dropped_share() > .05;
   if (window_.ok() > 0) last_ = window_.median_ns();
   if (drops || last_ > target_) {
     const double share = drops ? .9 : std::clamp(target_ / last_, .5, .9);
-    return set(limit_ * share, drops ? limit_reason::dropped : limit_reason::slow, now);
+    return decide(limit_ * share, drops ? limit_reason::dropped : limit_reason::slow, now);
   }
   if (window_.peak() < limit()) {
     const bool is_unused = static_cast<double>(window_.peak()) < limit_ / 2;
-    return set(limit_, is_unused ? limit_reason::unused : limit_reason::steady, now);
+    return decide(limit_, is_unused ? limit_reason::unused : limit_reason::steady, now);
   }
-  set(limit_ + std::max(1., std::sqrt(limit_) / 2), limit_reason::fast, now);
-}
-
-void aimd_control::set(double limit, limit_reason why, time_point now) noexcept {
-  const double before = limit_;
-  limit_ = std::clamp(limit, least_, most_);
-  decision_ = {why, before, limit_, now};
-  is_settling_ = limit_ <= before - 1;
-  fell_at_ = now;
-  window_.open(now);
+  decide(limit_ + std::max(1., std::sqrt(limit_) / 2), limit_reason::fast, now);
 }
 
 }  // namespace canigo

@@ -28,12 +28,7 @@ duration as_duration(double ns) noexcept { return duration{static_cast<duration:
 }  // namespace
 
 knee_control::knee_control(const limit_bounds& b, duration to_wall, std::uint64_t seed) noexcept
-    : limit_{static_cast<double>(b.initial)},
-      least_{static_cast<double>(b.least)},
-      most_{static_cast<double>(b.most)},
-      reference_{limit_},
-      to_wall_{to_wall},
-      random_{seed} {}
+    : windowed_limit{b}, reference_{limit_}, to_wall_{to_wall}, random_{seed} {}
 
 std::uint64_t knee_control::record(const limit_sample& s, time_point now) noexcept {
   if (s.outcome == sample_outcome::cancelled) {
@@ -45,13 +40,7 @@ std::uint64_t knee_control::record(const limit_sample& s, time_point now) noexce
       return limit();
     }
   }
-  if (is_settling_) {
-    if (now < saturating_add(fell_at_, as_duration(last_)) || static_cast<double>(s.in_flight) > limit_) return limit();
-    is_settling_ = false;
-    window_.open(now);
-    return limit();
-  }
-  if (!window_.is_open()) window_.open(now);
+  if (is_settling(s, now)) return limit();
   if (!is_probing_ && now >= next_probe_ && smoothed_ > 0 && is_used()) {
     probe(limit_, now);
     return limit();
@@ -257,14 +246,8 @@ void knee_control::schedule_probe(time_point now) noexcept {
   next_probe_ = saturating_add(now, period - past + as_duration(any_of(0, 50 * ms)));
 }
 
-/// A new limit, and with it a new window. Where it is lower, that begins when the calls from before have ended.
 void knee_control::set(double limit, limit_reason why, time_point now) noexcept {
-  const double before = limit_;
-  limit_ = std::clamp(limit, least_, most_);
-  decision_ = {why, before, limit_, now};
-  is_settling_ = limit_ <= before - 1;
-  fell_at_ = now;
-  window_.open(now);
+  decide(limit, why, now);
   given_up_early_ = 0;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/base/sample_window.hpp"
+#include "canigo/detail/base/windowed_limit.hpp"
 #include "canigo/limit_sample.hpp"
 #include "canigo/time.hpp"
 
@@ -26,32 +26,20 @@ struct aimd {
 /// algorithms for congestion avoidance", 1989; with the square root of D. Bansal, H. Balakrishnan, "Binomial congestion
 /// control algorithms", 2001.
 /// Threads: not safe by itself; its owner holds a lock. Takes constant time. Allocates: never.
-class aimd_control {
+class aimd_control : public detail::windowed_limit {
  public:
   aimd_control(const aimd& options, const limit_bounds& bounds) noexcept;
 
   /// Learns of a call that has ended at `now`; the limit from now on.
   std::uint64_t record(const limit_sample& s, time_point now) noexcept;
 
-  std::uint64_t limit() const noexcept { return static_cast<std::uint64_t>(limit_); }
   /// The target.
   duration baseline() const noexcept { return duration{static_cast<duration::rep>(target_)}; }
-  /// The median latency of the last window.
-  duration latency() const noexcept { return duration{static_cast<duration::rep>(last_)}; }
-  const limit_decision& last_decision() const noexcept { return decision_; }
 
  private:
   void close(time_point now) noexcept;
-  void set(double limit, limit_reason why, time_point now) noexcept;
 
-  double limit_;
-  double least_, most_;
   double target_;  // in nanoseconds
-  double last_ = 0;
-  bool is_settling_ = false;
-  time_point fell_at_{};
-  detail::sample_window window_;
-  limit_decision decision_{};
 };
 
 }  // namespace canigo

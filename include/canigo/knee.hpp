@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/base/sample_window.hpp"
+#include "canigo/detail/base/windowed_limit.hpp"
 #include "canigo/limit_sample.hpp"
 #include "canigo/time.hpp"
 
@@ -35,7 +35,7 @@ struct knee {};
 /// of Netflix' concurrency-limits, with room for a queue that grows by the square root. The probes are those of BBR and
 /// Envoy.
 /// Threads: not safe by itself; its owner holds a lock. Takes constant time. Allocates: never.
-class knee_control {
+class knee_control : public detail::windowed_limit {
  public:
   /// `to_wall` is what to add to a time to get that of the wall clock, since any full minute.
   knee_control(const limit_bounds& bounds, duration to_wall, std::uint64_t seed) noexcept;
@@ -43,12 +43,8 @@ class knee_control {
   /// Learns of a call that has ended at `now`; the limit from now on.
   std::uint64_t record(const limit_sample& s, time_point now) noexcept;
 
-  std::uint64_t limit() const noexcept { return static_cast<std::uint64_t>(limit_); }
   /// The latency of a callee that is not overloaded; 0 as long as it is not known.
   duration baseline() const noexcept { return duration{static_cast<duration::rep>(baseline_)}; }
-  /// The median latency of the last window.
-  duration latency() const noexcept { return duration{static_cast<duration::rep>(last_)}; }
-  const limit_decision& last_decision() const noexcept { return decision_; }
 
  private:
   void close(time_point now) noexcept;
@@ -69,20 +65,13 @@ class knee_control {
   double any_of(double low, double high) noexcept;
 
   // Latencies are in nanoseconds.
-  double limit_;
-  double least_, most_;
-  detail::sample_window window_;
   double baseline_ = 0;                        // r0
   double smoothed_ = 0;                        // R; 0: not known
-  double last_ = 0;                            // the median of the last window
   double reference_ = 0;                       // the greatest limit since the last probe
   double top_ = 0;                             // the limit after the last drops
   double carried_ = 0;                         // calls at a time that succeeded while the latency was good
   double usual_drops_ = 0;                     // the share of drops that does not depend on the limit
   time_point hold_until_ = time_point::min();  // no growth beyond that
-
-  bool is_settling_ = false;  // since the limit fell: calls from before are still on their way
-  time_point fell_at_{};
 
   bool is_probing_ = false;
   double back_ = 0, probe_latency_ = 0, probe_limit_ = 0;
@@ -105,7 +94,6 @@ class knee_control {
   std::uint64_t given_up_early_ = 0;  // in this window, while the limit bound
   double low_sum_ = 0;
 
-  limit_decision decision_{};
   duration to_wall_;
   std::uint64_t random_;
 };

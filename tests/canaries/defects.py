@@ -55,6 +55,7 @@ HTTP_SOCKETS = "http/socket_table.cpp"
 CIRCUIT = "circuit.cpp"
 BREAKER = "detail/around/breaker_core.cpp"
 KNEE = "knee.cpp"
+WINDOWED = "detail/base/windowed_limit.cpp"
 TUNER = "detail/around/tuner.cpp"
 SYNC_PLAN = "redis/sync_plan.cpp"
 LEDGER = "redis/ledger.cpp"
@@ -380,7 +381,7 @@ DEFECTS = {
                                      "any_of(.75, 1.25)));»", ""),
     "knee_counts_all_that_was_cancelled": (KNEE, AROUND, "static_cast<double>(s.latency.count()) <= «2 * known»",
                                            "0 * known"),
-    "knee_does_not_settle": (KNEE, AROUND, "is_settling_ = «limit_ <= before - 1»;", "false"),
+    "knee_does_not_settle": (WINDOWED, AROUND, "is_settling_ = «limit_ <= before - 1»;", "false"),
     "knee_grows_where_nobody_needs_it": (KNEE, AROUND, "if («!is_bound») {", "false"),
     "knee_probes_when_it_likes": (KNEE, AROUND, "saturating_add(now, «period - past + as_duration(any_of(0, 50 * "
                                   "ms))»)", "period"),

@@ -40,7 +40,6 @@ class sample_window {
   }
   std::uint64_t ok() const noexcept { return ok_; }
   std::uint64_t all() const noexcept { return ok_ + dropped_; }
-  bool drops_too_many() const noexcept { return dropped_ * 20 > all(); }
   /// The share of the calls that were dropped, and the share of all their time that those took. 0 to 1.
   double dropped_share() const noexcept {
     return all() == 0 ? 0 : static_cast<double>(dropped_) / static_cast<double>(all());

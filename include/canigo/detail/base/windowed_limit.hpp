@@ -1,0 +1,45 @@
+#pragma once
+
+#include "canigo/detail/base/sample_window.hpp"
+#include "canigo/limit_sample.hpp"
+#include "canigo/time.hpp"
+
+#include <cstdint>
+
+namespace canigo::detail {
+
+/// The base of an adaptive limit that decides once in a window: the limit in its bounds, the window, the last decision.
+///
+/// Where the limit falls, the next window begins when the calls from before have ended.
+/// Threads: not safe by itself; its owner holds a lock. Allocates: never.
+class windowed_limit {
+ public:
+  std::uint64_t limit() const noexcept { return static_cast<std::uint64_t>(limit_); }
+  /// The median latency of the last window.
+  duration latency() const noexcept { return duration{static_cast<duration::rep>(last_)}; }
+  const limit_decision& last_decision() const noexcept { return decision_; }
+
+ protected:
+  explicit windowed_limit(const limit_bounds& b) noexcept;
+  ~windowed_limit() = default;
+  windowed_limit(const windowed_limit&) = default;
+  windowed_limit& operator=(const windowed_limit&) = default;
+
+  /// Whether the call that has ended is one from before the limit fell. If not, there is a window for it.
+  bool is_settling(const limit_sample& s, time_point now) noexcept;
+  /// A decision, and with it a new window.
+  void decide(double limit, limit_reason why, time_point now) noexcept;
+
+  // Latencies are in nanoseconds.
+  double limit_;
+  double least_, most_;
+  double last_ = 0;  // the median of the last window
+  sample_window window_;
+
+ private:
+  bool is_settling_ = false;  // since the limit fell: calls from before are still on their way
+  time_point fell_at_{};
+  limit_decision decision_{};
+};
+
+}  // namespace canigo::detail
