@@ -15,14 +15,14 @@ void operation_limit::start(duration limit) {
 }
 
 void operation_limit::cancel(net::cancellation_type type) {
-  if ((type & net::cancellation_type::terminal) != net::cancellation_type::none) is_asked_to_end_ = true;
+  request_.by_cancellation(type);
   signal_.emit(type);
 }
 
 bool operation_limit::stop() noexcept {
   is_over_ = true;
   if (time_.cancel(*this)) self_.reset();
-  return is_late_;
+  return request_.is_of_owner();
 }
 
 void operation_limit::called(deadline& d, due why) noexcept {
@@ -32,7 +32,7 @@ void operation_limit::called(deadline& d, due why) noexcept {
   try {
     net::post(l.executor_, [self] {
       if (self->is_over_) return;
-      self->is_late_ = !self->is_asked_to_end_;
+      self->request_.by_owner();
       self->signal_.emit(net::cancellation_type::terminal);
     });
   } catch (...) {

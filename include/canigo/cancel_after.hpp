@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/coro/end_request.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
@@ -67,9 +68,8 @@ class operation_limit : public std::enable_shared_from_this<operation_limit>, pr
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
   std::shared_ptr<operation_limit> self_;  // while the deadline is armed
-  bool is_over_ = false;                   // this and the next two on the executor only
-  bool is_asked_to_end_ = false;
-  bool is_late_ = false;  // the limit came before any other terminal cancellation
+  bool is_over_ = false;                   // this and the next on the executor only
+  end_request request_;
 };
 
 /// The handler of an operation with a limit. It has the cancellation slot of the limit, and everything else of the

@@ -272,7 +272,7 @@ DEFECTS = {
                              "if (node == last) return;\n    file(*node);"),
     "timeout_cancels_nothing": (CHILD, SIMULATION, "«late.end();»", ""),
     "timeout_is_told_as_cancelled": (CHILD, SIMULATION,
-                                     "«if (for_good && !self->is_asked_to_end_) self->was_ended_ = true;»", ""),
+                                     "«if (for_good) self->request_.by_owner();»", ""),
     # Pools.
     "pool_wakes_nobody": (TASKS, SIMULATION, "backlog_.queue(t, now);\n  «wake_one();»", ""),
     "pool_keeps_its_workers_busy": (WORK, SIMULATION, "«crew_.end(w, t.is_long());»", ""),

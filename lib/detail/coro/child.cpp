@@ -37,9 +37,8 @@ void child::cancel(net::cancellation_type type, bool for_good) {
   if (!strand) return;
   net::post(strand, [self = shared_from_this(), type, for_good] {
     if (self->is_over_) return;
-    // A child that was already asked to end, and has not ended yet, ends for that earlier reason.
-    if (for_good && !self->is_asked_to_end_) self->was_ended_ = true;
-    if ((type & net::cancellation_type::terminal) != net::cancellation_type::none) self->is_asked_to_end_ = true;
+    if (for_good) self->request_.by_owner();
+    self->request_.by_cancellation(type);
     if (self->is_started_) {
       self->signal_.emit(type);
     } else {

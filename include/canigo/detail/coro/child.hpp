@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/coro/end_request.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time_source.hpp"
 
@@ -50,7 +51,7 @@ class child : public std::enable_shared_from_this<child> {
   void end() { cancel(net::cancellation_type::terminal, true); }
   /// Whether end() came first: before the child's end, and before a terminal cancellation. Ask once the child has
   /// ended.
-  bool was_ended() const noexcept { return was_ended_; }
+  bool was_ended() const noexcept { return request_.is_of_owner(); }
   /// Call it once the child has ended or is gone. A result may outlive the context, so it must keep no strand.
   void let_go_of_strand() noexcept;
 
@@ -66,9 +67,8 @@ class child : public std::enable_shared_from_this<child> {
   net::cancellation_signal signal_;
   bool is_started_ = false;    // this and the next on the strand only, and none changes any more once it is over
   bool is_cancelled_ = false;  // before it started
-  bool is_asked_to_end_ = false;
-  bool was_ended_ = false;  // before it was asked otherwise
   bool is_over_ = false;
+  end_request request_;
 };
 
 /// The first frame of a child. It accepts all kinds of cancellation, because its parent has already filtered them.

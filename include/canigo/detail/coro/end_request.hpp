@@ -1,0 +1,30 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include <asio/cancellation_type.hpp>
+
+namespace canigo::detail {
+
+/// Which request to end an operation came first. That one decides how the operation ends.
+///
+/// The owner of the operation asks by a time limit, a source or a group. Everybody else asks by Asio's cancellation.
+/// Threads: one at a time.
+class end_request {
+ public:
+  void by_owner() noexcept {
+    if (from_ == who::nobody) from_ = who::owner;
+  }
+  /// Only a terminal cancellation is a request to end.
+  void by_cancellation(net::cancellation_type type) noexcept {
+    const bool is_terminal = (type & net::cancellation_type::terminal) != net::cancellation_type::none;
+    if (is_terminal && from_ == who::nobody) from_ = who::other;
+  }
+  bool is_of_owner() const noexcept { return from_ == who::owner; }
+
+ private:
+  enum class who : unsigned char { nobody, owner, other };
+  who from_ = who::nobody;
+};
+
+}  // namespace canigo::detail
