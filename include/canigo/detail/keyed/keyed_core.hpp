@@ -2,7 +2,9 @@
 
 #include "canigo/detail/admission/awaited.hpp"
 #include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/keyed/key_state.hpp"
 #include "canigo/detail/keyed/keyed_base.hpp"
+#include "canigo/detail/keyed/keyed_home.hpp"
 #include "canigo/detail/keys/key_table.hpp"
 #include "canigo/error.hpp"
 #include "canigo/key_hash.hpp"
@@ -28,68 +30,6 @@
 #include <utility>
 
 namespace canigo::detail {
-
-/// The engine of one key, while somebody waits for it or is about to.
-struct key_room {
-  admission* engine = nullptr;
-  std::uint64_t hash = 0;
-  std::size_t users = 0;  // under the lock of the shard, as all of these
-  bool is_told_to_stop = false;
-  key_room* previous = nullptr;
-  key_room* next = nullptr;
-};
-
-/// Stands beside a key in the table: its level, or its room, whose engine has the level then. 16 bytes.
-class key_state {
- public:
-  explicit key_state(const key_level& l) noexcept : level_{l} {}
-
-  bool is_room() const noexcept { return level_.taken == in_room; }
-  key_room* room() const noexcept {
-    return is_room() ? std::bit_cast<key_room*>(static_cast<std::uintptr_t>(level_.origin)) : nullptr;
-  }
-  void enter(key_room& r) noexcept { level_ = {static_cast<std::int64_t>(std::bit_cast<std::uintptr_t>(&r)), in_room}; }
-  key_level& level() noexcept { return level_; }
-  const key_level& level() const noexcept { return level_; }
-
- private:
-  // So much is taken of no bucket, and no semaphore has so many permits.
-  static constexpr std::uint64_t in_room = ~std::uint64_t{0};
-  key_level level_;
-};
-
-/// A keyed limit as a permit sees it.
-template <class Key>
-class keyed_home : public keyed_base {
- public:
-  /// `key` is one of those that share a limit if `is_shared`.
-  virtual void give_back(key_view<Key> key, std::uint64_t places, bool is_shared) noexcept = 0;
-
- protected:
-  using keyed_base::keyed_base;
-};
-
-/// Owns a reference to a keyed limit.
-template <class Home>
-class keyed_ref {
- public:
-  keyed_ref() noexcept = default;
-  explicit keyed_ref(Home& h) noexcept : home_{&h} { h.add_ref(); }
-  keyed_ref(keyed_ref&& other) noexcept : home_{std::exchange(other.home_, nullptr)} {}
-  keyed_ref& operator=(keyed_ref&& other) noexcept {
-    std::swap(home_, other.home_);
-    return *this;
-  }
-  ~keyed_ref() {
-    if (home_ != nullptr) home_->release_ref();
-  }
-  Home* operator->() const noexcept { return home_; }
-  Home* get() const noexcept { return home_; }
-  explicit operator bool() const noexcept { return home_ != nullptr; }
-
- private:
-  Home* home_ = nullptr;
-};
 
 /// The keys of a keyed limit, in shards that have a lock each. `Limit` says what is kept of a key.
 ///
