@@ -63,11 +63,10 @@ TEST_CASE("the most important task is first, and is taken out to run", "[pool_ba
   of_classes(t, {1, 0, 0});
   for (auto& one : t) b.add(one, noon);
   for (const std::size_t next : {1u, 2u, 0u}) {
-    REQUIRE(b.first() == &t[next]);
-    b.begin(t[next]);
+    CHECK(b.take([] { return noon; }) == &t[next]);
     CHECK(t[next].state() == task_state::running);
   }
-  CHECK(b.first() == nullptr);
+  CHECK(b.take([] { return noon; }) == nullptr);
 }
 
 TEST_CASE("the limit is on what has to wait: what free workers are about to take does not count", "[pool_backlog]") {

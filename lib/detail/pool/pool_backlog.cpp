@@ -72,7 +72,7 @@ void pool_backlog::delay(pool_task& t, time_point now) noexcept {
 }
 
 void pool_backlog::hold(pool_task& t, time_point now) noexcept {
-  t.place_ = pool_task::place::before_room;
+  t.place_ = pool_task::place::held;
   held_.push(t, now);
 }
 
@@ -83,13 +83,13 @@ pool_task& pool_backlog::take_held(time_point now) noexcept {
 }
 
 void pool_backlog::remove(pool_task& t) noexcept {
-  if (t.place_ == pool_task::place::before_room) {
-    t.place_ = pool_task::place::line;
+  if (t.place_ == pool_task::place::held) {
+    t.place_ = pool_task::place::queue;
     held_.remove(t);
   } else if (t.state() == task_state::delayed) {
     delayed_.remove(t);
     if (is_of_flow(t)) flows_->drop_coming(t.flow());
-  } else if (t.place_ == pool_task::place::flows) {
+  } else if (t.place_ == pool_task::place::flow_queue) {
     flows_->count_failure(t.flow());
     flows_->remove(t);
   } else {
@@ -119,19 +119,19 @@ void pool_backlog::begin_flows(time_point now) {
   if (flows_ != nullptr) return;
   auto flows = std::make_unique<fair_queue>(queue_.priorities(), duration::max(), supplies::occupancy::one);
   flows->take_over(queue_, now);
-  flows->for_each([](wait_node& n) { static_cast<pool_task&>(n).place_ = pool_task::place::flows; });
+  flows->for_each([](wait_node& n) { static_cast<pool_task&>(n).place_ = pool_task::place::flow_queue; });
   flows_ = std::move(flows);
   limit_at_first_look_ = 0;
 }
 
 void pool_backlog::enter_flow(pool_task& t) noexcept {
-  t.place_ = pool_task::place::flows;
+  t.place_ = pool_task::place::flow_queue;
   if (!flows_->is_open(t.flow())) fair_queue::choose(t, fair_queue::nameless);
 }
 
 /// Apart, so that the way of a task without flows saves no register for it.
 [[gnu::noinline]] void pool_backlog::queue_in_flows(pool_task& t, time_point now) noexcept {
-  t.place_ = pool_task::place::flows;
+  t.place_ = pool_task::place::flow_queue;
   flows_->advance(now);
   flows_->push(t, t.flow());
 }
@@ -164,14 +164,13 @@ pool_task* pool_backlog::victim_in_flow(const pool_task& t) const noexcept {
   return static_cast<pool_task*>(n);
 }
 
-pool_task* pool_backlog::begin_in_flows(time_point now) noexcept {
+pool_task* pool_backlog::take_from_flows(time_point now) noexcept {
   wait_node* n = flows_->front(now);
   if (n == nullptr) return nullptr;
   flows_->grant(*n, now);
-  auto* t = static_cast<pool_task*>(n);
-  t->place_ = pool_task::place::line;
-  t->state_.store(task_state::running, std::memory_order_release);
-  return t;
+  auto& t = static_cast<pool_task&>(*n);
+  t.place_ = pool_task::place::queue;
+  return &begun(t);
 }
 
 bool pool_backlog::has_ready_in_flows() const noexcept { return flows_->front() != nullptr; }

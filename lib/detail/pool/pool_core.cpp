@@ -125,7 +125,7 @@ void pool_core::end_with_context() noexcept {
     take_over(closed_waiters_);
     waiters.append(take_all());
     grace_.disarm();
-    if (backlog_.flows() != nullptr) flows_.watch();
+    if (backlog_.has_flows()) flows_.watch();
   }
   // Their frames may hold other tasks, handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();

@@ -64,7 +64,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
 
 /// Looks closer, and where there are flows also in the flow of the newcomer.
 bool pool_core::make_room(pool_task& t) noexcept {
-  const time_point now = backlog_.flows() == nullptr ? time_point::min() : time_->now();
+  const time_point now = backlog_.has_flows() ? time_->now() : time_point::min();
   const auto [is_let_in, victim] = backlog_.admit(t, crew_.free(), now);
   if (victim == nullptr) return is_let_in;
   backlog_.remove(*victim);
@@ -77,7 +77,7 @@ bool pool_core::make_room(pool_task& t) noexcept {
 [[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
   t.id_ = ++next_id_;
   ++counts_.report.submitted;
-  if (t.extras_ != nullptr || t.place_ != pool_task::place::line) return accept_with_extras(t);
+  if (t.extras_ != nullptr || t.place_ != pool_task::place::queue) return accept_with_extras(t);
   backlog_.add(t, fresh_now());
   if (crew_.first_idle() != nullptr) wake_one();
 }
@@ -113,7 +113,7 @@ void pool_core::run(pool_task& t, pool_waiter& w) noexcept {
   if (blocks_all) return refuse(t, pool_task::deadlock);
   const int code = refusal(t);
   const bool is_held = code == static_cast<int>(errc::queue_full) && options_.on_overflow == overflow::wait;
-  if (is_held) t.place_ = pool_task::place::before_room;
+  if (is_held) t.place_ = pool_task::place::held;
   if (code == pool_task::no_code || is_held) {
     accept(t);
   } else {
@@ -133,7 +133,7 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
     if (x->retry.budget != nullptr) x->retry.budget->pay_in();
     groups_.join(*x);
   }
-  if (t.place_ != pool_task::place::before_room) return queue(t, end_of_delay(x, *time_));
+  if (t.place_ != pool_task::place::held) return queue(t, end_of_delay(x, *time_));
   if (x != nullptr && x->deadline != time_point::max()) x->alarm.arm(x->deadline);
   backlog_.hold(t, time_->now());
 }
@@ -158,7 +158,7 @@ void pool_core::queue(pool_task& t, time_point not_before) noexcept {
 
 void pool_core::admit_held() noexcept {
   if (backlog_.held() == 0) return;
-  const time_point now = backlog_.flows() == nullptr || context_gone_ ? coarse_now_ : time_->now();
+  const time_point now = backlog_.has_flows() && !context_gone_ ? time_->now() : coarse_now_;
   while (backlog_.held() > 0 && backlog_.has_room(backlog_.first_held(now), crew_.free(), now)) {
     pool_task& t = backlog_.take_held(coarse_now_);
     queue(t, end_of_delay(t.extras_, *time_));
@@ -174,7 +174,7 @@ void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) 
     if (x != nullptr) x->alarm.disarm();
     counts_.add_end(s, x != nullptr ? x->name : nullptr);
   }
-  if (t.place_ == pool_task::place::flows) flows_.watch();
+  if (t.place_ == pool_task::place::flow_queue) flows_.watch();
   t.set_end(s, code, std::move(e));
   t.next_ended_ = ended_;
   ended_ = &t;

@@ -108,13 +108,7 @@ flow_stats pool_flows::stats_of_flow(std::uint32_t flow) const {
 void pool_flows::choose(pool_task& t, const canigo::flow& f) noexcept { fair_queue::choose(t, f.number_); }
 
 void pool_flows::count_refusal(const pool_task& t) noexcept {
-  if (t.place_ == pool_task::place::flows) core_->backlog_.flows()->count_failure(t.flow());
-}
-
-pool_task* pool_flows::begin() noexcept {
-  pool_task* t = core_->backlog_.begin_in_flows(now());
-  if (t != nullptr) look_again();
-  return t;
+  if (t.place_ == pool_task::place::flow_queue) core_->backlog_.flows()->count_failure(t.flow());
 }
 
 void pool_flows::release(const pool_task& t) noexcept {
@@ -134,13 +128,6 @@ void pool_flows::watch() noexcept {
   }
 }
 
-bool pool_flows::keep_awake() noexcept {
-  if (core_->backlog_.has_ready()) return true;
-  watch();
-  return false;
-}
-
-/// Who may go now goes, and another alarm may be due.
 void pool_flows::look_again() noexcept {
   if (core_->backlog_.has_ready()) {
     core_->wake_one();
@@ -149,7 +136,6 @@ void pool_flows::look_again() noexcept {
   }
 }
 
-/// The clock of a context that is gone says time_point::min().
 time_point pool_flows::now() const noexcept { return core_->context_gone_ ? time_point::min() : core_->time_->now(); }
 
 }  // namespace canigo::detail

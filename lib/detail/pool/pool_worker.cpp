@@ -216,9 +216,10 @@ void pool_worker::settle() noexcept {
     retire();
   } else if (is(state::resting)) {
     return;
-  } else if (core.backlog_.has_line() || (core.backlog_.flows() != nullptr && core.flows_.keep_awake())) {
+  } else if (core.backlog_.has_ready()) {
     wake();
   } else {
+    if (core.backlog_.has_flows()) core.flows_.watch();
     core.crew_.sleep(*this);
     if (is_equipped()) note_idle();
   }

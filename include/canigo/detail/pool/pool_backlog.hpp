@@ -51,18 +51,14 @@ class pool_backlog {
   void hold(pool_task& t, time_point now) noexcept;
 
   /// Whether a worker that looks for a task finds one.
-  bool has_ready() const noexcept { return has_line() || (flows_ != nullptr && has_ready_in_flows()); }
-  /// The same where there are no flows; false where there are.
-  bool has_line() const noexcept { return !queue_.empty(); }
-  /// The task that runs next, or nullptr. Where there are flows, they say that.
-  pool_task* first() noexcept {
+  bool has_ready() const noexcept { return !queue_.empty() || (flows_ != nullptr && has_ready_in_flows()); }
+  /// Takes the task that is next out to run, or returns nullptr. Where there are flows they say which, at `now()`.
+  template <class Clock>
+  pool_task* take(Clock&& now) noexcept {
     wait_node* n = queue_.first_of_most_important();
-    return n == nullptr ? nullptr : static_cast<pool_task*>(n);
-  }
-  /// Takes that one out to run.
-  void begin(pool_task& t) noexcept {
-    queue_.remove(t);
-    t.state_.store(task_state::running, std::memory_order_release);
+    if (n == nullptr) return flows_ == nullptr ? nullptr : take_from_flows(now());
+    queue_.remove(*n);
+    return &begun(static_cast<pool_task&>(*n));
   }
   /// The one that is first of those held back, and the same taken out; there is one.
   pool_task& first_held(time_point now) noexcept { return static_cast<pool_task&>(*held_.front(now)); }
@@ -73,12 +69,11 @@ class pool_backlog {
   pool_task* take_any_held() noexcept;
   pool_task* take_any() noexcept;
 
-  // Flows. Their setters and getters are those of the queue.
+  bool has_flows() const noexcept { return flows_ != nullptr; }
+  /// Their queue, for pool_flows, or nullptr.
   fair_queue* flows() const noexcept { return flows_.get(); }
   /// From now on there are flows. A throw changes nothing.
   void begin_flows(time_point now);
-  /// Takes who is next of all flows out to run, or nullptr.
-  pool_task* begin_in_flows(time_point now) noexcept;
   /// Calls `f` for each task that is delayed or held back; it may remove that one.
   template <class Function>
   void for_each_before_queue(Function&& f) {
@@ -88,6 +83,11 @@ class pool_backlog {
   }
 
  private:
+  static pool_task& begun(pool_task& t) noexcept {
+    t.state_.store(task_state::running, std::memory_order_release);
+    return t;
+  }
+  pool_task* take_from_flows(time_point now) noexcept;
   pool_task* victim(int priority) const noexcept;
   void enter_flow(pool_task& t) noexcept;
   bool has_room_in_flow(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
@@ -99,7 +99,7 @@ class pool_backlog {
   wait_queue queue_;
   wait_queue delayed_;
   wait_queue held_;
-  std::unique_ptr<fair_queue> flows_;  // instead of queue_
+  std::unique_ptr<fair_queue> flows_;  // from then on queue_ is empty
   std::size_t limit_at_first_look_;    // 0 where there are flows: each newcomer is looked at closely
   const std::size_t limit_;
   const overflow on_overflow_;

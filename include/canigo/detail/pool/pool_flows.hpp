@@ -34,19 +34,16 @@ class pool_flows final : public flow_host {
   static void choose(pool_task& t, const canigo::flow& f) noexcept;
   /// It was refused.
   void count_refusal(const pool_task& t) noexcept;
-  /// Takes the next task out to run, or returns nullptr.
-  pool_task* begin() noexcept;
   /// An operation has ended for good: its place is free.
   void release(const pool_task& t) noexcept;
-  /// Whether a worker that is about to sleep finds a task. If not, one is woken when a rate lets a flow return.
-  bool keep_awake() noexcept;
-  /// A task that waited has left: maybe no rate has to let a flow return any more.
+  /// A task was taken, or a place is free: wakes a worker if another task may go, and watches if not.
+  void look_again() noexcept;
+  /// Sets the alarm for the flow that its rates let return first. Then a worker is woken.
   void watch() noexcept;
+  /// The time; time_point::min() once the context has gone.
+  time_point now() const noexcept;
 
  private:
-  time_point now() const noexcept;
-  void look_again() noexcept;
-
   pool_core* core_;
   engine_alarm return_;  // of a flow that its rates hold
 };

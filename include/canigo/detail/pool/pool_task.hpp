@@ -76,9 +76,9 @@ class pool_task : public wait_node {
   using cause = task_life::cause;
   using phase = task_life::phase;
   enum class place : std::uint8_t {
-    line,         // of those without flows
-    flows,        // or in the queue of flows
-    before_room,  // until there is room in either
+    queue,       // where there are no flows
+    flow_queue,  // where there are
+    held,        // until there is room in either
   };
 
   static constexpr int no_code = 0;
@@ -136,7 +136,7 @@ class pool_task : public wait_node {
   atomic<task_state> state_{task_state::queued};
   atomic<cause> end_cause_{cause::none};  // the first one; an end from then on is for that
   const bool is_long_;
-  place place_ = place::line;      // where it waits, unless it is delayed
+  place place_ = place::queue;     // where it waits, unless it is delayed
   bool is_told_ = false;           // has ended for its owner although it still runs
   bool cancel_requested_ = false;  // by its owner
   bool is_dropped_ = false;        // its callable is gone
