@@ -14,15 +14,6 @@ void throw_no_task() { throw_invalid("task", "empty", "a task of a pool"); }
 }  // namespace detail
 
 strand_pool::strand_pool(const net::any_io_executor& executor, const strand_pool_options& o)
-    : pool_handle{executor,
-                  {.concurrency = o.concurrency,
-                   .priorities = o.priorities,
-                   .queue_limit = o.queue_limit,
-                   .on_overflow = o.on_overflow,
-                   .timeout = o.timeout,
-                   .retry = o.retry,
-                   .restart = o.restart,
-                   .observer = o.observer},
-                  nullptr} {}
+    : pool_handle{executor, detail::to_core_options(o, "strand_pool"), nullptr} {}
 
 }  // namespace canigo

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/coro/async_function.hpp"
+#include "canigo/detail/pool/pool_options.hpp"
 #include "canigo/detail/pool/pool_resources.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
@@ -72,17 +73,7 @@ class resource_pool : public pool_handle<R> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   resource_pool(const net::any_io_executor& executor, const resource_pool_options<R>& o)
-      : pool_handle<R>{executor,
-                       {.concurrency = o.concurrency,
-                        .priorities = o.priorities,
-                        .queue_limit = o.queue_limit,
-                        .on_overflow = o.on_overflow,
-                        .timeout = o.timeout,
-                        .retry = o.retry,
-                        .restart = o.restart,
-                        .observer = o.observer,
-                        .type = "resource_pool"},
-                       std::make_unique<resources>(o)} {}
+      : pool_handle<R>{executor, detail::to_core_options(o, "resource_pool"), std::make_unique<resources>(o)} {}
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   resource_pool(ExecutionContext& context, const resource_pool_options<R>& o)

@@ -35,8 +35,22 @@ struct pool_core_options {
   retry_policy retry = {};
   restart_policy restart = {};
   pool_observer* observer = nullptr;
-  std::string_view type = "strand_pool";  ///< the name of the pool in messages
+  std::string_view type;  ///< the name of the pool in messages
 };
+
+/// The options that all pools have.
+template <class Options>
+pool_core_options to_core_options(const Options& o, std::string_view type) {
+  return {.concurrency = o.concurrency,
+          .priorities = o.priorities,
+          .queue_limit = o.queue_limit,
+          .on_overflow = o.on_overflow,
+          .timeout = o.timeout,
+          .retry = o.retry,
+          .restart = o.restart,
+          .observer = o.observer,
+          .type = type};
+}
 
 // These throw errc::invalid_argument, naming the field, the value and the range.
 const pool_core_options& checked(const pool_core_options& o);
