@@ -103,7 +103,7 @@ DEFECTS = {
     "deadline_refused_too_soon": (ENGINE, SIMULATION, "«earliest(r, now) > r.deadline»",
                                   "earliest(r, now) >= r.deadline"),
     "newcomer_overtakes": (ENGINE, SIMULATION, "if («queue_.empty()» && (paused_until_", "true"),
-    "newcomer_first_unseen": (ENGINE, SIMULATION, "if («evicted || (!is_plain_ && delays_) || queue_.front(now) == "
+    "newcomer_first_unseen": (ENGINE, SIMULATION, "if («evicted || (!ways_.through && delays_) || queue_.front(now) == "
                               "&w») pump(now);", "evicted"),
     "queue_one_too_long": (ENGINE, SIMULATION, "«queue_.size() >= queue_limit_»", "queue_.size() > queue_limit_"),
     "evicts_its_equals": (ENGINE, SIMULATION, "«least->priority <= priority»", "least->priority < priority"),

@@ -49,7 +49,7 @@ template <class Closer>
 [[gnu::always_inline]] inline outcome admission::try_enter_locked(int priority, std::uint64_t tokens, time_point now,
                                                                   bool is_usual, Closer closer) noexcept {
   const bool can_be = static_cast<unsigned>(priority) < static_cast<unsigned>(priorities_) && tokens != 0;
-  if (can_be && is_simple_ && is_usual) [[likely]] {
+  if (can_be && ways_.in && is_usual) [[likely]] {
     if (queue_.empty() && (paused_until_ == time_point::min() || !is_paused(now)) && supplies_.try_take(now, tokens))
         [[likely]] {
       counts_.add_grant_at_once(priority);
@@ -166,14 +166,14 @@ void admission::enter(waiter& w, const request& r) noexcept {
     return;
   }
   queue_.push(w, now, r.since);
-  if (!is_plain_) [[unlikely]] {
+  if (!ways_.through) [[unlikely]] {
     if (w.amounts_ != nullptr) wait_for_amounts(w);
     if (delays_ && queue_.size(w.priority) == 1) delays_->first_comes(w.priority, now);
   }
   somebody_waits_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
   // One who came first in the queue may be able to go where the former first, heavier or less important, could not.
-  if (evicted || (!is_plain_ && delays_) || queue_.front(now) == &w) pump(now);
+  if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
 
 /// It is in the queue now.
@@ -313,7 +313,7 @@ template <class Queue>
 }
 
 void admission::pump(time_point now) noexcept {
-  if (is_plain_) [[likely]] {
+  if (ways_.through) [[likely]] {
     serve(queue_, now);
   } else if (!context_gone_) {
     pump_otherwise(now);
@@ -381,7 +381,7 @@ std::uint64_t admission::occupied() const noexcept {
 
 void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   mutex_.lock();
-  if (!frees_alone_) [[unlikely]]
+  if (!ways_.out) [[unlikely]]
     return release_and_tell(places, kept);
   supplies_.release(places);
   if (queue_.empty()) [[likely]] {
@@ -456,7 +456,7 @@ void admission::pause_until(time_point t) noexcept {
 
 void admission::stop() noexcept {
   const change c{*this};
-  is_simple_ = false;
+  ways_.in = false;
   stopped_ = true;
   while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
   if (flows_ != nullptr) {

@@ -72,12 +72,11 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
 
 admission::~admission() = default;
 
-/// Which short ways a request and a release may take.
 void admission::choose_ways() noexcept {
-  is_simple_ = !stopped_ && flows_ == nullptr && units_ == nullptr && !is_shadow();
+  ways_.in = !stopped_ && flows_ == nullptr && units_ == nullptr && !is_shadow();
   const bool is_bare = seat_ == nullptr && flows_ == nullptr && units_ == nullptr && shadow_ == nullptr;
-  frees_alone_ = is_bare && !kept_by_places_;
-  is_plain_ = is_bare && !binding_ && !delays_ && slack_ == duration::zero() && !context_gone_;
+  ways_.out = is_bare && !kept_by_places_;
+  ways_.through = is_bare && !binding_ && !delays_ && slack_ == duration::zero() && !context_gone_;
 }
 
 admission* open_idle(const net::any_io_executor& executor) {
@@ -90,7 +89,7 @@ void admission::close() noexcept {
     const std::lock_guard lock{mutex_};
     kept_by_places_ = supplies_.occupied() > 0;
     if (kept_by_places_) {
-      frees_alone_ = false;
+      ways_.out = false;
       return;
     }
   }
@@ -116,7 +115,7 @@ void admission::end_with_context() noexcept {
   {
     const std::lock_guard lock{mutex_};
     context_gone_ = stopped_ = true;
-    is_plain_ = is_simple_ = false;
+    ways_.through = ways_.in = false;
     if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
     std::ignore = time_->cancel(wake_up_);
     const auto take = [&](wait_node& n) {

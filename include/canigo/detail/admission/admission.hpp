@@ -219,6 +219,21 @@ class admission final : public delivery, public flow_host {
     admission* owner;
   };
 
+  /// The short ways that are open. choose_ways() opens and closes them, and some events close them at once.
+  ///
+  /// | way     | use                                               | closed by                                      |
+  /// |---------|---------------------------------------------------|------------------------------------------------|
+  /// | in      | a request takes its tokens if nobody waits        | stop(), flows, units, shadow mode              |
+  /// | through | waiters are served by serve(), not serve_fully()  | a share, flows, units, shadow mode, shedding,  |
+  /// |         |                                                   | slack, times of binding, the end of the context|
+  /// | out     | a release subtracts a number                      | a share, flows, units, shadow mode, places     |
+  /// |         |                                                   | that outlive the handle                        |
+  struct short_ways {
+    bool in = true;
+    bool through = true;
+    bool out = true;
+  };
+
   static constexpr duration catch_up = std::chrono::milliseconds{20};
 
   admission(const net::any_io_executor& executor, supplies s, const admission_options& options,
@@ -228,17 +243,46 @@ class admission final : public delivery, public flow_host {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
+  // The way in and the way out (admission.cpp).
   time_point now_for(time_point deadline) const noexcept;
   bool is_paused(time_point now) noexcept;
-  bool gave_up_last_place() noexcept;
-  void release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept;
-  std::shared_ptr<shared_places> put_back(std::uint64_t places) noexcept;
   outcome try_enter_locked(const request& r, time_point now, bool is_patient = true) noexcept;
   template <class Closer>
   outcome try_enter_locked(int priority, std::uint64_t tokens, time_point now, bool is_usual, Closer closer) noexcept;
   outcome take_turn(outcome o) noexcept;
   outcome why_not(const request& r, time_point now, bool is_patient = true) noexcept;
   outcome why_not(int priority, time_point now, bool is_patient = true) noexcept;
+  bool make_room(int priority) noexcept;
+  void wait_in_queue(waiter& w, const request& r) noexcept;
+  bool gave_up_last_place() noexcept;
+  void release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept;
+  std::shared_ptr<shared_places> put_back(std::uint64_t places) noexcept;
+  void undo(waiter& w) noexcept;
+  time_point earliest(const request& r, time_point now) const noexcept;
+  void read_counts(queue_stats& s) const noexcept;
+  void count_end(outcome o) noexcept;
+
+  // How a wait ends.
+  void finish(waiter& w, outcome o) noexcept;
+  void conclude(waiter& w, outcome o) noexcept;
+  void end_wait(waiter& w, outcome o) noexcept;
+  void ready(waiter& w) noexcept;
+  void limit_passed(waiter& w) noexcept;
+  void end_too_large() noexcept;
+
+  // Supply meets demand (admission.cpp; admission_full.cpp where the short way through is closed).
+  void pump(time_point now) noexcept;
+  void pump_otherwise(time_point now) noexcept;
+  template <class Queue>
+  void serve(Queue& queue, time_point now) noexcept;
+  template <class Queue>
+  void serve_fully(Queue& queue, time_point now) noexcept;
+  void serve_fully(time_point now) noexcept;
+  void wake_at(time_point when) noexcept;
+  void woken() noexcept;
+  void choose_ways() noexcept;
+
+  // Where a request can want several units (admission_units.cpp).
   outcome try_enter_with_units(const request& r, time_point now) noexcept;
   outcome why_not_amounts(const request& r) const noexcept;
   std::uint64_t largest_amount(const request& r, std::size_t unit) const noexcept;
@@ -257,21 +301,9 @@ class admission final : public delivery, public flow_host {
     const unit_record* const amounts = static_cast<const waiter&>(n).amounts_;
     return {n.tokens, amounts != nullptr ? &amounts->amounts : nullptr};
   }
-  bool make_room(int priority) noexcept;
-  void wait_in_queue(waiter& w, const request& r) noexcept;
-  void finish(waiter& w, outcome o) noexcept;
-  void conclude(waiter& w, outcome o) noexcept;
-  void end_wait(waiter& w, outcome o) noexcept;
-  void ready(waiter& w) noexcept;
-  void pump(time_point now) noexcept;
-  void pump_otherwise(time_point now) noexcept;
-  template <class Queue>
-  void serve(Queue& queue, time_point now) noexcept;
-  template <class Queue>
-  void serve_fully(Queue& queue, time_point now) noexcept;
-  void serve_fully(time_point now) noexcept;
+
+  // In shadow mode (admission_shadow.cpp).
   bool is_shadow() const noexcept { return shadow_ != nullptr && shadow_->is_on; }
-  void choose_ways() noexcept;
   outcome enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept;
   void let_wait_in_shadow(const request& r, std::uint32_t flow, time_point now) noexcept;
   bool is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept;
@@ -279,28 +311,24 @@ class admission final : public delivery, public flow_host {
   time_point end_in_shadow(const wait_node& n) const noexcept;
   void finish_phantom(waiter& w, outcome o) noexcept;
   void let_all_go(time_point now) noexcept;
-  void note_binding(time_point now) noexcept;
-  std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
+
+  // When there are too many, and wake-ups for several at once (admission_overload.cpp).
   void shed(time_point now) noexcept;
   void shed_of_flows(time_point now) noexcept;
   time_point next_overload(time_point now) const noexcept;
   wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
-  void end_too_large() noexcept;
-  void wake_at(time_point when) noexcept;
-  void read_counts(queue_stats& s) const noexcept;
-  void count_end(outcome o) noexcept;
-  void undo(waiter& w) noexcept;
-  void limit_passed(waiter& w) noexcept;
-  void woken() noexcept;
-  time_point earliest(const request& r, time_point now) const noexcept;
   /// A class that may serve its last arrival first makes nobody wait for those of the same class.
   int last_class_ahead(const request& r) const noexcept {
     return r.priority - (delays_ && delays_->takes_newest_at_times() ? 1 : 0);
   }
 
-  // Where there are flows.
+  // A list of those that wait (admission_look.cpp).
+  void note_binding(time_point now) noexcept;
+  std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
+
+  // Where there are flows (admission_flows.cpp).
   bool is_of_this(const request& r) const noexcept;
   static std::uint32_t number_of(const request& r) noexcept;
   std::uint64_t places_in_flow(const request& r) const noexcept;
@@ -320,9 +348,7 @@ class admission final : public delivery, public flow_host {
   supplies supplies_;
   wait_queue queue_;
   bool stopped_ = false;
-  bool is_simple_ = true;               // not stopped, no flows, no units, not in shadow mode: there is a short way in
-  bool is_plain_ = true;                // the context is there, and it has nothing that only some limits have
-  bool frees_alone_ = true;             // a release is a number: no share, flow, unit, shadow; the handle is there
+  short_ways ways_;
   bool kept_by_places_ = false;         // the handle is gone, and its reference stands for what is occupied
   bool dying_ = false;                  // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;             // exactly one call of wake_up_ is to come
