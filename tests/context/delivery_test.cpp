@@ -1,5 +1,7 @@
 #include "canigo/detail/context/delivery.hpp"
 
+#include "canigo/detail/context/suspend.hpp"
+
 #include "support/catch.hpp"
 #include "support/fickle_executor.hpp"
 

@@ -1,5 +1,7 @@
 #include "canigo/detail/context/delivery.hpp"
 
+#include "canigo/detail/context/suspend.hpp"
+
 #include <asio/io_context.hpp>
 
 #include <mutex>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/context/suspended.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
 #include "canigo/detail/time/deadline.hpp"
 #include "canigo/error.hpp"

@@ -2,7 +2,7 @@
 
 #include "canigo/detail/context/call_limit.hpp"
 #include "canigo/detail/context/initiation.hpp"
-#include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/context/suspended.hpp"
 #include "canigo/error.hpp"
 #include "canigo/http/detail/linked_list.hpp"
 #include "canigo/http/request.hpp"

@@ -2,7 +2,7 @@
 
 #include "canigo/detail/context/call_limit.hpp"
 #include "canigo/detail/context/initiation.hpp"
-#include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/context/suspended.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/detail/limit_request.hpp"
