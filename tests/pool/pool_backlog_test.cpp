@@ -30,6 +30,12 @@ class idle_task final : public pool_task {
   void drop_callable() noexcept override {}
 };
 
+struct flow_watcher {
+  time_point now() const noexcept { return noon; }
+  void look_again() noexcept { ++looks; }
+  int looks = 0;
+};
+
 /// Tasks of a class each.
 template <std::size_t N>
 std::array<idle_task, N>& of_classes(std::array<idle_task, N>& tasks, std::array<int, N> priorities) {
@@ -62,11 +68,13 @@ TEST_CASE("the most important task is first, and is taken out to run", "[pool_ba
   std::array<idle_task, 3> t;
   of_classes(t, {1, 0, 0});
   for (auto& one : t) b.add(one, noon);
+  flow_watcher watcher;
   for (const std::size_t next : {1u, 2u, 0u}) {
-    CHECK(b.take([] { return noon; }) == &t[next]);
+    CHECK(b.take(watcher) == &t[next]);
     CHECK(t[next].state() == task_state::running);
   }
-  CHECK(b.take([] { return noon; }) == nullptr);
+  CHECK(b.take(watcher) == nullptr);
+  CHECK(watcher.looks == 0);  // there are no flows
 }
 
 TEST_CASE("the limit is on what has to wait: what free workers are about to take does not count", "[pool_backlog]") {

@@ -19,11 +19,6 @@ time_point end_of_delay(const task_extras* x, const time_source& time) noexcept 
 
 }  // namespace
 
-void pool_core::check(const task_options& o) const {
-  check_task(o, options_.priorities);
-  if (o.flow != nullptr) flows_.check(*o.flow);
-}
-
 void pool_core::prepare_with(pool_task& t, const task_options& o) {
   t.priority = static_cast<std::uint16_t>(o.priority);
   if (is_plain_ && is_plain(o)) return;
@@ -33,14 +28,14 @@ void pool_core::prepare_with(pool_task& t, const task_options& o) {
   x.deadline = o.deadline;
   x.delay = o.delay;
   x.retry = o.retry.attempts == 0 ? options_.retry : o.retry;
-  x.choose_group(o.group);
+  if (o.group != 0) x.choose_group(o.group);
   if (o.flow != nullptr) flows_.choose(t, *o.flow);
   if (o.name.empty()) return;
   const std::lock_guard lock{mutex_};
   x.name = &names_.of(o.name);
 }
 
-void pool_core::prepare_for_handle(pool_task& t, const task_options& o) {
+void pool_core::prepare_for_handle(pool_task& t, const task_options* o) {
   prepare(t, o);
   add_ref();
   t.home_ = this;
@@ -82,7 +77,7 @@ bool pool_core::make_room(pool_task& t) noexcept {
   if (crew_.first_idle() != nullptr) wake_one();
 }
 
-bool pool_core::post(pool_task& t, const task_options& o) {
+bool pool_core::post(pool_task& t, const task_options* o) {
   prepare(t, o);
   const change c{*this};
   if (refusal(t) != pool_task::no_code) {
@@ -131,7 +126,7 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
   task_extras* x = t.extras_;
   if (x != nullptr) {
     if (x->retry.budget != nullptr) x->retry.budget->pay_in();
-    groups_.join(*x);
+    if (x->group() != 0) groups_.join(*x);
   }
   if (t.place_ != pool_task::place::held) return queue(t, end_of_delay(x, *time_));
   if (x != nullptr && x->deadline != time_point::max()) x->alarm.arm(x->deadline);

@@ -13,10 +13,8 @@ namespace canigo::detail {
 
 /// Inline, as is all else that a short operation passes through in work_off: the calls were a fifth of its price.
 [[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
-  pool_task* first = backlog_.take([this] { return flows_.now(); });
+  pool_task* first = backlog_.take(flows_);
   if (first == nullptr) return nullptr;
-  if (backlog_.has_flows()) [[unlikely]]
-    flows_.look_again();
   pool_task& t = *first;
   t.worker_ = &w;
   w.current_ = &t;

@@ -14,11 +14,11 @@ pool_ref::pool_ref(pool_core& c) noexcept : core_{&c} { core_->add_ref(); }
 
 pool_ref::~pool_ref() { core_->release_ref(); }
 
-void pool_ref::check_closely(const task_options& o) const { core_->check(o); }
+void pool_ref::check_options(const task_options& o) const { core_->check(o); }
 
-void pool_ref::prepare_for_handle(pool_task& t, const task_options& o) const { core_->prepare_for_handle(t, o); }
+void pool_ref::prepare_for_handle(pool_task& t, const task_options* o) const { core_->prepare_for_handle(t, o); }
 
-bool pool_ref::post(pool_task& t, const task_options& o) const { return core_->post(t, o); }
+bool pool_ref::post(pool_task& t, const task_options* o) const { return core_->post(t, o); }
 
 void pool_ref::submit(pool_task& t) const noexcept { core_->submit(t); }
 

@@ -38,8 +38,7 @@ std::exception_ptr task_waiter::take_failure() noexcept {
   }
 }
 
-void pool_waiter::comes_from_coroutine(const net::any_io_executor& executor) noexcept {
-  if (at_home_) return;  // a worker's strand is never what its pool was given
+void pool_waiter::find_worker(const net::any_io_executor& executor) noexcept {
   const auto [owner, home, operation] = worker_strand::mark_of(executor);
   if (owner == nullptr || home != home_) return;
   auto* w = static_cast<pool_worker*>(const_cast<void*>(owner));

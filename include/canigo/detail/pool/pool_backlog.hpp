@@ -52,13 +52,17 @@ class pool_backlog {
 
   /// Whether a worker that looks for a task finds one.
   bool has_ready() const noexcept { return !queue_.empty() || (flows_ != nullptr && has_ready_in_flows()); }
-  /// Takes the task that is next out to run, or returns nullptr. Where there are flows they say which, at `now()`.
-  template <class Clock>
-  pool_task* take(Clock&& now) noexcept {
-    wait_node* n = queue_.first_of_most_important();
-    if (n == nullptr) return flows_ == nullptr ? nullptr : take_from_flows(now());
-    queue_.remove(*n);
-    return &begun(static_cast<pool_task&>(*n));
+  /// Takes the task that is next out to run, or returns nullptr. Where there are flows, they say which, at the time that
+  /// `watcher` tells; after that it looks again.
+  template <class Watcher>
+  pool_task* take(Watcher& watcher) noexcept {
+    if (wait_node* n = queue_.first_of_most_important()) [[likely]] {
+      queue_.remove(*n);
+      return &begun(static_cast<pool_task&>(*n));
+    }
+    pool_task* t = flows_ == nullptr ? nullptr : take_from_flows(watcher.now());
+    if (t != nullptr) watcher.look_again();
+    return t;
   }
   /// The one that is first of those held back, and the same taken out; there is one.
   pool_task& first_held(time_point now) noexcept { return static_cast<pool_task&>(*held_.front(now)); }

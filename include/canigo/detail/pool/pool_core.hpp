@@ -51,15 +51,18 @@ class pool_core final : public delivery {
                          std::unique_ptr<pool_resources> resources);
 
   /// Throws for options that can't be.
-  void check(const task_options& o) const;
+  void check(const task_options& o) const {
+    check_task(o, options_.priorities);
+    if (o.flow != nullptr) flows_.check(*o.flow);
+  }
   /// Whether this instant has come, also while no thread is free to say so.
   bool has_come(time_point t) const noexcept;
-  /// Takes a task, with one reference, once its options are checked. Returns false if it was refused: then the
-  /// reference is still the caller's. Throws std::bad_alloc.
-  bool post(pool_task& t, const task_options& o);
+  /// Takes a task, with one reference, once its options, if it has any, are checked. Returns false if it was refused:
+  /// then the reference is still the caller's. Throws std::bad_alloc.
+  bool post(pool_task& t, const task_options* o);
   /// Notes the options, once they are checked, and lets the task keep this alive, as its handle may outlive the pool's.
   /// Throws std::bad_alloc.
-  void prepare_for_handle(pool_task& t, const task_options& o);
+  void prepare_for_handle(pool_task& t, const task_options* o);
   /// Takes a prepared task. If it is refused, it ends with that.
   void submit(pool_task& t) noexcept;
   /// The same for a caller that waits for the end.
@@ -103,8 +106,8 @@ class pool_core final : public delivery {
   void tell_ended(pool_task* ended) noexcept;
 
   // Tasks: in.
-  void prepare(pool_task& t, const task_options& o) {
-    if (!is_plain_ || o.priority != 0 || !is_plain(o)) prepare_with(t, o);
+  void prepare(pool_task& t, const task_options* o) {
+    if (!is_plain_ || o != nullptr) prepare_with(t, o != nullptr ? *o : no_options);
   }
   void prepare_with(pool_task& t, const task_options& o);
   int refusal(pool_task& t) noexcept;

@@ -34,12 +34,14 @@ class pool_ref {
   ~pool_ref();
   pool_core& operator*() const noexcept { return *core_; }
 
-  /// Throws for options that can't be. Inline, as most tasks have none.
+  // Most tasks have no options, which the compiler sees here.
   void check(const task_options& o) const {
-    if (o.priority != 0 || !is_plain(o)) check_closely(o);
+    if (has_options(o)) check_options(o);
   }
-  void prepare_for_handle(pool_task& t, const task_options& o) const;
-  bool post(pool_task& t, const task_options& o) const;
+  void prepare_for_handle(pool_task& t, const task_options& o) const {
+    prepare_for_handle(t, has_options(o) ? &o : nullptr);
+  }
+  bool post(pool_task& t, const task_options& o) const { return post(t, has_options(o) ? &o : nullptr); }
   void submit(pool_task& t) const noexcept;
 
   std::size_t cancel_group(std::uint64_t group) const noexcept;
@@ -51,7 +53,10 @@ class pool_ref {
   const net::any_io_executor& executor() const noexcept;
 
  private:
-  void check_closely(const task_options& o) const;
+  static constexpr bool has_options(const task_options& o) noexcept { return o.priority != 0 || !is_plain(o); }
+  void check_options(const task_options& o) const;
+  void prepare_for_handle(pool_task& t, const task_options* o) const;
+  bool post(pool_task& t, const task_options* o) const;
 
   pool_core* core_;
 };

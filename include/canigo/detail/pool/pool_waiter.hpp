@@ -32,7 +32,9 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   void abandon() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
   /// Notes the worker whose operation waits here, if it is one of the same pool. The executor of the coroutine tells.
-  void comes_from_coroutine(const net::any_io_executor& executor) noexcept;
+  void comes_from_coroutine(const net::any_io_executor& executor) noexcept {
+    if (!at_home_) find_worker(executor);  // a worker's strand is never what its pool was given
+  }
 
  protected:
   ~pool_waiter() = default;
@@ -41,6 +43,7 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
 
  private:
   friend class pool_core;
+  void find_worker(const net::any_io_executor& executor) noexcept;
   void wait_in(pool_waiter_list& list) noexcept {
     state_ = state::waiting;
     list.push(*this);
