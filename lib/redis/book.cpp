@@ -134,13 +134,13 @@ void book::tell_again(std::shared_ptr<holding> h) noexcept {
   ended_ = std::move(h);
 }
 
-void book::put_idle(std::uint64_t n, time_point now, const limit_settings& s) noexcept {
+void book::put_idle(std::uint64_t n, time_point now, const rate_setting& r) noexcept {
   if (idle_ == 0) {
     if (!has_permits_) {
       // All were used in time: twice as many, up to the tokens that come in within the horizon.
       const auto within =
-          static_cast<double>(horizon_.count()) / 1000 / static_cast<double>(s.period) * static_cast<double>(s.tokens);
-      const auto most_ahead = std::min<double>(static_cast<double>(s.burst), std::max(1.0, within));
+          static_cast<double>(horizon_.count()) / 1000 / static_cast<double>(r.period) * static_cast<double>(r.tokens);
+      const auto most_ahead = std::min<double>(static_cast<double>(r.burst), std::max(1.0, within));
       ahead_ = std::min(ahead_ * 2, static_cast<std::uint64_t>(most_ahead));
     }
     idle_until_ = saturating_add(now, horizon_);

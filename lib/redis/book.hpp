@@ -77,8 +77,8 @@ class book {
   /// The number of permits that are out.
   std::size_t out() const noexcept { return holdings_.size(); }
 
-  /// Adds idle permits or tokens. The next call takes more tokens ahead if these are used in time.
-  void put_idle(std::uint64_t n, time_point now, const limit_settings& s) noexcept;
+  /// Adds idle permits, or tokens of this rate. The next call takes more tokens ahead if these are used in time.
+  void put_idle(std::uint64_t n, time_point now, const rate_setting& r) noexcept;
   /// Gives all idle permits or tokens back to Redis. Returns the number of tokens for the caller to give back; permits
   /// need no further step.
   std::uint64_t give_back_idle() noexcept;

@@ -228,7 +228,7 @@ bool ledger::release(holding& h) noexcept {
   // If no other process waits for it, as far as is known here, it is kept for the next caller here.
   const bool is_asked_for = stats_.waiting_of_all != 0 || stats_.held_by_all > terms_.settings().permits;
   if (may_keep_idle() && !is_asked_for && !book_.has_waiters()) {
-    book_.put_idle(h.weight, time_->now(), terms_.settings());
+    book_.put_idle(h.weight, time_->now(), terms_.settings().rates[0]);
   } else {
     book_.must_tell();
   }
@@ -256,8 +256,7 @@ std::size_t ledger::find_unit(unit_key unit) const {
 }
 
 void ledger::settle(holding& h, std::size_t unit, std::uint64_t used) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 31;
-  if (used > most) throw_invalid("permit.settle: used", used, "0 to 2^31");
+  checked_tokens("permit.settle: used", used, 0);
   const change c{*this};
   if (!h.settles) return;
   const std::uint64_t before = std::exchange(h.amounts[unit], used);

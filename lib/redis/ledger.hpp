@@ -32,8 +32,6 @@
 
 namespace canigo::redis::detail {
 
-/// Of a burst, a cap, and what is charged or given back.
-inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 /// Where there is no cap, no permits need a lease. It only keeps places in the queue then.
 inline constexpr duration session_without_permits = std::chrono::seconds{10};
 

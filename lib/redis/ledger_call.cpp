@@ -153,11 +153,11 @@ void ledger::read_answer(const sync_answer& a, time_point now) {
   stats_.held_by_all = a.held_by_all;
   stats_.quarantine = a.quarantine;
   terms_.charged();
-  terms_.heard(plan_.called_at(), a.quarantine, a.empty, a.further_empty);
+  terms_.heard(plan_.called_at(), a.quarantine, a.empty);
   if (a.settings) adopt(*a.settings, now);
   if (session_.follow(a.epoch)) book_.ask_again();
   book_.was_told();
-  if (a.ahead > 0) book_.put_idle(a.ahead, now, terms_.settings());
+  if (a.ahead > 0) book_.put_idle(a.ahead, now, terms_.settings().rates[0]);
   if (a.queue > 0 || (has_cap() && a.held_by_all > terms_.settings().permits)) give_back_idle();
   if (session_.is_lost(awake_or_not())) return lose_session();
   book_.held_there(a.held_by_all);

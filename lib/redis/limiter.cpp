@@ -9,16 +9,11 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-std::uint64_t checked_concurrency(std::string_view field, std::uint64_t concurrency) {
-  if (concurrency < 1 || concurrency > detail::most_tokens) throw_invalid(field, concurrency, "1 to 2^31");
-  return concurrency;
-}
-
 std::shared_ptr<const detail::unit_table> checked_units(const std::vector<rate_limit>& rates) {
   std::vector<std::string> units;
   for (const rate_limit& l : rates) {
     const std::string field = "limiter_options.rates[" + std::to_string(units.size()) + "].";
-    if (l.burst < 1 || l.burst > detail::most_tokens) throw_invalid(field + "burst", l.burst, "1 to 2^31");
+    detail::checked_tokens(field + "burst", l.burst, 1);
     if (l.initial_tokens != 0) {
       throw_invalid(field + "initial_tokens", l.initial_tokens, "0, because a bucket in Redis starts empty");
     }
@@ -32,7 +27,7 @@ detail::ledger_options checked(std::string_view name, const limiter_options& o) 
   if (o.rates.size() > detail::most_rates || (o.rates.empty() && !has_cap)) {
     throw_invalid("limiter_options.rates.size()", o.rates.size(), "1 to 16, or 0 with a concurrency");
   }
-  if (has_cap) checked_concurrency("limiter_options.concurrency", o.concurrency);
+  if (has_cap) detail::checked_tokens("limiter_options.concurrency", o.concurrency, 1);
   if (has_cap && (o.lease < std::chrono::milliseconds{10} || o.lease > std::chrono::hours{24})) {
     throw_invalid("limiter_options.lease", o.lease, "10ms to 1d");
   }
@@ -69,7 +64,7 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
   if (!ledger_->has_cap()) {
     throw_invalid("limiter.set_concurrency: concurrency", concurrency, "none: the limiter was made without one");
   }
-  ledger_->set_permits(checked_concurrency("limiter.set_concurrency: concurrency", concurrency));
+  ledger_->set_permits(detail::checked_tokens("limiter.set_concurrency: concurrency", concurrency, 1));
 }
 
 duration limiter::estimate(request r) const { return ledger_->estimate(r); }

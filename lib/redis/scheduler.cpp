@@ -10,7 +10,7 @@ namespace {
 using canigo::detail::throw_invalid;
 
 detail::ledger_options checked(std::string_view name, const scheduler_options& o) {
-  if (o.burst < 1 || o.burst > detail::most_tokens) throw_invalid("scheduler_options.burst", o.burst, "1 to 2^31");
+  detail::checked_tokens("scheduler_options.burst", o.burst, 1);
   if (o.horizon < duration::zero() || o.horizon > std::chrono::minutes{1}) {
     throw_invalid("scheduler_options.horizon", o.horizon, "0 to 1 min");
   }
@@ -29,8 +29,7 @@ detail::ledger_options checked(std::string_view name, const scheduler_options& o
 }
 
 std::int64_t chargeable(std::string_view field, std::uint64_t tokens) {
-  if (tokens > detail::most_tokens) throw_invalid(field, tokens, "0 to 2^31");
-  return static_cast<std::int64_t>(tokens);
+  return static_cast<std::int64_t>(detail::checked_tokens(field, tokens, 0));
 }
 
 }  // namespace

@@ -10,8 +10,7 @@ namespace {
 using canigo::detail::throw_invalid;
 
 detail::ledger_options checked(std::string_view name, const semaphore_options& o) {
-  if (o.permits < 1 || o.permits > detail::most_tokens)
-    throw_invalid("semaphore_options.permits", o.permits, "1 to 2^31");
+  detail::checked_tokens("semaphore_options.permits", o.permits, 1);
   if (o.lease < std::chrono::milliseconds{10} || o.lease > std::chrono::hours{24}) {
     throw_invalid("semaphore_options.lease", o.lease, "10ms to 1d");
   }
@@ -38,8 +37,7 @@ semaphore::semaphore(client& c, std::string_view name, const semaphore_options& 
     : limit_handle{detail::ledger::open(c, checked(name, options))} {}
 
 void semaphore::resize(std::uint64_t permits) {
-  if (permits < 1 || permits > detail::most_tokens) throw_invalid("semaphore.resize: permits", permits, "1 to 2^31");
-  ledger_->set_permits(permits);
+  ledger_->set_permits(detail::checked_tokens("semaphore.resize: permits", permits, 1));
 }
 
 }  // namespace canigo::redis

@@ -19,10 +19,10 @@ std::string flags_of(const sync_call& c) {
   if (c.quarantine) flags += 'q';
   if (c.leave) flags += 'l';
   if ((c.changes & setting::permits) != 0) flags += 'C';
-  if ((c.changes & setting::rate) != 0) flags += 'R';
-  if ((c.changes & setting::burst) != 0) flags += 'B';
+  if ((c.changes & setting::rate_of(0)) != 0) flags += 'R';
+  if ((c.changes & setting::burst_of(0)) != 0) flags += 'B';
   if ((c.changes & setting::pause) != 0) flags += 'P';
-  if (c.changes >= setting::first_further) flags += 'M';
+  if (c.changes >= setting::rate_of(1)) flags += 'M';
   return flags;
 }
 
@@ -74,19 +74,19 @@ void add_lists(const sync_call& c, std::vector<double>& numbers) {
   }
 }
 
-/// The numbers of a limiter's further rates and units.
+/// The numbers of a limiter's rates and units behind the first.
 std::string further_of(const sync_call& c) {
-  std::vector<double> numbers{as_double(c.shape), as_double(c.settings.further_count), as_double(c.units - 1)};
-  for (std::size_t i = 0; i < c.settings.further_count; ++i) {
-    const rate_setting& r = c.settings.further[i];
-    const bool is_rate = (c.changes & setting::rate_of(i + 1)) != 0;
-    const bool is_burst = (c.changes & setting::burst_of(i + 1)) != 0;
+  const std::size_t rates = std::max(c.settings.rate_count, std::size_t{1});
+  std::vector<double> numbers{as_double(c.shape), as_double(rates - 1), as_double(c.units - 1)};
+  for (std::size_t i = 1; i < rates; ++i) {
+    const rate_setting& r = c.settings.rates[i];
+    const bool is_rate = (c.changes & setting::rate_of(i)) != 0;
+    const bool is_burst = (c.changes & setting::burst_of(i)) != 0;
     numbers.insert(numbers.end(), {as_double(r.tokens), as_double(r.period), as_double(r.burst), as_double(r.unit + 1),
                                    as_double((is_rate ? 1 : 0) + (is_burst ? 2 : 0))});
   }
   for (std::size_t unit = 1; unit < c.units; ++unit) {
-    const auto& [before, now] = c.further_charges[unit - 1];
-    numbers.insert(numbers.end(), {as_double(before), as_double(now)});
+    numbers.insert(numbers.end(), {as_double(c.charged[unit].before), as_double(c.charged[unit].now)});
   }
   return packed(numbers);
 }
@@ -106,7 +106,7 @@ std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
   return runs;
 }
 
-/// "version permits tokens period burst pause", and then "tokens period burst" of each further rate.
+/// "version permits tokens period burst pause", and then "tokens period burst" of each rate behind the first.
 std::optional<limit_settings> settings_of(std::string_view text) {
   constexpr std::size_t of_first = 6;
   std::array<std::int64_t, of_first + 3 * (most_rates - 1)> numbers{};
@@ -124,19 +124,19 @@ std::optional<limit_settings> settings_of(std::string_view text) {
   for (std::size_t i = 0; i < count; ++i) {
     if (i + 1 != of_first && at(i) > exact) return std::nullopt;  // or it is below 0
   }
-  // There is no rate of more than one token per nanosecond.
-  const auto is_too_fast = [&](std::size_t i) { return at(i) > at(i + 1) * 1000; };
-  if (is_too_fast(2)) return std::nullopt;
   limit_settings s;
   s.version = at(0);
   s.permits = at(1);
-  s.tokens = at(2);
-  s.period = at(3);
-  s.burst = at(4);
   s.pause = numbers[5];
+  // There is no rate of more than one token per nanosecond.
+  const auto add_rate = [&](std::size_t i) {
+    s.rates[s.rate_count++] = {.tokens = at(i), .period = at(i + 1), .burst = at(i + 2)};
+    return at(i) <= at(i + 1) * 1000;
+  };
+  const bool has_rate = at(2) != 0;
+  if (has_rate && !add_rate(2)) return std::nullopt;
   for (std::size_t i = of_first; i < count; i += 3) {
-    if (at(i) == 0 || is_too_fast(i)) return std::nullopt;
-    s.further[s.further_count++] = {.tokens = at(i), .period = at(i + 1), .burst = at(i + 2)};
+    if (!has_rate || at(i) == 0 || !add_rate(i)) return std::nullopt;
   }
   return s;
 }
@@ -173,18 +173,19 @@ command sync_call::encoded(bool with_text) const {
             base + "sess",
             base + "q"};
   const auto us = std::chrono::duration_cast<microseconds>(lease).count();
+  const rate_setting& first = settings.rates[0];
   std::vector<double> numbers{as_double(sequence),
                               as_double(us),
                               as_double(held),
                               as_double(idle),
-                              as_double(charged_before),
-                              as_double(charged),
+                              as_double(charged[0].before),
+                              as_double(charged[0].now),
                               as_double(ahead),
                               as_double(settings.version),
                               as_double(settings.permits),
-                              as_double(settings.tokens),
-                              as_double(settings.period),
-                              as_double(settings.burst),
+                              as_double(first.tokens),
+                              as_double(first.period),
+                              as_double(first.burst),
                               as_double(settings.pause),
                               as_double(seen),
                               as_double(latest),
@@ -212,10 +213,10 @@ sync_answer::sync_answer(const reply& r) {
   if (!runs) return;
   if (parts.size() == 13) {
     std::string_view text = parts[12].text();
-    for (std::size_t i = 0; i < further_empty.size() && text.size() >= 8; ++i, text.remove_prefix(8)) {
+    for (std::size_t i = 1; i < empty.size() && text.size() >= 8; ++i, text.remove_prefix(8)) {
       const auto n = whole(text);
       if (!n) return;
-      further_empty[i] = us(*n);
+      empty[i] = us(*n);
     }
   }
   grants = std::move(*runs);
@@ -227,7 +228,7 @@ sync_answer::sync_answer(const reply& r) {
   held_by_all = static_cast<std::uint64_t>(parts[3].integer());
   quarantine = us(parts[4].integer());
   epoch = parts[5].integer();
-  empty = us(parts[6].integer());
+  empty[0] = us(parts[6].integer());
   ahead = static_cast<std::uint64_t>(parts[7].integer());
   now = parts[11].integer();
   if (!parts[8].text().empty()) settings = settings_of(parts[8].text());

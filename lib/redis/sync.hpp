@@ -22,7 +22,7 @@ using canigo::detail::most_units;
 /// The most rates that one limit can have.
 inline constexpr std::size_t most_rates = 16;
 
-/// One of the rates behind the first, in the numbers of the script.
+/// A rate in the numbers of the script.
 struct rate_setting {
   std::uint64_t tokens = 0;
   std::uint64_t period = 0;  // us
@@ -34,27 +34,16 @@ struct rate_setting {
 struct limit_settings {
   std::uint64_t version = 0;
   std::uint64_t permits = 0;  // 0: no cap
-  std::uint64_t tokens = 0;   // 0: no rate
-  std::uint64_t period = 0;   // us
-  std::uint64_t burst = 1;
+  std::array<rate_setting, most_rates> rates{};
+  std::size_t rate_count = 0;
   std::int64_t pause = 0;  // us that are left; below 0: until further notice
-  std::array<rate_setting, most_rates - 1> further{};
-  std::size_t further_count = 0;
-
-  std::size_t rates() const noexcept { return tokens == 0 ? 0 : 1 + further_count; }
-  /// The rate with that index, from 0.
-  rate_setting rate_at(std::size_t index) const noexcept {
-    return index == 0 ? rate_setting{tokens, period, burst, 0} : further[index - 1];
-  }
 };
 
 /// The settings that a call changes for all processes.
 struct setting {
-  enum : std::uint64_t { permits = 1, rate = 2, burst = 4, pause = 8, first_further = 16 };
+  enum : std::uint64_t { permits = 1, pause = 2, first_rate = 4 };
   /// The rate with that index, and its burst.
-  static constexpr std::uint64_t rate_of(std::size_t index) noexcept {
-    return index == 0 ? std::uint64_t{rate} : std::uint64_t{first_further} << 2 * (index - 1);
-  }
+  static constexpr std::uint64_t rate_of(std::size_t index) noexcept { return std::uint64_t{first_rate} << 2 * index; }
   static constexpr std::uint64_t burst_of(std::size_t index) noexcept { return rate_of(index) << 1; }
 };
 
@@ -87,14 +76,12 @@ struct sync_call {
   bool leave = false;
   std::uint64_t held = 0;
   std::uint64_t idle = 0;
-  std::int64_t charged_before = 0;
-  std::int64_t charged = 0;
   std::uint64_t ahead = 0;
   limit_settings settings;
   std::uint64_t changes = 0;  // of setting
-  std::uint64_t shape = 0;  // of a limiter: a number for its units; 0: it has one rate at most
+  std::uint64_t shape = 0;    // of a limiter: a number for its units; 0: it has one rate at most
   std::size_t units = 1;
-  std::array<charge_total, most_units - 1> further_charges{};
+  std::array<charge_total, most_units> charged{};
   std::uint64_t seen = 0;   // the greatest token that is known here
   std::int64_t latest = 0;  // us: the latest time that it can be where the script runs; 0: not known
   std::int64_t epoch = 0;   // of the answer that says so
@@ -124,8 +111,7 @@ struct sync_answer {
   std::uint64_t held_by_all = 0;
   duration quarantine{};
   std::int64_t epoch = 0;
-  duration empty{};  // until the bucket is empty no more; below 0: since when
-  std::array<duration, most_rates - 1> further_empty{};
+  std::array<duration, most_rates> empty{};  // until the bucket of each rate is empty no more; below 0: since when
   std::uint64_t ahead = 0;
   std::optional<limit_settings> settings;
   std::vector<run> grants;

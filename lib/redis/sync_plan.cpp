@@ -40,8 +40,7 @@ constexpr duration last_moment = milliseconds{20};
 
 }  // namespace
 
-sync_plan::sync_plan(const options& o, std::uint64_t random)
-    : options_{o}, random_{random} {
+sync_plan::sync_plan(const options& o, std::uint64_t random) : options_{o}, random_{random} {
   shares_.reserve(std::max<std::size_t>(1, o.rates));
 }
 
@@ -119,8 +118,8 @@ std::pair<canigo::rate, std::uint64_t> sync_plan::share_of(const rate_setting& r
 
 void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept {
   if (!has_share_) return;
-  for (std::size_t i = 0; i < std::min(s.rates(), shares_.size()); ++i) {
-    const auto [supply, burst] = share_of(s.rate_at(i));
+  for (std::size_t i = 0; i < std::min(s.rate_count, shares_.size()); ++i) {
+    const auto [supply, burst] = share_of(s.rates[i]);
     shares_[i].bucket.set_rate(now, supply);
     shares_[i].bucket.set_burst(now, burst);
   }
@@ -131,8 +130,8 @@ void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept 
 void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
   if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
   shares_.clear();
-  for (std::size_t i = 0; i < std::min(s.rates(), shares_.capacity()); ++i) {
-    const rate_setting r = s.rate_at(i);
+  for (std::size_t i = 0; i < std::min(s.rate_count, shares_.capacity()); ++i) {
+    const rate_setting& r = s.rates[i];
     const auto [supply, burst] = share_of(r);
     shares_.push_back({token_bucket{supply, burst, 0, since}, r.unit});
   }
@@ -212,8 +211,7 @@ std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& 
   return {};
 }
 
-void sync_plan::look_again_for(time_point now, const canigo::detail::demand& wanted,
-                               time_point paused_until) noexcept {
+void sync_plan::look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept {
   share_at_ = std::max(now, paused_until);
   if (now < paused_until) return;
   for (const auto& [bucket, unit] : shares_) {

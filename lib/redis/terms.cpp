@@ -15,7 +15,6 @@ using canigo::detail::throw_invalid;
 using std::chrono::microseconds;
 
 constexpr std::uint64_t exact_in_lua = std::uint64_t{1} << 53;
-constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 
 /// Tokens and their period in microseconds, which Redis' clock counts. 0 tokens for a rate that it can't count exactly.
 rate_setting in_micros(const canigo::rate& r) noexcept {
@@ -55,21 +54,27 @@ duration time_of(const rate_setting& r, double tokens) noexcept {
 
 }  // namespace
 
+std::uint64_t checked_tokens(std::string_view field, std::uint64_t n, std::uint64_t least) {
+  if (n < least || n > most_tokens) throw_invalid(field, n, std::to_string(least) + " to 2^31");
+  return n;
+}
+
 terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::shared_ptr<const unit_table> units)
     : units_{std::move(units)} {
   settings_.permits = permits;
-  if (!rates.empty()) settings_.further_count = rates.size() - 1;
+  settings_.rate_count = rates.size();
   if (units_ != nullptr) shape_ = shape_of(rates, *units_, permits > 0);
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::string field = units_ ? "limiter_options.rates[" + std::to_string(i) + "]." : "scheduler_options.";
     adopt_rate(i, rates[i].rate, rates[i].burst, field + "burst", false);
-    if (i > 0) settings_.further[i - 1].unit = units_->of_rate(i);
+    if (units_ != nullptr) settings_.rates[i].unit = units_->of_rate(i);
   }
 }
 
 void terms::check_index(const char* field, std::size_t index) const {
-  if (index < settings_.rates()) return;
-  throw_invalid(std::string{"limiter."} + field + ": index", index, "less than " + std::to_string(settings_.rates()));
+  if (index < settings_.rate_count) return;
+  throw_invalid(std::string{"limiter."} + field + ": index", index,
+                "less than " + std::to_string(settings_.rate_count));
 }
 
 void terms::adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst, const std::string& field,
@@ -77,35 +82,25 @@ void terms::adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t b
   rate_setting s = in_micros(r);
   const std::uint64_t most = most_burst(s);
   if (is_of_rate && burst > most) {
-    throw_invalid(field, to_string(r), "a rate that permits the burst of " + std::to_string(burst) + "; at this one " +
-                                           std::to_string(most) + " at most");
+    throw_invalid(field, to_string(r),
+                  "a rate that permits the burst of " + std::to_string(burst) + "; at this one " +
+                      std::to_string(most) + " at most");
   }
   if (burst < 1 || burst > most) {
-    throw_invalid(field, burst, most == 0 ? "none at " + to_string(r) + ", which Redis can't count exactly"
-                                          : "1 to " + std::to_string(most) + " at " + to_string(r));
+    throw_invalid(field, burst,
+                  most == 0 ? "none at " + to_string(r) + ", which Redis can't count exactly"
+                            : "1 to " + std::to_string(most) + " at " + to_string(r));
   }
   s.burst = burst;
-  put(index, s);
-}
-
-void terms::put(std::size_t index, const rate_setting& r) noexcept {
-  if (index == 0) {
-    settings_.tokens = r.tokens;
-    settings_.period = r.period;
-    settings_.burst = r.burst;
-  } else {
-    rate_setting& to = settings_.further[index - 1];
-    const std::size_t unit = to.unit;
-    to = r;
-    to.unit = unit;
-  }
+  s.unit = settings_.rates[index].unit;
+  settings_.rates[index] = s;
 }
 
 std::uint64_t terms::most(std::size_t unit) const noexcept {
-  if (units_ == nullptr && settings_.rates() == 0) return settings_.permits;
+  if (units_ == nullptr && settings_.rate_count == 0) return settings_.permits;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (std::size_t i = 0; i < settings_.rates(); ++i) {
-    const rate_setting r = settings_.rate_at(i);
+  for (std::size_t i = 0; i < settings_.rate_count; ++i) {
+    const rate_setting& r = settings_.rates[i];
     if (r.unit == unit) least = std::min(least, r.burst);
   }
   return least;
@@ -128,7 +123,7 @@ void terms::set_permits(std::uint64_t n, time_point tell_until) noexcept {
 
 void terms::set_rate(std::size_t index, const canigo::rate& r, time_point tell_until) {
   check_index("set_rate", index);
-  adopt_rate(index, r, settings_.rate_at(index).burst, units_ ? "limiter.set_rate: rate" : "scheduler.set_rate: rate",
+  adopt_rate(index, r, settings_.rates[index].burst, units_ ? "limiter.set_rate: rate" : "scheduler.set_rate: rate",
              true);
   unsaid_ |= setting::rate_of(index);
   tell_until_ = tell_until;
@@ -136,7 +131,7 @@ void terms::set_rate(std::size_t index, const canigo::rate& r, time_point tell_u
 
 void terms::set_burst(std::size_t index, std::uint64_t n, time_point tell_until) {
   check_index("set_burst", index);
-  const rate_setting r = settings_.rate_at(index);
+  const rate_setting& r = settings_.rates[index];
   adopt_rate(index, canigo::rate{static_cast<std::int64_t>(r.tokens), duration{r.period} * 1000}, n,
              units_ ? "limiter.set_burst: burst" : "scheduler.set_burst: burst", false);
   unsaid_ |= setting::burst_of(index);
@@ -168,12 +163,10 @@ void terms::write(sync_call& s, time_point now) const noexcept {
                      : paused_until_ <= now             ? 0
                                                         : std::chrono::ceil<microseconds>(paused_until_ - now).count();
   s.changes = unsaid_;
-  s.charged_before = charged_and_answered_[0];
-  s.charged = charged_[0];
   s.shape = shape_;
   s.units = units_ != nullptr ? units_->size() : 1;
-  for (std::size_t unit = 1; unit < s.units; ++unit) {
-    s.further_charges[unit - 1] = {.before = charged_and_answered_[unit], .now = charged_[unit]};
+  for (std::size_t unit = 0; unit < s.units; ++unit) {
+    s.charged[unit] = {.before = charged_and_answered_[unit], .now = charged_[unit]};
   }
 }
 
@@ -189,16 +182,15 @@ void terms::told() noexcept { unsaid_under_way_ = 0; }
 void terms::adopt(const limit_settings& s, time_point now) noexcept {
   settings_.version = s.version;
   if ((unsaid_ & setting::permits) == 0) settings_.permits = s.permits;
-  const std::size_t rates = s.further_count == settings_.further_count ? settings_.rates() : 0;
+  const std::size_t rates = s.rate_count == settings_.rate_count ? s.rate_count : 0;
   for (std::size_t i = 0; i < rates; ++i) {
-    rate_setting own = settings_.rate_at(i);
-    const rate_setting theirs = s.rate_at(i);
-    if ((unsaid_ & setting::rate_of(i)) == 0 && theirs.tokens != 0) {
+    rate_setting& own = settings_.rates[i];
+    const rate_setting& theirs = s.rates[i];
+    if ((unsaid_ & setting::rate_of(i)) == 0) {
       own.tokens = theirs.tokens;
       own.period = theirs.period;
     }
     if ((unsaid_ & setting::burst_of(i)) == 0) own.burst = theirs.burst;
-    put(i, own);
   }
   if ((unsaid_ & setting::pause) == 0) {
     paused_until_ = s.pause < 0    ? time_point::max()
@@ -209,14 +201,11 @@ void terms::adopt(const limit_settings& s, time_point now) noexcept {
 
 // ---- estimates ------------------------------------------------------------------------------------------------------
 
-void terms::heard(time_point called_at, duration quarantine, duration empty_in,
-                  const std::array<duration, most_rates - 1>& further_empty_in) noexcept {
+void terms::heard(time_point called_at, duration quarantine,
+                  const std::array<duration, most_rates>& empty_in) noexcept {
   closed_until_ = saturating_add(called_at, quarantine);
   is_heard_ = true;
-  empty_at_[0] = saturating_add(called_at, empty_in);
-  for (std::size_t i = 0; i < settings_.further_count; ++i) {
-    empty_at_[i + 1] = saturating_add(called_at, further_empty_in[i]);
-  }
+  for (std::size_t i = 0; i < settings_.rate_count; ++i) empty_at_[i] = saturating_add(called_at, empty_in[i]);
 }
 
 time_point terms::opens_at(time_point now) const noexcept { return std::max({now, paused_until_, closed_until_}); }
@@ -224,8 +213,8 @@ time_point terms::opens_at(time_point now) const noexcept { return std::max({now
 duration terms::time_until(const std::array<double, most_units>& tokens, time_point now) const noexcept {
   duration longest = duration::zero();
   if (!is_heard_) return longest;
-  for (std::size_t i = 0; i < settings_.rates(); ++i) {
-    const rate_setting r = settings_.rate_at(i);
+  for (std::size_t i = 0; i < settings_.rate_count; ++i) {
+    const rate_setting& r = settings_.rates[i];
     if (tokens[r.unit] <= 0) continue;
     // Tokens come in from when the bucket was empty, but no more than fit. In spans, because a time so long ago may lie
     // before the beginning of the clock.

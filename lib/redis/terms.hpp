@@ -11,12 +11,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace canigo::redis::detail {
 
 using canigo::detail::demand;
 using canigo::detail::unit_table;
+
+/// Of a burst, a cap, and what is charged, given back or settled.
+inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
+/// `n`. Errors: errc::invalid_argument, naming `field`, if it is less than `least` or more than most_tokens.
+std::uint64_t checked_tokens(std::string_view field, std::uint64_t n, std::uint64_t least);
 
 /// The settings of a limit, and the changes of this process that Redis does not know yet.
 ///
@@ -71,10 +77,9 @@ class terms {
 
   // ---- estimates ----
 
-  /// The answer to a call that began at `called_at`: how long the quarantine lasts, and when the bucket is empty no
+  /// The answer to a call that began at `called_at`: how long the quarantine lasts, and when each bucket is empty no
   /// more. Below 0: since when it has been filling.
-  void heard(time_point called_at, duration quarantine, duration empty_in,
-             const std::array<duration, most_rates - 1>& further_empty_in = {}) noexcept;
+  void heard(time_point called_at, duration quarantine, const std::array<duration, most_rates>& empty_in) noexcept;
   /// When a request may be granted at the earliest: `now`, or the end of a pause or of a quarantine.
   time_point opens_at(time_point now) const noexcept;
   /// How long it takes from `now` until so many tokens of each unit have come in; 0 if nothing is known of the buckets.
@@ -84,7 +89,6 @@ class terms {
   void check_index(const char* field, std::size_t index) const;
   void adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst, const std::string& field,
                   bool is_of_rate);
-  void put(std::size_t index, const rate_setting& r) noexcept;
 
   const std::shared_ptr<const unit_table> units_;
   limit_settings settings_;

@@ -19,11 +19,11 @@ using canigo::time_point;
 using canigo::redis::detail::book;
 using canigo::redis::detail::holding;
 using canigo::redis::detail::limit_request;
-using canigo::redis::detail::limit_settings;
+using canigo::redis::detail::rate_setting;
 using canigo::redis::detail::sync_call;
 
 constexpr time_point start{1h};
-constexpr limit_settings ten_a_second{.tokens = 10, .period = 1'000'000, .burst = 100};
+constexpr rate_setting ten_a_second{.tokens = 10, .period = 1'000'000, .burst = 100};
 
 /// A request that is in a book from the beginning.
 struct entry : limit_request {

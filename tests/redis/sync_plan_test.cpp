@@ -34,7 +34,7 @@ using canigo::redis::detail::sync_plan;
 constexpr time_point start{1h};
 constexpr time_point never = time_point::max();
 const std::error_code no_answer = make_error_code(errc::timed_out);
-constexpr limit_settings ten_per_second{.tokens = 10, .period = 1'000'000, .burst = 4};
+constexpr limit_settings ten_per_second{.rates = {{{10, 1'000'000, 4}}}, .rate_count = 1};
 constexpr sync_plan::needs nothing{};
 constexpr sync_plan::needs waiter{.is_registered = true, .has_waiters = true, .is_engaged = true};
 constexpr sync_plan::needs new_waiter{.has_waiters = true, .has_fresh = true, .is_engaged = true};
@@ -337,7 +337,7 @@ TEST_CASE("a share follows a change of its rate, and never grants more than its 
   fail_call(p, start, 0ms);
   CHECK(p.decide(start + 1h, {3}, {}, ten_per_second) == errc::store_unavailable);
   limit_settings s = ten_per_second;
-  s.burst = 8;
+  s.rates[0].burst = 8;
   p.rates_changed(start + 1h, s);
   CHECK(p.decide(start + 1h, {3}, {}, s) == asio::error::would_block);
   CHECK_FALSE(p.decide(start + 2h, {3}, {}, s));

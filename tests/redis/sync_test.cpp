@@ -45,7 +45,7 @@ TEST_CASE("an answer of the script is read, with the waiters that stand together
   CHECK(a.held_by_all == 7);
   CHECK(a.epoch == 5);
   CHECK(a.now == 99);
-  CHECK(a.empty.count() == -20'000);
+  CHECK(a.empty[0].count() == -20'000);
   REQUIRE(a.grants.size() == 2);
   CHECK(a.grants[0].first == 5);
   CHECK(a.grants[0].count == 3);
@@ -100,9 +100,9 @@ TEST_CASE("settings that are none are not read out of an answer") {
   REQUIRE(all);
   CHECK(all->version == 3);
   CHECK(all->permits == 2);
-  CHECK(all->tokens == 1000);
-  CHECK(all->period == 1);
-  CHECK(all->burst == 7);
+  CHECK(all->rates[0].tokens == 1000);
+  CHECK(all->rates[0].period == 1);
+  CHECK(all->rates[0].burst == 7);
   CHECK(all->pause == -1);
   CHECK(settings("9007199254740992 0 0 0 0 0"));
   for (const char* wrong : {"x", "3 2 1000 1 7", "3 2 1001 1 7 0", "3 2 1 0 7 0", "-3 2 1 1 7 0", "3 -2 1 1 7 0",

@@ -33,14 +33,14 @@ sync_call told(const terms& t, time_point now = start) {
 
 TEST_CASE("a rate is told in microseconds") {
   const terms whole{0, {{rate{10, 1s}, 5}}};
-  CHECK(whole.settings().tokens == 1);
-  CHECK(whole.settings().period == 100'000);
+  CHECK(whole.settings().rates[0].tokens == 1);
+  CHECK(whole.settings().rates[0].period == 100'000);
   CHECK(whole.most() == 5);
   const terms odd{0, {{rate{3, 1000ns * 1000 + 500ns}}}};
-  CHECK(odd.settings().tokens * 1'000'500 == odd.settings().period * 3000);
+  CHECK(odd.settings().rates[0].tokens * 1'000'500 == odd.settings().rates[0].period * 3000);
   const terms places{7, {}};
   CHECK(places.most() == 7);
-  CHECK(places.settings().tokens == 0);
+  CHECK(places.settings().rates[0].tokens == 0);
   CHECK_THROWS((terms{0, {{rate{1, 365 * 24h}, std::uint64_t{1} << 31}}}));
 }
 
@@ -64,21 +64,21 @@ TEST_CASE("a change is told until a call that says so was answered") {
 TEST_CASE("what all agree on is taken over, except for what was changed here meanwhile") {
   terms t{0, {{rate::per_second(10), 4}}};
   t.set_burst(0, 9, later);
-  const limit_settings all{.version = 2, .tokens = 7, .period = 1'000'000, .burst = 6, .pause = -1};
+  const limit_settings all{.version = 2, .rates = {{{7, 1'000'000, 6}}}, .rate_count = 1, .pause = -1};
   t.adopt(all, start);
   CHECK(t.settings().version == 2);
-  CHECK(t.settings().tokens == 7);
-  CHECK(t.settings().burst == 9);
+  CHECK(t.settings().rates[0].tokens == 7);
+  CHECK(t.settings().rates[0].burst == 9);
   CHECK(t.paused_until() == time_point::max());
   CHECK(told(t).settings.pause == -1);
   t.call_begins();
   t.set_rate(0, rate::per_second(20), later);
   t.pause_until(start + 1500us, start, later);
   t.adopt(all, start);
-  CHECK(t.settings().tokens == 1);
-  CHECK(t.settings().period == 50'000);
-  CHECK(t.settings().burst == 6);
-  CHECK(told(t).changes == (setting::rate | setting::pause));
+  CHECK(t.settings().rates[0].tokens == 1);
+  CHECK(t.settings().rates[0].period == 50'000);
+  CHECK(t.settings().rates[0].burst == 6);
+  CHECK(told(t).changes == (setting::rate_of(0) | setting::pause));
   CHECK(told(t).settings.pause == 1500);
   CHECK(told(t, start + 1ns).settings.pause == 1500);
   CHECK(told(t, start + 2ms).settings.pause == 0);
@@ -86,7 +86,7 @@ TEST_CASE("what all agree on is taken over, except for what was changed here mea
   CHECK(t.paused_until() == time_point::min());
   t.call_begins();
   t.told();
-  t.adopt({.version = 3, .tokens = 7, .period = 1, .burst = 1, .pause = 2000}, start);
+  t.adopt({.version = 3, .rates = {{{7, 1, 1}}}, .rate_count = 1, .pause = 2000}, start);
   CHECK(t.paused_until() == start + 2ms);
 }
 
@@ -95,8 +95,8 @@ TEST_CASE("a burst has bounds, and a refused one changes nothing") {
   CHECK_THROWS(t.set_burst(0, 0, later));
   CHECK_THROWS(t.set_burst(0, (std::uint64_t{1} << 31) + 1, later));
   CHECK_FALSE(t.has_untold());
-  CHECK(t.settings().burst == 4);
-  CHECK(t.settings().period == 100'000);
+  CHECK(t.settings().rates[0].burst == 4);
+  CHECK(t.settings().rates[0].period == 100'000);
 }
 
 TEST_CASE("charges are told as a total, which counts once however often it is told") {
@@ -104,12 +104,12 @@ TEST_CASE("charges are told as a total, which counts once however often it is to
   t.charge(0, 3, later);
   t.call_begins();
   t.charge(0, -1, later);  // while the call is under way
-  CHECK(told(t).charged_before == 0);
-  CHECK(told(t).charged == 2);
+  CHECK(told(t).charged[0].before == 0);
+  CHECK(told(t).charged[0].now == 2);
   t.charged();
   CHECK(t.has_untold());
-  CHECK(told(t).charged_before == 3);
-  CHECK(told(t).charged == 2);
+  CHECK(told(t).charged[0].before == 3);
+  CHECK(told(t).charged[0].now == 2);
   t.call_begins();
   t.charged();
   CHECK_FALSE(t.has_untold());
@@ -124,9 +124,9 @@ TEST_CASE("in an outage no call is made for a change whose time is over, and cha
   t.forget_overdue(later);
   CHECK_FALSE(t.has_untold());
   CHECK(told(t).changes == 0);
-  CHECK(told(t).charged_before == 0);
-  CHECK(told(t).charged == 3);     // a call that was lost may have told it
-  CHECK(t.settings().burst == 5);  // it counts here
+  CHECK(told(t).charged[0].before == 0);
+  CHECK(told(t).charged[0].now == 3);       // a call that was lost may have told it
+  CHECK(t.settings().rates[0].burst == 5);  // it counts here
   t.charge(0, 1, later + 10s);
   CHECK(t.has_untold());
   t.call_begins();
@@ -137,7 +137,7 @@ TEST_CASE("in an outage no call is made for a change whose time is over, and cha
 TEST_CASE("after a loss of data nothing is granted before the quarantine is over") {
   terms t{3, {}};
   CHECK(t.opens_at(start) == start);
-  t.heard(start, 5s, 0s);
+  t.heard(start, 5s, {0s});
   CHECK(t.opens_at(start + 1s) == start + 5s);
   CHECK(t.opens_at(start + 6s) == start + 6s);
   t.pause_until(start + 9s, start, later);
@@ -147,12 +147,12 @@ TEST_CASE("after a loss of data nothing is granted before the quarantine is over
 TEST_CASE("the time for tokens is counted from when the bucket was empty, for as many as fit") {
   terms t{0, {{rate::per_second(10), 4}}};
   CHECK(t.time_until({1}, start) == 0s);  // nothing is known of it
-  t.heard(start, 0s, -100ms);
+  t.heard(start, 0s, {-100ms});
   CHECK(t.time_until({1}, start) == 0s);
   CHECK(t.time_until({3}, start) == 200ms);
   CHECK(t.time_until({4}, start + 1h) == 0s);
   CHECK(t.time_until({6}, start + 1h) == 200ms);
-  t.heard(start, 0s, 1s);
+  t.heard(start, 0s, {1s});
   CHECK(t.time_until({1}, start) == 1100ms);
 }
 
