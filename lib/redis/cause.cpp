@@ -9,7 +9,7 @@
 
 namespace canigo::redis::detail {
 
-bool is_conflict(std::error_code ec) noexcept { return ec.category() == form_category() || ec == error::other_units; }
+bool is_conflict(std::error_code ec) noexcept { return ec.category() == form_category() || ec == error::other_shape; }
 
 bool is_permanent(std::error_code ec, std::string_view text) noexcept {
   if (is_conflict(ec) || ec.category() == net::error::get_ssl_category()) return true;

@@ -34,7 +34,7 @@ constexpr description descriptions[] = {
     {error::connection_lost, {}, "the connection was lost before the reply came"},
     {error::bad_reply, {}, "the reply is malformed"},
     {error::no_master, {}, "no master was found"},
-    {error::other_units, {}, "processes with other rates, units or cap use this limit"},
+    {error::other_shape, {}, "processes with other rates, units or cap use this limit"},
 };
 
 class category final : public std::error_category {

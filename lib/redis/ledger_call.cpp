@@ -87,8 +87,8 @@ void ledger::answered(engine& from, const answer& given) noexcept {
     }
     if (a.what == sync_answer::status::other_form) {
       cause = {a.form, form_category()};
-    } else if (a.what == sync_answer::status::other_units) {
-      cause = error::other_units;
+    } else if (a.what == sync_answer::status::other_shape) {
+      cause = error::other_shape;
     } else if (!is_ours || a.what == sync_answer::status::no_session) {
       // A replica that may not write says so, too. Only a server that takes this process in has come back.
       plan_.call_again();

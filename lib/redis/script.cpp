@@ -41,7 +41,7 @@ namespace {
 // In the lists each cancelled and each wanted request then ends with its amount of each further unit. A request takes
 // nothing of a rate of whose unit it wants 0, and does not wait for it.
 //
-// The reply is a status: OK, NOSESS (the session is unknown), STALE (the call is older than the last one), UNITS (the
+// The reply is a status: OK, NOSESS (the session is unknown), STALE (the call is older than the last one), SHAPE (the
 // limit is kept in another shape) or FORM.
 // After OK come:
 // - us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, us until the
@@ -148,7 +148,7 @@ if known[1] and A[6] then
   local parts = {unpacked(all_of_it, known[1])}
   tail = parts[#parts]
   if tail > #known[1] or unpacked('<d', known[1], tail) ~= shape then
-    if #call('ZRANGEBYSCORE', KEYS[2], raw, '+inf') > 0 then return {'UNITS'} end
+    if #call('ZRANGEBYSCORE', KEYS[2], raw, '+inf') > 0 then return {'SHAPE'} end
     known = {false, false}
   end
 end

@@ -207,7 +207,7 @@ sync_answer::sync_answer(const reply& r) {
     what = status::other_form;
     form = static_cast<int>(parts[1].integer());
   }
-  if (parts[0].text() == "UNITS") what = status::other_units;
+  if (parts[0].text() == "SHAPE") what = status::other_shape;
   if (parts[0].text() != "OK" || parts.size() < 12 || parts.size() > 13) return;
   auto runs = runs_of(parts[10].text());
   if (!runs) return;

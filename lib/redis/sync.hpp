@@ -94,7 +94,7 @@ struct sync_call {
 
 /// The answer of the script.
 struct sync_answer {
-  enum class status { ok, no_session, other_form, other_units, other };
+  enum class status { ok, no_session, other_form, other_shape, other };
   /// Waiters whose numbers follow each other.
   struct run {
     std::uint64_t first;

@@ -387,7 +387,11 @@ TEST_CASE("redis limiter: other rates or units under the same name are refused w
     auto never = run(io, b.api.acquire({}));
     FAIL("granted");
   } catch (const std::system_error& e) {
-    CHECK(e.code() == redis::error::other_units);
+    CHECK(e.code() == redis::error::other_shape);
+    const std::string text = e.what();
+    const std::size_t at = text.find("other rates, units or cap");
+    CHECK(at != std::string::npos);
+    CHECK(text.find("other rates, units or cap", at + 1) == std::string::npos);
   }
   CHECK(b.api.stats().last_error.find("other rates, units or cap") != std::string::npos);
   CHECK(p.held() == 1);
@@ -404,7 +408,7 @@ TEST_CASE("redis limiter: a process without the cap of the others is refused in 
     o.concurrency = canigo::unlimited;
     o.on_failure = mode;
     api_member b{io, server.url(), o};
-    for (int i = 0; i < 3; ++i) CHECK(redis_test::error_of(io, b.api.acquire({})) == redis::error::other_units);
+    for (int i = 0; i < 3; ++i) CHECK(redis_test::error_of(io, b.api.acquire({})) == redis::error::other_shape);
     CHECK(b.api.stats().granted_locally == 0);
   }
   run_for(io, 100ms);

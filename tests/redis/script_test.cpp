@@ -71,8 +71,8 @@ struct say {
   int ahead = 0;
   int version = 0;
   std::int64_t pause = 0;
-  std::int64_t seen = 0;    // the greatest token
-  std::int64_t latest = 0;  // what time it can be at most
+  std::int64_t seen = 0;                    // the greatest token
+  std::int64_t latest = 0;                  // what time it can be at most
   std::vector<int> cancelled_amounts = {};  // of each that is cancelled, of the further units
   std::vector<std::pair<int, int>> further_charged = {};
 };
@@ -948,7 +948,11 @@ TEST_CASE("script: what is charged of a unit counts for all its rates, and once,
   // And no more than fits.
   CHECK(sync({.session = "a", .sequence = 5, .cap = 0, .charged = {1, 1}, .further_charged = {{10, -500}}}) ==
         "OK queue=0 out=0");
-  CHECK(sync({.session = "a", .sequence = 6, .wanted = {{1, -1, 1, 1, {100}}}, .cap = 0, .charged = {1, 1},
+  CHECK(sync({.session = "a",
+              .sequence = 6,
+              .wanted = {{1, -1, 1, 1, {100}}},
+              .cap = 0,
+              .charged = {1, 1},
               .further_charged = {{-500, -500}}}) == "OK 1 queue=0 out=0");
   CHECK(sync.levels() == levels{1, 0, 0});
 }
@@ -973,7 +977,7 @@ TEST_CASE("script: a limit of another shape is not touched while a lease lasts, 
   limit& other = sync;
   other.shape = 78;
   other.further.pop_back();
-  CHECK(other({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 0}) == "UNITS");
+  CHECK(other({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 0}) == "SHAPE");
   CHECK((sync.text_of("*") == kept));  // not to be shown, as it is no text
   other.ask(redis::command{"ZADD", prefix + "sess", 1, "a"});
   CHECK(other({.session = "b", .sequence = 1, .wanted = {{1}}, .cap = 0}) == "OK queue=1 out=0");

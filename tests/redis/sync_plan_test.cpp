@@ -318,7 +318,7 @@ TEST_CASE("local grants its share of the rate, which begins empty with the outag
 }
 
 TEST_CASE("processes that keep the limit otherwise are no outage: every mode refuses") {
-  const std::error_code other = canigo::redis::error::other_units;
+  const std::error_code other = canigo::redis::error::other_shape;
   for (const auto mode : {failure_mode::closed(), failure_mode::open(), failure_mode::local(0.5)}) {
     sync_plan p = plan_with(mode);
     p.call_begins(start, 0ms);

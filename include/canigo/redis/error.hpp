@@ -31,7 +31,7 @@ enum class error {
   connection_lost,     ///< closed before the reply came; the command may have been executed, or not
   bad_reply,           ///< the reply is not Redis' protocol, or not an answer to the command
   no_master,           ///< no sentinel knows the master, or the server that it names is not one
-  other_units,         ///< processes with other rates, units or cap use this redis::limiter
+  other_shape,         ///< processes with other rates, units or cap use this redis::limiter
 };
 
 /// The category "redis".

@@ -53,7 +53,7 @@ struct limiter_options {
 /// unit by its name: `p.settle("tokens", 1130)`.
 ///
 /// All processes must have as many rates, with the same units in the same order, and all a cap or none. Otherwise
-/// acquires end with redis::error::other_units as long as the others use the limit, in every failure mode. All other
+/// acquires end with redis::error::other_shape as long as the others use the limit, in every failure mode. All other
 /// options should be the same. If they differ, those of the process that called last count. The setters and
 /// pause_until() change the limit for all processes, as those of redis::scheduler do.
 ///

@@ -59,7 +59,7 @@ struct scheduler_options {
 ///
 /// Errors: as redis::semaphore, without lease_lost. The codes of redis::form_category() come in every
 /// mode. errc::store_unavailable and redis::error come only if `on_failure` is closed, with three exceptions:
-/// - redis::error::other_units comes in every mode;
+/// - redis::error::other_shape comes in every mode;
 /// - the first request of an outage in which Redis is silent ends with errc::store_unavailable in every mode if its
 ///   deadline is less than 0.2 s away;
 /// - a request above this process's share of a burst ends with errc::store_unavailable in an outage.
