@@ -4,11 +4,48 @@
 
 #include "engine.hpp"
 #include "request_check.hpp"
+#include "text.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdlib>
 #include <utility>
 
 namespace canigo::http {
 namespace {
+
+const client_options& checked(const client_options& o) {
+  constexpr std::size_t most_connections = 65536;
+  if (o.connections < 1 || o.connections > most_connections)
+    canigo::detail::throw_invalid("client_options.connections", o.connections, "1 to 65536");
+  if (o.connections_per_host > most_connections)
+    canigo::detail::throw_invalid("client_options.connections_per_host", o.connections_per_host, "0 to 65536");
+  if (o.connect_timeout <= duration::zero())
+    canigo::detail::throw_invalid("client_options.connect_timeout", o.connect_timeout, "more than 0");
+  if (o.timeout <= duration::zero()) canigo::detail::throw_invalid("client_options.timeout", o.timeout, "more than 0");
+  if (o.max_redirects < 0 || o.max_redirects > 100)
+    canigo::detail::throw_invalid("client_options.max_redirects", o.max_redirects, "0 to 100");
+  if (!detail::is_field_value(o.user_agent)) {
+    canigo::detail::throw_invalid("client_options.user_agent", o.user_agent, "no line break and no zero byte");
+  }
+  return o;
+}
+
+/// Whether the environment names a proxy, in one of the ways that curl looks for.
+bool environment_has_proxy() noexcept {
+  constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+  return std::ranges::any_of(names, [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  });
+}
+
+/// curl asks the environment with each request. This asks once: if there is no proxy now, there is none later.
+client_options with_known_proxy(client_options o) {
+  if (!o.proxy && !environment_has_proxy()) o.proxy = "";
+  return o;
+}
 
 net::awaitable<response> refuse(detail::request_problem p) {
   canigo::detail::throw_invalid(p.field, p.value, p.allowed);
@@ -18,7 +55,7 @@ net::awaitable<response> refuse(detail::request_problem p) {
 }  // namespace
 
 client::client(const net::any_io_executor& executor, const client_options& options)
-    : engine_{detail::engine::open(executor, options)} {}
+    : engine_{detail::engine::open(executor, with_known_proxy(checked(options)))} {}
 
 client::~client() { engine_->close(); }
 

@@ -2,15 +2,11 @@
 
 #include "canigo/error.hpp"
 
-#include "text.hpp"
-
 #include <asio/error.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/prefer.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <tuple>
@@ -22,38 +18,6 @@ namespace {
 // One turn of work is bounded, so that the other handlers of the loop get theirs.
 constexpr int rounds_per_turn = 16;
 constexpr int mail_per_round = 64;
-
-void check(const client_options& o) {
-  using canigo::detail::throw_invalid;
-  constexpr std::size_t most_connections = 65536;
-  if (o.connections < 1 || o.connections > most_connections)
-    throw_invalid("client_options.connections", o.connections, "1 to 65536");
-  if (o.connections_per_host > most_connections)
-    throw_invalid("client_options.connections_per_host", o.connections_per_host, "0 to 65536");
-  if (o.connect_timeout <= duration::zero())
-    throw_invalid("client_options.connect_timeout", o.connect_timeout, "more than 0");
-  if (o.timeout <= duration::zero()) throw_invalid("client_options.timeout", o.timeout, "more than 0");
-  if (o.max_redirects < 0 || o.max_redirects > 100)
-    throw_invalid("client_options.max_redirects", o.max_redirects, "0 to 100");
-  if (!is_field_value(o.user_agent)) {
-    throw_invalid("client_options.user_agent", o.user_agent, "no line break and no zero byte");
-  }
-}
-
-/// Whether the environment names a proxy, in one of the ways that curl looks for.
-bool environment_has_proxy() noexcept {
-  constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
-  return std::ranges::any_of(names, [](const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr && *value != '\0';
-  });
-}
-
-/// curl asks the environment with each request. This asks once: if there is no proxy now, there is none later.
-client_options with_known_proxy(client_options o) {
-  if (!o.proxy && !environment_has_proxy()) o.proxy = "";
-  return o;
-}
 
 /// Knows the engines of a context. It is a service of its own, made after the reactor. A context shuts its services
 /// down in the reverse order. So an engine that gives up its sockets on another thread is done before the reactor shuts
@@ -75,12 +39,11 @@ net::execution_context::id engine_service::id;
 }  // namespace
 
 std::shared_ptr<engine> engine::open(const net::any_io_executor& executor, const client_options& options) {
-  check(options);
   return std::shared_ptr<engine>{new engine{executor, options}, [](engine* e) { e->unreferenced(); }};
 }
 
 engine::engine(const net::any_io_executor& executor, const client_options& options)
-    : options_{with_known_proxy(options)},
+    : options_{options},
       time_{&time_source::of(executor)},
       context_{&engine_service::of(executor)},
       executor_{executor},
@@ -181,58 +144,50 @@ client_stats engine::stats() const noexcept {
   return stats_;
 }
 
-void engine::start(transfer& t) noexcept {
-  const auto keep = t.engine_;
-  bool claimed = false;
-  bool gone = false;
+/// `put` notes the news under the lock. It returns false if nobody is to work on it.
+template <class Put>
+void engine::bring(Put&& put) noexcept {
+  const auto keep = shared_from_this();
   {
     const std::lock_guard lock{mutex_};
-    gone = context_gone_;
-    if (!gone) {
-      t.sent_at_ = time_->now();
-      transfers_.push(t);
-      transfer_mail_.push(t);
-      claimed = claim_work();
-    }
+    if (!put() || !claim_work()) return;
   }
+  post_work();
+}
+
+void engine::start(transfer& t) noexcept {
+  const auto keep = t.engine_;
+  bool gone = false;
+  bring([&] {
+    gone = context_gone_;
+    if (gone) return false;
+    t.sent_at_ = time_->now();
+    transfers_.push(t);
+    transfer_mail_.push(t);
+    return true;
+  });
   if (gone) t.destroy();
-  if (claimed) post_work();
 }
 
 void engine::cancel(transfer& t) noexcept {
-  const auto keep = t.engine_;
-  bool claimed = false;
-  {
-    const std::lock_guard lock{mutex_};
-    if (t.ended_) return;
+  bring([&] {
+    if (t.ended_) return false;
     t.cancel_wanted_ = true;
     transfer_mail_.push(t);
-    claimed = claim_work();
-  }
-  if (claimed) post_work();
+    return true;
+  });
 }
 
 void engine::limit_called(transfer& t) noexcept {
-  const auto keep = t.engine_;
-  bool claimed = false;
-  {
-    const std::lock_guard lock{mutex_};
+  bring([&] {
     t.limit_called_ = true;
     transfer_mail_.push(t);
-    claimed = claim_work();
-  }
-  if (claimed) post_work();
+    return true;
+  });
 }
 
 void engine::alarm_called() noexcept {
-  const auto keep = shared_from_this();
-  bool claimed = false;
-  {
-    const std::lock_guard lock{mutex_};
-    alarm_called_ = true;
-    claimed = claim_work();
-  }
-  if (claimed) post_work();
+  bring([&] { return alarm_called_ = true; });
 }
 
 void engine::socket_fired(socket_watch& w, int what, std::error_code ec) noexcept {

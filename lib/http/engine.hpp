@@ -26,6 +26,7 @@ class engine final : public std::enable_shared_from_this<engine>,
                      private socket_listener,
                      private canigo::detail::context_member {
  public:
+  /// The options are checked.
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, const client_options& options);
 
   void start(transfer& t) noexcept;
@@ -52,6 +53,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   void let_go_of_context() noexcept;
 
   // From any thread.
+  template <class Put>
+  void bring(Put&& put) noexcept;
   void alarm_called() noexcept;
   void socket_fired(socket_watch& w, int what, std::error_code ec) noexcept override;
   std::shared_ptr<socket_listener> share() noexcept override { return {shared_from_this(), this}; }
