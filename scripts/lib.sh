@@ -93,8 +93,9 @@ variant_args() {
       printf '%s\n' -Dwerror=true -Doptimization=0 -Dcpp_args=-g0 -Dbench=false -Dinterleaving=false \
         -Ddefault_library=static ;;
     flavours*)
-      printf '%s\n' -Dboost=enabled -Doptimization=0 -Dcpp_args=-g0 -Dtests=false -Dexamples=false -Dbench=false \
-        "--prefix=$root/build/${1}-prefix" ;;
+      # As gxx, whose compiled code serves here, too; of optimised code g++ warns more.
+      printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled "--prefix=$root/build/${1}-prefix" \
+        -Dboost=enabled -Dtests=false -Dexamples=false -Dbench=false ;;
     fuzz*)
       printf '%s\n' -Dfuzz=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
         -Db_sanitize=address,undefined -Db_lundef=false \

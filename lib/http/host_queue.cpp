@@ -18,7 +18,7 @@ std::string host_queue::key_of(std::string_view url) {
   key += url.substr(host_at, authority_end - host_at);
   std::ranges::transform(key, key.begin(), lower);
   const std::string_view port = key.starts_with("https:") ? ":443" : ":80";
-  if (key.ends_with(port)) key.resize(key.size() - port.size());
+  if (key.ends_with(port)) key.erase(key.size() - port.size());
   return key;
 }
 
