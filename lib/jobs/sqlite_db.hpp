@@ -1,0 +1,118 @@
+#pragma once
+
+#include "canigo/jobs/error.hpp"
+#include "canigo/time.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sqlite3.h>
+#include <string>
+#include <string_view>
+
+namespace canigo::jobs::detail {
+
+/// Bytes, where a string_view is text.
+struct blob {
+  std::string_view bytes;
+};
+
+/// A prepared statement. Errors: those of sqlite_db.
+class sqlite_statement {
+ public:
+  sqlite_statement(sqlite3* connection, const std::string& file, const char* sql);
+
+  /// Binds the arguments, and carries the statement out. Returns the number of rows that it changed.
+  template <class... Args>
+  std::int64_t run(const Args&... args) {
+    start(args...);
+    while (next()) {
+    }
+    return ::sqlite3_changes64(connection_);
+  }
+  /// Binds the arguments; next() brings the rows. Until the last row, the statement can't be used for anything else.
+  template <class... Args>
+  void start(const Args&... args) {
+    reset();
+    int i = 0;
+    (bind(++i, args), ...);
+  }
+  /// The next row, or false, after which the statement is reset.
+  bool next();
+  /// The first column of the first row.
+  template <class... Args>
+  std::optional<std::int64_t> number(const Args&... args) {
+    start(args...);
+    std::optional<std::int64_t> found;
+    if (next() && !is_null(0)) found = integer(0);
+    reset();
+    return found;
+  }
+  void reset() noexcept { ::sqlite3_reset(statement_.get()); }
+
+  bool is_null(int column) const noexcept { return ::sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
+  std::int64_t integer(int column) const noexcept { return ::sqlite3_column_int64(statement_.get(), column); }
+  std::uint32_t count(int column) const noexcept { return static_cast<std::uint32_t>(integer(column)); }
+  /// Text or bytes.
+  std::string text(int column) const;
+
+ private:
+  void bind(int i, std::int64_t n);
+  void bind(int i, int n) { bind(i, std::int64_t{n}); }
+  void bind(int i, std::uint32_t n) { bind(i, std::int64_t{n}); }
+  void bind(int i, std::string_view text);
+  void bind(int i, const std::string& text) { bind(i, std::string_view{text}); }
+  void bind(int i, blob b);
+  void bind(int i, std::nullptr_t);
+  template <class T>
+  void bind(int i, const std::optional<T>& value) {
+    value ? bind(i, *value) : bind(i, nullptr);
+  }
+  void check(int code) const;
+
+  struct finalize {
+    void operator()(sqlite3_stmt* s) const noexcept { ::sqlite3_finalize(s); }
+  };
+  sqlite3* connection_;
+  const std::string* file_;
+  std::unique_ptr<sqlite3_stmt, finalize> statement_;
+};
+
+/// A connection to a file of SQLite, for one thread at a time, with its statements.
+///
+/// Errors: std::system_error with a jobs::error. The text names the file, SQLite's code and text, and what to do.
+class sqlite_db {
+ public:
+  /// Waits for a lock for `busy_limit` at most.
+  sqlite_db(std::string file, duration busy_limit);
+  /// On a connection that stays the caller's.
+  explicit sqlite_db(sqlite3* connection);
+  sqlite_db(const sqlite_db&) = delete;
+  sqlite_db& operator=(const sqlite_db&) = delete;
+  ~sqlite_db();
+
+  /// The statement of this text, prepared at its first use. `sql` is a literal.
+  sqlite_statement& sql(const char* sql);
+  /// Carries out statements that bring no rows and are used once.
+  void exec(const char* sql);
+
+  sqlite3* connection() noexcept { return connection_; }
+  const std::string& file() const noexcept { return file_; }
+
+ private:
+  static int busy(void* self, int calls) noexcept;
+
+  std::string file_;
+  duration busy_limit_{};
+  time_point busy_since_{};
+  std::uint64_t random_;
+  sqlite3* connection_ = nullptr;
+  bool is_own_ = true;
+  std::map<const char*, sqlite_statement> statements_;
+};
+
+/// Throws for a code of SQLite. `connection` may be null.
+[[noreturn]] void throw_sqlite(sqlite3* connection, const std::string& file, int code);
+
+}  // namespace canigo::jobs::detail

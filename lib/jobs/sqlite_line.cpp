@@ -1,0 +1,260 @@
+#include "sqlite_line.hpp"
+
+#include "canigo/error.hpp"
+#include "canigo/jobs/error.hpp"
+
+#include "sqlite_schema.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <mutex>
+#include <poll.h>
+#include <random>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace canigo::jobs {
+namespace {
+
+/// After so many pages of the log, the thread copies them into the file.
+constexpr int checkpoint_pages = 1000;
+
+std::int64_t random_number() {
+  std::random_device random;
+  const auto bits = (std::uint64_t{random()} << 32) | random();
+  return static_cast<std::int64_t>(bits >> 1 | 1);
+}
+
+bool is(const std::exception_ptr& e, std::initializer_list<error> codes) {
+  try {
+    std::rethrow_exception(e);
+  } catch (const std::system_error& s) {
+    return std::ranges::any_of(codes, [&](error c) { return s.code() == c; });
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+sqlite_store::line::line(const net::any_io_executor& executor, std::string file, const sqlite_store_options& options)
+    : executor_{executor},
+      file_{std::move(file)},
+      options_{options},
+      holder_{random_number()},
+      news_{std::make_shared<detail::changes>(executor)} {
+  if (::pipe(pipe_) != 0) throw std::system_error{errno, std::system_category(), file_ + ": a pipe for its thread"};
+  for (const int end : pipe_) {
+    ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    ::fcntl(end, F_SETFL, O_NONBLOCK);
+  }
+  thread_ = std::thread{[this] { run(); }};
+}
+
+sqlite_store::line::~line() {
+  stop();
+  {
+    const std::lock_guard lock{mutex_};
+    is_ending_ = true;
+    knock();
+  }
+  thread_.join();
+  for (const int end : pipe_) ::close(end);
+}
+
+instant sqlite_store::line::system_now() noexcept {
+  return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
+std::shared_ptr<sqlite_store::line::order> sqlite_store::line::push(weight w, step s) {
+  auto o = std::make_shared<order>(executor_, w, std::move(s));
+  const std::lock_guard lock{mutex_};
+  if (is_stopped_) throw std::system_error{make_error_code(errc::stopped)};
+  box_.push_back(o);
+  knock();
+  return o;
+}
+
+void sqlite_store::line::stop() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    is_stopped_ = true;
+  }
+  news_->stop();
+}
+
+void sqlite_store::line::want_ring() noexcept {
+  const std::lock_guard lock{mutex_};
+  wants_ring_ = true;
+  knock();
+}
+
+/// With the lock held.
+void sqlite_store::line::knock() noexcept {
+  if (is_knocked_) return;
+  is_knocked_ = true;
+  while (::write(pipe_[1], "k", 1) < 0 && errno == EINTR) {
+  }
+}
+
+/// Until somebody knocks, another process rings, or the time is over.
+void sqlite_store::line::wait(duration most) noexcept {
+  pollfd fds[2] = {{.fd = pipe_[0], .events = POLLIN, .revents = 0},
+                   {.fd = socket_ ? socket_->descriptor() : -1, .events = POLLIN, .revents = 0}};
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(most).count();
+  ::poll(fds, 2, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000)));
+  if ((fds[1].revents & POLLIN) != 0) {
+    if (socket_->drain()) news_->bump();
+  }
+  const std::lock_guard lock{mutex_};
+  if (!is_knocked_) return;
+  char byte = 0;
+  while (::read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {
+  }
+  is_knocked_ = false;
+}
+
+void sqlite_store::line::run() noexcept {
+  using clock = std::chrono::steady_clock;
+  auto look_at = clock::now();
+  for (bool goes_on = true; goes_on;) {
+    orders list;
+    bool wants_ring = false;
+    {
+      const std::lock_guard lock{mutex_};
+      list.swap(box_);
+      wants_ring = std::exchange(wants_ring_, false);
+      goes_on = !list.empty() || !is_ending_;
+    }
+    try {
+      if (!list.empty()) carry_out(list);
+      if (wants_ring) tell_others(true);
+      if (clock::now() >= look_at) {
+        look_at_others();
+        look_at = clock::now() + options_.poll;
+      }
+    } catch (...) {
+      close();  // what others did is no caller's business: the next step tries again, and says what is wrong
+      look_at = clock::now() + options_.poll;
+    }
+    if (goes_on && list.empty()) wait(look_at - clock::now());
+  }
+  close();
+  socket_.reset();
+}
+
+void sqlite_store::line::carry_out(const orders& list) {
+  const auto try_all = [&](const orders& some) -> std::exception_ptr {
+    try {
+      commit(some);
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  };
+  std::exception_ptr failed = try_all(list);
+  // A step that can't be carried out must not take the others with it. What holds for all of them is tried once.
+  const bool is_for_all = failed && is(failed, {error::locked, error::io, error::unknown_outcome, error::cannot_open,
+                                                error::corrupt, error::newer_schema});
+  bool has_news = false;
+  for (const auto& o : list) {
+    o->error = failed && !is_for_all && list.size() > 1 ? try_all({o}) : failed;
+    has_news = (table_ && table_->take_news() && !o->error) || has_news;
+  }
+  if (has_news) news_->bump();  // before its caller can ask for the number
+  for (const auto& o : list) o->done.done();
+  if (has_news) tell_others(true);
+  if (wal_pages_ >= checkpoint_pages) checkpoint();
+}
+
+/// All in one transaction. Afterwards the connection is as good as before, or closed.
+void sqlite_store::line::commit(const orders& list) {
+  open();
+  const bool writes = std::ranges::any_of(list, [](const auto& o) { return o->how != weight::reads; });
+  const bool is_full =
+      options_.waits_for_disk && std::ranges::any_of(list, [](const auto& o) { return o->how == weight::durable; });
+  bool is_at_the_end = false;
+  try {
+    if (writes && is_full != is_full_) {
+      detail::set_synchronous(*db_, is_full);
+      is_full_ = is_full;
+    }
+    writes ? db_->sql("BEGIN IMMEDIATE").run() : db_->sql("BEGIN").run();
+    const instant at = now();
+    for (const auto& o : list) o->what(*table_, at);
+    is_at_the_end = true;
+    db_->sql("COMMIT").run();
+  } catch (const std::system_error& e) {
+    ::sqlite3_exec(db_->connection(), "ROLLBACK", nullptr, nullptr, nullptr);
+    table_->take_news();
+    if (e.code() == error::io || e.code() == error::corrupt) close();
+    if (is_at_the_end && e.code() == error::io) {
+      throw std::system_error{make_error_code(error::unknown_outcome), e.what()};
+    }
+    throw;
+  } catch (...) {
+    ::sqlite3_exec(db_->connection(), "ROLLBACK", nullptr, nullptr, nullptr);
+    table_->take_news();
+    throw;
+  }
+}
+
+void sqlite_store::line::open() {
+  if (table_) return;
+  try {
+    db_.emplace(file_, options_.busy_limit);
+    detail::set_up(*db_);
+    ::sqlite3_wal_hook(
+        db_->connection(),
+        [](void* self, sqlite3*, const char*, int pages) {
+          static_cast<line*>(self)->wal_pages_ = pages;
+          return SQLITE_OK;
+        },
+        this);
+    data_version_ = db_->sql("PRAGMA data_version").number().value_or(0);
+    table_.emplace(*db_, options_.policy, holder_);
+  } catch (...) {
+    close();
+    throw;
+  }
+  is_full_ = true;
+  if (!socket_) socket_.emplace(file_ + "-wake", holder_);
+  news_->bump();  // nobody told of what changed before
+}
+
+void sqlite_store::line::close() noexcept {
+  table_.reset();
+  if (db_) ::sqlite3_wal_hook(db_->connection(), nullptr, nullptr);
+  db_.reset();
+}
+
+void sqlite_store::line::checkpoint() noexcept {
+  wal_pages_ = 0;
+  if (db_) ::sqlite3_wal_checkpoint_v2(db_->connection(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+}
+
+/// Rings all other processes. Those that are gone run no job any more.
+void sqlite_store::line::tell_others(bool has_news) {
+  if (!socket_) return;
+  const auto gone = socket_->ring(has_news);
+  if (gone.empty()) return;
+  orders cleanup;
+  cleanup.push_back(std::make_shared<order>(executor_, weight::renews, [gone](detail::table& t, instant) {
+    for (const auto holder : gone) static_cast<detail::sqlite_table&>(t).end_leases_of(holder);
+  }));
+  commit(cleanup);
+  if (table_->take_news()) news_->bump();
+}
+
+void sqlite_store::line::look_at_others() {
+  if (!table_) return;
+  const auto version = db_->sql("PRAGMA data_version").number().value_or(0);
+  if (std::exchange(data_version_, version) != version) news_->bump();
+  socket_->look_round();
+  tell_others(false);
+}
+
+}  // namespace canigo::jobs

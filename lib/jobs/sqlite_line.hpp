@@ -1,0 +1,93 @@
+#pragma once
+
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/jobs/detail/local_store.hpp"
+#include "canigo/jobs/sqlite_store.hpp"
+#include "canigo/wait_group.hpp"
+
+#include "changes.hpp"
+#include "sqlite_db.hpp"
+#include "sqlite_table.hpp"
+#include "wake_socket.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace canigo::jobs {
+
+/// The thread of a sqlite_store. Callers put orders into its box; it carries out all that are there in one transaction.
+class sqlite_store::line {
+ public:
+  /// A step that somebody waits for. It may outlive the caller, and the context of the caller.
+  struct order {
+    order(const net::any_io_executor& executor, weight w, step s) : how{w}, what{std::move(s)}, done{executor} {
+      done.add();
+    }
+    weight how;
+    step what;
+    std::exception_ptr error;
+    wait_group done;
+  };
+  using orders = std::vector<std::shared_ptr<order>>;
+
+  line(const net::any_io_executor& executor, std::string file, const sqlite_store_options& options);
+  ~line();
+
+  /// Throws errc::stopped after stop().
+  std::shared_ptr<order> push(weight w, step s);
+  void stop() noexcept;
+  void want_ring() noexcept;
+
+  instant now() const { return options_.clock ? options_.clock() : system_now(); }
+  const std::string& file() const noexcept { return file_; }
+  const sqlite_store_options& options() const noexcept { return options_; }
+  const std::shared_ptr<detail::changes>& news() const noexcept { return news_; }
+
+ private:
+  static instant system_now() noexcept;
+  void knock() noexcept;
+  void wait(duration most) noexcept;
+
+  // On the thread.
+  void run() noexcept;
+  void carry_out(const orders& list);
+  void commit(const orders& list);
+  void open();
+  void close() noexcept;
+  void tell_others(bool has_news);
+  void look_at_others();
+  void checkpoint() noexcept;
+
+  const net::any_io_executor executor_;
+  const std::string file_;
+  const sqlite_store_options options_;
+  const std::int64_t holder_;
+  const std::shared_ptr<detail::changes> news_;
+
+  canigo::detail::mutex mutex_;
+  orders box_;
+  bool is_stopped_ = false;
+  bool is_ending_ = false;
+  bool wants_ring_ = false;
+  bool is_knocked_ = false;  // a byte is in the pipe
+  int pipe_[2] = {-1, -1};
+
+  // On the thread.
+  std::optional<detail::wake_socket> socket_;
+  std::optional<detail::sqlite_db> db_;
+  std::optional<detail::sqlite_table> table_;
+  bool is_full_ = true;  // what `synchronous` is
+  std::int64_t data_version_ = 0;
+  int wal_pages_ = 0;
+
+  std::thread thread_;
+};
+
+}  // namespace canigo::jobs

@@ -1,0 +1,92 @@
+#include "sqlite_schema.hpp"
+
+#include "canigo/jobs/error.hpp"
+
+#include <string>
+#include <system_error>
+
+namespace canigo::jobs::detail {
+namespace {
+
+/// From one version to the next; the first makes the tables.
+constexpr const char* migrations[schema_version] = {
+    R"(
+CREATE TABLE canigo_queue(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, paused_at INTEGER) STRICT;
+
+CREATE TABLE canigo_job(
+  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  queue        INTEGER NOT NULL,
+  priority     INTEGER NOT NULL,
+  run_at       INTEGER NOT NULL,
+  state        INTEGER NOT NULL DEFAULT 0,
+  lease_until  INTEGER,
+  token        INTEGER NOT NULL DEFAULT 0,
+  holder       INTEGER,
+  attempt      INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL,
+  crashes      INTEGER NOT NULL DEFAULT 0,
+  snoozes      INTEGER NOT NULL DEFAULT 0,
+  deadline     INTEGER,
+  cancel_at    INTEGER,
+  created_at   INTEGER NOT NULL,
+  finished_at  INTEGER,
+  unique_key   BLOB,
+  unique_until INTEGER,
+  unique_scope INTEGER NOT NULL,
+  unique_home  BLOB,
+  kind         TEXT NOT NULL,
+  history      BLOB,
+  result       BLOB,
+  payload      BLOB) STRICT;
+CREATE TABLE canigo_body(id INTEGER PRIMARY KEY, payload BLOB NOT NULL) STRICT;
+
+CREATE INDEX canigo_job_ready    ON canigo_job(queue, priority, run_at)    WHERE state=0;
+CREATE INDEX canigo_job_deadline ON canigo_job(deadline)                   WHERE state=0 AND deadline IS NOT NULL;
+CREATE INDEX canigo_job_lease    ON canigo_job(lease_until)                WHERE state=1;
+CREATE INDEX canigo_job_finish   ON canigo_job(queue, finished_at, state)  WHERE state>=2;
+CREATE UNIQUE INDEX canigo_job_unique ON canigo_job(unique_key)            WHERE unique_key IS NOT NULL;
+)"};
+
+std::int64_t version_of(sqlite_db& db) {
+  sqlite_statement table{db.connection(), db.file(), "SELECT 1 FROM sqlite_master WHERE name='canigo_schema'"};
+  if (!table.number()) return 0;
+  sqlite_statement version{db.connection(), db.file(), "SELECT version FROM canigo_schema"};
+  return version.number().value_or(0);
+}
+
+}  // namespace
+
+void set_up(sqlite_db& db) {
+  db.exec("PRAGMA journal_mode=WAL");
+  db.exec("PRAGMA synchronous=FULL");
+  db.exec("PRAGMA cache_size=-16384");
+  db.exec("PRAGMA wal_autocheckpoint=0");
+  std::int64_t version = version_of(db);
+  if (version < schema_version) {
+    db.exec("BEGIN IMMEDIATE");
+    try {
+      version = version_of(db);  // another process may have been faster
+      if (version < schema_version) {
+        db.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version INTEGER NOT NULL) STRICT");
+        for (; version < schema_version; ++version) db.exec(migrations[version]);
+        db.exec("DELETE FROM canigo_schema");
+        db.exec(("INSERT INTO canigo_schema VALUES(" + std::to_string(schema_version) + ")").c_str());
+      }
+      db.exec("COMMIT");
+    } catch (...) {
+      ::sqlite3_exec(db.connection(), "ROLLBACK", nullptr, nullptr, nullptr);
+      throw;
+    }
+  }
+  if (version > schema_version) {
+    throw std::system_error{make_error_code(error::newer_schema),
+                            db.file() + ": its tables are of version " + std::to_string(version) +
+                                ", and this is for " + std::to_string(schema_version) + "; use a newer canigo"};
+  }
+}
+
+void set_synchronous(sqlite_db& db, bool is_full) {
+  db.exec(is_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
+}
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,69 @@
+#include "canigo/jobs/sqlite_store.hpp"
+
+#include "canigo/error.hpp"
+
+#include "sqlite_line.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <exception>
+#include <utility>
+
+namespace canigo::jobs {
+namespace {
+
+using canigo::detail::throw_invalid;
+
+const sqlite_store_options& checked(const std::string& file, const sqlite_store_options& o) {
+  if (file.empty() || file.starts_with(':') || file.find('\0') != std::string::npos) {
+    throw_invalid("sqlite_store.file", file, "the name of a file");
+  }
+  detail::check(o.policy);
+  if (o.busy_limit < duration::zero()) throw_invalid("sqlite_store_options.busy_limit", o.busy_limit, "0 or more");
+  if (o.poll <= duration::zero()) throw_invalid("sqlite_store_options.poll", o.poll, "more than 0");
+  return o;
+}
+
+}  // namespace
+
+sqlite_store::sqlite_store(const net::any_io_executor& executor, std::string file, const sqlite_store_options& options)
+    : line_{std::make_unique<line>(executor, file, checked(file, options))} {
+  // So that the tables are there before put_in() is called, and others can wake this process.
+  line_->push(weight::reads, [](detail::table&, instant) {});
+}
+
+sqlite_store::sqlite_store(const net::any_io_executor& executor, std::string file)
+    : sqlite_store{executor, std::move(file), sqlite_store_options{}} {}
+
+sqlite_store::~sqlite_store() = default;
+
+net::awaitable<void> sqlite_store::perform(weight w, step s) {
+  const auto order = line_->push(w, std::move(s));
+  // Nothing cancels the wait: a claim whose answer is lost would hold its jobs until the end of their leases.
+  co_await order->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
+  if (order->error) std::rethrow_exception(order->error);
+}
+
+put_answer sqlite_store::put_in(sqlite3* connection, const new_job& j) {
+  detail::check(j);
+  detail::sqlite_db db{connection};
+  detail::sqlite_table table{db, line_->options().policy, 0};
+  return table.put_all({j}, line_->now()).front();
+}
+
+void sqlite_store::wake() noexcept {
+  line_->news()->bump();
+  line_->want_ring();
+}
+
+net::awaitable<std::uint64_t> sqlite_store::changed(std::uint64_t seen) {
+  return detail::changes::after(line_->news(), seen);
+}
+
+void sqlite_store::stop() noexcept { line_->stop(); }
+
+std::string sqlite_store::where() const { return line_->file(); }
+
+}  // namespace canigo::jobs

@@ -1,0 +1,201 @@
+#include "../../lib/jobs/sqlite_table.hpp"
+
+#include "canigo/error.hpp"
+
+#include "../../lib/jobs/memory_table.hpp"
+#include "../../lib/jobs/sqlite_schema.hpp"
+#include "sqlite_world.hpp"
+#include "support/catch.hpp"
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace canigo;
+using namespace canigo::jobs;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The same steps in a file and in memory, drawn from a seed.
+class twins {
+ public:
+  explicit twins(std::uint32_t seed) : random_{seed} { jobs::detail::set_up(db_); }
+
+  void step() {
+    now_ += std::chrono::microseconds{one_of(4) == 0 ? random_() % 40'000'000 : random_() % 100};
+    db_.exec("BEGIN IMMEDIATE");
+    const std::uint32_t what = one_of(14);
+    CAPTURE(what);
+    if (what < 4) {
+      put();
+    } else if (what < 7) {
+      claim();
+    } else {
+      change(what);
+    }
+    db_.exec("COMMIT");
+    for (const char* name : {"a", "b"}) CHECK(file_.next_due(name) == memory_.next_due(name));
+    CHECK(file_.count() == memory_.count());
+    for (job_id id = 1; id <= last_; ++id) CHECK(file_.look(id) == memory_.look(id));
+  }
+
+ private:
+  std::uint32_t one_of(std::uint32_t n) { return static_cast<std::uint32_t>(random_()) % n; }
+  std::string queue() { return one_of(2) == 0 ? "a" : "b"; }
+  job_id some_id() { return last_ == 0 ? 1 : 1 + static_cast<job_id>(one_of(static_cast<std::uint32_t>(last_))); }
+
+  void put() {
+    std::vector<new_job> list;
+    for (std::uint32_t n = one_of(3); n < 3; ++n) {
+      new_job j{.queue = queue(), .kind = "kind", .payload = std::string(one_of(3) * 3000, 'p')};
+      j.priority = static_cast<int>(one_of(3)) * 7;
+      if (one_of(2) == 0) j.delay = one_of(30) * 1s;
+      if (one_of(4) == 0) j.expires_in = (1 + one_of(60)) * 1s;
+      j.max_attempts = 1 + one_of(3);
+      if (one_of(3) == 0) {
+        j.unique_key = std::string(1, static_cast<char>('a' + one_of(3)));
+        j.scope = static_cast<unique_scope>(one_of(3));
+        j.unique_for = (1 + one_of(60)) * 1s;
+      }
+      list.push_back(j);
+    }
+    const auto ours = file_.put_all(list, now_);
+    const auto theirs = memory_.put_all(list, now_);
+    REQUIRE(ours.size() == theirs.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      CHECK(ours[i].id == theirs[i].id);
+      CHECK(ours[i].is_new == theirs[i].is_new);
+      last_ = std::max(last_, ours[i].id);
+    }
+  }
+
+  void claim() {
+    const claim_request r{.queue = queue(), .limit = 1 + one_of(4), .lease = (1 + one_of(30)) * 1s};
+    const auto ours = file_.claim(r, now_);
+    const auto theirs = memory_.claim(r, now_);
+    REQUIRE(ours.size() == theirs.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      const auto &a = ours[i], &b = theirs[i];
+      CHECK(a.lease == b.lease);
+      CHECK((a.queue == b.queue && a.kind == b.kind && a.payload == b.payload && a.priority == b.priority));
+      CHECK((a.attempt == b.attempt && a.max_attempts == b.max_attempts && a.crashes == b.crashes));
+      CHECK((a.snoozes == b.snoozes && a.run_at == b.run_at && a.expires_in == b.expires_in));
+      leases_.push_back(a.lease);
+    }
+  }
+
+  void change(std::uint32_t what) {
+    const lease l = leases_.empty() ? lease{1, 1} : leases_[one_of(static_cast<std::uint32_t>(leases_.size()))];
+    const job_id id = some_id();
+    const duration d = one_of(20) * 1s;
+    const auto same = [](auto a, auto b) { CHECK(a == b); };
+    switch (what) {
+      case 7:
+        return same(file_.complete(l, "r", now_), memory_.complete(l, "r", now_));
+      case 8: {
+        const duration retry = one_of(8) == 0 ? duration::max() : d;
+        return same(file_.fail(l, "f", retry, now_), memory_.fail(l, "f", retry, now_));
+      }
+      case 9:
+        return one_of(2) == 0 ? same(file_.snooze(l, d, now_), memory_.snooze(l, d, now_))
+                              : same(file_.give_back(l, now_), memory_.give_back(l, now_));
+      case 10: {
+        const auto a = file_.extend(l, d + 1s, "half", now_), b = memory_.extend(l, d + 1s, "half", now_);
+        CHECK((a.verdict == b.verdict && a.is_cancelled == b.is_cancelled && a.expires_in == b.expires_in));
+        return;
+      }
+      case 11:
+        return same(file_.cancel(id, now_), memory_.cancel(id, now_));
+      case 12: {
+        const auto a = file_.requeue(id, now_), b = memory_.requeue(id, now_);
+        CHECK((a.what == b.what && a.holder == b.holder));
+        return;
+      }
+      default:
+        if (one_of(3) == 0) return same(file_.remove(id), memory_.remove(id));
+        if (one_of(2) == 0) {
+          const auto name = queue();
+          const bool is_paused = one_of(2) == 0;
+          file_.pause(name, is_paused, now_);
+          return memory_.pause(name, is_paused, now_);
+        }
+        trim_request r{.queue = queue(), .limit = 1 + one_of(3)};
+        if (one_of(2) == 0) r.older_than = d;
+        if (one_of(2) == 0) r.keep = one_of(4);
+        return same(file_.trim(r, now_), memory_.trim(r, now_));
+    }
+  }
+
+  static store_policy policy() {
+    store_policy p;
+    p.after_crash.jitter = jitter::none;
+    return p;
+  }
+
+  scratch_folder folder_;
+  jobs::detail::sqlite_db db_{folder_.file(), 1s};
+  jobs::detail::sqlite_table file_{db_, policy(), 1};
+  jobs::detail::memory_table memory_{policy()};
+  std::mt19937 random_;
+  instant now_{1'700'000'000s};
+  job_id last_ = 0;
+  std::vector<lease> leases_;
+};
+
+}  // namespace
+
+TEST_CASE("a table in a file does what one in memory does", "[jobs]") {
+  for (std::uint32_t seed = 1; seed <= 8; ++seed) {
+    CAPTURE(seed);
+    twins t{seed};
+    for (int i = 0; i < 150; ++i) t.step();
+  }
+}
+
+TEST_CASE("a table reads each of its indexes, and no job more than it needs", "[jobs]") {
+  scratch_folder folder;
+  jobs::detail::sqlite_db db{folder.file(), 1s};
+  jobs::detail::set_up(db);
+  jobs::detail::sqlite_table table{db, {}, 1};
+  const instant now{1'700'000'000s};
+  db.exec("BEGIN IMMEDIATE");
+  std::vector<new_job> delayed(2000, new_job{.kind = "kind", .delay = 1h});
+  table.put_all(delayed, now);
+  const auto steps_of_claim = [&] {
+    int steps = 0;
+    ::sqlite3_progress_handler(db.connection(), 1, [](void* n) { return ++*static_cast<int*>(n), 0; }, &steps);
+    CHECK(table.claim({}, now).empty());
+    CHECK(table.next_due("default") == now + 1h);
+    ::sqlite3_progress_handler(db.connection(), 0, nullptr, nullptr);
+    return steps;
+  };
+  const int with_few = steps_of_claim();
+  table.put_all(delayed, now);
+  CHECK(steps_of_claim() == with_few);
+  db.exec("COMMIT");
+}
+
+TEST_CASE("a table goes on after the file was full", "[jobs]") {
+  scratch_folder folder;
+  jobs::detail::sqlite_db db{folder.file(), 1s};
+  jobs::detail::set_up(db);
+  jobs::detail::sqlite_table table{db, {}, 1};
+  const instant now{1'700'000'000s};
+  table.put_all({{.kind = "small"}}, now);
+  db.exec("PRAGMA max_page_count=20");
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    table.put_all({{.kind = "big", .payload = std::string(1 << 20, 'x')}}, now);
+    FAIL("a megabyte does not fit");
+  } catch (const std::system_error& e) {
+    CHECK(e.code() == jobs::error::full);
+    CHECK(std::string{e.what()} == folder.file() + ": SQLite's error 13, database or disk is full; free space on its " +
+                                       "disk: the store has no space left");
+  }
+  ::sqlite3_exec(db.connection(), "ROLLBACK", nullptr, nullptr, nullptr);
+  CHECK(table.count().front().of(job_state::waiting) == 1);
+  db.exec("PRAGMA max_page_count=1000000");
+  CHECK(table.put_all({{.kind = "big", .payload = std::string(1 << 20, 'x')}}, now).front().id == 2);
+}
