@@ -245,6 +245,9 @@ TEST_CASE("time that goes backwards adds no credit and breaks nothing", "[token_
   bucket.set_burst(bucket_start - 1h, 1);
   CHECK(bucket.ready_at(bucket_start, 1) == bucket_start + 500ms);
   CHECK(bucket.try_take(bucket_start + 500ms, 1));
+  // What may be taken before the beginning is ready at once.
+  const token_bucket early{rate::per_second(1), 3, 3, bucket_start};
+  CHECK(early.ready_at(bucket_start - 1h, 3) == bucket_start - 1h);
   // A full bucket stays full for a thread whose clock reading is a little older.
   token_bucket full{rate::per_second(1), 2, 0, bucket_start};
   REQUIRE(full.try_take(bucket_start + 10s, 1));
@@ -290,6 +293,11 @@ TEST_CASE("the ends of the clock are safe", "[token_bucket]") {
     bucket.set_burst(time_point::min(), 1);
     CHECK(bucket.ready_at(time_point::min(), std::numeric_limits<std::uint64_t>::max()) == time_point::max());
   }
+  // From here the end is 192 years away, from the beginning of the clock 292.
+  token_bucket late{rate{1, 100 * year}, 1, 0, time_point{100 * year}};
+  CHECK(late.ready_at(time_point{100 * year}, 1) == time_point{200 * year});
+  CHECK(late.ready_at(time_point{100 * year}, 2) == time_point::max());
+  CHECK(late.ready_at(time_point{100 * year}, 3) == time_point::max());
 }
 
 TEST_CASE("a new rate near the beginning of time is safe", "[token_bucket]") {
