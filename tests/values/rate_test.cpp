@@ -119,6 +119,38 @@ TEST_CASE("text that is no rate is refused, naming the text and the place", "[ra
   CHECK(read(std::string(100'000, '9')).size() < 250);
 }
 
+TEST_CASE("a rate is read from a part of a text, whatever stands around it", "[rate]") {
+  const auto read = [](std::string_view text) -> std::string {
+    try {
+      return to_string(rate::parse(text));
+    } catch (const std::system_error& e) {
+      return e.what();
+    }
+  };
+  constexpr std::string_view all = " 123/45ms \t";
+  for (std::size_t from = 0; from <= all.size(); ++from) {
+    for (std::size_t n = 0; n <= all.size() - from; ++n) {
+      const std::string alone{all.substr(from, n)};
+      CHECK(read(all.substr(from, n)) == read(alone));
+      // Not a digit of its own either, nor a blank.
+      CHECK(read(std::string_view{"9 " + alone + "8s "}.substr(2, n)) == read(alone));
+    }
+  }
+}
+
+TEST_CASE("as much of a long text is quoted as there is room for", "[rate]") {
+  const auto quoted = [](std::size_t length) {
+    try {
+      (void)rate::parse(std::string(length, 'x'));
+    } catch (const std::system_error& e) {
+      return std::string{e.what()}.substr(0, std::string{e.what()}.find(" ("));
+    }
+    return std::string{};
+  };
+  CHECK(quoted(30) == "rate is \"" + std::string(30, 'x') + '"');
+  CHECK(quoted(31) == "rate is \"" + std::string(30, 'x') + "...\"");
+}
+
 TEST_CASE("the ends of the range are exact", "[rate]") {
   CHECK(rate::parse("1/106751d").period() == 24h * 106751);
   CHECK(rate::parse("1000000000/s") == rate{1, 1ns});
