@@ -113,8 +113,14 @@ void engine::end_with_context() noexcept {
   std::ignore = time_->cancel(alarm_);
   const auto link = std::exchange(link_, nullptr);
   if (link != nullptr) link->close();
-  let_go_of_context();
-  self_.reset();
+  if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
+  std::shared_ptr<engine> self;
+  {
+    // Another thread may be closing the client.
+    const std::lock_guard lock{mutex_};
+    self = std::move(self_);
+    let_go_of_context();
+  }
   // Their frames may hold anything, also this client.
   while (auto* s = doomed.pop()) s->destroy();
 }

@@ -95,8 +95,13 @@ void ledger::end_with_context() noexcept {
     ended = book_.take_ended();
   }
   std::ignore = time_->cancel(alarm_);
-  self_.reset();
-  let_go_of_context();
+  std::shared_ptr<ledger> self;
+  {
+    // Another thread may be closing the limit.
+    const std::lock_guard lock{mutex_};
+    self = std::move(self_);
+    let_go_of_context();
+  }
   // Their frames may hold anything, also permits.
   while (auto* s = doomed.pop()) s->destroy();
 }
