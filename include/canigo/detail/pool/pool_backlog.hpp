@@ -52,8 +52,8 @@ class pool_backlog {
 
   /// Whether a worker that looks for a task finds one.
   bool has_ready() const noexcept { return !queue_.empty() || (flows_ != nullptr && has_ready_in_flows()); }
-  /// Takes the task that is next out to run, or returns nullptr. Where there are flows, they say which, at the time that
-  /// `watcher` tells; after that it looks again.
+  /// Takes the task that is next out to run, or returns nullptr. Where there are flows, they say which, at the time of
+  /// `watcher`. After that it looks again.
   template <class Watcher>
   pool_task* take(Watcher& watcher) noexcept {
     if (wait_node* n = queue_.first_of_most_important()) [[likely]] {
