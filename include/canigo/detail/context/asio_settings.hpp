@@ -49,12 +49,7 @@ void library_was_not_built_with() noexcept;
 
 /// A reference that no optimization and no linker drops: a pointer that the linker fills in, and nothing reads.
 template <class Setting>
-#if defined(__ELF__)
-[[gnu::used, gnu::retain]]
-#else
-[[gnu::used]]
-#endif
-inline constexpr auto* setting_of_library = &library_was_not_built_with<Setting>;
+[[gnu::used, gnu::retain]] inline constexpr auto* setting_of_library = &library_was_not_built_with<Setting>;
 
 template <class... Settings>
 struct asio_settings {
