@@ -7,9 +7,13 @@
 #include "../../lib/jobs/sqlite_db.hpp"
 #include "sqlite_world.hpp"
 #include "support/catch.hpp"
+#include "support/limits_run.hpp"
 #include "support/outcome.hpp"
 
+#include <asio/awaitable.hpp>
 #include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 
 #include <algorithm>
 #include <chrono>
