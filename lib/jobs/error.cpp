@@ -42,7 +42,7 @@ class category final : public std::error_category {
   std::error_condition default_error_condition(int value) const noexcept override {
     const auto* row = find(value);
     if (row == std::end(descriptions) || row->like == std::errc{}) return {value, *this};
-    return row->like;
+    return {static_cast<int>(row->like), std::generic_category()};
   }
 
  private:
