@@ -144,6 +144,10 @@ class keyed_world {
     return is_as_new(key) && others >= most_keys_;
   }
 
+  bool is_anybody_waiting() const {
+    return std::ranges::any_of(models_, [](const auto& m) { return m->waiting() != 0; });
+  }
+
   void act(int id) {
     switch (dice_.roll(9)) {
       case 0:
@@ -284,6 +288,7 @@ class keyed_world {
       for (const auto& m : models_) m->stop();
       limit_->stop();
     }
+    while (verdict_.is_good && is_anybody_waiting()) pass_until(context_->now() + duration{token() * 40});
     context_->run();
     move_models(context_->now());
     for (const auto& [id, c] : callers_) {
