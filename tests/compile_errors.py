@@ -26,6 +26,8 @@ START = """#include <canigo/hedge.hpp>
 
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
+#include <asio/strand.hpp>
+#include <asio/thread_pool.hpp>
 
 #include <string>
 """
@@ -40,6 +42,11 @@ asio::awaitable<void> f(asio::io_context& io, canigo::scheduler& quota, canigo::
 """
 END = "\nco_return; }\n"
 
+ANOTHER = ": a field is another class's, or has another type: "
+POOL = "strand_pool" + ANOTHER + ".timeout is a span such as 2s, .concurrency a whole number"
+RESOURCE_POOL = "resource_pool" + ANOTHER + ".make returns R or an awaitable of it, .timeout is a span such as 2s"
+SEMAPHORE = "semaphore" + ANOTHER + ".permits is a whole number, .ageing a span such as 2s"
+SCHEDULER = "scheduler" + ANOTHER + ".rate is a rate, .burst a whole number, .ageing a span such as 2s"
 IN_WHAT_TIME = "rate: tokens in what time? rate::per_second(5), or rate{10, 3s}"
 WHAT_UNIT = "rate: a period of what unit? rate{10, 3s}, with std::chrono_literals"
 NO_RATE = "rate: it is missing: .rate = rate::per_second(5), or .rate = {10, 3s}"
@@ -100,6 +107,13 @@ CASES = [
     ("co_await canigo::with_timeout(call(), std::chrono::steady_clock::now() + 2s);", SPAN),
     ("co_await canigo::with_deadline(call(), 2s);", INSTANT),
     ("co_await canigo::sleep_for(100);", SLEEP_SPAN),
+    ("canigo::strand_pool q{io, {.concurrency = 4, .timeout = 5}};", POOL),
+    ("canigo::strand_pool q{io, {.permits = 4}};", POOL),
+    ("canigo::resource_pool<std::string> q{io, {.concurrency = 4, .make = url}};", RESOURCE_POOL),
+    ("canigo::semaphore q{io, {.permits = 4, .ageing = 5}};", SEMAPHORE),
+    ("canigo::semaphore q{io, {.concurrency = 4}};", SEMAPHORE),
+    ("canigo::scheduler q{io, {.rate = canigo::rate::per_second(5), .ageing = 5}};", SCHEDULER),
+    ('canigo::scheduler q{io, {.rate = "10/3s"}};', SCHEDULER),
     # Nothing waits for the result, or takes it.
     ("quota.acquire();", CO_AWAIT),
     ("api.acquire(1);", CO_AWAIT),
@@ -139,6 +153,11 @@ CASES = [
        "co_await a.acquire(); co_await a.acquire(3u); co_await a.acquire({}); co_await a.acquire({.tokens = 2});\n"
        "co_await a.acquire({1, 2}); co_await a.acquire(r); \n"
        "co_await canigo::with_limits(call(), std::tie(db, a), {1});\n"
+       "canigo::scheduler c{io.get_executor(), {.rate = {10, 3s}, .priorities = 2}}; canigo::semaphore d{io, {}};\n"
+       "canigo::semaphore e{io, {.permits = 4}}, g{io.get_executor(), {.permits = 4}}; asio::thread_pool threads;\n"
+       "canigo::strand_pool one_pool{io, {.concurrency = 4, .timeout = 5s, .retry = {.attempts = 3}}};\n"
+       "canigo::strand_pool two_pool{threads, {.concurrency = 4}}, three{asio::make_strand(io), {.concurrency = 4}};\n"
+       "canigo::resource_pool<std::string> four{io, {.concurrency = 4, .make = [] { return std::string{}; }}};\n"
        "(void)a.try_acquire(1); canigo::permit one = co_await db.acquire({.priority = 1});\n"
        "permit_of(co_await api.acquire(2));\n"
        "a.async_acquire({}, asio::detached); co_await canigo::with_timeout(call(), 5s);\n"

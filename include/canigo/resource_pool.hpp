@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/misuse.hpp"
 #include "canigo/detail/coro/async_function.hpp"
 #include "canigo/detail/pool/pool_options.hpp"
 #include "canigo/detail/pool/pool_resources.hpp"
@@ -78,6 +79,14 @@ class resource_pool : public pool_handle<R> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   resource_pool(ExecutionContext& context, const resource_pool_options<R>& o)
       : resource_pool{net::any_io_executor{context.get_executor()}, o} {}
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context>
+  resource_pool(const Context&, const detail::misfit_options&)
+      : resource_pool{net::any_io_executor{}, resource_pool_options<R>{}} {
+    static_assert(!detail::any_context<Context>,
+                  "resource_pool: a field is another class's, or has another type: .make returns R or an awaitable of "
+                  "it, .timeout is a span such as 2s");
+  }
   ~resource_pool() = default;
 
  private:

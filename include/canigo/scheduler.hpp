@@ -80,6 +80,14 @@ class scheduler : public limit_handle<detail::plain_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   scheduler(ExecutionContext& context, const scheduler_options& options)
       : scheduler{net::any_io_executor{context.get_executor()}, options} {}
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context>
+  scheduler(const Context&, const detail::misfit_options&)
+      : scheduler{net::any_io_executor{}, {.rate = {1, duration{1}}}} {
+    static_assert(!detail::any_context<Context>,
+                  "scheduler: a field is another class's, or has another type: .rate is a rate, .burst a whole number, "
+                  ".ageing a span such as 2s");
+  }
 
   /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;

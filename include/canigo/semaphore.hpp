@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/permit_waiter.hpp"
+#include "canigo/detail/context/misuse.hpp"
 #include "canigo/enforcement.hpp"
 #include "canigo/limit_handle.hpp"
 #include "canigo/net.hpp"
@@ -71,6 +72,13 @@ class semaphore : public limit_handle<detail::permit_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   semaphore(ExecutionContext& context, const semaphore_options& options)
       : semaphore{net::any_io_executor{context.get_executor()}, options} {}
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context>
+  semaphore(const Context&, const detail::misfit_options&) : semaphore{net::any_io_executor{}, semaphore_options{}} {
+    static_assert(!detail::any_context<Context>,
+                  "semaphore: a field is another class's, or has another type: .permits is a whole number, .ageing a "
+                  "span such as 2s");
+  }
 
   /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, nobody gets in until enough
   /// permits have been dropped.

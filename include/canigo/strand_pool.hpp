@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/misuse.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_handle.hpp"
 #include "canigo/pool_observer.hpp"
@@ -57,6 +58,14 @@ class strand_pool : public pool_handle<void> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   strand_pool(ExecutionContext& context, const strand_pool_options& options)
       : strand_pool{net::any_io_executor{context.get_executor()}, options} {}
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context>
+  strand_pool(const Context&, const detail::misfit_options&)
+      : strand_pool{net::any_io_executor{}, strand_pool_options{}} {
+    static_assert(!detail::any_context<Context>,
+                  "strand_pool: a field is another class's, or has another type: .timeout is a span such as 2s, "
+                  ".concurrency a whole number");
+  }
   ~strand_pool() = default;
 };
 
