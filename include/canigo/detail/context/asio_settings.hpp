@@ -49,7 +49,12 @@ void library_was_not_built_with() noexcept;
 
 /// A reference that no optimization and no linker drops: a pointer that the linker fills in, and nothing reads.
 template <class Setting>
-[[gnu::used, gnu::retain]] inline constexpr auto* setting_of_library = &library_was_not_built_with<Setting>;
+#if defined(__ELF__)
+[[gnu::used, gnu::retain]]
+#else
+[[gnu::used]]
+#endif
+inline constexpr auto* setting_of_library = &library_was_not_built_with<Setting>;
 
 template <class... Settings>
 struct asio_settings {
