@@ -12,6 +12,7 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -65,6 +66,11 @@ class proxy {
   }
   bool has_cut() const { return core_->has_cut; }
 
+  /// Whether Redis has got something on a connection and has not begun to answer.
+  bool awaits_redis() const {
+    return std::ranges::any_of(core_->pairs, [](const auto& c) { return c->redis.is_open() && c->is_asking; });
+  }
+
   /// Whether the one that was made last listens to what is published.
   bool newest_listens() const { return !core_->pairs.empty() && core_->pairs.back()->listens(); }
 
@@ -109,6 +115,7 @@ class proxy {
     std::string said;
     std::string held;
     bool is_silent = false;
+    bool is_asking = false;
   };
 
   struct core {
@@ -146,6 +153,7 @@ class proxy {
   static asio::awaitable<void> carry(std::shared_ptr<pair> c, way w, std::string bytes, canigo::duration delay) {
     co_await canigo::sleep_for(delay);
     std::error_code ignored;
+    if (w == way::to_redis) c->is_asking = true;
     asio::write(w == way::to_redis ? c->redis : c->client, asio::buffer(bytes), ignored);
   }
 
@@ -158,7 +166,11 @@ class proxy {
         const std::size_t n = co_await from.async_read_some(asio::buffer(part), asio::use_awaitable);
         if (all->closed) break;
         const std::string_view bytes{part.data(), n};
-        if (w == way::to_redis) c->said += bytes;
+        if (w == way::to_redis) {
+          c->said += bytes;
+        } else {
+          c->is_asking = false;
+        }
         if (c->is_silent) continue;
         if (all->holding && w == way::to_client && c->listens()) {
           c->held += bytes;
