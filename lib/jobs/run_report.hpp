@@ -1,0 +1,47 @@
+#pragma once
+
+#include "canigo/backoff.hpp"
+#include "canigo/jobs/job_info.hpp"
+#include "canigo/jobs/store.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <system_error>
+
+namespace canigo::jobs::detail {
+
+/// How a run of a job ended, as far as the service knows.
+struct run_end {
+  std::exception_ptr error;             // null: the handler has returned
+  std::string result = {};              // of a handler that has returned
+  std::optional<duration> snooze = {};  // what it asked for
+  bool has_begun = false;               // the handler was called
+  bool is_lost = false;                 // another process may have the job
+  bool was_told_to_end = false;         // for a reason of its own: cancelled, expired, lost
+  bool is_service_stopping = false;
+};
+
+/// What the store is told of a run.
+struct run_report {
+  enum class type : std::uint8_t { nothing, complete, fail, snooze, give_back };
+  type what = type::nothing;
+  std::string text = {};             // the result, or the text of the failure
+  duration span = duration::zero();  // until the next attempt; max: there is none
+};
+
+/// `attempt` has failed, if it has: `random` is any 64 random bits for the time until the next one.
+run_report report_of(run_end end, std::uint32_t attempt, const backoff& retry, std::uint64_t random);
+
+net::awaitable<verdict> send(store& s, lease l, const run_report& r);
+
+/// The code of an exception; none if it has no code.
+std::error_code code_of(const std::exception_ptr& error) noexcept;
+std::string text_of(const std::exception_ptr& error);
+
+}  // namespace canigo::jobs::detail

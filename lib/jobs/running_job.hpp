@@ -1,0 +1,56 @@
+#pragma once
+
+#include "canigo/cancel.hpp"
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/jobs/job_info.hpp"
+#include "canigo/task_context.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace canigo::jobs::detail {
+
+/// A job that a service was given and has not reported on.
+struct running_job {
+  /// Why its handler is to end.
+  enum class reason : std::uint8_t {
+    none,
+    cancelled,  ///< the job was cancelled
+    expired,    ///< its deadline has passed
+    lost,       ///< another process may have it
+  };
+
+  running_job(claimed_job c, time_source& t, duration lease_span) : claimed{std::move(c)}, time{t} {
+    const time_point now = t.now();
+    renewed_at = now;
+    renew_at = saturating_add(now, lease_span / 3);
+  }
+
+  void end(reason why) {
+    reason none = reason::none;
+    if (why_ended.compare_exchange_strong(none, why)) stop.cancel();
+  }
+
+  const claimed_job claimed;
+  time_source& time;
+  time_point deadline = time_point::max();
+  cancel_source stop;
+  std::atomic<reason> why_ended{reason::none};
+  std::atomic<const task_context*> context{nullptr};  // of the operation that runs it; null: it has not begun
+
+  canigo::detail::mutex mutex;
+  std::optional<duration> snooze;
+  std::optional<std::string> progress;  // that the store has not been told of
+
+  // With the lock of the service held.
+  time_point renewed_at;
+  time_point renew_at;
+  bool is_renewing = false;
+};
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,73 @@
+#include "canigo/jobs/service.hpp"
+
+#include "canigo/detail/pool/pool_options.hpp"
+
+#include "service_core.hpp"
+
+#include <exception>
+
+namespace canigo::jobs {
+
+service::service(const net::any_io_executor& executor, store& s, service_options options)
+    : core_{std::make_shared<detail::service_core>(executor, s, std::move(options))} {}
+
+service::~service() { core_->abandon(); }
+
+void service::add(std::string kind, detail::handler h) { core_->add(std::move(kind), std::move(h)); }
+
+void service::start() { core_->start(); }
+
+net::awaitable<job_id> service::submit(std::string kind, std::string payload, submit_options o) {
+  new_job j{.queue = std::move(o.queue),
+            .kind = std::move(kind),
+            .payload = std::move(payload),
+            .priority = o.priority,
+            .delay = o.delay,
+            .expires_in = o.expires_in,
+            .max_attempts = o.max_attempts,
+            .unique_key = std::move(o.unique),
+            .scope = o.scope,
+            .unique_for = o.unique_for};
+  const auto answer = co_await core_->jobs().put(std::move(j));
+  co_return answer.id;
+}
+
+net::awaitable<job_id> service::submit(std::string kind, std::string payload) {
+  return submit(std::move(kind), std::move(payload), submit_options{});
+}
+
+net::awaitable<std::string> service::result(job_id id) { return detail::service_core::result(core_, id); }
+
+net::awaitable<std::string> service::submit_and_wait(std::string kind, std::string payload, submit_options o) {
+  const auto core = core_;
+  const job_id id = co_await submit(std::move(kind), std::move(payload), std::move(o));
+  co_return co_await detail::service_core::result(core, id);
+}
+
+net::awaitable<cancel_answer> service::cancel(job_id id) { return detail::service_core::cancel(core_, id); }
+
+net::awaitable<requeue_answer> service::requeue(job_id id) { return core_->jobs().requeue(id); }
+
+net::awaitable<void> service::pause(std::string queue) { return core_->jobs().pause(std::move(queue)); }
+
+net::awaitable<void> service::resume(std::string queue) { return core_->jobs().resume(std::move(queue)); }
+
+void service::request_stop(stop_mode mode, duration grace) {
+  canigo::detail::check_stop(mode);
+  core_->request_stop(mode, grace);
+}
+
+net::awaitable<void> service::stop(stop_mode mode, duration grace) {
+  request_stop(mode, grace);
+  return detail::service_core::closed(core_);
+}
+
+net::awaitable<void> service::closed() {
+  const auto core = core_;
+  co_await detail::service_core::closed(core);
+  if (const auto cause = core->cause()) std::rethrow_exception(cause);
+}
+
+pool_stats service::stats(const std::string& queue) const { return core_->stats(queue); }
+
+}  // namespace canigo::jobs

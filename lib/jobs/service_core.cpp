@@ -1,0 +1,254 @@
+#include "service_core.hpp"
+
+#include "canigo/error.hpp"
+#include "canigo/jobs/error.hpp"
+#include "canigo/timeout.hpp"
+
+#include "table.hpp"
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/error.hpp>
+#include <asio/strand.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <system_error>
+#include <utility>
+
+namespace canigo::jobs::detail {
+namespace {
+
+using canigo::detail::throw_invalid;
+
+strand_pool_options pool_options(const queue_options& q) {
+  return {.concurrency = q.concurrency,
+          .priorities = most_priorities,
+          .queue_limit = q.concurrency,
+          .restart = q.restart,
+          .observer = q.observer};
+}
+
+const service_options& checked(const service_options& o) {
+  if (o.lease < std::chrono::milliseconds{1}) throw_invalid("service_options.lease", o.lease, "1ms or more");
+  canigo::detail::check(o.store_retry, "service_options.store_retry");
+  for (auto q = o.queues.begin(); q != o.queues.end(); ++q) {
+    if (q->name.empty() || q->name.size() > most_name) throw_invalid("queue_options.name", q->name, "1 to 255 bytes");
+    if (std::any_of(o.queues.begin(), q, [&](const queue_options& other) { return other.name == q->name; })) {
+      throw_invalid("queue_options.name", q->name, "one queue of each name");
+    }
+    if (q->concurrency < 1 || q->concurrency > 100'000) {
+      throw_invalid("queue_options.concurrency", q->concurrency, "1 to 100'000");
+    }
+    if (q->timeout <= duration::zero()) throw_invalid("queue_options.timeout", q->timeout, "more than 0");
+    canigo::detail::check(q->retry, "queue_options.retry");
+    check(trim_request{.queue = q->name, .older_than = q->keep_ended, .keep = q->most_ended});
+  }
+  return o;
+}
+
+}  // namespace
+
+service_core::queue::queue(const net::any_io_executor& executor, queue_options q)
+    : options{std::move(q)}, pool{executor, pool_options(options)} {}
+
+service_core::service_core(const net::any_io_executor& executor, store& s, service_options o)
+    : executor_{executor},
+      time_{time_source::of(executor)},
+      store_{s},
+      options_{checked(o)},
+      news_{std::make_shared<changes>(executor)},
+      store_news_{std::make_shared<changes>(executor)},
+      not_closed_{executor},
+      random_{(std::uint64_t{std::random_device{}()} << 32) | 1U} {
+  for (const queue_options& q : options_.queues) queues_.emplace_back(executor, q);
+  not_closed_.add();
+}
+
+void service_core::add(std::string kind, handler h) {
+  if (kind.empty() || kind.size() > most_name) throw_invalid("service.handle: kind", kind, "1 to 255 bytes");
+  const std::lock_guard lock{mutex_};
+  if (has_started_) throw_invalid("service.handle: kind", kind, "handlers are named before start()");
+  if (!handlers_.try_emplace(kind, std::move(h)).second) {
+    throw_invalid("service.handle: kind", kind, "one handler for each kind");
+  }
+}
+
+/// Runs a coroutine that stop() waits for.
+void service_core::spawn(net::awaitable<void> work) {
+  {
+    const std::lock_guard lock{mutex_};
+    ++at_work_;
+  }
+  try {
+    net::co_spawn(net::make_strand(executor_), std::move(work),
+                  [self = shared_from_this()](std::exception_ptr) { self->end_work(1); });
+  } catch (...) {
+    end_work(1);
+    throw;
+  }
+}
+
+/// So many coroutines have ended. After the last one, a service that stops has stopped.
+void service_core::end_work(std::size_t ended) noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    at_work_ -= ended;
+    if (!is_stopping_ || at_work_ > 0 || std::exchange(is_closed_, true)) return;
+  }
+  news_->stop();
+  store_news_->stop();
+  not_closed_.done();
+}
+
+void service_core::start() {
+  {
+    const std::lock_guard lock{mutex_};
+    if (has_started_ || is_stopping_) return;
+    has_started_ = true;
+  }
+  listen();
+  for (queue& q : queues_) {
+    spawn(serve(shared_from_this(), q));
+    spawn(watch(shared_from_this(), q));
+  }
+  spawn(keep_leases(shared_from_this()));
+}
+
+/// Begins to listen to the store, unless it does.
+void service_core::listen() {
+  {
+    const std::lock_guard lock{mutex_};
+    if (is_listening_ || is_stopping_) return;
+    is_listening_ = true;
+  }
+  spawn(listen(shared_from_this()));
+}
+
+void service_core::request_stop(stop_mode mode, duration grace, std::exception_ptr cause) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!is_stopping_.exchange(true)) cause_ = std::move(cause);
+  }
+  // What waits in the store stays there, so there is nothing to drain.
+  for (queue& q : queues_) q.pool.request_stop(std::max(mode, stop_mode::finish_running), grace);
+  life_.cancel();
+  news_->bump();
+  end_work(0);
+}
+
+void service_core::abandon() noexcept {
+  is_abandoned_ = true;
+  try {
+    request_stop(stop_mode::cancel_all, duration::zero());
+  } catch (...) {
+    is_stopping_ = true;
+  }
+  news_->stop();
+  store_news_->stop();
+}
+
+/// A pool stops by itself if its workers break too often. Then the service stops, too, for the same cause.
+net::awaitable<void> service_core::watch(std::shared_ptr<service_core> core, queue& q) {
+  std::exception_ptr cause;
+  try {
+    co_await q.pool.closed();
+  } catch (...) {
+    cause = std::current_exception();
+  }
+  if (cause) core->request_stop(stop_mode::finish_running, duration::max(), cause);
+}
+
+net::awaitable<void> service_core::closed(std::shared_ptr<service_core> core) { co_await core->not_closed_.wait(); }
+
+std::exception_ptr service_core::cause() const {
+  const std::lock_guard lock{mutex_};
+  return cause_;
+}
+
+pool_stats service_core::stats(const std::string& name) const {
+  for (const queue& q : queues_) {
+    if (q.options.name == name) return q.pool.stats();
+  }
+  throw_invalid("service.stats: queue", name, "a queue of this service");
+}
+
+// ---- what changes -------------------------------------------------------------------------------------------------
+
+net::awaitable<void> service_core::listen(std::shared_ptr<service_core> core) {
+  std::uint64_t seen = 0;
+  for (std::uint32_t failures = 0; !core->is_stopping();) {
+    try {
+      seen = co_await core->life_.wrap(core->store_.changed(seen));
+      ++core->store_changes_;
+      core->store_news_->bump();
+      core->news_->bump();
+      failures = 0;
+      continue;
+    } catch (const std::system_error& e) {
+      if (e.code() == errc::stopped) co_return;
+    }
+    co_await core->pause_after(++failures);
+  }
+}
+
+/// Waits for a change after `seen`, for `most` at most.
+net::awaitable<void> service_core::wait(std::uint64_t& seen, duration most) {
+  try {
+    seen = co_await with_timeout(changes::after(news_, seen), most);
+  } catch (const std::system_error& e) {
+    if (e.code() != errc::timed_out) throw;
+  }
+}
+
+/// Waits before the store is used again. Ends early if the service stops.
+net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
+  try {
+    co_await life_.wrap(sleep_for(options_.store_retry.delay(failures, random())));
+  } catch (const std::system_error&) {
+    co_return;  // it stops
+  }
+}
+
+// ---- what users ask -----------------------------------------------------------------------------------------------
+
+net::awaitable<std::string> service_core::result(std::shared_ptr<service_core> core, job_id id) {
+  core->listen();
+  for (std::uint64_t seen = 0;;) {
+    auto info = co_await core->store_.look(id);
+    if (!info) throw std::system_error{make_error_code(error::unknown_job), "job " + std::to_string(id)};
+    const std::string name = "job " + std::to_string(id) + " of kind " + info->kind;
+    const auto last = info->history.empty() ? event{} : info->history.back();
+    switch (info->state) {
+      case job_state::done:
+        co_return std::move(info->result);
+      case job_state::cancelled:
+        throw std::system_error{make_error_code(error::job_cancelled), name};
+      case job_state::dead:
+        if (last.what == event::type::crashed) throw std::system_error{make_error_code(error::job_crashed), name};
+        if (last.what == event::type::expired) throw std::system_error{make_error_code(error::job_expired), name};
+        throw std::system_error{make_error_code(error::job_failed), name + ": " + last.text};
+      default:
+        seen = co_await changes::after(core->store_news_, seen);
+    }
+  }
+}
+
+net::awaitable<cancel_answer> service_core::cancel(std::shared_ptr<service_core> core, job_id id) {
+  const cancel_answer answer = co_await core->store_.cancel(id);
+  if (answer != cancel_answer::marked) co_return answer;
+  running here;
+  {
+    const std::lock_guard lock{core->mutex_};
+    for (const running& r : core->running_) {
+      if (r->claimed.lease.id == id) here = r;
+    }
+  }
+  if (here) here->end(running_job::reason::cancelled);
+  co_return answer;
+}
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,112 @@
+#pragma once
+
+#include "canigo/cancel.hpp"
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/jobs/service.hpp"
+#include "canigo/jobs/store.hpp"
+#include "canigo/net.hpp"
+#include "canigo/strand_pool.hpp"
+#include "canigo/time_source.hpp"
+#include "canigo/wait_group.hpp"
+
+#include "changes.hpp"
+#include "run_report.hpp"
+#include "running_job.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace canigo::jobs::detail {
+
+/// The coroutines of a service: one claims the jobs of each queue and one watches its pool, one runs and reports each
+/// job, one renews leases, and one listens to the store. Each has a strand of its own, and keeps this alive.
+class service_core : public std::enable_shared_from_this<service_core> {
+ public:
+  service_core(const net::any_io_executor& executor, store& s, service_options o);
+
+  void add(std::string kind, handler h);
+  void start();
+  /// Begins to stop. Idempotent; a harder mode may follow.
+  void request_stop(stop_mode mode, duration grace, std::exception_ptr cause = nullptr);
+  /// Cancels everything, and waits for nothing.
+  void abandon() noexcept;
+
+  static net::awaitable<std::string> result(std::shared_ptr<service_core> core, job_id id);
+  static net::awaitable<cancel_answer> cancel(std::shared_ptr<service_core> core, job_id id);
+  static net::awaitable<void> closed(std::shared_ptr<service_core> core);
+
+  store& jobs() noexcept { return store_; }
+  pool_stats stats(const std::string& queue) const;
+  std::exception_ptr cause() const;
+
+ private:
+  struct queue {
+    queue(const net::any_io_executor& executor, queue_options q);
+    queue_options options;
+    strand_pool pool;
+    // With the lock held.
+    std::size_t taken = 0;  // jobs that were claimed and not reported
+    time_point trim_at = time_point::min();
+  };
+  using running = std::shared_ptr<running_job>;
+
+  void spawn(net::awaitable<void> work);
+  void end_work(std::size_t ended) noexcept;
+  void listen();
+  bool is_stopping() const noexcept { return is_stopping_.load(); }
+  std::size_t free_places(const queue& q) const;
+  void take(queue& q, claimed_job c, std::shared_ptr<admitted> admission);
+  void let_go(queue& q, const running& r) noexcept;
+  time_point next_renewal() const;
+  std::vector<running> to_renew(bool all);
+
+  static net::awaitable<void> listen(std::shared_ptr<service_core> core);
+  static net::awaitable<void> serve(std::shared_ptr<service_core> core, queue& q);
+  static net::awaitable<bool> claim(std::shared_ptr<service_core> core, queue& q, std::size_t places);
+  static net::awaitable<void> watch(std::shared_ptr<service_core> core, queue& q);
+  static net::awaitable<void> keep_leases(std::shared_ptr<service_core> core);
+  static net::awaitable<void> renew(std::shared_ptr<service_core> core, running r);
+  static net::awaitable<void> drive(std::shared_ptr<service_core> core, queue& q, running r,
+                                    std::shared_ptr<admitted> admission);
+  static net::awaitable<void> trim(std::shared_ptr<service_core> core, queue& q);
+  net::awaitable<void> wait(std::uint64_t& seen, duration most);
+  net::awaitable<void> pause_after(std::uint32_t failures);
+  net::awaitable<void> tell(running r, run_report report);
+  std::uint64_t random() noexcept { return random_.fetch_add(0x9E3779B97F4A7C15) * 0x5851F42D4C957F2D; }
+
+  const net::any_io_executor executor_;
+  time_source& time_;
+  store& store_;
+  const service_options options_;
+  std::map<std::string, handler> handlers_;  // not changed after start()
+  std::list<queue> queues_;
+
+  const std::shared_ptr<changes> news_;        // something has changed, here or in the store
+  const std::shared_ptr<changes> store_news_;  // something has changed in the store
+  std::atomic<std::uint64_t> store_changes_{0};
+  cancel_source life_;     // of what waits for others than jobs
+  wait_group not_closed_;  // 1 until it has stopped
+  std::atomic<bool> is_stopping_{false};
+  std::atomic<bool> is_abandoned_{false};
+  std::atomic<std::uint64_t> random_;
+
+  mutable canigo::detail::mutex mutex_;
+  bool has_started_ = false;
+  bool is_listening_ = false;
+  bool is_closed_ = false;
+  std::size_t at_work_ = 0;  // coroutines that stop() waits for
+  std::exception_ptr cause_;
+  std::list<running> running_;
+};
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,103 @@
+#include "canigo/timeout.hpp"
+
+#include "service_core.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+// How leases are renewed, and how a service learns from that what others decided about its jobs.
+
+namespace canigo::jobs::detail {
+namespace {
+
+/// How soon the cancellation of a job is looked for after a change that another process told of.
+constexpr duration look_again = std::chrono::seconds{1};
+
+}  // namespace
+
+time_point service_core::next_renewal() const {
+  const std::lock_guard lock{mutex_};
+  time_point first = time_point::max();
+  for (const running& r : running_) {
+    if (!r->is_renewing) first = std::min(first, r->renew_at);
+  }
+  return first;
+}
+
+std::vector<service_core::running> service_core::to_renew(bool all) {
+  const std::lock_guard lock{mutex_};
+  std::vector<running> list;
+  const time_point now = time_.now();
+  for (const running& r : running_) {
+    if (r->is_renewing || (!all && r->renew_at > now)) continue;
+    r->is_renewing = true;
+    list.push_back(r);
+  }
+  return list;
+}
+
+net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> core) {
+  std::uint64_t seen = 0;
+  std::uint64_t looked_at = core->store_changes_;  // the change of the store after which cancellations were looked for
+  time_point look_at = time_point::min();          // and not again before this
+  for (;;) {
+    {
+      const std::lock_guard lock{core->mutex_};
+      if (core->is_stopping_ && core->running_.empty()) co_return;
+    }
+    const time_point now = core->time_.now();
+    const std::uint64_t news = core->store_changes_;
+    const bool looks = news != looked_at && now >= look_at;
+    if (looks) {
+      looked_at = news;
+      look_at = saturating_add(now, look_again);
+    }
+    for (running& r : core->to_renew(looks)) core->spawn(renew(core, std::move(r)));
+    time_point next = core->next_renewal();
+    if (core->store_changes_ != looked_at && next != time_point::max()) next = std::min(next, look_at);
+    try {
+      co_await core->wait(seen, next == time_point::max() ? duration::max() : time_between(core->time_.now(), next));
+    } catch (const std::system_error&) {
+      co_return;  // abandoned
+    }
+  }
+}
+
+net::awaitable<void> service_core::renew(std::shared_ptr<service_core> core, running r) {
+  std::optional<std::string> progress;
+  {
+    const std::lock_guard lock{r->mutex};
+    progress.swap(r->progress);
+  }
+  const time_point asked_at = core->time_.now();
+  std::optional<extension> answer;
+  try {
+    answer = co_await core->store_.extend(r->claimed.lease, core->options_.lease, progress);
+  } catch (const std::system_error&) {
+    answer.reset();
+  }
+  if (!answer) {
+    const std::lock_guard lock{r->mutex};
+    if (!r->progress) r->progress = std::move(progress);
+  } else if (answer->verdict == verdict::superseded) {
+    r->end(running_job::reason::lost);
+  } else if (answer->is_cancelled) {
+    r->end(running_job::reason::cancelled);
+  } else if (answer->expires_in <= duration::zero()) {
+    r->end(running_job::reason::expired);
+  }
+  {
+    const std::lock_guard lock{core->mutex_};
+    const time_point now = core->time_.now();
+    if (answer) r->renewed_at = asked_at;
+    r->renew_at = saturating_add(now, answer ? core->options_.lease / 3 : core->options_.lease / 10);
+    r->is_renewing = false;
+  }
+  core->news_->bump();
+}
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,186 @@
+#include "canigo/error.hpp"
+#include "canigo/timeout.hpp"
+
+#include "service_core.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+// How jobs begin, run and end.
+
+namespace canigo::jobs::detail {
+namespace {
+
+/// How often the jobs of a queue that have ended are trimmed, while jobs end.
+constexpr duration trim_every = std::chrono::minutes{1};
+
+}  // namespace
+
+std::size_t service_core::free_places(const queue& q) const {
+  const std::lock_guard lock{mutex_};
+  return q.options.concurrency - std::min(q.taken, q.options.concurrency);
+}
+
+net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, queue& q) {
+  std::uint64_t seen = 0;
+  for (std::uint32_t failures = 0; !core->is_stopping();) {
+    std::exception_ptr failed;
+    try {
+      const std::size_t places = core->free_places(q);
+      duration due = duration::max();
+      if (places > 0) due = co_await core->store_.next_due(q.options.name);
+      if (places > 0 && due <= duration::zero()) {
+        if (co_await claim(core, q, places)) {
+          failures = 0;
+          continue;
+        }
+        // A lease or a deadline was due, and no job, or another process was faster.
+        due = std::max<duration>(co_await core->store_.next_due(q.options.name), std::chrono::milliseconds{1});
+      }
+      failures = 0;
+      co_await core->wait(seen, due);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    if (!failed || core->is_stopping()) continue;
+    ++failures;
+    const bool is_for_good = code_of(failed) == errc::stopped;
+    const std::uint32_t most = core->options_.most_store_failures;
+    if (is_for_good || (most != 0 && failures >= most)) {
+      core->request_stop(stop_mode::finish_running, duration::max(), failed);
+      co_return;
+    }
+    co_await core->pause_after(failures);
+  }
+}
+
+/// Takes the jobs that may run now; whether there were any.
+net::awaitable<bool> service_core::claim(std::shared_ptr<service_core> core, queue& q, std::size_t places) {
+  std::shared_ptr<admitted> admission;
+  // First the limit, then the job: so the job that goes is the one that matters most when it may go.
+  if (q.options.limit) {
+    admission = co_await core->life_.wrap(q.options.limit());
+    places = 1;
+  }
+  std::vector<claimed_job> list;
+  std::exception_ptr failed;
+  try {
+    claim_request r{.queue = q.options.name, .limit = places, .lease = core->options_.lease};
+    list = co_await core->store_.claim(std::move(r));
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  if (list.empty() && admission != nullptr) admission->unused();
+  if (failed) std::rethrow_exception(failed);
+  for (claimed_job& c : list) core->take(q, std::move(c), std::exchange(admission, nullptr));
+  co_return !list.empty();
+}
+
+void service_core::take(queue& q, claimed_job c, std::shared_ptr<admitted> admission) {
+  const auto r = std::make_shared<running_job>(std::move(c), time_, options_.lease);
+  const duration span = std::min(q.options.timeout, r->claimed.expires_in);
+  r->deadline = saturating_add(r->renewed_at, span);
+  {
+    const std::lock_guard lock{mutex_};
+    running_.push_back(r);
+    ++q.taken;
+  }
+  try {
+    spawn(drive(shared_from_this(), q, r, std::move(admission)));
+  } catch (...) {
+    let_go(q, r);  // its lease runs out
+    throw;
+  }
+  news_->bump();
+}
+
+void service_core::let_go(queue& q, const running& r) noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    running_.remove(r);
+    --q.taken;
+  }
+  news_->bump();
+}
+
+net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, queue& q, running r,
+                                         std::shared_ptr<admitted> admission) {
+  run_end end;
+  try {
+    const auto found = core->handlers_.find(r->claimed.kind);
+    if (found == core->handlers_.end()) throw std::runtime_error{"no handler for jobs of kind " + r->claimed.kind};
+    auto attempt = [core, r, admission, &h = found->second](task_context& t) -> net::awaitable<std::string> {
+      r->context = &t;
+      job j{*r};
+      auto work = admission != nullptr ? admission->run(h(j)) : h(j);
+      co_return co_await with_deadline(r->stop.wrap(std::move(work)), r->deadline);
+    };
+    const task_options o{.priority = r->claimed.priority, .name = r->claimed.kind};
+    end.result = co_await q.pool.run(attempt, o);
+  } catch (...) {
+    end.error = std::current_exception();
+  }
+  admission.reset();
+  const auto why = r->why_ended.load();
+  end.has_begun = r->context != nullptr;
+  end.is_lost = why == running_job::reason::lost;
+  end.was_told_to_end = why != running_job::reason::none;
+  end.is_service_stopping = core->is_stopping();
+  {
+    const std::lock_guard lock{r->mutex};
+    end.snooze = r->snooze;
+  }
+  run_report report = report_of(std::move(end), r->claimed.attempt, q.options.retry, core->random());
+  if (report.what != run_report::type::nothing) co_await core->tell(r, std::move(report));
+  core->let_go(q, r);
+  co_await trim(core, q);
+}
+
+/// Tells the store how a run ended, until it knows.
+net::awaitable<void> service_core::tell(running r, run_report report) {
+  for (std::uint32_t failures = 0;;) {
+    std::exception_ptr failed;
+    try {
+      co_await send(store_, r->claimed.lease, report);
+      co_return;
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    const auto code = code_of(failed);
+    if (code == errc::stopped || is_abandoned_) co_return;
+    if (code == errc::too_large) {
+      report = {.what = run_report::type::fail, .text = text_of(failed), .span = duration::max()};
+      continue;
+    }
+    if (is_stopping()) {
+      // Another process gets the job once the lease is over. There is no use in waiting longer.
+      const std::lock_guard lock{mutex_};
+      if (time_.now() >= saturating_add(r->renewed_at, options_.lease)) co_return;
+    }
+    // Not pause_after(): it does not wait while the service stops.
+    co_await sleep_for(options_.store_retry.delay(++failures, random()));
+  }
+}
+
+net::awaitable<void> service_core::trim(std::shared_ptr<service_core> core, queue& q) {
+  {
+    const std::lock_guard lock{core->mutex_};
+    const time_point now = core->time_.now();
+    if (now < q.trim_at) co_return;
+    q.trim_at = saturating_add(now, trim_every);
+  }
+  const trim_request r{.queue = q.options.name, .older_than = q.options.keep_ended, .keep = q.options.most_ended};
+  if (r.older_than == duration::max() && r.keep == SIZE_MAX) co_return;
+  try {
+    while (!core->is_stopping() && co_await core->store_.trim(r) > 0) {
+    }
+  } catch (const std::system_error&) {
+    co_return;  // at another time
+  }
+}
+
+}  // namespace canigo::jobs::detail
