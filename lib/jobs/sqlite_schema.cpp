@@ -56,14 +56,11 @@ std::int64_t version_of(sqlite_db& db) {
 
 }  // namespace
 
-void set_up(sqlite_db& db) {
-  db.exec("PRAGMA journal_mode=WAL");
-  db.exec("PRAGMA synchronous=FULL");
-  db.exec("PRAGMA cache_size=-16384");
-  db.exec("PRAGMA wal_autocheckpoint=0");
+void make_tables(sqlite_db& db) {
   std::int64_t version = version_of(db);
   if (version < schema_version) {
-    db.exec("BEGIN IMMEDIATE");
+    const bool is_own = ::sqlite3_get_autocommit(db.connection()) != 0;
+    if (is_own) db.exec("BEGIN IMMEDIATE");
     try {
       version = version_of(db);  // another process may have been faster
       if (version < schema_version) {
@@ -72,9 +69,9 @@ void set_up(sqlite_db& db) {
         db.exec("DELETE FROM canigo_schema");
         db.exec(("INSERT INTO canigo_schema VALUES(" + std::to_string(schema_version) + ")").c_str());
       }
-      db.exec("COMMIT");
+      if (is_own) db.exec("COMMIT");
     } catch (...) {
-      ::sqlite3_exec(db.connection(), "ROLLBACK", nullptr, nullptr, nullptr);
+      if (is_own) ::sqlite3_exec(db.connection(), "ROLLBACK", nullptr, nullptr, nullptr);
       throw;
     }
   }
@@ -83,6 +80,14 @@ void set_up(sqlite_db& db) {
                             db.file() + ": its tables are of version " + std::to_string(version) +
                                 ", and this is for " + std::to_string(schema_version) + "; use a newer canigo"};
   }
+}
+
+void set_up(sqlite_db& db) {
+  db.exec("PRAGMA journal_mode=WAL");
+  db.exec("PRAGMA synchronous=FULL");
+  db.exec("PRAGMA cache_size=-16384");
+  db.exec("PRAGMA wal_autocheckpoint=0");
+  make_tables(db);
 }
 
 void set_synchronous(sqlite_db& db, bool is_full) {

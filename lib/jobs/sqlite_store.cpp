@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "sqlite_line.hpp"
+#include "sqlite_schema.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
@@ -30,7 +31,7 @@ const sqlite_store_options& checked(const std::string& file, const sqlite_store_
 
 sqlite_store::sqlite_store(const net::any_io_executor& executor, std::string file, const sqlite_store_options& options)
     : line_{std::make_unique<line>(executor, file, checked(file, options))} {
-  // So that the tables are there before put_in() is called, and others can wake this process.
+  // So that others can wake this process.
   line_->push(weight::reads, [](detail::table&, instant) {});
 }
 
@@ -49,6 +50,8 @@ net::awaitable<void> sqlite_store::perform(weight w, step s) {
 put_answer sqlite_store::put_in(sqlite3* connection, const new_job& j) {
   detail::check(j);
   detail::sqlite_db db{connection};
+  // The thread may not have come so far. It can't while this transaction is open.
+  detail::make_tables(db);
   detail::sqlite_table table{db, line_->options().policy, 0};
   return table.put_all({j}, line_->now()).front();
 }

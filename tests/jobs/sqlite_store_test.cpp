@@ -187,6 +187,22 @@ TEST_CASE("a job is put in a transaction of the program", "[jobs][realtime]") {
   CHECK(refusal_of([&] { store.put_in(own.connection(), {}); }).find("new_job.kind") == 0);
 }
 
+TEST_CASE("the first transaction with a job may come before the store has opened its file", "[jobs]") {
+  const bool is_committed = GENERATE(true, false);
+  sqlite_world w;
+  jobs::detail::sqlite_db own{w.file(), 5s};
+  own.exec("CREATE TABLE orders(id INTEGER PRIMARY KEY)");
+  own.exec("BEGIN IMMEDIATE; INSERT INTO orders VALUES(1)");
+  {
+    sqlite_store store{w.io(), w.file(), w.options()};
+    CHECK(store.put_in(own.connection(), simple()).is_new);
+    own.exec(is_committed ? "COMMIT" : "ROLLBACK");
+    CHECK(w.wait(store.claim({.limit = 9})).size() == (is_committed ? 1 : 0));
+  }
+  sqlite_store again{w.io(), w.file(), w.options()};
+  CHECK(w.wait(again.put(simple())).id == (is_committed ? 2 : 1));
+}
+
 TEST_CASE("a unique job of a transaction that is undone is no duplicate", "[jobs]") {
   sqlite_world w;
   sqlite_store store{w.io(), w.file(), w.options()};
