@@ -1,0 +1,135 @@
+// A process of tests/jobs/chaos.py: it hands jobs in and runs those of all processes until it is killed.
+//
+//     worker FILE JOBS FIRST [--no-fencing]
+//
+// JOBS are handed in, with keys FIRST, FIRST+1 and so on, unless they are there. It ends by itself once no job waits
+// or runs. Each line that it prints is one write, so that a kill loses no line that was told:
+//
+//     put KEY ID          the store has acknowledged the job
+//     begun ID TOKEN      a handler was called
+//     accepted ID TOKEN   the store has accepted the result of that handler
+
+#include "canigo/jobs/service.hpp"
+#include "canigo/jobs/sqlite_store.hpp"
+#include "canigo/timeout.hpp"
+
+#include "worlds.hpp"
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+using namespace canigo;
+using namespace std::chrono_literals;
+
+namespace {
+
+void tell(const std::string& line) {
+  const std::string whole = line + "\n";
+  if (::write(STDOUT_FILENO, whole.data(), whole.size()) != static_cast<ssize_t>(whole.size())) std::abort();
+}
+
+std::string text_of(jobs::lease l) { return std::to_string(l.id) + " " + std::to_string(l.token); }
+
+/// Tells which results were accepted. Without fencing the job's last token is as good as the caller's.
+class telling_store : public store_around {
+ public:
+  telling_store(jobs::store& s, bool has_fencing) : store_around{s}, has_fencing_{has_fencing} {}
+
+  awaitable<jobs::verdict> complete(jobs::lease l, std::string result) override {
+    jobs::lease used = l;
+    if (!has_fencing_) {
+      if (const auto info = co_await inner.look(l.id)) used.token = info->token;
+    }
+    const auto v = co_await inner.complete(used, std::move(result));
+    if (v == jobs::verdict::accepted) tell("accepted " + text_of(l));
+    co_return v;
+  }
+  awaitable<jobs::extension> extend(jobs::lease l, duration d, std::optional<std::string> progress) override {
+    if (!has_fencing_) {
+      if (const auto info = co_await inner.look(l.id)) l.token = info->token;
+    }
+    co_return co_await inner.extend(l, d, std::move(progress));
+  }
+
+ private:
+  bool has_fencing_;
+};
+
+net::awaitable<void> hand_in(jobs::service& service, long count, long first) {
+  for (long key = first; key < first + count; ++key) {
+    const std::string name = std::to_string(key);
+    // The key is for ever, so a job that was handed in before the last kill is not handed in again.
+    jobs::submit_options o{.priority = static_cast<int>(key % 3),
+                           .unique = name,
+                           .scope = jobs::unique_scope::for_a_time,
+                           .unique_for = std::chrono::hours{24}};
+    const auto id = co_await service.submit("work", name, o);
+    tell("put " + name + " " + std::to_string(id));
+  }
+}
+
+bool is_empty(const std::vector<jobs::queue_count>& queues) {
+  for (const auto& q : queues) {
+    if (q.of(jobs::job_state::waiting) + q.of(jobs::job_state::running) > 0) return false;
+  }
+  return true;
+}
+
+net::awaitable<void> run(jobs::service& service, jobs::store& store, long count, long first) {
+  co_await hand_in(service, count, first);
+  for (;;) {
+    const auto queues = co_await store.count();
+    if (is_empty(queues)) break;
+    co_await sleep_for(50ms);
+  }
+  co_await service.stop();
+  store.stop();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::cerr << "usage: worker FILE JOBS FIRST [--no-fencing]\n";
+    return 2;
+  }
+  const bool has_fencing = argc < 5 || std::string_view{argv[4]} != "--no-fencing";
+  net::io_context io;
+  jobs::sqlite_store_options o;
+  o.policy = {.most_crashes = 1'000'000, .after_crash = backoff::constant(1ms)};
+  jobs::sqlite_store file{io, argv[1], o};
+  telling_store store{file, has_fencing};
+  jobs::service_options so{.lease = 300ms};
+  so.queues.push_back({.concurrency = 4, .keep_ended = duration::max()});
+  jobs::service service{io, store, so};
+  service.handle("work", [](jobs::job& j) -> net::awaitable<std::string> {
+    tell("begun " + text_of(j.lease()));
+    // Some take longer than a lease.
+    co_await sleep_for(j.id() % 4 == 0 ? 400ms : 20ms);
+    co_return std::to_string(j.lease().token);
+  });
+  service.start();
+  int status = 0;
+  net::co_spawn(io, run(service, store, std::atol(argv[2]), std::atol(argv[3])), [&](std::exception_ptr e) {
+    try {
+      if (e) std::rethrow_exception(e);
+    } catch (const std::exception& x) {
+      std::cerr << "worker: " << x.what() << '\n';
+      status = 1;
+      io.stop();
+    }
+  });
+  io.run();
+  return status;
+}
