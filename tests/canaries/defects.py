@@ -57,6 +57,11 @@ BREAKER = "detail/around/breaker_core.cpp"
 KNEE = "knee.cpp"
 WINDOWED = "detail/base/windowed_limit.cpp"
 TUNER = "detail/around/tuner.cpp"
+JOB_SERVICE = "jobs/service_core.cpp"
+JOB_LEASES = "jobs/service_leases.cpp"
+JOB_REPORT = "jobs/run_report.cpp"
+JOB_RUNS = "jobs/service_runs.cpp"
+JOB_TABLE = "jobs/sqlite_table.cpp"
 SYNC_PLAN = "redis/sync_plan.cpp"
 LEDGER = "redis/ledger.cpp"
 TERMS = "redis/terms.cpp"
@@ -82,6 +87,10 @@ def tests(test):
 
 def interleaving(test):
     return ("interleaving", test)
+
+
+def jobs(test):
+    return ("jobs", test)
 
 
 def http(test):
@@ -461,4 +470,33 @@ DEFECTS = {
                                            "«if (port != 0 && sockets_.is_in_use(port)) flush(port);»", ""),
     "http_believes_the_last_length": (HTTP_HEAD, http("a body whose length is said in two ways*"),
                                       "«!is_number || length_.value_or(length) != length»", "!is_number"),
+    # Durable jobs: what the service promises, and the store in SQLite.
+    "job_without_a_job_costs_a_token": (JOB_RUNS, jobs("the tokens and permits*"),
+                                        "«if (list.empty() && admission != nullptr) admission->unused();»", ""),
+    "jobs_claimed_that_can_not_begin": (JOB_RUNS, jobs("a job that comes later and matters more*"),
+                                        ".limit = «places», .lease", "places + 1"),
+    "job_result_given_up": (JOB_RUNS, jobs("a result that can't be written*"),
+                            "if («code == errc::stopped || is_abandoned_») co_return;", "true"),
+    "jobs_of_one_queue_trimmed": (JOB_RUNS, jobs("each queue forgets*"), "if («now < q.trim_at») co_return;", "true"),
+    "job_stop_waits_for_the_store": (JOB_RUNS, jobs("a stop waits for a store*"),
+                                     "if («is_stopping()») {\n      // Another process", "false"),
+    "job_stopped_has_failed": (JOB_REPORT, jobs("a job that the stop cancels*"),
+                               "«if (is_undone(end)) return {.what = type::give_back};»", ""),
+    "job_hopeless_tried_again": (JOB_REPORT, jobs("a hopeless job*"), "«is_hopeless(end.error)»", "false"),
+    "job_snooze_forgotten": (JOB_REPORT, jobs("a job runs again after the time*"),
+                             "«if (end.snooze) return {.what = type::snooze, .span = *end.snooze};»", ""),
+    "job_lost_and_goes_on": (JOB_LEASES, jobs("a handler whose job another process has*"),
+                             "«r->end(running_job::reason::lost);»", ""),
+    "job_cancelled_elsewhere_goes_on": (JOB_LEASES, jobs("a cancellation of which no message*"),
+                                        "«r->end(running_job::reason::cancelled);»", ""),
+    "job_lease_renewed_too_late": (JOB_LEASES, jobs("a job may run for longer*"), "«core->options_.lease / 3»",
+                                   "core->options_.lease * 2"),
+    "job_results_told_to_nobody": (JOB_SERVICE, jobs("*may wait for its result"),
+                                   "«core->store_news_->bump();»", ""),
+    "job_store_asked_without_rest": (JOB_SERVICE, jobs("a service asks a store that fails*"),
+                                     "options_.store_retry.delay(«failures», random())", "1"),
+    "job_crash_is_an_attempt": (JOB_TABLE, jobs("the store in SQLite*"), "«--r.attempt;»\n    ++r.crashes;", ""),
+    "job_result_of_a_stale_holder": (JOB_TABLE, jobs("the store in SQLite*"),
+                                     "if («changed == 0») return verdict::superseded;\n  free_key", "false"),
+    "job_key_never_free": (JOB_TABLE, jobs("the store in SQLite*"), "«free_key(l.id, now);»", ""),
 }
