@@ -318,7 +318,7 @@ def dead(tree):
         if path not in used:
             yield path, 1, "nothing includes it"
     for path in tree.under("tests/", "examples/", "bench/", suffix=(".hpp",)):
-        if path not in used and not path.startswith(("tests/pch/", "tests/interleaving/shadow/")):
+        if path not in used and not path.startswith(("tests/pch/", "tests/interleaving/shadow/", "tests/mutation/")):
             yield path, 1, "nothing includes it"
     for path in tree.under("examples/expected/", suffix=(".txt",)):
         source = path.replace("/expected/", "/").replace(".txt", ".cpp")
