@@ -127,6 +127,22 @@ TEST_CASE("over any interval, flows that compete differ by one request each in w
   run.time.run();
 }
 
+TEST_CASE("a grant at once counts in its class, with a flow or without", "[flow][units]") {
+  limits_run run;
+  limiter_options o = two_units(9, 900);
+  o.priorities = 2;
+  limiter l{run.io, o};
+  run.time.run_for(10s);
+  CHECK(l.try_acquire({.priority = 1, .amounts = {{"tokens", 1}}}));
+  CHECK(l.stats().granted == 1);
+  CHECK(l.stats().classes[1].granted == 1);
+  const flow f{l};
+  CHECK(l.try_acquire({.priority = 1, .flow = &f, .amounts = {{"tokens", 1}}}));
+  CHECK(f.stats().granted == 1);
+  CHECK(l.stats().granted == 2);
+  CHECK(l.stats().classes[1].granted == 2);
+}
+
 TEST_CASE("the ceilings of a flow have units, too, and hold up no other flow", "[flow][units]") {
   limits_run run;
   limiter l{run.io,

@@ -3,6 +3,7 @@
 
 #include "canigo/adaptive_limit.hpp"
 #include "canigo/circuit_breaker.hpp"
+#include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/flow.hpp"
 #include "canigo/gate.hpp"
 #include "canigo/hedge.hpp"
@@ -168,6 +169,29 @@ TEST_CASE("flows allocate nothing in steady state, whatever holds them", "[memor
   run.time.run();
 }
 
+TEST_CASE("requests of several units allocate nothing in steady state, with flows or without", "[memory]") {
+  limits_run run;
+  const rate r = rate::per_second(1000);
+  limiter l{run.io, {.rates = {{r, 1000, 1000, "requests"}, {r, 1000, 1000, "tokens"}}}};
+  std::optional<flow> f;
+  const auto acquire_often = [&] {
+    for (int i = 0; i < 500; ++i) {
+      if (!l.try_acquire({.flow = f ? &*f : nullptr, .amounts = {{"tokens", 2}}})) return false;
+    }
+    run.time.run_for(1s);
+    return true;
+  };
+  for (const bool has_flow : {false, true}) {
+    if (has_flow) f.emplace(l);
+    CHECK(acquire_often());
+    const counted c;
+    const bool all = acquire_often();
+    const auto allocated = c.so_far();
+    CHECK(allocated == 0);
+    CHECK(all);
+  }
+}
+
 TEST_CASE("an adaptive limit allocates nothing in steady state, nor while it changes", "[memory]") {
   limits_run run;
   adaptive_limit l{run.io, {.initial = 4, .most = 4, .priorities = 2}};
@@ -225,6 +249,52 @@ TEST_CASE("a flow that there is no memory for changes nothing", "[memory]") {
     CHECK(s.try_acquire(f ? request{.flow = &*f} : request{}));
     CHECK(s.stats().held == 1);
     f.emplace(s);
+    return failed;
+  });
+}
+
+TEST_CASE("a queue of flows that there is no memory for is as before, and what is in it needs none", "[memory]") {
+  using detail::fair_queue;
+  constexpr std::uint32_t most = 9;
+  const time_point start{1s};
+  const auto amounts = [](const detail::wait_node&) noexcept -> const detail::amounts_by_unit* { return nullptr; };
+  const detail::delay_rule sheds{{.target = 1ms}};
+  for_every_allocation([&](std::int64_t k) {
+    fair_queue q{65, 1ms, detail::supplies::occupancy::one, amounts, sheds};  // two words of bits for each flow
+    std::uint32_t added = 0;
+    bool failed = false;
+    {
+      const failing one{k, by_new};
+      failed = !attempt([&] {
+        for (; added < most && q.add({}) == added + 1; ++added) {
+        }
+      });
+    }
+    CHECK(failed == (added < most));
+    std::uint32_t next = 0;
+    while (added < most && (next = q.add({})) == added + 1) ++added;
+    CHECK(added == most);
+
+    const counted c;
+    std::array<detail::wait_node, 2 * most> nodes;
+    time_point now = start;
+    q.advance(now);
+    for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+      nodes[i].priority = i % 2 == 0 ? 0 : 64;
+      nodes[i].tokens = 1;
+      q.push(nodes[i], i / 2 + 1);
+    }
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      q.advance(now += 1ms);
+      if (detail::wait_node* n = q.front()) q.grant(*n, now);
+    }
+    for (std::uint32_t i = 1; i <= most; ++i) {
+      q.release(i, 2);
+      q.forget(i);
+    }
+    const auto allocated = c.so_far();
+    CHECK(q.size() == 0);
+    CHECK(allocated == 0);
     return failed;
   });
 }

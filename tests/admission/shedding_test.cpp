@@ -8,6 +8,7 @@
 #include "support/limits_run.hpp"
 
 #include <memory>
+#include <optional>
 
 using namespace canigo;
 using namespace std::chrono_literals;
@@ -93,6 +94,25 @@ TEST_CASE("a limit that serves one in less than the target now and then sheds no
   run.time.run();
   CHECK(s.stats().shed == 0);
   CHECK(s.stats().granted == 60);
+}
+
+TEST_CASE("a queue that never empties, but moves on soon, sheds nobody for one long call", "[shedding]") {
+  for (const bool has_flow : {false, true}) {
+    limits_run run;
+    semaphore s{run.io, {.permits = 1, .shedding = codel}};
+    std::optional<flow> f;
+    if (has_flow) f.emplace(s);
+    const request r{.flow = f ? &*f : nullptr};
+    for (int i = 0; i < 2; ++i) run.go(shed_caller(run, s, "first", r, 2ms));
+    for (int i = 0; i < 100; ++i) {
+      run.go(shed_caller(run, s, "next", r, i == 80 ? 20ms : 2ms));
+      run.time.run_for(2ms);
+    }
+    CHECK(s.stats().waiting == 10);
+    run.time.run();
+    CHECK(s.stats().shed == 0);
+    CHECK(s.stats().granted == 102);
+  }
 }
 
 TEST_CASE("the least important class is shed, and the important one only if it is overloaded itself", "[shedding]") {

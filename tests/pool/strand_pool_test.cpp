@@ -516,6 +516,26 @@ TEST_CASE("P17 a producer held back at a stop ends with stopped") {
   }
 }
 
+TEST_CASE("a pool that grows lets in the producer that it held back, and has room left") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1, .queue_limit = 1, .on_overflow = overflow::wait}};
+  for (int i = 0; i < 2; ++i)
+    (void)pool.try_post([](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); });
+  long done = -1;
+  b.spawn([&]() -> net::awaitable<void> {
+    co_await pool.run([] {});
+    done = b.ms();
+  });
+  b.time.run_for(100ms);
+  CHECK(pool.stats().held_back == 1);
+  pool.resize(9);
+  b.time.run_for(1ms);
+  CHECK(done == 100);
+  CHECK(pool.stats().held_back == 0);
+  b.time.run();
+  adds_up(pool.stats());
+}
+
 TEST_CASE("P18 a batch whose parent is cancelled never looks like a success") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1}};
