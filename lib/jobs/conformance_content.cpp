@@ -104,6 +104,34 @@ void tells_of_changes(world& w) {
   same(s.wait((*s).changed(seen - 1)), seen);
 }
 
+void lists(world& w) {
+  tool s{w};
+  const auto listed = [&](list_request r) {
+    std::vector<job_id> ids;
+    for (const job_info& i : s.wait((*s).list(std::move(r)))) ids.push_back(i.id);
+    return ids;
+  };
+  using ids = std::vector<job_id>;
+  const auto first = s.put({.payload = std::string(5000, 'p'), .unique_key = "k"});
+  const auto other = s.put({.queue = "other", .delay = 1h});
+  const auto last = s.put({.kind = "last"});
+  const auto run = s.claim_one().lease;
+  same(run.id, first);
+  s.complete(run, "result");
+  expect(listed({}) == ids{first, other, last}, "jobs are listed by number");
+  expect(listed({.queue = "other"}) == ids{other}, "a list is of one queue");
+  expect(listed({.state = job_state::waiting}) == ids{other, last}, "a list is of one state");
+  expect(listed({.queue = "default", .state = job_state::done}) == ids{first}, "or of both");
+  expect(listed({.after = first, .limit = 1}) == ids{other}, "a list goes on behind the last one");
+  expect(listed({.queue = "nobody knows it"}).empty(), "a queue that is unknown has no jobs");
+  auto info = s.look(first);
+  const auto shown = s.wait((*s).list({.limit = 1}));
+  info.payload = info.result = "";
+  expect(shown.front() == info, "a list has all but payload, result and history");
+  same(s.error_of((*s).list({.limit = 0})).value(), static_cast<int>(errc::invalid_argument));
+  same(s.error_of((*s).list({.limit = 1001})).value(), static_cast<int>(errc::invalid_argument));
+}
+
 void stops(world& w) {
   tool s{w};
   const auto id = s.put({});
@@ -122,6 +150,7 @@ void add_content_cases(std::vector<test_case>& list) {
                               {43, "a job is kept as it was handed in", keeps_what_it_was_told},
                               {46, "arguments outside their range are refused, and nothing is written", refuses},
                               {41, "changes are told", tells_of_changes},
+                              {44, "jobs are listed by queue and state", lists},
                               {46, "a store that was stopped says so", stops},
                           });
 }

@@ -327,6 +327,19 @@ std::optional<job_info> memory_table::look(job_id id) {
   return found->second;
 }
 
+std::vector<job_info> memory_table::list(const list_request& r) {
+  std::vector<job_info> jobs;
+  for (auto next = rows_.upper_bound(r.after); next != rows_.end() && jobs.size() < r.limit; ++next) {
+    const row& found = next->second;
+    if ((!r.queue.empty() && found.queue != r.queue) || (r.state && found.state != *r.state)) continue;
+    job_info& info = jobs.emplace_back(found);
+    info.payload.clear();
+    info.result.clear();
+    info.history.clear();
+  }
+  return jobs;
+}
+
 std::vector<queue_count> memory_table::count() {
   std::vector<queue_count> counts;
   for (const auto& [name, is_paused] : queues_) {

@@ -68,6 +68,6 @@ net::awaitable<void> service::closed() {
   if (const auto cause = core->cause()) std::rethrow_exception(cause);
 }
 
-pool_stats service::stats(const std::string& queue) const { return core_->stats(queue); }
+const strand_pool& service::pool(const std::string& queue) const { return core_->pool(queue); }
 
 }  // namespace canigo::jobs

@@ -169,11 +169,11 @@ std::exception_ptr service_core::cause() const {
   return cause_;
 }
 
-pool_stats service_core::stats(const std::string& name) const {
+const strand_pool& service_core::pool(const std::string& name) const {
   for (const queue& q : queues_) {
-    if (q.options.name == name) return q.pool.stats();
+    if (q.options.name == name) return q.pool;
   }
-  throw_invalid("service.stats: queue", name, "a queue of this service");
+  throw_invalid("service.pool: queue", name, "a queue of this service");
 }
 
 // ---- what changes -------------------------------------------------------------------------------------------------

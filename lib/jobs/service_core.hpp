@@ -46,7 +46,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   static net::awaitable<void> closed(std::shared_ptr<service_core> core);
 
   store& jobs() noexcept { return store_; }
-  pool_stats stats(const std::string& queue) const;
+  const strand_pool& pool(const std::string& queue) const;
   std::exception_ptr cause() const;
 
  private:

@@ -393,38 +393,62 @@ instant sqlite_table::next_due(const std::string& queue) {
   return instant_of(first);
 }
 
+namespace {
+
+constexpr const char* look_at_job =
+    "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
+    "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, payload, result, history "
+    "FROM canigo_job JOIN canigo_queue ON canigo_queue.id=queue WHERE canigo_job.id=?1";
+// What is left out would be read from further pages of the file.
+constexpr const char* list_jobs =
+    "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
+    "run_at, lease_until, deadline, cancel_at, finished_at, unique_key "
+    "FROM canigo_job CROSS JOIN canigo_queue ON canigo_queue.id=queue "
+    "WHERE canigo_job.id>?1 AND (?2='' OR name=?2) AND (?3<0 OR state=?3) ORDER BY canigo_job.id LIMIT ?4";
+
+job_info read_info(sqlite_statement& s) {
+  return {.id = s.integer(0),
+          .token = static_cast<std::uint64_t>(s.integer(1)),
+          .queue = s.text(2),
+          .kind = s.text(3),
+          .payload = {},
+          .priority = static_cast<int>(s.integer(4)),
+          .state = static_cast<job_state>(s.integer(5)),
+          .attempt = s.count(6),
+          .max_attempts = s.count(7),
+          .crashes = s.count(8),
+          .snoozes = s.count(9),
+          .created_at = instant_of(s.integer(10)),
+          .run_at = instant_of(s.integer(11)),
+          .lease_until = instant_at(s, 12),
+          .deadline = instant_at(s, 13),
+          .cancel_at = instant_at(s, 14),
+          .finished_at = instant_at(s, 15),
+          .unique_key = s.text(16)};
+}
+
+}  // namespace
+
 std::optional<job_info> sqlite_table::look(job_id id) {
-  auto& s = db_.sql(
-      "SELECT token, name, kind, payload, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
-      "run_at, "
-      "lease_until, deadline, cancel_at, finished_at, unique_key, result, history "
-      "FROM canigo_job JOIN canigo_queue ON canigo_queue.id=queue WHERE canigo_job.id=?1");
+  auto& s = db_.sql(look_at_job);
   s.start(id);
   if (!s.next()) return std::nullopt;
-  const bool is_long = s.is_null(3);
-  job_info info{.id = id,
-                .token = static_cast<std::uint64_t>(s.integer(0)),
-                .queue = s.text(1),
-                .kind = s.text(2),
-                .payload = s.text(3),
-                .priority = static_cast<int>(s.integer(4)),
-                .state = static_cast<job_state>(s.integer(5)),
-                .attempt = s.count(6),
-                .max_attempts = s.count(7),
-                .crashes = s.count(8),
-                .snoozes = s.count(9),
-                .created_at = instant_of(s.integer(10)),
-                .run_at = instant_of(s.integer(11)),
-                .lease_until = instant_at(s, 12),
-                .deadline = instant_at(s, 13),
-                .cancel_at = instant_at(s, 14),
-                .finished_at = instant_at(s, 15),
-                .unique_key = s.text(16),
-                .result = s.text(17),
-                .history = decode_history(s.text(18))};
+  job_info info = read_info(s);
+  const bool is_long = s.is_null(17);
+  info.payload = s.text(17);
+  info.result = s.text(18);
+  info.history = decode_history(s.text(19));
   s.reset();
   if (is_long) info.payload = payload_of(id);
   return info;
+}
+
+std::vector<job_info> sqlite_table::list(const list_request& r) {
+  std::vector<job_info> jobs;
+  auto& s = db_.sql(list_jobs);
+  s.start(r.after, r.queue, r.state ? number(*r.state) : -1, static_cast<std::int64_t>(r.limit));
+  while (s.next()) jobs.push_back(read_info(s));
+  return jobs;
 }
 
 std::vector<queue_count> sqlite_table::count() {

@@ -33,6 +33,7 @@ class sqlite_table final : public table {
   void pause(const std::string& queue, bool is_paused, instant now) override;
   instant next_due(const std::string& queue) override;
   std::optional<job_info> look(job_id id) override;
+  std::vector<job_info> list(const list_request& r) override;
   std::vector<queue_count> count() override;
 
   /// Lets the leases of a process that is gone run out.

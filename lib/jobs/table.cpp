@@ -49,6 +49,11 @@ void check(const trim_request& r) {
   if (r.limit < 1) throw_invalid("trim_request.limit", r.limit, "1 or more");
 }
 
+void check(const list_request& r) {
+  if (r.queue.size() > most_name) throw_invalid("list_request.queue", r.queue, "0 to 255 bytes");
+  if (r.limit < 1 || r.limit > 1000) throw_invalid("list_request.limit", r.limit, "1 to 1000");
+}
+
 void check(const store_policy& p) {
   if (p.most_crashes < 1) throw_invalid("store_policy.most_crashes", p.most_crashes, "1 or more");
   canigo::detail::check(p.after_crash, "store_policy.after_crash");

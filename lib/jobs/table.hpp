@@ -38,6 +38,7 @@ class table {
   virtual void pause(const std::string& queue, bool is_paused, instant now) = 0;
   virtual instant next_due(const std::string& queue) = 0;
   virtual std::optional<job_info> look(job_id id) = 0;
+  virtual std::vector<job_info> list(const list_request& r) = 0;
   virtual std::vector<queue_count> count() = 0;
 
   /// Whether a step since the last call changed what other callers may wait for.
@@ -73,6 +74,7 @@ inline duration until(instant now, instant then) noexcept {
 void check(const new_job& j);
 void check(const claim_request& r);
 void check(const trim_request& r);
+void check(const list_request& r);
 void check(const store_policy& p);
 void check_queue(const std::string& queue);
 void check_bytes(std::string_view field, const std::string& bytes);

@@ -130,6 +130,14 @@ struct tells_no_change : store_around {
   awaitable<std::uint64_t> changed(std::uint64_t) override { co_return 1; }
 };
 
+struct lists_all_states : store_around {
+  using store_around::store_around;
+  awaitable<std::vector<job_info>> list(list_request r) override {
+    r.state.reset();
+    return inner.list(std::move(r));
+  }
+};
+
 /// The cases that a store fails.
 template <class Store>
 std::set<int> failures_of() {
@@ -173,5 +181,6 @@ TEST_CASE("the cases find the stores that break a promise", "[jobs]") {
   CHECK(failures_of<keys_last_until_the_end>().contains(37));
   CHECK(failures_of<payloads_are_text>() == found{43});
   CHECK(failures_of<pauses_nothing>() == found{16, 33, 41});
+  CHECK(failures_of<lists_all_states>() == found{44});
   CHECK(failures_of<tells_no_change>() == found{41, 46});
 }

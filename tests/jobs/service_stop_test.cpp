@@ -229,6 +229,6 @@ TEST_CASE("a context may go before the service and the store on it", "[jobs]") {
       },
       net::detached);
   io->poll();
-  CHECK(service.stats("default").working == 1);
+  CHECK(service.pool("default").stats().working == 1);
   io.reset();
 }

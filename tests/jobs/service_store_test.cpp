@@ -104,7 +104,7 @@ TEST_CASE("a result that can't be written is kept until it can", "[jobs]") {
   service.start();
   run.time.run_for(10min);
   CHECK(run.state(id) == job_state::running);  // its lease is renewed
-  CHECK(service.stats("default").working == 0);
+  CHECK(service.pool("default").stats().working == 0);
   run.store.fails.clear();
   run.time.run_for(1s);
   CHECK(run.look(id).result == "by token 1");

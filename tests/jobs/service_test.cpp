@@ -135,14 +135,14 @@ TEST_CASE("a queue runs as many jobs at once as it says, whatever the others do"
   run.put({.queue = "reports", .kind = "report"});
   service.start();
   run.time.poll();
-  CHECK(service.stats("mail").working == 2);
+  CHECK(service.pool("mail").stats().working == 2);
   run.time.run_for(1min);
   CHECK(most == 2);
   std::ranges::sort(run.log);
   CHECK(run.log == log_lines{"0@0", "1@0", "2@1000", "3@1000", "4@2000", "report@0"});
-  CHECK(service.stats("mail").succeeded == 5);
-  CHECK(refusal_of([&] { service.stats("elsewhere"); }) ==
-        "service.stats: queue is elsewhere; allowed: a queue of this service: invalid argument");
+  CHECK(service.pool("mail").stats().succeeded == 5);
+  CHECK(refusal_of([&] { service.pool("elsewhere").stats(); }) ==
+        "service.pool: queue is elsewhere; allowed: a queue of this service: invalid argument");
 }
 
 TEST_CASE("a run ends at its timeout, and is tried again", "[jobs]") {

@@ -73,6 +73,9 @@ class store_around : public canigo::jobs::store {
   awaitable<void> resume(std::string queue) override { return inner.resume(std::move(queue)); }
   awaitable<canigo::duration> next_due(std::string queue) override { return inner.next_due(std::move(queue)); }
   awaitable<std::optional<canigo::jobs::job_info>> look(canigo::jobs::job_id id) override { return inner.look(id); }
+  awaitable<std::vector<canigo::jobs::job_info>> list(canigo::jobs::list_request r) override {
+    return inner.list(std::move(r));
+  }
   awaitable<std::vector<canigo::jobs::queue_count>> count() override { return inner.count(); }
   awaitable<std::uint64_t> changed(std::uint64_t seen) override { return inner.changed(seen); }
   void stop() noexcept override { inner.stop(); }

@@ -7,10 +7,10 @@
 #include "canigo/jobs/store.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_observer.hpp"
-#include "canigo/pool_stats.hpp"
 #include "canigo/request.hpp"
 #include "canigo/restart_policy.hpp"
 #include "canigo/stop_mode.hpp"
+#include "canigo/strand_pool.hpp"
 #include "canigo/time.hpp"
 #include "canigo/with_limit.hpp"
 
@@ -220,8 +220,9 @@ class service {
   /// was stopped, or that of workers which broke too often.
   net::awaitable<void> closed();
 
-  /// The pool of a queue of this service. Throws errc::invalid_argument for another queue.
-  pool_stats stats(const std::string& queue) const;
+  /// The pool of a queue, for its statistics: `exporter.add("mail", jobs.pool("mail"))`. Its tasks have the names of
+  /// their kinds. It lives as long as the service. Throws errc::invalid_argument for a queue that is not the service's.
+  const strand_pool& pool(const std::string& queue) const;
 
  private:
   void add(std::string kind, detail::handler h);

@@ -69,6 +69,13 @@ struct trim_request {
   std::size_t limit = 500;                ///< most jobs to remove in one step; 1 or more
 };
 
+struct list_request {
+  std::string queue = {};               ///< empty: all queues
+  std::optional<job_state> state = {};  ///< empty: all states
+  job_id after = 0;                     ///< only jobs with a greater number
+  std::size_t limit = 100;              ///< most jobs to return; 1 to 1000
+};
+
 /// Keeps jobs. An asynchronous actor: every member is one step that takes place whole, or not at all.
 ///
 /// A store decides nothing about when and where jobs run; that is the service's work. All spans count by the store's
@@ -130,6 +137,8 @@ class store {
   /// ends. 0: at once; max: nothing is known.
   virtual net::awaitable<duration> next_due(std::string queue) = 0;
   virtual net::awaitable<std::optional<job_info>> look(job_id id) = 0;
+  /// Jobs by number, without payload, result and history. It reads through all jobs that it leaves out.
+  virtual net::awaitable<std::vector<job_info>> list(list_request r) = 0;
   /// All queues that are known, by name.
   virtual net::awaitable<std::vector<queue_count>> count() = 0;
 

@@ -112,6 +112,12 @@ net::awaitable<std::optional<job_info>> local_store::look(job_id id) {
   co_return co_await on_table(weight::reads, std::move(f));
 }
 
+net::awaitable<std::vector<job_info>> local_store::list(list_request r) {
+  check(r);
+  auto f = [r = std::move(r)](table& t, instant) { return t.list(r); };
+  co_return co_await on_table(weight::reads, std::move(f));
+}
+
 net::awaitable<std::vector<queue_count>> local_store::count() {
   auto f = [](table& t, instant) { return t.count(); };
   co_return co_await on_table(weight::reads, std::move(f));
