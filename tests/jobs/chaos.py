@@ -136,11 +136,11 @@ def main():
     parser.add_argument("worker")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--jobs", type=int, help="of each process; by default 40 for each second")
+    parser.add_argument("--jobs", type=int, help="of each process; by default 20 for each second")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--keep")
     options = parser.parse_args()
-    options.jobs = options.jobs or int(40 * options.seconds)
+    options.jobs = options.jobs or int(20 * options.seconds)
     print(f"seed {options.seed}")
 
     wrong, counts = run(options, True)

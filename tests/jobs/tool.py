@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Runs canigo-jobs as its users do: tool.py CANIGO_JOBS JOBS_WORKER.
+
+On a file with jobs that a worker has run, and others that are put into the file here. Ends with the totals that Catch2
+prints.
+"""
+
+import json
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, WORKER = sys.argv[1], sys.argv[2]
+
+
+class Tool(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="canigo-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.file = str(self.folder / "jobs.db")
+        subprocess.run([WORKER, self.file, "3", "0"], stdout=subprocess.DEVNULL, timeout=120, check=True)
+
+    def run_tool(self, *arguments, status=0):
+        ran = subprocess.run([PROGRAM, self.file, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                             timeout=120, check=False)
+        self.assertEqual(ran.returncode, status, ran.stdout + ran.stderr)
+        return ran.stdout if status == 0 else ran.stderr
+
+    def objects(self, *arguments):
+        return [json.loads(line) for line in self.run_tool("--json", *arguments).splitlines()]
+
+    def states(self):
+        return [job["state"] for job in self.objects("list")]
+
+    def test_jobs_are_listed(self):
+        jobs = self.objects("list")
+        self.assertEqual([job["id"] for job in jobs], [1, 2, 3])
+        self.assertEqual({job["state"] for job in jobs}, {"done"})
+        self.assertEqual([job["priority"] for job in jobs], [0, 1, 2])
+        self.assertEqual([job["id"] for job in self.objects("list", "--after", "1", "--limit", "1")], [2])
+        self.assertEqual(self.objects("list", "--state", "dead"), [])
+        self.assertEqual(self.objects("list", "--queue", "mail"), [])
+        lines = self.run_tool("list").splitlines()
+        self.assertEqual(lines[0].split(), ["id", "state", "priority", "attempt", "due", "queue", "kind"])
+        self.assertEqual(lines[2].split()[:4], ["2", "done", "1", "1"])
+
+    def test_a_job_is_shown_whole(self):
+        with sqlite3.connect(self.file) as db:
+            db.execute("UPDATE canigo_job SET payload=?, result=? WHERE id=2", (b'a"\\\n\xff', b"r"))
+        job, = self.objects("show", "2")
+        self.assertEqual((job["payload"], job["result"], job["history"]), ('a"\\\n\xff', "r", []))
+        self.assertEqual(job["created_at"][10] + job["created_at"][-1], "TZ")
+        text = self.run_tool("show", "2")
+        self.assertIn('payload      a\\"\\\\\\u000a\\u00ff\n', text)
+        self.assertEqual(self.run_tool("show", "9", status=1), "canigo-jobs: there is no job 9\n")
+
+    def test_what_becomes_of_jobs(self):
+        self.assertEqual(self.run_tool("retry", "1", "2"), "job 1 will run again\njob 2 will run again\n")
+        self.assertEqual(self.states(), ["waiting", "waiting", "done"])
+        self.assertEqual(self.run_tool("retry", "1", status=1), "canigo-jobs: job 1 was left: it has not ended\n")
+        self.assertEqual(self.run_tool("cancel", "1"), "job 1 is cancelled\n")
+        self.assertEqual(self.run_tool("cancel", "3", status=1), "canigo-jobs: job 3 was left: it has ended\n")
+        self.assertEqual(self.states(), ["cancelled", "waiting", "done"])
+        self.assertEqual(self.run_tool("remove", "3"), "job 3 is forgotten\n")
+        self.assertEqual(self.run_tool("remove", "3", status=1), "canigo-jobs: job 3 is unknown\n")
+        subprocess.run([WORKER, self.file, "0", "0"], stdout=subprocess.DEVNULL, timeout=120, check=True)
+        self.assertEqual(self.states(), ["cancelled", "done"])
+
+    def test_queues(self):
+        self.run_tool("pause", "default")
+        queue, = self.objects("stats")
+        self.assertEqual((queue["queue"], queue["is_paused"], queue["done"], queue["dead"]), ("default", True, 3, 0))
+        self.assertEqual(self.run_tool("stats").splitlines()[1].split(), ["default", *"00300", "paused"])
+        self.run_tool("resume", "default")
+        self.assertFalse(self.objects("stats")[0]["is_paused"])
+
+    def test_what_is_no_file(self):
+        self.file = str(self.folder / "nothing.db")
+        self.assertIn("nothing.db: there is no such file", self.run_tool("stats", status=1))
+        self.assertFalse(pathlib.Path(self.file).exists())
+        pathlib.Path(self.file).write_text("x" * 5000)
+        self.assertIn("name another file", self.run_tool("stats", status=1))
+
+    def test_how_it_is_called(self):
+        for arguments in (["list", "--state", "asleep"], ["show"], ["show", "x"], ["fly"], []):
+            with self.subTest(arguments):
+                self.run_tool(*arguments, status=2)
+        self.assertIn("retry", self.run_tool("--help"))
+
+
+if __name__ == "__main__":
+    result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    failed = len(result.failures) + len(result.errors)
+    if failed:
+        print(f"test cases: {result.testsRun} | {result.testsRun - failed} passed | {failed} failed")
+    else:
+        print(f"All tests passed ({result.testsRun} assertions in {result.testsRun} test cases)")
+    sys.exit(failed > 0)
