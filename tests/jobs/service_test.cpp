@@ -220,6 +220,28 @@ TEST_CASE("a job runs again after the time that it asks for, and uses up no atte
   CHECK(run.look(id).snoozes == 2);
 }
 
+TEST_CASE("a job that snoozes after each run is there once, for all processes and starts", "[jobs]") {
+  service_run run;
+  for (int start = 0; start < 3; ++start) {
+    jobs::service service{run.io, run.store, one_queue()};
+    jobs::service other{run.io, run.store, one_queue()};
+    for (auto* s : {&service, &other}) {
+      s->handle("clean up", [&](jobs::job& j) -> net::awaitable<void> {
+        run.note("cleaned");
+        co_await sleep_for(1s);
+        j.snooze(10min);
+      });
+      s->start();
+      jobs::submit_options o{.max_attempts = 1, .unique = "clean up"};
+      run.now(s->submit("clean up", "", o));
+    }
+    run.time.run_for(15min);
+    for (auto* s : {&service, &other}) s->request_stop();
+    run.time.run_for(1min);
+  }
+  CHECK(run.log == log_lines{"cleaned@0", "cleaned@601000", "cleaned@1202000", "cleaned@1803000", "cleaned@2404000"});
+}
+
 TEST_CASE("a job that runs tells how far it is", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};
