@@ -92,7 +92,7 @@ class detail::lag_probe final : public delivery {
     {
       const change c{*this};
       if (is_stopped_) return;
-      late = stats_.last = clock() - due_;
+      late = stats_.last = time_between(due_, clock());
       stats_.lag.record(late);
       is_changed = (late >= options_.threshold) != stats_.overloaded;
       if (is_changed) {

@@ -138,12 +138,15 @@ void time_source::stop_waiting() noexcept {
 }
 
 void time_source::timer_fired() noexcept {
+  time_point due;
   {
     const std::lock_guard lock{mutex_};
     waiting_ = false;
     retiming_ = false;
-    wake_at_ = time_point::max();
+    due = std::exchange(wake_at_, time_point::max());
   }
+  // Asio goes by the system's clock, which the processor's counter may be behind.
+  if (now() < due && !is_virtual_) detail::processor_clock.look();
   fire(now());
   const std::lock_guard lock{mutex_};
   if (!wheel_.empty()) wake_by_next();

@@ -3,7 +3,7 @@
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/post.hpp"
 #include "canigo/detail/time/deadline.hpp"
-#include "canigo/detail/time/steady_now.hpp"
+#include "canigo/detail/time/processor_clock.hpp"
 #include "canigo/detail/time/timing_wheel.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
@@ -45,10 +45,11 @@ class time_source : public net::execution_context::service {
   /// The time source of the context that `executor` belongs to. The first call makes it.
   static time_source& of(const net::any_io_executor& executor);
 
+  /// The time: never ahead of steady_clock, and behind it by about 1 µs at most. So it may go back by as much.
   time_point now() const noexcept {
     if (is_virtual_) [[unlikely]]
       return time_point{duration{virtual_now_.load(std::memory_order_relaxed)}};
-    return detail::steady_now();
+    return detail::processor_clock.now();
   }
 
   /// Calls the function of `d` at `when`. If that has passed, calls it as soon as the loop gets to it.

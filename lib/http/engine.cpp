@@ -337,7 +337,7 @@ void engine::start_waiting_ones() noexcept {
 std::error_code engine::hand_to_curl(transfer& t) {
   if (const auto ec = multi_.add(t)) return ec;
   const time_point now = time_->now();
-  t.response_.timing.queued = now - t.sent_at_;
+  t.response_.timing.queued = time_between(t.sent_at_, now);
   t.connect_by_ = saturating_add(now, options_.connect_timeout);
   arm_limit(t);
   return {};

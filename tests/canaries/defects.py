@@ -47,6 +47,7 @@ LATENCIES = "latency_window.cpp"
 LAG = "loop_lag.cpp"
 KEYED_BASE = "detail/keyed/keyed_base.cpp"
 KEYED = "../include/canigo/detail/keyed/keyed_core.hpp"
+CLOCK = "../include/canigo/detail/time/counter_clock.hpp"
 KEY_TABLE = "../include/canigo/detail/keys/key_table.hpp"
 HTTP_HANDLE = "http/easy_handle.cpp"
 HTTP_HEAD = "http/response_head.cpp"
@@ -449,6 +450,19 @@ DEFECTS = {
     "key_stopped_too_late": (KEYED, POLICIES, "if («this->is_stopped()») return step::stopped;", "false"),
     "key_lost_behind_an_erased_one": (KEY_TABLE, POLICIES, "«marks_[next] >= 2 * one_place»; at = next", "false"),
     "lag_unseen_while_a_handler_blocks": (LAG, POLICIES, "«std::max(stats_.last, clock() - due_)»", "stats_.last"),
+    "clock_ahead_of_the_system": (CLOCK, POLICIES, "static_cast<std::uint64_t>(«ns_per_tick_ * slowness» *",
+                                  "ns_per_tick_"),
+    "clock_ahead_by_half_a_tick": (CLOCK, POLICIES, "- «static_cast<std::int64_t>(ns_per_tick_) - 1»", "0"),
+    "clock_trusts_an_old_anchor": (CLOCK, POLICIES, "if («since < window») [[likely]]", "true"),
+    "clock_forgives_a_jump": (CLOCK, POLICIES, "if («!agrees(at)») {", "false"),
+    "clock_forgives_each_jump": (CLOCK, POLICIES, "if («++disagreements_ == most_disagreements») return", "false"),
+    "clock_takes_what_is_not_trusted": (CLOCK, POLICIES, "if («!source_.is_trusted()») return", "false"),
+    "clock_takes_a_slow_reading": (CLOCK, POLICIES, "if («after - before <= closeness») {", "true"),
+    "clock_tries_slow_readings_for_ever": (CLOCK, POLICIES, "if («++slow_readings_ == most_slow_readings») {", "false"),
+    "clock_believes_one_measurement": (CLOCK, POLICIES,
+                                       "if («std::abs(ns_per_tick_ - once) > ns_per_tick_ * (1 - slowness)») return;",
+                                       "false"),
+    "clock_steered_ahead": (CLOCK, POLICIES, "<= passed + «static_cast<double>(closeness.count())» &&", "6e3"),
     # HTTP, whose servers may be anybody.
     "http_sends_again_what_may_not": (HTTP_HANDLE, http("a request that may not arrive twice*"),
                                       "may_resend_ = «is_idempotent(r.method)»;", "true"),

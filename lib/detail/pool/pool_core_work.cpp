@@ -143,7 +143,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   task_extras* x = t.extras_;
   if (x != nullptr) {
     x->alarm.disarm();
-    x->ran = coarse_now_ - x->started_at;
+    x->ran = time_between(x->started_at, coarse_now_);
     if (x->name != nullptr) x->name->ran.record(x->ran);
     if (t.flow() != 0) flows_.release(t);
   }

@@ -45,7 +45,7 @@ task_event pool_task::event() const noexcept {
   if (x.name != nullptr) e.name = x.name->name;
   e.group = x.group();
   e.attempt = x.attempts.load(std::memory_order_relaxed);
-  if (e.attempt > 0) e.waited = x.started_at - x.queued_at;
+  if (e.attempt > 0) e.waited = time_between(x.queued_at, x.started_at);
   e.ran = x.ran;
   return e;
 }

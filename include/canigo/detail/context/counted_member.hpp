@@ -3,7 +3,7 @@
 #include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/context_service.hpp"
-#include "canigo/detail/time/steady_now.hpp"
+#include "canigo/detail/time/processor_clock.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 #include "canigo/time_source.hpp"
@@ -53,7 +53,7 @@ class counted_member : private context_member {
   /// The time. Real time needs neither the lock nor the context; virtual time needs both.
   time_point clock() const noexcept {
     if (!is_virtual_) [[likely]]
-      return steady_now();
+      return processor_clock.now();
     return time_ != nullptr ? time_->now() : time_point::min();
   }
 

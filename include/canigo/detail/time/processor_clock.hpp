@@ -1,0 +1,53 @@
+#pragma once
+
+#include "canigo/detail/time/counter_clock.hpp"
+#include "canigo/detail/time/steady_now.hpp"
+
+#include <cstdint>
+
+namespace canigo::detail {
+
+/// The processor's counter beside the system's steady clock.
+struct processor_counter {
+  /// Whether the counter has the same frequency always, and Linux itself tells the time by it.
+  static bool is_trusted() noexcept;
+
+  static std::uint64_t ticks() noexcept {
+#if defined(__x86_64__)
+    std::uint32_t low = 0;
+    std::uint32_t high = 0;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");  // not before a lock that was taken first
+    return std::uint64_t{high} << 32 | low;
+#elif defined(__aarch64__)
+    std::uint64_t ticks = 0;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks) : : "memory");
+    return ticks;
+#else
+    return 0;
+#endif
+  }
+
+  /// The counter after all that stands earlier, and before all that stands later, which takes some nanoseconds longer.
+  static std::uint64_t ticks_between() noexcept {
+    wait();
+    const std::uint64_t read = ticks();
+    wait();
+    return read;
+  }
+
+  static time_point now() noexcept { return steady_now(); }
+
+ private:
+  static void wait() noexcept {
+#if defined(__x86_64__)
+    __asm__ volatile("lfence" : : : "memory");
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" : : : "memory");
+#endif
+  }
+};
+
+/// The clock of all that does not have virtual time.
+extern counter_clock<processor_counter> processor_clock;
+
+}  // namespace canigo::detail
