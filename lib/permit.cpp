@@ -3,6 +3,7 @@
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/error.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <string>
 #include <utility>
@@ -16,10 +17,11 @@ permit permit::split(std::uint64_t places) {
     detail::throw_invalid("permit.split: places", places, "1 to held(), which is " + std::to_string(held()));
   }
   if (places == held()) return std::move(*this);
-  // More than one place is a semaphore's, and there a place is a token.
+  // More than one place is a semaphore's, and there a place is a token, until the caller settles for fewer or more.
+  const std::uint64_t tokens = std::min(kept_, places);
   places_ -= places;
-  kept_ -= places;
-  return permit{*home_, detail::flow_places::join(places, detail::flow_places::flow(places_)), places};
+  kept_ -= tokens;
+  return permit{*home_, detail::flow_places::join(places, detail::flow_places::flow(places_)), tokens};
 }
 
 void permit::settle(std::uint64_t used) noexcept {

@@ -51,8 +51,8 @@ class [[nodiscard]] permit {
   /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
   ///
   /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
-  /// to their bursts. In a semaphore or a gate nothing changes. Where rates have several units, these are the tokens
-  /// of the first one.
+  /// to their bursts. In a semaphore or a gate only the rates of its flow are. Where rates have several units, these
+  /// are the tokens of the first one.
   ///
   /// Call it only while the permit is held.
   void settle(std::uint64_t used) noexcept;

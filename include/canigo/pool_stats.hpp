@@ -18,7 +18,7 @@ struct overdue_task {
   std::size_t worker = 0;
 };
 
-/// The statistics of all operations with one name. Names beyond the first 256 of a pool are counted together as
+/// The statistics of all operations with one name. Names beyond the first 255 of a pool are counted together as
 /// "(other)".
 struct name_stats {
   std::string name;

@@ -126,6 +126,7 @@ std::size_t book::lose_all() noexcept {
   holdings_.clear();
   held_ = 0;
   idle_ = 0;
+  idle_until_ = time_point::max();
   return lost;
 }
 
@@ -149,6 +150,7 @@ void book::put_idle(std::uint64_t n, time_point now, const rate_setting& r) noex
 }
 
 std::uint64_t book::give_back_idle() noexcept {
+  idle_until_ = time_point::max();
   const std::uint64_t n = std::exchange(idle_, 0);
   if (n == 0) return 0;
   must_tell_ = true;
@@ -158,9 +160,7 @@ std::uint64_t book::give_back_idle() noexcept {
 }
 
 std::uint64_t book::give_back_expired(time_point now) noexcept {
-  if (idle_until_ > now) return 0;
-  idle_until_ = time_point::max();
-  return give_back_idle();
+  return idle_until_ > now ? 0 : give_back_idle();
 }
 
 bool book::is_idle_enough(std::uint64_t n, time_point now) const noexcept {

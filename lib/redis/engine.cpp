@@ -97,6 +97,7 @@ engine::alarm::alarm(engine& e) noexcept
 
 void engine::end_with_context() noexcept {
   canigo::detail::suspended_list doomed;
+  std::shared_ptr<subscriber> listener;
   {
     const std::lock_guard lock{mutex_};
     context_gone_ = closing_ = true;
@@ -109,11 +110,12 @@ void engine::end_with_context() noexcept {
       list->clear();
     }
     doomed.append(take_all());
+    listener = std::exchange(subscriber_, nullptr);
   }
   std::ignore = time_->cancel(alarm_);
   const auto link = std::exchange(link_, nullptr);
   if (link != nullptr) link->close();
-  if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
+  if (listener != nullptr) listener->shut_down();
   std::shared_ptr<engine> self;
   {
     // Another thread may be closing the client.

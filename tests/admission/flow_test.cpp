@@ -502,6 +502,25 @@ TEST_CASE("a permit of a flow is split and released as any other", "[flow]") {
   CHECK(s.stats().held == 0);
 }
 
+TEST_CASE("the parts of a permit that is split after it was settled give back no more than it was charged", "[flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 10}};
+  flow f{s, {.rates = {{rate::per_second(10), 10, 10}}}};
+  permit p = s.try_acquire({.tokens = 5, .flow = &f}).value();
+  CHECK(f.stats().available == std::vector<std::int64_t>{5});
+  p.settle(1);
+  CHECK(f.stats().available == std::vector<std::int64_t>{9});
+  permit q = p.split(2);
+  CHECK(q.held() == 2);
+  p.settle(1);
+  CHECK(f.stats().available == std::vector<std::int64_t>{8});
+  p.settle(0);
+  q.settle(0);
+  CHECK(f.stats().available == std::vector<std::int64_t>{10});
+  p.settle(4);
+  CHECK(f.stats().available == std::vector<std::int64_t>{6});
+}
+
 TEST_CASE("flows share a shared cap's place as they share the limit", "[flow]") {
   limits_run run;
   shared_cap cap{{.permits = 1}};

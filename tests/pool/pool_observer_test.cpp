@@ -49,6 +49,15 @@ TEST_CASE("an observer sees every attempt and every end, with names and times") 
                                            "end  1 succeeded 0 0"});
 }
 
+TEST_CASE("an observer of a task that is told before its operation ends sees how long that has run") {
+  bench_top b;
+  recorder r;
+  strand_pool pool{b.io, {.concurrency = 1, .observer = &r}};
+  (void)pool.try_post([](task_context&) { return stubborn(300ms); }, {.timeout = 50ms, .name = "stuck"});
+  b.time.run();
+  CHECK(r.seen == std::vector<std::string>{"start stuck 1 running 0 0", "end stuck 1 timed_out 0 50"});
+}
+
 TEST_CASE("an observer of a pool with resources sees the same, and may stop the pool") {
   bench_top b;
   recorder r;

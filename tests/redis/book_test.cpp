@@ -234,6 +234,10 @@ TEST_CASE("a permit that is kept counts as held, may be had here, and goes with 
   b.put_idle(1, start, ten_a_second);
   b.lose_all();
   CHECK(b.idle() == 0);
+  CHECK_FALSE(b.is_engaged());
+  b.put_idle(1, start, ten_a_second);
+  CHECK(b.give_back_idle() == 0);
+  CHECK_FALSE(b.is_engaged());
 }
 
 TEST_CASE("so many tokens are taken ahead as were used in time, twice over, up to what comes in") {

@@ -107,6 +107,17 @@ TEST_CASE("a permit that is kept goes back when the horizon is over [realtime]",
   CHECK(a.slots.stats().held_by_all == 0);
 }
 
+TEST_CASE("what is kept holds no loop once the limit has stopped") {
+  redis_server server;
+  drained io;
+  member a{io, server.url(), keeping};
+  run(io, a.slots.acquire()).release();
+  CHECK(a.slots.stats().idle == 1);
+  a.slots.stop();
+  run_until(io, [&] { return io.stopped(); });
+  CHECK(a.slots.stats().idle == 0);
+}
+
 TEST_CASE("what is kept is lost with the lease, and never used after it [realtime]", "[realtime]") {
   redis_server server;
   drained io;

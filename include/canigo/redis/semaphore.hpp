@@ -52,7 +52,7 @@ struct semaphore_options {
 ///
 /// Errors of all acquires; the exception's text says why Redis does not answer:
 /// - errc::stopped after stop();
-/// - errc::queue_full;
+/// - errc::queue_full or errc::evicted, by `on_overflow`;
 /// - errc::deadline_unreachable at once if the deadline has passed, errc::timed_out when it passes;
 /// - errc::store_unavailable instead if Redis has not answered by then, or for `give_up`;
 /// - errc::lease_lost if the lease ended before the caller could run;

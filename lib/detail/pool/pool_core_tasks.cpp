@@ -189,6 +189,7 @@ void pool_core::end_waiting(pool_task& t, task_state s) noexcept {
 void pool_core::tell_early(pool_task& t) noexcept {
   ++counts_.overdue;
   t.is_told_ = true;
+  if (task_extras* const x = t.extras_; x != nullptr) x->ran = time_between(x->started_at, time_->now());
   t.add_ref();
   const task_state s = task_life::state_after_throw(t.end_cause());
   end(t, s, pool_task::code_of(s));

@@ -143,8 +143,9 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   task_extras* x = t.extras_;
   if (x != nullptr) {
     x->alarm.disarm();
-    x->ran = time_between(x->started_at, coarse_now_);
-    if (x->name != nullptr) x->name->ran.record(x->ran);
+    const duration ran = time_between(x->started_at, coarse_now_);
+    if (!t.is_told_) x->ran = ran;  // else an observer may be reading it
+    if (x->name != nullptr) x->name->ran.record(ran);
     if (t.flow() != 0) flows_.release(t);
   }
   if (!e) {
