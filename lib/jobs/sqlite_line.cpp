@@ -51,7 +51,12 @@ sqlite_store::line::line(const net::any_io_executor& executor, std::string file,
     ::fcntl(end, F_SETFD, FD_CLOEXEC);
     ::fcntl(end, F_SETFL, O_NONBLOCK);
   }
-  thread_ = std::thread{[this] { run(); }};
+  try {
+    thread_ = std::thread{[this] { run(); }};
+  } catch (...) {
+    for (const int end : pipe_) ::close(end);
+    throw;
+  }
 }
 
 sqlite_store::line::~line() {
@@ -147,35 +152,44 @@ void sqlite_store::line::run() noexcept {
 }
 
 void sqlite_store::line::carry_out(const orders& list) {
-  const auto try_all = [&](const orders& some) -> std::exception_ptr {
+  const auto error_of = [](const auto& step) -> std::exception_ptr {
     try {
-      commit(some);
+      step();
     } catch (...) {
       return std::current_exception();
     }
     return nullptr;
   };
-  std::exception_ptr failed = try_all(list);
+  std::exception_ptr failed = error_of([&] { commit(list); });
   // A step that can't be carried out must not take the others with it. What holds for all of them is tried once.
   const bool is_for_all = failed && is(failed, {error::locked, error::io, error::unknown_outcome, error::cannot_open,
                                                 error::corrupt, error::newer_schema});
   bool has_news = false;
   for (const auto& o : list) {
-    o->error = failed && !is_for_all && list.size() > 1 ? try_all({o}) : failed;
+    o->error = failed && !is_for_all && list.size() > 1 ? error_of([&] { commit({o}); }) : failed;
     has_news = (table_ && table_->take_news() && !o->error) || has_news;
   }
   if (has_news) news_->bump();  // before its caller can ask for the number
+  failed = nullptr;  // it is the callers' now
   for (const auto& o : list) o->done.done();
   if (has_news) tell_others(true);
   if (wal_pages_ >= checkpoint_pages) checkpoint();
 }
 
-/// All in one transaction. Afterwards the connection is as good as before, or closed.
+/// All in one transaction.
 void sqlite_store::line::commit(const orders& list) {
+  weight most = weight::reads;
+  for (const auto& o : list) most = std::max(most, o->how);
+  commit(most, [&](detail::table& t, instant at) {
+    for (const auto& o : list) o->what(t, at);
+  });
+}
+
+/// Afterwards the connection is as good as before, or closed.
+void sqlite_store::line::commit(weight how, const step& what) {
   open();
-  const bool writes = std::ranges::any_of(list, [](const auto& o) { return o->how != weight::reads; });
-  const bool is_full =
-      options_.waits_for_disk && std::ranges::any_of(list, [](const auto& o) { return o->how == weight::durable; });
+  const bool writes = how != weight::reads;
+  const bool is_full = options_.waits_for_disk && how == weight::durable;
   bool is_at_the_end = false;
   try {
     if (writes && is_full != is_full_) {
@@ -183,8 +197,7 @@ void sqlite_store::line::commit(const orders& list) {
       is_full_ = is_full;
     }
     writes ? db_->sql("BEGIN IMMEDIATE").run() : db_->sql("BEGIN").run();
-    const instant at = now();
-    for (const auto& o : list) o->what(*table_, at);
+    what(*table_, now());
     is_at_the_end = true;
     db_->sql("COMMIT").run();
   } catch (const std::system_error& e) {
@@ -215,13 +228,13 @@ void sqlite_store::line::open() {
         },
         this);
     data_version_ = db_->sql("PRAGMA data_version").number().value_or(0);
+    if (!socket_) socket_.emplace(file_ + "-wake", holder_);
     table_.emplace(*db_, options_.policy, holder_);
   } catch (...) {
     close();
     throw;
   }
   is_full_ = true;
-  if (!socket_) socket_.emplace(file_ + "-wake", holder_);
   news_->bump();  // nobody told of what changed before
 }
 
@@ -236,21 +249,21 @@ void sqlite_store::line::checkpoint() noexcept {
   if (db_) ::sqlite3_wal_checkpoint_v2(db_->connection(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 
-/// Rings all other processes. Those that are gone run no job any more.
+/// Rings all other processes. Those that are gone run no job any more: their leases end, at a later call if need be.
 void sqlite_store::line::tell_others(bool has_news) {
   if (!socket_) return;
   const auto gone = socket_->ring(has_news);
-  if (gone.empty()) return;
-  orders cleanup;
-  cleanup.push_back(std::make_shared<order>(executor_, weight::renews, [gone](detail::table& t, instant) {
-    for (const auto holder : gone) static_cast<detail::sqlite_table&>(t).end_leases_of(holder);
-  }));
-  commit(cleanup);
+  gone_.insert(gone_.end(), gone.begin(), gone.end());
+  if (gone_.empty()) return;
+  commit(weight::renews, [this](detail::table&, instant) {
+    for (const auto holder : gone_) table_->end_leases_of(holder);
+  });
+  gone_.clear();
   if (table_->take_news()) news_->bump();
 }
 
 void sqlite_store::line::look_at_others() {
-  if (!table_) return;
+  open();
   const auto version = db_->sql("PRAGMA data_version").number().value_or(0);
   if (std::exchange(data_version_, version) != version) news_->bump();
   socket_->look_round();

@@ -59,6 +59,7 @@ class sqlite_store::line {
   void run() noexcept;
   void carry_out(const orders& list);
   void commit(const orders& list);
+  void commit(weight how, const step& what);
   void open();
   void close() noexcept;
   void tell_others(bool has_news);
@@ -84,6 +85,7 @@ class sqlite_store::line {
   std::optional<detail::sqlite_db> db_;
   std::optional<detail::sqlite_table> table_;
   bool is_full_ = true;  // what `synchronous` is
+  std::vector<std::int64_t> gone_;  // processes whose leases are still to be ended
   std::int64_t data_version_ = 0;
   int wal_pages_ = 0;
 

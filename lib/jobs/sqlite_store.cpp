@@ -44,7 +44,8 @@ net::awaitable<void> sqlite_store::perform(weight w, step s) {
   const auto order = line_->push(w, std::move(s));
   // Nothing cancels the wait: a claim whose answer is lost would hold its jobs until the end of their leases.
   co_await order->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
-  if (order->error) std::rethrow_exception(order->error);
+  // Taken out, so that the caller's thread is the last that has it.
+  if (order->error) std::rethrow_exception(std::exchange(order->error, nullptr));
 }
 
 put_answer sqlite_store::put_in(sqlite3* connection, const new_job& j) {

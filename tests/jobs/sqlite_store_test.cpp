@@ -14,6 +14,7 @@
 #include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/local/datagram_protocol.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -140,6 +141,36 @@ TEST_CASE("a store wakes those who wait in another one", "[jobs][realtime]") {
     w.io().run();
     CHECK(is_told);
   }
+}
+
+TEST_CASE("the leases of a process that is gone end, though the file was locked when that was noticed", "[jobs]") {
+  sqlite_world w;
+  auto options = w.options();
+  options.poll = 5ms;
+  options.busy_limit = 1ms;
+  sqlite_store store{w.io(), w.file(), options};
+  w.wait(store.put(simple()));
+  CHECK(w.wait(store.claim({.limit = 1, .lease = 24h})).size() == 1);
+  jobs::detail::sqlite_db own{w.file(), 5s};
+  own.exec("BEGIN IMMEDIATE; UPDATE canigo_job SET holder=77 WHERE state=1");
+  // What a process leaves behind that was killed.
+  const std::string left_behind = w.file() + "-wake/77";
+  {
+    net::local::datagram_protocol::socket socket{w.io()};
+    socket.open();
+    socket.bind(left_behind);
+  }
+  while (std::filesystem::exists(left_behind)) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);  // in which it tries to end its leases
+  own.exec("COMMIT");
+  std::vector<claimed_job> again;
+  for (int tries = 0; again.empty() && tries < 3600; ++tries) {
+    std::this_thread::sleep_for(1ms);
+    w.advance(1s);  // an attempt that crashed is followed by a pause
+    again = w.wait(store.claim({.limit = 1, .lease = 24h}));
+  }
+  REQUIRE(again.size() == 1);
+  CHECK(again.front().crashes == 1);
 }
 
 TEST_CASE("without sockets a store finds out by itself", "[jobs][realtime]") {

@@ -41,8 +41,8 @@ struct sqlite_store_options {
 /// Processes wake each other by datagrams, with sockets in the folder FILE-wake. A process that was killed is noticed
 /// by its socket, within `poll`, and its leases end. Where sockets are impossible, a change is noticed within `poll`.
 ///
-/// The constructor opens nothing. If the file can't be opened or used, each call says why, and the next one tries
-/// again. An error that leaves open whether the step took place is error::unknown_outcome.
+/// The constructor does not wait for its thread to open the file. If the file can't be opened or used, each call says
+/// why, and the next one tries again. An error that leaves open whether the step took place is error::unknown_outcome.
 ///
 /// Not for files on a network file system. Threads: any, all members, at once.
 /// Lifetime: the destructor waits for the steps that were handed over, for busy_limit at most for each.
