@@ -170,7 +170,7 @@ void sqlite_store::line::carry_out(const orders& list) {
     has_news = (table_ && table_->take_news() && !o->error) || has_news;
   }
   if (has_news) news_->bump();  // before its caller can ask for the number
-  failed = nullptr;  // it is the callers' now
+  failed = nullptr;             // it is the callers' now
   for (const auto& o : list) o->done.done();
   if (has_news) tell_others(true);
   if (wal_pages_ >= checkpoint_pages) checkpoint();

@@ -143,7 +143,8 @@ TEST_CASE("a store wakes those who wait in another one", "[jobs][realtime]") {
   }
 }
 
-TEST_CASE("the leases of a process that is gone end, though the file was locked when that was noticed", "[jobs]") {
+TEST_CASE("the leases of a process that is gone end, though the file was locked when that was noticed",
+          "[jobs][realtime]") {
   sqlite_world w;
   auto options = w.options();
   options.poll = 5ms;
