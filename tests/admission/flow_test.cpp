@@ -326,6 +326,24 @@ TEST_CASE("deadlines end the waiters of flows, held or not", "[flow]") {
   CHECK(run.log.back() == "y@10");
 }
 
+TEST_CASE("a deadline of this instant is not past: whoever need not wait is served", "[flow]") {
+  limits_run run;
+  scheduler s{run.io, {.rate = rate::per_second(1), .burst = 2}};
+  const flow f{s};
+  run.time.run_for(9s);
+  const time_point now = run.time.now();
+  CHECK(s.try_acquire({.deadline = now, .flow = &f}));
+  CHECK_FALSE(s.try_acquire({.deadline = now - 1ns, .flow = &f}));
+  std::error_code first, second;
+  run.go([&]() -> net::awaitable<void> {
+    co_await s.acquire({.deadline = now, .flow = &f}, first);
+    co_await s.acquire({.deadline = now, .flow = &f}, second);
+  });
+  run.time.run();
+  CHECK_FALSE(first);
+  CHECK(second);
+}
+
 TEST_CASE("settling moves the ceilings of the flow as well", "[flow]") {
   limits_run run;
   limiter l{run.io, {.rates = {{rate::per_second(100), 100, 100}}}};
@@ -363,6 +381,19 @@ TEST_CASE("ceilings change at once", "[flow]") {
   f.set_weight(7);
   CHECK(f.stats().weight == 7);
   run.time.run();
+}
+
+TEST_CASE("a new rate of a flow counts from now on, also in a pause", "[flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1000}};
+  flow f{s, {.rates = {{rate::per_second(10), 1000, 0}}}};
+  s.pause_until(run.time.now() + 1s);
+  run.time.run_for(1s - 1ns);
+  f.set_rate(0, rate::per_second(500));
+  run.time.run_for(1ns);
+  std::vector<permit> permits;
+  while (auto p = s.try_acquire({.flow = &f})) permits.push_back(std::move(*p));
+  CHECK(permits.size() == 10);
 }
 
 TEST_CASE("why_waiting names the ceiling of the first held flow, if nobody is ready", "[flow]") {
