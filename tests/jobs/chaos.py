@@ -107,9 +107,10 @@ def judge(workers):
     return {what: n for what, n in wrong.items() if n}, counts, len(acknowledged)
 
 
-def run(options, has_fencing):
+def run(options, name):
+    has_fencing = name == "chaos"
     keep = options.keep or tempfile.TemporaryDirectory(prefix="canigo-jobs-")
-    folder = pathlib.Path(getattr(keep, "name", keep)) / ("fenced" if has_fencing else "control")
+    folder = pathlib.Path(getattr(keep, "name", keep)) / name
     folder.mkdir(parents=True)
     chance = random.Random(options.seed)
     workers = Workers(options, folder, has_fencing)
@@ -143,12 +144,17 @@ def main():
     options.jobs = options.jobs or int(20 * options.seconds)
     print(f"seed {options.seed}")
 
-    wrong, counts = run(options, True)
-    print(f"chaos:   {counts}; {wrong or 'nothing is wrong'}")
-    seen, counts = run(options, False)
-    print(f"control: {counts}; {seen or 'nothing is wrong'}")
-    is_blind = "by a stale holder" not in seen
-    if is_blind:
+    wrong, counts = run(options, "chaos")
+    print(f"chaos: {counts}; {wrong or 'nothing is wrong'}")
+    is_blind = True
+    # A machine that stands still for long may show nothing once.
+    for name in ("control", "control again"):
+        seen, counts = run(options, name)
+        print(f"{name}: {counts}; {seen or 'nothing is wrong'}")
+        is_blind = "by a stale holder" not in seen
+        if not is_blind:
+            break
+    else:
         print("the control shows no result of a stale holder: the judge is blind, or it was too short")
     print("FAILED" if wrong or is_blind else "passed")
     return int(bool(wrong) or is_blind)
