@@ -153,6 +153,8 @@ struct submit_options {
 /// While the store fails, jobs go on, and the service tries again. A result that can't be written is kept and written
 /// later.
 ///
+/// A service that was started, or has waited for a result, keeps the loop of its context running until stop().
+///
 /// Errors of the members: those of the store.
 /// Threads: any, all members, at once.
 /// Lifetime: `store` must outlive the service and its jobs. The destructor cancels what runs, and waits for nothing:
