@@ -111,7 +111,8 @@ if A[6] then
     charges[i] = {before = before, now = now}
   end
 end
-local function tell(session, what) call('PUBLISH', prefix .. 'n:' .. session, what) end
+-- A hint, which a user may be forbidden to give.
+local function tell(session, what) redis.pcall('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
 -- What one wants: its weight, and its amounts of the further units.
 local function wants_of(weight)

@@ -191,6 +191,26 @@ TEST_CASE("who may not listen says so, does not ask again and again, and is serv
   CHECK_FALSE(*w.ec);
 }
 
+TEST_CASE("members none of whom may publish are served all the same") {
+  redis_server server;
+  const bool has_channels = GENERATE(false, true);
+  order(server, redis::command{"ACL", "SETUSER", "bob", "on", ">secret", "+@all", "~*", "resetchannels"});
+  if (has_channels) order(server, redis::command{"ACL", "SETUSER", "bob", "allchannels", "-publish"});
+  drained io;
+  const redis::semaphore_options o{.permits = 1, .lease = 300ms, .quarantine = false};
+  member a{io, url_as(server, "bob:secret"), o};
+  member b{io, url_as(server, "bob:secret"), o};
+  for (int i = 0; i < 3; ++i) {
+    auto p = run(io, a.slots.acquire());
+    waiting w{b.slots, {}};
+    run_until(io, [&] { return a.slots.stats().waiting_of_all == 1; });
+    p.release();
+    run_until(io, [&] { return w.ended(); });
+    CHECK_FALSE(*w.ec);
+    w.p.release();
+  }
+}
+
 TEST_CASE("a member that may not ask for the run id stops nobody") {
   redis_server server;
   order(server, redis::command{"ACL", "SETUSER", "bob", "on", ">secret", "+@all", "-info", "~*", "allchannels"});
