@@ -125,6 +125,11 @@ void sqlite_store::line::wait(duration most) noexcept {
 void sqlite_store::line::run() noexcept {
   using clock = std::chrono::steady_clock;
   auto look_at = clock::now();
+  try {
+    open();  // so that others can wake this process
+  } catch (...) {
+    close();  // the first step says what is wrong
+  }
   for (bool goes_on = true; goes_on;) {
     orders list;
     bool wants_ring = false;

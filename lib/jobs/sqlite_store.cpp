@@ -30,10 +30,7 @@ const sqlite_store_options& checked(const std::string& file, const sqlite_store_
 }  // namespace
 
 sqlite_store::sqlite_store(const net::any_io_executor& executor, std::string file, const sqlite_store_options& options)
-    : line_{std::make_unique<line>(executor, file, checked(file, options))} {
-  // So that others can wake this process.
-  line_->push(weight::reads, [](detail::table&, instant) {});
-}
+    : line_{std::make_unique<line>(executor, file, checked(file, options))} {}
 
 sqlite_store::sqlite_store(const net::any_io_executor& executor, std::string file)
     : sqlite_store{executor, std::move(file), sqlite_store_options{}} {}
