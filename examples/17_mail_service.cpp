@@ -55,6 +55,7 @@ void open_shop() {
   const int error = sqlite3_open(shop_file.c_str(), &opened);
   const std::unique_ptr<sqlite3, decltype([](sqlite3* s) { sqlite3_close(s); })> shop{opened};
   if (error != SQLITE_OK) throw std::runtime_error{sqlite3_errmsg(opened)};
+  sqlite3_busy_timeout(opened, 10'000);  // the store writes to the file, too
   execute(opened, "create table orders (number integer)");
   for (int number = 1; number <= 60; ++number) place_order(store, opened, number, number % 3 != 0);
   store.wake();
