@@ -33,6 +33,8 @@ class counter_clock {
   time_point now() noexcept {
     // The loads are a reader's side of a sequence lock: the version is odd while somebody writes.
     const std::uint32_t version = version_.load(std::memory_order_acquire);
+    if (version == off) [[unlikely]]
+      return source_.now();
     const std::uint64_t anchor = ticks_.load(std::memory_order_acquire);
     const std::int64_t time = time_.load(std::memory_order_acquire);
     const std::uint64_t slope = slope_.load(std::memory_order_acquire);
@@ -49,7 +51,6 @@ class counter_clock {
   /// Asks the system, whose answer becomes the anchor. A reading right afterwards is behind by 0.3 µs at most.
   [[gnu::noinline]] time_point look() noexcept {
     const time_point before = source_.now();
-    if (is_off_.load(std::memory_order_relaxed)) return before;
     std::uint32_t version = version_.load(std::memory_order_relaxed);
     if (version % 2 != 0 || !version_.compare_exchange_weak(version, version + 1, std::memory_order_acquire)) {
       return before;
@@ -62,12 +63,17 @@ class counter_clock {
     } else if (++slow_readings_ == most_slow_readings) {
       stop();
     }
-    version_.store(version + 2, std::memory_order_release);
+    version_.store(is_off_.load(std::memory_order_relaxed) ? off : version + 2, std::memory_order_release);
     return before;  // as the anchor, so that a thread that is alone never sees the time go back
   }
 
-  /// Asks the system from now on. An anchor that another thread is renewing meanwhile still serves once.
-  void turn_off() noexcept { stop(); }
+  /// Asks the system from now on. If another thread renews the anchor meanwhile, that one or the next is the last.
+  void turn_off() noexcept {
+    is_off_.store(true, std::memory_order_relaxed);
+    std::uint32_t version = version_.load(std::memory_order_relaxed);
+    while (version % 2 == 0 && !version_.compare_exchange_weak(version, off, std::memory_order_relaxed)) {
+    }
+  }
 
  private:
   struct reading {
@@ -76,6 +82,7 @@ class counter_clock {
   };
   enum class phase : std::uint8_t { unknown, measuring, counting };
 
+  static constexpr std::uint32_t off = ~std::uint32_t{0};  // a version, as if somebody wrote for ever
   static constexpr unsigned slope_bits = 32;
   static constexpr double slowness = 0.999;
   static constexpr duration longest = std::chrono::microseconds{650};
@@ -132,10 +139,7 @@ class counter_clock {
            counted >= passed * slowness - static_cast<double>(most_off.count());
   }
 
-  void stop() noexcept {
-    is_off_.store(true, std::memory_order_relaxed);
-    window_.store(0, std::memory_order_release);
-  }
+  void stop() noexcept { is_off_.store(true, std::memory_order_relaxed); }
 
   void publish(reading at) noexcept {
     ticks_.store(at.ticks, std::memory_order_release);
