@@ -195,6 +195,7 @@ void engine::link_up() noexcept {
     cause_ = {};
     line_.begin(link_->round_trip());
     ++stats_.connects;
+    if (subscriber_ != nullptr) subscriber_->follow(link_->run_id());
   }
   // Ask before this node is lost. Then only the nodes that it has named know the new owner of its slots.
   if (link_options_->asks_for_nodes && link_->is_in_cluster()) nodes_.ask(shared_from_this());

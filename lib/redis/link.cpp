@@ -8,6 +8,7 @@
 #include <asio/buffer.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/error.hpp>
+#include <asio/experimental/awaitable_operators.hpp>
 
 #include <exception>
 #include <new>
@@ -30,6 +31,17 @@ std::string line_of(std::string_view info, std::string_view key) {
   return {};
 }
 
+constexpr duration ask_sentinels_every = std::chrono::seconds{1};
+
+net::awaitable<std::exception_ptr> failure_of(net::awaitable<void> work) {
+  try {
+    co_await std::move(work);
+  } catch (...) {
+    co_return std::current_exception();
+  }
+  co_return nullptr;
+}
+
 /// Whether the server refused because of the user, so that a login may help.
 bool wants_login(const reply& r) {
   if (!r.is_error()) return false;
@@ -50,10 +62,7 @@ void on_written::operator()(std::error_code ec, std::size_t) const noexcept { ow
 
 link::link(net::any_io_executor strand, std::shared_ptr<const link_options> options,
            std::shared_ptr<link_listener> listener)
-    : strand_{std::move(strand)},
-      options_{std::move(options)},
-      listener_{std::move(listener)},
-      reader_{options_->max_reply} {}
+    : strand_{std::move(strand)}, options_{std::move(options)}, listener_{std::move(listener)} {}
 
 void link::dial() {
   const auto done = [self = shared_from_this()](std::exception_ptr failure) noexcept {
@@ -72,14 +81,43 @@ void link::dial() {
 
 net::awaitable<void> link::connect() {
   const auto keep = shared_from_this();
-  endpoint::address a;
-  if (!options_->where.master.empty()) {
-    a = co_await find_master();
-  } else if (!options_->where.addresses.empty()) {
-    a = options_->where.addresses.front();
+  if (options_->where.master.empty()) {
+    endpoint::address only;
+    if (!options_->where.addresses.empty()) only = options_->where.addresses.front();
+    co_await connect_to(std::move(only));
+    co_return;
   }
+  // A master that says nothing may have been replaced. Then there is no sense in waiting for it.
+  using namespace net::experimental::awaitable_operators;
+  endpoint::address master = co_await find_master();
+  for (;;) {
+    auto first = co_await (failure_of(connect_to(master)) || successor_of(master));
+    if (first.index() == 0) {
+      if (const auto failure = std::get<0>(first)) std::rethrow_exception(failure);
+      co_return;
+    }
+    master = std::get<1>(std::move(first));
+  }
+}
+
+net::awaitable<void> link::connect_to(endpoint::address a) {
+  reader_.emplace(options_->max_reply);
   stream_ = co_await open_stream(options_->where, std::move(a), options_->tls);
   co_await log_in();
+}
+
+/// Asks the sentinels now and then, until they name another master than this.
+net::awaitable<endpoint::address> link::successor_of(endpoint::address master) {
+  for (;;) {
+    co_await sleep_for(ask_sentinels_every);
+    try {
+      endpoint::address now = co_await find_master();
+      if (now.host != master.host || now.port != master.port) co_return now;
+    } catch (const std::system_error& e) {
+      if (e.code() == net::error::operation_aborted) throw;
+      refusal_.clear();  // the master may still answer
+    }
+  }
 }
 
 net::awaitable<endpoint::address> link::find_master() {
@@ -158,7 +196,7 @@ net::awaitable<void> link::log_in() {
 
   time_source& time = time_source::of(strand_);
   const time_point asked_at = time.now();
-  const auto answers = co_await ask(*stream_, reader_, std::move(bytes), steps.size());
+  const auto answers = co_await ask(*stream_, *reader_, std::move(bytes), steps.size());
   round_trip_ = time.now() - asked_at;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const reply& r = answers[i];
@@ -221,9 +259,9 @@ void link::has_read(std::error_code ec, std::size_t n) noexcept {
   is_reading_ = false;
   if (listener_ == nullptr) return;
   if (ec) return fail(error::connection_lost, ec);
-  ec = reader_.feed({in_.data(), n});
+  ec = reader_->feed({in_.data(), n});
   while (!ec) {
-    auto r = reader_.next(ec);
+    auto r = reader_->next(ec);
     if (!r) break;
     if (!listener_->link_reply(std::move(*r))) ec = error::bad_reply;
   }

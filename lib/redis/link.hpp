@@ -89,6 +89,8 @@ class link : public std::enable_shared_from_this<link> {
   friend struct on_written;
 
   net::awaitable<void> connect();
+  net::awaitable<void> connect_to(endpoint::address a);
+  net::awaitable<endpoint::address> successor_of(endpoint::address master);
   net::awaitable<endpoint::address> find_master();
   net::awaitable<endpoint::address> ask_sentinel(const endpoint::address& sentinel);
   net::awaitable<void> log_in();
@@ -103,7 +105,7 @@ class link : public std::enable_shared_from_this<link> {
   std::shared_ptr<link_listener> listener_;  // until the end
   cancel_source dialing_;
   std::unique_ptr<stream> stream_;
-  reply_reader reader_;
+  std::optional<reply_reader> reader_;
   std::string run_id_;
   duration round_trip_{};
   bool is_in_cluster_ = false;

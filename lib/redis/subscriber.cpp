@@ -51,6 +51,11 @@ void subscriber::check(std::string channel) {
   });
 }
 
+void subscriber::follow(const std::string& run_id) noexcept {
+  if (!is_up_ || run_id.empty() || link_->run_id().empty() || link_->run_id() == run_id) return;
+  link_down(make_error_code(error::connection_lost), {}, {});
+}
+
 void subscriber::close() noexcept {
   is_closing_ = true;
   channels_.clear();

@@ -48,6 +48,9 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   /// Makes the connection anew unless the server sends something within `connect_timeout`. A connection whose other end
   /// has vanished looks like one without messages.
   void check(std::string channel);
+  /// On the strand: commands go to the server with this run id now. A connection to another one, which brings no
+  /// message any more, is made anew.
+  void follow(const std::string& run_id) noexcept;
   /// Ends it, on the strand. Channels that are still to be added are not added.
   void close() noexcept;
   /// The context goes away.

@@ -198,6 +198,32 @@ TEST_CASE("sentinels that know no master, or one that is none any more [realtime
   }
 }
 
+TEST_CASE("a master that says nothing is left when the sentinels name another [realtime]", "[realtime]") {
+  scripted_server silent{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
+  scripted_server speaks{[](peer& p) -> net::awaitable<void> {
+    co_await command_with(p, "ROLE");
+    co_await p.send("+OK\r\n$0\r\n\r\n*1\r\n" + bulk("master"));
+    co_await command_with(p, "PING");
+    co_await p.send("+PONG\r\n");
+    co_await p.linger();
+  }};
+  std::atomic<int> asked{0};
+  scripted_server sentinel{[&](peer& p) -> net::awaitable<void> {
+    co_await command_with(p, "main");
+    const auto& named = asked++ < 2 ? silent : speaks;
+    co_await p.send("*2\r\n" + bulk("127.0.0.1") + bulk(std::to_string(named.port())));
+    co_await p.linger();
+  }};
+  net::io_context io;
+  const redis::client_options patient{.connect_timeout = 1h, .timeout = 1h};
+  redis::client client{io, "redis+sentinel://" + address_of(sentinel) + "/main", patient};
+  redis_test::asked ping{client, redis::command{"PING"}};
+  run_until(io, [&] { return ping.ends > 0; });
+  CHECK_FALSE(ping.ec);
+  CHECK(asked == 3);
+  CHECK(silent.connections() == 1);
+}
+
 TEST_CASE("what a sentinel said tells more than that another is not there, until one names a master") {
   net::io_context io;
   const auto sentinel = [](std::string text) {

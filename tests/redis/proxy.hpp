@@ -79,6 +79,14 @@ class proxy {
     for (const auto& c : core_->pairs) c->is_silent = c->listens();
   }
 
+  /// Another server has the name now: new connections go to `target`, and those that do not listen are cut.
+  void move_to(const std::string& target) {
+    core_->target = target;
+    for (const auto& c : core_->pairs) {
+      if (!c->listens()) c->cut();
+    }
+  }
+
   /// From now on each byte takes so long, in each direction.
   void delay(canigo::duration d) { core_->delay = d; }
   /// What is connected now is cut, once; who connects again can.
@@ -125,7 +133,7 @@ class proxy {
       for (const auto& each : pairs) each->cut();
     }
     asio::io_context& io;
-    const std::string target;
+    std::string target;
     protocol::acceptor acceptor;
     std::vector<std::shared_ptr<pair>> pairs;
     std::array<std::size_t, 2> passed{};

@@ -78,3 +78,27 @@ TEST_CASE("a subscription that has gone silent is found by what it loses, each t
   CHECK(last.p.held() == 1);
   between.close();
 }
+
+TEST_CASE("a subscription follows the commands of its client to another server [realtime]", "[realtime]") {
+  redis_server before, after;
+  net::io_context io;
+  const redis::semaphore_options o{.permits = 1, .lease = 1min, .quarantine = false};
+  member a{io, before.url(), o}, b{io, after.url(), o};
+  proxy between{io, before.folder() / "proxy.sock", before.path()};
+  redis::client client{io, between.url()};
+  redis::semaphore slots{client, "crm", o};
+  const auto p = run(io, a.slots.acquire());
+  auto q = run(io, b.slots.acquire());
+  waiting w{slots, {}};
+  run_until(io, [&] { return between.newest_listens() && slots.stats().waiting_of_all == 1; });
+  between.move_to(after.path());
+  const auto give_up = steady::now() + 60s;
+  while (run(io, b.client.run("PUBSUB", "CHANNELS")).elements().empty()) {
+    REQUIRE(steady::now() < give_up);
+    run_for(io, 1ms);
+  }
+  q.release();
+  run_until(io, [&] { return w.ended(); });
+  CHECK(w.p.held() == 1);
+  between.close();
+}
