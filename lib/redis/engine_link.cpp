@@ -189,14 +189,16 @@ void engine::set_alarm(time_point when) noexcept {
 
 void engine::link_up() noexcept {
   phase_ = phase::up;
+  std::shared_ptr<subscriber> listener;
   {
     const std::lock_guard lock{mutex_};
+    listener = subscriber_;
     why_down_.clear();
     cause_ = {};
     line_.begin(link_->round_trip());
     ++stats_.connects;
-    if (subscriber_ != nullptr) subscriber_->follow(link_->run_id());
   }
+  if (listener != nullptr) listener->follow(link_->run_id());
   // Ask before this node is lost. Then only the nodes that it has named know the new owner of its slots.
   if (link_options_->asks_for_nodes && link_->is_in_cluster()) nodes_.ask(shared_from_this());
   act();
