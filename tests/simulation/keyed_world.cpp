@@ -184,7 +184,15 @@ class keyed_world {
   }
 
   static net::awaitable<void> asking(keyed_world& w, int id, caller& c) {
-    co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+    // Asio may bring it later than emit() (docs/decisions/0071), so the model is told of it when the limit is.
+    const auto seen = [&w, id, &c](net::cancellation_type type) {
+      if (!w.is_over_ && c.has_begun) {
+        w.resolve();
+        w.of(c.key).cancel(id);
+      }
+      return type;
+    };
+    co_await net::this_coro::reset_cancellation_state(seen, net::enable_total_cancellation());
     c.has_begun = true;
     std::error_code ec;
     w.begins(id, c);
@@ -263,7 +271,6 @@ class keyed_world {
     resolve();
     const auto found = callers_.find(id);
     if (found == callers_.end() || !found->second->has_begun || found->second->has_ended) return;
-    of(found->second->key).cancel(id);
     found->second->signal.emit(net::cancellation_type::total);
   }
 

@@ -225,6 +225,8 @@ class world {
     bool is_within = false;  // a limit of time, which is:
     time_point until{};
     bool is_cancelled = false;
+    bool is_coroutine = false;
+    bool is_reached = false;  // by the cancellation, if it is a coroutine
     permit held;
     permit part;  // split off from it
     std::size_t tenant = 0;
@@ -448,6 +450,7 @@ class world {
   void ask(const step& s) {
     caller& c = make_caller(s, request_of(s));
     const auto spawn = [&](net::awaitable<void> coroutine) {
+      c.is_coroutine = true;
       net::co_spawn(context_->get_executor(), std::move(coroutine),
                     net::bind_cancellation_slot(c.signal.slot(), net::detached));
     };
@@ -508,8 +511,21 @@ class world {
     return c.has_begun;
   }
 
+  /// A filter of cancellations that tells the model of one when the operation is told. Asio may bring it to a coroutine
+  /// later than emit() (docs/decisions/0071).
+  auto seen(int id) {
+    return [this, id](net::cancellation_type type) {
+      if (!is_over_ && callers_.at(id)->has_begun) {
+        const plenty here;
+        callers_.at(id)->is_reached = true;
+        model_.cancel(id);
+      }
+      return type;
+    };
+  }
+
   static net::awaitable<void> awaiting(world& w, int id, request r) {
-    co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+    co_await net::this_coro::reset_cancellation_state(w.seen(id), net::enable_total_cancellation());
     if (!w.begins(id, r)) co_return;
     std::error_code ec;
     permit p;
@@ -523,11 +539,7 @@ class world {
 
   /// Its strand is where it is cancelled, so the model hears of that there and then.
   static net::awaitable<permit> acquire_seen(world& w, int id, request r) {
-    const auto seen = [&w, id](net::cancellation_type type) {
-      if (!w.is_over_ && w.callers_.at(id)->has_begun) w.model_.cancel(id);
-      return type;
-    };
-    co_await net::this_coro::reset_cancellation_state(seen, net::enable_total_cancellation());
+    co_await net::this_coro::reset_cancellation_state(w.seen(id), net::enable_total_cancellation());
     if (!w.begins(id, r)) throw std::system_error{errc::stopped};
     co_return co_await w.engine_->acquire(r);
   }
@@ -566,7 +578,7 @@ class world {
   }
 
   static net::awaitable<void> working(world& w, int id, request r, duration lasts) {
-    co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+    co_await net::this_coro::reset_cancellation_state(w.seen(id), net::enable_total_cancellation());
     if (!w.begins(id, r)) co_return;
     std::error_code ec;
     try {
@@ -604,9 +616,16 @@ class world {
   void cancel(int id, const step& s = {}) {
     const auto found = callers_.find(id);
     if (found == callers_.end() || !found->second->has_begun || found->second->has_ended) return;
-    found->second->is_cancelled = true;
-    if (!found->second->is_within) model_.cancel(id);
-    with_engine(s, [&] { found->second->signal.emit(net::cancellation_type::total); });
+    caller& c = *found->second;
+    c.is_cancelled = true;
+    if (!c.is_coroutine) model_.cancel(id);
+    with_engine(s, [&] {
+      try {
+        c.signal.emit(net::cancellation_type::total);
+      } catch (const std::bad_alloc&) {
+        if (!c.is_coroutine || c.is_reached) throw;  // else Asio could not hand it on
+      }
+    });
   }
 
   void settle_all(const step& s) {
