@@ -5,7 +5,7 @@
 #include "harness.hpp"
 
 #include <asio/io_context.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <deque>
 

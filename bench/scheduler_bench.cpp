@@ -10,7 +10,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <deque>

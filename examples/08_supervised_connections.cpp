@@ -6,7 +6,7 @@
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <exception>
 #include <string>

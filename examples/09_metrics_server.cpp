@@ -6,7 +6,7 @@
 #include <canigo/timeout.hpp>
 
 #include <asio.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <restinio/all.hpp>
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include <canigo/task_group.hpp>
 
 #include <asio.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>

@@ -3,7 +3,7 @@
 #include "canigo/detail/admission/awaited.hpp"
 #include "canigo/error.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <memory>

@@ -26,7 +26,7 @@
 #include "support/catch.hpp"
 
 #include <asio.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <exception>
 #include <optional>

@@ -78,6 +78,8 @@ BAD = [
                                        "TEST_CASE(\"b\") {\n  helper();\n}\n"}, "tests/rate_test.cpp:4"),
     ("asio", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n"
                                               "#include <asio/post.hpp>\n"}, "include/canigo/scheduler.hpp:3"),
+    ("formats", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n#include <fmt/core.h>\nauto s = fmt::format(\"\");\n"},
+     "lib/rate.cpp:3"),
     ("refusals", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\nvoid f() { throw_invalid(\"burst\", 0, \"1\"); }\n"},
      "lib/rate.cpp:2"),
     ("names", {"tests/rate_test.cpp": "void f() {\n  g(cancel_after(1s, h));\n}\n"}, "tests/rate_test.cpp:2"),

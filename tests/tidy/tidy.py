@@ -374,6 +374,17 @@ def asio(tree):
 
 
 @rule
+def formats(tree):
+    """fmt/core.h of fmt 12 has print, and no format."""
+    for path in tree.under("include/", "lib/", "tests/", "examples/", "bench/", "docs/"):
+        spellings = {spelling for _, spelling, _ in tree.includes(path)}
+        for number, line in tree.lines(path):
+            if re.search(r"\bfmt::(format|to_string)\(", line) and not spellings & {"fmt/format.h", "fmt/chrono.h"}:
+                yield path, number, "calls fmt::format without fmt/format.h, which only some versions of fmt forgive"
+                break
+
+
+@rule
 def refusals(tree):
     """What is refused names whose field it is: "scheduler_options.burst", "permit.split: places", or a type, "rate"."""
     types = {concept(path).split("/")[-1] for path in tree.under("include/canigo/")}

@@ -5,6 +5,8 @@
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
