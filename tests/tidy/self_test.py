@@ -101,6 +101,8 @@ BAD = [
     ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\tint x;\n"}, "lib/rate.cpp:2"),
     ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n//" + "-" * 119 + "\n"}, "lib/rate.cpp:2"),
     ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\""}, "lib/rate.cpp:1"),
+    ("options", {"include/canigo/rate.hpp": "#pragma once\n\nstruct rate_options {\n  int a = 1;  ///< one\n"
+                                            "  int b;\n};\n"}, "include/canigo/rate.hpp:5"),
     ("umbrella", {"include/canigo/canigo.hpp": "#pragma once\n\n#include \"canigo/rate.hpp\"\n"},
      "include/canigo/canigo.hpp:1"),
     ("version", {"meson.build": "project('canigo', 'cpp',\n  version: '0.2.0')\n"}, "include/canigo/version.hpp:1"),

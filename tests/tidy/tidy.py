@@ -396,6 +396,22 @@ def refusals(tree):
 
 
 @rule
+def options(tree):
+    """The reference on the site explains every option, by its docstring. Those of a base are explained there."""
+    for path in tree.under("include/canigo/", suffix=(".hpp",)):
+        inside, of_base, before = False, False, ""
+        for number, line in tree.lines(path):
+            if re.match(r"struct \w*options( : .*)? \{$", line):
+                inside = "/detail/" not in path and not of_base
+            elif line == "};":
+                inside = False
+            elif inside and re.match(r"  [\w:<>,&* ]+ \w+( = .*| ?\{.*)?;$", line) and "///" not in before[:5]:
+                yield path, number, "an option without a docstring"
+            of_base = "The first eight options" in line or of_base and line.startswith(("///", "template"))
+            before = line
+
+
+@rule
 def umbrella(tree):
     """canigo.hpp is all of the core: what is no edge and no detail."""
     path = "include/canigo/canigo.hpp"

@@ -127,14 +127,14 @@ struct service_options {
 };
 
 struct submit_options {
-  std::string queue = "default";
-  int priority = 0;                       ///< class, 0 (first) … 15
-  duration delay = duration::zero();      ///< before it may run; 0 or more
-  duration expires_in = duration::max();  ///< its deadline, from now; more than 0; max: none
-  std::uint32_t max_attempts = 25;        ///< 1 or more
-  std::string unique = {};                ///< the key of a job of which there is one only; empty: none
-  unique_scope scope = unique_scope::until_ended;
-  duration unique_for = duration::zero();  ///< for unique_scope::for_a_time
+  std::string queue = "default";                   ///< 1 to most_name bytes
+  int priority = 0;                                ///< class, 0 (first) … 15
+  duration delay = duration::zero();               ///< before it may run; 0 or more
+  duration expires_in = duration::max();           ///< its deadline, from now; more than 0; max: none
+  std::uint32_t max_attempts = 25;                 ///< 1 or more
+  std::string unique = {};                         ///< the key of a job of which there is one only; empty: none
+  unique_scope scope = unique_scope::until_ended;  ///< for how long it is the only one
+  duration unique_for = duration::zero();          ///< for unique_scope::for_a_time
 };
 
 /// Runs the jobs of a store in this process: each queue in a strand_pool.

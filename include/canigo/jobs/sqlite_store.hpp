@@ -19,7 +19,7 @@ struct sqlite3;
 namespace canigo::jobs {
 
 struct sqlite_store_options {
-  store_policy policy = {};
+  store_policy policy = {};  ///< for jobs that crash
   /// How long a step waits for a lock that another process holds; 0 or more.
   duration busy_limit = std::chrono::seconds{5};
   /// How often it looks for changes of processes that could not tell it; more than 0.
