@@ -17,11 +17,18 @@ class Consumer(ConanFile):
     def layout(self):
         cmake_layout(self)
 
+    def edges(self):
+        optional = [edge for edge, is_on in self.dependencies["canigo"].options.items()
+                    if edge in ("http", "metrics", "redis", "sqlite") and is_on == "True"]
+        return ["jobs", "testing", *optional]
+
     def build(self):
         cmake = CMake(self)
-        cmake.configure(build_script_folder=os.path.join("..", "..", "..", "tests", "install", "consumer"))
+        cmake.configure(variables={"EDGES": ";".join(self.edges())},
+                        build_script_folder=os.path.join("..", "..", "..", "tests", "install", "consumer"))
         cmake.build()
 
     def test(self):
         if can_run(self):
-            self.run(os.path.join(self.cpp.build.bindir, "consumer"), env="conanrun")
+            for program in ("consumer", *(edge + "_consumer" for edge in self.edges())):
+                self.run(os.path.join(self.cpp.build.bindir, program), env="conanrun")

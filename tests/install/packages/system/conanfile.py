@@ -9,4 +9,7 @@ class System(ConanFile):
     def package_info(self):
         self.cpp_info.includedirs = ["/usr/include"] if self.name == "asio" else []
         self.cpp_info.libdirs = []
+        if self.name == "sqlite3":  # as the recipe of the centre
+            self.cpp_info.set_property("cmake_file_name", "SQLite3")
+            self.cpp_info.set_property("cmake_target_name", "SQLite::SQLite3")
         self.cpp_info.system_libs = [] if self.name == "asio" else [self.name]
