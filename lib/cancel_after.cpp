@@ -6,38 +6,28 @@
 
 namespace canigo::detail {
 
-operation_limit::operation_limit(time_source& time, const net::any_io_executor& executor) noexcept
-    : deadline{&operation_limit::called}, time_{time}, executor_{executor} {}
+timed_operation::timed_operation(time_source& time, const net::any_io_executor& executor) noexcept
+    : time_{time}, executor_{executor}, alarm_{time, [](timed_operation& o) { o.time_is_up(); }} {}
 
-void operation_limit::start(duration limit) {
-  self_ = shared_from_this();
-  if (!time_.arm(*this, saturating_add(time_.now(), limit))) self_.reset();
-}
+void timed_operation::start(duration limit) noexcept { alarm_.set(saturating_add(time_.now(), limit), *this); }
 
-void operation_limit::cancel(net::cancellation_type type) {
+void timed_operation::cancel(net::cancellation_type type) {
   request_.by_cancellation(type);
   signal_.emit(type);
 }
 
-bool operation_limit::stop() noexcept {
+bool timed_operation::stop() noexcept {
   is_over_ = true;
-  if (time_.cancel(*this)) self_.reset();
+  std::ignore = alarm_.disarm();
   return request_.is_of_owner();
 }
 
-void operation_limit::called(deadline& d, due why) noexcept {
-  auto& l = static_cast<operation_limit&>(d);
-  auto self = std::move(l.self_);
-  if (why == due::shutdown) return;
-  try {
-    net::post(l.executor_, [self] {
-      if (self->is_over_) return;
-      self->request_.by_owner();
-      self->signal_.emit(net::cancellation_type::terminal);
-    });
-  } catch (...) {
-    self->start(retry_after);  // no memory just now
-  }
+void timed_operation::time_is_up() {
+  net::post(executor_, [self = shared_from_this()] {
+    if (self->is_over_) return;
+    self->request_.by_owner();
+    self->signal_.emit(net::cancellation_type::terminal);
+  });
 }
 
 }  // namespace canigo::detail

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/coro/end_request.hpp"
 #include "canigo/error.hpp"
@@ -50,56 +51,56 @@ cancel_after_t<std::decay_t<Token>> cancel_after(duration limit, Token&& token) 
 
 namespace detail {
 
-/// The time limit of one operation in flight.
-class operation_limit : public std::enable_shared_from_this<operation_limit>, private deadline {
+/// One operation in flight, which is cancelled when its time is up.
+class timed_operation : public std::enable_shared_from_this<timed_operation> {
  public:
-  operation_limit(time_source& time, const net::any_io_executor& executor) noexcept;
+  timed_operation(time_source& time, const net::any_io_executor& executor) noexcept;
 
-  void start(duration limit);
+  void start(duration limit) noexcept;
   /// The operation has completed. Returns whether it was cancelled because its time was over.
   bool stop() noexcept;
   void cancel(net::cancellation_type type);
   net::cancellation_slot slot() noexcept { return signal_.slot(); }
 
  private:
-  static void called(deadline& d, due why) noexcept;
+  void time_is_up();
 
   time_source& time_;
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
-  std::shared_ptr<operation_limit> self_;  // while the deadline is armed
-  bool is_over_ = false;                   // this and the next on the executor only
+  shared_alarm<timed_operation> alarm_;
+  bool is_over_ = false;  // this and the next on the executor only
   end_request request_;
 };
 
-/// The handler of an operation with a limit. It has the cancellation slot of the limit, and everything else of the
+/// The handler of an operation with a limit. It has the operation's cancellation slot, and everything else of the
 /// adapted handler.
 template <class Handler>
-class limited_handler {
+class timed_handler {
  public:
   using cancellation_slot_type = net::cancellation_slot;
 
-  limited_handler(Handler handler, std::shared_ptr<operation_limit> limit)
-      : handler_(std::move(handler)), limit_(std::move(limit)) {}
+  timed_handler(Handler handler, std::shared_ptr<timed_operation> operation)
+      : handler_(std::move(handler)), operation_(std::move(operation)) {}
 
-  cancellation_slot_type get_cancellation_slot() const noexcept { return limit_->slot(); }
+  cancellation_slot_type get_cancellation_slot() const noexcept { return operation_->slot(); }
   const Handler& handler() const noexcept { return handler_; }
 
   template <class... Args>
   void operator()(std::error_code error, Args&&... args) {
     if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) slot.clear();
-    if (limit_->stop() && error) error = errc::timed_out;
-    limit_.reset();
+    if (operation_->stop() && error) error = errc::timed_out;
+    operation_.reset();
     std::move(handler_)(error, std::forward<Args>(args)...);
   }
 
  private:
   Handler handler_;
-  std::shared_ptr<operation_limit> limit_;
+  std::shared_ptr<timed_operation> operation_;
 };
 
 template <class Initiation>
-struct start_limited {
+struct start_timed {
   Initiation initiation;
 
   template <class Handler, class... Args>
@@ -108,16 +109,15 @@ struct start_limited {
     net::any_io_executor fallback;
     if constexpr (requires { initiation.get_executor(); }) fallback = initiation.get_executor();
     const net::any_io_executor executor = net::get_associated_executor(handler, fallback);
-    const auto l = std::allocate_shared<operation_limit>(allocator_of(handler), time_source::of(executor), executor);
+    const auto l = std::allocate_shared<timed_operation>(allocator_of(handler), time_source::of(executor), executor);
     if (auto slot = net::get_associated_cancellation_slot(handler); slot.is_connected()) {
       // A weak reference, because the signal may outlive the operation and the context of its executor.
-      slot.assign([weak = std::weak_ptr<operation_limit>{l}](net::cancellation_type type) {
+      slot.assign([weak = std::weak_ptr<timed_operation>{l}](net::cancellation_type type) {
         if (const auto own = weak.lock()) own->cancel(type);
       });
     }
     l->start(limit);
-    std::move(initiation)(limited_handler<handler_type>(std::forward<Handler>(handler), l),
-                          std::forward<Args>(args)...);
+    std::move(initiation)(timed_handler<handler_type>(std::forward<Handler>(handler), l), std::forward<Args>(args)...);
   }
 };
 
@@ -130,15 +130,15 @@ class asio::async_result<canigo::cancel_after_t<Token>, Result(std::error_code, 
   template <class Initiation, class... InitArgs>
   static auto initiate(Initiation&& initiation, canigo::cancel_after_t<Token> token, InitArgs&&... args) {
     return asio::async_initiate<Token, Result(std::error_code, Args...)>(
-        canigo::detail::start_limited<std::decay_t<Initiation>>{std::forward<Initiation>(initiation)}, token.token,
+        canigo::detail::start_timed<std::decay_t<Initiation>>{std::forward<Initiation>(initiation)}, token.token,
         token.limit, std::forward<InitArgs>(args)...);
   }
 };
 
 template <template <class, class> class Associator, class Handler, class Default>
-struct asio::associator<Associator, canigo::detail::limited_handler<Handler>, Default> {
+struct asio::associator<Associator, canigo::detail::timed_handler<Handler>, Default> {
   using type = typename Associator<Handler, Default>::type;
-  static type get(const canigo::detail::limited_handler<Handler>& h, const Default& d = Default()) noexcept {
+  static type get(const canigo::detail::timed_handler<Handler>& h, const Default& d = Default()) noexcept {
     return Associator<Handler, Default>::get(h.handler(), d);
   }
 };

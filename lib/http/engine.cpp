@@ -50,7 +50,7 @@ engine::engine(const net::any_io_executor& executor, const client_options& optio
       loop_executor_{canigo::detail::context_executor(executor)},
       multi_{options_, loop_executor_, *time_, *this},
       queue_{options.connections, options.connections_per_host},
-      alarm_{*this} {
+      alarm_{*time_, [](engine& e) { e.alarm_called(); }} {
   context_->add(*this);
 }
 
@@ -70,18 +70,11 @@ void engine::unreferenced() noexcept {
 
 void engine::let_go_of_context() noexcept {
   multi_.shutdown();
-  std::ignore = time_->cancel(alarm_);
+  std::ignore = alarm_.disarm();
   work_guard_ = {};
   loop_executor_ = {};
   executor_ = {};  // a strand's would reach for its context when this goes
-  self_.reset();
 }
-
-engine::alarm::alarm(engine& e) noexcept
-    : deadline{[](deadline& d, due why) noexcept {
-        if (why == due::expired) static_cast<alarm&>(d).owner->alarm_called();
-      }},
-      owner{&e} {}
 
 void engine::context_shutdown() noexcept {
   const auto keep = weak_from_this().lock();  // null: unreferenced() is at work
@@ -272,7 +265,7 @@ bool engine::read_one() noexcept {
   } else if (w != nullptr) {
     multi_.socket_news(*w, fired, aborted);
   } else if (is_alarm) {
-    alarm_armed_ = false;
+    alarm_.was_called();
     multi_.alarm_rang();
   } else if (t != nullptr) {
     if (limit) t->limit_.was_called();
@@ -402,16 +395,7 @@ void engine::retry_undelivered() noexcept {
 void engine::set_alarm() noexcept {
   time_point when = multi_.alarm_at();
   if (!undelivered_.empty()) when = std::min(when, saturating_add(time_->now(), canigo::detail::retry_after));
-  if (alarm_armed_) {
-    if (when == alarm_set_) return;
-    if (!time_->cancel(alarm_)) return;  // it is being called just now, and its mail leads back here
-    alarm_armed_ = false;
-  }
-  if (when != time_point::max()) {
-    alarm_armed_ = time_->arm(alarm_, when);
-    alarm_set_ = when;
-  }
-  if (alarm_armed_ != (self_ != nullptr)) self_ = alarm_armed_ ? shared_from_this() : nullptr;
+  alarm_.set(when, *this);
 }
 
 }  // namespace canigo::http::detail

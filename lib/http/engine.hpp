@@ -3,6 +3,7 @@
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/context_service.hpp"
 #include "canigo/detail/context/post.hpp"
+#include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/http/client.hpp"
 #include "canigo/time_source.hpp"
 
@@ -40,10 +41,6 @@ class engine final : public std::enable_shared_from_this<engine>,
 
  private:
   struct on_work;
-  struct alarm : deadline {
-    explicit alarm(engine& e) noexcept;
-    engine* owner;
-  };
   engine(const net::any_io_executor& executor, const client_options& options);
   ~engine() = default;
 
@@ -114,10 +111,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   host_queue queue_;
   linked_list<transfer, in_queue> undelivered_;  // there was no memory to hand them over with
   net::any_io_executor work_guard_;              // while any transfer is pending
-  alarm alarm_;
-  time_point alarm_set_ = time_point::max();  // the time for which alarm_ is armed
-  bool alarm_armed_ = false;                  // until its call has been heard of, or taken back
-  std::shared_ptr<engine> self_;              // meanwhile
+  canigo::detail::shared_alarm<engine> alarm_;
 };
 
 }  // namespace canigo::http::detail

@@ -79,7 +79,7 @@ engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_
       strand_{strand_on(executor)},
       nodes_{*this, link_options_, options},
       turn_{strand_},
-      alarm_{*this},
+      alarm_{*time_, [](engine& e) { e.alarm_called(); }},
       random_{std::random_device{}()} {}
 
 void engine::let_go_of_context() noexcept {
@@ -88,12 +88,6 @@ void engine::let_go_of_context() noexcept {
   strand_ = {};
   delivery::let_go_of_context();
 }
-
-engine::alarm::alarm(engine& e) noexcept
-    : deadline{[](deadline& d, due why) noexcept {
-        if (why == due::expired) static_cast<alarm&>(d).owner->alarm_called();
-      }},
-      owner{&e} {}
 
 void engine::end_with_context() noexcept {
   canigo::detail::suspended_list doomed;
@@ -112,15 +106,13 @@ void engine::end_with_context() noexcept {
     doomed.append(take_all());
     listener = std::exchange(subscriber_, nullptr);
   }
-  std::ignore = time_->cancel(alarm_);
+  const auto self = alarm_.disarm();
   const auto link = std::exchange(link_, nullptr);
   if (link != nullptr) link->close();
   if (listener != nullptr) listener->shut_down();
-  std::shared_ptr<engine> self;
   {
     // Another thread may be closing the client.
     const std::lock_guard lock{mutex_};
-    self = std::move(self_);
     let_go_of_context();
   }
   // Their frames may hold anything, also this client.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/context/delivery.hpp"
+#include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/redis/client.hpp"
 #include "canigo/time_source.hpp"
 
@@ -74,10 +75,6 @@ class engine final : public std::enable_shared_from_this<engine>,
   friend class nodes;
   friend class turn_call<engine>;
   using calls = std::list<call_place>;
-  struct alarm : deadline {
-    explicit alarm(engine& e) noexcept;
-    engine* owner;
-  };
   struct change;
   enum class phase { down, dialing, up };
 
@@ -107,7 +104,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void shut_down() noexcept;
   void drop_link() noexcept;
   void back_off(time_point since) noexcept;
-  void set_alarm(time_point when) noexcept;
+  void set_alarm(time_point when) noexcept { alarm_.set(when, *this); }
   void link_up() noexcept override;
   bool link_reply(reply&& r) noexcept override;
   bool link_wants_more() noexcept override;
@@ -143,11 +140,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   time_point not_before_ = time_point::min();
   time_point dialed_at_ = time_point::min();
   time_point unwanted_at_ = time_point::max();  // since then no caller waits for a connection
-  alarm alarm_;
-  bool alarm_armed_ = false;
-  time_point alarm_at_ = time_point::max();
+  canigo::detail::shared_alarm<engine> alarm_;
   std::uint64_t random_;
-  std::shared_ptr<engine> self_;  // while the alarm is armed
 };
 
 inline engine& engine_of(const client& c) noexcept { return *c.engine_; }

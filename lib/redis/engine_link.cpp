@@ -29,10 +29,7 @@ void engine::turn() noexcept {
     const std::lock_guard lock{mutex_};
     turn_.begin();
     rang = std::exchange(alarm_rang_, false);
-    if (rang) {
-      alarm_armed_ = false;
-      self_.reset();
-    }
+    if (rang) alarm_.was_called();
   }
   act(rang);
 }
@@ -174,17 +171,6 @@ void engine::drop_link() noexcept {
 void engine::back_off(time_point since) noexcept {
   ++failures_;
   not_before_ = saturating_add(since, reconnect_.delay(failures_, canigo::detail::next_random(random_)));
-}
-
-void engine::set_alarm(time_point when) noexcept {
-  if (alarm_armed_) {
-    if (when == alarm_at_) return;
-    if (!time_->cancel(alarm_)) return;  // it is being called just now, and its turn leads back here
-    alarm_armed_ = false;
-  }
-  alarm_at_ = when;
-  if (when != time_point::max()) alarm_armed_ = time_->arm(alarm_, when);
-  if (alarm_armed_ != (self_ != nullptr)) self_ = alarm_armed_ ? shared_from_this() : nullptr;
 }
 
 void engine::link_up() noexcept {

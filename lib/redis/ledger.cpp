@@ -69,15 +69,9 @@ ledger::ledger(client& c, ledger_options o)
       slot_{slot_of(prefix_)},
       engine_{home_->cluster().of(slot_)},
       turn_{executor()},
-      alarm_{*this} {
+      alarm_{*time_, [](ledger& l) { l.alarm_called(); }} {
   counts_.classes.resize(static_cast<std::size_t>(options_.priorities));
 }
-
-ledger::alarm::alarm(ledger& l) noexcept
-    : deadline{[](deadline& d, due why) noexcept {
-        if (why == due::expired) static_cast<alarm&>(d).owner->alarm_called();
-      }},
-      owner{&l} {}
 
 void ledger::end_with_context() noexcept {
   canigo::detail::suspended_list doomed;
@@ -94,12 +88,10 @@ void ledger::end_with_context() noexcept {
     doomed.append(take_all());
     ended = book_.take_ended();
   }
-  std::ignore = time_->cancel(alarm_);
-  std::shared_ptr<ledger> self;
+  const auto self = alarm_.disarm();
   {
     // Another thread may be closing the limit.
     const std::lock_guard lock{mutex_};
-    self = std::move(self_);
     let_go_of_context();
   }
   // Their frames may hold anything, also permits.

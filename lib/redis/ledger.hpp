@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/context/delivery.hpp"
+#include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/rate_limit.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/limit_waiter.hpp"
@@ -106,10 +107,6 @@ class ledger final : public std::enable_shared_from_this<ledger>,
  private:
   friend class turn_call<ledger>;
   struct change;
-  struct alarm : deadline {
-    explicit alarm(ledger& l) noexcept;
-    ledger* owner;
-  };
 
   ledger(client& c, ledger_options o);
   ~ledger() override = default;
@@ -208,10 +205,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   turn_call<ledger> turn_;
   bool may_send_ = false;  // this is a turn: all that has gathered goes into one call
 
-  alarm alarm_;
-  bool alarm_armed_ = false;
-  time_point alarm_at_ = time_point::max();
-  std::shared_ptr<ledger> self_;  // while the alarm is armed
+  canigo::detail::shared_alarm<ledger> alarm_;
 };
 
 }  // namespace canigo::redis::detail

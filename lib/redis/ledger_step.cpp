@@ -24,10 +24,8 @@ constexpr std::size_t most_untold = 1000;
 }  // namespace
 
 void ledger::alarm_called() noexcept {
-  const auto keep = shared_from_this();
   const change c{*this};
-  alarm_armed_ = false;
-  self_.reset();
+  alarm_.was_called();
   may_send_ = true;
 }
 
@@ -87,17 +85,10 @@ time_point ledger::next_step(time_point now) const noexcept {
 }
 
 void ledger::set_alarm(time_point when) noexcept {
-  if (alarm_armed_) {
-    // An alarm that rings too early looks again. That costs less than to set it anew whenever it is due later. An alarm
-    // that rings for nothing would keep the loop running.
-    const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_.is_asked();
-    if (alarm_at_ <= when && looks_again) return;
-    if (!time_->cancel(alarm_)) return;  // it is being called just now, and looks again
-    alarm_armed_ = false;
-  }
-  alarm_at_ = when;
-  if (when != time_point::max()) alarm_armed_ = time_->arm(alarm_, when);
-  if (alarm_armed_ != (self_ != nullptr)) self_ = alarm_armed_ ? shared_from_this() : nullptr;
+  // An alarm that rings too early looks again. That costs less than to set it anew whenever it is due later. An alarm
+  // that rings for nothing would keep the loop running.
+  const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_.is_asked();
+  if (!alarm_.is_set() || alarm_.when() > when || !looks_again) alarm_.set(when, *this);
 }
 
 // ---- without Redis --------------------------------------------------------------------------------------------------

@@ -62,29 +62,7 @@ child::life::life(child& c) : child_{c} {
   throw std::system_error{net::error::operation_aborted};
 }
 
-timed_child::limit::limit(timed_child& c) noexcept
-    : deadline{[](deadline& d, due why) noexcept {
-        timed_child& late = *static_cast<limit&>(d).owner;
-        const auto self = std::move(late.self_);
-        if (why == due::shutdown) return;
-        try {
-          late.end();
-        } catch (...) {
-          late.start(late.time_.now() + retry_after);  // no memory just now
-        }
-      }},
-      owner{&c} {}
-
 timed_child::timed_child(const net::any_io_executor& parent)
-    : child{parent}, time_{time_source::of(parent)}, limit_{*this} {}
-
-void timed_child::start(time_point deadline) {
-  self_ = shared_from_this();
-  if (!time_.arm(limit_, deadline)) self_.reset();
-}
-
-void timed_child::stop() noexcept {
-  if (time_.cancel(limit_)) self_.reset();
-}
+    : child{parent}, alarm_{time_source::of(parent), [](child& c) { c.end(); }} {}
 
 }  // namespace canigo::detail

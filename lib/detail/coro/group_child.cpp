@@ -44,13 +44,9 @@ void task_group_core::running::operator()(const std::exception_ptr& error) noexc
 // ---- the group ------------------------------------------------------------------------------------------------------
 
 task_group_core::task_group_core(const net::any_io_executor& executor)
-    : deadline{[](deadline& d, due why) noexcept {
-        auto& core = static_cast<task_group_core&>(d);
-        const auto self = std::move(core.self_);
-        if (why == due::expired) core.cancel();
-      }},
-      idle_{open_idle(executor)},
-      time_{time_source::of(executor)} {}
+    : idle_{open_idle(executor)},
+      time_{time_source::of(executor)},
+      retry_{time_, [](task_group_core& core) { core.retry(); }} {}
 
 task_group_core::~task_group_core() { idle_->close(); }
 
@@ -123,12 +119,16 @@ void task_group_core::cancel() noexcept {
 
 /// There was no memory to tell all of them.
 void task_group_core::cancel_later() noexcept {
+  const std::lock_guard lock{mutex_};
+  if (!retry_.is_set()) retry_.set(saturating_add(time_.now(), retry_after), *this);
+}
+
+void task_group_core::retry() noexcept {
   {
     const std::lock_guard lock{mutex_};
-    if (self_) return;
-    self_ = shared_from_this();
+    retry_.was_called();
   }
-  if (!time_.arm(*this, saturating_add(time_.now(), retry_after))) self_.reset();
+  cancel();
 }
 
 void task_group_core::detach() noexcept {

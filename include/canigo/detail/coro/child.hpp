@@ -1,9 +1,10 @@
 #pragma once
 
 #include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/detail/coro/end_request.hpp"
 #include "canigo/net.hpp"
-#include "canigo/time_source.hpp"
+#include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -16,6 +17,7 @@
 
 #include <memory>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace canigo::detail {
@@ -104,19 +106,12 @@ class timed_child : public child {
  public:
   explicit timed_child(const net::any_io_executor& parent);
 
-  void start(time_point deadline);
+  void start(time_point deadline) noexcept { alarm_.set(deadline, *this); }
   /// The child has ended.
-  void stop() noexcept;
+  void stop() noexcept { std::ignore = alarm_.disarm(); }
 
  private:
-  struct limit : deadline {
-    explicit limit(timed_child& c) noexcept;
-    timed_child* owner;
-  };
-
-  time_source& time_;
-  limit limit_;
-  std::shared_ptr<child> self_;  // while the deadline is armed
+  shared_alarm<child> alarm_;
 };
 
 }  // namespace canigo::detail

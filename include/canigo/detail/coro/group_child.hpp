@@ -2,6 +2,7 @@
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/detail/coro/child.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
@@ -59,7 +60,7 @@ class group_child_of<void> : public group_child {
 };
 
 /// The state that a task_group and its children share. It lives as long as any of them.
-class task_group_core : public std::enable_shared_from_this<task_group_core>, private deadline {
+class task_group_core : public std::enable_shared_from_this<task_group_core> {
  public:
   /// A child that runs, from spawn to the destruction of its completion handler.
   class running {
@@ -104,6 +105,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core>, pr
   void begin_wait(bool first_ends_all) noexcept;
   std::shared_ptr<group_child> end_wait() noexcept;
   void cancel_later() noexcept;
+  void retry() noexcept;
 
   admission* idle_;
   time_source& time_;
@@ -112,8 +114,8 @@ class task_group_core : public std::enable_shared_from_this<task_group_core>, pr
   std::shared_ptr<group_child> first_failed_;
   group_child* last_failed_ = nullptr;
   bool is_cancelled_ = false;
-  bool first_ends_all_ = false;            // somebody is in join()
-  std::shared_ptr<task_group_core> self_;  // while a second try to cancel is armed
+  bool first_ends_all_ = false;          // somebody is in join()
+  shared_alarm<task_group_core> retry_;  // for a second try to cancel
 };
 
 /// The first frame of a child. It accepts all kinds of cancellation, because its group has already filtered them.

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "canigo/detail/context/suspended.hpp"
+#include "canigo/time.hpp"
+#include "canigo/time_source.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace canigo::detail {
+
+/// The alarm of an object behind shared pointers. It keeps the object until the call has returned, or was taken back.
+///
+/// The owner uses it under its lock, or on its strand. The call comes without either, and brings the news there. If the
+/// call throws, for lack of memory, it comes again a millisecond later. A context that ends drops it.
+template <class Owner>
+class shared_alarm : public deadline {
+ public:
+  using function_type = void (*)(Owner&);
+
+  shared_alarm(time_source& time, function_type f) noexcept : deadline{&shared_alarm::called}, time_{time}, call_{f} {}
+
+  bool is_set() const noexcept { return is_set_; }
+  time_point when() const noexcept { return when_; }
+  /// Moves it to `t`; time_point::max() takes it back. Does nothing if it is being called just now.
+  void set(time_point t, Owner& owner) noexcept {
+    if (is_set_ && t == when_) return;
+    std::shared_ptr<Owner> keep;
+    if (is_set_) {
+      if (!time_.cancel(*this)) return;
+      keep = std::move(owner_);
+    }
+    when_ = t;
+    is_set_ = t != time_point::max() && arm(t, keep ? std::move(keep) : owner.shared_from_this());
+  }
+  /// The owner has got the news of the call. Only then it can be set again.
+  void was_called() noexcept { is_set_ = false; }
+  /// For good. Returns what it has kept; null if it is not armed, or is being called just now.
+  [[nodiscard]] std::shared_ptr<Owner> disarm() noexcept { return time_.cancel(*this) ? std::move(owner_) : nullptr; }
+
+ private:
+  static void called(deadline& d, due why) noexcept {
+    auto& own = static_cast<shared_alarm&>(d);
+    std::shared_ptr<Owner> keep = std::move(own.owner_);
+    if (why == due::shutdown) return;
+    try {
+      own.call_(*keep);
+    } catch (...) {
+      own.arm(saturating_add(own.time_.now(), retry_after), keep);
+    }
+  }
+  bool arm(time_point t, std::shared_ptr<Owner> keep) noexcept {
+    owner_ = std::move(keep);
+    if (time_.arm(*this, t)) return true;
+    owner_.reset();
+    return false;
+  }
+
+  time_source& time_;
+  function_type call_;
+  std::shared_ptr<Owner> owner_;  // while it is armed
+  time_point when_ = time_point::max();
+  bool is_set_ = false;  // until the owner has got the news, or it was taken back
+};
+
+}  // namespace canigo::detail
