@@ -128,7 +128,7 @@ bool circuit::is_bad(const tally& t, std::uint64_t of) const noexcept {
   return t.failed * 100 >= failures_ * of || t.slow * 100 >= slow_percent_ * of;
 }
 
-/// By all probes: as soon as those that have not reported can change nothing.
+/// By all probes, as soon as the missing reports can't change the result.
 void circuit::decide(time_point now) noexcept {
   if (is_bad(all_, probes_)) return open(now);
   const std::uint64_t left = probes_ - all_.calls;

@@ -43,7 +43,7 @@ bool is_overload_code(const std::error_code& code) noexcept {
          code == std::errc::resource_unavailable_try_again;
 }
 
-/// What `f` says of the code of `error`; `otherwise` if it has none.
+/// The answer of `f` to the code of `error`; `otherwise` if it has no code.
 template <class Function>
 bool judged(const std::exception_ptr& error, Function f, bool otherwise) noexcept {
   if (error == nullptr) return false;

@@ -47,7 +47,7 @@ class detail::lag_probe final : public delivery {
   }
 
  private:
-  /// What the drain resumes.
+  /// The drain resumes it.
   struct look final : suspended {
     explicit look(lag_probe& p) noexcept : owner{&p} {}
     void resume() override { owner->looked(); }

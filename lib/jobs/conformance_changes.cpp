@@ -1,4 +1,4 @@
-// What is done to jobs from outside.
+// Changes of jobs from outside.
 #include "conformance_cases.hpp"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What jobs carry, what is refused, and who is woken.
+// The content of jobs, refusals, and wake-ups.
 #include "canigo/error.hpp"
 
 #include "conformance_cases.hpp"

@@ -1,4 +1,4 @@
-// What fails and what crashes.
+// Failures and crashes.
 #include "conformance_cases.hpp"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Who may end a run.
+// The right to end a run.
 #include "conformance_cases.hpp"
 
 #include <algorithm>

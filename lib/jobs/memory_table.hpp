@@ -16,7 +16,7 @@
 
 namespace canigo::jobs::detail {
 
-/// Jobs in memory: what the other stores are compared with.
+/// Jobs in memory. The other stores are compared with it.
 class memory_table final : public table {
  public:
   explicit memory_table(const store_policy& p) : policy_{p} {}
@@ -64,7 +64,7 @@ class memory_table final : public table {
   std::uint64_t random_ = 0x9E3779B97F4A7C15;
   std::map<std::string, bool> queues_;  // whether it is paused
   std::map<std::string, job_id> keys_;
-  // What is in order, by the state of the job.
+  // The jobs in order, by their state.
   std::set<ready_place> ready_;
   std::set<std::pair<instant, job_id>> deadlines_;  // of jobs that wait
   std::set<std::pair<instant, job_id>> leases_;

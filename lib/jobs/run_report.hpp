@@ -20,14 +20,14 @@ namespace canigo::jobs::detail {
 struct run_end {
   std::exception_ptr error;             // null: the handler has returned
   std::string result = {};              // of a handler that has returned
-  std::optional<duration> snooze = {};  // what it asked for
+  std::optional<duration> snooze = {};  // as it asked for
   bool has_begun = false;               // the handler was called
   bool is_lost = false;                 // another process may have the job
   bool was_told_to_end = false;         // for a reason of its own: cancelled, expired, lost
   bool is_service_stopping = false;
 };
 
-/// What the store is told of a run.
+/// The news of a run for the store.
 struct run_report {
   enum class type : std::uint8_t { nothing, complete, fail, snooze, give_back };
   type what = type::nothing;

@@ -133,7 +133,7 @@ void service_core::request_stop(stop_mode mode, duration grace, std::exception_p
     const std::lock_guard lock{mutex_};
     if (!is_stopping_.exchange(true)) cause_ = std::move(cause);
   }
-  // What waits in the store stays there, so there is nothing to drain.
+  // Jobs that wait in the store stay there, so there is nothing to drain.
   for (queue& q : queues_) q.pool.request_stop(std::max(mode, stop_mode::finish_running), grace);
   life_.cancel();
   news_->bump();

@@ -28,8 +28,8 @@
 
 namespace canigo::jobs::detail {
 
-/// The coroutines of a service: one claims the jobs of each queue and one watches its pool, one runs and reports each
-/// job, one renews leases, and one listens to the store. Each has a strand of its own, and keeps this alive.
+/// The coroutines of a service. For each queue one claims jobs and one watches the pool. For each job one runs and
+/// reports it. One renews leases, and one listens to the store. Each has a strand of its own, and keeps this alive.
 class service_core : public std::enable_shared_from_this<service_core> {
  public:
   service_core(const net::any_io_executor& executor, store& s, service_options o);

@@ -147,7 +147,7 @@ void sqlite_store::line::run() noexcept {
         look_at = clock::now() + options_.poll;
       }
     } catch (...) {
-      close();  // what others did is no caller's business: the next step tries again, and says what is wrong
+      close();  // no caller asked for this: the next step tries again, and reports the error
       look_at = clock::now() + options_.poll;
     }
     if (goes_on && list.empty()) wait(look_at - clock::now());
@@ -166,7 +166,7 @@ void sqlite_store::line::carry_out(const orders& list) {
     return nullptr;
   };
   std::exception_ptr failed = error_of([&] { commit(list); });
-  // A step that can't be carried out must not take the others with it. What holds for all of them is tried once.
+  // A step that can't be carried out must not take the others with it. An error that all would meet is tried once.
   const bool is_for_all = failed && is(failed, {error::locked, error::io, error::unknown_outcome, error::cannot_open,
                                                 error::corrupt, error::newer_schema});
   bool has_news = false;
@@ -254,7 +254,7 @@ void sqlite_store::line::checkpoint() noexcept {
   if (db_) ::sqlite3_wal_checkpoint_v2(db_->connection(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 
-/// Rings all other processes. Those that are gone run no job any more: their leases end, at a later call if need be.
+/// Rings all other processes. Those that are gone run no job any more: their leases end, if necessary at a later call.
 void sqlite_store::line::tell_others(bool has_news) {
   if (!socket_) return;
   const auto gone = socket_->ring(has_news);

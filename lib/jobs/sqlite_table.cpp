@@ -100,7 +100,7 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
       has_more = false;
       std::vector<claimed_job> found;
       std::vector<run> expired;
-      std::vector<job_id> begun;           // whose key is free from here on
+      std::vector<job_id> begun;           // their keys are free from here on
       std::vector<std::size_t> with_body;  // places in `found`
       due.start(*queue, priority, number(now),
                 static_cast<std::int64_t>(std::min<std::size_t>(r.limit - claimed.size(), 1 << 20)));
@@ -399,7 +399,7 @@ constexpr const char* look_at_job =
     "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
     "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, payload, result, history "
     "FROM canigo_job JOIN canigo_queue ON canigo_queue.id=queue WHERE canigo_job.id=?1";
-// What is left out would be read from further pages of the file.
+// The columns that are left out would be read from further pages of the file.
 constexpr const char* list_jobs =
     "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
     "run_at, lease_until, deadline, cancel_at, finished_at, unique_key "

@@ -40,7 +40,7 @@ class sqlite_table final : public table {
   void end_leases_of(std::int64_t holder);
 
  private:
-  /// A job that runs, or whose lease or deadline ran out: what decides on its next state.
+  /// A job that runs, or whose lease or deadline ran out, with all that decides on its next state.
   struct run {
     job_id id = 0;
     job_state state = job_state::running;

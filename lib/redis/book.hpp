@@ -72,7 +72,7 @@ class book {
   std::shared_ptr<holding> take_ended() noexcept { return std::move(ended_); }
   /// Puts one of them back.
   void tell_again(std::shared_ptr<holding> h) noexcept;
-  /// What a lease keeps. Without a cap that is nothing.
+  /// The permits that a lease keeps. Without a cap there are none.
   std::uint64_t held() const noexcept { return held_; }
   /// The number of permits that are out.
   std::size_t out() const noexcept { return holdings_.size(); }

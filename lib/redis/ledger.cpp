@@ -137,7 +137,7 @@ void ledger::start(limit_waiter& w) noexcept {
   w.destroy();
 }
 
-/// What Redis is to be asked for of each unit. A limiter without a rate counts places.
+/// The amount of each unit that Redis is to be asked for. A limiter without a rate counts places.
 bool ledger::resolve(const request& r, amounts_by_unit& amounts) const noexcept {
   amounts = {r.tokens};
   if (options_.units == nullptr) return r.amounts.empty();

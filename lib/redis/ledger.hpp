@@ -88,7 +88,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void charge(std::int64_t tokens);
   /// The number of a unit. Throws for one that the limit does not have.
   std::size_t find_unit(unit_key unit) const;
-  /// What was used of a unit, in place of what was granted or settled before.
+  /// Charges what was used of a unit, instead of what was granted or settled before.
   void settle(holding& h, std::size_t unit, std::uint64_t used);
 
   /// Whether what is granted is held, and kept by a lease.

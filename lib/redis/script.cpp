@@ -8,13 +8,13 @@ namespace {
 // One step for one session. The session restates what it holds. The script ends dead sessions, takes the session's
 // requests into the queue, and grants.
 //
-// KEYS  1 state  hash: "*" -> the record of the limit, session -> the record of that session
-//       2 sess   zset: session -> the end of its lease
-//       3 q      zset: session|waiter|weight -> class * 2^45 + arrival. Behind the weight stands ",amount" for each
-//                further unit
-// ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
-//       5 flags: q quarantine, l leave; C, R, B, P, M: change capacity, rate, burst, pause, a further rate for all
-//         processes  6 of a limiter: numbers of its further rates and units, see below
+//     KEYS  1 state  hash: "*" -> the record of the limit, session -> the record of that session
+//           2 sess   zset: session -> the end of its lease
+//           3 q      zset: session|waiter|weight -> class * 2^45 + arrival. Behind the weight stands ",amount" for each
+//                    further unit
+//     ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
+//           5 flags: q quarantine, l leave; C, R, B, P, M: change capacity, rate, burst, pause, a further rate for all
+//             processes  6 of a limiter: numbers of its further rates and units, see below
 //
 // The numbers are doubles. To read and write numbers as text takes more time than all else, and so does a field or an
 // argument for each. All are whole and below 2^53. In this order:
@@ -63,8 +63,8 @@ namespace {
 // A process that has charged something has a field of its own: "~" and its name, which is that of its sessions without
 // their number. Its record looks like that of a session: 0, the number of the session that charged last, the tokens
 // charged, the time, 0, and the amounts of each further unit. So it outlives the sessions, and a total counts once even
-// if its answer and then the session were lost. A call of an earlier session charges no more. What is a day old goes
-// when a session dies.
+// if its answer and then the session were lost. A call of an earlier session charges no more. A record that is a day
+// old goes when a session dies.
 //
 // The epoch changes when Redis has restarted or lost its data. Then Redis may have forgotten waiters, and its messages
 // from another epoch do not count.
@@ -74,10 +74,10 @@ namespace {
 // same, so time stands still for as long as the call was late: a lease lasts longer then, and a bucket fills later. A
 // difference of less than a sixteenth of a lease is ignored. Holders end their leases a tenth earlier, which covers it.
 //
-// A process that has not called before has measured nothing. If no process had called for half a lease, its call moves
-// all leases along by that time, because a clock that was set forward would end them. Each lease is moved only once
-// until its owner calls. Otherwise a dead owner would keep its permits for as long as others call now and then. After
-// the move, the score in KEYS[2] differs from the end in the record.
+// A new process has measured nothing. If no process had called for half a lease, its call moves all leases along by
+// that time, because a clock that was set forward would end them. Each lease is moved only once until its owner
+// calls. Otherwise a dead owner would keep its permits for as long as others call now and then. After the move, the
+// score in KEYS[2] differs from the end in the record.
 //
 // Any of the keys may be lost without the others: evicted, or deleted. The record of the limit has the sizes of KEYS[2]
 // and KEYS[3]. If they differ from the real ones, all is taken for lost.

@@ -1,4 +1,4 @@
-"""Checks the style of the pages, and of the comments in headers: named subjects, short sentences, common words.
+"""Checks the style of the pages, and of the library's comments: named subjects, short sentences, common words.
 
 offences(path, text) yields (line, message). tidy.py calls it for the files of CHECKED. words.txt lists words and
 phrases with a better replacement. The samples in self_test.py show which sentences pass.
@@ -7,7 +7,7 @@ phrases with a better replacement. The samples in self_test.py show which senten
 import pathlib
 import re
 
-CHECKED = re.compile(r"(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|docs/.+\.md|include/.+\.hpp")
+CHECKED = re.compile(r"(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|docs/.+\.md|include/.+\.hpp|lib/.+\.[ch]pp")
 
 LONGEST = 30  # words in a sentence
 

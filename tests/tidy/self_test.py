@@ -72,6 +72,7 @@ BAD = [
     ("words", {"scripts/test": "# good enough for" " now\n"}, "scripts/test:1"),
     ("words", {"README.md": "Run /ho" "me/somebody/scripts/test.\n"}, "README.md:1"),
     ("style", {"README.md": "Run scripts/test.\n\nWho asks first goes first.\n"}, "README.md:3"),
+    ("style", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\n// Who asks first goes first.\n"}, "lib/rate.cpp:3"),
     ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"slow\", \"[rate]\") {\n  std::this_thread::sleep_for(1ms);\n}\n"},
      "tests/rate_test.cpp:2"),
     ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"a\", \"[realtime]\") {\n}\n\nvoid helper() { usleep(5); }\n\n"

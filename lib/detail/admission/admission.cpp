@@ -281,8 +281,9 @@ template <class Queue>
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    // A wake-up is always a little late. What was due meanwhile is taken as of when it was due, or a bucket that brims
-    // would lose that time at every grant; but a process that was held up for long must not make up for it in one go.
+    // A wake-up is always a little late. Tokens that were due meanwhile are taken as of when they were due. Otherwise a
+    // bucket that brims would lose that time at every grant. But a process that was held up for long must not make up
+    // for all of it in one go.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     [[maybe_unused]] const time_point caught_up = as_of;
     wait_node* n = nullptr;
@@ -411,7 +412,7 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   if (last) release_ref();
 }
 
-/// Gives places back to all who share them. What it returns is to pass them on when the lock is released.
+/// Gives places back to all who share them. Returns the place to pass them on from, once the lock is released.
 std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
 }
@@ -486,7 +487,7 @@ duration admission::estimate(const request& r) const {
   return duration{static_cast<duration::rep>(std::min<std::uint64_t>(wait, duration::max().count()))};
 }
 
-/// A request that waited for nothing, or in vain.
+/// A request that did not wait, or whose wait had no success.
 void admission::count_end(outcome o) noexcept {
   if (o == outcome::aborted) {
     counts_.add_cancelled();
@@ -496,7 +497,7 @@ void admission::count_end(outcome o) noexcept {
 }
 
 void admission::read_counts(queue_stats& s) const noexcept {
-  if (is_shadow()) return counts_.write(s);  // who is in the queue has gone
+  if (is_shadow()) return counts_.write(s);  // the callers of those in the queue have gone
   const auto read = [&s](const auto& queue) {
     s.waiting = queue.size();
     for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue.size(static_cast<int>(i));

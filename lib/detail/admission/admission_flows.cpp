@@ -70,7 +70,7 @@ void admission::set_flow_rate(std::uint32_t flow, std::size_t index, const rate&
   const change c{*this};
   const std::size_t rates = flows_->ceiling(flow).rates().size();
   if (index >= rates) throw_invalid("flow.set_rate: index", index, "less than " + std::to_string(rates));
-  pump(clock());  // what was due before
+  pump(clock());  // for requests that were due before
   advance_flows();
   flows_->set_rate(flow, index, r);
   pump(clock());
@@ -94,7 +94,7 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   s.available.reserve(most_rates_of_flow);  // not under the lock
   const std::lock_guard lock{mutex_};
   read_flow(*flows_, flow, clock(), s);
-  if (is_shadow()) {  // who is in the queue has gone
+  if (is_shadow()) {  // the callers of those in the queue have gone
     s.waiting = 0;
     s.is_held_back = false;
   }

@@ -1,4 +1,4 @@
-// What an engine tells of those that wait.
+// An engine's figures about those that wait.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"

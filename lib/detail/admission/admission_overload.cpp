@@ -1,4 +1,4 @@
-// Who goes when there are too many: shedding, and wake-ups for several at once.
+// Too many wait: shedding, and wake-ups for several at once.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"

@@ -115,7 +115,7 @@ void admission::finish_phantom(waiter& w, outcome o) noexcept {
     if (o != outcome::granted) {
       leave_with_amounts(w, o);
     } else {
-      drop_amounts(w);  // what it stood for has a record of its own
+      drop_amounts(w);  // its caller has a record of its own
     }
   }
   if (o == to_outcome(errc::shed)) {

@@ -42,7 +42,7 @@ std::uint64_t admission::largest_amount(const request& r, std::size_t unit) cons
   return r.flow == nullptr ? of_limit : std::min(of_limit, flows_->largest_request(r.flow->number_, unit));
 }
 
-/// Whoever is granted now is promised a record, which it takes when it makes its permit.
+/// A request that is granted now is promised a record. It takes the record when it makes its permit.
 outcome admission::try_enter_with_units(const request& r, time_point now) noexcept {
   if (!queue_.empty() || is_paused(now)) return outcome::must_wait;
   if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
@@ -69,7 +69,7 @@ outcome admission::enter_flow_with_units(const request& r, time_point now, std::
   return outcome::granted;
 }
 
-/// Keeps with a waiter what it wants, if it is granted or waits. What has become of it.
+/// Keeps with a waiter what it wants, if it is granted or waits. Returns the outcome.
 outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept {
   if (o == outcome::granted) w.amounts_ = units_->records.take_promised();
   if (o == outcome::must_wait || o == outcome::must_wait_in_flow) {

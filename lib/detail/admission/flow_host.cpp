@@ -12,7 +12,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// The number of a unit of the limit. Throws if there is none of that name.
+/// The number of a unit of the limit. Throws if it has no unit of that name.
 std::size_t unit_of(const rate_limit& l, const supplies* of, const std::string& field) {
   if (l.unit.empty()) return 0;
   const unit_table* const units = of != nullptr ? of->units() : nullptr;

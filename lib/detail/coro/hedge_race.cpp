@@ -61,7 +61,7 @@ void hedge_race::end_all() noexcept {
     try {
       signals_[i]->emit(net::cancellation_type::terminal);
     } catch (...) {
-      // What the operation throws here is its own: it was asked to end.
+      // The operation was asked to end, so an exception here stays with it.
     }
   }
 }

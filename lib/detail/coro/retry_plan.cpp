@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t usual_attempts = 3;
 
-/// What the policy says of a failure. A condition that throws has not said yes.
+/// Asks the policy about a failure. A condition that throws has not said yes.
 std::optional<duration> asked(const retry_condition& condition, const std::exception_ptr& failure) noexcept {
   if (!condition) return duration::zero();
   try {

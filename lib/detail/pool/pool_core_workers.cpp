@@ -119,7 +119,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.parked_ = nullptr;
     crew_.lose(w);
     if (cut_off != nullptr) flows_.release(*cut_off);
-    // What it waited for has dropped it, or Asio had no memory to resume it.
+    // The operation that it waited for has dropped it, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
     if (is_missed) retry_soon();
     if (cut_off != nullptr && !cut_off->is_told_) {

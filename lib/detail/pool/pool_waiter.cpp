@@ -42,8 +42,8 @@ void pool_waiter::find_worker(const net::any_io_executor& executor) noexcept {
   const auto [owner, home, operation] = worker_strand::mark_of(executor);
   if (owner == nullptr || home != home_) return;
   auto* w = static_cast<pool_worker*>(const_cast<void*>(owner));
-  // What an operation has left behind on its strand holds up no worker. The strand is ours just now, so what runs there
-  // stays as it is.
+  // Work that an operation has left behind on its strand holds up no worker. The strand is ours just now, so the
+  // operation that runs there stays the same.
   const bool is_at_work = w->current_ != nullptr && w->current_->is_long();
   if (is_at_work && operation == w->mark()) comes_from(*w);
 }

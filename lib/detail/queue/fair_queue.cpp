@@ -13,8 +13,8 @@
 namespace canigo::detail {
 namespace {
 
-// A token at weight 1. Every weight up to 16 divides it; and it is more than twice the product of the two greatest
-// weights, so the rounding of two tags can't be seen in whole tokens.
+// A token at weight 1. Every weight up to 16 divides it. It is more than twice the product of the two greatest weights,
+// so the rounding of two tags can't be seen in whole tokens.
 constexpr std::uint64_t token_at_weight_1 = std::uint64_t{720'720} * 4096;
 static_assert(token_at_weight_1 > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::most_weight);
 
@@ -277,7 +277,7 @@ void fair_queue::push(wait_node& node, std::uint32_t flow) noexcept {
   node.since_ = now_;
   link(node);
   const row& r = rows_[flow];
-  // Behind the first one it stays, as both rise; and who is first after that one is asked when that one goes.
+  // Behind the first one it stays, as both rise. The one after that is looked for when the first one goes.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(flow);
   end_of_step();
@@ -332,7 +332,7 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   return candidate_of(best);
 }
 
-/// Who goes instead of the first of a class: while that is overloaded, perhaps the last.
+/// The one that goes instead of the first of a class: while that is overloaded, perhaps the last.
 wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
   if (!delays_.takes_newest_at_times()) return head;
   const cell& c = at(head->flow_, head->priority);
@@ -460,7 +460,7 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
     r.tokens += node.tokens;
   }
   if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
-    // What a late wake-up finds due is taken as of when it was due, as it is of the limit.
+    // Tokens that a late wake-up finds due are taken as of when they were due, as those of the limit are.
     extra& x = extras_[flow];
     time_point as_of = now_;
     if (x.returned_at == now_) {

@@ -142,7 +142,7 @@ time_point wait_queue::next_promotion(time_point now) const noexcept {
 }
 
 // The head of a class has waited longest in it, so the choice is among heads. A head of class c beats the best so far
-// only if it has waited long enough to rise to that one's class; that is a comparison, and mostly a failing one.
+// only if it has waited long enough to rise to that one's class. That takes one comparison, which mostly fails.
 wait_node* wait_queue::front_by_age(time_point now) noexcept {
   const auto step = static_cast<std::uint64_t>(ageing_.count());
   const std::uint64_t longest_wait = span(earliest_since_, now);
