@@ -1,6 +1,7 @@
 #include "canigo/timeout.hpp"
 
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/context/timed_wait.hpp"
 #include "canigo/error.hpp"
 #include "canigo/time_source.hpp"
 
@@ -14,28 +15,21 @@ namespace {
 
 using namespace detail;
 
-/// A coroutine that sleeps. The sleep ends when its deadline calls, or when a cancellation takes the deadline back.
-class sleeper : public suspended, private deadline {
+/// A coroutine that sleeps.
+class sleeper : public timed_wait {
  public:
   using results = std::tuple<std::error_code>;
+  using timed_wait::wait_until;
 
   sleeper(time_source& time, net::any_io_executor executor) noexcept
-      : deadline{&sleeper::called}, time_{time}, executor_{std::move(executor)} {}
+      : timed_wait{time}, executor_{std::move(executor)} {}
 
-  void sleep_until(time_point t) noexcept {
-    if (t <= time_.now()) {
-      end({});
-    } else {
-      wait_until(t);
-    }
-  }
-
-  void fail() noexcept { end(make_error_code(errc::not_enough_memory)); }
+  void fail() noexcept { end_with(make_error_code(errc::not_enough_memory)); }
 
   results take_results() noexcept { return {result_}; }
-  void abandon() noexcept { std::ignore = time_.cancel(*this); }
+  void abandon() noexcept { std::ignore = take_back(); }
   void request_cancel() noexcept {
-    if (time_.cancel(*this)) end(net::error::operation_aborted);
+    if (take_back()) end_with(net::error::operation_aborted);
   }
   const net::any_io_executor& home_executor() const noexcept { return executor_; }
 
@@ -43,30 +37,11 @@ class sleeper : public suspended, private deadline {
   ~sleeper() = default;
 
  private:
-  static void called(deadline& d, due why) noexcept {
-    auto& s = static_cast<sleeper&>(d);
-    if (why == due::shutdown) {
-      s.destroy();
-    } else {
-      s.end(s.result_);
-    }
-  }
-
-  void end(std::error_code result) noexcept {
+  void end_with(std::error_code result) noexcept {
     result_ = result;
-    try {
-      post();
-    } catch (...) {
-      wait_until(saturating_add(time_.now(), retry_after));
-    }
+    end();
   }
 
-  /// If the context is gone, this is destroyed.
-  void wait_until(time_point t) noexcept {
-    if (!time_.arm(*this, t)) destroy();
-  }
-
-  time_source& time_;
   net::any_io_executor executor_;
   std::error_code result_;
 };
@@ -86,7 +61,7 @@ net::awaitable<void> sleep_until(time_point t) {
       s->fail();
       return;
     }
-    s->sleep_until(t);
+    s->wait_until(t);
   });
 }
 

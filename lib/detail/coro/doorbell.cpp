@@ -1,6 +1,7 @@
 #include "canigo/detail/coro/doorbell.hpp"
 
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/context/timed_wait.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -9,20 +10,19 @@
 
 namespace canigo::detail {
 
-/// The coroutine that waits. The one that takes its deadline back, or is called by it, ends the wait.
-class doorbell::visitor : public suspended, private deadline {
+/// The coroutine that waits.
+class doorbell::visitor : public timed_wait {
  public:
   using results = std::tuple<>;
 
-  explicit visitor(doorbell& bell) noexcept : deadline{&visitor::called}, bell_{&bell} {}
+  explicit visitor(doorbell& bell) noexcept : timed_wait{bell.time_}, bell_{&bell} {}
 
-  void wait_until(time_point t) noexcept {
+  void begin(time_point t) noexcept {
     bell_->visitor_ = this;
-    if (t <= bell_->time_.now()) return end();
-    if (!bell_->time_.arm(*this, t)) destroy();  // the context has gone
+    wait_until(t);
   }
   void end_if_it_waits() noexcept {
-    if (bell_->time_.cancel(*this)) end();
+    if (take_back()) end();
   }
 
   results take_results() noexcept {
@@ -30,7 +30,7 @@ class doorbell::visitor : public suspended, private deadline {
     return {};
   }
   void abandon() noexcept {
-    std::ignore = bell_->time_.cancel(*this);
+    std::ignore = take_back();
     bell_->visitor_ = nullptr;
   }
   void request_cancel() noexcept { bell_->cancelled(); }
@@ -40,23 +40,6 @@ class doorbell::visitor : public suspended, private deadline {
   ~visitor() = default;
 
  private:
-  static void called(deadline& d, due why) noexcept {
-    auto& v = static_cast<visitor&>(d);
-    if (why == due::shutdown) {
-      v.destroy();
-    } else {
-      v.end();
-    }
-  }
-
-  void end() noexcept {
-    try {
-      post();
-    } catch (...) {
-      if (!bell_->time_.arm(*this, saturating_add(bell_->time_.now(), retry_after))) destroy();
-    }
-  }
-
   doorbell* bell_;
 };
 
@@ -82,7 +65,7 @@ net::awaitable<void> doorbell::wait_until(time_point t) {
     } catch (...) {
       until = std::min(t, saturating_add(time_.now(), retry_after));  // no memory just now: then it waits once more
     }
-    v->wait_until(until);
+    v->begin(until);
   });
 }
 
