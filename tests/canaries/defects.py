@@ -280,7 +280,7 @@ DEFECTS = {
                               "used_levels_ &= ~(1u << level);"),
     "wheel_loses_the_last": (WHEEL, SIMULATION, "«file(*node);\n    if (node == last) return;»",
                              "if (node == last) return;\n    file(*node);"),
-    "timeout_cancels_nothing": (CHILD, SIMULATION, "«late.end();»", ""),
+    "timeout_cancels_nothing": (CHILD, SIMULATION, "[](child& c) { «c.end();» }", ""),
     "timeout_is_told_as_cancelled": (CHILD, SIMULATION,
                                      "«if (for_good) self->request_.by_owner();»", ""),
     # Pools.
