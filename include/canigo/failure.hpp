@@ -11,7 +11,8 @@ namespace canigo {
 /// - errc::queue_full, evicted, shed, too_many_keys, deadline_unreachable, stopped and circuit_open: a limit or a
 ///   breaker of this program refused it;
 /// - errc::invalid_priority, invalid_argument and too_large: the request or the answer was not as it should be;
-/// - errc::lease_lost, store_unavailable and not_enough_memory, and std::bad_alloc.
+/// - errc::lease_lost, store_unavailable and not_enough_memory, and std::bad_alloc;
+/// - std::errc::resource_deadlock_would_occur: the call would have waited for itself.
 ///
 /// errc::timed_out is a failure. Where a limit inside the call has a deadline, its timeout counts, too.
 bool is_failure_of_callee(const std::exception_ptr& error) noexcept;

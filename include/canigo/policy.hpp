@@ -26,6 +26,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -56,13 +57,17 @@ namespace canigo {
 /// `breaker->slow`, whichever is least. So callers in a hurry do not open the breaker. Without all three, each deadline
 /// counts.
 ///
-/// An operation must not call the policy that it runs in if the limits have a cap: it would wait for itself.
+/// An operation may call the policy that it runs in: another place is needed for that. If the operations of all places
+/// would wait for one, the last of these calls ends with std::errc::resource_deadlock_would_occur, before it takes
+/// anything. That counts the places at the start of the wait. A call is recognized by its executor, which operators
+/// like `a && b` and timeouts pass on.
 ///
 /// Errors: those of the operation; of the limits, for which see canigo::limiter; circuit_open_error; errc::timed_out at
-/// the timeout. A retry ends with the error of the last attempt.
+/// the timeout; std::errc::resource_deadlock_would_occur. A retry ends with the error of the last attempt.
 /// Cancellation: terminal, partial, total; passed on to what is under way. The call ends after it has ended.
 /// Threads: any, all members, at once.
-/// Allocates: coroutine frames, which Asio recycles. With a timeout, a deadline or a hedge also a strand for the call.
+/// Allocates: coroutine frames, which Asio recycles. With a timeout, a deadline or a hedge also a strand for the call;
+/// with a cap or an adaptive limit one for each operation.
 /// Lifetime: it must live until all calls have ended. stop() helps to reach that.
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
 /// destroyed.
@@ -151,6 +156,7 @@ class policy {
 
   template <class Result, class Make>
   static net::awaitable<Result> attempt(Make& make, detail::policy_call& call) {
+    std::optional<detail::policy_call::wait> wait{std::in_place, call};
     adaptive_permit place;
     if (adaptive_limit* const a = call.adaptive(); a != nullptr) {
       try {
@@ -162,8 +168,10 @@ class policy {
     }
     permit p;
     if (limiter* const l = call.limits(); l != nullptr) p = co_await l->acquire(call.asks());
-    const detail::policy_call::operation one{call};
-    net::awaitable<Result> op = detail::call_repeatable(make, one.number);
+    wait.reset();
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    detail::policy_call::operation one{call, executor};
+    net::awaitable<Result> op = one.marked(detail::call_repeatable(make, one.number));
     if (call.attempt_timeout()) op = with_timeout(std::move(op), *call.attempt_timeout());
     if (!place) co_return co_await std::move(op);
     place.begin();

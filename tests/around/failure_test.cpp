@@ -32,6 +32,7 @@ TEST_CASE("errors of the callee are failures, and those by which a call ended on
   CHECK(is_failure_of_callee(thrown_code(errc::overloaded)));
   CHECK_FALSE(is_failure_of_callee(nullptr));
   CHECK_FALSE(is_failure_of_callee(thrown_code(asio::error::operation_aborted)));
+  CHECK_FALSE(is_failure_of_callee(thrown_code(std::make_error_code(std::errc::resource_deadlock_would_occur))));
   CHECK_FALSE(is_failure_of_callee(thrown_error(std::bad_alloc{})));
   for (const errc code : {errc::queue_full, errc::evicted, errc::deadline_unreachable, errc::stopped,
                           errc::circuit_open, errc::invalid_priority, errc::invalid_argument, errc::too_large,

@@ -415,6 +415,12 @@ DEFECTS = {
     "policy_forgets_its_timeout": (POLICY, POLICIES, "«if (end < request_.deadline) request_.deadline = end;»", ""),
     "policy_retries_its_own_refusals": (POLICY, POLICIES, "«return is_failure_of_callee(error);»",
                                         "return error != nullptr;"),
+    "policy_counts_the_innermost_wait_alone": (
+        POLICY, POLICIES,
+        "«for (auto* m = call.outer_.get(); depth_ < depth; m = m->outer.get(), ++depth_) ++m->waits;\n"
+        "  core.self_waits_ += more;»", "++call.outer_->waits;\n  depth_ = 1;\n  ++core.self_waits_;"),
+    "policy_counts_waits_that_are_over": (POLICY, POLICIES, "«if (mark_->waits > 0) --call_.core_.self_waits_;»", ""),
+    "policy_waits_for_those_who_left": (POLICY, POLICIES, "m != nullptr «&& m->is_running»; m", ""),
     # Retries and hedges.
     "retry_given_up_is_paid_for": (RETRY, POLICY_SIMULATION,
                                    "if (at >= deadline_) «return time_point::max();»",

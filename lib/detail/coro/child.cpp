@@ -1,5 +1,6 @@
 #include "canigo/detail/coro/child.hpp"
 
+#include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/context/post.hpp"
 #include "canigo/detail/context/suspend.hpp"
 
@@ -20,6 +21,7 @@ net::any_io_executor serialized(const net::any_io_executor& executor) {
   if (target_of<net::strand<io_executor>>(executor) || target_of<net::strand<net::any_io_executor>>(executor)) {
     return executor;
   }
+  if (target_of<marked_executor>(executor)) return executor;  // made of a strand by a child
   if (const auto* io = target_of<io_executor>(executor)) return net::strand<io_executor>{*io};
   return net::strand<net::any_io_executor>{executor};
 }
@@ -27,6 +29,9 @@ net::any_io_executor serialized(const net::any_io_executor& executor) {
 }  // namespace
 
 child::child(const net::any_io_executor& parent) : executor_{serialized(parent)} {}
+
+child::child(const net::any_io_executor& parent, std::shared_ptr<executor_mark> mark)
+    : executor_{marked_executor{serialized(parent), std::move(mark)}} {}
 
 void child::cancel(net::cancellation_type type, bool for_good) {
   net::any_io_executor strand;

@@ -42,6 +42,10 @@ duration blamed_from(const policy_options& o) noexcept {
   return least == duration::max() ? duration::zero() : least;
 }
 
+bool has_places(const policy_options& o) noexcept {
+  return o.adaptive || (o.limits && (o.limits->share || o.limits->concurrency < unlimited));
+}
+
 std::error_code code_of(const std::exception_ptr& error) noexcept {
   try {
     std::rethrow_exception(error);
@@ -75,7 +79,9 @@ policy_core::policy_core(const net::any_io_executor& executor, const policy_opti
       attempt_timeout{options.attempt_timeout},
       blamed_from{detail::blamed_from(options)},
       hedge{options.hedge},
-      retry{options.retry} {
+      retry{options.retry},
+      has_places{detail::has_places(options)},
+      share_{options.limits ? options.limits->share : std::nullopt} {
   if (options.breaker) breaker.emplace(executor, *options.breaker);
   if (options.adaptive) adaptive.emplace(executor, *options.adaptive);
   if (options.limits) limits.emplace(executor, *options.limits);
@@ -98,8 +104,33 @@ policy_stats policy_core::stats() const noexcept {
   return counts_;
 }
 
-policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r) noexcept
-    : core_{core}, time_{time_source::of(executor)}, since_{time_.now()}, request_{r} {
+std::size_t policy_core::places() const {
+  std::uint64_t most = unlimited;
+  if (adaptive) most = std::min(most, adaptive->limit());
+  if (share_) most = std::min(most, share_->permits());
+  if (limits) most = std::min(most, limits->stats().concurrency);
+  return static_cast<std::size_t>(most);
+}
+
+/// An operation that holds a place. The lock of the policy guards its values.
+struct operation_mark final : executor_mark {
+  operation_mark(const policy_core* policy, std::shared_ptr<operation_mark> o) noexcept
+      : executor_mark{policy}, outer{std::move(o)} {}
+  /// That of the operation of `policy` around what runs on `executor`; null if there is none.
+  static std::shared_ptr<operation_mark> around(const net::any_io_executor& executor, const policy_core& policy) {
+    return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
+  }
+  const std::shared_ptr<operation_mark> outer;  // of the operation of the same policy that it runs inside of
+  bool is_running = true;
+  std::size_t waits = 0;  // for a place, inside of it
+};
+
+policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r)
+    : core_{core},
+      outer_{core.has_places ? operation_mark::around(executor, core) : nullptr},
+      time_{time_source::of(executor)},
+      since_{time_.now()},
+      request_{r} {
   if (core.timeout) {
     const time_point end = saturating_add(since_, *core.timeout);
     if (end < request_.deadline) request_.deadline = end;
@@ -110,6 +141,48 @@ policy_call::policy_call(policy_core& core, const net::any_io_executor& executor
 
 void policy_call::enter() {
   if (core_.breaker) pass_ = core_.breaker->enter();
+}
+
+policy_call::operation::operation(policy_call& call, const net::any_io_executor& executor)
+    : call_{call},
+      mark_{call.core_.has_places ? std::make_shared<operation_mark>(&call.core_, call.outer_) : nullptr},
+      child_{mark_ ? std::make_shared<child>(executor, mark_) : nullptr},
+      number{call.begin_operation()} {}
+
+policy_call::operation::~operation() {
+  call_.end_operation();
+  if (!mark_) return;
+  const std::lock_guard lock{call_.core_.mutex_};
+  mark_->is_running = false;
+  if (mark_->waits > 0) --call_.core_.self_waits_;
+}
+
+policy_call::wait::wait(policy_call& call) : call_{call} {
+  if (!call.outer_) return;
+  policy_core& core = call.core_;
+  const std::size_t places = core.places();
+  const std::lock_guard lock{core.mutex_};
+  std::size_t depth = 0;
+  std::size_t more = 0;
+  // An operation that has ended has left this call behind. So nobody around it waits for it.
+  for (auto* m = call.outer_.get(); m != nullptr && m->is_running; m = m->outer.get(), ++depth) {
+    if (m->waits == 0) ++more;
+  }
+  if (depth > 0 && core.self_waits_ + more >= places) {
+    throw std::system_error{std::make_error_code(std::errc::resource_deadlock_would_occur),
+                            "policy::run inside an operation of the same policy: the operations of all " +
+                                std::to_string(places) + " places would wait for a place"};
+  }
+  for (auto* m = call.outer_.get(); depth_ < depth; m = m->outer.get(), ++depth_) ++m->waits;
+  core.self_waits_ += more;
+}
+
+policy_call::wait::~wait() {
+  if (depth_ == 0) return;
+  const std::lock_guard lock{call_.core_.mutex_};
+  for (auto* m = call_.outer_.get(); depth_ > 0; m = m->outer.get(), --depth_) {
+    if (--m->waits == 0 && m->is_running) --call_.core_.self_waits_;
+  }
 }
 
 std::uint32_t policy_call::begin_operation() noexcept {

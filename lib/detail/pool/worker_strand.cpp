@@ -1,6 +1,7 @@
 #include "canigo/detail/pool/worker_strand.hpp"
 
 #include "canigo/detail/base/block_cache.hpp"
+#include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/context/post.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -184,6 +185,7 @@ worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor)
     const net::any_io_executor inner = s->get_inner_executor();
     return mark_of(inner);
   }
+  if (const auto* m = target_of<marked_executor>(executor)) return mark_of(m->inner());
   return {};
 }
 

@@ -98,7 +98,7 @@ void post(const net::any_io_executor& executor, Function&& function) {
   }
 }
 
-/// The executor of the io_context below a strand; any other executor as it is.
+/// The executor of the io_context below a strand or a mark; any other executor as it is.
 net::any_io_executor context_executor(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

@@ -3,6 +3,8 @@
 #include "canigo/adaptive_limit.hpp"
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/context/marked_executor.hpp"
+#include "canigo/detail/coro/child.hpp"
 #include "canigo/hedge_options.hpp"
 #include "canigo/latency_window.hpp"
 #include "canigo/limiter.hpp"
@@ -16,11 +18,16 @@
 #include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
+#include <system_error>
+#include <utility>
 
 namespace canigo::detail {
 
@@ -33,6 +40,8 @@ class policy_core {
   policy_core& operator=(const policy_core&) = delete;
 
   policy_stats stats() const noexcept;
+  /// The places for operations, as there are just now.
+  std::size_t places() const;
 
  private:
   std::optional<retry_budget> own_retry_budget_;
@@ -48,19 +57,24 @@ class policy_core {
   const duration blamed_from;  // a call that ends at its deadline with less time for the callee is no sample
   std::optional<hedge_options> hedge;
   std::optional<retry_policy> retry;
+  const bool has_places;  // a cap, or an adaptive limit
 
  private:
   friend class policy_call;
+  const std::optional<shared_cap> share_;
   mutable mutex mutex_;
   policy_stats counts_;
+  std::size_t self_waits_ = 0;  // places whose operations wait for another place
 };
+
+struct operation_mark;
 
 /// One call of a policy, from its beginning to its end: its request, its operations, and how it counts.
 ///
 /// Threads: one at a time. Allocates: never.
 class policy_call {
  public:
-  policy_call(policy_core& core, const net::any_io_executor& executor, const request& r) noexcept;
+  policy_call(policy_core& core, const net::any_io_executor& executor, const request& r);
   /// A call that has reported nothing was cancelled.
   ~policy_call() { end(&policy_stats::cancelled); }
   policy_call(const policy_call&) = delete;
@@ -81,16 +95,40 @@ class policy_call {
   /// An operation of it, from its start to its end.
   class operation {
    public:
-    explicit operation(policy_call& call) noexcept : call_{call}, number{call.begin_operation()} {}
-    ~operation() { call_.end_operation(); }
+    operation(policy_call& call, const net::any_io_executor& executor);
+    ~operation();
     operation(const operation&) = delete;
     operation& operator=(const operation&) = delete;
 
+    /// `op`, on an executor by which a call of the same policy inside of it is recognized.
+    template <class T>
+    net::awaitable<T> marked(net::awaitable<T> op) {
+      if (!child_) return op;
+      return run_child(std::move(child_), std::move(op), std::error_code{});
+    }
+
    private:
     policy_call& call_;
+    std::shared_ptr<operation_mark> mark_;  // this and the next only if there are places
+    std::shared_ptr<child> child_;
 
    public:
     const std::uint32_t number;  // from 1
+  };
+
+  /// The wait for a place. It matters if the call is made inside an operation of the same policy.
+  class wait {
+   public:
+    /// Throws std::system_error, std::errc::resource_deadlock_would_occur, if the operations of all places would wait
+    /// for a place.
+    explicit wait(policy_call& call);
+    ~wait();
+    wait(const wait&) = delete;
+    wait& operator=(const wait&) = delete;
+
+   private:
+    policy_call& call_;
+    std::size_t depth_ = 0;  // operations around the call that this holds up
   };
 
   /// Ends the call: the wait for a place has left too little time for an operation.
@@ -113,6 +151,7 @@ class policy_call {
   void end(std::uint64_t policy_stats::* outcome) noexcept;
 
   policy_core& core_;
+  const std::shared_ptr<operation_mark> outer_;  // of the operation that this call is made in
   time_source& time_;
   const time_point since_;
   request request_;

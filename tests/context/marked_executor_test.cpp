@@ -1,0 +1,52 @@
+#include "canigo/detail/context/marked_executor.hpp"
+
+#include "canigo/detail/context/post.hpp"
+#include "canigo/net.hpp"
+#include "canigo/testing/virtual_time.hpp"
+#include "canigo/time_source.hpp"
+
+#include "support/catch.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/dispatch.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/strand.hpp>
+
+#include <memory>
+
+using namespace canigo;
+
+TEST_CASE("a marked executor does what the one below does, and tells whose it is", "[marked_executor]") {
+  net::io_context io;
+  testing::virtual_time time{io};
+  const int mine = 0;
+  const int others = 0;
+  const auto mark = std::make_shared<detail::executor_mark>(&mine);
+  const net::any_io_executor strand{net::make_strand(io)};
+  const net::any_io_executor marked{detail::marked_executor{strand, mark}};
+  CHECK(detail::context_executor(marked) == net::any_io_executor{io.get_executor()});
+  CHECK(&time_source::of(marked) == &time_source::of(strand));
+  CHECK(detail::mark_of(marked, &mine) == mark);
+  CHECK(detail::mark_of(marked, &others) == nullptr);
+  CHECK(detail::mark_of(strand, &mine) == nullptr);
+
+  // Below a strand and the mark of another one it is found, too.
+  const net::any_io_executor above{net::make_strand(
+      net::any_io_executor{detail::marked_executor{marked, std::make_shared<detail::executor_mark>(&others)}})};
+  CHECK(detail::mark_of(above, &mine) == mark);
+  CHECK(detail::mark_of(net::any_io_executor{net::prefer(above, net::execution::blocking.never)}, &mine) == mark);
+
+  int steps = 0;
+  net::post(marked, [&] {
+    net::post(marked, [&] { CHECK(++steps == 3); });
+    net::dispatch(marked, [&] { CHECK(++steps == 1); });  // at once, as on the strand
+    CHECK(++steps == 2);
+  });
+  CHECK(steps == 0);
+  time.run();
+  CHECK(steps == 3);
+  const net::any_io_executor copy = marked;
+  CHECK(copy == marked);
+  CHECK(net::any_io_executor{net::require(marked, net::execution::blocking.never)} != marked);
+}
