@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """look.py SITE [PICTURES]: looks at a built site in a browser, as a file, at the width of a telephone and of a desk.
 
-No page may be wider than its window, none may report an error, and the search must find what is typed. With PICTURES
-some pages are kept there as they look. Speaks to chromedriver, so it needs that and Chromium.
+No page may be wider than its window, none may report an error, and the search must find what is typed. On a desk every
+table of the reference is seen whole. With PICTURES some pages are kept there as they look. It needs chromedriver and
+Chromium.
 """
 
 import base64
@@ -23,6 +24,10 @@ const right = e => e.getBoundingClientRect().right;
 const wide = [...document.body.querySelectorAll('*')].filter(e => right(e) > all.clientWidth + 1);
 return all.scrollWidth + ' of ' + all.clientWidth + ': '
   + wide.slice(0, 3).map(e => e.tagName + '.' + e.className).join(', ');"""
+
+HIDDEN = """const frames = [...document.querySelectorAll('.md-typeset__scrollwrap')];
+return frames.filter(e => e.scrollWidth > e.clientWidth + 1)
+  .map(e => e.scrollWidth + ' of ' + e.clientWidth + ', ' + e.querySelector('td').textContent);"""
 
 
 class Browser:
@@ -98,6 +103,8 @@ def look(site, width, pictures):
             browser.open(path)
             if wider := browser.run(WIDER):
                 yield f"{name} at {width}: wider than the window: {wider}"
+            if name.startswith("reference/") and width == WIDTHS[-1] and (hidden := browser.run(HIDDEN)):
+                yield f"{name} at {width}: tables that are wider than the page: {hidden}"
             for complaint in browser.complaints():
                 yield f"{name} at {width}: {complaint}"
             if pictures and name in PICTURED:
