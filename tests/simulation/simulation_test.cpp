@@ -74,7 +74,7 @@ int replay(const Plan& p) {
 }
 
 // What these seeds come to, whatever the compiler. With another Asio a coroutine takes other turns through the loop.
-struct {
+[[maybe_unused]] struct {
   std::uint64_t seed, of_limit, of_pool, of_share;
 } const known[] = {
     {1, 0x78630c3939603c04, 0x317d10b56781d5c0, 0xd28a4192602d8b68},
