@@ -16,6 +16,7 @@ import tempfile
 
 # Meson's option, and CMake's.
 OPTIONS = {"http": "CANIGO_HTTP", "metrics": "CANIGO_METRICS", "redis": "CANIGO_REDIS", "sqlite": "CANIGO_SQLITE",
+           "postgres": "CANIGO_POSTGRES",
            "boost": "CANIGO_BOOST", "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
 # They are for tests, examples and benchmarks.
 MESON_ONLY = {"tests", "examples", "bench", "interleaving", "threads_only", "fuzz"}
@@ -34,7 +35,7 @@ def differences(what, ours, theirs):
 
 
 def is_library(name):
-    return re.fullmatch(r"canigo(-boost)?(_(http|jobs|metrics|redis|sqlite|testing))?", name)
+    return re.fullmatch(r"canigo(-boost)?(_(http|jobs|metrics|postgres|redis|sqlite|testing))?", name)
 
 
 def source(path, root):
@@ -66,7 +67,7 @@ class CMake:
         query.mkdir(parents=True)
         (query / "codemodel-v2").touch()
         edges = [f"-D{OPTIONS[e]}={'ON' if 'canigo_' + e in meson.sources else 'OFF'}"
-                 for e in ("http", "metrics", "redis", "sqlite")]
+                 for e in ("http", "metrics", "postgres", "redis", "sqlite")]
         edges.append(f"-DCANIGO_BOOST={'ON' if 'canigo-boost' in meson.sources else 'OFF'}")
         run(cmake, "-S", root, "-B", build, f"-DCMAKE_INSTALL_PREFIX={meson.prefix}", "-DCMAKE_SKIP_RPATH=ON",
             f"-DCMAKE_INSTALL_LIBDIR={meson.libdir}", *edges, *arguments)

@@ -6,14 +6,11 @@
 #include "sqlite_schema.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <fcntl.h>
 #include <mutex>
 #include <poll.h>
 #include <random>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 
 namespace canigo::jobs {
@@ -45,18 +42,9 @@ sqlite_store::line::line(const net::any_io_executor& executor, std::string file,
       file_{std::move(file)},
       options_{options},
       holder_{random_number()},
-      news_{std::make_shared<detail::changes>(executor)} {
-  if (::pipe(pipe_) != 0) throw std::system_error{errno, std::system_category(), file_ + ": a pipe for its thread"};
-  for (const int end : pipe_) {
-    ::fcntl(end, F_SETFD, FD_CLOEXEC);
-    ::fcntl(end, F_SETFL, O_NONBLOCK);
-  }
-  try {
-    thread_ = std::thread{[this] { run(); }};
-  } catch (...) {
-    for (const int end : pipe_) ::close(end);
-    throw;
-  }
+      news_{std::make_shared<detail::changes>(executor)},
+      knocker_{file_} {
+  thread_ = std::thread{[this] { run(); }};
 }
 
 sqlite_store::line::~line() {
@@ -64,10 +52,9 @@ sqlite_store::line::~line() {
   {
     const std::lock_guard lock{mutex_};
     is_ending_ = true;
-    knock();
   }
+  knocker_.knock();
   thread_.join();
-  for (const int end : pipe_) ::close(end);
 }
 
 instant sqlite_store::line::system_now() noexcept {
@@ -76,10 +63,12 @@ instant sqlite_store::line::system_now() noexcept {
 
 std::shared_ptr<sqlite_store::line::order> sqlite_store::line::push(weight w, step s) {
   auto o = std::make_shared<order>(executor_, w, std::move(s));
-  const std::lock_guard lock{mutex_};
-  if (is_stopped_) throw std::system_error{make_error_code(errc::stopped)};
-  box_.push_back(o);
-  knock();
+  {
+    const std::lock_guard lock{mutex_};
+    if (is_stopped_) throw std::system_error{make_error_code(errc::stopped)};
+    box_.push_back(o);
+  }
+  knocker_.knock();
   return o;
 }
 
@@ -92,34 +81,23 @@ void sqlite_store::line::stop() noexcept {
 }
 
 void sqlite_store::line::want_ring() noexcept {
-  const std::lock_guard lock{mutex_};
-  wants_ring_ = true;
-  knock();
-}
-
-/// With the lock held.
-void sqlite_store::line::knock() noexcept {
-  if (is_knocked_) return;
-  is_knocked_ = true;
-  while (::write(pipe_[1], "k", 1) < 0 && errno == EINTR) {
+  {
+    const std::lock_guard lock{mutex_};
+    wants_ring_ = true;
   }
+  knocker_.knock();
 }
 
 /// Until somebody knocks, another process rings, or the time is over.
 void sqlite_store::line::wait(duration most) noexcept {
-  pollfd fds[2] = {{.fd = pipe_[0], .events = POLLIN, .revents = 0},
+  pollfd fds[2] = {{.fd = knocker_.descriptor(), .events = POLLIN, .revents = 0},
                    {.fd = socket_ ? socket_->descriptor() : -1, .events = POLLIN, .revents = 0}};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(most).count();
   ::poll(fds, 2, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000)));
   if ((fds[1].revents & POLLIN) != 0) {
     if (socket_->drain()) news_->bump();
   }
-  const std::lock_guard lock{mutex_};
-  if (!is_knocked_) return;
-  char byte = 0;
-  while (::read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {
-  }
-  is_knocked_ = false;
+  knocker_.answer();
 }
 
 void sqlite_store::line::run() noexcept {

@@ -6,6 +6,7 @@
 #include "canigo/wait_group.hpp"
 
 #include "changes.hpp"
+#include "knocker.hpp"
 #include "sqlite_db.hpp"
 #include "sqlite_table.hpp"
 #include "wake_socket.hpp"
@@ -52,7 +53,6 @@ class sqlite_store::line {
 
  private:
   static instant system_now() noexcept;
-  void knock() noexcept;
   void wait(duration most) noexcept;
 
   // On the thread.
@@ -71,14 +71,13 @@ class sqlite_store::line {
   const sqlite_store_options options_;
   const std::int64_t holder_;
   const std::shared_ptr<detail::changes> news_;
+  detail::knocker knocker_;
 
   canigo::detail::mutex mutex_;
   orders box_;
   bool is_stopped_ = false;
   bool is_ending_ = false;
   bool wants_ring_ = false;
-  bool is_knocked_ = false;  // a byte is in the pipe
-  int pipe_[2] = {-1, -1};
 
   // On the thread.
   std::optional<detail::wake_socket> socket_;

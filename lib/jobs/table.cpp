@@ -63,6 +63,19 @@ void check_queue(const std::string& queue) {
   if (!is_name(queue)) throw_invalid("store.queue", queue, name_range);
 }
 
+void check_retry(duration retry_in) {
+  if (retry_in < duration::zero()) throw_invalid("store.retry_in", retry_in, "0 or more");
+}
+
+void check_snooze(duration d) {
+  if (d < duration::zero()) throw_invalid("store.snooze", d, "0 or more");
+}
+
+void check_extension(duration d, const std::optional<std::string>& progress) {
+  if (d <= duration::zero()) throw_invalid("store.extend", d, "more than 0");
+  if (progress) check_bytes("store.progress", *progress);
+}
+
 void check_bytes(std::string_view field, const std::string& bytes) {
   if (bytes.size() > most_bytes) throw_invalid(field, bytes.size(), "0 to 67108864 bytes", errc::too_large);
 }

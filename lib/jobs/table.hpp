@@ -77,6 +77,9 @@ void check(const trim_request& r);
 void check(const list_request& r);
 void check(const store_policy& p);
 void check_queue(const std::string& queue);
+void check_retry(duration retry_in);
+void check_snooze(duration d);
+void check_extension(duration d, const std::optional<std::string>& progress);
 void check_bytes(std::string_view field, const std::string& bytes);
 
 /// The text of a failure as it is kept: short, and in one line.

@@ -13,6 +13,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 EDGES = {
     "http": ("libcurl/[>=7.80 <9]", "libcurl::libcurl"),
     "metrics": ("prometheus-cpp/[>=1.0 <2]", "prometheus-cpp::prometheus-cpp-core"),
+    "postgres": ("libpq/[>=14 <18]", "libpq::libpq"),
     "redis": ("hiredis/[>=0.14 <2]", "hiredis::hiredis"),
     "sqlite": ("sqlite3/[>=3.37 <4]", "sqlite3::sqlite3"),
 }
@@ -89,6 +90,7 @@ class Canigo(ConanFile):
             core.defines = ["ASIO_HAS_STD_ALIGNED_ALLOC=1", "ASIO_HAS_CO_AWAIT=1"]
         edges = {"testing": [], "jobs": [], **{edge: [target] for edge, (_, target) in EDGES.items()}}
         edges["redis"] += ["openssl::openssl"]
+        edges["postgres"] += ["jobs"]
         edges["sqlite"] += ["jobs"]
         for edge, needs in edges.items():
             if edge in ("testing", "jobs") or self.options.get_safe(edge):

@@ -1,7 +1,5 @@
 #include "canigo/jobs/detail/local_store.hpp"
 
-#include "canigo/error.hpp"
-
 #include "../table.hpp"
 
 #include <memory>
@@ -9,8 +7,6 @@
 #include <utility>
 
 namespace canigo::jobs::detail {
-
-using canigo::detail::throw_invalid;
 
 template <class F>
 auto local_store::on_table(weight w, F f) -> net::awaitable<std::invoke_result_t<F&, table&, instant>> {
@@ -41,7 +37,7 @@ net::awaitable<verdict> local_store::complete(lease l, std::string result) {
 }
 
 net::awaitable<verdict> local_store::fail(lease l, std::string text, duration retry_in) {
-  if (retry_in < duration::zero()) throw_invalid("store.retry_in", retry_in, "0 or more");
+  check_retry(retry_in);
   auto f = [l, text = kept_text(std::move(text)), retry_in](table& t, instant now) {
     return t.fail(l, text, retry_in, now);
   };
@@ -49,7 +45,7 @@ net::awaitable<verdict> local_store::fail(lease l, std::string text, duration re
 }
 
 net::awaitable<verdict> local_store::snooze(lease l, duration d) {
-  if (d < duration::zero()) throw_invalid("store.snooze", d, "0 or more");
+  check_snooze(d);
   auto f = [l, d](table& t, instant now) { return t.snooze(l, d, now); };
   co_return co_await on_table(weight::durable, std::move(f));
 }
@@ -60,8 +56,7 @@ net::awaitable<verdict> local_store::give_back(lease l) {
 }
 
 net::awaitable<extension> local_store::extend(lease l, duration d, std::optional<std::string> progress) {
-  if (d <= duration::zero()) throw_invalid("store.extend", d, "more than 0");
-  if (progress) check_bytes("store.progress", *progress);
+  check_extension(d, progress);
   auto f = [l, d, progress = std::move(progress)](table& t, instant now) { return t.extend(l, d, progress, now); };
   co_return co_await on_table(weight::renews, std::move(f));
 }

@@ -19,7 +19,7 @@ class Consumer(ConanFile):
 
     def edges(self):
         optional = [edge for edge, is_on in self.dependencies["canigo"].options.items()
-                    if edge in ("http", "metrics", "redis", "sqlite") and is_on == "True"]
+                    if edge in ("http", "metrics", "postgres", "redis", "sqlite") and is_on == "True"]
         return ["jobs", "testing", *optional]
 
     def build(self):

@@ -6,7 +6,7 @@ get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE
 set(VCPKG_BUILD_TYPE release)
 
 set(edges)
-foreach(edge HTTP METRICS REDIS SQLITE)
+foreach(edge HTTP METRICS POSTGRES REDIS SQLITE)
   string(TOLOWER ${edge} feature)
   if(feature IN_LIST FEATURES)
     list(APPEND edges -DCANIGO_${edge}=ON)

@@ -1,0 +1,37 @@
+#include "knocker.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace canigo::jobs::detail {
+
+knocker::knocker(const std::string& whose) {
+  if (::pipe(pipe_) != 0) throw std::system_error{errno, std::system_category(), whose + ": a pipe for its thread"};
+  for (const int end : pipe_) {
+    ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    ::fcntl(end, F_SETFL, O_NONBLOCK);
+  }
+}
+
+knocker::~knocker() {
+  for (const int end : pipe_) ::close(end);
+}
+
+void knocker::knock() noexcept {
+  if (is_knocked_.exchange(true)) return;
+  while (::write(pipe_[1], "k", 1) < 0 && errno == EINTR) {
+  }
+}
+
+void knocker::answer() noexcept {
+  // Read first: a knock in between writes nothing, and what it is for is there. A byte that is still on its way ends a
+  // later wait at once, which does no harm.
+  char bytes[16];
+  while (::read(pipe_[0], bytes, sizeof bytes) < 0 && errno == EINTR) {
+  }
+  is_knocked_ = false;
+}
+
+}  // namespace canigo::jobs::detail

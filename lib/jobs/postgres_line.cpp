@@ -1,0 +1,249 @@
+#include "postgres_line.hpp"
+
+#include "canigo/backoff.hpp"
+#include "canigo/error.hpp"
+#include "canigo/jobs/error.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <mutex>
+#include <poll.h>
+#include <random>
+#include <system_error>
+#include <utility>
+
+namespace canigo::jobs {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// So many steps are one transaction at most.
+constexpr std::size_t most_at_once = 500;
+/// So often a step is done again that was in the way of another transaction.
+constexpr int most_conflicts = 20;
+/// Before the next attempt to connect.
+constexpr backoff reconnect = {.first = 50ms, .cap = 2s};
+
+time_point now() noexcept { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+postgres_store::line::line(const net::any_io_executor& executor, const std::string& url,
+                           const postgres_store_options& options)
+    : executor_{executor},
+      place_{url},
+      options_{options},
+      news_{std::make_shared<detail::changes>(executor)},
+      knocker_{place_.name()},
+      marks_{(std::uint64_t{std::random_device{}()} << 32) | std::random_device{}()} {
+  thread_ = std::thread{[this] { run(); }};
+}
+
+postgres_store::line::~line() {
+  stop();
+  is_ending_ = true;
+  knocker_.knock();
+  thread_.join();
+}
+
+void postgres_store::line::push(std::shared_ptr<order> o) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (is_stopped_) throw std::system_error{make_error_code(errc::stopped)};
+    box_.push_back(std::move(o));
+  }
+  knocker_.knock();
+}
+
+void postgres_store::line::stop() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    is_stopped_ = true;
+  }
+  news_->stop();
+}
+
+std::int64_t postgres_store::line::mark() {
+  const std::lock_guard lock{mutex_};
+  marks_ += 0x9E3779B97F4A7C15;
+  return static_cast<std::int64_t>(marks_ >> 1);
+}
+
+/// Until somebody knocks, the server says something, or the time is over.
+void postgres_store::line::wait(duration most) noexcept {
+  pollfd fds[2] = {{.fd = knocker_.descriptor(), .events = POLLIN, .revents = 0},
+                   {.fd = link_ ? link_->descriptor() : -1, .events = POLLIN, .revents = 0}};
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(most).count();
+  ::poll(fds, 2, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000)));
+  knocker_.answer();
+}
+
+void postgres_store::line::run() noexcept {
+  for (;;) {
+    orders list;
+    bool is_over = false;
+    {
+      const std::lock_guard lock{mutex_};
+      const auto count = static_cast<std::ptrdiff_t>(std::min(box_.size(), most_at_once));
+      list.assign(std::make_move_iterator(box_.begin()), std::make_move_iterator(box_.begin() + count));
+      box_.erase(box_.begin(), box_.begin() + count);
+      is_over = list.empty() && is_ending_;
+    }
+    if (is_over) break;
+    if (!list.empty()) {
+      carry_out(std::move(list));
+    } else {
+      try {
+        look_around();
+      } catch (...) {
+        link_.reset();  // no caller's business: the next step says what is wrong
+        look_at_ = saturating_add(now(), reconnect.ceiling(++failures_));
+      }
+      wait(look_at_ - now());
+    }
+  }
+}
+
+/// While nothing is to be done: hears others, and connects again.
+void postgres_store::line::look_around() {
+  if (link_ == nullptr) {
+    if (now() < look_at_) return;
+    connect(std::max<duration>(options_.reconnect_limit, 1s));
+  }
+  link_->look();
+  if (link_->take_news()) news_->bump();
+  if (now() < look_at_) return;
+  look_at_ = saturating_add(now(), options_.poll);
+  news_->bump();
+}
+
+void postgres_store::line::connect(duration most) {
+  link_ = std::make_unique<detail::postgres_link>(
+      place_, detail::postgres_link::limits{
+                  .connect = most, .answer = options_.answer_limit, .lock = options_.lock_limit, .gives_up = [this] {
+                    return is_ending_.load();
+                  }});
+  failures_ = 0;
+  look_at_ = saturating_add(now(), options_.poll);
+  news_->bump();  // nobody told of what changed before
+}
+
+/// A connection that works, as far as one can tell.
+void postgres_store::line::open(time_point give_up) {
+  if (link_ != nullptr) {
+    try {
+      link_->look();
+      return;
+    } catch (const std::system_error&) {
+      link_.reset();
+    }
+  }
+  for (;;) {
+    try {
+      connect(std::max<duration>(give_up - now(), 100ms));
+      return;
+    } catch (const detail::postgres_error& e) {
+      if (e.is_for_good() || is_ending_ || now() >= give_up) throw;
+    } catch (const detail::postgres_lost& e) {
+      if (is_ending_ || now() >= give_up) throw;
+    }
+    std::this_thread::sleep_for(std::min<duration>(reconnect.ceiling(++failures_), std::max(give_up - now(), 0ns)));
+  }
+}
+
+void postgres_store::line::carry_out(orders list) {
+  const time_point give_up = saturating_add(now(), options_.reconnect_limit);
+  const orders all = list;
+  while (!try_once(list, give_up)) {
+  }
+  bool has_news = false;
+  for (const auto& o : all) has_news = has_news || (o->tells && !o->error);
+  if (link_ != nullptr) has_news = link_->take_news() || has_news;
+  if (has_news) news_->bump();  // before its caller can ask for the number
+  for (const auto& o : all) o->done.done();
+}
+
+/// Whether nothing is left to do. Steps that are done, or have failed, are taken from the list.
+bool postgres_store::line::try_once(orders& list, time_point give_up) {
+  const auto all_fail = [&](const std::exception_ptr& e) {
+    for (const auto& o : list) o->error = e;
+    list.clear();
+  };
+  for (int conflicts = 0;;) {
+    try {
+      open(give_up);
+      perform(list);
+      return true;
+    } catch (const detail::postgres_lost& e) {
+      link_.reset();
+      orders again;
+      for (auto& o : list) {
+        if (e.is_unknown && o->is_durable) {
+          o->error = std::current_exception();
+        } else {
+          if (e.is_unknown) o->queries.insert(o->queries.begin(), o->undo.begin(), o->undo.end());
+          if (e.is_unknown) o->undo.clear();
+          again.push_back(std::move(o));
+        }
+      }
+      list = std::move(again);
+      if (now() < give_up && !is_ending_) return list.empty();
+      all_fail(std::current_exception());
+      return true;
+    } catch (const detail::postgres_error& e) {
+      const bool was_open = link_ != nullptr;
+      if (e.ends_connection()) link_.reset();
+      // A step that can't be carried out must not take the others with it.
+      if (was_open && list.size() > 1) {
+        for (const auto& o : orders{std::move(list)}) {
+          orders one{o};
+          while (!try_once(one, give_up)) {
+          }
+        }
+        list.clear();
+        return true;
+      }
+      if (was_open && e.is_conflict() && ++conflicts < most_conflicts) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{conflicts});
+        continue;
+      }
+      if (was_open && e.ends_connection() && !e.is_for_good() && now() < give_up && !is_ending_) return false;
+      all_fail(std::current_exception());
+      return true;
+    } catch (...) {
+      all_fail(std::current_exception());
+      return true;
+    }
+  }
+}
+
+/// All in one transaction.
+void postgres_store::line::perform(const orders& list) {
+  static const detail::postgres_query defer_disk{detail::postgres_statement::defer_disk};
+  static const detail::postgres_query tell{detail::postgres_statement::tell};
+  std::vector<const detail::postgres_query*> queries;
+  const bool waits_for_disk =
+      std::ranges::any_of(list, &order::is_durable, [](const auto& o) -> const order& { return *o; });
+  if (!waits_for_disk) queries.push_back(&defer_disk);
+  const std::size_t before = queries.size();
+  bool tells = false;
+  for (const auto& o : list) {
+    for (const auto& q : o->queries) queries.push_back(&q);
+    tells = tells || o->tells;
+  }
+  if (tells) queries.push_back(&tell);
+  const auto answers = link_->run(queries);
+  std::span<const detail::postgres_rows> rest{answers};
+  rest = rest.subspan(before);
+  for (const auto& o : list) {
+    try {
+      o->read(rest.first(o->queries.size()));
+    } catch (...) {
+      o->error = std::current_exception();
+    }
+    rest = rest.subspan(o->queries.size());
+  }
+}
+
+}  // namespace canigo::jobs

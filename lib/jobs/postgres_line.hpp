@@ -1,0 +1,95 @@
+#pragma once
+
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/jobs/postgres_store.hpp"
+#include "canigo/wait_group.hpp"
+
+#include "changes.hpp"
+#include "knocker.hpp"
+#include "postgres_link.hpp"
+#include "postgres_place.hpp"
+#include "postgres_query.hpp"
+#include "postgres_rows.hpp"
+
+#include <asio/any_io_executor.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace canigo::jobs {
+
+/// A step that somebody waits for. It may outlive the caller, and the context of the caller.
+struct postgres_store::order {
+  explicit order(const net::any_io_executor& executor) : done{executor} { done.add(); }
+  std::vector<new_job> jobs = {};  // the queries point into them
+  std::string text = {};           // and into this
+  bool is_durable = false;         // it must not be lost, and is not done again unasked
+  bool tells = false;              // others may wait for what it changes
+  std::vector<detail::postgres_query> queries;
+  std::vector<detail::postgres_query> undo;  // before it is done again, if it may have been done
+  std::function<void(std::span<const detail::postgres_rows>)> read = {};
+  std::exception_ptr error;
+  wait_group done;
+};
+
+/// The thread of a postgres_store. Callers put orders into its box; it carries out all that are there in one
+/// transaction.
+class postgres_store::line {
+ public:
+  using orders = std::vector<std::shared_ptr<order>>;
+
+  line(const net::any_io_executor& executor, const std::string& url, const postgres_store_options& options);
+  ~line();
+
+  /// Throws errc::stopped after stop().
+  void push(std::shared_ptr<order> o);
+  void stop() noexcept;
+  /// A number that no other claim has.
+  std::int64_t mark();
+
+  const net::any_io_executor& executor() const noexcept { return executor_; }
+  const std::string& where() const noexcept { return place_.name(); }
+  const postgres_store_options& options() const noexcept { return options_; }
+  const std::shared_ptr<detail::changes>& news() const noexcept { return news_; }
+
+ private:
+  void wait(duration most) noexcept;
+
+  // On the thread.
+  void run() noexcept;
+  void carry_out(orders list);
+  bool try_once(orders& list, time_point give_up);
+  void perform(const orders& list);
+  void open(time_point give_up);
+  void connect(duration most);
+  void look_around();
+
+  const net::any_io_executor executor_;
+  const detail::postgres_place place_;
+  const postgres_store_options options_;
+  const std::shared_ptr<detail::changes> news_;
+  detail::knocker knocker_;
+
+  canigo::detail::mutex mutex_;
+  orders box_;
+  std::uint64_t marks_;
+  bool is_stopped_ = false;
+  std::atomic<bool> is_ending_ = false;
+
+  // On the thread.
+  std::unique_ptr<detail::postgres_link> link_;
+  std::uint32_t failures_ = 0;  // to connect, one after the other
+  time_point look_at_ = {};
+
+  std::thread thread_;
+};
+
+}  // namespace canigo::jobs

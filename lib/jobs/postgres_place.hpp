@@ -1,0 +1,64 @@
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace canigo::jobs::detail {
+
+/// A server and a database, as a user names them.
+class postgres_place {
+ public:
+  /// Throws errc::invalid_argument. The text does not have the URL, which may hold a password.
+  explicit postgres_place(const std::string& url);
+
+  /// For texts: a URL without the password.
+  const std::string& name() const noexcept { return name_; }
+  /// All that a connection is made with.
+  const std::vector<std::pair<std::string, std::string>>& settings() const noexcept { return settings_; }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> settings_;
+  std::string name_;
+};
+
+/// An error that the server told of, or a connection that could not be made.
+class postgres_error : public std::system_error {
+ public:
+  postgres_error(std::error_code code, const std::string& text, std::string state)
+      : std::system_error{code, text}, state_{std::move(state)} {}
+
+  /// The SQLSTATE; empty: there is none.
+  const std::string& state() const noexcept { return state_; }
+  /// Whether it is of no use to try the same again.
+  bool is_for_good() const noexcept;
+  /// Whether two transactions were in each other's way, and this one may succeed if it is done again.
+  bool is_conflict() const noexcept;
+  /// Whether the connection is of no use any more.
+  bool ends_connection() const noexcept;
+
+ private:
+  std::string state_;
+};
+
+/// A connection that broke while a step waited.
+class postgres_lost : public std::system_error {
+ public:
+  postgres_lost(const std::string& text, bool is_unknown);
+
+  /// Whether the step may have been carried out.
+  bool is_unknown;
+};
+
+/// The complaint of an answer.
+postgres_error error_of(const std::string& place, const PGresult* answer);
+/// Why a connection could not be made.
+postgres_error error_of(const std::string& place, PGconn* connection);
+/// The same for a text of libpq, which may name a SQLSTATE.
+postgres_error error_of(const std::string& place, std::string_view state, std::string_view message);
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,269 @@
+#include "postgres_query.hpp"
+
+#include "canigo/backoff.hpp"
+
+#include "table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace canigo::jobs::detail {
+namespace {
+
+/// `now` is not qualified, so that tests can have another clock in their search path.
+std::string after(const std::string& span) { return "now() + " + span + "::int8 * interval '1 microsecond'"; }
+std::string after_or_never(const std::string& span) { return "coalesce(" + after(span) + ", 'infinity')"; }
+
+/// The key of a job that ends under a condition.
+std::string key_if_ended(const std::string& ends) {
+  return "unique_key = CASE WHEN NOT (" + ends + ") OR unique_until > now() THEN unique_key END";
+}
+
+/// The history with one more entry, as encode() has it, and without those that are too old.
+std::string history_with(const std::string& letter, const std::string& text) {
+  return "history = (history || (convert_to((extract(epoch FROM now()) * 1000000)::int8 || ' ' || attempt || ' " +
+         letter + " ', 'UTF8') || " + text + "))[greatest(1, cardinality(history) - " +
+         std::to_string(most_events - 2) + "):]";
+}
+
+/// The parts of several statements.
+const std::string ends_run = "lease_until = NULL, result = NULL, ";
+const std::string of_lease = " WHERE id = $1::int8 AND state = 1 AND token = $2::int8 RETURNING 1";
+const std::string tells_of_change = " SELECT pg_notify('canigo_jobs', '') FROM changed LIMIT 1";
+
+std::string reap_text() {
+  const std::string ends = "cancel_at IS NOT NULL OR crashes + 1 >= $1::int8";
+  const std::string first = "($3::int8[])[least(crashes + 1, cardinality($3::int8[]))]";
+  const std::string last = "($4::int8[])[least(crashes + 1, cardinality($4::int8[]))]";
+  return "WITH gone AS (SELECT id FROM canigo_job WHERE state = 1 AND lease_until <= now() ORDER BY lease_until, id "
+         "LIMIT $2::int8 FOR UPDATE SKIP LOCKED), changed AS (UPDATE canigo_job SET " +
+         ends_run +
+         "crashes = crashes + 1, attempt = attempt - 1, state = CASE WHEN cancel_at IS NOT NULL THEN 4 WHEN " + ends +
+         " THEN 3 ELSE 0 END, run_at = CASE WHEN " + ends + " THEN run_at ELSE now() + (" + first + " + random() * (" +
+         last + " - " + first + ")) * interval '1 microsecond' END, finished_at = CASE WHEN " + ends +
+         " THEN now() END, " + key_if_ended(ends) + ", " + history_with("c", "''") +
+         " WHERE id IN (SELECT id FROM gone) RETURNING 1)" + tells_of_change;
+}
+
+std::string expire_text() {
+  return "WITH gone AS (SELECT id FROM canigo_job WHERE state = 0 AND deadline <= now() ORDER BY deadline, id "
+         "LIMIT $1::int8 FOR UPDATE SKIP LOCKED), changed AS (UPDATE canigo_job SET state = 3, finished_at = now(), " +
+         key_if_ended("true") + ", " + history_with("e", "''") + " WHERE id IN (SELECT id FROM gone) RETURNING 1)" +
+         tells_of_change;
+}
+
+std::string put_text() {
+  return "WITH known AS (INSERT INTO canigo_queue(name) VALUES($1::text) ON CONFLICT DO NOTHING) "
+         "INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, unique_key, "
+         "unique_home, unique_scope, unique_until, created_at) VALUES($1::text, $2::text, $3::bytea, $4::int8, " +
+         after_or_never("$5") + ", " + after("$6") + ", $7::int8, $8::bytea, $8::bytea, $9::int8, " + after("$10") +
+         ", now()) ON CONFLICT (unique_key) WHERE unique_key IS NOT NULL DO UPDATE SET unique_key = "
+         "excluded.unique_key "
+         // A row that was there has been locked by this transaction.
+         "RETURNING id, xmax = 0";
+}
+
+/// $1 queue, $2 most jobs, $3 lease, $4 mark.
+std::string claim_text() {
+  return "WITH due AS MATERIALIZED (SELECT found.id FROM generate_series(0, 15) AS class CROSS JOIN LATERAL "
+         "(SELECT id FROM canigo_job WHERE state = 0 AND queue = $1::text AND priority = class::int2 AND "
+         "run_at <= now() AND (deadline IS NULL OR deadline > now()) ORDER BY run_at, id LIMIT $2::int8 "
+         "FOR UPDATE SKIP LOCKED) found WHERE NOT EXISTS (SELECT 1 FROM canigo_queue WHERE name = $1::text AND "
+         "paused_at IS NOT NULL) LIMIT $2::int8) UPDATE canigo_job SET state = 1, token = token + 1, "
+         "attempt = attempt + 1, holder = $4::int8, lease_until = " +
+         after_or_never("$3") + ", unique_key = CASE WHEN unique_scope <> " +
+         std::to_string(static_cast<int>(unique_scope::until_begun)) +
+         " THEN unique_key END FROM due WHERE canigo_job.id = due.id RETURNING canigo_job.id, token, queue, kind, "
+         "payload, "
+         "priority, attempt, max_attempts, crashes, snoozes, run_at, deadline, now()";
+}
+
+std::string fail_text() {
+  const std::string ends = "cancel_at IS NOT NULL OR attempt >= max_attempts OR $4::int8 IS NULL";
+  return "UPDATE canigo_job SET " + ends_run + "state = CASE WHEN cancel_at IS NOT NULL THEN 4 WHEN " + ends +
+         " THEN 3 ELSE 0 END, run_at = CASE WHEN " + ends + " THEN run_at ELSE " + after("$4") +
+         " END, finished_at = CASE WHEN " + ends + " THEN now() END, " + key_if_ended(ends) + ", " +
+         history_with("f", "$3::bytea") + of_lease;
+}
+
+/// The end of a run that counts as none.
+std::string undone(const std::string& also) {
+  const std::string ends = "cancel_at IS NOT NULL";
+  return "UPDATE canigo_job SET " + ends_run + "attempt = attempt - 1, state = CASE WHEN " + ends +
+         " THEN 4 ELSE 0 END, finished_at = CASE WHEN " + ends + " THEN now() END, " + also + key_if_ended(ends);
+}
+
+std::string snooze_text() {
+  return undone("snoozes = snoozes + 1, run_at = CASE WHEN cancel_at IS NULL THEN " + after_or_never("$3") +
+                " ELSE run_at END, ") +
+         of_lease;
+}
+
+std::string requeue_text() {
+  const std::string for_a_time = std::to_string(static_cast<int>(unique_scope::for_a_time));
+  return "UPDATE canigo_job j SET state = 0, run_at = now(), max_attempts = greatest(max_attempts, attempt + 1), "
+         "crashes = 0, cancel_at = NULL, finished_at = NULL, result = NULL, "
+         "deadline = CASE WHEN deadline > now() THEN deadline END, "
+         "unique_key = CASE WHEN unique_scope = " +
+         for_a_time +
+         " THEN unique_key ELSE unique_home END WHERE id = $1::int8 AND state >= 2 AND NOT EXISTS "
+         "(SELECT 1 FROM canigo_job o WHERE o.unique_key = j.unique_home AND o.id <> j.id) RETURNING 1";
+}
+
+std::string next_due_text() {
+  return "SELECT now(), least((SELECT min(lease_until) FROM canigo_job WHERE state = 1), "
+         "(SELECT min(deadline) FROM canigo_job WHERE state = 0), "
+         "(SELECT min(f.run_at) FROM generate_series(0, 15) AS class CROSS JOIN LATERAL (SELECT run_at FROM canigo_job "
+         "WHERE state = 0 AND queue = $1::text AND priority = class::int2 ORDER BY run_at, id LIMIT 1) f "
+         "WHERE NOT EXISTS (SELECT 1 FROM canigo_queue WHERE name = $1::text AND paused_at IS NOT NULL)))";
+}
+
+std::string trim_text() {
+  return "DELETE FROM canigo_job WHERE id IN (SELECT id FROM (SELECT id, finished_at, "
+         "row_number() OVER (ORDER BY finished_at, state, id) AS place FROM (SELECT id, finished_at, state "
+         "FROM canigo_job WHERE state >= 2 AND queue = $1::text ORDER BY finished_at, state, id LIMIT $4::int8 "
+         "FOR UPDATE SKIP LOCKED) oldest) placed WHERE finished_at <= now() - $2::int8 * interval '1 microsecond' OR "
+         "place <= (SELECT count(*) FROM canigo_job WHERE state >= 2 AND queue = $1::text) - $3::int8)";
+}
+
+const std::string fields_of_job =
+    "SELECT id, token, queue, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, run_at, "
+    "lease_until, deadline, cancel_at, finished_at, unique_key";
+
+std::array<std::string, postgres_statements> make_texts() {
+  const std::string job_of_home_key =
+      "(SELECT o.id FROM canigo_job o WHERE o.unique_key = j.unique_home AND o.id <> j.id)";
+  return {
+      "SELECT set_config('synchronous_commit', 'off', true)",
+      "SELECT pg_notify('canigo_jobs', '')",
+      "UPDATE canigo_job SET unique_key = NULL WHERE unique_key = $1::bytea AND unique_until <= now()",
+      put_text(),
+      reap_text(),
+      expire_text(),
+      claim_text(),
+      undone("") + " WHERE state = 1 AND holder = $1::int8",
+      "UPDATE canigo_job SET state = 2, finished_at = now(), lease_until = NULL, result = $3::bytea, " +
+          key_if_ended("true") + of_lease,
+      fail_text(),
+      snooze_text(),
+      undone("") + of_lease,
+      "UPDATE canigo_job SET lease_until = " + after_or_never("$3") +
+          ", result = coalesce($4::bytea, result) WHERE id = $1::int8 AND state = 1 AND token = $2::int8 "
+          "RETURNING cancel_at IS NOT NULL, deadline, now()",
+      "UPDATE canigo_job SET cancel_at = coalesce(cancel_at, now()), state = CASE state WHEN 0 THEN 4 ELSE state END, "
+      "finished_at = CASE state WHEN 0 THEN now() END, " +
+          key_if_ended("state = 0") + " WHERE id = $1::int8 AND state < 2 RETURNING state",
+      "SELECT state FROM canigo_job WHERE id = $1::int8",
+      "UPDATE canigo_job SET unique_key = NULL WHERE unique_until <= now() AND "
+      "unique_key = (SELECT unique_home FROM canigo_job WHERE id = $1::int8 AND state >= 2)",
+      requeue_text(),
+      "SELECT state, " + job_of_home_key + " FROM canigo_job j WHERE id = $1::int8",
+      "DELETE FROM canigo_job WHERE id = $1::int8 AND state <> 1 RETURNING 1",
+      trim_text(),
+      "INSERT INTO canigo_queue(name, paused_at) VALUES($1::text, CASE WHEN $2::int8 = 1 THEN now() END) "
+      "ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at",
+      next_due_text(),
+      fields_of_job + ", payload, result, history FROM canigo_job WHERE id = $1::int8",
+      fields_of_job +
+          " FROM canigo_job WHERE id > $1::int8 AND ($2::text = '' OR queue = $2::text) AND "
+          "($3::int8 IS NULL OR state = $3::int8) ORDER BY id LIMIT $4::int8",
+      "SELECT coalesce(q.name, c.queue), q.paused_at IS NOT NULL, c.state, c.jobs FROM canigo_queue q FULL JOIN "
+      "(SELECT queue, state, count(*) AS jobs FROM canigo_job GROUP BY queue, state) c ON c.queue = q.name",
+  };
+}
+
+}  // namespace
+
+const std::string& text_of(postgres_statement s) {
+  static const auto texts = make_texts();
+  return texts[static_cast<std::size_t>(s)];
+}
+
+postgres_query& postgres_query::number(std::int64_t n) {
+  argument a;
+  for (int shift = 56; shift >= 0; shift -= 8) a.own += static_cast<char>(static_cast<std::uint64_t>(n) >> shift);
+  args_.push_back(std::move(a));
+  return *this;
+}
+
+postgres_query& postgres_query::numbers(const std::vector<std::int64_t>& list) {
+  argument a{.is_text = true};
+  for (const auto n : list) a.own += (a.own.empty() ? "{" : ",") + std::to_string(n);
+  a.own += '}';
+  args_.push_back(std::move(a));
+  return *this;
+}
+
+postgres_query& postgres_query::span(duration d) {
+  if (d == duration::max()) return none();
+  return number(std::chrono::ceil<std::chrono::microseconds>(d).count());
+}
+
+postgres_query& postgres_query::bytes(std::string_view b) {
+  args_.push_back({.bytes = b});
+  return *this;
+}
+
+postgres_query& postgres_query::none() {
+  args_.push_back({.is_null = true});
+  return *this;
+}
+
+postgres_query::arguments postgres_query::args() const {
+  arguments all;
+  for (const argument& a : args_) {
+    const std::string_view view = a.bytes.value_or(a.own);
+    all.values.push_back(a.is_null ? nullptr : view.data() != nullptr ? view.data() : "");
+    all.lengths.push_back(static_cast<int>(view.size()));
+    all.formats.push_back(a.is_text ? 0 : 1);
+  }
+  return all;
+}
+
+std::vector<postgres_query> put_queries(const new_job& j) {
+  using s = postgres_statement;
+  std::vector<postgres_query> list;
+  const bool is_unique = !j.unique_key.empty();
+  if (is_unique) list.push_back(postgres_query{s::free_key}.bytes(j.unique_key));
+  const bool is_for_a_time = is_unique && j.scope == unique_scope::for_a_time;
+  list.push_back(postgres_query{s::put}
+                     .bytes(j.queue)
+                     .bytes(j.kind)
+                     .bytes(j.payload)
+                     .number(j.priority)
+                     .span(j.delay)
+                     .span(j.expires_in)
+                     .number(j.max_attempts)
+                     .bytes_or_none(j.unique_key)
+                     .number(static_cast<int>(j.scope))
+                     .span(is_for_a_time ? j.unique_for : duration::max()));
+  return list;
+}
+
+std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,
+                                          std::int64_t mark) {
+  using s = postgres_statement;
+  // The server chooses between the two for each job. Beyond so many crashes the delay no longer grows.
+  std::vector<std::int64_t> shortest;
+  std::vector<std::int64_t> longest;
+  for (std::uint32_t crashes = 1; crashes <= std::min(p.most_crashes, 64U); ++crashes) {
+    const auto us = [&](std::uint64_t bits) {
+      return std::chrono::ceil<std::chrono::microseconds>(p.after_crash.delay(crashes, bits)).count();
+    };
+    shortest.push_back(us(0));
+    longest.push_back(us(~std::uint64_t{0}));
+  }
+  const auto most = static_cast<std::int64_t>(std::min<std::size_t>(r.limit, 1 << 20));
+  std::vector<postgres_query> list;
+  list.push_back(postgres_query{s::reap}
+                     .number(p.most_crashes)
+                     .number(static_cast<std::int64_t>(reap_limit))
+                     .numbers(shortest)
+                     .numbers(longest));
+  list.push_back(postgres_query{s::expire}.number(static_cast<std::int64_t>(reap_limit)));
+  list.push_back(postgres_query{s::claim}.bytes(queue).number(most).span(r.lease).number(mark));
+  return list;
+}
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,86 @@
+#pragma once
+
+#include "canigo/jobs/job_info.hpp"
+#include "canigo/jobs/store.hpp"
+#include "canigo/time.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace canigo::jobs::detail {
+
+/// The statements of the store, in the order of their texts.
+enum class postgres_statement : std::uint8_t {
+  defer_disk,
+  tell,
+  free_key,
+  put,
+  reap,
+  expire,
+  claim,
+  undo_claim,
+  complete,
+  fail,
+  snooze,
+  give_back,
+  extend,
+  cancel,
+  state_of,
+  free_home_key,
+  requeue,
+  requeue_state,
+  remove,
+  trim,
+  pause,
+  next_due,
+  look,
+  list,
+  count,
+};
+inline constexpr std::size_t postgres_statements = static_cast<std::size_t>(postgres_statement::count) + 1;
+
+const std::string& text_of(postgres_statement s);
+
+/// A statement with its arguments, as the server takes them. It does not own strings: they outlive it.
+class postgres_query {
+ public:
+  explicit postgres_query(postgres_statement s) : what{s} {}
+
+  postgres_query& number(std::int64_t n);
+  postgres_query& numbers(const std::vector<std::int64_t>& list);
+  /// Microseconds, rounded up; none for duration::max().
+  postgres_query& span(duration d);
+  postgres_query& bytes(std::string_view b);
+  postgres_query& bytes_or_none(std::string_view b) { return b.empty() ? none() : bytes(b); }
+  postgres_query& none();
+
+  /// In the form of libpq.
+  struct arguments {
+    std::vector<const char*> values;
+    std::vector<int> lengths;
+    std::vector<int> formats;
+  };
+  arguments args() const;
+
+  postgres_statement what;
+
+ private:
+  struct argument {
+    std::optional<std::string_view> bytes = {};  // empty: see `own`
+    std::string own = {};                        // the bytes of a number
+    bool is_null = false;
+    bool is_text = false;
+  };
+  std::vector<argument> args_;
+};
+
+std::vector<postgres_query> put_queries(const new_job& j);
+/// `mark` is kept with the jobs, so that the claim can be found again if its answer is lost.
+std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,
+                                          std::int64_t mark);
+
+}  // namespace canigo::jobs::detail

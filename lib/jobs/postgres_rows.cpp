@@ -1,0 +1,133 @@
+#include "postgres_rows.hpp"
+
+#include "history.hpp"
+#include "table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace canigo::jobs::detail {
+namespace {
+
+/// From 1970 to 2000, where PostgreSQL's time begins.
+constexpr std::chrono::microseconds epoch = std::chrono::seconds{946'684'800};
+
+std::int64_t number_of(std::string_view bytes) noexcept {
+  // The sign of a shorter number is that of its first byte.
+  std::uint64_t n = !bytes.empty() && (bytes[0] & 0x80) != 0 ? ~std::uint64_t{0} : 0;
+  for (const char c : bytes) n = n << 8 | static_cast<unsigned char>(c);
+  return static_cast<std::int64_t>(n);
+}
+
+/// The elements of a bytea[] of one dimension: its header of 12 bytes, its size and first index, and then each element
+/// behind its length.
+std::vector<std::string_view> elements_of(std::string_view array) {
+  std::vector<std::string_view> list;
+  if (array.size() < 20) return list;
+  array.remove_prefix(20);
+  while (array.size() >= 4) {
+    const std::int64_t size = number_of(array.substr(0, 4));
+    array.remove_prefix(4);
+    if (size < 0) continue;
+    list.push_back(array.substr(0, static_cast<std::size_t>(size)));
+    array.remove_prefix(list.back().size());
+  }
+  return list;
+}
+
+}  // namespace
+
+std::int64_t postgres_rows::changed() const {
+  const std::string_view text = ::PQcmdTuples(result_.get());
+  std::int64_t n = 0;
+  std::from_chars(text.data(), text.data() + text.size(), n);
+  return n;
+}
+
+std::string_view postgres_rows::view(int row, int column) const noexcept {
+  return {::PQgetvalue(result_.get(), row, column),
+          static_cast<std::size_t>(::PQgetlength(result_.get(), row, column))};
+}
+
+std::int64_t postgres_rows::number(int row, int column) const noexcept { return number_of(view(row, column)); }
+
+instant postgres_rows::time(int row, int column) const noexcept {
+  const std::chrono::microseconds since{number(row, column)};
+  // The last number is infinity.
+  return since > instant::max().time_since_epoch() - epoch ? instant::max() : instant{since + epoch};
+}
+
+std::optional<instant> postgres_rows::time_if(int row, int column) const noexcept {
+  return is_null(row, column) ? std::nullopt : std::optional{time(row, column)};
+}
+
+put_answer read_put(const postgres_rows& rows) { return {.id = rows.number(0, 0), .is_new = rows.number(0, 1) != 0}; }
+
+std::vector<claimed_job> read_claimed(const postgres_rows& rows) {
+  std::vector<claimed_job> list;
+  for (int i = 0; i < rows.size(); ++i) {
+    const auto deadline = rows.time_if(i, 11);
+    list.push_back({.lease = {rows.number(i, 0), static_cast<std::uint64_t>(rows.number(i, 1))},
+                    .queue = rows.text(i, 2),
+                    .kind = rows.text(i, 3),
+                    .payload = rows.text(i, 4),
+                    .priority = static_cast<int>(rows.number(i, 5)),
+                    .attempt = rows.count(i, 6),
+                    .max_attempts = rows.count(i, 7),
+                    .crashes = rows.count(i, 8),
+                    .snoozes = rows.count(i, 9),
+                    .run_at = rows.time(i, 10),
+                    .expires_in = deadline ? until(rows.time(i, 12), *deadline) : duration::max()});
+  }
+  // RETURNING promises no order.
+  std::ranges::sort(list, {}, [](const claimed_job& j) { return std::tuple{j.priority, j.run_at, j.lease.id}; });
+  return list;
+}
+
+job_info read_job(const postgres_rows& rows, int row) {
+  job_info info{.id = rows.number(row, 0),
+                .token = static_cast<std::uint64_t>(rows.number(row, 1)),
+                .queue = rows.text(row, 2),
+                .kind = rows.text(row, 3),
+                .payload = {},
+                .priority = static_cast<int>(rows.number(row, 4)),
+                .state = static_cast<job_state>(rows.number(row, 5)),
+                .attempt = rows.count(row, 6),
+                .max_attempts = rows.count(row, 7),
+                .crashes = rows.count(row, 8),
+                .snoozes = rows.count(row, 9),
+                .created_at = rows.time(row, 10),
+                .run_at = rows.time(row, 11),
+                .lease_until = rows.time_if(row, 12),
+                .deadline = rows.time_if(row, 13),
+                .cancel_at = rows.time_if(row, 14),
+                .finished_at = rows.time_if(row, 15),
+                .unique_key = rows.text(row, 16)};
+  if (::PQnfields(rows.get()) > 17) {
+    info.payload = rows.text(row, 17);
+    info.result = rows.text(row, 18);
+    std::string history;
+    for (const auto line : elements_of(rows.view(row, 19))) history.append(line) += '\n';
+    info.history = decode_history(history);
+  }
+  return info;
+}
+
+std::vector<queue_count> read_counts(const postgres_rows& rows) {
+  std::map<std::string, queue_count> by_name;
+  for (int i = 0; i < rows.size(); ++i) {
+    queue_count& c = by_name[rows.text(i, 0)];
+    c.queue = rows.text(i, 0);
+    c.is_paused = rows.number(i, 1) != 0;
+    if (!rows.is_null(i, 2)) c.by_state[rows.number(i, 2)] = static_cast<std::size_t>(rows.number(i, 3));
+  }
+  std::vector<queue_count> list;
+  for (auto& [name, c] : by_name) list.push_back(std::move(c));
+  return list;
+}
+
+}  // namespace canigo::jobs::detail

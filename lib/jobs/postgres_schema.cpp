@@ -1,0 +1,94 @@
+#include "postgres_schema.hpp"
+
+#include "canigo/jobs/error.hpp"
+
+#include "postgres_link.hpp"
+
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
+namespace canigo::jobs::detail {
+namespace {
+
+constexpr int postgres_version = 1;
+
+/// From one version to the next; the first makes the tables.
+constexpr const char* migrations[postgres_version] = {R"(
+CREATE TABLE canigo_queue(name text PRIMARY KEY, paused_at timestamptz);
+
+CREATE TABLE canigo_job(
+  id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  queue        text NOT NULL DEFAULT 'default',
+  kind         text NOT NULL,
+  priority     smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 15),
+  state        smallint NOT NULL DEFAULT 0,
+  run_at       timestamptz NOT NULL DEFAULT now(),
+  lease_until  timestamptz,
+  token        bigint NOT NULL DEFAULT 0,
+  holder       bigint,
+  attempt      int NOT NULL DEFAULT 0,
+  max_attempts int NOT NULL DEFAULT 25,
+  crashes      int NOT NULL DEFAULT 0,
+  snoozes      int NOT NULL DEFAULT 0,
+  deadline     timestamptz,
+  cancel_at    timestamptz,
+  created_at   timestamptz NOT NULL DEFAULT now(),
+  finished_at  timestamptz,
+  unique_key   bytea,
+  unique_home  bytea,
+  unique_scope smallint NOT NULL DEFAULT 1,
+  unique_until timestamptz,
+  history      bytea[] NOT NULL DEFAULT '{}',
+  result       bytea,
+  payload      bytea NOT NULL DEFAULT ''
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX canigo_job_ready    ON canigo_job(queue, priority, run_at, id)    WHERE state = 0;
+CREATE INDEX canigo_job_deadline ON canigo_job(deadline)                       WHERE state = 0 AND deadline IS NOT NULL;
+CREATE INDEX canigo_job_lease    ON canigo_job(lease_until)                    WHERE state = 1;
+CREATE INDEX canigo_job_finish   ON canigo_job(queue, finished_at, state, id)  WHERE state >= 2;
+CREATE UNIQUE INDEX canigo_job_unique ON canigo_job(unique_key)                WHERE unique_key IS NOT NULL;
+)"};
+
+/// The version of the tables that the search path finds; 0: there are none.
+int version_of(postgres_link& link) {
+  const auto table = link.exec("SELECT to_regclass('canigo_schema')");
+  if (table.size() == 0 || table.is_null(0, 0)) return 0;
+  const auto version = link.exec("SELECT version FROM canigo_schema");
+  int n = 0;
+  if (version.size() > 0) {
+    const std::string_view text = version.view(0, 0);
+    std::from_chars(text.data(), text.data() + text.size(), n);
+  }
+  return n;
+}
+
+}  // namespace
+
+void make_tables(postgres_link& link, const std::string& place) {
+  int version = version_of(link);
+  if (version < postgres_version) {
+    // Others wait. The number is "canigo" in ASCII. It comes before the transaction, at whose begin the server forgets
+    // what it has remembered of tables that are missing. A connection that ends here gives the lock back.
+    link.exec("SELECT pg_advisory_lock(109266741946223)");
+    link.exec("BEGIN");
+    version = version_of(link);
+    if (version < postgres_version) {
+      if (version == 0) link.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version int NOT NULL)");
+      for (; version < postgres_version; ++version) link.exec(migrations[version]);
+      link.exec("DELETE FROM canigo_schema");
+      link.exec("INSERT INTO canigo_schema VALUES(" + std::to_string(postgres_version) + ")");
+    }
+    link.exec("COMMIT");
+    link.exec("SELECT pg_advisory_unlock(109266741946223)");
+  }
+  if (version > postgres_version) {
+    throw std::system_error{make_error_code(error::newer_schema),
+                            place + ": its tables are of version " + std::to_string(version) + ", and this is for " +
+                                std::to_string(postgres_version) + "; use a newer canigo"};
+  }
+}
+
+}  // namespace canigo::jobs::detail

@@ -1,0 +1,341 @@
+#include "canigo/jobs/postgres_store.hpp"
+
+#include "canigo/error.hpp"
+#include "canigo/jobs/error.hpp"
+
+#include "../../lib/jobs/postgres_query.hpp"
+#include "postgres_server.hpp"
+#include "support/catch.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+using namespace canigo;
+using namespace canigo::jobs;
+using namespace std::chrono_literals;
+
+namespace {
+
+new_job plain(std::string payload = {}) { return {.kind = "kind", .payload = std::move(payload)}; }
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("the store in PostgreSQL passes every case", "[jobs][postgres]") {
+  for (const auto& c : conformance::cases()) {
+    DYNAMIC_SECTION(c.number << ": " << c.name) {
+      postgres_world w;
+      CHECK_NOTHROW(c.check(w));
+    }
+  }
+}
+
+TEST_CASE("calls that wait together are all carried out, and one that fails takes no other with it",
+          "[jobs][postgres]") {
+  postgres_world w;
+  const auto store = w.open();
+  int failed = 0;
+  std::set<job_id> ids;
+  for (int i = 0; i < 90; ++i) {
+    net::co_spawn(
+        w.io(),
+        [&, i]() -> net::awaitable<void> {
+          try {
+            new_job j = plain();
+            if (i % 30 == 0) j.kind = "no text: \xff";
+            ids.insert((co_await store->put(j)).id);
+          } catch (const std::system_error& e) {
+            CHECK(e.code() == jobs::error::failed);
+            CHECK(has(e.what(), "22021"));
+            ++failed;
+          }
+        },
+        net::detached);
+  }
+  w.io().restart();
+  w.io().run();
+  CHECK(failed == 3);
+  CHECK(ids.size() == 87);
+  CHECK(w.wait(store->count()).front().of(job_state::waiting) == 87);
+}
+
+TEST_CASE("stores that come to an empty database at once all work", "[jobs][postgres]") {
+  postgres_world w;
+  std::vector<std::shared_ptr<store>> stores;
+  for (int i = 0; i < 5; ++i) stores.push_back(w.open());
+  for (const auto& s : stores) w.wait(s->put(plain()));
+  CHECK(w.wait(stores.front()->count()).front().of(job_state::waiting) == 5);
+}
+
+TEST_CASE("no job is given to two claims that go on at once", "[jobs][postgres][realtime]") {
+  postgres_world w;
+  const auto first = w.open();
+  const auto second = w.open();
+  w.wait(first->put_all(std::vector<new_job>(400, plain())));
+  std::vector<job_id> got;
+  const auto claim_all = [&](store& s) -> net::awaitable<void> {
+    for (;;) {
+      claim_request r{.limit = 3};
+      const auto list = co_await s.claim(r);
+      if (list.empty()) co_return;
+      for (const auto& j : list) got.push_back(j.lease.id);
+    }
+  };
+  for (int i = 0; i < 4; ++i) net::co_spawn(w.io(), claim_all(i % 2 == 0 ? *first : *second), net::detached);
+  w.io().restart();
+  w.io().run();
+  CHECK(got.size() == 400);
+  CHECK(std::set<job_id>(got.begin(), got.end()).size() == 400);
+}
+
+TEST_CASE("a job of a transaction is there if the transaction is, and services are told then", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store store{w.io(), w.url()};
+  w.wait(store.count());
+  auto& shop = w.session();
+  shop.run("CREATE TABLE orders(id int)");
+
+  shop.run("BEGIN; INSERT INTO orders VALUES(1)");
+  const auto rolled_back = store.put_in(shop.get(), plain("1"));
+  shop.run("ROLLBACK");
+  CHECK_FALSE(w.wait(store.look(rolled_back.id)));
+
+  const auto seen = w.wait(store.changed(0));
+  shop.run("BEGIN; INSERT INTO orders VALUES(2)");
+  new_job unique = plain("2");
+  unique.unique_key = "order-2";
+  const auto kept = store.put_in(shop.get(), unique);
+  CHECK(kept.is_new);
+  CHECK_FALSE(store.put_in(shop.get(), unique).is_new);
+  CHECK_FALSE(w.wait(store.look(kept.id)));
+  shop.run("COMMIT");
+  CHECK(w.wait(store.changed(seen)) != seen);
+  CHECK(w.wait(store.look(kept.id))->payload == "2");
+
+  // As a program in another language does it.
+  shop.run("INSERT INTO canigo_job(queue, kind, payload) VALUES('mail', 'confirm', 'a@example.org')");
+  const auto claimed = w.wait(store.claim({.queue = "mail"}));
+  REQUIRE(claimed.size() == 1);
+  CHECK(claimed[0].payload == "a@example.org");
+}
+
+TEST_CASE("a put in one store wakes those who wait in another", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.poll = 1h;
+  postgres_store first{w.io(), w.url(), o};
+  postgres_store second{w.io(), w.url(), o};
+  w.wait(first.count());
+  w.wait(second.count());
+  for (int round = 0; round < 3; ++round) {
+    const auto seen = w.wait(second.changed(0));
+    w.wait(first.put(plain()));
+    CHECK(w.wait(second.changed(seen)) > seen);
+  }
+}
+
+TEST_CASE("a lock that another connection holds ends a step in time", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.lock_limit = 20ms;
+  postgres_store store{w.io(), w.url(), o};
+  w.wait(store.count());
+  w.session().run("BEGIN; LOCK TABLE canigo_job");
+  const auto [code, text] = w.error_of(store.put(plain()));
+  CHECK(code == jobs::error::locked);
+  CHECK(has(text, "55P03"));
+  CHECK(has(text, "lock_limit"));
+  w.session().run("ROLLBACK");
+  CHECK(w.wait(store.put(plain())).is_new);
+}
+
+TEST_CASE("what time does not mend fails at once, and says what to do", "[jobs][postgres]") {
+  postgres_world w;
+  auto& s = w.session();
+  s.run("DROP ROLE IF EXISTS secret");
+  s.run("DROP ROLE IF EXISTS guest");
+  s.run("CREATE ROLE secret LOGIN PASSWORD 'right'");
+  s.run("CREATE ROLE guest LOGIN");
+  const std::string host = "host=" + postgres_world::server().folder();
+  postgres_store_options o;
+  o.reconnect_limit = 1h;  // what were tried again would not end
+  const auto fails = [&](const std::string& url, jobs::error with, const std::vector<std::string>& parts) {
+    postgres_store store{w.io(), url, o};
+    for (int i = 0; i < 2; ++i) {
+      const auto [code, text] = w.error_of(store.count());
+      INFO(text);
+      CHECK(code == with);
+      for (const auto& p : parts) CHECK(has(text, p));
+      CHECK_FALSE(has(text, "wr0ng"));
+      CHECK_FALSE(has(text, "\n"));
+    }
+  };
+  fails(host + " user=secret password=wr0ng dbname=postgres", jobs::error::cannot_open,
+        {"28P01", "password authentication failed", "postgresql://secret@" + postgres_world::server().folder(),
+         "give the right password"});
+  fails(host + " user=tester dbname=nowhere", jobs::error::cannot_open, {"3D000", "nowhere", "make the database"});
+  fails(host + " user=nobody dbname=postgres", jobs::error::cannot_open, {"28000", "nobody"});
+  fails(host + " user=guest dbname=postgres", jobs::error::cannot_open, {"42501", "grant"});
+  fails(w.url() + " options='-c default_transaction_read_only=on'", jobs::error::read_only, {"25006", "primary"});
+
+  const auto ok = w.open();
+  w.wait(ok->count());
+  s.run("UPDATE canigo_schema SET version = 99");
+  fails(w.url(), jobs::error::newer_schema, {"version 99"});
+}
+
+TEST_CASE("a server that can't be reached is waited for, and then named", "[jobs][postgres][realtime]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.reconnect_limit = 100ms;
+  postgres_store store{w.io(), "postgresql://me:wr0ng@%2Fnowhere:77/shop", o};
+  CHECK(store.where() == "postgresql://me@/nowhere:77/shop");
+  const auto [code, text] = w.error_of(store.count());
+  CHECK(code == jobs::error::cannot_open);
+  CHECK(has(text, "postgresql://me@/nowhere:77/shop"));
+  CHECK(has(text, "No such file or directory"));
+  CHECK_FALSE(has(text, "wr0ng"));
+}
+
+TEST_CASE("a URL that is none is refused without being told", "[jobs][postgres]") {
+  net::io_context io;
+  for (const std::string url :
+       {"postgresql://me:s3cret@host/x?nothing=1", "user=me passwort=s3cret", "s3cret", "user='s3cret"}) {
+    try {
+      postgres_store store{io, url};
+      FAIL("it was taken");
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == errc::invalid_argument);
+      CHECK(has(e.what(), "postgres_store.url"));
+      CHECK_FALSE(has(e.what(), "s3cret"));
+    }
+  }
+  postgres_store_options o;
+  o.lock_limit = 0ms;
+  CHECK_THROWS_AS((postgres_store{io, "dbname=x", o}), std::system_error);
+}
+
+TEST_CASE("a store goes on after the server was restarted, and while its connections are ended",
+          "[jobs][postgres][realtime]") {
+  postgres_server server;
+  postgres_world w;
+  postgres_store_options o;
+  o.reconnect_limit = 5min;
+  postgres_store store{w.io(), server.url(), o};
+  const auto id = w.wait(store.put(plain("kept"))).id;
+  const auto run = w.wait(store.claim({.limit = 1})).at(0);
+
+  server.stop();
+  std::optional<put_answer> answer;
+  net::co_spawn(
+      w.io(),
+      [&]() -> net::awaitable<void> {
+        const new_job j = plain();
+        answer = co_await store.put(j);  // it waits for the server
+      },
+      net::detached);
+  w.io().restart();
+  w.io().poll();
+  std::this_thread::sleep_for(100ms);
+  server.start();
+  w.io().run();
+  CHECK(answer);
+  CHECK(w.wait(store.complete(run.lease, "done")) == verdict::accepted);
+  CHECK(w.wait(store.look(id))->result == "done");
+
+  server.kill();
+  server.start();
+  CHECK(w.wait(store.look(id))->payload == "kept");
+
+  postgres_session other{server.url()};
+  for (int i = 0; i < 20; ++i) {
+    other.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'canigo'");
+    try {
+      w.wait(store.put(plain()));
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == jobs::error::unknown_outcome);
+    }
+  }
+  CHECK(w.wait(store.count()).front().of(job_state::waiting) >= 1);
+}
+
+TEST_CASE("a step that was ended before it wrote is done again", "[jobs][postgres][realtime]") {
+  postgres_world w;
+  const auto store = w.open();
+  w.wait(store->count());
+  w.session().run("BEGIN; LOCK TABLE canigo_job");
+  std::optional<put_answer> answer;
+  net::co_spawn(
+      w.io(),
+      [&]() -> net::awaitable<void> {
+        const new_job j = plain();
+        answer = co_await store->put(j);
+      },
+      net::detached);
+  w.io().restart();
+  w.io().poll();
+  const std::string waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+  while (w.session().run(waits) == "0") std::this_thread::yield();
+  w.session().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+  w.session().run("ROLLBACK");
+  w.io().run();
+  REQUIRE(answer);
+  CHECK(w.wait(store->count()).front().of(job_state::waiting) == 1);
+}
+
+TEST_CASE("a claim whose answer is lost is found again, and counts as none", "[jobs][postgres]") {
+  // What is sent after a connection was lost in the middle: the claim with the same mark is undone first.
+  postgres_world w;
+  const auto store = w.open();
+  w.wait(store->put(plain()));
+  const auto first = w.wait(store->claim({}));
+  REQUIRE(first.size() == 1);
+  const auto undo = jobs::detail::text_of(jobs::detail::postgres_statement::undo_claim);
+  const auto mark = w.session().run("SELECT holder FROM canigo_job");
+  std::string text = undo;
+  text.replace(text.find("$1"), 2, mark);
+  w.session().run(text);
+  const auto second = w.wait(store->claim({}));
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].attempt == 1);
+  CHECK(second[0].crashes == 0);
+  CHECK(second[0].lease.token == first[0].lease.token + 1);
+}
+
+TEST_CASE("a store that is destroyed while its server is gone ends soon", "[jobs][postgres][realtime]") {
+  net::io_context io;
+  postgres_store_options o;
+  o.reconnect_limit = 1h;
+  postgres_store store{io, "host=/nowhere", o};
+  net::co_spawn(io, [&]() -> net::awaitable<void> { co_await store.count(); }, net::detached);
+  io.poll();
+}
+
+TEST_CASE("the history of a job keeps its last entries", "[jobs][postgres]") {
+  postgres_world w;
+  const auto store = w.open();
+  new_job j = plain();
+  j.max_attempts = 100;
+  const auto id = w.wait(store->put(j)).id;
+  for (int i = 0; i < 40; ++i) {
+    const auto run = w.wait(store->claim({})).at(0);
+    w.wait(store->fail(run.lease, "failure " + std::to_string(i) + " \xff", 0s));
+  }
+  const auto history = w.wait(store->look(id))->history;
+  REQUIRE(history.size() == most_events);
+  CHECK(history.front().text == "failure 8 \xff");
+  CHECK(history.back().text == "failure 39 \xff");
+  CHECK(history.back().attempt == 40);
+}
