@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Processes share the jobs of a file while they are killed and stopped at random: is a job lost, or done twice?
+"""Processes share the jobs of a store while they are killed and stopped at random: is a job lost, or done twice?
 
-chaos.py WORKER [--seconds N] [--processes N] [--jobs N] [--seed N] [--keep FOLDER]
+chaos.py WORKER [--store sqlite|postgres] [--seconds N] [--processes N] [--jobs N] [--seed N] [--keep FOLDER]
 
 Each process hands in --jobs jobs and runs those of all. For so many seconds one after the other is killed (kill -9) and
-started again, or stopped for longer than its lease. Then all is calm, and every job has to end. The judge reads the
-lines that the workers wrote, and the file:
+started again, or stopped for longer than its lease. A server of PostgreSQL is restarted, too, or made to crash. Then
+all is calm, and every job has to end. The judge reads the lines that the workers wrote, and the store:
 
   - each job that was acknowledged is there, is done, and was begun;
   - no result was accepted twice, and each that was accepted is that of the last token;
-  - the file is sound.
+  - a file of SQLite is sound.
 
 In a second run the token of a result is not looked at. That run has to show results of holders that had lost their
 job, or the judge is blind.
@@ -17,9 +17,12 @@ job, or the judge is blind.
 
 import argparse
 import collections
+import os
 import pathlib
+import pwd
 import random
 import signal
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -29,15 +32,87 @@ import time
 DONE = 2  # job_state::done
 
 
+class File:
+    """Jobs in a file of SQLite."""
+
+    restarts = 0
+
+    def __init__(self, folder):
+        self.place = str(folder / "jobs.db")
+
+    def restart(self, chance):
+        pass
+
+    def end(self):
+        pass
+
+    def rows(self):
+        """What is wrong with the store, and its jobs."""
+        with sqlite3.connect(self.place) as db:
+            sound = db.execute("PRAGMA integrity_check").fetchone()[0]
+            return sound, db.execute("SELECT id, state, token, CAST(result AS TEXT) FROM canigo_job").fetchall()
+
+
+class Server:
+    """Jobs in PostgreSQL: a server of our own, which must not run as root."""
+
+    def __init__(self, folder):
+        self.folder, self.restarts = tempfile.mkdtemp(prefix="canigo-pg-"), 0
+        self.place = f"host={self.folder} user=tester dbname=postgres"
+        self.user = None
+        if os.geteuid() == 0:
+            self.user = pwd.getpwnam("postgres")
+            os.chown(self.folder, self.user.pw_uid, self.user.pw_gid)
+        self.log = open(folder / "server.log", "ab")
+        self.call("initdb", "-D", self.folder + "/data", "-U", "tester", "--auth=trust", "--no-sync").wait()
+        self.start()
+
+    def call(self, name, *arguments, **more):
+        found = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+        if self.user is not None:
+            more.update(user=self.user.pw_uid, group=self.user.pw_gid, extra_groups=[])
+        return subprocess.Popen([found[-1] if found else name, *arguments], cwd=self.folder, stderr=self.log,
+                                stdout=more.pop("stdout", self.log), **more)
+
+    def start(self):
+        self.server = self.call("postgres", "-D", self.folder + "/data", "-k", self.folder, "-h", "")
+        while self.call("pg_isready", "-q", "-d", self.place).wait() != 0:
+            if self.server.poll() is not None:
+                raise RuntimeError(f"PostgreSQL ended with {self.server.returncode}")
+            time.sleep(0.05)
+
+    def restart(self, chance):
+        """Fast, or as after a loss of power."""
+        self.restarts += 1
+        self.server.send_signal(chance.choice([signal.SIGINT, signal.SIGQUIT]))
+        self.server.wait()
+        time.sleep(chance.uniform(0, 0.3))
+        self.start()
+
+    def end(self):
+        if self.server.poll() is None:
+            self.server.send_signal(signal.SIGQUIT)
+            self.server.wait()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def rows(self):
+        psql = self.call("psql", "-X", "-A", "-t", "-d", self.place, "-c",
+                         "SELECT id, state, token, convert_from(result, 'UTF8') FROM canigo_job",
+                         stdout=subprocess.PIPE, text=True)
+        lines = [line.split("|") for line in psql.communicate()[0].splitlines()]
+        return "ok", [(int(line[0]), int(line[1]), int(line[2]), line[3]) for line in lines]
+
+
 class Workers:
     def __init__(self, options, folder, has_fencing):
         self.options, self.folder, self.has_fencing = options, folder, has_fencing
-        self.file = folder / "jobs.db"
+        self.store = Server(folder) if options.store == "postgres" else File(folder)
         self.processes, self.starts, self.kills, self.stops = {}, 0, 0, 0
 
     def start(self, index):
         self.starts += 1
-        command = [self.options.worker, str(self.file), str(self.options.jobs), str(index * self.options.jobs)]
+        command = [self.options.worker, self.store.place, str(self.options.jobs), str(index * self.options.jobs)]
         if not self.has_fencing:
             command.append("--no-fencing")
         with open(self.folder / f"worker-{self.starts}.log", "wb") as log:
@@ -49,7 +124,9 @@ class Workers:
         if process.poll() is not None:
             self.start(index)
             return
-        if self.has_fencing and chance.random() < 0.6:
+        if self.has_fencing and self.options.store == "postgres" and chance.random() < 0.1:
+            self.store.restart(chance)
+        elif self.has_fencing and chance.random() < 0.6:
             process.kill()
             process.wait()
             self.kills += 1
@@ -72,6 +149,7 @@ class Workers:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        self.store.end()
 
     def lines(self):
         for log in sorted(self.folder.glob("worker-*.log")):
@@ -84,9 +162,7 @@ def judge(workers):
     told = collections.defaultdict(list)
     for what, first, second in workers.lines():
         told[what].append((int(first), int(second)))
-    with sqlite3.connect(workers.file) as db:
-        sound = db.execute("PRAGMA integrity_check").fetchone()[0]
-        rows = db.execute("SELECT id, state, token, CAST(result AS TEXT) FROM canigo_job").fetchall()
+    sound, rows = workers.store.rows()
     rows = {row[0]: row[1:] for row in rows}
     begun = {job for job, _ in told["begun"]}
     accepted = collections.Counter(job for job, _ in told["accepted"])
@@ -104,6 +180,8 @@ def judge(workers):
     wrong["result of another"] = sum(row[0] == DONE and str(row[1]) != row[2] for row in rows.values())
     wrong["file: " + sound] = int(sound != "ok")
     counts = f"{len(acknowledged)} jobs, {len(told['begun'])} runs, {workers.kills} kills, {workers.stops} stops"
+    if workers.store.restarts:
+        counts += f", {workers.store.restarts} restarts of the server"
     return {what: n for what, n in wrong.items() if n}, counts, len(acknowledged)
 
 
@@ -135,6 +213,7 @@ def run(options, name):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("worker")
+    parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--jobs", type=int, help="of each process; by default 20 for each second")

@@ -1,6 +1,8 @@
 // A process of tests/jobs/chaos.py: it hands jobs in and runs those of all processes until it is killed.
 //
-//     worker FILE JOBS FIRST [--no-fencing]
+//     worker PLACE JOBS FIRST [--no-fencing]
+//
+// PLACE is a file, or a URL, as open_store() of this program wants it.
 //
 // JOBS are handed in, with keys FIRST, FIRST+1 and so on, unless they are there. It ends by itself once no job waits
 // or runs. Each line that it prints is one write, so that a kill loses no line that was told:
@@ -9,8 +11,10 @@
 //     begun ID TOKEN      a handler was called
 //     accepted ID TOKEN   the store has accepted the result of that handler
 
+#include "worker.hpp"
+
+#include "canigo/jobs/error.hpp"
 #include "canigo/jobs/service.hpp"
-#include "canigo/jobs/sqlite_store.hpp"
 #include "canigo/timeout.hpp"
 
 #include "worlds.hpp"
@@ -66,6 +70,17 @@ class telling_store : public store_around {
   bool has_fencing_;
 };
 
+/// With a key one may hand a job in again if it is not known whether it was taken.
+net::awaitable<jobs::put_answer> put_surely(jobs::store& store, const jobs::new_job& j) {
+  for (;;) {
+    try {
+      co_return co_await store.put(j);
+    } catch (const std::system_error& e) {
+      if (e.code() != jobs::error::unknown_outcome) throw;
+    }
+  }
+}
+
 net::awaitable<void> hand_in(jobs::store& store, long count, long first) {
   for (long key = first; key < first + count; ++key) {
     const std::string name = std::to_string(key);
@@ -76,7 +91,7 @@ net::awaitable<void> hand_in(jobs::store& store, long count, long first) {
                           .unique_key = name,
                           .scope = jobs::unique_scope::for_a_time,
                           .unique_for = std::chrono::hours{24}};
-    const auto answer = co_await store.put(j);
+    const auto answer = co_await put_surely(store, j);
     tell("put " + name + " " + std::to_string(answer.id));
     // Fewer than can be run: a job that was lost is begun again soon, and not after all others.
     if (answer.is_new) co_await sleep_for(40ms);
@@ -105,15 +120,13 @@ net::awaitable<void> run(jobs::service& service, jobs::store& store, long count,
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::cerr << "usage: worker FILE JOBS FIRST [--no-fencing]\n";
+    std::cerr << "usage: worker PLACE JOBS FIRST [--no-fencing]\n";
     return 2;
   }
   const bool has_fencing = argc < 5 || std::string_view{argv[4]} != "--no-fencing";
   net::io_context io;
-  jobs::sqlite_store_options o;
-  o.policy = {.most_crashes = 1'000'000, .after_crash = backoff::constant(1ms)};
-  jobs::sqlite_store file{io, argv[1], o};
-  telling_store store{file, has_fencing};
+  const auto opened = open_store(io, argv[1], {.most_crashes = 1'000'000, .after_crash = backoff::constant(1ms)});
+  telling_store store{*opened, has_fencing};
   jobs::service_options so{.lease = 300ms};
   so.queues.push_back({.concurrency = 4, .keep_ended = duration::max()});
   jobs::service service{io, store, so};
