@@ -25,12 +25,14 @@ struct call {
   bool is_ahead = false;       ///< beyond what its class may read ahead
   bool was_led_here = false;   ///< its next request is the next hop, and no new attempt
   std::error_code error;
+  std::string problem;  ///< more of the error than its code says, or empty
   int status = 0;
   std::uint64_t bytes = 0;
 
   const std::string& target() const noexcept { return place.empty() ? url : place; }
   bool was_sent() const noexcept { return attempts > 0; }
   bool ok() const noexcept { return !error && status < 400; }
+  std::string why() const { return problem.empty() ? error.message() : problem; }
 };
 
 /// The call in a line, or the problem with the line.

@@ -143,8 +143,10 @@ asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_
   try {
     response = co_await http_.send(std::move(request));
     c.error = {};
+    c.problem.clear();
   } catch (const std::system_error& e) {
     c.error = e.code();
+    c.problem = e.what();
   }
   c.status = response.status;
   c.bytes = response.body_size;

@@ -72,7 +72,7 @@ void report::print_row(const call& c) {
                   ms(c.waited), c.status != 0 ? fmt::to_string(c.status) : "-", c.bytes, printable_url(c.url));
   if (c.attempts > 1) row += fmt::format("  ({} attempts)", c.attempts);
   if (c.redirects > 0) row += fmt::format("  (redirected to {})", printable_url(c.target()));
-  if (c.error) row += "  " + printable(c.error.message());
+  if (c.error) row += "  " + printable(c.why());
   print(row + '\n');
 }
 
@@ -83,7 +83,7 @@ void report::print_object(const call& c) {
                     "\n",
                     c.priority, c.order, time(c.started - begin_), time(c.waited), c.status, c.bytes, c.attempts,
                     c.redirects, json_url(c.url), c.place.empty() ? "null" : json_url(c.place),
-                    c.error ? json_text(c.error.message()) : "null"));
+                    c.error ? json_text(c.why()) : "null"));
 }
 
 void report::bad_line(std::size_t number, std::string_view problem) {

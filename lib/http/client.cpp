@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <system_error>
 #include <utility>
 
 namespace canigo::http {
@@ -52,6 +53,13 @@ net::awaitable<response> refuse(detail::request_problem p) {
   co_return response{};
 }
 
+net::awaitable<response> response_of(net::awaitable<detail::exchange> under_way) {
+  detail::exchange e = co_await std::move(under_way);
+  if (!e.error) co_return std::move(e.response);
+  if (e.response.problem.empty()) throw std::system_error{e.error};
+  throw std::system_error{e.error, e.response.problem};
+}
+
 }  // namespace
 
 client::client(const net::any_io_executor& executor, const client_options& options)
@@ -61,7 +69,7 @@ client::~client() { engine_->close(); }
 
 net::awaitable<response> client::send(request r) {
   if (auto problem = detail::problem_of(r)) return refuse(std::move(*problem));
-  return canigo::detail::await_operation<detail::transfer>(engine_, std::move(r));
+  return response_of(canigo::detail::await_operation<detail::awaited_transfer>(engine_, std::move(r)));
 }
 
 client_stats client::stats() const { return engine_->stats(); }

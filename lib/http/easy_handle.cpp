@@ -158,6 +158,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   transfer_ = &t;
   t.easy_ = this;
   refused_ = {};
+  is_body_too_large_ = false;
   no_socket_ = {};
   local_port_ = 0;
   sent_hop_ = -1;
@@ -228,11 +229,20 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   // curl takes a head that breaks off for a short one.
   if (!ec && !head_.is_complete()) ec = error::partial_response;
   try {
+    if (ec == errc::too_large) t.response_.problem = passed_bound(result);
     fill(t.response_);
   } catch (...) {
     if (!ec) ec = errc::not_enough_memory;
   }
   return ec;
+}
+
+std::string easy_handle::passed_bound(CURLcode result) const {
+  if (is_body_too_large_ || result == CURLE_FILESIZE_EXCEEDED) {
+    return "the body has more than client_options.max_body, " + std::to_string(max_body_) + " bytes";
+  }
+  if (!refused_) return "a header line is longer than libcurl accepts";
+  return "the header fields have more than client_options.max_headers, " + std::to_string(max_headers_) + " bytes";
 }
 
 std::error_code easy_handle::reason(CURLcode result) const noexcept {
@@ -336,6 +346,7 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
   response& r = h.transfer_->response_;
   if (size > h.max_body_ - r.body_size) {
     h.refused_ = errc::too_large;
+    h.is_body_too_large_ = true;
     return size + 1;
   }
   try {

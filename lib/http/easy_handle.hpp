@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
 
 namespace canigo::http::detail {
@@ -76,6 +77,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool may_send(int local_port) noexcept;
   bool was_sent_in_this_hop() const noexcept;
   std::error_code reason(CURLcode result) const noexcept;
+  /// Which bound a response that is too large has passed.
+  std::string passed_bound(CURLcode result) const;
   error certificate_problem() const noexcept;
   int number(CURLINFO info) const noexcept;
   CURLcode set_method(const request& r, bool has_body) noexcept;
@@ -90,6 +93,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::unique_ptr<curl_slist, cleanup> fields_;  // of a request that has any of its own
   transfer* transfer_ = nullptr;
   std::optional<std::error_code> refused_;  // why a callback made curl give up; no error: the answer stands
+  bool is_body_too_large_ = false;
   std::error_code no_socket_;               // why none could be opened
   int local_port_ = 0;
   int sent_hop_ = -1;      // the last hop of redirects that the request was sent for

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -341,9 +342,28 @@ void engine::arm_limit(transfer& t) noexcept {
   if (t.limit_.disarm(*time_)) t.limit_.arm(*time_, when);  // if not, its call leads back here
 }
 
+std::string engine::passed_limit(const transfer& t) const noexcept {
+  const bool is_connecting = t.easy_ != nullptr && !t.connected_;
+  const auto* missing = t.easy_ == nullptr            ? "one of the client's connections was free"
+                        : is_connecting               ? "the server was reached"
+                        : t.response_.headers.empty() ? "the response began"
+                                                      : "the response was complete";
+  try {
+    if (is_connecting && t.connect_by_ <= t.done_by_) {
+      return "client_options.connect_timeout of " + to_string(options_.connect_timeout) + " passed before " + missing;
+    }
+    const bool is_own = t.request_.timeout.has_value();
+    return (is_own ? "request.timeout of " : "client_options.timeout of ") +
+           to_string(is_own ? *t.request_.timeout : options_.timeout) + " passed before " + missing;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
 void engine::limit_passed(transfer& t) noexcept {
   // Before the connection is there, the earlier of the two limits was armed, and has passed.
   if (!t.connected_ || time_->now() >= t.done_by_) {
+    t.response_.problem = passed_limit(t);
     finish(t, errc::timed_out);
   } else {
     arm_limit(t);

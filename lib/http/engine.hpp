@@ -13,6 +13,7 @@
 #include <asio/any_io_executor.hpp>
 
 #include <memory>
+#include <string>
 #include <system_error>
 
 namespace canigo::http::detail {
@@ -76,6 +77,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::error_code hand_to_curl(transfer& t);
   void arm_limit(transfer& t) noexcept;
   void limit_passed(transfer& t) noexcept;
+  /// Which limit of the transfer has passed, and what was still missing; empty without memory.
+  std::string passed_limit(const transfer& t) const noexcept;
   void finish(transfer& t, std::error_code ec) noexcept;
   void hand_over(transfer& t) noexcept;
   void retry_undelivered() noexcept;

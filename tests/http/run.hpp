@@ -26,6 +26,17 @@ T run_to_end(asio::io_context& io, asio::awaitable<T> work) {
   return std::move(value).value();
 }
 
+/// What the exception says that a coroutine ends with; empty if it returns.
+template <class T>
+std::string text_of(asio::io_context& io, asio::awaitable<T> work) {
+  try {
+    run_to_end(io, std::move(work));
+    return {};
+  } catch (const std::system_error& e) {
+    return e.what();
+  }
+}
+
 /// The error that a coroutine ends with; none if it returns.
 template <class T>
 std::error_code error_of(asio::io_context& io, asio::awaitable<T> work) {

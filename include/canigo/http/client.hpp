@@ -60,8 +60,8 @@ struct client_stats {
 ///
 /// Errors of all requests:
 /// - error::… and any other code of curl, unchanged: see http::error;
-/// - errc::timed_out;
-/// - errc::too_large for a response beyond client_options::max_body or max_headers;
+/// - errc::timed_out; response::problem names the limit, and says what was missing;
+/// - errc::too_large for a response beyond client_options::max_body or max_headers; response::problem names the bound;
 /// - errc::invalid_argument for a method or header field that can't be sent: CONNECT, Content-Length and
 ///   Transfer-Encoding are among these, because the client writes them itself;
 /// - errc::not_enough_memory, std::errc::too_many_files_open, errc::stopped.
@@ -94,8 +94,8 @@ class client {
   client(const client&) = delete;
   client& operator=(const client&) = delete;
 
-  /// Sends the request and waits for the whole response. Throws std::system_error. For errc::invalid_argument its text
-  /// names the field, the value and what is allowed.
+  /// Sends the request and waits for the whole response. Throws std::system_error, whose text has response::problem.
+  /// For errc::invalid_argument its text names the field, the value and what is allowed.
   net::awaitable<response> send(request r);
   net::awaitable<response> get(std::string url) { return send(request{std::move(url)}); }
 

@@ -75,6 +75,27 @@ class transfer : public canigo::detail::suspended,
   bool ended_ = false;
 };
 
+/// An exchange that is over. The error comes with the response, because that says more of it.
+struct exchange {
+  std::error_code error;
+  http::response response;
+};
+
+/// The same for a coroutine that throws the error itself.
+class awaited_transfer : public transfer {
+ public:
+  using transfer::transfer;
+  using results = std::tuple<std::error_code, exchange>;
+  results take_results() noexcept {
+    auto [error, response] = transfer::take_results();
+    return {std::error_code{}, exchange{error, std::move(response)}};
+  }
+  static results failed(errc code) noexcept { return {make_error_code(code), exchange{}}; }
+
+ protected:
+  ~awaited_transfer() = default;
+};
+
 /// The same with the request inside, for a caller that has no place for the request.
 class owning_transfer : public transfer {
  public:
