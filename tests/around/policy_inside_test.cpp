@@ -123,6 +123,27 @@ TEST_CASE("only the last call that would wait for itself is refused, and the oth
   CHECK(p.limits()->stats().held == 0);
 }
 
+TEST_CASE("a wait holds up the places of all operations around it, not of the innermost alone", "[policy]") {
+  limits_run run;
+  policy p{run.io, capped(3)};
+  std::error_code code;
+  run.go([&]() -> net::awaitable<void> {
+    const auto last = [&]() -> net::awaitable<void> {
+      co_await sleep_for(10ms);  // the two others hold their places then, and wait for this one
+      code = co_await outcome_of(dive(p, 1));
+    };
+    co_await p.run(last);
+  });
+  run.go([&]() -> net::awaitable<void> {
+    const int depth = co_await dive(p, 3);
+    CHECK(depth == 3);
+    CHECK(run.ms() == 10);
+  });
+  run.time.run();
+  CHECK(code == deadlock);
+  CHECK(p.stats().under_way == 0);
+}
+
 TEST_CASE("a call that waits for itself is found behind operators, timeouts and other policies", "[policy]") {
   limits_run run;
   policy p{run.io, capped(1)};
