@@ -155,6 +155,13 @@ void counts_jobs(world& w) {
     same(counts[0].of(state), 1u);
   }
   same(counts[1].of(job_state::waiting), 1u);
+  same(counts[0].oldest, duration::zero());
+  s.put({.queue = "a", .delay = 2h});
+  s.advance(1h);
+  s.put({.queue = "a", .priority = 1});
+  same(s.wait((*s).count())[0].oldest, duration{1h});
+  s.complete(s.claim(9, "a")[0].lease);
+  same(s.wait((*s).count())[0].oldest, duration::zero());
 }
 
 }  // namespace

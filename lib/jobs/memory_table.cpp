@@ -340,12 +340,14 @@ std::vector<job_info> memory_table::list(const list_request& r) {
   return jobs;
 }
 
-std::vector<queue_count> memory_table::count() {
+std::vector<queue_count> memory_table::count(instant now) {
   std::vector<queue_count> counts;
   for (const auto& [name, is_paused] : queues_) {
     queue_count c{.queue = name, .is_paused = is_paused};
     for (const auto& [id, r] : rows_) {
-      if (r.queue == name) ++c.by_state[static_cast<std::size_t>(r.state)];
+      if (r.queue != name) continue;
+      ++c.by_state[static_cast<std::size_t>(r.state)];
+      if (r.state == job_state::waiting) c.oldest = std::max(c.oldest, until(r.run_at, now));
     }
     counts.push_back(std::move(c));
   }

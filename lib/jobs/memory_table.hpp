@@ -36,7 +36,7 @@ class memory_table final : public table {
   instant next_due(const std::string& queue) override;
   std::optional<job_info> look(job_id id) override;
   std::vector<job_info> list(const list_request& r) override;
-  std::vector<queue_count> count() override;
+  std::vector<queue_count> count(instant now) override;
 
  private:
   struct row : job_info {

@@ -168,8 +168,10 @@ std::array<std::string, postgres_statements> make_texts() {
       fields_of_job +
           " FROM canigo_job WHERE id > $1::int8 AND ($2::text = '' OR queue = $2::text) AND "
           "($3::int8 IS NULL OR state = $3::int8) ORDER BY id LIMIT $4::int8",
-      "SELECT coalesce(q.name, c.queue), q.paused_at IS NOT NULL, c.state, c.jobs FROM canigo_queue q FULL JOIN "
-      "(SELECT queue, state, count(*) AS jobs FROM canigo_job GROUP BY queue, state) c ON c.queue = q.name",
+      "SELECT coalesce(q.name, c.queue), q.paused_at IS NOT NULL, c.state, c.jobs, c.first, now() FROM canigo_queue q "
+      "FULL JOIN "
+      "(SELECT queue, state, count(*) AS jobs, min(run_at) AS first FROM canigo_job GROUP BY queue, state) c ON "
+      "c.queue = q.name",
   };
 }
 

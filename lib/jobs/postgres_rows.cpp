@@ -123,7 +123,9 @@ std::vector<queue_count> read_counts(const postgres_rows& rows) {
     queue_count& c = by_name[rows.text(i, 0)];
     c.queue = rows.text(i, 0);
     c.is_paused = rows.number(i, 1) != 0;
-    if (!rows.is_null(i, 2)) c.by_state[rows.number(i, 2)] = static_cast<std::size_t>(rows.number(i, 3));
+    if (rows.is_null(i, 2)) continue;
+    c.by_state[rows.number(i, 2)] = static_cast<std::size_t>(rows.number(i, 3));
+    if (rows.number(i, 2) == 0) c.oldest = std::max(until(rows.time(i, 4), rows.time(i, 5)), duration::zero());
   }
   std::vector<queue_count> list;
   for (auto& [name, c] : by_name) list.push_back(std::move(c));

@@ -70,4 +70,6 @@ net::awaitable<void> service::closed() {
 
 const strand_pool& service::pool(const std::string& queue) const { return core_->pool(queue); }
 
+service_stats service::stats() const { return core_->stats(); }
+
 }  // namespace canigo::jobs

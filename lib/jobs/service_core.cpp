@@ -24,6 +24,9 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
+/// How often stats() lets the store count.
+constexpr duration count_every = std::chrono::seconds{1};
+
 strand_pool_options pool_options(const queue_options& q) {
   return {.concurrency = q.concurrency,
           .priorities = most_priorities,
@@ -174,6 +177,67 @@ const strand_pool& service_core::pool(const std::string& name) const {
     if (q.options.name == name) return q.pool;
   }
   throw_invalid("service.pool: queue", name, "a queue of this service");
+}
+
+// ---- statistics ---------------------------------------------------------------------------------------------------
+
+service_stats service_core::stats() {
+  service_stats shown;
+  bool is_due = false;
+  {
+    const std::lock_guard lock{mutex_};
+    for (const queue& q : queues_) {
+      auto& counts = shown.queues.emplace_back(q.counts);
+      counts.queue = q.options.name;
+      counts.running = q.taken;
+    }
+    shown.store_failures = store_failures_;
+    const time_point now = time_.now();
+    is_due = has_started_ && !is_stopping_ && now >= count_at_;
+    if (is_due) count_at_ = saturating_add(now, count_every);
+  }
+  if (is_due) spawn(count(shared_from_this()));
+  return shown;
+}
+
+/// Lets the store count the jobs of all processes.
+net::awaitable<void> service_core::count(std::shared_ptr<service_core> core) {
+  std::vector<queue_count> found;
+  try {
+    found = co_await core->store_.count();
+  } catch (const std::system_error&) {
+    core->note_store_failure();
+    co_return;
+  }
+  const std::lock_guard lock{core->mutex_};
+  for (queue& q : core->queues_) {
+    const auto of_queue = std::ranges::find(found, q.options.name, &queue_count::queue);
+    q.counts.in_store = of_queue == found.end() ? queue_count{.queue = q.options.name} : *of_queue;
+  }
+}
+
+/// How a run ended, and whether the store took it.
+void service_core::note(queue& q, const running_job& r, const run_report& report, bool has_effect) noexcept {
+  using type = run_report::type;
+  const std::lock_guard lock{mutex_};
+  if (!has_effect || report.what == type::nothing) {
+    ++q.counts.lost;
+  } else if (report.what == type::complete) {
+    ++q.counts.done;
+  } else if (report.what == type::snooze) {
+    ++q.counts.snoozed;
+  } else if (report.what == type::give_back) {
+    ++q.counts.given_back;
+  } else if (r.claimed.attempt >= r.claimed.max_attempts || report.span == duration::max()) {
+    ++q.counts.discarded;
+  } else {
+    ++q.counts.failed;
+  }
+}
+
+void service_core::note_store_failure() noexcept {
+  const std::lock_guard lock{mutex_};
+  ++store_failures_;
 }
 
 // ---- what changes -------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   store& jobs() noexcept { return store_; }
   const strand_pool& pool(const std::string& queue) const;
   std::exception_ptr cause() const;
+  service_stats stats();
 
  private:
   struct queue {
@@ -56,6 +57,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
     strand_pool pool;
     // With the lock held.
     std::size_t taken = 0;  // jobs that were claimed and not reported
+    job_queue_stats counts = {};
     time_point trim_at = time_point::min();
   };
   using running = std::shared_ptr<running_job>;
@@ -81,7 +83,10 @@ class service_core : public std::enable_shared_from_this<service_core> {
   static net::awaitable<void> trim(std::shared_ptr<service_core> core, queue& q);
   net::awaitable<void> wait(std::uint64_t& seen, duration most);
   net::awaitable<void> pause_after(std::uint32_t failures);
-  net::awaitable<void> tell(running r, run_report report);
+  static net::awaitable<void> count(std::shared_ptr<service_core> core);
+  net::awaitable<void> tell(queue& q, running r, run_report report);
+  void note(queue& q, const running_job& r, const run_report& report, bool has_effect) noexcept;
+  void note_store_failure() noexcept;
   std::uint64_t random() noexcept { return random_.fetch_add(0x9E3779B97F4A7C15) * 0x5851F42D4C957F2D; }
 
   const net::any_io_executor executor_;
@@ -107,6 +112,8 @@ class service_core : public std::enable_shared_from_this<service_core> {
   std::size_t at_work_ = 0;  // coroutines that stop() waits for
   std::exception_ptr cause_;
   std::list<running> running_;
+  std::uint64_t store_failures_ = 0;
+  time_point count_at_ = time_point::min();  // when the store may be asked for its counts again
 };
 
 }  // namespace canigo::jobs::detail

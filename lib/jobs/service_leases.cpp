@@ -78,6 +78,7 @@ net::awaitable<void> service_core::renew(std::shared_ptr<service_core> core, run
   try {
     answer = co_await core->store_.extend(r->claimed.lease, core->options_.lease, progress);
   } catch (const std::system_error&) {
+    core->note_store_failure();
     answer.reset();
   }
   if (!answer) {

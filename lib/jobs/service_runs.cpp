@@ -48,6 +48,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
     }
     if (!failed || core->is_stopping()) continue;
     ++failures;
+    core->note_store_failure();
     const bool is_for_good = code_of(failed) == errc::stopped;
     const std::uint32_t most = core->options_.most_store_failures;
     if (is_for_good || (most != 0 && failures >= most)) {
@@ -88,6 +89,7 @@ void service_core::take(queue& q, claimed_job c, std::shared_ptr<admitted> admis
     const std::lock_guard lock{mutex_};
     running_.push_back(r);
     ++q.taken;
+    ++q.counts.claimed;
   }
   try {
     spawn(drive(shared_from_this(), q, r, std::move(admission)));
@@ -135,22 +137,28 @@ net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, que
     end.snooze = r->snooze;
   }
   run_report report = report_of(std::move(end), r->claimed.attempt, q.options.retry, core->random());
-  if (report.what != run_report::type::nothing) co_await core->tell(r, std::move(report));
+  if (report.what != run_report::type::nothing) {
+    co_await core->tell(q, r, std::move(report));
+  } else {
+    core->note(q, *r, report, false);
+  }
   core->let_go(q, r);
   co_await trim(core, q);
 }
 
 /// Tells the store how a run ended, until it knows.
-net::awaitable<void> service_core::tell(running r, run_report report) {
+net::awaitable<void> service_core::tell(queue& q, running r, run_report report) {
   for (std::uint32_t failures = 0;;) {
     std::exception_ptr failed;
     try {
-      co_await send(store_, r->claimed.lease, report);
+      const verdict v = co_await send(store_, r->claimed.lease, report);
+      note(q, *r, report, v == verdict::accepted);
       co_return;
     } catch (...) {
       failed = std::current_exception();
     }
     const auto code = code_of(failed);
+    note_store_failure();
     if (code == errc::stopped || is_abandoned_) co_return;
     if (code == errc::too_large) {
       report = {.what = run_report::type::fail, .text = text_of(failed), .span = duration::max()};

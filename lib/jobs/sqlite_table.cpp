@@ -375,6 +375,12 @@ void sqlite_table::pause(const std::string& queue, bool is_paused, instant now) 
   note_news();
 }
 
+std::optional<std::int64_t> sqlite_table::first_run_at(std::int64_t queue, int priority) {
+  return db_
+      .sql("SELECT min(run_at) FROM canigo_job INDEXED BY canigo_job_ready WHERE state=0 AND queue=?1 AND priority=?2")
+      .number(queue, priority);
+}
+
 instant sqlite_table::next_due(const std::string& queue) {
   std::int64_t first = number(instant::max());
   const auto consider = [&](std::optional<std::int64_t> t) {
@@ -386,9 +392,7 @@ instant sqlite_table::next_due(const std::string& queue) {
                .number());
   const auto known = db_.sql("SELECT id FROM canigo_queue WHERE name=?1 AND paused_at IS NULL").number(queue);
   for (int priority = 0; known && priority < most_priorities; ++priority) {
-    consider(db_.sql("SELECT min(run_at) FROM canigo_job INDEXED BY canigo_job_ready "
-                     "WHERE state=0 AND queue=?1 AND priority=?2")
-                 .number(*known, priority));
+    consider(first_run_at(*known, priority));
   }
   return instant_of(first);
 }
@@ -451,7 +455,7 @@ std::vector<job_info> sqlite_table::list(const list_request& r) {
   return jobs;
 }
 
-std::vector<queue_count> sqlite_table::count() {
+std::vector<queue_count> sqlite_table::count(instant now) {
   std::map<std::int64_t, queue_count> by_queue;
   auto& queues = db_.sql("SELECT id, name, paused_at FROM canigo_queue");
   queues.start();
@@ -467,7 +471,13 @@ std::vector<queue_count> sqlite_table::count() {
     by_queue[s.integer(0)].by_state[s.integer(1)] = static_cast<std::size_t>(s.integer(2));
   }
   std::vector<queue_count> counts;
-  for (auto& [id, c] : by_queue) counts.push_back(std::move(c));
+  for (auto& [id, c] : by_queue) {
+    for (int priority = 0; c.of(job_state::waiting) > 0 && priority < most_priorities; ++priority) {
+      const auto first = first_run_at(id, priority);
+      if (first) c.oldest = std::max(c.oldest, until(instant_of(*first), now));
+    }
+    counts.push_back(std::move(c));
+  }
   std::ranges::sort(counts, {}, &queue_count::queue);
   return counts;
 }

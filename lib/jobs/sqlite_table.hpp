@@ -34,7 +34,7 @@ class sqlite_table final : public table {
   instant next_due(const std::string& queue) override;
   std::optional<job_info> look(job_id id) override;
   std::vector<job_info> list(const list_request& r) override;
-  std::vector<queue_count> count() override;
+  std::vector<queue_count> count(instant now) override;
 
   /// Lets the leases of a process that is gone run out.
   void end_leases_of(std::int64_t holder);
@@ -64,6 +64,7 @@ class sqlite_table final : public table {
   std::optional<job_id> holder_of(const std::string& key, instant now);
   std::string payload_of(job_id id);
   void forget(job_id id);
+  std::optional<std::int64_t> first_run_at(std::int64_t queue, int priority);
 
   sqlite_db& db_;
   const store_policy policy_;

@@ -39,7 +39,7 @@ class table {
   virtual instant next_due(const std::string& queue) = 0;
   virtual std::optional<job_info> look(job_id id) = 0;
   virtual std::vector<job_info> list(const list_request& r) = 0;
-  virtual std::vector<queue_count> count() = 0;
+  virtual std::vector<queue_count> count(instant now) = 0;
 
   /// Whether a step since the last call changed what other callers may wait for.
   bool take_news() noexcept {

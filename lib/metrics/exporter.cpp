@@ -123,6 +123,10 @@ exporter::registration exporter::add_connection(const std::string& name, std::fu
   return registration{std::make_unique<registration::state>(objects_, name, std::move(read))};
 }
 
+exporter::registration exporter::add_jobs(const std::string& name, std::function<jobs_stats()> read) {
+  return registration{std::make_unique<registration::state>(objects_, name, std::move(read))};
+}
+
 exporter::registration exporter::add_http(const std::string& name, std::function<http_stats()> read) {
   return registration{std::make_unique<registration::state>(objects_, name, std::move(read))};
 }

@@ -313,6 +313,33 @@ void show(families& f, const std::string& object, const http_stats& s) {
             number(s.finished));
 }
 
+void show(families& f, const std::string& object, const jobs_stats& s) {
+  f.counter("canigo_jobs_store_failures_total", "Calls of the store that failed.", {{"name", object}},
+            number(s.store_failures));
+  for (const auto& q : s.queues) {
+    const labels l{{"name", object}, {"queue", q.name}};
+    f.gauge("canigo_jobs_running", "Jobs that run in this process.", l, number(q.running));
+    f.counter("canigo_jobs_attempts_total", "Attempts that were begun in this process.", l, number(q.claimed));
+    const std::pair<const char*, std::uint64_t> ends[] = {
+        {"done", q.done},       {"failed", q.failed},         {"discarded", q.discarded},
+        {"snoozed", q.snoozed}, {"given_back", q.given_back}, {"lost", q.lost}};
+    for (const auto& [outcome, n] : ends) {
+      f.counter("canigo_jobs_runs_total",
+                "Runs by how they ended; discarded was the last attempt, lost does not count.",
+                {{"name", object}, {"queue", q.name}, {"outcome", outcome}}, number(n));
+    }
+    if (q.by_state.empty()) continue;
+    const char* const states[] = {"waiting", "running", "done", "dead", "cancelled"};
+    for (std::size_t i = 0; i < std::size(states) && i < q.by_state.size(); ++i) {
+      f.gauge("canigo_jobs", "Jobs in the store by state, of all processes.",
+              {{"name", object}, {"queue", q.name}, {"state", states[i]}}, number(q.by_state[i]));
+    }
+    f.gauge("canigo_jobs_oldest_seconds", "For how long the first job that waits has been due.", l,
+            std::chrono::duration<double>(q.oldest).count());
+    f.gauge("canigo_jobs_paused", "1 while the queue hands out no jobs.", l, q.is_paused ? 1 : 0);
+  }
+}
+
 void show(families& f, const std::string& object, const policy& p) {
   show(f, object, p.stats());
   if (p.breaker() != nullptr) show(f, object, p.breaker()->stats());

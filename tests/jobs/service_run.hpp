@@ -55,6 +55,10 @@ class troubled_store : public store_around {
     co_await begin("trim " + r.queue);
     co_return co_await store_around::trim(std::move(r));
   }
+  awaitable<std::vector<canigo::jobs::queue_count>> count() override {
+    co_await begin("count");
+    co_return co_await store_around::count();
+  }
   awaitable<std::uint64_t> changed(std::uint64_t seen) override {
     co_await begin("changed");
     if (!tells_changes) co_await canigo::sleep_for(std::chrono::hours{1000});

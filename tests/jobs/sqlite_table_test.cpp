@@ -37,7 +37,7 @@ class twins {
     }
     db_.exec("COMMIT");
     for (const char* name : {"a", "b"}) CHECK(file_.next_due(name) == memory_.next_due(name));
-    CHECK(file_.count() == memory_.count());
+    CHECK(file_.count(now_) == memory_.count(now_));
     for (job_id id = 1; id <= last_; ++id) CHECK(file_.look(id) == memory_.look(id));
   }
 
@@ -195,7 +195,7 @@ TEST_CASE("a table goes on after the file was full", "[jobs]") {
                                        "disk: the store has no space left");
   }
   ::sqlite3_exec(db.connection(), "ROLLBACK", nullptr, nullptr, nullptr);
-  CHECK(table.count().front().of(job_state::waiting) == 1);
+  CHECK(table.count(now).front().of(job_state::waiting) == 1);
   db.exec("PRAGMA max_page_count=1000000");
   CHECK(table.put_all({{.kind = "big", .payload = std::string(1 << 20, 'x')}}, now).front().id == 2);
 }

@@ -22,7 +22,7 @@ LEFT_OUT = {
     "canigo_client_answered_total": "the same as canigo_client_sent_total, but for what is in flight",
 }
 
-ROWS = ["Limits", "Flows", "Pools", "Policies", "Redis", "HTTP", "Event loops"]
+ROWS = ["Limits", "Flows", "Pools", "Policies", "Redis", "HTTP", "Event loops", "Durable jobs"]
 SUFFIXES = {"counter": [""], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
 TABLE = re.compile(r"^\| `(canigo_\w+)` \| (\w+) \| ([\w, ]*) \| (.*) \|$", re.MULTILINE)
 

@@ -373,6 +373,54 @@ TEST_CASE("every count of an HTTP client is shown", "[metrics]") {
                                  {R"(canigo_http_finished_total{name="h"})", "3"}});
 }
 
+namespace {
+
+/// What has the stats of a jobs::service, which is of another edge.
+struct service_stand_in {
+  struct count {
+    std::size_t by_state[5] = {1, 2, 3, 4, 5};
+    duration oldest = 1500ms;
+    bool is_paused = true;
+  };
+  struct queue_stats {
+    std::string queue;
+    std::size_t running = 6;
+    std::uint64_t claimed = 7, done = 8, failed = 9, discarded = 10, snoozed = 11, given_back = 12, lost = 13;
+    std::optional<count> in_store = {};
+  };
+  struct all {
+    std::vector<queue_stats> queues;
+    std::uint64_t store_failures = 14;
+  };
+  all stats() const { return {{{.queue = "mail", .in_store = count{}}, {.queue = "new"}}}; }
+};
+
+}  // namespace
+
+TEST_CASE("a service of durable jobs shows its queues, and those of the store once it knows them", "[metrics]") {
+  const service_stand_in service;
+  metrics::exporter exporter;
+  const auto shown = exporter.add("j", service);
+  check_series(exporter.text(), {{R"(canigo_jobs{name="j",queue="mail",state="waiting"})", "1"},
+                                 {R"(canigo_jobs{name="j",queue="mail",state="running"})", "2"},
+                                 {R"(canigo_jobs{name="j",queue="mail",state="done"})", "3"},
+                                 {R"(canigo_jobs{name="j",queue="mail",state="dead"})", "4"},
+                                 {R"(canigo_jobs{name="j",queue="mail",state="cancelled"})", "5"},
+                                 {R"(canigo_jobs_oldest_seconds{name="j",queue="mail"})", "1.5"},
+                                 {R"(canigo_jobs_paused{name="j",queue="mail"})", "1"},
+                                 {R"(canigo_jobs_running{name="j",queue="mail"})", "6"},
+                                 {R"(canigo_jobs_attempts_total{name="j",queue="mail"})", "7"},
+                                 {R"(canigo_jobs_runs_total{name="j",queue="mail",outcome="done"})", "8"},
+                                 {R"(canigo_jobs_runs_total{name="j",queue="mail",outcome="failed"})", "9"},
+                                 {R"(canigo_jobs_runs_total{name="j",queue="mail",outcome="discarded"})", "10"},
+                                 {R"(canigo_jobs_runs_total{name="j",queue="mail",outcome="snoozed"})", "11"},
+                                 {R"(canigo_jobs_runs_total{name="j",queue="mail",outcome="given_back"})", "12"},
+                                 {R"(canigo_jobs_runs_total{name="j",queue="mail",outcome="lost"})", "13"},
+                                 {R"(canigo_jobs_runs_total{name="j",queue="new",outcome="done"})", "8"},
+                                 {R"(canigo_jobs_store_failures_total{name="j"})", "14"}});
+  CHECK(count_of(exporter.text(), "canigo_jobs{name=\"j\",queue=\"new\"") == 0);
+}
+
 TEST_CASE("a flow shows its share, its ceiling and how long its requests waited", "[metrics]") {
   limits_run run;
   limiter api{run.io, {.rates = {{rate::per_second(10), 20, 20}}, .concurrency = 9}};

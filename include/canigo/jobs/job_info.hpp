@@ -142,6 +142,8 @@ struct queue_count {
   std::string queue;
   bool is_paused = false;
   std::size_t by_state[5] = {};  ///< index: job_state
+  /// For how long the first job has been due that waits; 0: none is due.
+  duration oldest = duration::zero();
   std::size_t of(job_state s) const noexcept { return by_state[static_cast<std::size_t>(s)]; }
   bool operator==(const queue_count&) const = default;
 };

@@ -4,6 +4,7 @@
 #include "canigo/concepts.hpp"
 #include "canigo/jobs/job.hpp"
 #include "canigo/jobs/job_info.hpp"
+#include "canigo/jobs/service_stats.hpp"
 #include "canigo/jobs/store.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_observer.hpp"
@@ -225,6 +226,12 @@ class service {
   /// The pool of a queue, for its statistics: `exporter.add("mail", jobs.pool("mail"))`. Its tasks have the names of
   /// their kinds. It lives as long as the service. Throws errc::invalid_argument for a queue that is not the service's.
   const strand_pool& pool(const std::string& queue) const;
+
+  /// The jobs that ran here, by how they ended, and those of all processes: `exporter.add("jobs", jobs)`.
+  ///
+  /// It does not wait for the store. Each call lets the store count its jobs, at most once a second; the next call
+  /// returns that. Allocates.
+  service_stats stats() const;
 
  private:
   void add(std::string kind, detail::handler h);

@@ -14,9 +14,11 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace prometheus {
 class Collectable;
@@ -44,8 +46,23 @@ struct http_stats {
   std::uint64_t waiting = 0, running = 0, finished = 0;
 };
 
-/// Shows limits, flows, circuit breakers, pools and the lag of loops to Prometheus, and also HTTP clients, and the
-/// limits and connections in Redis.
+/// The statistics of a jobs::service.
+struct jobs_stats {
+  /// The fields are those of jobs::job_queue_stats.
+  struct queue {
+    std::string name;
+    std::uint64_t running = 0, claimed = 0, done = 0, failed = 0, discarded = 0, snoozed = 0, given_back = 0, lost = 0;
+    /// Of all processes: jobs by state, in the order of jobs::job_state. Empty: unknown.
+    std::vector<std::uint64_t> by_state = {};
+    duration oldest{};
+    bool is_paused = false;
+  };
+  std::vector<queue> queues;
+  std::uint64_t store_failures = 0;
+};
+
+/// Shows limits, flows, circuit breakers, pools and the lag of loops to Prometheus, and also HTTP clients, services of
+/// durable jobs, and the limits and connections in Redis.
 ///
 /// Nothing is counted twice, and nothing runs on the hot path: Prometheus' request reads the stats() of each object.
 /// Serve text() from the server that the program has, or hand collectable() to a prometheus::Exposer.
@@ -153,6 +170,27 @@ class exporter {
       return connection_stats{s.waiting, s.in_flight, s.sent, s.answered, s.connects, s.failures};
     });
   }
+  /// A jobs::service.
+  template <class Service>
+    requires requires(const Service& s) {
+      { s.stats().store_failures } -> std::convertible_to<std::uint64_t>;
+      { s.stats().queues.front().discarded } -> std::convertible_to<std::uint64_t>;
+    }
+  registration add(const std::string& name, const Service& object) {
+    return add_jobs(name, [&object] {
+      const auto s = object.stats();
+      jobs_stats shown{.queues = {}, .store_failures = s.store_failures};
+      for (const auto& q : s.queues) {
+        auto& to = shown.queues.emplace_back(jobs_stats::queue{q.queue, q.running, q.claimed, q.done, q.failed,
+                                                               q.discarded, q.snoozed, q.given_back, q.lost});
+        if (!q.in_store) continue;
+        to.by_state.assign(std::begin(q.in_store->by_state), std::end(q.in_store->by_state));
+        to.oldest = q.in_store->oldest;
+        to.is_paused = q.in_store->is_paused;
+      }
+      return shown;
+    });
+  }
   /// An http::client.
   template <class Client>
     requires requires(const Client& c) {
@@ -178,6 +216,7 @@ class exporter {
   registration add_pool(const std::string& name, std::function<pool_stats()> read);
   registration add_shared(const std::string& name, std::function<shared_limit_stats()> read);
   registration add_connection(const std::string& name, std::function<connection_stats()> read);
+  registration add_jobs(const std::string& name, std::function<jobs_stats()> read);
   registration add_http(const std::string& name, std::function<http_stats()> read);
 
   std::shared_ptr<objects> objects_;

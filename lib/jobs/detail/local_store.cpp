@@ -114,7 +114,7 @@ net::awaitable<std::vector<job_info>> local_store::list(list_request r) {
 }
 
 net::awaitable<std::vector<queue_count>> local_store::count() {
-  auto f = [](table& t, instant) { return t.count(); };
+  auto f = [](table& t, instant now) { return t.count(now); };
   co_return co_await on_table(weight::reads, std::move(f));
 }
 

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "canigo/jobs/job_info.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace canigo::jobs {
+
+/// The jobs of a queue, as one service ran them. The counts rise from its beginning on.
+struct job_queue_stats {
+  std::string queue;
+  std::size_t running = 0;       ///< jobs that were claimed here and not reported yet
+  std::uint64_t claimed = 0;     ///< attempts that were begun
+  std::uint64_t done = 0;        ///< with a result that counts
+  std::uint64_t failed = 0;      ///< attempts that failed, and are followed by another one
+  std::uint64_t discarded = 0;   ///< jobs that are dead since their last attempt
+  std::uint64_t snoozed = 0;     ///< jobs that wait again as their handler wants
+  std::uint64_t given_back = 0;  ///< jobs that the stop of the service ended
+  std::uint64_t lost = 0;        ///< runs that do not count: the lease was lost
+  /// The jobs of all processes, as the store had them when stats() was called before. Empty: unknown.
+  std::optional<queue_count> in_store = {};
+};
+
+/// The statistics of a service.
+struct service_stats {
+  std::vector<job_queue_stats> queues;  ///< as the options have them
+  std::uint64_t store_failures = 0;     ///< calls of the store that failed, except those of users
+};
+
+}  // namespace canigo::jobs
