@@ -1,0 +1,124 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <sqlite3.h>
+#include <stdexcept>
+
+/// The files of SQLite in this process, in which the k-th write, sync or truncate fails. Nothing is synced in truth.
+class faulty_files {
+ public:
+  enum class mode : std::uint8_t {
+    once,          ///< the k-th fails, and none after it
+    from_then_on,  ///< all from the k-th on fail, as when a disk is gone
+    full,          ///< the disk is full at the k-th, and then has space again
+    torn,          ///< half of the k-th is written, and none after it: the machine has lost its power
+  };
+
+  faulty_files() {
+    if (the_one != nullptr) throw std::logic_error{"one at a time"};
+    the_one = this;
+    real_ = ::sqlite3_vfs_find(nullptr);
+    vfs_ = *real_;
+    vfs_.zName = "faulty";
+    vfs_.szOsFile = static_cast<int>(sizeof(file)) + real_->szOsFile;
+    vfs_.xOpen = &open;
+    ::sqlite3_vfs_register(&vfs_, 1);
+  }
+  faulty_files(const faulty_files&) = delete;
+  faulty_files& operator=(const faulty_files&) = delete;
+  ~faulty_files() {
+    ::sqlite3_vfs_unregister(&vfs_);
+    ::sqlite3_vfs_register(real_, 1);
+    the_one = nullptr;
+  }
+
+  void fail_at(std::int64_t k, mode m) {
+    mode_ = m;
+    left_ = k;
+  }
+  void heal() { left_ = INT64_MAX; }
+  /// Whether the fault was met since fail_at().
+  bool was_met() const { return left_ <= 0; }
+
+ private:
+  struct file {
+    sqlite3_file base;
+    sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
+    static file& of(sqlite3_file* f) { return *reinterpret_cast<file*>(f); }
+    static sqlite3_file* real_of(sqlite3_file* f) { return of(f).real(); }
+  };
+
+  /// SQLITE_OK, or what a step answers.
+  static int step(int error) {
+    const auto left = --the_one->left_;
+    if (left > 0 || (left < 0 && the_one->mode_ != mode::from_then_on && the_one->mode_ != mode::torn))
+      return SQLITE_OK;
+    return the_one->mode_ == mode::full ? SQLITE_FULL : error;
+  }
+
+  static int write(sqlite3_file* f, const void* bytes, int size, sqlite3_int64 at) {
+    const int answer = step(SQLITE_IOERR_WRITE);
+    sqlite3_file* real = file::real_of(f);
+    if (answer == SQLITE_OK) return real->pMethods->xWrite(real, bytes, size, at);
+    if (the_one->mode_ == mode::torn && the_one->left_ == 0) real->pMethods->xWrite(real, bytes, size / 2, at);
+    return answer;
+  }
+  static int truncate(sqlite3_file* f, sqlite3_int64 size) {
+    const int answer = step(SQLITE_IOERR_TRUNCATE);
+    return answer != SQLITE_OK ? answer : file::real_of(f)->pMethods->xTruncate(file::real_of(f), size);
+  }
+  static int sync(sqlite3_file*, int) { return step(SQLITE_IOERR_FSYNC); }
+
+  template <auto Member>
+  struct forward;
+  template <class... Args, int (*sqlite3_io_methods::*Member)(sqlite3_file*, Args...)>
+  struct forward<Member> {
+    static int call(sqlite3_file* f, Args... args) {
+      return (file::real_of(f)->pMethods->*Member)(file::real_of(f), args...);
+    }
+  };
+  static void barrier(sqlite3_file* f) { file::real_of(f)->pMethods->xShmBarrier(file::real_of(f)); }
+
+  static const sqlite3_io_methods& methods() {
+    using m = sqlite3_io_methods;
+    static const m all = [] {
+      m made{};
+      made.iVersion = 2;
+      made.xClose = &forward<&m::xClose>::call;
+      made.xRead = &forward<&m::xRead>::call;
+      made.xWrite = &write;
+      made.xTruncate = &truncate;
+      made.xSync = &sync;
+      made.xFileSize = &forward<&m::xFileSize>::call;
+      made.xLock = &forward<&m::xLock>::call;
+      made.xUnlock = &forward<&m::xUnlock>::call;
+      made.xCheckReservedLock = &forward<&m::xCheckReservedLock>::call;
+      made.xFileControl = &forward<&m::xFileControl>::call;
+      made.xSectorSize = &forward<&m::xSectorSize>::call;
+      made.xDeviceCharacteristics = &forward<&m::xDeviceCharacteristics>::call;
+      made.xShmMap = &forward<&m::xShmMap>::call;
+      made.xShmLock = &forward<&m::xShmLock>::call;
+      made.xShmBarrier = &barrier;
+      made.xShmUnmap = &forward<&m::xShmUnmap>::call;
+      return made;
+    }();
+    return all;
+  }
+
+  static int open(sqlite3_vfs*, const char* name, sqlite3_file* f, int flags, int* out_flags) {
+    file& opened = *new (f) file{};
+    const int code = the_one->real_->xOpen(the_one->real_, name, opened.real(), flags, out_flags);
+    opened.base.pMethods = code == SQLITE_OK ? &methods() : nullptr;
+    return code;
+  }
+
+  static inline faulty_files* the_one = nullptr;
+
+  sqlite3_vfs* real_ = nullptr;
+  sqlite3_vfs vfs_{};
+  std::atomic<mode> mode_{mode::once};
+  std::atomic<std::int64_t> left_{INT64_MAX};
+};
