@@ -1,5 +1,9 @@
-// canigo-jobs FILE COMMAND: looks at the jobs in a file of SQLite, and changes what becomes of them. docs/jobs.md
+// canigo-jobs PLACE COMMAND: looks at the jobs in a file of SQLite or in PostgreSQL, and changes what becomes of them.
+// docs/jobs.md
 #include <canigo/jobs/sqlite_store.hpp>
+#include <canigo/timeout.hpp>
+
+#include "postgres.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -16,10 +20,13 @@
 #include <exception>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -28,13 +35,15 @@ using namespace canigo;
 using jobs::job_state;
 
 struct options {
-  std::string file;
+  std::string place;
   bool as_json = false;
   std::vector<jobs::job_id> ids = {};
   std::string queue = {};
   std::string state = {};
   jobs::job_id after = 0;
   std::size_t limit = 100;
+  double every = 2;
+  std::size_t rounds = SIZE_MAX;
 };
 
 const std::map<std::string, job_state> states = {{"waiting", job_state::waiting},
@@ -143,21 +152,54 @@ net::awaitable<bool> list(jobs::store& store, const options& o) {
 net::awaitable<bool> stats(jobs::store& store, const options& o) {
   const auto queues = co_await store.count();
   if (!o.as_json) {
-    fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "queue", "waiting", "running", "done", "dead",
-               "cancelled");
+    fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9}\n", "queue", "waiting", "running", "done", "dead",
+               "cancelled", "oldest");
   }
   for (const jobs::queue_count& q : queues) {
     const auto of = [&q](job_state s) { return q.of(s); };
+    const double oldest = std::chrono::duration<double>(q.oldest).count();
     if (o.as_json) {
       fmt::print(
-          "{{\"queue\":{},\"is_paused\":{},\"waiting\":{},\"running\":{},\"done\":{},\"dead\":{},\"cancelled\":{}}}\n",
+          "{{\"queue\":{},\"is_paused\":{},\"waiting\":{},\"running\":{},\"done\":{},\"dead\":{},\"cancelled\":{},"
+          "\"oldest\":{:.6f}}}\n",
           json_text(q.queue), q.is_paused, of(job_state::waiting), of(job_state::running), of(job_state::done),
-          of(job_state::dead), of(job_state::cancelled));
+          of(job_state::dead), of(job_state::cancelled), oldest);
     } else {
-      fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", printable(q.queue), of(job_state::waiting),
-                 of(job_state::running), of(job_state::done), of(job_state::dead), of(job_state::cancelled),
+      fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1f}s{}\n", printable(q.queue), of(job_state::waiting),
+                 of(job_state::running), of(job_state::done), of(job_state::dead), of(job_state::cancelled), oldest,
                  q.is_paused ? " paused" : "");
     }
+  }
+  co_return true;
+}
+
+/// The same again and again, with the changes since the last look.
+net::awaitable<bool> top(jobs::store& store, const options& o) {
+  std::map<std::string, jobs::queue_count> before;
+  auto seen_at = std::chrono::steady_clock::now();
+  for (std::size_t round = 0; round < o.rounds; ++round) {
+    if (round > 0) co_await sleep_for(std::chrono::round<duration>(std::chrono::duration<double>(o.every)));
+    const auto queues = co_await store.count();
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - std::exchange(seen_at, now)).count();
+    if (::isatty(STDOUT_FILENO) != 0) fmt::print("\033[H\033[2J");
+    fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}\n", "queue", "waiting", "running", "dead", "oldest",
+               "done/s", "dead/s");
+    for (const jobs::queue_count& q : queues) {
+      const auto last = before.find(q.queue);
+      const auto rate = [&](job_state s) -> std::string {
+        if (last == before.end()) return "-";
+        // Jobs that ended may have been removed meanwhile.
+        const double change = static_cast<double>(q.of(s)) - static_cast<double>(last->second.of(s));
+        return fmt::format("{:.1f}", change / seconds);
+      };
+      fmt::print("{:16} {:>10} {:>10} {:>10} {:>9.1f}s {:>9} {:>9}{}\n", printable(q.queue), q.of(job_state::waiting),
+                 q.of(job_state::running), q.of(job_state::dead), std::chrono::duration<double>(q.oldest).count(),
+                 rate(job_state::done), rate(job_state::dead), q.is_paused ? " paused" : "");
+    }
+    std::fflush(stdout);
+    before.clear();
+    for (const jobs::queue_count& q : queues) before.emplace(q.queue, q);
   }
   co_return true;
 }
@@ -239,13 +281,18 @@ net::awaitable<bool> resume(jobs::store& store, const options& o) {
 using command = net::awaitable<bool> (*)(jobs::store&, const options&);
 
 bool run(command work, const options& o) {
-  // A store would make the file.
-  if (!std::filesystem::exists(o.file)) throw std::runtime_error{o.file + ": there is no such file"};
   net::io_context io;
-  jobs::sqlite_store store{io, o.file};
+  std::unique_ptr<jobs::store> store;
+  if (o.place.starts_with("postgres://") || o.place.starts_with("postgresql://")) {
+    store = open_postgres(io, o.place);
+  } else {
+    // A store would make the file.
+    if (!std::filesystem::exists(o.place)) throw std::runtime_error{o.place + ": there is no such file"};
+    store = std::make_unique<jobs::sqlite_store>(io, o.place);
+  }
   bool went_well = false;
   std::exception_ptr failure;
-  net::co_spawn(io, work(store, o), [&](std::exception_ptr e, bool result) {
+  net::co_spawn(io, work(*store, o), [&](std::exception_ptr e, bool result) {
     failure = e;
     went_well = result;
   });
@@ -259,8 +306,8 @@ bool run(command work, const options& o) {
 int main(int argc, char** argv) {
   options o;
   command chosen = nullptr;
-  CLI::App app{"Looks at the jobs in a file of SQLite, and changes what becomes of them.", "canigo-jobs"};
-  app.add_option("file", o.file, "the file of the store")->required();
+  CLI::App app{"Looks at the jobs of a store, and changes what becomes of them.", "canigo-jobs"};
+  app.add_option("place", o.place, "a file of SQLite, or a URL of PostgreSQL")->required();
   app.add_flag("--json", o.as_json, "one object of JSON a line, for list, show and stats");
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* text, command work) {
@@ -269,6 +316,9 @@ int main(int argc, char** argv) {
     return sub;
   };
   add("stats", "how many jobs each queue has", stats);
+  CLI::App* watching = add("top", "the same again and again, with what changes", top);
+  watching->add_option("--every", o.every, "seconds; 2 by default")->check(CLI::Range(0.01, 86400.0));
+  watching->add_option("--rounds", o.rounds, "end after so many looks");
   CLI::App* listing = add("list", "jobs by number", list);
   listing->add_option("--queue", o.queue, "of this queue only");
   listing->add_option("--state", o.state, "of this state only")->check(CLI::IsMember(states));

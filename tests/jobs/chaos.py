@@ -58,7 +58,7 @@ class Server:
 
     def __init__(self, folder):
         self.folder, self.restarts = tempfile.mkdtemp(prefix="canigo-pg-"), 0
-        self.place = f"host={self.folder} user=tester dbname=postgres"
+        self.place = f"postgresql://tester@/postgres?host={self.folder}"
         self.user = None
         if os.geteuid() == 0:
             self.user = pwd.getpwnam("postgres")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs canigo-jobs as its users do: tool.py CANIGO_JOBS JOBS_WORKER.
+"""Runs canigo-jobs as its users do: tool.py CANIGO_JOBS JOBS_WORKER [POSTGRES_WORKER].
 
 On a file with jobs that a worker has run, and others that are put into the file here. Ends with the totals that Catch2
 prints.
@@ -14,7 +14,9 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, WORKER = sys.argv[1], sys.argv[2]
+import chaos
+
+PROGRAM, WORKER, *POSTGRES_WORKER = sys.argv[1:]
 
 
 class Tool(unittest.TestCase):
@@ -74,9 +76,27 @@ class Tool(unittest.TestCase):
         self.run_tool("pause", "default")
         queue, = self.objects("stats")
         self.assertEqual((queue["queue"], queue["is_paused"], queue["done"], queue["dead"]), ("default", True, 3, 0))
-        self.assertEqual(self.run_tool("stats").splitlines()[1].split(), ["default", *"00300", "paused"])
+        self.assertEqual(self.run_tool("stats").splitlines()[1].split(), ["default", *"00300", "0.0s", "paused"])
         self.run_tool("resume", "default")
         self.assertFalse(self.objects("stats")[0]["is_paused"])
+
+    def test_queues_are_watched(self):
+        lines = self.run_tool("top", "--every", "0.05", "--rounds", "2").splitlines()
+        self.assertEqual(lines[1].split(), ["default", *"000", "0.0s", "-", "-"])
+        self.assertEqual(lines[3].split(), ["default", *"000", "0.0s", "0.0", "0.0"])
+        self.run_tool("top", "--every", "0", status=2)
+
+    @unittest.skipUnless(POSTGRES_WORKER, "built without PostgreSQL")
+    def test_jobs_in_postgresql(self):
+        server = chaos.Server(self.folder)
+        self.addCleanup(server.end)
+        subprocess.run([*POSTGRES_WORKER, server.place, "3", "0"], stdout=subprocess.DEVNULL, timeout=120, check=True)
+        self.file = server.place
+        self.assertEqual(self.states(), ["done"] * 3)
+        self.assertEqual(self.run_tool("retry", "1"), "job 1 will run again\n")
+        self.assertEqual(self.objects("stats")[0]["waiting"], 1)
+        self.file = "postgresql://nobody@/postgres?host=" + server.folder
+        self.assertIn("28000", self.run_tool("stats", status=1))
 
     def test_what_is_no_file(self):
         self.file = str(self.folder / "nothing.db")
