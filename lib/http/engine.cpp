@@ -93,7 +93,7 @@ void engine::context_shutdown() noexcept {
     };
     linked_list<transfer, in_engine> transfers{all()};
     while (transfer* t = transfers.pop()) {
-      std::ignore = time_->cancel(t->limit_);
+      std::ignore = time_->cancel(t->deadline_);
       if (t->easy_ != nullptr) multi_.abort(*t);
       queue_.remove(*t);
       doomed.push(*t);
@@ -128,7 +128,7 @@ void engine::close_curl() noexcept {
       const std::lock_guard lock{mutex_};
       transfers_.push(*t);
     }
-    if (!t->ended_) finish(*t, errc::stopped);
+    if (!t->deadline_.has_ended()) finish(*t, errc::stopped);
   }
   multi_.close();
 }
@@ -165,16 +165,16 @@ void engine::start(transfer& t) noexcept {
 
 void engine::cancel(transfer& t) noexcept {
   bring([&] {
-    if (t.ended_) return false;
+    if (t.deadline_.has_ended()) return false;
     t.cancel_wanted_ = true;
     transfer_mail_.push(t);
     return true;
   });
 }
 
-void engine::limit_called(transfer& t) noexcept {
+void engine::time_is_up(transfer& t) noexcept {
   bring([&] {
-    t.limit_called_ = true;
+    t.time_is_up_ = true;
     transfer_mail_.push(t);
     return true;
   });
@@ -244,7 +244,7 @@ bool engine::turn() noexcept {
 bool engine::read_one() noexcept {
   transfer* t = nullptr;
   socket_watch* w = nullptr;
-  bool is_new = false, cancelled = false, limit = false, is_alarm = false, must_close = false;
+  bool is_new = false, cancelled = false, is_time_up = false, is_alarm = false, must_close = false;
   int fired = 0, aborted = 0;
   {
     const std::lock_guard lock{mutex_};
@@ -252,7 +252,7 @@ bool engine::read_one() noexcept {
       must_close = true;
     } else if ((t = transfer_mail_.pop()) != nullptr) {
       is_new = std::exchange(t->is_new_, false);
-      limit = std::exchange(t->limit_called_, false);
+      is_time_up = std::exchange(t->time_is_up_, false);
       cancelled = t->cancel_wanted_;
     } else if ((w = socket_mail_.pop()) != nullptr) {
       fired = std::exchange(w->fired, 0);
@@ -269,15 +269,14 @@ bool engine::read_one() noexcept {
     alarm_.was_called();
     multi_.alarm_rang();
   } else if (t != nullptr) {
-    if (limit) t->limit_.was_called();
-    if (t->ended_) {
+    if (is_time_up ? t->deadline_.rang() : t->deadline_.has_ended()) {
       hand_over(*t);
     } else if (cancelled) {
       finish(*t, net::error::operation_aborted);
     } else if (is_new) {
       begin(*t);
     } else {
-      limit_passed(*t);
+      deadline_passed(*t);
     }
   } else {
     return false;
@@ -304,8 +303,9 @@ void engine::begin(transfer& t) noexcept {
   if (t.error_) return finish(t, t.error_);
   if (!multi_.is_open()) return finish(t, errc::stopped);
   const duration timeout = t.request_.timeout.value_or(options_.timeout);
+  if (timeout <= duration::zero()) return finish(t, errc::invalid_argument);
   t.done_by_ = saturating_add(t.sent_at_, timeout);
-  arm_limit(t);
+  set_deadline(t);
   try {
     queue_.push(t);
     if (!work_guard_) work_guard_ = net::prefer(loop_executor_, net::execution::outstanding_work.tracked);
@@ -333,13 +333,13 @@ std::error_code engine::hand_to_curl(transfer& t) {
   const time_point now = time_->now();
   t.response_.timing.queued = time_between(t.sent_at_, now);
   t.connect_by_ = saturating_add(now, options_.connect_timeout);
-  arm_limit(t);
+  set_deadline(t);
   return {};
 }
 
-void engine::arm_limit(transfer& t) noexcept {
+void engine::set_deadline(transfer& t) noexcept {
   const time_point when = t.connected_ ? t.done_by_ : std::min(t.connect_by_, t.done_by_);
-  if (t.limit_.disarm(*time_)) t.limit_.arm(*time_, when);  // if not, its call leads back here
+  t.deadline_.set(*time_, when);  // if it is being called just now, its mail leads back here
 }
 
 std::string engine::passed_limit(const transfer& t) const noexcept {
@@ -360,13 +360,13 @@ std::string engine::passed_limit(const transfer& t) const noexcept {
   }
 }
 
-void engine::limit_passed(transfer& t) noexcept {
+void engine::deadline_passed(transfer& t) noexcept {
   // Before the connection is there, the earlier of the two limits was armed, and has passed.
   if (!t.connected_ || time_->now() >= t.done_by_) {
     t.response_.problem = passed_limit(t);
     finish(t, errc::timed_out);
   } else {
-    arm_limit(t);
+    set_deadline(t);
   }
 }
 
@@ -384,17 +384,15 @@ void engine::finish(transfer& t, std::error_code ec) noexcept {
     const std::lock_guard lock{mutex_};
     ++stats_.finished;
     note_stats();
-    t.ended_ = true;
     t.error_ = ec;
   }
   hand_over(t);
 }
 
 void engine::hand_over(transfer& t) noexcept {
-  // If it is being called just now, its mail leads back here.
-  if (!t.limit_.disarm(*time_)) return;
   {
     const std::lock_guard lock{mutex_};
+    if (!t.deadline_.end(*time_)) return;  // it is being called just now, and its mail leads back here
     transfer_mail_.remove(t);
     transfers_.remove(t);
   }

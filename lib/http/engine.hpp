@@ -34,7 +34,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void start(transfer& t) noexcept;
   void cancel(transfer& t) noexcept;
   /// Called for the deadline of a transfer, whose time has come.
-  void limit_called(transfer& t) noexcept;
+  void time_is_up(transfer& t) noexcept;
   void close() noexcept;
 
   client_stats stats() const noexcept;
@@ -75,8 +75,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   void begin(transfer& t) noexcept;
   void start_waiting_ones() noexcept;
   std::error_code hand_to_curl(transfer& t);
-  void arm_limit(transfer& t) noexcept;
-  void limit_passed(transfer& t) noexcept;
+  void set_deadline(transfer& t) noexcept;
+  void deadline_passed(transfer& t) noexcept;
   /// Which limit of the transfer has passed, and what was still missing; empty without memory.
   std::string passed_limit(const transfer& t) const noexcept;
   void finish(transfer& t, std::error_code ec) noexcept;

@@ -98,7 +98,7 @@ void engine::end_with_context() noexcept {
     for (calls* list : {&waiting_, &sent_}) {
       for (const auto& [c, sent_at] : *list) {
         if (c == nullptr) continue;
-        std::ignore = time_->cancel(c->limit_);
+        std::ignore = time_->cancel(c->deadline_);
         doomed.push(*c);
       }
       list->clear();
@@ -135,7 +135,7 @@ void engine::start(call& c) noexcept {
         }
       }
       if (c.error_) return finish(c, c.error_);
-      c.limit_.arm(*time_, saturating_add(time_->now(), c.timeout_.value_or(timeout_)));
+      c.deadline_.set(*time_, saturating_add(time_->now(), c.timeout_.value_or(timeout_)));
       want_turn();
       return;
     }
@@ -145,22 +145,21 @@ void engine::start(call& c) noexcept {
 
 void engine::cancel(call& c) noexcept {
   const change decisions{*this};
-  if (c.ended_) return;
+  if (c.deadline_.has_ended()) return;
   take_out(c);
   want_turn();
   finish(c, net::error::operation_aborted);
 }
 
-void engine::limit_called(call& c, due why) noexcept {
+void engine::time_is_up(call& c, due why) noexcept {
   if (why == due::shutdown) return;
   const change decisions{*this};
-  c.limit_.was_called();
-  if (c.ended_) return post_kept(c);
+  if (c.deadline_.rang()) return post_kept(c);
   const bool was_sent = c.sent_at_ != time_point::max();
   const time_point now = time_->now();
   const duration limit = c.timeout_.value_or(timeout_);
   if (was_sent && c.is_restated_ && now - c.sent_at_ < limit) {
-    c.limit_.arm(*time_, saturating_add(c.sent_at_, limit));
+    c.deadline_.set(*time_, saturating_add(c.sent_at_, limit));
     return;
   }
   take_out(c);
@@ -244,11 +243,8 @@ void engine::take_out(call& c) noexcept {
 }
 
 void engine::finish(call& c, std::error_code ec) noexcept {
-  c.ended_ = true;
   c.error_ = ec;
-  // If its limit is being called just now, that call leads to its delivery.
-  if (!c.limit_.disarm(*time_)) return;
-  post_kept(c);
+  if (c.deadline_.end(*time_)) post_kept(c);  // if not, the call of its deadline does that
 }
 
 void engine::fail_all(calls& list, std::error_code ec) noexcept {

@@ -50,7 +50,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void start(call& c) noexcept;
   void cancel(call& c) noexcept;
   /// The deadline of a call has come.
-  void limit_called(call& c, due why) noexcept;
+  void time_is_up(call& c, due why) noexcept;
   void close() noexcept;
 
   client_stats stats() const;

@@ -81,7 +81,7 @@ void ledger::end_with_context() noexcept {
     context_gone_ = closing_ = true;
     book_.for_each([&](limit_request& r) {
       limit_waiter& w = waiter_of(r);
-      std::ignore = time_->cancel(w.limit_);
+      std::ignore = time_->cancel(w.deadline_);
       doomed.push(w);
     });
     book_.clear();
@@ -131,7 +131,7 @@ void ledger::start(limit_waiter& w) noexcept {
       if (!w.error_ && !book_.add(w)) w.error_ = errc::not_enough_memory;
       if (w.error_) return finish(w, w.error_);
       if (is_full) evict();
-      return limit(w);
+      return set_deadline(w);
     }
   }
   w.destroy();
@@ -190,21 +190,20 @@ std::error_code ledger::take_idle(const request& r, permit* granted) {
 void ledger::cancel(limit_waiter& w) noexcept {
   const auto keep = w.home_;
   const change c{*this};
-  if (!w.ended_) end(w, net::error::operation_aborted);
+  if (!w.deadline_.has_ended()) end(w, net::error::operation_aborted);
 }
 
-void ledger::limit_called(limit_waiter& w, due why) noexcept {
+void ledger::time_is_up(limit_waiter& w, due why) noexcept {
   if (why == due::shutdown) return;
   const auto keep = w.home_;
   const change c{*this};
-  w.limit_.was_called();
-  if (w.ended_) return post_kept(w);
+  if (w.deadline_.rang()) return post_kept(w);
   const time_point now = time_->now();
-  if (now < plan_.end_of(w)) return limit(w);  // it was to give up, and Redis has answered since
+  if (now < plan_.end_of(w)) return set_deadline(w);  // it was to give up, and Redis has answered since
   if (!plan_.is_closed() && !std::exchange(w.has_looked, true)) {
     const bool is_away = plan_.is_away(now, engine_->has_trouble());
     const std::error_code ec = is_away ? decide(w, now) : net::error::would_block;
-    return ec ? limit(w) : end(w, {});
+    return ec ? set_deadline(w) : end(w, {});
   }
   end(w, plan_.is_failing() || !book_.has_heard_of(w) ? errc::store_unavailable : errc::timed_out);
 }
@@ -410,17 +409,12 @@ std::string ledger::why_slow() const {
 
 // ---- how requests end -----------------------------------------------------------------------------------------------
 
-void ledger::limit(limit_waiter& w) noexcept {
-  if (w.limit_.disarm(*time_)) w.limit_.arm(*time_, plan_.end_of(w));  // if not, its call looks itself
-}
-
 void ledger::end(limit_waiter& w, std::error_code ec) noexcept {
   book_.take_out(w);
   finish(w, ec);
 }
 
 void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
-  w.ended_ = true;
   w.error_ = ec;
   const bool is_ours = ec.category() == error_category();
   if (!ec) {
@@ -438,9 +432,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   } else {
     canigo::detail::count_rejection(counts_, is_ours ? static_cast<errc>(ec.value()) : errc::store_unavailable);
   }
-  // If its limit is being called just now, that call leads to its delivery.
-  if (!w.limit_.disarm(*time_)) return;
-  post_kept(w);
+  if (w.deadline_.end(*time_)) post_kept(w);  // if not, the call of its deadline does that
 }
 
 /// A newcomer is in the queue already.

@@ -71,7 +71,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
 
   void start(limit_waiter& w) noexcept;
   void cancel(limit_waiter& w) noexcept;
-  void limit_called(limit_waiter& w, due why) noexcept;
+  void time_is_up(limit_waiter& w, due why) noexcept;
   bool release(holding& h) noexcept;
   /// Whether granted permits may still be used.
   bool lease_lasts() const noexcept;
@@ -142,7 +142,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   // Requests and permits.
   permit hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token);
   void grant(limit_waiter& w, std::int64_t token);
-  void limit(limit_waiter& w) noexcept;
+  void set_deadline(limit_waiter& w) noexcept { w.deadline_.set(*time_, plan_.end_of(w)); }
   void end(limit_waiter& w, std::error_code ec) noexcept;
   void finish(limit_waiter& w, std::error_code ec) noexcept;
   void finish_all(errc code) noexcept;

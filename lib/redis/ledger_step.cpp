@@ -108,7 +108,7 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
     if (const std::error_code why = plan_.refusal(r.waits)) {
       end(waiter_of(r), why);
     } else if (is_new) {
-      limit(waiter_of(r));
+      set_deadline(waiter_of(r));
     }
   });
   if (!session_.has_call()) return;
@@ -134,7 +134,7 @@ void ledger::call_is_late(time_point now) noexcept {
     if (!w.waits) {
       end(w, decide(w, now));
     } else if (has_trouble) {
-      limit(w);
+      set_deadline(w);
     }
   });
 }

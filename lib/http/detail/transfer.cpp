@@ -5,12 +5,12 @@
 namespace canigo::http::detail {
 
 transfer::transfer(std::shared_ptr<engine> e, const request& r) noexcept
-    : engine_{std::move(e)}, request_{r}, limit_{*this} {}
+    : engine_{std::move(e)}, request_{r}, deadline_{*this} {}
 
 transfer::~transfer() = default;
 
-void transfer::limit_called(due why) noexcept {
-  if (why == due::expired) engine_->limit_called(*this);
+void transfer::time_is_up(due why) noexcept {
+  if (why == due::expired) engine_->time_is_up(*this);
 }
 
 void transfer::request_cancel() noexcept { engine_->cancel(*this); }

@@ -11,11 +11,11 @@ call::call(std::shared_ptr<engine> e, const command& c)
       asks_first_{c.asks_first()},
       is_restated_{c.is_restated()},
       timeout_{c.timeout()},
-      limit_{*this} {}
+      deadline_{*this} {}
 
 call::~call() = default;
 
-void call::limit_called(due why) noexcept { engine_->limit_called(*this, why); }
+void call::time_is_up(due why) noexcept { engine_->time_is_up(*this, why); }
 
 void call::request_cancel() noexcept { engine_->cancel(*this); }
 

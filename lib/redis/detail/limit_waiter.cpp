@@ -5,11 +5,11 @@
 namespace canigo::redis::detail {
 
 limit_waiter::limit_waiter(std::shared_ptr<ledger> l, const request& r, bool is_patient) noexcept
-    : limit_request{r, is_patient}, home_{std::move(l)}, limit_{*this} {}
+    : limit_request{r, is_patient}, home_{std::move(l)}, deadline_{*this} {}
 
 limit_waiter::~limit_waiter() = default;
 
-void limit_waiter::limit_called(due why) noexcept { home_->limit_called(*this, why); }
+void limit_waiter::time_is_up(due why) noexcept { home_->time_is_up(*this, why); }
 
 void limit_waiter::request_cancel() noexcept { home_->cancel(*this); }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "canigo/detail/context/call_limit.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/timed_call.hpp"
 #include "canigo/error.hpp"
 #include "canigo/http/detail/linked_list.hpp"
 #include "canigo/http/request.hpp"
@@ -51,9 +51,9 @@ class transfer : public canigo::detail::suspended,
   friend class easy_handle;
   friend class engine;
   friend class host_queue;
-  friend class canigo::detail::call_limit<transfer>;
+  friend class canigo::detail::timed_call<transfer>;
   friend void start(transfer& t) noexcept;
-  void limit_called(due why) noexcept;
+  void time_is_up(due why) noexcept;
 
   std::shared_ptr<engine> engine_;
   const request& request_;
@@ -63,7 +63,7 @@ class transfer : public canigo::detail::suspended,
   time_point sent_at_{};
   time_point connect_by_ = time_point::max();
   time_point done_by_ = time_point::max();
-  canigo::detail::call_limit<transfer> limit_;
+  canigo::detail::timed_call<transfer> deadline_;
   easy_handle* easy_ = nullptr;  // while curl works on it
   host* host_ = nullptr;         // while it waits for a place, or holds one
   bool connected_ = false;
@@ -71,8 +71,7 @@ class transfer : public canigo::detail::suspended,
   // Written with the engine's lock held.
   bool is_new_ = true;
   bool cancel_wanted_ = false;
-  bool limit_called_ = false;
-  bool ended_ = false;
+  bool time_is_up_ = false;
 };
 
 /// An exchange that is over. The error comes with the response, because that says more of it.

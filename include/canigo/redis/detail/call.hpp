@@ -1,8 +1,8 @@
 #pragma once
 
-#include "canigo/detail/context/call_limit.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/timed_call.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/command.hpp"
@@ -56,9 +56,9 @@ class call : public canigo::detail::suspended {
 
  private:
   friend class engine;
-  friend class canigo::detail::call_limit<call>;
+  friend class canigo::detail::timed_call<call>;
   friend void start(call& c) noexcept;
-  void limit_called(due why) noexcept;
+  void time_is_up(due why) noexcept;
 
   std::shared_ptr<engine> engine_;
   const std::string bytes_;
@@ -68,12 +68,11 @@ class call : public canigo::detail::suspended {
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;
-  canigo::detail::call_limit<call> limit_;
+  canigo::detail::timed_call<call> deadline_;
 
   // With the engine's lock held.
-  std::list<call_place>::iterator place_;  // in one of its lists, unless `ended_`
+  std::list<call_place>::iterator place_;  // in one of its lists, unless it has ended
   time_point sent_at_ = time_point::max();
-  bool ended_ = false;
 };
 
 /// The end of a call as one value. The error is thrown only when its text is known.

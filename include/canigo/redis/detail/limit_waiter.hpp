@@ -1,8 +1,8 @@
 #pragma once
 
-#include "canigo/detail/context/call_limit.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/timed_call.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/detail/limit_request.hpp"
@@ -42,16 +42,13 @@ class limit_waiter : public canigo::detail::suspended, protected limit_request {
 
  private:
   friend class ledger;
-  friend class canigo::detail::call_limit<limit_waiter>;
+  friend class canigo::detail::timed_call<limit_waiter>;
   friend void start(limit_waiter& w) noexcept;
-  void limit_called(due why) noexcept;
+  void time_is_up(due why) noexcept;
 
   std::shared_ptr<ledger> home_;
   permit granted_;
-  canigo::detail::call_limit<limit_waiter> limit_;
-
-  // With the ledger's lock held.
-  bool ended_ = false;
+  canigo::detail::timed_call<limit_waiter> deadline_;
 };
 
 /// A waiter whose handler takes an error code.
