@@ -457,8 +457,8 @@ void admission::pause_until(time_point t) noexcept {
 
 void admission::stop() noexcept {
   const change c{*this};
-  ways_.in = false;
   stopped_ = true;
+  choose_ways();
   while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
   if (flows_ != nullptr) {
     flows_->for_each([this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::stopped)); });

@@ -45,7 +45,7 @@ void admission::move_to_flows(time_point now) {
                                    units_ != nullptr ? amounts : nullptr, delays_ ? delays_->rule() : delay_rule{{}});
   flows->take_over(queue_, now, delays_ ? &*delays_ : nullptr);
   flows_ = std::move(flows);
-  ways_ = {.in = false, .through = false, .out = false};
+  choose_ways();
   somebody_waits_.store(false, std::memory_order_relaxed);
 }
 

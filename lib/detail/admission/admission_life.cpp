@@ -89,7 +89,7 @@ void admission::close() noexcept {
     const std::lock_guard lock{mutex_};
     kept_by_places_ = supplies_.occupied() > 0;
     if (kept_by_places_) {
-      ways_.out = false;
+      choose_ways();
       return;
     }
   }
@@ -115,7 +115,7 @@ void admission::end_with_context() noexcept {
   {
     const std::lock_guard lock{mutex_};
     context_gone_ = stopped_ = true;
-    ways_.through = ways_.in = false;
+    choose_ways();
     if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
     std::ignore = time_->cancel(wake_up_);
     const auto take = [&](wait_node& n) {

@@ -219,7 +219,7 @@ class admission final : public delivery, public flow_host {
     admission* owner;
   };
 
-  /// The short ways that are open. choose_ways() opens and closes them, and some events close them at once.
+  /// The short ways that are open. Only choose_ways() opens and closes them, after each change of what it looks at.
   ///
   /// | way     | use                                               | closed by                                      |
   /// |---------|---------------------------------------------------|------------------------------------------------|
