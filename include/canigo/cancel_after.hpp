@@ -36,6 +36,8 @@ struct cancel_after_t {
 /// The operation's handler must take a std::error_code first, and the operation must respect its cancellation slot.
 /// cancel_after(2s, token) adapts any other token.
 ///
+/// If no time is left, 0 or less, the operation is cancelled as soon as the event loop gets to it.
+///
 /// A newer Asio has a function of this name, too. A call without `canigo::` may find that one by its arguments. Such
 /// an operation ends with operation_aborted when its time is over.
 /// Cancellation: a cancellation through the adapted token is passed on to the operation.

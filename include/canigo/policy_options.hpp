@@ -13,7 +13,7 @@ namespace canigo {
 
 /// The parts of a policy, in the order in which a call meets them. Each is optional, and does what it does alone.
 struct policy_options {
-  std::optional<duration> timeout = {};  ///< of a whole call, with its waits, retries and copies; more than 0
+  std::optional<duration> timeout = {};                 ///< of a whole call with all its parts; more than 0; max: none
   std::optional<circuit_breaker_options> breaker = {};  ///< refuses calls at once while the upstream fails
   /// Copies of a slow call, for idempotent work only. `group` must be null. Without a `budget` or a `window`, the
   /// policy has one of its own.
@@ -22,8 +22,8 @@ struct policy_options {
   std::optional<retry_policy> retry = {};
   /// How many operations are under way; finds its own value. As many priorities as the limits have, if there are any.
   std::optional<adaptive_limit_options> adaptive = {};
-  std::optional<limiter_options> limits = {};  ///< rates, and a cap on operations that are under way
-  std::optional<duration> attempt_timeout = {};  ///< of each operation, once the limits have let it go; more than 0
+  std::optional<limiter_options> limits = {};    ///< rates, and a cap on operations that are under way
+  std::optional<duration> attempt_timeout = {};  ///< of each operation, after the limits; more than 0; max: none
 };
 
 }  // namespace canigo

@@ -20,6 +20,7 @@ namespace canigo {
 /// Errors: errc::not_enough_memory if Asio has no memory for a cancellation.
 /// Cancellation: terminal, partial, total.
 /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame.
+/// The span of sleep_for begins when its awaitable is started.
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_until(time_point t);
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_for(duration d);
 /// Does not compile: the compiler's message says what to write.
@@ -46,6 +47,7 @@ net::awaitable<void> sleep_for(D) {
 /// Errors: errc::timed_out; all of `op`.
 /// Cancellation: passed on to `op`.
 /// Allocates: the strand, and what co_spawn allocates.
+/// An awaitable that has not been started keeps `op`, which has not begun either.
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
@@ -56,7 +58,8 @@ template <class T>
   co_return co_await detail::run_child(c, std::move(op), make_error_code(errc::timed_out));
 }
 
-/// The same with the time that `op` may take. There is no limit if `d` reaches past the end of time.
+/// The same with the time that `op` may take, from the start of this awaitable. There is no limit if `d` reaches past
+/// the end of time. If no time is left, 0 or less, this cancels `op` at once.
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d) {
   const net::any_io_executor executor = co_await net::this_coro::executor;

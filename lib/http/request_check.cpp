@@ -31,6 +31,9 @@ std::optional<request_problem> problem_of(const request& r) {
   if (!r.body.empty() && (r.method == "GET" || r.method == "HEAD")) {
     return request_problem{"request.body", std::to_string(r.body.size()) + " bytes", "none with GET or HEAD"};
   }
+  if (r.timeout && *r.timeout <= duration::zero()) {
+    return request_problem{"request.timeout", to_string(*r.timeout), "more than 0"};
+  }
   for (const auto h : r.headers) {
     if (auto problem = problem_of(h)) return problem;
   }

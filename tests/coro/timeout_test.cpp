@@ -110,6 +110,40 @@ TEST_CASE("what comes of an operation with a limit of time", "[timeout]") {
   CHECK(time_source::of(run.io.get_executor()).idle());
 }
 
+TEST_CASE("an operation without any time left is cancelled at once", "[timeout]") {
+  limits_run run;
+  CHECK(said(run, with_timeout(sleep_for(1h), 0s)) == "timed_out@0");
+  CHECK(said(run, with_timeout(sleep_for(1h), -1s)) == "timed_out@0");
+  CHECK(said(run, with_deadline(sleep_for(1h), time_point::min())) == "timed_out@0");
+}
+
+TEST_CASE("a time limit that nobody starts has no operation and arms nothing", "[timeout]") {
+  limits_run run;
+  bool has_begun = false;
+  const auto op = [&]() -> net::awaitable<void> {
+    has_begun = true;
+    co_return;
+  };
+  {
+    const auto unstarted = with_timeout(op(), 2s);
+  }
+  {
+    const auto unstarted = sleep_for(1s);
+  }
+  CHECK(time_source::of(run.io.get_executor()).idle());
+  run.time.run();
+  CHECK_FALSE(has_begun);
+}
+
+TEST_CASE("the span of a sleep and of a time limit begins when they are started", "[timeout]") {
+  limits_run run;
+  auto sleep = sleep_for(1s);
+  auto limited = with_timeout(sleep_for(1h), 2s);
+  run.time.run_for(10s);
+  CHECK(said(run, std::move(sleep)) == "@11000");
+  CHECK(said(run, std::move(limited)) == "timed_out@13000");
+}
+
 TEST_CASE("results that can only be moved, and large ones, come through a limit of time", "[timeout]") {
   limits_run run;
   run.go([]() -> net::awaitable<void> {

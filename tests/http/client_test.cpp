@@ -7,6 +7,7 @@
 #include "http/server.hpp"
 #include "support/catch.hpp"
 #include "support/said_by.hpp"
+#include "support/timeout_rule.hpp"
 
 #include <asio/bind_executor.hpp>
 #include <asio/detached.hpp>
@@ -790,6 +791,29 @@ TEST_CASE("a completion runs on the handler's executor, never inside the call") 
   io.restart();
   io.run();
   CHECK(called);
+}
+
+TEST_CASE("an option of HTTP that is a timeout is more than 0, and max is none") {
+  scripted_server server{answer(ok("x"))};
+  net::io_context io;
+  check_timeout_option("client_options.connect_timeout",
+                       [&](canigo::duration d) { http::client{io, {.connect_timeout = d}}; });
+  check_timeout_option("client_options.timeout", [&](canigo::duration d) { http::client{io, {.timeout = d}}; });
+
+  http::client client{io, direct};
+  check_timeout_option("request.timeout", [&](canigo::duration d) {
+    try {
+      run_to_end(io, client.send(http::request{"nonsense"}.with_timeout(d)));
+    } catch (const std::system_error& e) {
+      if (e.code() != http::error::malformed_url) throw;  // that comes later
+    }
+  });
+  std::error_code error;
+  client.async_send(http::request{server.url()}.with_timeout(0s),
+                    [&](std::error_code ec, const http::response&) { error = ec; });
+  io.restart();
+  io.run();
+  CHECK(error == errc::invalid_argument);
 }
 
 TEST_CASE("a client works on a strand's executor too") {

@@ -6,6 +6,7 @@
 
 #include "service_run.hpp"
 #include "support/catch.hpp"
+#include "support/timeout_rule.hpp"
 
 #include <asio/cancellation_signal.hpp>
 
@@ -366,6 +367,34 @@ TEST_CASE("each queue forgets its ended jobs as it says", "[jobs]") {
   CHECK(run.store.calls.count("trim all") == 0);
 }
 
+TEST_CASE("a call of a service or store that nobody starts has no effect, but a stop begins at once", "[jobs]") {
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.handle("kind", [](jobs::job&) -> net::awaitable<void> { co_return; });
+  service.start();
+  run.time.poll();
+  const auto before = run.store.calls;
+  {
+    const auto submitted = service.submit("kind", "");
+    const auto waited = service.submit_and_wait("kind", "", {});
+    const auto paused = service.pause("default");
+    const auto put = run.memory.put({.kind = "kind"});
+  }
+  run.time.poll();
+  CHECK(run.store.calls == before);
+  CHECK(run.now(run.memory.look(1)) == std::nullopt);
+  {
+    const auto unstarted = service.stop();
+  }
+  bool has_stopped = false;
+  run.go([&]() -> net::awaitable<void> {
+    co_await service.closed();
+    has_stopped = true;
+  });
+  run.time.run();
+  CHECK(has_stopped);
+}
+
 TEST_CASE("a service refuses options and handlers outside their range", "[jobs]") {
   service_run run;
   const auto refusal = [&](auto change) {
@@ -382,7 +411,11 @@ TEST_CASE("a service refuses options and handlers outside their range", "[jobs]"
         "queue_options.name is default; allowed: one queue of each name");
   CHECK(refusal([](auto& o) { o.queues[0].concurrency = 0; }) ==
         "queue_options.concurrency is 0; allowed: 1 to 100'000");
-  CHECK(refusal([](auto& o) { o.queues[0].timeout = 0s; }) == "queue_options.timeout is 0s; allowed: more than 0");
+  check_timeout_option("queue_options.timeout", [&](canigo::duration d) {
+    auto o = one_queue();
+    o.queues[0].timeout = d;
+    jobs::service service{run.io, run.store, o};
+  });
   CHECK(refusal([](auto& o) { o.queues[0].retry.factor = 0; }).starts_with("queue_options.retry"));
   CHECK(refusal([](auto& o) { o.queues[0].restart.within = 0s; }).find("within") != std::string::npos);
   CHECK(refusal([](auto& o) { o.queues[0].keep_ended = -1s; }) == "trim_request.older_than is -1s; allowed: 0 or more");

@@ -1,8 +1,11 @@
 // Every check of an option or an argument of the Redis edge, with all of its text.
 #include "support/refusal.hpp"
 
+#include "canigo/redis/command.hpp"
 #include "canigo/redis/scheduler.hpp"
 #include "canigo/redis/semaphore.hpp"
+
+#include "support/timeout_rule.hpp"
 
 #include <asio/io_context.hpp>
 
@@ -35,6 +38,15 @@ TEST_CASE("what a client of Redis refuses names the field of its options") {
   CHECK(text({.queue_limit = 0}) == "client_options.queue_limit is 0; allowed: 1 or more");
   CHECK(text({.max_reply = 1}) == "client_options.max_reply is 1; allowed: 1024 or more");
   CHECK(text({.name = "a b"}) == "client_options.name is a b; allowed: text without spaces");
+}
+
+TEST_CASE("an option of Redis that is a timeout is more than 0, and max is none") {
+  net::io_context io;
+  const auto open = [&](const redis::client_options& o) { redis::client{io, "unix:/nonexistent/redis.sock", o}; };
+  check_timeout_option("client_options.connect_timeout", [&](canigo::duration d) { open({.connect_timeout = d}); });
+  check_timeout_option("client_options.timeout", [&](canigo::duration d) { open({.timeout = d}); });
+  check_timeout_option("command.with_timeout: d",
+                       [](canigo::duration d) { (void)redis::command{"PING"}.with_timeout(d); });
 }
 
 TEST_CASE("what a limit in Redis refuses names the field of its options") {

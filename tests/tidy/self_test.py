@@ -104,6 +104,13 @@ BAD = [
     ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\""}, "lib/rate.cpp:1"),
     ("options", {"include/canigo/rate.hpp": "#pragma once\n\nstruct rate_options {\n  int a = 1;  ///< one\n"
                                             "  int b;\n};\n"}, "include/canigo/rate.hpp:5"),
+    ("timeouts", {"include/canigo/rate.hpp": "#pragma once\n\nstruct rate_options {\n"
+                                             "  duration timeout = duration::max();  ///< more than 0\n};\n"},
+     "include/canigo/rate.hpp:4"),
+    ("timeouts", {"include/canigo/rate.hpp": "#pragma once\n\nstruct rate_options {\n  duration timeout;  ///< one\n"
+                                             "};\n",
+                  "tests/rate_test.cpp": "check_timeout_option(\"rate_options.timeout\", x);\n"},
+     "include/canigo/rate.hpp:4"),
     ("umbrella", {"include/canigo/canigo.hpp": "#pragma once\n\n#include \"canigo/rate.hpp\"\n"},
      "include/canigo/canigo.hpp:1"),
     ("version", {"meson.build": "project('canigo', 'cpp',\n  version: '0.2.0')\n"}, "include/canigo/version.hpp:1"),

@@ -412,6 +412,27 @@ def options(tree):
 
 
 @rule
+def timeouts(tree):
+    """An option that is a timeout is more than 0, as its docstring says and a call of check_timeout_option() tests."""
+    tests = "".join(tree.text(path) for path in tree.under("tests/"))
+    tested = set(re.findall(r'check_timeout_option\("([\w.]+)"', tests))
+    for path in tree.under("include/canigo/", suffix=(".hpp",)):
+        if "/detail/" in path:
+            continue
+        owner, prose_before, of_base = "", "", ""
+        for number, line in tree.lines(path):
+            found = re.match(r"struct (\w+)", line)
+            if found:
+                owner, of_base = found.group(1), "The first eight options" in prose_before
+            field = re.match(r"  (?:std::optional<)?duration>? (\w*timeout)(?: = .*?)?;(.*)", line)
+            if field and f"{owner}.{field.group(1)}" not in tested:
+                yield path, number, f'no test calls check_timeout_option("{owner}.{field.group(1)}", ...)'
+            if field and not of_base and "more than 0" not in (prose_before + field.group(2)).lower():
+                yield path, number, "a timeout whose docstring does not say \"more than 0\""
+            prose_before = prose_before + line if line.lstrip().startswith(("///", "template")) else ""
+
+
+@rule
 def umbrella(tree):
     """canigo.hpp is all of the core: what is no edge and no detail."""
     path = "include/canigo/canigo.hpp"

@@ -10,11 +10,14 @@
 #include "canigo/latency_window.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/loop_lag.hpp"
+#include "canigo/policy.hpp"
 #include "canigo/resource_pool.hpp"
 #include "canigo/retry_budget.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"
+
+#include "support/timeout_rule.hpp"
 
 #include <asio/io_context.hpp>
 
@@ -124,6 +127,30 @@ TEST_CASE("what a pool of resources refuses names the field of its options") {
   CHECK(text({.concurrency = 0, .make = make}) == "resource_pool_options.concurrency is 0; allowed: 1 to 100000");
   CHECK(text({.concurrency = 1, .make = make, .idle_timeout = 0s}) ==
         "resource_pool_options.idle_timeout is 0s; allowed: more than 0");
+}
+
+TEST_CASE("an option that is a timeout is more than 0, and max is none") {
+  net::io_context io;
+  check_timeout_option("strand_pool_options.timeout",
+                       [&](duration d) { strand_pool{io, {.concurrency = 1, .timeout = d}}; });
+  check_timeout_option("task_options.timeout", [&](duration d) {
+    strand_pool pool{io, {.concurrency = 1}};
+    (void)pool.submit([] {}, {.timeout = d});
+  });
+  const auto resources = [&](auto set) {
+    return [&io, set](duration d) {
+      resource_pool_options<int> o{.concurrency = 1, .make = [] { return 1; }};
+      set(o) = d;
+      resource_pool<int>{io, o};
+    };
+  };
+  check_timeout_option("resource_pool_options.timeout", resources([](auto& o) -> auto& { return o.timeout; }));
+  check_timeout_option("resource_pool_options.idle_timeout",
+                       resources([](auto& o) -> auto& { return o.idle_timeout; }));
+  check_timeout_option("resource_pool_options.call_timeout",
+                       resources([](auto& o) -> auto& { return o.call_timeout; }));
+  check_timeout_option("policy_options.timeout", [&](duration d) { policy{io, {.timeout = d}}; });
+  check_timeout_option("policy_options.attempt_timeout", [&](duration d) { policy{io, {.attempt_timeout = d}}; });
 }
 
 TEST_CASE("what a budget of retries refuses names the field") {

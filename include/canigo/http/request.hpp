@@ -21,7 +21,7 @@ struct request {
   std::string url;                  ///< http:// or https://, absolute
   http::headers headers;            ///< beside those that HTTP itself needs
   std::string body;                 ///< sent unchanged, with any method but GET and HEAD
-  std::optional<duration> timeout;  ///< instead of the client's, from send() to the last byte; 0 or less: over at once
+  std::optional<duration> timeout;  ///< instead of the client's, from send() to the last byte; more than 0; max: none
   bool keep_body = true;            ///< false: the body of the response is counted, and dropped as it comes
 
   request() = default;

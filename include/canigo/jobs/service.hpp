@@ -156,6 +156,8 @@ struct submit_options {
 ///
 /// A service that was started, or has waited for a result, keeps the loop of its context running until stop().
 ///
+/// An awaitable has no effect before it is started, except that of stop(). Until then it refers to this object: start
+/// it before this object is destroyed.
 /// Errors of the members: those of the store.
 /// Threads: any, all members, at once.
 /// Lifetime: `store` must outlive the service and its jobs. The destructor cancels what runs, and waits for nothing:
@@ -209,7 +211,8 @@ class service {
   net::awaitable<void> pause(std::string queue);
   net::awaitable<void> resume(std::string queue);
 
-  /// Takes no more jobs, and stops the pools by `mode`; `drain` is as finish_running, and leaves jobs in the store.
+  /// Begins to stop, at the call: takes no more jobs, and stops the pools by `mode`. `drain` is as finish_running, and
+  /// leaves jobs in the store.
   ///
   /// A job that was claimed and not begun goes back at once. So does one that the stop cancels; that uses up no
   /// attempt. After `grace`, the jobs that still run are cancelled. Returns when no job of this service runs and the

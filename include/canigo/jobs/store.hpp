@@ -86,6 +86,7 @@ struct list_request {
 /// - errc::invalid_argument, errc::invalid_priority and errc::too_large for arguments outside their range;
 /// - errc::stopped after stop().
 ///
+/// An awaitable has no effect before it is started. Until then it keeps its arguments.
 /// Cancellation: none, except of changed(). A step that was handed over is carried out, and ends by itself in the time
 /// that the store's options name.
 /// Threads: any, all members, at once.

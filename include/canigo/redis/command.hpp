@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/error.hpp"
 #include "canigo/time.hpp"
 
 #include <concepts>
@@ -42,8 +43,10 @@ class command {
   bool wants_run_id() const noexcept { return wants_run_id_; }
   static constexpr std::string_view run_id_placeholder = "????????????????????????????????????????";
 
-  /// The time limit of this command, instead of client_options.timeout. max: none.
+  /// The time limit of this command, instead of client_options.timeout. More than 0, or this throws
+  /// errc::invalid_argument; max: none.
   command with_timeout(duration d) && {
+    if (d <= duration::zero()) canigo::detail::throw_invalid("command.with_timeout: d", d, "more than 0");
     timeout_ = d;
     return std::move(*this);
   }
