@@ -54,7 +54,8 @@ auto run_hedge(Make make, hedge_options options) -> net::awaitable<result_of_rep
 /// Cancellation: of any type, cancels all copies (terminal), and waits for them. A result that is there is returned.
 /// Completes on the awaiting coroutine's executor. Allocates: the strand, and what co_spawn allocates for each copy.
 /// Lifetime: everything that `make` and the options refer to must live until this ends, and with a group until the
-/// group has ended.
+/// group has ended. An awaitable that has not been started keeps `make`; it has called nothing, and paid nothing into
+/// the budget.
 template <class Make>
   requires detail::repeatable<std::decay_t<Make>>
 [[nodiscard("co_await it")]] auto hedge(Make&& make, hedge_options options)

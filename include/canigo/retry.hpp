@@ -77,7 +77,8 @@ auto run_retry(Make make, retry_policy policy, deadline_point deadline) -> net::
 /// field outside its range; errc::deadline_unreachable if the deadline has passed.
 /// Cancellation: passed on to the attempt, or ends the wait for the next one. No attempt follows.
 /// Completes on the awaiting coroutine's executor. Allocates: coroutine frames, which Asio recycles.
-/// Lifetime: everything that `make` and the policy refer to must live until this ends.
+/// Lifetime: everything that `make` and the policy refer to must live until this ends. An awaitable that has not been
+/// started keeps `make`; it has called nothing, and paid nothing into the budget.
 template <class Make>
   requires detail::repeatable<std::decay_t<Make>>
 [[nodiscard("co_await it")]] auto retry(Make&& make, retry_policy policy = {}, deadline_point deadline = {})

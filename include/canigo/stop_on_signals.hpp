@@ -25,8 +25,9 @@ struct signal_options {
 ///
 ///     canigo::stop_on_signals signals{io, pool, {.grace = 20s}};
 ///
-/// Waiting for signals keeps io_context::run() from returning. The wait ends when the pool has stopped, for any
-/// reason, or when this object is destroyed. Then the signals do what they did before.
+/// It waits from its construction on, and there is nothing to co_await. The wait keeps io_context::run() from
+/// returning. It ends when the pool has stopped, for any reason, or when this object is destroyed. Then the signals do
+/// what they did before.
 /// Threads: any, if each thread that runs the context may receive signals.
 /// Lifetime: the pool may be destroyed first.
 class stop_on_signals {

@@ -290,6 +290,17 @@ TEST_CASE("what fails counts as no latency", "[hedge]") {
   CHECK(window.count(run.time.now()) == 0);
 }
 
+TEST_CASE("a hedge that nobody starts calls nothing, and pays nothing into the budget", "[hedge]") {
+  race_run run;
+  retry_budget budget{{.percent = 1000, .reserve = 2, .most = 100}};
+  {
+    const auto unstarted = hedge(run.make(), {.after = 1ms, .budget = &budget});
+  }
+  run.time.run();
+  CHECK(run.log.empty());
+  CHECK(budget.left() == 2);
+}
+
 TEST_CASE("options of a hedge that can't be are refused by field, value and range", "[hedge]") {
   race_run run;
   run.plans = {{10ms}};

@@ -286,6 +286,17 @@ TEST_CASE("a budget bounds the retries of all callers", "[retry]") {
   CHECK(calls == 10 + 7);  // two in reserve, and half of ten
 }
 
+TEST_CASE("a retry that nobody starts calls nothing, and pays nothing into the budget", "[retry]") {
+  flaky run;
+  retry_budget budget{{.percent = 1000, .reserve = 2, .most = 100}};
+  {
+    const auto unstarted = retry(run.make(), {.budget = &budget});
+  }
+  run.time.run();
+  CHECK(run.calls == 0);
+  CHECK(budget.left() == 2);
+}
+
 TEST_CASE("a policy that can't be is refused by its field, value and range", "[retry]") {
   flaky run;
   std::string said;
