@@ -10,6 +10,8 @@ ENGINE_LIFE = "detail/admission/admission_life.cpp"
 ENGINE_UNITS = "detail/admission/admission_units.cpp"
 QUEUE = "detail/queue/wait_queue.cpp"
 FAIR = "detail/queue/fair_queue.cpp"
+FAIR_FLOWS = "detail/queue/fair_queue_flows.cpp"
+FAIR_SHED = "detail/queue/fair_queue_shed.cpp"
 FLOWS = "detail/admission/admission_flows.cpp"
 FLOW_HOST = "detail/admission/flow_host.cpp"
 DELAYS = "detail/queue/delay_watch.cpp"
@@ -176,7 +178,7 @@ DEFECTS = {
     "ceiling_takes_no_place": (FAIR, SIMULATION, "x.ceiling.take(as_of, wanted_by(node), "
                                "«places_for(node.tokens)»);", "0"),
     "held_flow_holds_up_others": (FAIR, SIMULATION, "return «ready_.empty()» && r.size == 0", "size_ == 0"),
-    "flow_held_for_ever": (FAIR, SIMULATION, "ceiling.release(places);\n  «look_at_ceiling(flow);»", ""),
+    "flow_held_for_ever": (FAIR_FLOWS, SIMULATION, "ceiling.release(places);\n  «look_at_ceiling(flow);»", ""),
     "risen_waiter_stays_behind_its_flow": (FAIR, SIMULATION,
                                            "if («head_class > best_class || (head_class == best_class && "
                                            "head->sequence_ > best->sequence_)») continue;", "true"),
@@ -252,7 +254,7 @@ DEFECTS = {
                                "saturating_add(too_long, duration{1})"),
     "flow_is_shed_although_it_meets_the_target": (FAIR, SIMULATION,
                                                   "if («delays_.is_met(here.head->since_, now_)») meet", "false"),
-    "flows_shed_the_important_first": (FAIR, SIMULATION, "uint128{«most_classes - n->priority»} << (64",
+    "flows_shed_the_important_first": (FAIR_SHED, SIMULATION, "uint128{«most_classes - n->priority»} << (64",
                                        "std::uint16_t{n->priority}"),
     "flow_serves_its_oldest_when_overloaded": (FAIR, SIMULATION, "«now_ >= delays_.overloaded_at(c.met_at)» ?",
                                                "false"),

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "canigo/detail/queue/fair_queue.hpp"
+#include "canigo/detail/queue/flow_heap.hpp"
+
+#include <cstdint>
+
+namespace canigo::detail {
+
+// A token at weight 1. Every weight up to 16 divides it. It is more than twice the product of the two greatest weights,
+// so the rounding of two tags can't be seen in whole tokens.
+inline constexpr std::uint64_t token_at_weight_1 = std::uint64_t{720'720} * 4096;
+static_assert(token_at_weight_1 > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::most_weight);
+
+/// A place in a heap by time.
+inline uint128 key_of(time_point t, std::uint32_t flow) noexcept {
+  constexpr std::uint64_t sign = std::uint64_t{1} << 63;
+  return uint128{static_cast<std::uint64_t>(t.time_since_epoch().count()) ^ sign} << 64 | flow;
+}
+
+inline time_point time_of(uint128 key) noexcept {
+  constexpr std::uint64_t sign = std::uint64_t{1} << 63;
+  return time_point{duration{static_cast<std::int64_t>(static_cast<std::uint64_t>(key >> 64) ^ sign)}};
+}
+
+}  // namespace canigo::detail

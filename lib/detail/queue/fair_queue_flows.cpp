@@ -1,0 +1,140 @@
+// The flows of a fair_queue: how they come, change and go, and their ceilings.
+
+#include "canigo/detail/queue/fair_queue.hpp"
+#include "canigo/detail/queue/flow_keys.hpp"
+#include "canigo/error.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+
+std::uint32_t fair_queue::add(flow_terms terms) {
+  auto waits = terms.times_waits ? std::make_unique<wait_histogram>() : nullptr;
+  if (!free_.empty()) {
+    const std::uint32_t flow = free_.back();
+    free_.pop_back();
+    set_terms(flow, std::move(terms), std::move(waits));
+    return flow;
+  }
+  const std::size_t count = rows_.size();
+  if (count > most_flows) throw_invalid("flows of one limit", count, "up to " + std::to_string(most_flows));
+  if (count == rows_.capacity()) {
+    const std::size_t room = std::max<std::size_t>(4, 2 * count);
+    extras_.reserve(room);
+    cells_.reserve(room * classes_.size());
+    if (amounts_ != nullptr) others_.reserve(room * classes_.size());
+    bits_.reserve(room * words_);
+    arrivals_.reserve(room);
+    free_.reserve(room);
+    ready_.make_room_for(room);
+    held_.make_room_for(room);
+    rises_.make_room_for(room);
+    if (delays_.sheds()) {
+      late_.make_room_for(room);
+      overdue_.make_room_for(room);
+    }
+    rows_.reserve(room);
+  }
+  rows_.emplace_back();
+  extras_.emplace_back();
+  cells_.resize(cells_.size() + classes_.size());
+  if (amounts_ != nullptr) others_.resize(cells_.size());
+  bits_.resize(bits_.size() + words_);
+  arrivals_.push_back(0);
+  const auto flow = static_cast<std::uint32_t>(count);
+  set_terms(flow, std::move(terms), std::move(waits));
+  return flow;
+}
+
+void fair_queue::set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept {
+  extra& x = extras_[flow];
+  x.ceiling = flow_ceiling{rate_set{std::move(terms.rates), std::move(terms.units)}, terms.cap};
+  x.queue_limit = terms.queue_limit;
+  x.waits = std::move(waits);
+  x.made = next_sequence_;
+  rows_[flow].is_timed = x.waits != nullptr;
+  rows_[flow].is_limited = x.ceiling.is_any();
+  set_weight(flow, terms.weight);
+}
+
+void fair_queue::set_weight(std::uint32_t flow, std::uint32_t weight) noexcept {
+  row& r = rows_[flow];
+  if (r.weight == weight) return;
+  r.weight = weight;
+  r.step = token_at_weight_1 / weight;
+  r.step_rest = static_cast<std::uint16_t>(token_at_weight_1 % weight);
+  for (int c = 0; c < priorities(); ++c) at(flow, c).rest = 0;
+}
+
+void fair_queue::forget(std::uint32_t flow) noexcept {
+  assert(rows_[flow].size == 0);
+  rows_[flow].is_leaving = true;
+  recycle_if_gone(flow);
+}
+
+void fair_queue::recycle_if_gone(std::uint32_t flow) noexcept {
+  if (!rows_[flow].is_leaving || extras_[flow].ceiling.occupied() > 0) return;
+  if (delays_.sheds()) {
+    late_.erase(flow);
+    overdue_.erase(flow);
+  }
+  for (int c = 0; c < priorities(); ++c) at(flow, c) = {};
+  rows_[flow] = {};
+  extras_[flow] = {};
+  free_.push_back(flow);
+}
+
+void fair_queue::set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept {
+  extras_[flow].ceiling.rates()[index].set_rate(now_, r);
+  look_at_ceiling(flow);
+}
+
+void fair_queue::set_cap(std::uint32_t flow, std::uint64_t cap) noexcept {
+  flow_ceiling& ceiling = extras_[flow].ceiling;
+  const bool was_limited = ceiling.is_any();
+  ceiling.set_cap(cap);
+  rows_[flow].is_limited = ceiling.is_any();
+  if (was_limited != ceiling.is_any()) {
+    for (int c = 0; c < priorities(); ++c) {
+      class_state& s = classes_[static_cast<std::size_t>(c)];
+      s.free_tokens = was_limited ? s.free_tokens + at(flow, c).tokens : s.free_tokens - at(flow, c).tokens;
+      if (amounts_ == nullptr) continue;
+      other_sums& sums = free_others_[static_cast<std::size_t>(c)];
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const uint128 here = others_at(flow, c)[i];
+        sums[i] = was_limited ? sums[i] + here : sums[i] - here;
+      }
+    }
+  }
+  look_at_ceiling(flow);
+}
+
+std::uint64_t fair_queue::largest_request(std::uint32_t flow, std::size_t unit) const noexcept {
+  const flow_ceiling& ceiling = extras_[flow].ceiling;
+  const std::uint64_t by_rates = ceiling.rates().largest_request(unit);
+  return occupancy_ == supplies::occupancy::tokens ? std::min(by_rates, ceiling.cap()) : by_rates;
+}
+
+void fair_queue::release(std::uint32_t flow, std::uint64_t places) noexcept {
+  if (flow == nameless) return;
+  extras_[flow].ceiling.release(places);
+  look_at_ceiling(flow);
+  recycle_if_gone(flow);
+}
+
+void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept {
+  extras_[flow].ceiling.rates().settle(now_, unit, wanted, used);
+  look_at_ceiling(flow);
+}
+
+void fair_queue::undo(const wait_node& node) noexcept {
+  // The number of a flow that has gone may be another's by now; one with places occupied has not gone.
+  if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
+  extras_[node.flow_].ceiling.rates().refund(now_, wanted_by(node));
+  release(node.flow_, places_for(node.tokens));
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,97 @@
+// Questions about the waiters of a fair_queue that are asked seldom.
+
+#include "canigo/detail/queue/fair_queue.hpp"
+#include "canigo/detail/queue/queue_arithmetic.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace canigo::detail {
+
+std::size_t fair_queue::may_go(time_point now, const wait_node* newcomer, std::size_t most) const noexcept {
+  std::size_t n = 0;
+  for (std::uint32_t flow = 0; flow < rows_.size() && n < most; ++flow) {
+    const std::size_t all = rows_[flow].size + (newcomer != nullptr && newcomer->flow_ == flow ? 1u : 0u);
+    if (all > 0) n += static_cast<std::size_t>(std::min<std::uint64_t>(all, extras_[flow].ceiling.allows(now)));
+  }
+  return std::min(n, most);
+}
+
+const wait_node* fair_queue::first_held() const noexcept {
+  const wait_node* found = nullptr;
+  for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
+    if (!is_held(flow)) continue;
+    const wait_node& n = *rows_[flow].front;
+    if (found == nullptr ||
+        std::pair{effective_class(n), n.sequence_} < std::pair{effective_class(*found), found->sequence_}) {
+      found = &n;
+    }
+  }
+  return found;
+}
+
+wait_node* fair_queue::oldest_of(std::uint32_t flow) const noexcept {
+  wait_node* found = nullptr;
+  for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
+    if (wait_node* head = at(flow, index).head; !found || head->sequence_ < found->sequence_) found = head;
+  }
+  return found;
+}
+
+wait_node* fair_queue::oldest() const noexcept {
+  wait_node* found = nullptr;
+  for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
+    if (rows_[flow].size == 0) continue;
+    if (wait_node* n = oldest_of(flow); !found || n->sequence_ < found->sequence_) found = n;
+  }
+  return found;
+}
+
+wait_node* fair_queue::youngest_of_least_important_of(std::uint32_t flow) const noexcept {
+  const int last = last_class(flow);
+  return last < 0 ? nullptr : at(flow, last).tail;
+}
+
+wait_node* fair_queue::youngest_of_least_important() const noexcept {
+  wait_node* found = nullptr;
+  for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
+    if (rows_[flow].size == 0) continue;
+    wait_node* n = youngest_of_least_important_of(flow);
+    if (!found || std::pair{n->priority, n->sequence_} > std::pair{found->priority, found->sequence_}) found = n;
+  }
+  return found;
+}
+
+fair_queue::ahead fair_queue::tokens_ahead(std::uint32_t flow, int priority) const noexcept {
+  uint128 own = 0, others = 0;
+  const bool is_limited = rows_[flow].is_limited;
+  for (int c = 0; c <= priority; ++c) {
+    const uint128 here = at(flow, c).tokens;
+    if (c == priority && delays_.takes_newest_at_times()) break;  // then it makes nobody wait for its own class
+    own += here;
+    if (c < priority) others += classes_[static_cast<std::size_t>(c)].free_tokens - (is_limited ? 0 : here);
+  }
+  return {saturated(own), saturated(own + others)};
+}
+
+fair_queue::ahead fair_queue::amount_ahead(std::uint32_t flow, int priority, std::size_t unit) const noexcept {
+  uint128 own = 0, others = 0;
+  const bool is_limited = rows_[flow].is_limited;
+  for (int c = 0; c <= priority; ++c) {
+    const auto of_class = static_cast<std::size_t>(c);
+    const uint128 here = others_[std::size_t{flow} * classes_.size() + of_class][unit - 1];
+    if (c == priority && delays_.takes_newest_at_times()) break;
+    own += here;
+    if (c < priority) others += free_others_[of_class][unit - 1] - (is_limited ? 0 : here);
+  }
+  return {saturated(own), saturated(own + others)};
+}
+
+time_point fair_queue::first_class_at(time_point now, int priority) const noexcept {
+  if (!ages()) return time_point::max();
+  time_point at = now;
+  for (int c = 0; c < priority && at != time_point::max(); ++c) at = saturating_add(at, ageing_);
+  return at;
+}
+
+}  // namespace canigo::detail
