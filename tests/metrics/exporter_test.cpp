@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
+#include "support/series.hpp"
 
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
@@ -12,22 +13,12 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 using namespace canigo;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// The value of one series as the text has it, or nothing.
-std::optional<std::string> value_of(const std::string& text, const std::string& series) {
-  std::istringstream lines{text};
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(series + " ")) return line.substr(series.size() + 1);
-  }
-  return std::nullopt;
-}
 
 std::size_t count_of(const std::string& text, const std::string& part) {
   std::size_t n = 0;

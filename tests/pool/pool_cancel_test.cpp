@@ -209,20 +209,6 @@ TEST_CASE("a task group inside an operation is cancelled with it, at every step"
   });
 }
 
-namespace {
-
-/// Counts itself.
-struct thing {
-  explicit thing(int& n) : alive{&n} { ++n; }
-  thing(thing&& other) noexcept : alive{std::exchange(other.alive, nullptr)} {}
-  ~thing() {
-    if (alive != nullptr) --*alive;
-  }
-  int* alive;
-};
-
-}  // namespace
-
 TEST_CASE("an operation on a resource is cancelled at every step: of making, checking, resetting and using it",
           "[torture]") {
   static int alive;

@@ -37,6 +37,7 @@ using namespace canigo;
 using namespace allocations;
 using pool_run::adds_up;
 using pool_run::bench_top;
+using pool_run::thing;
 
 namespace {
 
@@ -101,20 +102,6 @@ TEST_CASE("in steady state an operation on a resource allocates nothing") {
             io, [&]() -> net::awaitable<void> { sum += co_await pool.run([](int& n) { return n; }); }) == 0);
   CHECK(sum == 5000);
 }
-
-namespace {
-
-/// Counts itself.
-struct thing {
-  explicit thing(int& n) : alive{&n} { ++n; }
-  thing(thing&& other) noexcept : alive{std::exchange(other.alive, nullptr)} {}
-  ~thing() {
-    if (alive != nullptr) --*alive;
-  }
-  int* alive;
-};
-
-}  // namespace
 
 TEST_CASE("a task that was told before its operation ended leaves nothing behind") {
   const auto play = [](bool is_named) {

@@ -7,29 +7,15 @@
 #include "redis/run.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
+#include "support/series.hpp"
 
 #include <asio/io_context.hpp>
 
 #include <chrono>
-#include <optional>
-#include <sstream>
 #include <string>
 
 using namespace redis_test;
 using namespace std::chrono_literals;
-
-namespace {
-
-/// The value of one series as the text has it, or nothing.
-std::optional<std::string> value_of(const std::string& text, const std::string& series) {
-  std::istringstream lines{text};
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(series + " ")) return line.substr(series.size() + 1);
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 TEST_CASE("limits in Redis and their connection are shown to Prometheus", "[metrics]") {
   redis_server server;

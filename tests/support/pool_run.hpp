@@ -97,4 +97,14 @@ inline net::awaitable<void> stubborn(canigo::duration d) {
   }
 }
 
+/// Counts itself.
+struct thing {
+  explicit thing(int& n) : alive{&n} { ++n; }
+  thing(thing&& other) noexcept : alive{std::exchange(other.alive, nullptr)} {}
+  ~thing() {
+    if (alive != nullptr) --*alive;
+  }
+  int* alive;
+};
+
 }  // namespace pool_run
