@@ -120,7 +120,7 @@ DEFECTS = {
     "queue_one_too_long": (ENGINE, SIMULATION, "«queue_.size() >= queue_limit_»", "queue_.size() > queue_limit_"),
     "evicts_its_equals": (ENGINE, SIMULATION, "«least->priority <= priority»", "least->priority < priority"),
     "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
-    "stop_forgotten": (ENGINE, SIMULATION, "«stopped_ = true;»\n  while", ""),
+    "stop_forgotten": (ENGINE_LIFE, SIMULATION, "«stopped_ = true;»\n  choose_ways();", ""),
     "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock();\n}\n\n/// The rest", ""),
     "too_large_waits": (ENGINE, SIMULATION, "«finish(static_cast<waiter&>(n), to_outcome(errc::too_large));»", ""),
     "cancelled_after_its_end": (ENGINE, interleaving("who is cancelled while the permit is given back*"),

@@ -449,44 +449,6 @@ bool admission::gave_up_last_place() noexcept {
   return true;
 }
 
-void admission::pause_until(time_point t) noexcept {
-  const change c{*this};
-  paused_until_ = t;
-  if (!context_gone_) pump(time_->now());
-}
-
-void admission::stop() noexcept {
-  const change c{*this};
-  stopped_ = true;
-  choose_ways();
-  while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
-  if (flows_ != nullptr) {
-    flows_->for_each([this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::stopped)); });
-  }
-  if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
-  if (context_gone_) return;
-  wake_at(time_point::max());
-  if (binding_) note_binding(time_->now());
-}
-
-time_point admission::earliest(const request& r, time_point now) const noexcept {
-  if (flows_ != nullptr) return earliest_in_flow(r, now);
-  const std::uint64_t ahead = queue_.tokens_ahead(last_class_ahead(r));
-  const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
-  const time_point ready = units_ == nullptr ? supplies_.rates().ready_at(now, all) : amounts_ready_at(now, r, all);
-  // A pause without an end may end at any moment.
-  return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
-}
-
-duration admission::estimate(const request& r) const {
-  check(r);
-  const time_point now = clock();
-  const std::lock_guard lock{mutex_};
-  const auto at = static_cast<std::uint64_t>(earliest(r, now).time_since_epoch().count());
-  const std::uint64_t wait = at - static_cast<std::uint64_t>(now.time_since_epoch().count());
-  return duration{static_cast<duration::rep>(std::min<std::uint64_t>(wait, duration::max().count()))};
-}
-
 /// A request that did not wait, or whose wait had no success.
 void admission::count_end(outcome o) noexcept {
   if (o == outcome::aborted) {
@@ -494,22 +456,6 @@ void admission::count_end(outcome o) noexcept {
   } else {
     counts_.add_failure(static_cast<errc>(o));
   }
-}
-
-void admission::read_counts(queue_stats& s) const noexcept {
-  if (is_shadow()) return counts_.write(s);  // the callers of those in the queue have gone
-  const auto read = [&s](const auto& queue) {
-    s.waiting = queue.size();
-    for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue.size(static_cast<int>(i));
-  };
-  flows_ == nullptr ? read(queue_) : read(*flows_);
-  counts_.write(s);
-}
-
-std::size_t admission::waiting() const noexcept {
-  const std::lock_guard lock{mutex_};
-  if (is_shadow()) return 0;
-  return flows_ == nullptr ? queue_.size() : flows_->size();
 }
 
 }  // namespace canigo::detail

@@ -83,6 +83,26 @@ admission* open_idle(const net::any_io_executor& executor) {
   return admission::open(executor, supplies{{}, 0, supplies::occupancy::idle}, {});
 }
 
+void admission::pause_until(time_point t) noexcept {
+  const change c{*this};
+  paused_until_ = t;
+  if (!context_gone_) pump(time_->now());
+}
+
+void admission::stop() noexcept {
+  const change c{*this};
+  stopped_ = true;
+  choose_ways();
+  while (wait_node* n = queue_.first_of_most_important()) finish(static_cast<waiter&>(*n), to_outcome(errc::stopped));
+  if (flows_ != nullptr) {
+    flows_->for_each([this](wait_node& n) { finish(static_cast<waiter&>(n), to_outcome(errc::stopped)); });
+  }
+  if (seat_ != nullptr) supplies_.shared()->withdraw(*seat_);
+  if (context_gone_) return;
+  wake_at(time_point::max());
+  if (binding_) note_binding(time_->now());
+}
+
 void admission::close() noexcept {
   stop();
   {

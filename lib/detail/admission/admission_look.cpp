@@ -75,4 +75,38 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
   return rows;
 }
 
+time_point admission::earliest(const request& r, time_point now) const noexcept {
+  if (flows_ != nullptr) return earliest_in_flow(r, now);
+  const std::uint64_t ahead = queue_.tokens_ahead(last_class_ahead(r));
+  const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
+  const time_point ready = units_ == nullptr ? supplies_.rates().ready_at(now, all) : amounts_ready_at(now, r, all);
+  // A pause without an end may end at any moment.
+  return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
+}
+
+duration admission::estimate(const request& r) const {
+  check(r);
+  const time_point now = clock();
+  const std::lock_guard lock{mutex_};
+  const auto at = static_cast<std::uint64_t>(earliest(r, now).time_since_epoch().count());
+  const std::uint64_t wait = at - static_cast<std::uint64_t>(now.time_since_epoch().count());
+  return duration{static_cast<duration::rep>(std::min<std::uint64_t>(wait, duration::max().count()))};
+}
+
+void admission::read_counts(queue_stats& s) const noexcept {
+  if (is_shadow()) return counts_.write(s);  // the callers of those in the queue have gone
+  const auto read = [&s](const auto& queue) {
+    s.waiting = queue.size();
+    for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue.size(static_cast<int>(i));
+  };
+  flows_ == nullptr ? read(queue_) : read(*flows_);
+  counts_.write(s);
+}
+
+std::size_t admission::waiting() const noexcept {
+  const std::lock_guard lock{mutex_};
+  if (is_shadow()) return 0;
+  return flows_ == nullptr ? queue_.size() : flows_->size();
+}
+
 }  // namespace canigo::detail
