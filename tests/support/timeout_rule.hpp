@@ -15,7 +15,7 @@ void check_timeout_option(std::string_view name, Set set) {
   using canigo::duration;
   INFO(name);
   for (const duration d : {duration::zero(), duration{-1}, duration{std::chrono::seconds{-1}}, duration::min()}) {
-    const std::string expected = std::string{name} + " is " + to_string(d) + "; allowed: more than 0";
+    const std::string expected = std::string{name} + " is " + canigo::to_string(d) + "; allowed: more than 0";
     CHECK(refusal([&] { set(d); }).substr(0, expected.size()) == expected);
   }
   for (const duration d : {duration{1}, duration{std::chrono::seconds{1}}, duration::max()}) {
