@@ -252,8 +252,8 @@ net::awaitable<void> service_core::listen(std::shared_ptr<service_core> core) {
       core->news_->bump();
       failures = 0;
       continue;
-    } catch (const std::system_error& e) {
-      if (e.code() == errc::stopped) co_return;
+    } catch (...) {
+      if (code_of(std::current_exception()) == errc::stopped) co_return;
     }
     co_await core->pause_after(++failures);
   }

@@ -77,9 +77,12 @@ class service_core : public std::enable_shared_from_this<service_core> {
   static net::awaitable<bool> claim(std::shared_ptr<service_core> core, queue& q, std::size_t places);
   static net::awaitable<void> watch(std::shared_ptr<service_core> core, queue& q);
   static net::awaitable<void> keep_leases(std::shared_ptr<service_core> core);
+  void start_renewal(running r);
+  void has_renewed(running_job& r, bool is_good, time_point asked_at) noexcept;
   static net::awaitable<void> renew(std::shared_ptr<service_core> core, running r);
   static net::awaitable<void> drive(std::shared_ptr<service_core> core, queue& q, running r,
                                     std::shared_ptr<admitted> admission);
+  static net::awaitable<void> report_end(std::shared_ptr<service_core> core, queue& q, running r, run_end end);
   static net::awaitable<void> trim(std::shared_ptr<service_core> core, queue& q);
   net::awaitable<void> wait(std::uint64_t& seen, duration most);
   net::awaitable<void> pause_after(std::uint32_t failures);

@@ -56,15 +56,33 @@ net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> cor
       looked_at = news;
       look_at = saturating_add(now, look_again);
     }
-    for (running& r : core->to_renew(looks)) core->spawn(renew(core, std::move(r)));
+    for (running& r : core->to_renew(looks)) core->start_renewal(std::move(r));
     time_point next = core->next_renewal();
     if (core->store_changes_ != looked_at && next != time_point::max()) next = std::min(next, look_at);
     try {
       co_await core->wait(seen, next == time_point::max() ? duration::max() : time_between(core->time_.now(), next));
-    } catch (const std::system_error&) {
-      co_return;  // abandoned
+      continue;
+    } catch (...) {
+      if (core->is_abandoned_) co_return;
     }
+    co_await core->pause_after(1);  // there was no memory to wait
   }
+}
+
+/// Without memory for it, it is tried again later.
+void service_core::start_renewal(running r) {
+  try {
+    spawn(renew(shared_from_this(), r));
+  } catch (...) {
+    has_renewed(*r, false, time_.now());
+  }
+}
+
+void service_core::has_renewed(running_job& r, bool is_good, time_point asked_at) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (is_good) r.renewed_at = asked_at;
+  r.renew_at = saturating_add(time_.now(), is_good ? options_.lease / 3 : options_.lease / 10);
+  r.is_renewing = false;
 }
 
 net::awaitable<void> service_core::renew(std::shared_ptr<service_core> core, running r) {
@@ -77,7 +95,7 @@ net::awaitable<void> service_core::renew(std::shared_ptr<service_core> core, run
   std::optional<extension> answer;
   try {
     answer = co_await core->store_.extend(r->claimed.lease, core->options_.lease, progress);
-  } catch (const std::system_error&) {
+  } catch (...) {
     core->note_store_failure();
     answer.reset();
   }
@@ -91,13 +109,7 @@ net::awaitable<void> service_core::renew(std::shared_ptr<service_core> core, run
   } else if (answer->expires_in <= duration::zero()) {
     r->end(running_job::reason::expired);
   }
-  {
-    const std::lock_guard lock{core->mutex_};
-    const time_point now = core->time_.now();
-    if (answer) r->renewed_at = asked_at;
-    r->renew_at = saturating_add(now, answer ? core->options_.lease / 3 : core->options_.lease / 10);
-    r->is_renewing = false;
-  }
+  core->has_renewed(*r, answer.has_value(), asked_at);
   core->news_->bump();
 }
 

@@ -127,6 +127,17 @@ net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, que
     end.error = std::current_exception();
   }
   admission.reset();
+  try {
+    co_await report_end(core, q, r, std::move(end));
+  } catch (...) {
+    // There was no memory to report it: another process gets the job once its lease is over.
+    core->note_store_failure();
+  }
+  core->let_go(q, r);
+  co_await trim(core, q);
+}
+
+net::awaitable<void> service_core::report_end(std::shared_ptr<service_core> core, queue& q, running r, run_end end) {
   const auto why = r->why_ended.load();
   end.has_begun = r->context != nullptr;
   end.is_lost = why == running_job::reason::lost;
@@ -142,8 +153,6 @@ net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, que
   } else {
     core->note(q, *r, report, false);
   }
-  core->let_go(q, r);
-  co_await trim(core, q);
 }
 
 /// Tells the store how a run ended, until it knows.
@@ -186,7 +195,7 @@ net::awaitable<void> service_core::trim(std::shared_ptr<service_core> core, queu
   try {
     while (!core->is_stopping() && co_await core->store_.trim(r) > 0) {
     }
-  } catch (const std::system_error&) {
+  } catch (...) {
     co_return;  // at another time
   }
 }

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -24,6 +25,7 @@ class troubled_store : public store_around {
   std::map<std::string, std::error_code> fails;    // by step
   std::map<std::string, canigo::duration> delays;  // before the step is carried out
   std::map<std::string, int> calls;
+  std::string lacks_memory_once;  // the step that does
   bool claims_nothing_once = false;
   bool tells_changes = true;
 
@@ -70,6 +72,10 @@ class troubled_store : public store_around {
  private:
   awaitable<void> begin(const std::string step) {
     ++calls[step];
+    if (step == lacks_memory_once) {
+      lacks_memory_once.clear();
+      throw std::bad_alloc{};
+    }
     if (const auto slow = delays.find(step); slow != delays.end()) co_await canigo::sleep_for(slow->second);
     if (const auto failing = fails.find(step); failing != fails.end()) throw std::system_error{failing->second, step};
   }

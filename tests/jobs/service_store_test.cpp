@@ -53,6 +53,37 @@ TEST_CASE("a service asks a store that fails less and less often, and goes on wh
   CHECK(run.names() == "it is over");
 }
 
+TEST_CASE("a store that lacks memory once costs nothing but time", "[jobs]") {
+  const std::string step = GENERATE("claim", "complete", "extend", "next_due", "trim default", "changed");
+  INFO(step);
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.handle("long", noted_sleep(run, 10min));
+  run.store.lacks_memory_once = step;
+  const auto first = run.put({.kind = "long", .payload = "first"}).id;
+  service.start();
+  run.time.run_for(1h);
+  CHECK(run.store.lacks_memory_once.empty());
+  CHECK(run.names() == "first is over");
+  CHECK(run.look(first).result == "by token 1");
+  CHECK(run.look(first).crashes == 0);
+  const int renewals = run.store.calls["extend"];
+  CHECK(renewals >= 30);  // more than one in each lease
+  const auto second = run.put({.kind = "long", .payload = "second"}).id;
+  run.time.run_for(1min);
+  CHECK(run.state(second) == job_state::running);
+  run.now(run.memory.cancel(second));
+  run.time.run_for(5s);
+  CHECK(run.state(second) == job_state::cancelled);
+  bool has_stopped = false;
+  run.go([&]() -> net::awaitable<void> {
+    co_await service.stop(stop_mode::finish_running);
+    has_stopped = true;
+  });
+  run.time.run_for(1min);
+  CHECK(has_stopped);
+}
+
 TEST_CASE("a service stops with the store's error after as many failures in a row as it may", "[jobs]") {
   service_run run;
   auto o = one_queue();
