@@ -6,6 +6,7 @@
 #include "canigo/timeout.hpp"
 
 #include "support/limits_run.hpp"
+#include "support/said_by.hpp"
 #include "worlds.hpp"
 
 #include <map>
@@ -108,7 +109,7 @@ struct service_run : limits_run {
       try {
         note(co_await s.result(id));
       } catch (const std::system_error& e) {
-        note(e.what());
+        note(said_by(e));
       }
     });
   }

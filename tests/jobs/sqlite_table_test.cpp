@@ -6,6 +6,7 @@
 #include "../../lib/jobs/sqlite_schema.hpp"
 #include "sqlite_world.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <chrono>
 #include <random>
@@ -191,8 +192,8 @@ TEST_CASE("a table goes on after the file was full", "[jobs]") {
     FAIL("a megabyte does not fit");
   } catch (const std::system_error& e) {
     CHECK(e.code() == jobs::error::full);
-    CHECK(std::string{e.what()} == folder.file() + ": SQLite's error 13, database or disk is full; free space on its " +
-                                       "disk: the store has no space left");
+    CHECK(said_by(e) == folder.file() + ": SQLite's error 13, database or disk is full; free space on its " +
+                            "disk: the store has no space left");
   }
   ::sqlite3_exec(db.connection(), "ROLLBACK", nullptr, nullptr, nullptr);
   CHECK(table.count(now).front().of(job_state::waiting) == 1);

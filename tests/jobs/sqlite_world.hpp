@@ -4,6 +4,8 @@
 #include "canigo/jobs/sqlite_store.hpp"
 #include "canigo/net.hpp"
 
+#include "support/said_by.hpp"
+
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
@@ -77,7 +79,7 @@ class sqlite_world : public canigo::jobs::conformance::world {
     try {
       wait(std::move(call));
     } catch (const std::system_error& e) {
-      return {e.code(), e.what()};
+      return {e.code(), said_by(e)};
     }
     return {};
   }

@@ -7,6 +7,7 @@
 #include "canigo/timeout.hpp"
 
 #include "support/outcome.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/bind_cancellation_slot.hpp>
@@ -75,7 +76,7 @@ std::string refusal_of(Function f) {
   try {
     f();
   } catch (const std::system_error& e) {
-    return e.what();
+    return said_by(e);
   }
   return {};
 }
