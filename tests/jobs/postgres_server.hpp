@@ -4,6 +4,8 @@
 #include "canigo/jobs/postgres_store.hpp"
 #include "canigo/net.hpp"
 
+#include "support/said_by.hpp"
+
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <libpq-fe.h>
@@ -219,7 +221,7 @@ class postgres_world : public canigo::jobs::conformance::world {
     try {
       wait(std::move(call));
     } catch (const std::system_error& e) {
-      return {e.code(), e.what()};
+      return {e.code(), said_by(e)};
     }
     return {};
   }
