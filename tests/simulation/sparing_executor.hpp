@@ -19,8 +19,14 @@ class sparing_executor {
   explicit sparing_executor(canigo::testing::simulation& s) noexcept : inner_{s.get_executor()} {}
 
   canigo::net::execution_context& query(canigo::net::execution::context_t c) const noexcept { return inner_.query(c); }
-  static constexpr canigo::net::execution::blocking_t query(canigo::net::execution::blocking_t) noexcept {
-    return canigo::net::execution::blocking.never;
+  canigo::net::execution::blocking_t query(canigo::net::execution::blocking_t b) const noexcept {
+    return inner_.query(b);
+  }
+  sparing_executor require(canigo::net::execution::blocking_t::never_t b) const noexcept {
+    return sparing_executor{inner_.require(b)};
+  }
+  sparing_executor require(canigo::net::execution::blocking_t::possibly_t b) const noexcept {
+    return sparing_executor{inner_.require(b)};
   }
 
   template <class Function>
@@ -32,6 +38,8 @@ class sparing_executor {
   bool operator==(const sparing_executor&) const noexcept = default;
 
  private:
+  explicit sparing_executor(canigo::testing::simulation::executor_type inner) noexcept : inner_{inner} {}
+
   canigo::testing::simulation::executor_type inner_;
 };
 

@@ -11,6 +11,7 @@
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/dispatch.hpp>
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
 
@@ -52,6 +53,22 @@ TEST_CASE("a seed is an order, and the same one every time", "[simulation]") {
   CHECK(order_of(1, 8) == "bagfhcde");  // whatever the compiler
 }
 
+TEST_CASE("a strand of a simulation runs at once what is dispatched inside of it", "[simulation]") {
+  simulation world{1};
+  const net::any_io_executor strand = net::make_strand(net::any_io_executor{world.get_executor()});
+  std::string order;
+  net::post(strand, [&] {
+    net::dispatch(strand, [&] { order += "inside "; });
+    order += "after";
+  });
+  world.run();
+  CHECK(order == "inside after");
+  net::dispatch(world.get_executor(), [&] { order.clear(); });
+  CHECK(order == "inside after");  // it was queued
+  world.run();
+  CHECK(order.empty());
+}
+
 TEST_CASE("a simulation's time is virtual and exact", "[simulation]") {
   simulation world{7, time_point{1h}};
   std::vector<duration> woke;
@@ -89,7 +106,9 @@ TEST_CASE("a race that a run in order never shows is found by some seed", "[simu
 TEST_CASE("all of time passes, and nothing is run at once", "[simulation]") {
   simulation world{1};
   const auto executor = world.get_executor();
-  CHECK(executor.query(net::execution::blocking) == net::execution::blocking.never);
+  CHECK(executor.query(net::execution::blocking) == net::execution::blocking.possibly);
+  const auto never = net::require(executor, net::execution::blocking.never);
+  CHECK(never.query(net::execution::blocking) == net::execution::blocking.never);
   bool ran = false;
   const auto handler = [&ran] { ran = true; };
   executor.execute(handler);

@@ -89,15 +89,19 @@ class simulation : public net::execution_context {
   std::vector<std::unique_ptr<handler>> ready_;
 };
 
-/// Queues every handler that it is given, and runs none at once.
+/// Queues every handler that it is given, and runs none at once. A strand of it runs at once what is dispatched from
+/// inside of it, as with an io_context.
 class simulation::executor_type {
  public:
   explicit executor_type(simulation& s) noexcept : simulation_{&s} {}
 
   net::execution_context& query(net::execution::context_t) const noexcept { return *simulation_; }
-  static constexpr net::execution::blocking_t query(net::execution::blocking_t) noexcept {
-    return net::execution::blocking.never;
+  net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
+    return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
+                         : net::execution::blocking_t{net::execution::blocking.possibly};
   }
+  executor_type require(net::execution::blocking_t::never_t) const noexcept { return {*simulation_, true}; }
+  executor_type require(net::execution::blocking_t::possibly_t) const noexcept { return {*simulation_, false}; }
 
   template <class Function>
   void execute(Function&& f) const {
@@ -107,7 +111,10 @@ class simulation::executor_type {
   bool operator==(const executor_type&) const noexcept = default;
 
  private:
+  executor_type(simulation& s, bool never_blocks) noexcept : simulation_{&s}, never_blocks_{never_blocks} {}
+
   simulation* simulation_;
+  bool never_blocks_ = false;
 };
 
 inline simulation::executor_type simulation::get_executor() noexcept { return executor_type{*this}; }
