@@ -224,6 +224,35 @@ TEST_CASE("a master that says nothing is left when the sentinels name another [r
   CHECK(silent.connections() == 1);
 }
 
+TEST_CASE("a client ends at once while it waits for a master that says nothing [realtime]", "[realtime]") {
+  // Until the next question to the sentinels, and in the middle of one that nobody answers.
+  const int answers = GENERATE(1, 0);
+  const bool is_context_destroyed = GENERATE(false, true);
+  scripted_server silent{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
+  std::atomic<int> asked{0};
+  scripted_server sentinel{[&](peer& p) -> net::awaitable<void> {
+    co_await command_with(p, "main");
+    if (asked++ <= answers * 1000) {
+      co_await p.send("*2\r\n" + bulk("127.0.0.1") + bulk(std::to_string(silent.port())));
+    }
+    co_await p.linger();
+  }};
+  auto io = std::make_unique<net::io_context>();
+  const redis::client_options patient{.connect_timeout = 1h, .timeout = 1h};
+  redis::client client{*io, "redis+sentinel://" + address_of(sentinel) + "/main", patient};
+  redis_test::asked ping{client, redis::command{"PING"}};
+  run_until(*io, [&] { return silent.connections() == 1 && asked >= 2 - answers; });
+  if (is_context_destroyed) {
+    io.reset();
+    CHECK(ping.ends == 0);  // its handler has gone with the context
+    return;
+  }
+  client.stop();
+  io->restart();
+  io->run();
+  CHECK(ping.ec == errc::stopped);
+}
+
 TEST_CASE("what a sentinel said tells more than that another is not there, until one names a master") {
   net::io_context io;
   const auto sentinel = [](std::string text) {
