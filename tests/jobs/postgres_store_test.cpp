@@ -19,6 +19,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace canigo;
@@ -312,6 +313,45 @@ TEST_CASE("a claim whose answer is lost is found again, and counts as none", "[j
   CHECK(second[0].attempt == 1);
   CHECK(second[0].crashes == 0);
   CHECK(second[0].lease.token == first[0].lease.token + 1);
+}
+
+TEST_CASE("no step but a count reads all jobs, however many wait", "[jobs][postgres]") {
+  postgres_world w;
+  const auto store = w.open();
+  w.wait(store->put(plain()));
+  auto& s = w.session();
+  // Nearly all wait and are due: a tenth of them is what a claim is planned for.
+  s.run(
+      "INSERT INTO canigo_job(kind, state, run_at, priority, deadline, lease_until, finished_at) SELECT 'kind', "
+      "CASE WHEN i % 30 = 0 THEN 1 + i / 30 % 2 ELSE 0 END, now(), i % 3, CASE WHEN i % 30 = 1 THEN now() END, "
+      "CASE WHEN i % 60 = 0 THEN now() END, now() FROM generate_series(1, 30000) i");
+  s.run("ANALYZE canigo_job");
+  // As a statement is planned that was prepared: for any arguments.
+  s.run("SET plan_cache_mode = force_generic_plan");
+  using statement = jobs::detail::postgres_statement;
+  const std::pair<statement, const char*> steps[] = {{statement::claim, "'', 1, 1, 1"},
+                                                     {statement::reap, "1, 1, '{1}', '{1}'"},
+                                                     {statement::expire, "1"},
+                                                     {statement::next_due, "''"},
+                                                     {statement::complete, "1, 1, ''"},
+                                                     {statement::fail, "1, 1, '', 1"},
+                                                     {statement::extend, "1, 1, 1, NULL"},
+                                                     {statement::requeue, "1"}};
+  for (const auto& [step, arguments] : steps) {
+    s.run("PREPARE step AS " + jobs::detail::text_of(step));
+    const std::string plan = s.run("EXPLAIN (FORMAT json) EXECUTE step(" + std::string{arguments} + ")");
+    CAPTURE(plan);
+    for (auto at = plan.find("Seq Scan"); at != plan.npos; at = plan.find("Seq Scan", at + 1)) {
+      const std::string relation = "\"Relation Name\": \"";
+      CHECK_FALSE(plan.substr(plan.find(relation, at) + relation.size()).starts_with("canigo_job\""));
+    }
+    CHECK_FALSE(has(plan, "Merge Join"));
+    CHECK_FALSE(has(plan, "Hash Join"));
+    // A join is planned for a tenth of those that wait, and reads all jobs once there are enough of them.
+    const bool is_of_many = step == statement::claim || step == statement::reap || step == statement::expire;
+    CHECK(has(plan, "(id = ANY (") == is_of_many);
+    s.run("DEALLOCATE step");
+  }
 }
 
 TEST_CASE("a store that is destroyed while its server is gone ends soon", "[jobs][postgres][realtime]") {
