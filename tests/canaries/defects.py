@@ -511,8 +511,8 @@ DEFECTS = {
                              "«r->end(running_job::reason::lost);»", ""),
     "job_cancelled_elsewhere_goes_on": (JOB_LEASES, jobs("a cancellation of which no message*"),
                                         "«r->end(running_job::reason::cancelled);»", ""),
-    "job_lease_renewed_too_late": (JOB_LEASES, jobs("a job may run for longer*"), "«core->options_.lease / 3»",
-                                   "core->options_.lease * 2"),
+    "job_lease_renewed_too_late": (JOB_LEASES, jobs("a job may run for longer*"), "is_good ? «options_.lease / 3»",
+                                   "options_.lease * 2"),
     "job_results_told_to_nobody": (JOB_SERVICE, jobs("*may wait for its result"),
                                    "«core->store_news_->bump();»", ""),
     "job_store_asked_without_rest": (JOB_SERVICE, jobs("a service asks a store that fails*"),
@@ -520,5 +520,8 @@ DEFECTS = {
     "job_crash_is_an_attempt": (JOB_TABLE, jobs("the store in SQLite*"), "«--r.attempt;»\n    ++r.crashes;", ""),
     "job_result_of_a_stale_holder": (JOB_TABLE, jobs("the store in SQLite*"),
                                      "if («changed == 0») return verdict::superseded;\n  free_key", "false"),
+    "job_counted_as_failed_for_good": (JOB_SERVICE, jobs("a service counts its runs*"),
+                                       "«r.claimed.attempt >= r.claimed.max_attempts || report.span == "
+                                       "duration::max()»", "false"),
     "job_key_never_free": (JOB_TABLE, jobs("the store in SQLite*"), "«free_key(l.id, now);»", ""),
 }
