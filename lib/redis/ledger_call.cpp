@@ -211,7 +211,6 @@ void ledger::adopt(const limit_settings& s, time_point now) noexcept {
 }
 
 void ledger::begin_session() noexcept {
-  listen(false);
   session_.begin();
   book_.begin_session();
 }
