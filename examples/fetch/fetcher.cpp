@@ -17,6 +17,8 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -38,6 +40,13 @@ double per_second(const canigo::rate& r) {
 std::string to_text(canigo::duration d) {
   return canigo::to_string(d < 10s ? std::chrono::ceil<std::chrono::milliseconds>(d)
                                    : std::chrono::floor<std::chrono::seconds>(d));  // the longest has no next second
+}
+
+// What the library calls its option is one of ours.
+std::string in_own_words(std::string text) {
+  constexpr std::string_view theirs = "client_options.timeout of ";
+  if (text.starts_with(theirs)) text.replace(0, theirs.size(), "--timeout of ");
+  return text;
 }
 
 // For errors that end the program: for example, the reader of our output has gone.
@@ -146,7 +155,7 @@ asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_
     c.problem.clear();
   } catch (const std::system_error& e) {
     c.error = e.code();
-    c.problem = e.what();
+    c.problem = in_own_words(e.what());
   }
   c.status = response.status;
   c.bytes = response.body_size;

@@ -241,7 +241,7 @@ std::string easy_handle::passed_bound(CURLcode result) const {
   if (is_body_too_large_ || result == CURLE_FILESIZE_EXCEEDED) {
     return "the body has more than client_options.max_body, " + std::to_string(max_body_) + " bytes";
   }
-  if (!refused_) return "a header line is longer than libcurl accepts";
+  if (!refused_) return "the header fields, or one of their lines, are longer than libcurl accepts";
   return "the header fields have more than client_options.max_headers, " + std::to_string(max_headers_) + " bytes";
 }
 
@@ -249,6 +249,8 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
   // The bound of a header line in curl, several times over.
   constexpr std::size_t longest_line = 1 << 20;
   constexpr int too_large = 100;  // CURLE_TOO_LARGE, of 8.6
+  // The bound of a response's head in curl is 300 KiB; its last line, of 100 KiB at most, does not come here.
+  constexpr std::size_t near_bound_of_head = std::size_t{200} << 10;
   switch (static_cast<int>(result)) {
     case CURLE_OK:
       return {};
@@ -261,6 +263,10 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       // Older ones say the same of a header line beyond their bound.
       if (was_sent_in_this_hop() && !head_.is_complete() && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
+    case CURLE_RECV_ERROR:
+      // Older ones say so of a head beyond their bound.
+      if (!head_.is_complete() && head_.bytes() > near_bound_of_head) return errc::too_large;
+      break;
     case CURLE_UNSUPPORTED_PROTOCOL:
       // After the request was sent it is the answer's protocol: HTTP/0.9, or an invalid status line.
       return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;

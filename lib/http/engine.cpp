@@ -346,7 +346,7 @@ std::string engine::passed_limit(const transfer& t) const noexcept {
   const bool is_connecting = t.easy_ != nullptr && !t.connected_;
   const auto* missing = t.easy_ == nullptr            ? "one of the client's connections was free"
                         : is_connecting               ? "the server was reached"
-                        : t.response_.headers.empty() ? "the response began"
+                        : t.response_.headers.empty() ? "a header of the response came"
                                                       : "the response was complete";
   try {
     if (is_connecting && t.connect_by_ <= t.done_by_) {

@@ -24,6 +24,8 @@ class response_head {
 
   /// Whether the last head has ended. So has the answer's, when its body begins.
   bool is_complete() const noexcept { return is_complete_; }
+  /// Of all heads together.
+  std::size_t bytes() const noexcept { return bytes_; }
 
  private:
   std::error_code begin(std::string_view status_line, headers& fields, const headers& asked);

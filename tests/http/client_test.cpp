@@ -492,6 +492,17 @@ TEST_CASE("a response over the bound is too large") {
     CHECK(run_to_end(io, client.get(exact.url())).body == "1234567890");
     CHECK(run_to_end(io, client.send(http::request{"HEAD", head.url()})).status == 200);
   }
+  SECTION("headers beyond what libcurl accepts itself") {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += "A: " + std::string(10'000, 'a') + "\r\n";
+    const auto roomy = with([](auto& o) { o.max_headers = 1 << 20; });
+    for (const std::string& head : {lines, "A: " + std::string(300'000, 'a') + "\r\n"}) {
+      scripted_server server{answer(ok("x", head))};
+      http::client client{io, roomy};
+      CHECK(text_of(io, client.get(server.url())) ==
+            "the header fields, or one of their lines, are longer than libcurl accepts" + too_large);
+    }
+  }
   SECTION("headers in one response, or without end") {
     scripted_server server{answer(ok("x", "A: " + std::string(70'000, 'a') + "\r\n"))};
     scripted_server endless{[](peer& p) -> net::awaitable<void> {

@@ -30,7 +30,8 @@ struct client_options {
   int max_redirects = 5;                  ///< hops followed for GET, HEAD and POST, up to 100; 0: a redirect is a plain
                                           ///< response
   std::size_t max_body = 16 << 20;        ///< bytes of a response's body
-  std::size_t max_headers = 64 << 10;     ///< bytes of its header fields, of all hops together
+  /// Bytes of its header fields, of all hops together. libcurl accepts some 300 kB of a response, and 100 kB in a line.
+  std::size_t max_headers = 64 << 10;
   std::string user_agent = "canigo";      ///< empty: the field is not sent
   bool verify_tls = true;                 ///< check the server's certificate and name
   std::string ca_file = {};               ///< PEM file of trusted certificates; the constructor reads it once; empty:
