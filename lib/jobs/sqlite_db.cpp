@@ -105,6 +105,12 @@ sqlite_db::sqlite_db(sqlite3* connection) : random_{0}, connection_{connection},
   file_ = name != nullptr ? name : "";
 }
 
+bool sqlite_db::has_moved() noexcept {
+  int has_moved = 0;
+  ::sqlite3_file_control(connection_, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
+  return has_moved != 0;
+}
+
 sqlite_db::~sqlite_db() {
   statements_.clear();
   if (is_own_) ::sqlite3_close(connection_);

@@ -97,6 +97,9 @@ class sqlite_db {
   /// Carries out statements that bring no rows and are used once.
   void exec(const char* sql);
 
+  /// Whether the file has another name now, or none.
+  bool has_moved() noexcept;
+
   sqlite3* connection() noexcept { return connection_; }
   const std::string& file() const noexcept { return file_; }
 

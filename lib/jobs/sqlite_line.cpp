@@ -159,6 +159,13 @@ void sqlite_store::line::carry_out(const orders& list) {
   if (wal_pages_ >= checkpoint_pages) checkpoint();
 }
 
+void sqlite_store::line::throw_gone() const {
+  throw std::system_error{make_error_code(error::cannot_open),
+                          file_ +
+                              ": somebody has moved or removed it; stop all of its users before that. The next call " +
+                              "opens the file of this name, or makes one"};
+}
+
 /// All in one transaction.
 void sqlite_store::line::commit(const orders& list) {
   weight most = weight::reads;
@@ -183,10 +190,11 @@ void sqlite_store::line::commit(weight how, const step& what) {
     what(*table_, now());
     is_at_the_end = true;
     db_->sql("COMMIT").run();
+    if (db_->has_moved()) throw_gone();
   } catch (const std::system_error& e) {
     ::sqlite3_exec(db_->connection(), "ROLLBACK", nullptr, nullptr, nullptr);
     table_->take_news();
-    if (e.code() == error::io || e.code() == error::corrupt) close();
+    if (e.code() == error::io || e.code() == error::corrupt || e.code() == error::cannot_open) close();
     if (is_at_the_end && e.code() == error::io) {
       throw std::system_error{make_error_code(error::unknown_outcome), e.what()};
     }
@@ -247,6 +255,7 @@ void sqlite_store::line::tell_others(bool has_news) {
 
 void sqlite_store::line::look_at_others() {
   open();
+  if (db_->has_moved()) throw_gone();
   const auto version = db_->sql("PRAGMA data_version").number().value_or(0);
   if (std::exchange(data_version_, version) != version) news_->bump();
   socket_->look_round();

@@ -62,6 +62,7 @@ class sqlite_store::line {
   void commit(weight how, const step& what);
   void open();
   void close() noexcept;
+  [[noreturn]] void throw_gone() const;
   void tell_others(bool has_news);
   void look_at_others();
   void checkpoint() noexcept;

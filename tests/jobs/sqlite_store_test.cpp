@@ -268,6 +268,20 @@ TEST_CASE("a store says what is wrong with its file, and goes on when it is mend
     fs::remove(w.file());
     CHECK(w.wait(store.put(simple())).id == 1);
   }
+  SECTION("moved or removed") {
+    const bool is_moved = GENERATE(false, true);
+    sqlite_store store{w.io(), w.file(), w.options()};
+    CHECK(w.wait(store.put(simple())).id == 1);
+    CHECK(w.wait(store.put(simple())).id == 2);
+    for (const char* part : {"", "-wal", "-shm"}) {
+      is_moved ? fs::rename(w.file() + part, w.file() + ".old" + part) : static_cast<void>(fs::remove(w.file() + part));
+    }
+    const auto [code, text] = w.error_of(store.put(simple()));
+    CHECK(code == jobs::error::cannot_open);
+    CHECK(text.starts_with(w.file() + ": somebody has moved or removed it; "));
+    CHECK(w.wait(store.put(simple())).id == 1);  // in a file that others see
+    CHECK(w.wait(w.open()->put(simple())).id == 2);
+  }
   SECTION("a newer version") {
     {
       w.wait(w.open()->put(simple()));
