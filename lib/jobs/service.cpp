@@ -5,8 +5,37 @@
 #include "service_core.hpp"
 
 #include <exception>
+#include <memory>
+#include <string>
+#include <utility>
 
 namespace canigo::jobs {
+namespace {
+
+new_job job_of(std::string kind, std::string payload, const submit_options& o) {
+  return {.queue = std::string{o.queue},
+          .kind = std::move(kind),
+          .payload = std::move(payload),
+          .priority = o.priority,
+          .delay = o.delay,
+          .expires_in = o.expires_in,
+          .max_attempts = o.max_attempts,
+          .unique_key = std::string{o.unique},
+          .scope = o.scope,
+          .unique_for = o.unique_for};
+}
+
+net::awaitable<job_id> put(std::shared_ptr<detail::service_core> core, new_job j) {
+  const auto answer = co_await core->jobs().put(std::move(j));
+  co_return answer.id;
+}
+
+net::awaitable<std::string> put_and_wait(std::shared_ptr<detail::service_core> core, new_job j) {
+  const job_id id = co_await put(core, std::move(j));
+  co_return co_await detail::service_core::result(core, id);
+}
+
+}  // namespace
 
 service::service(const net::any_io_executor& executor, store& s, service_options options)
     : core_{std::make_shared<detail::service_core>(executor, s, std::move(options))} {}
@@ -17,19 +46,8 @@ void service::add(std::string kind, detail::handler h) { core_->add(std::move(ki
 
 void service::start() { core_->start(); }
 
-net::awaitable<job_id> service::submit(std::string kind, std::string payload, submit_options o) {
-  new_job j{.queue = std::move(o.queue),
-            .kind = std::move(kind),
-            .payload = std::move(payload),
-            .priority = o.priority,
-            .delay = o.delay,
-            .expires_in = o.expires_in,
-            .max_attempts = o.max_attempts,
-            .unique_key = std::move(o.unique),
-            .scope = o.scope,
-            .unique_for = o.unique_for};
-  const auto answer = co_await core_->jobs().put(std::move(j));
-  co_return answer.id;
+net::awaitable<job_id> service::submit(std::string kind, std::string payload, const submit_options& o) {
+  return put(core_, job_of(std::move(kind), std::move(payload), o));
 }
 
 net::awaitable<job_id> service::submit(std::string kind, std::string payload) {
@@ -38,10 +56,8 @@ net::awaitable<job_id> service::submit(std::string kind, std::string payload) {
 
 net::awaitable<std::string> service::result(job_id id) { return detail::service_core::result(core_, id); }
 
-net::awaitable<std::string> service::submit_and_wait(std::string kind, std::string payload, submit_options o) {
-  const auto core = core_;
-  const job_id id = co_await submit(std::move(kind), std::move(payload), std::move(o));
-  co_return co_await detail::service_core::result(core, id);
+net::awaitable<std::string> service::submit_and_wait(std::string kind, std::string payload, const submit_options& o) {
+  return put_and_wait(core_, job_of(std::move(kind), std::move(payload), o));
 }
 
 net::awaitable<cancel_answer> service::cancel(job_id id) { return detail::service_core::cancel(core_, id); }

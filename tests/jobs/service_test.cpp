@@ -15,6 +15,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace canigo;
@@ -203,6 +205,27 @@ TEST_CASE("of jobs with one key there is one, and its number is told", "[jobs]")
   run.time.run_for(2s);
   CHECK(run.log == log_lines{"first@0", "after the end@2000"});
   CHECK(ids == std::vector<jobs::job_id>{1, 1, 2});
+}
+
+TEST_CASE("options may be written where the call is awaited, under every compiler", "[jobs]") {
+  STATIC_REQUIRE(std::is_trivially_destructible_v<jobs::submit_options>);  // or g++ 12 destroys them twice
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.handle("order", noted_sleep(run, 1s));
+  service.start();
+  run.go([&]() -> net::awaitable<void> {
+    const std::string key(40, 'k');
+    const auto first = co_await service.submit("order", "first", {.unique = key + "-1"});
+    const auto again = co_await service.submit("order", "again", {.unique = key + "-1"});
+    CHECK(again == first);
+    auto unstarted = service.submit("order", "second", {.queue = "default", .unique = key + "-2"});
+    const auto second = co_await std::move(unstarted);
+    CHECK(second != first);
+    const std::string result = co_await service.submit_and_wait("order", "third", {.unique = key + "-3"});
+    CHECK(result.starts_with("by token"));
+  });
+  run.time.run_for(10s);
+  CHECK(run.names() == "first is oversecond is overthird is over");
 }
 
 TEST_CASE("a job runs again after the time that it asks for, and uses up no attempt", "[jobs]") {

@@ -1,11 +1,14 @@
 #include "canigo/detail/pool/pool_options.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/request.hpp"
+#include "canigo/task_options.hpp"
 
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 
 #include <string>
+#include <type_traits>
 
 using namespace canigo;
 using namespace std::chrono_literals;
@@ -28,6 +31,12 @@ TEST_CASE("the options of a pool are checked one by one, and named with its type
   CHECK(text([](auto& o) { o.restart.limit = 10'001; }).find("restart.limit") != std::string::npos);
   CHECK(text([](auto& o) { o.restart.within = 0s; }).find("restart.within") != std::string::npos);
   CHECK(text([](auto& o) { o.on_overflow = overflow{9}; }).find("on_overflow") != std::string::npos);
+}
+
+TEST_CASE("options may be written where a call is awaited, as none needs a destructor") {
+  // g++ 12 would destroy it twice.
+  STATIC_REQUIRE(std::is_trivially_destructible_v<task_options>);
+  STATIC_REQUIRE(std::is_trivially_destructible_v<request>);
 }
 
 TEST_CASE("a task needs no more than its callable if it has no options but a priority", "[pool_options]") {

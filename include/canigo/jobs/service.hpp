@@ -25,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -127,13 +128,14 @@ struct service_options {
   std::uint32_t most_store_failures = 0;
 };
 
+/// The names are copied at the call.
 struct submit_options {
-  std::string queue = "default";                   ///< 1 to most_name bytes
+  std::string_view queue = "default";              ///< 1 to most_name bytes
   int priority = 0;                                ///< class, 0 (first) … 15
   duration delay = duration::zero();               ///< before it may run; 0 or more
   duration expires_in = duration::max();           ///< its deadline, from now; more than 0; max: none
   std::uint32_t max_attempts = 25;                 ///< 1 or more
-  std::string unique = {};                         ///< the key of a job of which there is one only; empty: none
+  std::string_view unique = {};                    ///< the key of a job of which there is one only; empty: none
   unique_scope scope = unique_scope::until_ended;  ///< for how long it is the only one
   duration unique_for = duration::zero();          ///< for unique_scope::for_a_time
 };
@@ -194,7 +196,7 @@ class service {
   void start();
 
   /// Hands a job in. When it returns, the job is durable: its number, or that of the job with the same key.
-  net::awaitable<job_id> submit(std::string kind, std::string payload, submit_options o);
+  net::awaitable<job_id> submit(std::string kind, std::string payload, const submit_options& o);
   net::awaitable<job_id> submit(std::string kind, std::string payload);
 
   /// Waits for the end of a job, of whatever process, and returns its result.
@@ -203,7 +205,7 @@ class service {
   /// unknown_job; errc::stopped once the service has stopped.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<std::string> result(job_id id);
-  net::awaitable<std::string> submit_and_wait(std::string kind, std::string payload, submit_options o);
+  net::awaitable<std::string> submit_and_wait(std::string kind, std::string payload, const submit_options& o);
 
   /// Ends a job that waits. Cancels one that runs: here at once, in other processes within a second or so.
   net::awaitable<cancel_answer> cancel(job_id id);

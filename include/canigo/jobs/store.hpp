@@ -87,6 +87,8 @@ struct list_request {
 /// - errc::stopped after stop().
 ///
 /// An awaitable has no effect before it is started. Until then it keeps its arguments.
+/// Under g++ 12, give a new_job, claim_request or list_request a name, and write no braces inside of a co_await
+/// expression: that compiler would destroy the strings in them twice.
 /// Cancellation: none, except of changed(). A step that was handed over is carried out, and ends by itself in the time
 /// that the store's options name.
 /// Threads: any, all members, at once.
