@@ -70,6 +70,11 @@ void limit_handle<Waiter>::set_mode(enforcement mode) {
 }
 
 template <class Waiter>
+enforcement limit_handle<Waiter>::mode() const noexcept {
+  return admission_->mode();
+}
+
+template <class Waiter>
 void limit_handle<Waiter>::resume() {
   admission_->resume();
 }

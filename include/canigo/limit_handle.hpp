@@ -106,6 +106,7 @@ class limit_handle {
   ///
   /// Errors: errc::invalid_argument for a limiter with a share, which is always enforced.
   void set_mode(enforcement mode);
+  enforcement mode() const noexcept;
 
   /// The first `most` waiters, in the order in which they would all go now; where there are flows, by class and
   /// arrival. With ageing a waiter may rise meanwhile and go earlier. Allocates.

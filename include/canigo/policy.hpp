@@ -59,8 +59,9 @@ namespace canigo {
 ///
 /// An operation may call the policy that it runs in: another place is needed for that. If the operations of all places
 /// would wait for one, the last of these calls ends with std::errc::resource_deadlock_would_occur, before it takes
-/// anything. That counts the places at the start of the wait. A call is recognized by its executor, which operators
-/// like `a && b` and timeouts pass on.
+/// anything. That counts the places at the start of the wait: a smaller cap later is not seen. A call is recognized by
+/// its executor, which operators like `a && b` and timeouts pass on. So a coroutine that an operation spawns there and
+/// does not wait for counts like one that it waits for, until the operation ends. Spawn such a one on the context.
 ///
 /// Errors: those of the operation; of the limits, for which see canigo::limiter; circuit_open_error; errc::timed_out at
 /// the timeout; std::errc::resource_deadlock_would_occur. A retry ends with the error of the last attempt.

@@ -73,6 +73,22 @@ TEST_CASE("a call inside an operation of the same policy has a place of its own,
     CHECK(code_of_dive(adapts, static_cast<int>(cap)) == std::error_code{});
     CHECK(code_of_dive(adapts, static_cast<int>(cap) + 1) == deadlock);
   }
+  for (const bool is_late : {false, true}) {
+    limits_run run;
+    policy_options shadow = capped(1);
+    shadow.limits->mode = is_late ? enforcement::enforce : enforcement::shadow;
+    shadow.adaptive = adaptive_limit_options{.initial = 1, .most = 1};
+    policy p{run.io, shadow};
+    p.limits()->set_mode(enforcement::shadow);
+    p.adaptive()->set_mode(enforcement::shadow);
+    CHECK(p.limits()->mode() == enforcement::shadow);
+    int depth = 0;
+    run.go([&]() -> net::awaitable<void> { depth = co_await dive(p, 5); });
+    run.time.run();
+    CHECK(depth == 5);  // nobody waits, so nobody waits for itself
+    p.limits()->set_mode(enforcement::enforce);
+    CHECK(p.limits()->mode() == enforcement::enforce);
+  }
   CHECK(code_of_dive({.limits = limiter_options{.rates = {{rate::per_second(10), 1, 1}}}}, 20) == std::error_code{});
 }
 

@@ -126,6 +126,11 @@ void admission::finish_phantom(waiter& w, outcome o) noexcept {
   w.destroy();
 }
 
+enforcement admission::mode() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return is_shadow() ? enforcement::shadow : enforcement::enforce;
+}
+
 void admission::set_mode(enforcement mode, std::string_view field) {
   if (mode != enforcement::enforce && mode != enforcement::shadow) {
     throw_invalid(field, static_cast<int>(mode), "enforce, shadow");

@@ -106,9 +106,10 @@ policy_stats policy_core::stats() const noexcept {
 
 std::size_t policy_core::places() const {
   std::uint64_t most = unlimited;
-  if (adaptive) most = std::min(most, adaptive->limit());
+  const auto holds = [](const auto& limit) { return limit && limit->mode() == enforcement::enforce; };
+  if (holds(adaptive)) most = std::min(most, adaptive->limit());
   if (share_) most = std::min(most, share_->permits());
-  if (limits) most = std::min(most, limits->stats().concurrency);
+  if (holds(limits)) most = std::min(most, limits->stats().concurrency);
   return static_cast<std::size_t>(most);
 }
 

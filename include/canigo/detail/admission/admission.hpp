@@ -155,6 +155,7 @@ class admission final : public delivery, public flow_host {
   ///
   /// Errors: errc::invalid_argument for an unknown value, and for shadow mode where places are shared.
   void set_mode(enforcement mode, std::string_view field);
+  enforcement mode() const noexcept;
   /// The counts of shadow mode; with the lock held, as stats() has it.
   shadow_stats read_shadow() const { return shadow_ != nullptr ? shadow_->counts : shadow_stats{}; }
   /// The first `most` waiters, and what binds each when those before it have gone.
