@@ -209,18 +209,16 @@ TEST_CASE("a coroutine that an operation left behind may call its policy", "[pol
   limits_run run;
   policy p{run.io, capped(1)};
   int answer = 0;
-  run.go([&]() -> net::awaitable<void> {
-    const auto inner = [] { return answer_after(1ms); };
-    const auto left = [&]() -> net::awaitable<void> {
-      co_await sleep_for(10ms);
-      answer = co_await p.run(inner);
-    };
-    const auto leaves = [&]() -> net::awaitable<void> {
-      const net::any_io_executor own = co_await net::this_coro::executor;
-      net::co_spawn(own, left(), net::detached);
-    };
-    co_await p.run(leaves);
-  });
+  const auto inner = [] { return answer_after(1ms); };
+  const auto left = [&]() -> net::awaitable<void> {
+    co_await sleep_for(10ms);
+    answer = co_await p.run(inner);
+  };
+  const auto leaves = [&]() -> net::awaitable<void> {
+    const net::any_io_executor own = co_await net::this_coro::executor;
+    net::co_spawn(own, left(), net::detached);
+  };
+  run.go([&]() -> net::awaitable<void> { co_await p.run(leaves); });
   run.time.run();
   CHECK(answer == 42);
 }
@@ -228,23 +226,23 @@ TEST_CASE("a coroutine that an operation left behind may call its policy", "[pol
 TEST_CASE("a wait for a place ends with its operation, also for what is counted", "[policy]") {
   limits_run run;
   policy p{run.io, capped(2)};
+  const auto inner = [] { return answer_after(1h); };
+  const auto left = [&]() -> net::awaitable<void> { (void)co_await p.run(inner, {.deadline = run.time.now() + 1s}); };
+  const auto leaves = [&]() -> net::awaitable<void> {
+    const net::any_io_executor own = co_await net::this_coro::executor;
+    net::co_spawn(own, left(), net::detached);
+    co_await sleep_for(10ms);
+  };
+  const auto holds = [&]() -> net::awaitable<void> {
+    for (int i = 0; i < 5; ++i) co_await sleep_for(100ms);
+  };
   run.go([&]() -> net::awaitable<void> {
-    const auto inner = [] { return answer_after(1h); };
-    const auto left = [&]() -> net::awaitable<void> { (void)co_await p.run(inner, {.deadline = run.time.now() + 1s}); };
-    const auto leaves = [&]() -> net::awaitable<void> {
-      const net::any_io_executor own = co_await net::this_coro::executor;
-      net::co_spawn(own, left(), net::detached);
-      co_await sleep_for(10ms);
-    };
     // Again and again, while the other place is taken: what is left behind must not add up.
-    const auto holds = [&]() -> net::awaitable<void> {
-      for (int i = 0; i < 5; ++i) co_await sleep_for(100ms);
-    };
     net::co_spawn(run.io, p.run(holds), net::detached);
     for (int i = 0; i < 4; ++i) co_await p.run(leaves);
     co_await sleep_for(2s);
-    const auto dives = [&] { return dive(p, 2); };
-    CHECK(co_await dives() == 2);
+    const int depth = co_await dive(p, 2);
+    CHECK(depth == 2);
   });
   run.time.run();
   CHECK(p.limits()->stats().held == 0);
