@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <string_view>
+#include <system_error>
 
 namespace fetch {
 
@@ -19,6 +21,13 @@ std::string_view trimmed(std::string_view s) {
 }
 
 }  // namespace
+
+void call::failed(const std::system_error& e) {
+  constexpr std::string_view theirs = "client_options.timeout of ";
+  error = failed_with = e.code();
+  problem = e.what();
+  if (problem.starts_with(theirs)) problem.replace(0, theirs.size(), "--timeout of ");
+}
 
 parsed_line parse_line(std::string_view line, int priorities) {
   line = trimmed(line);

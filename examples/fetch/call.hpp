@@ -25,14 +25,17 @@ struct call {
   bool is_ahead = false;       ///< beyond what its class may read ahead
   bool was_led_here = false;   ///< its next request is the next hop, and no new attempt
   std::error_code error;
-  std::string problem;  ///< more of the error than its code says, or empty
+  std::error_code failed_with;  ///< the error that `problem` is the text of
+  std::string problem;
   int status = 0;
   std::uint64_t bytes = 0;
 
   const std::string& target() const noexcept { return place.empty() ? url : place; }
   bool was_sent() const noexcept { return attempts > 0; }
   bool ok() const noexcept { return !error && status < 400; }
-  std::string why() const { return problem.empty() ? error.message() : problem; }
+  /// Notes the error of a request, in the words of this program.
+  void failed(const std::system_error& e);
+  std::string why() const { return error == failed_with ? problem : error.message(); }
 };
 
 /// The call in a line, or the problem with the line.

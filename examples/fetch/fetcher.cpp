@@ -18,7 +18,6 @@
 #include <csignal>
 #include <exception>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -40,13 +39,6 @@ double per_second(const canigo::rate& r) {
 std::string to_text(canigo::duration d) {
   return canigo::to_string(d < 10s ? std::chrono::ceil<std::chrono::milliseconds>(d)
                                    : std::chrono::floor<std::chrono::seconds>(d));  // the longest has no next second
-}
-
-// What the library calls its option is one of ours.
-std::string in_own_words(std::string text) {
-  constexpr std::string_view theirs = "client_options.timeout of ";
-  if (text.starts_with(theirs)) text.replace(0, theirs.size(), "--timeout of ");
-  return text;
 }
 
 // For errors that end the program: for example, the reader of our output has gone.
@@ -152,10 +144,8 @@ asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_
   try {
     response = co_await http_.send(std::move(request));
     c.error = {};
-    c.problem.clear();
   } catch (const std::system_error& e) {
-    c.error = e.code();
-    c.problem = in_own_words(e.what());
+    c.failed(e);
   }
   c.status = response.status;
   c.bytes = response.body_size;
