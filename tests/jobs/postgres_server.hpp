@@ -1,13 +1,9 @@
 #pragma once
 
-#include "canigo/jobs/conformance.hpp"
 #include "canigo/jobs/postgres_store.hpp"
-#include "canigo/net.hpp"
 
-#include "support/said_by.hpp"
+#include "io_world.hpp"
 
-#include <asio/co_spawn.hpp>
-#include <asio/io_context.hpp>
 #include <libpq-fe.h>
 
 #include <chrono>
@@ -160,7 +156,7 @@ class postgres_session {
 
 /// Stores on a schema of their own, whose clock stands still: `now` comes from a function that the search path finds
 /// first.
-class postgres_world : public canigo::jobs::conformance::world {
+class postgres_world : public io_world {
  public:
   /// One server for all tests that need not restart it.
   static postgres_server& server() {
@@ -187,52 +183,15 @@ class postgres_world : public canigo::jobs::conformance::world {
 
   std::string url() const { return server().url("options='-c search_path=" + schema_ + ",pg_catalog'"); }
   postgres_session& session() noexcept { return session_; }
-  canigo::net::io_context& io() noexcept { return io_; }
-
   std::shared_ptr<canigo::jobs::store> open() override {
-    return std::make_shared<canigo::jobs::postgres_store>(io_, url());
+    return std::make_shared<canigo::jobs::postgres_store>(io(), url());
   }
   void advance(canigo::duration d) override {
     const auto us = std::chrono::floor<std::chrono::microseconds>(d).count();
     session_.run("UPDATE clock SET at = at + " + std::to_string(us) + " * interval '1 microsecond'");
   }
-  void run(canigo::net::awaitable<void> work) override {
-    bool is_over = false;
-    std::exception_ptr thrown;
-    canigo::net::co_spawn(io_, std::move(work), [&](std::exception_ptr e) {
-      is_over = true;
-      thrown = e;
-    });
-    io_.restart();
-    while (!is_over && io_.run_one() > 0) {
-    }
-    if (thrown) std::rethrow_exception(thrown);
-    if (!is_over) throw canigo::jobs::conformance::failure{"a call does not end"};
-  }
-  template <class T>
-  T wait(canigo::net::awaitable<T> call) {
-    std::optional<T> result;
-    run(into(std::move(call), result));
-    return std::move(*result);
-  }
-  /// The error that the call ends with, and its text.
-  template <class T>
-  std::pair<std::error_code, std::string> error_of(canigo::net::awaitable<T> call) {
-    try {
-      wait(std::move(call));
-    } catch (const std::system_error& e) {
-      return {e.code(), said_by(e)};
-    }
-    return {};
-  }
 
  private:
-  template <class T>
-  static canigo::net::awaitable<void> into(canigo::net::awaitable<T> call, std::optional<T>& result) {
-    result.emplace(co_await std::move(call));
-  }
-
   postgres_session session_;
   std::string schema_;
-  canigo::net::io_context io_;
 };
