@@ -9,6 +9,7 @@
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
 
+#include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
@@ -203,6 +204,53 @@ TEST_CASE("a call that waits for itself is found behind operators, timeouts and 
   });
   run.time.run();
   CHECK(found == 6);
+}
+
+TEST_CASE("however a call ends that waits inside its policy, nothing of it is left", "[policy]") {
+  enum class how { cancelled, too_late, stopped, thrown, context_gone };
+  const how way = GENERATE(how::cancelled, how::too_late, how::stopped, how::thrown, how::context_gone);
+  CAPTURE(static_cast<int>(way));
+  auto run = std::make_unique<limits_run>();
+  policy p{run->io, capped(2)};
+  net::cancellation_signal signal;
+  std::error_code ended;
+  const auto stranger = [&]() -> net::awaitable<void> {
+    co_await sleep_for(10ms);  // the other call has the first place then, and waits for this one
+    if (way == how::cancelled) signal.emit(net::cancellation_type::terminal);
+    if (way == how::stopped) p.stop();
+    co_await sleep_for(1h);
+  };
+  const auto innermost = [] { return answer_after(1ms); };
+  const auto outer = [&]() -> net::awaitable<void> {
+    using namespace net::experimental::awaitable_operators;
+    co_await sleep_for(1ms);
+    const request r{.deadline = way == how::too_late ? run->time.now() + 10ms : time_point::max()};
+    const auto fails = [&]() -> net::awaitable<void> {
+      co_await sleep_for(10ms);
+      if (way == how::thrown) throw std::system_error{errc::overloaded};
+      co_await sleep_for(1h);
+    };
+    co_await (p.run(innermost, r) && fails());
+  };
+  run->go([&]() -> net::awaitable<void> { co_await p.run(outer); }, signal, ended);
+  run->go([&]() -> net::awaitable<void> { (void)co_await outcome_of(p.run(stranger)); });
+  run->time.run_for(30ms);
+  if (way == how::context_gone) {
+    run.reset();
+    CHECK(p.stats().under_way == 0);
+    return;
+  }
+  CHECK(ended);
+  CHECK(p.limits()->stats().waiting == 0);
+  CHECK(p.limits()->stats().held == 1);
+  run->time.run();
+  CHECK(p.stats().under_way == 0);
+  CHECK(p.limits()->stats().held == 0);
+  if (way == how::stopped) return;
+  int depth = 0;
+  run->go([&]() -> net::awaitable<void> { depth = co_await dive(p, 2); });  // no wait is counted any more
+  run->time.run();
+  CHECK(depth == 2);
 }
 
 TEST_CASE("a coroutine that an operation left behind may call its policy", "[policy]") {

@@ -71,7 +71,7 @@ struct operation_mark;
 
 /// One call of a policy, from its beginning to its end: its request, its operations, and how it counts.
 ///
-/// Threads: one at a time. Allocates: never.
+/// Threads: one at a time. Allocates: for an operation if there are places, else never.
 class policy_call {
  public:
   policy_call(policy_core& core, const net::any_io_executor& executor, const request& r);
