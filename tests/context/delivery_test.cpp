@@ -1,6 +1,7 @@
 #include "canigo/detail/context/delivery.hpp"
 
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/testing/virtual_time.hpp"
 
 #include "support/catch.hpp"
 #include "support/fickle_executor.hpp"
@@ -114,8 +115,9 @@ TEST_CASE("a delivery posts a foreign caller to its own executor", "[delivery]")
 }
 
 TEST_CASE("a delivery tries again what there was no memory to post", "[delivery]") {
-  net::io_context io;
   mood now = mood::throws;
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
   const net::any_io_executor executor = fickle_executor{io, [&now] { return now; }};
   std::string said;
   caller a{said, "a"}, b{said, "b", executor}, c{said, "c", executor};
@@ -124,11 +126,10 @@ TEST_CASE("a delivery tries again what there was no memory to post", "[delivery]
   e->end_waits({&a}, true);
   e->end_waits({&b}, false);
   e->call(c);
-  io.poll();
+  time.run_for(3ms);
   CHECK(said.empty());
   now = mood::posts;
-  io.restart();
-  io.run();
+  time.run();
   CHECK(said.size() == 3);
   e->release_ref();
 }
