@@ -1,5 +1,6 @@
 #include "call.hpp"
 
+#include "json_call.hpp"
 #include "text.hpp"
 #include "url.hpp"
 
@@ -22,6 +23,12 @@ std::string_view trimmed(std::string_view s) {
 
 }  // namespace
 
+std::size_t call::size() const {
+  std::size_t sum = sizeof(call) + url.capacity() + id.capacity() + method.capacity() + body_file.capacity();
+  for (const auto h : headers) sum += sizeof(h) + h.name.size() + h.value.size();
+  return sum + (body ? body->capacity() : 0);
+}
+
 void call::failed(const std::system_error& e) {
   constexpr std::string_view theirs = "client_options.timeout of ";
   error = failed_with = e.code();
@@ -32,8 +39,9 @@ void call::failed(const std::system_error& e) {
 parsed_line parse_line(std::string_view line, int priorities) {
   line = trimmed(line);
   if (line.empty() || line.front() == '#') return {};
+  if (line.front() == '{') return parse_json(line, priorities);
   const auto gap = line.find_first_of(" \t");
-  if (gap == std::string_view::npos) return {{}, "expected PRIORITY URL"};
+  if (gap == std::string_view::npos) return {{}, "expected PRIORITY URL, or a JSON object"};
   const std::string_view number = line.substr(0, gap);
   int priority = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), priority);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <canigo/http/headers.hpp>
 #include <canigo/time.hpp>
 
 #include <cstddef>
@@ -16,7 +17,14 @@ struct call {
   std::size_t order = 0;  ///< of its line among the good ones, from 1
   int priority = 0;
   std::string url;
+  std::string id;                   ///< its name in the results, as JSON; empty: none
+  std::string method;               ///< empty: that of all calls
+  canigo::http::headers headers;    ///< beside those of all calls, and instead of those with the same name
+  std::optional<std::string> body;  ///< unset: that of all calls
+  std::string body_file;            ///< holds the body; empty: none does
+
   std::string place;           ///< the target of the last redirect, instead of `url`
+  bool became_get = false;     ///< by a redirect, which left the body behind
   int attempts = 0;            ///< the first, and one for each time that it was told to come back later
   int redirects = 0;           ///< followed
   canigo::time_point queued;   ///< since when it waits to be let go
@@ -33,6 +41,8 @@ struct call {
   const std::string& target() const noexcept { return place.empty() ? url : place; }
   bool was_sent() const noexcept { return attempts > 0; }
   bool ok() const noexcept { return !error && status < 400; }
+  /// Bytes of memory.
+  std::size_t size() const;
   /// Notes the error of a request, in the words of this program.
   void failed(const std::system_error& e);
   std::string why() const { return error == failed_with ? problem : error.message(); }
@@ -44,7 +54,8 @@ struct parsed_line {
   std::string problem;
 };
 
-/// Reads "PRIORITY URL". A line with neither value nor problem says nothing: it is empty or a comment.
+/// Reads "PRIORITY URL", or a JSON object. A line with neither value nor problem says nothing: it is empty or a
+/// comment.
 parsed_line parse_line(std::string_view line, int priorities);
 
 }  // namespace fetch

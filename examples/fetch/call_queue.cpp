@@ -7,19 +7,13 @@
 
 namespace fetch {
 
-namespace {
-
-std::size_t size_of(const call& c) { return sizeof(call) + c.url.capacity(); }
-
-}  // namespace
-
 call_queue::call_queue(int classes, std::size_t limit, double most_per_second)
     : limit_{limit}, most_per_second_{most_per_second}, of_class_(static_cast<std::size_t>(classes)) {}
 
 void call_queue::add(call c) {
   std::size_t& waiting = of_class_[static_cast<std::size_t>(c.priority)];
   c.is_ahead = waiting >= limit_;
-  if (c.is_ahead) bytes_ahead_ += size_of(c);
+  if (c.is_ahead) bytes_ahead_ += c.size();
   ++waiting;
   ++waiting_;
   put(std::move(c));
@@ -92,7 +86,7 @@ std::optional<call> call_queue::taken(server& s, std::map<int, std::map<std::siz
   }
   --of_class_[static_cast<std::size_t>(c.priority)];
   --waiting_;
-  if (std::exchange(c.is_ahead, false)) bytes_ahead_ -= size_of(c);
+  if (std::exchange(c.is_ahead, false)) bytes_ahead_ -= c.size();
   return c;
 }
 

@@ -4,6 +4,7 @@
 #include <canigo/http/retry_after.hpp>
 #include <canigo/timeout.hpp>
 
+#include "request.hpp"
 #include "text.hpp"
 #include "url.hpp"
 
@@ -134,16 +135,9 @@ asio::awaitable<void> fetcher::let_go() {
 }
 
 asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_go) {
-  c.started = now();
-  c.waited += c.started - c.queued;
-  if (!std::exchange(c.was_led_here, false)) ++c.attempts;
-  report_.sent(c);
   http::response response;
-  http::request request{c.target()};
-  request.keep_body = false;
   try {
-    response = co_await http_.send(std::move(request));
-    c.error = {};
+    response = co_await http_.send(begin(c));
   } catch (const std::system_error& e) {
     c.failed(e);
   }
@@ -151,6 +145,18 @@ asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_
   c.bytes = response.body_size;
   report_.sent_again(c, response.resends);
   answered(std::move(c), response);
+}
+
+/// Throws std::system_error if there is no request, because its body can't be read.
+http::request fetcher::begin(call& c) {
+  c.started = now();
+  c.waited += c.started - c.queued;
+  c.error = {};
+  if (!std::exchange(c.was_led_here, false)) ++c.attempts;
+  http::request request = request_of(c, options_.common);
+  request.keep_body = false;
+  report_.sent(c);
+  return request;
 }
 
 /// Ends the call, or lets it wait for its next request.
@@ -213,9 +219,7 @@ bool fetcher::is_led_on(call& c, const http::response& r) const {
   } else if (c.redirects == most_redirects) {
     c.error = http::error::too_many_redirects;
   } else {
-    c.place = with_credentials_of(c.target(), r.redirect);
-    ++c.redirects;
-    c.was_led_here = true;
+    lead_on(c, options_.common, r.redirect);
   }
   return !c.error;
 }

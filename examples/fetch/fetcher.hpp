@@ -37,6 +37,7 @@ class fetcher {
   asio::awaitable<void> make(call c, canigo::permit may_go);
   asio::awaitable<void> obey_signals();
   asio::awaitable<void> show_progress();
+  canigo::http::request begin(call& c);
   void answered(call c, const canigo::http::response& r);
   std::optional<canigo::time_point> told_to_wait(const call& c, server& s, const canigo::http::response& r);
   bool is_led_on(call& c, const canigo::http::response& r) const;

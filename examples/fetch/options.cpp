@@ -2,6 +2,8 @@
 
 #include <canigo/version.hpp>
 
+#include "text.hpp"
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -9,7 +11,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <string>
 #include <system_error>
+#include <vector>
 
 namespace fetch {
 
@@ -19,6 +23,7 @@ constexpr const char* about = R"(Makes HTTP calls at a rate that is never exceed
 
 Reads lines "PRIORITY URL" while it runs: a pipe may stay open, and a call that comes later but matters more
 goes first. Priority 0 is the most important. Empty lines and lines that start with # are skipped.
+A line may also be a JSON object with url, priority, id, method, headers, and body or body_file.
 
   printf '0 http://localhost:8080/a\n2 http://localhost:8080/b\n' | canigo-fetch --rate 10/3s)";
 
@@ -66,6 +71,70 @@ void time_option(CLI::App& app, const std::string& name, canigo::duration& targe
   app.add_option_function<std::string>(name, set, text)->default_str(canigo::to_string(target))->type_name("TIME");
 }
 
+void header_option(CLI::App& app, canigo::http::headers& target) {
+  const auto add = [&target](const std::vector<std::string>& fields) {
+    for (const std::string& field : fields) {
+      const auto colon = field.find(':');
+      // The text may be a secret.
+      if (colon == std::string::npos) throw CLI::ValidationError{"--header", "has no ':'; allowed: NAME: VALUE"};
+      std::string name = field.substr(0, colon);
+      std::string value = field.substr(colon + 1);
+      CLI::detail::trim(value);
+      if (const auto problem = problem_of_header(name, value); !problem.empty()) {
+        throw CLI::ValidationError{"--header", problem};
+      }
+      target.add(name, value);
+    }
+  };
+  app.add_option_function<std::vector<std::string>>("-H,--header", add, "A header field of all calls; may be repeated")
+      ->type_name("NAME:VALUE")
+      ->take_all()
+      ->type_size(1)
+      ->expected(1);
+}
+
+void request_options(CLI::App& app, common_parts& common) {
+  app.add_option_function<std::string>(
+         "-X,--request",
+         [&common](const std::string& method) {
+           if (const auto allowed = problem_of_method(method); !allowed.empty()) {
+             throw CLI::ValidationError{"--request", fmt::format("{}; allowed: {}", printable(method), allowed)};
+           }
+           common.method = method;
+         },
+         "Method of all calls; GET by default, and POST with a body")
+      ->type_name("METHOD");
+  header_option(app, common.headers);
+  app.add_option_function<std::string>(
+         "-d,--data",
+         [&common](const std::string& data) {
+           try {
+             common.body = data.starts_with('@') ? file_text(data.substr(1)) : data;
+           } catch (const std::system_error& e) {
+             throw CLI::ValidationError{"--data", e.what()};
+           }
+         },
+         "Body of all calls, as a form unless --header gives a Content-Type; @FILE: that of the file")
+      ->type_name("TEXT");
+  app.add_option_function<std::string>(
+         "-u,--user",
+         [&common](const std::string& text) {
+           if (text.find(':') == std::string::npos) {
+             throw CLI::ValidationError{"--user", "has no ':'; allowed: NAME:PASSWORD"};
+           }
+           common.credentials = to_credentials(text);
+         },
+         "Credentials for URLs that have none")
+      ->type_name("NAME:PASSWORD");
+}
+
+/// A mistake that only shows in several options.
+void check(const common_parts& common) {
+  if (!common.body.empty() && (common.method == "GET" || common.method == "HEAD")) {
+    throw CLI::ValidationError{"--request", common.method + " has no body; allowed with --data: another method"};
+  }
+}
+
 }  // namespace
 
 options parse(int argc, char** argv) {
@@ -95,6 +164,7 @@ options parse(int argc, char** argv) {
   count_option<int>(app, "-a,--attempts", o.attempts, 1000, "Most tries of a call that is told to come back later");
   time_option(app, "-m,--max-pause", o.max_pause, "Longest pause that a server gets which asks for one");
   time_option(app, "-g,--grace", o.grace, "For running calls to finish after Ctrl-C");
+  request_options(app, o.common);
   const std::map<std::string, output> formats{{"text", output::text}, {"json", output::json}, {"none", output::none}};
   app.add_option_function<std::string>(
          "-o,--output", [&](const std::string& name) { o.format = formats.at(name); },
@@ -104,6 +174,7 @@ options parse(int argc, char** argv) {
       ->type_name("text|json|none");
   try {
     app.parse(argc, argv);
+    check(o.common);
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e) == 0 ? all_ok : bad_usage);
   }

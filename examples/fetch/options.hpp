@@ -3,6 +3,8 @@
 #include <canigo/rate.hpp>
 #include <canigo/time.hpp>
 
+#include "request.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -25,6 +27,7 @@ struct options {
   canigo::rate rate = canigo::rate::per_second(5);
   std::uint64_t burst = 1;
   int priorities = 3;
+  common_parts common;
   std::size_t connections = 16;
   canigo::duration timeout = std::chrono::seconds{10};
   std::size_t queue_limit = 1000;

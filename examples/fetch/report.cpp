@@ -33,7 +33,8 @@ void tell(const std::string& text) { std::fputs(text.c_str(), stderr); }
 }  // namespace
 
 report::report(const options& o)
-    : format_{o.format},
+    : common_{o.common},
+      format_{o.format},
       begin_{std::chrono::steady_clock::now()},
       shows_progress_{isatty(STDERR_FILENO) != 0},
       classes_(static_cast<std::size_t>(o.priorities)) {
@@ -67,9 +68,12 @@ void report::print_row(const call& c) {
     print(fmt::format("{:>5} {:>6} {:>10} {:>10} {:>6} {:>9}  {}\n", "class", "order", "started", "wait", "status",
                       "bytes", "url"));
   }
+  const auto method = method_of(c, common_);
   std::string row =
       fmt::format("{:>5} {:>6} {:>7} ms {:>7} ms {:>6} {:>9}  {}", c.priority, c.order, ms(c.started - begin_),
                   ms(c.waited), c.status != 0 ? fmt::to_string(c.status) : "-", c.bytes, printable_url(c.url));
+  if (!c.id.empty()) row += "  " + c.id;
+  if (method != "GET") row += fmt::format("  ({})", method);
   if (c.attempts > 1) row += fmt::format("  ({} attempts)", c.attempts);
   if (c.redirects > 0) row += fmt::format("  (redirected to {})", printable_url(c.target()));
   if (c.error) row += "  " + printable(c.why());
@@ -78,12 +82,13 @@ void report::print_row(const call& c) {
 
 void report::print_object(const call& c) {
   const auto time = [&](canigo::duration d) { return c.was_sent() ? fmt::to_string(ms(d)) : "null"; };
-  print(fmt::format(R"({{"class":{},"order":{},"started_ms":{},"wait_ms":{},"status":{},"bytes":{},"attempts":{},)"
-                    R"("redirects":{},"url":{},"redirected_to":{},"error":{}}})"
-                    "\n",
-                    c.priority, c.order, time(c.started - begin_), time(c.waited), c.status, c.bytes, c.attempts,
-                    c.redirects, json_url(c.url), c.place.empty() ? "null" : json_url(c.place),
-                    c.error ? json_text(c.why()) : "null"));
+  print(fmt::format(
+      R"({{"id":{},"class":{},"order":{},"started_ms":{},"wait_ms":{},"status":{},"bytes":{},"attempts":{},)"
+      R"("redirects":{},"method":{},"url":{},"redirected_to":{},"error":{}}})"
+      "\n",
+      c.id.empty() ? "null" : c.id, c.priority, c.order, time(c.started - begin_), time(c.waited), c.status, c.bytes,
+      c.attempts, c.redirects, json_text(method_of(c, common_)), json_url(c.url),
+      c.place.empty() ? "null" : json_url(c.place), c.error ? json_text(c.why()) : "null"));
 }
 
 void report::bad_line(std::size_t number, std::string_view problem) {

@@ -57,6 +57,7 @@ class report {
   void clear_progress();
   std::size_t calls() const noexcept;
 
+  const common_parts& common_;
   output format_;
   canigo::time_point begin_;
   bool shows_progress_;

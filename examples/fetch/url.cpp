@@ -55,6 +55,13 @@ std::string with_credentials_of(std::string_view before, std::string url) {
   return url;
 }
 
+std::string with_credentials(std::string url, std::string_view credentials) {
+  const authority a{url};
+  const bool has_some = a.host != a.begin;
+  if (!has_some && !credentials.empty()) url.insert(a.begin, std::string{credentials} + '@');
+  return url;
+}
+
 std::string without_credentials(std::string_view url) {
   constexpr auto none = std::string_view::npos;
   std::string shown;

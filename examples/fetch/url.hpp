@@ -14,6 +14,9 @@ std::string origin_of(std::string_view url);
 /// `url` with the name and password of `before` if it leads to the same server and has none, as browsers do it.
 std::string with_credentials_of(std::string_view before, std::string url);
 
+/// `url` with these credentials, NAME:PASSWORD or none, if it has none.
+std::string with_credentials(std::string url, std::string_view credentials);
+
 /// The URL with `***` instead of name and password, because both may be secret. Also for text that only looks like a
 /// URL.
 std::string without_credentials(std::string_view url);

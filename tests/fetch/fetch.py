@@ -5,6 +5,7 @@ Against a server in this process that notes when requests come and answers as th
 the demo server, which judges the quota. Ends with the totals that Catch2 prints.
 """
 
+import base64
 import http.server
 import json
 import os
@@ -25,7 +26,7 @@ EARLY = 0.001  # a timer here and the clock there may disagree by so many second
 
 class Handler(http.server.BaseHTTPRequestHandler):
     """/ok…, /status/N…, /slow/SECONDS…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big, /body/BYTES…,
-    /hop/TIMES…, /to/URL
+    /hop/TIMES…, /to/URL, /moved/STATUS/URL
     """
 
     protocol_version = "HTTP/1.1"
@@ -33,11 +34,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         server = self.server
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         with server.lock:
+            server.requests.append((self.command, self.path, self.headers, body))
             server.seen.append((time.monotonic(), self.path))
             server.credentials.append(self.headers.get("Authorization"))
             times = sum(path == self.path for _, path in server.seen)
             server.arrived.notify_all()
+        if self.command == "HEAD":
+            return self.answer(200, b"")
         parts = self.path.split("?")[0].split("/")
         kind = parts[1]
         if kind == "status":
@@ -53,6 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(302, b"on\n", ("Location", "/".join(["", "hop", str(int(parts[2]) - 1), *parts[3:]])))
         elif kind == "to":
             self.answer(307, b"on\n", ("Location", self.path[len("/to/"):]))
+        elif kind == "moved":
+            self.answer(int(parts[2]), b"on\n", ("Location", self.path.split("/", 3)[3]))
         elif kind == "body":
             self.answer(200, b"x" * int(parts[2]))
         elif kind == "half":
@@ -72,6 +79,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.close_connection = True
         else:
             self.answer(200, b"fine\n")
+
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_BREW = do_GET
 
     def answer(self, status, body, *headers):
         try:
@@ -98,6 +107,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.arrived = threading.Condition(self.lock)
         self.seen = []
         self.credentials = []
+        self.requests = []
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def paths(self):
@@ -527,6 +537,144 @@ class FetchTest(unittest.TestCase):
         run.interrupt()
         self.assertEqual(run.end()[0], 130)
 
+    def file(self, content):
+        path = f"fetch_test.{os.getpid()}.{self.id().split('.')[-1]}"
+        with open(path, "wb") as file:
+            file.write(content)
+        self.addCleanup(os.remove, path)
+        return path
+
+    def test_a_json_line_says_all_of_a_request_and_its_result_bears_its_id(self):
+        path = self.file(b"from\0a file")
+        lines = [
+            {"url": f"{self.url}/ok/put", "method": "PUT", "body": "caf\u00e9", "id": "a \"b\" \u202e",
+             "headers": {"Content-Type": "text/plain", "X-Two": ["1", "2"]}, "priority": 2},
+            {"url": f"{self.url}/ok/file", "body_file": path, "id": 7},
+            {"url": f"{self.url}/ok/plain"},
+            {"url": f"{self.url}/ok/head", "method": "HEAD"},
+            {"url": f"{self.url}/ok/empty", "method": "POST", "body": ""},
+        ]
+        status, calls, summary, err = fetch_json([json.dumps(line) for line in lines] + [f"1 {self.url}/ok/old"],
+                                                 "--rate", "1000/s")
+        self.assertEqual((status, summary["calls"], err), (0, 6, ""))
+        by_path = {path: (method, headers, body) for method, path, headers, body in self.server.requests}
+        method, headers, body = by_path["/ok/put"]
+        self.assertEqual((method, body), ("PUT", "caf\u00e9".encode()))
+        self.assertEqual((headers["Content-Type"], headers.get_all("X-Two")), ("text/plain", ["1", "2"]))
+        self.assertEqual([by_path[f"/ok/{name}"][::2] for name in ("file", "plain", "head", "empty", "old")],
+                         [("POST", b"from\0a file"), ("GET", b""), ("HEAD", b""), ("POST", b""), ("GET", b"")])
+        results = {call["url"].rsplit("/")[-1]: (call["id"], call["class"], call["method"]) for call in calls}
+        self.assertEqual(results["put"], ("a \"b\" \u202e", 2, "PUT"))
+        self.assertEqual(results["file"], (7, 0, "POST"))
+        self.assertEqual(results["plain"], (None, 0, "GET"))
+
+    def test_a_json_line_that_is_wrong_is_named_with_its_number_and_its_mistake(self):
+        url = f'"url":"{self.url}/ok"'
+        wrong = {
+            '{"url"': "no JSON: the mistake is at byte 7",
+            "{" + url + "} more": "no JSON: the mistake is at byte",
+            '{"id":1e999,' + url + "}": "a number is too large",
+            "{}": "url is missing; allowed: http",
+            '{"url":7}': "url is number; allowed: a string",
+            '{"url":"ftp://host/"}': "url is ftp://host/; allowed: http://HOST",
+            '{"url":"http://user:secret@host/ x"}': "url is http://***@host/ x; allowed: neither blanks",
+            '{"url":"http://h/\\u0000"}': "url is http://h/\\x00; allowed: neither blanks",
+            "{" + url + ',"priority":3}': "priority is 3; allowed: 0 to 2",
+            "{" + url + ',"priority":"1"}': 'priority is "1"; allowed: 0 to 2',
+            "{" + url + ',"priority":-9223372036854775808}': "allowed: 0 to 2",
+            "{" + url + ',"priority":18446744073709551615}': "allowed: 0 to 2",
+            "{" + url + ',"priority":0.5}': "priority is 0.5; allowed: 0 to 2",
+            "{" + url + ',"id":[1]}': "id is array; allowed: a string or a whole number",
+            "{" + url + ',"method":"A B"}': 'method is "A B"; allowed: letters',
+            "{" + url + ',"method":"CONNECT"}': "allowed: any other method",
+            "{" + url + ',"method":"GET","body":"x"}': "method is GET; allowed: one that may have a body",
+            "{" + url + ',"headers":["secret"]}': "headers is array; allowed: an object of strings",
+            "{" + url + ',"headers":{"a b":"secret"}}': "headers: name is 'a b'; allowed: letters",
+            "{" + url + ',"headers":{"A":1}}': "headers: A is number; allowed: a string",
+            "{" + url + ',"headers":{"A":"secret\\r\\nB: c"}}': "headers: A has a value that is not allowed: no line",
+            "{" + url + ',"headers":{"Content-length":"1"}}': "headers: Content-length is not to be given",
+            "{" + url + ',"body":{"secret":1}}': "body is object; allowed: a string",
+            "{" + url + ',"body":"x","body_file":"y"}': "body and body_file are both given; allowed: one of them",
+            "{" + url + ',"body_file":""}': 'body_file is ""; allowed: the path of a file',
+            "{" + url + ',"metod":"PUT"}': 'a member is "metod"; allowed: body, body_file, headers, id, method',
+            "{" + url + ',"id":1,"id":2}': 'a member is "id" again; allowed: each once',
+            "{" + url + ',"\udcff":1}': "no JSON: the mistake is at byte",
+            "{" + '"a":{' * 10_000: "no JSON: the mistake is at byte 50002",
+            "{" + url + ',"id":' + "[" * 30_000 + "]" * 30_000 + "}": "id is array; allowed",
+        }
+        status, calls, summary, err = fetch_json([*wrong, "{" + url + ',"id":"good"}'], "--rate", "1000/s")
+        self.assertEqual((status, summary["bad_lines"], [call["id"] for call in calls]), (3, len(wrong), ["good"]))
+        for number, (told, words) in enumerate(zip(err.splitlines(), wrong.values()), 1):
+            self.assertTrue(told.startswith(f"line {number}: "), told)
+            self.assertIn(words, told)
+            self.assertTrue(told.endswith("; skipped"), told)
+        self.assertNotIn("secret", err)
+
+    def test_a_body_that_cannot_be_read_fails_its_call_alone(self):
+        pipe = f"fetch_test.{os.getpid()}.pipe"
+        os.mkfifo(pipe)
+        self.addCleanup(os.remove, pipe)
+        cases = {"no/such/file": "No such file", "/": "Is a directory", pipe: "Invalid argument",
+                 "/dev/zero": "Invalid argument", self.file(b"x" * (16 << 20) + b"x"): "larger than the limit"}
+        lines = [json.dumps({"url": f"{self.url}/ok/{i}", "body_file": path}) for i, path in enumerate(cases)]
+        status, calls, _, _ = fetch_json([*lines, f"2 {self.url}/ok/good"], "--rate", "1000/s")
+        self.assertEqual((status, self.server.paths()), (1, ["/ok/good"]))
+        errors = [call["error"] for call in sorted(calls, key=lambda call: call["order"])]
+        for (path, words), error in zip(cases.items(), errors):
+            self.assertIn(path, error)
+            self.assertIn(words, error)
+
+    def test_options_speak_for_all_calls_unless_a_line_says_otherwise(self):
+        options = ("-X", "PUT", "-d", "a=b", "-H", "X-Common: 1", "-H", "Accept:text/plain", "-u", "na:me:p@ss/")
+        lines = [f"0 {self.url}/ok/all",
+                 json.dumps({"url": f"{self.url.replace('//', '//own:one@')}/ok/own", "method": "POST", "body": "mine",
+                             "headers": {"x-common": "2"}}),
+                 json.dumps({"url": f"{self.url}/ok/get", "method": "GET"})]
+        status, _, _, _ = fetch_json(lines, "--rate", "1000/s", *options)
+        self.assertEqual(status, 0)
+        by_path = {path: (method, headers, body) for method, path, headers, body in self.server.requests}
+        method, headers, body = by_path["/ok/all"]
+        self.assertEqual((method, body, headers["X-Common"], headers["Accept"], headers["Content-Type"]),
+                         ("PUT", b"a=b", "1", "text/plain", "application/x-www-form-urlencoded"))
+        # Everything behind the first colon is the password, as it is for curl.
+        self.assertEqual(base64.b64decode(headers["Authorization"].split()[1]), b"na:me:p@ss/")
+        method, headers, body = by_path["/ok/own"]
+        self.assertEqual((method, body, headers.get_all("X-Common"), headers["Content-Type"]),
+                         ("POST", b"mine", ["2"], None))
+        self.assertEqual(base64.b64decode(headers["Authorization"].split()[1]), b"own:one")
+        method, headers, body = by_path["/ok/get"]
+        self.assertEqual((method, body, headers["Content-Type"]), ("GET", b"", None))
+
+    def test_data_may_come_from_a_file(self):
+        path = self.file(b"a\0b\n")
+        status, calls, _, _ = fetch_json([f"0 {self.url}/ok"], "--rate", "1000/s", "-d", f"@{path}")
+        self.assertEqual((status, calls[0]["method"], self.server.requests[0][3]), (0, "POST", b"a\0b\n"))
+
+    def test_a_redirect_takes_secrets_to_the_same_server_alone(self):
+        other = Server()
+        self.addCleanup(other.server_close)
+        self.addCleanup(other.shutdown)
+        options = ("-u", "name:secret", "-H", "Cookie: secret", "-H", "authorization: Bearer secret",
+                   "-H", "X-Other: 1")
+        status, _, _, _ = fetch_json([f"0 {self.url}/to/{self.url}/to/{other.url}/ok"], "--rate", "1000/s", *options)
+        self.assertEqual(status, 0)
+        self.assertEqual([headers["Cookie"] for _, _, headers, _ in self.server.requests], ["secret"] * 2)
+        self.assertEqual([headers["Authorization"] for _, _, headers, _ in self.server.requests], ["Bearer secret"] * 2)
+        headers = other.requests[0][2]
+        self.assertEqual((headers["Cookie"], headers["Authorization"], headers["X-Other"]), (None, None, "1"))
+
+    def test_a_redirect_changes_the_method_as_browsers_do(self):
+        cases = {("POST", 301): "GET", ("POST", 302): "GET", ("POST", 303): "GET", ("POST", 307): "POST",
+                 ("POST", 308): "POST", ("PUT", 301): "PUT", ("PUT", 303): "GET"}
+        lines = [json.dumps({"url": f"{self.url}/moved/{status}/{self.url}/ok/{method}{status}", "method": method,
+                             "body": "x", "headers": {"Content-Type": "text/plain"}}) for method, status in cases]
+        self.assertEqual(fetch_json(lines, "--rate", "1000/s")[0], 0)
+        seen = {path: (method, body, headers["Content-Type"]) for method, path, headers, body in self.server.requests}
+        for (before, status), after in cases.items():
+            with self.subTest(f"{before} {status}"):
+                self.assertEqual(seen[f"/ok/{before}{status}"],
+                                 (after, b"", None) if after == "GET" else (after, b"x", "text/plain"))
+
     def test_bodies_are_not_kept(self):
         def peak_of(size):
             run = Fetch("--rate", "1000/s", "--burst", "16", "--output", "json", "--timeout", "1h")
@@ -620,6 +768,13 @@ class FetchTest(unittest.TestCase):
             ("-m", "1e9h"): ("--max-pause", "1e9h", "more than 0, up to 277777h"),
             ("--timeout", "0s"): ("--timeout", "more than 0"),
             ("--grace=-1s",): ("--grace", "-1s", "more than 0"),
+            ("-X", "A B"): ("--request", "A B", "letters"),
+            ("-X", "HEAD", "-d", "x"): ("--request", "HEAD has no body"),
+            ("-H", "secret"): ("--header", "NAME: VALUE"),
+            ("-H", "a b: c"): ("--header", "a b", "letters"),
+            ("-H", "A: b\nC: d"): ("--header", "no line break"),
+            ("-d", "@no/such/file"): ("--data", "no/such/file", "No such file"),
+            ("-u", "name"): ("--user", "NAME:PASSWORD"),
             ("--output", "xml"): ("--output", "xml", "text,json,none"),
             ("no/such/file",): ("no/such/file", "No such file"),
             ("--bogus",): ("--bogus",),
