@@ -10,9 +10,13 @@
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/ip/address_v4.hpp>
+#include <asio/ip/tcp.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -361,6 +365,25 @@ TEST_CASE("a store that is destroyed while its server is gone ends soon", "[jobs
   postgres_store store{io, "host=/nowhere", o};
   net::co_spawn(io, [&]() -> net::awaitable<void> { co_await store.count(); }, net::detached);
   io.poll();
+}
+
+TEST_CASE("a store that nobody asks looks for its server less and less often", "[jobs][postgres][realtime]") {
+  net::io_context io;
+  net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
+  std::atomic<int> dials = 0;
+  const std::function<void()> hang_up = [&] {
+    acceptor.async_accept([&](std::error_code ec, const net::ip::tcp::socket&) {
+      if (ec) return;
+      ++dials;
+      hang_up();
+    });
+  };
+  hang_up();
+  const postgres_store store{
+      io, "host=127.0.0.1 dbname=x port=" + std::to_string(acceptor.local_endpoint().port()) + " sslmode=disable"};
+  io.run_for(600ms);
+  CHECK(dials >= 1);
+  CHECK(dials <= 20);  // after 50, 100, 200 and 400 ms
 }
 
 TEST_CASE("the history of a job keeps its last entries", "[jobs][postgres]") {
