@@ -113,7 +113,15 @@ def places_of(bare):
     value = VALUE.match(bare)
     if value and "constexpr" not in value.group(0):
         ends = at_top(bare, ";") or at_top(bare, ",")
-        return [(value.end(), ends[-1], "")] if len(ends) == 1 else []
+        if len(ends) != 1:
+            return []
+        commas = [value.end() + at for at in at_top(bare[value.end():ends[0]], ",")]
+        others = [re.match(r"\s*\w+ = ", bare[at + 1:]) for at in commas]
+        if not commas or None in others:
+            return [(value.end(), ends[0], "")]
+        # Several are declared at once.
+        firsts = [value.end()] + [at + 1 + other.end() for at, other in zip(commas, others)]
+        return [(a, b, "") for a, b in zip(firsts, commas + ends)]
     if not text.endswith(";") or DECLARES.match(bare):
         return []
     return [(len(bare) - len(bare.lstrip()), len(text), "if")]
