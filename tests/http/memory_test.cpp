@@ -170,8 +170,10 @@ void expect_ends(bool is_known, std::int64_t in_a_row) {
     sent a, b, c, d, e;
     bool a_began = false, b_began = false, d_began = false, e_began = false;
     std::optional<http::client> client;
-    bool has_failed = false;
+    bool has_failed = false, had_client = false;
+    int again = 0;
     {
+      // Catch2's checks need memory too, so they come afterwards.
       const failing f{k, victims::cplusplus, in_a_row};
       try {
         client.emplace(executor, direct);
@@ -181,14 +183,16 @@ void expect_ends(bool is_known, std::int64_t in_a_row) {
         d.signal.emit(net::cancellation_type::total);
         e_began = e.start(*client, std::move(nowhere));
         // Where it does not know the executor Asio takes memory for each completion, and throws out of the loop.
-        for (int i = 0; !attempt([&] { io.run(); }); ++i) CHECK(i < (is_known ? 0 : in_a_row));
+        while (!attempt([&] { io.run(); }) && again < 100) ++again;
       } catch (const std::bad_alloc&) {
-        CHECK_FALSE(client);
+        had_client = client.has_value();
       } catch (const std::system_error&) {
-        CHECK_FALSE(client);
+        had_client = client.has_value();
       }
       has_failed = f.has_failed();
     }
+    CHECK_FALSE(had_client);
+    CHECK(again <= (is_known ? 0 : in_a_row));
     if (!client) client.emplace(executor, direct);
     CHECK(c.start(*client, std::move(last)));
     io.restart();
