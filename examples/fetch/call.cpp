@@ -24,9 +24,14 @@ std::string_view trimmed(std::string_view s) {
 }  // namespace
 
 std::size_t call::size() const {
-  std::size_t sum = sizeof(call) + url.capacity() + id.capacity() + method.capacity() + body_file.capacity();
+  std::size_t sum = sizeof(call) + url.capacity() + file.capacity() + method.capacity() + body_file.capacity();
   for (const auto h : headers) sum += sizeof(h) + h.name.size() + h.value.size();
-  return sum + (body ? body->capacity() : 0);
+  return sum + (body ? body->capacity() : 0) + (id ? id->capacity() : 0);
+}
+
+std::string call::id_as_json() const {
+  if (!id) return "null";
+  return id_is_number ? *id : json_text(*id);
 }
 
 void call::failed(const std::system_error& e) {

@@ -17,7 +17,9 @@ struct call {
   std::size_t order = 0;  ///< of its line among the good ones, from 1
   int priority = 0;
   std::string url;
-  std::string id;                   ///< its name in the results, as JSON; empty: none
+  std::optional<std::string> id;  ///< its name in the results
+  bool id_is_number = false;
+  std::string file;                 ///< for its body; empty: none
   std::string method;               ///< empty: that of all calls
   canigo::http::headers headers;    ///< beside those of all calls, and instead of those with the same name
   std::optional<std::string> body;  ///< unset: that of all calls
@@ -37,10 +39,12 @@ struct call {
   std::string problem;
   int status = 0;
   std::uint64_t bytes = 0;
+  bool is_saved = false;  ///< in `file`
 
   const std::string& target() const noexcept { return place.empty() ? url : place; }
   bool was_sent() const noexcept { return attempts > 0; }
   bool ok() const noexcept { return !error && status < 400; }
+  std::string id_as_json() const;
   /// Bytes of memory.
   std::size_t size() const;
   /// Notes the error of a request, in the words of this program.

@@ -69,7 +69,9 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       backoff_{
           .first = std::min<canigo::duration>(500ms, o.max_pause), .cap = o.max_pause, .jitter = canigo::jitter::equal},
       news_{io.get_executor()},
-      room_{io.get_executor()} {}
+      room_{io.get_executor()} {
+  if (!o.output_dir.empty()) folder_.emplace(o.output_dir, o.overwrite);
+}
 
 asio::awaitable<void> fetcher::run() {
   asio::co_spawn(io_, over_.wrap(obey_signals()), rethrow_failure);
@@ -93,9 +95,18 @@ asio::awaitable<void> fetcher::read_lines() {
     if (parsed.value && !line->is_whole) {
       parsed = {{}, fmt::format("longer than {} bytes", line_reader::longest_line)};
     }
+    if (parsed.value) {
+      parsed.value->order = calls + 1;
+      if (folder_) {
+        auto [name, problem] = options_.name.name_of(*parsed.value);
+        parsed.value->file = std::move(name);
+        parsed.problem = std::move(problem);
+      }
+      if (!parsed.problem.empty()) parsed.value.reset();
+    }
     if (!parsed.problem.empty()) report_.bad_line(lines, parsed.problem);
     if (!parsed.value) continue;
-    parsed.value->order = ++calls;
+    ++calls;
     parsed.value->queued = now();
     queue_.add(std::move(*parsed.value));
     news_.give();
@@ -147,14 +158,17 @@ asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_
   answered(std::move(c), response);
 }
 
-/// Throws std::system_error if there is no request, because its body can't be read.
+/// Throws std::system_error if there is no request: its body can't be read, or its file is there already.
 http::request fetcher::begin(call& c) {
   c.started = now();
   c.waited += c.started - c.queued;
   c.error = {};
   if (!std::exchange(c.was_led_here, false)) ++c.attempts;
   http::request request = request_of(c, options_.common);
-  request.keep_body = false;
+  request.keep_body = folder_.has_value();
+  if (folder_) {
+    if (const auto error = folder_->check(c.file)) throw std::system_error{error, printable(c.file)};
+  }
   report_.sent(c);
   return request;
 }
@@ -176,9 +190,15 @@ void fetcher::answered(call c, const http::response& r) {
     c.queued = now();
     queue_.put_back(std::move(c), *next);
   } else {
+    if (folder_ && c.ok()) save(c, r.body);
     report_.finished(c);
   }
   news_.give();
+}
+
+void fetcher::save(call& c, const std::string& body) {
+  if (const auto error = folder_->save(c.file, body)) return c.failed(std::system_error{error, printable(c.file)});
+  c.is_saved = true;
 }
 
 /// When to try again, if at all. Only calls to the same server wait for its pause.

@@ -10,6 +10,7 @@
 #include "input.hpp"
 #include "notice.hpp"
 #include "options.hpp"
+#include "output_dir.hpp"
 #include "report.hpp"
 
 #include <asio/awaitable.hpp>
@@ -41,6 +42,7 @@ class fetcher {
   void answered(call c, const canigo::http::response& r);
   std::optional<canigo::time_point> told_to_wait(const call& c, server& s, const canigo::http::response& r);
   bool is_led_on(call& c, const canigo::http::response& r) const;
+  void save(call& c, const std::string& body);
   void give_up_after(canigo::duration grace);
   bool is_stopping() const noexcept { return signal_ != 0; }
   bool is_over() const noexcept;
@@ -54,9 +56,10 @@ class fetcher {
   canigo::http::client http_;
   const canigo::backoff backoff_;  // of a call that was not told when to come back
   std::mt19937_64 random_{std::random_device{}()};
-  notice news_;                 // for let_go(): a call, a place, the end
-  notice room_;                 // for read_lines()
-  canigo::cancel_source over_;  // ends what only runs beside the calls
+  std::optional<output_dir> folder_;  // for bodies
+  notice news_;                       // for let_go(): a call, a place, the end
+  notice room_;                       // for read_lines()
+  canigo::cancel_source over_;        // ends what only runs beside the calls
   std::size_t running_ = 0;
   bool has_read_all_ = false;
   int signal_ = 0;

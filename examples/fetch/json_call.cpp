@@ -59,7 +59,8 @@ void set_priority(call& c, const json& value, int priorities) {
 
 void set_id(call& c, const json& value, int /*priorities*/) {
   if (!value.is_string() && !value.is_number_integer()) refuse("id", shown(value), "a string or a whole number");
-  c.id = value.is_string() ? json_text(value.get_ref<const std::string&>()) : value.dump();
+  c.id_is_number = !value.is_string();
+  c.id = c.id_is_number ? value.dump() : value.get_ref<const std::string&>();
 }
 
 void set_method(call& c, const json& value, int /*priorities*/) {

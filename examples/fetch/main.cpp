@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   occupy_standard_streams();
   std::setlocale(LC_CTYPE, "C.UTF-8");  // a host's name may have any letters
   std::signal(SIGPIPE, SIG_IGN);        // a server that hangs up is an error of its call, not our end
+  std::signal(SIGXFSZ, SIG_IGN);        // and so is a file that may not grow
   const fetch::options options = fetch::parse(argc, argv);
   try {
     asio::io_context io{1};

@@ -128,6 +128,26 @@ void request_options(CLI::App& app, common_parts& common) {
       ->type_name("NAME:PASSWORD");
 }
 
+void output_options(CLI::App& app, options& o) {
+  app.add_option("-o,--output-dir", o.output_dir, "Folder that gets a file for each response below 400")
+      ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--name",
+         [&o](const std::string& text) {
+           try {
+             o.name = name_template{text};
+           } catch (const std::system_error& e) {
+             throw CLI::ValidationError{"--name", fmt::format("{}: {}", printable(text), e.what())};
+           }
+         },
+         "Names of these files, with {order}, {class}, {id}, {host}, {file} in them")
+      ->default_str("{order}")
+      ->type_name("TEMPLATE")
+      ->needs("--output-dir");
+  app.add_flag("--overwrite", o.overwrite, "Replace files that are there; else their calls fail unsent")
+      ->needs("--output-dir");
+}
+
 /// A mistake that only shows in several options.
 void check(const common_parts& common) {
   if (!common.body.empty() && (common.method == "GET" || common.method == "HEAD")) {
@@ -165,10 +185,11 @@ options parse(int argc, char** argv) {
   time_option(app, "-m,--max-pause", o.max_pause, "Longest pause that a server gets which asks for one");
   time_option(app, "-g,--grace", o.grace, "For running calls to finish after Ctrl-C");
   request_options(app, o.common);
+  output_options(app, o);
   const std::map<std::string, output> formats{{"text", output::text}, {"json", output::json}, {"none", output::none}};
   app.add_option_function<std::string>(
-         "-o,--output", [&](const std::string& name) { o.format = formats.at(name); },
-         "A line per call and a summary; or, with none, the summary alone")
+         "--format", [&](const std::string& name) { o.format = formats.at(name); },
+         "Of the results: a line per call and a summary; or, with none, the summary alone")
       ->check(CLI::IsMember({"text", "json", "none"}).description(""))
       ->default_str("text")
       ->type_name("text|json|none");

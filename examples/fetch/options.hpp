@@ -3,6 +3,7 @@
 #include <canigo/rate.hpp>
 #include <canigo/time.hpp>
 
+#include "name_template.hpp"
 #include "request.hpp"
 
 #include <cstddef>
@@ -34,6 +35,9 @@ struct options {
   int attempts = 5;
   canigo::duration max_pause = std::chrono::minutes{5};
   canigo::duration grace = std::chrono::seconds{5};
+  std::string output_dir;  ///< empty: bodies are dropped
+  name_template name{"{order}"};
+  bool overwrite = false;
   output format = output::text;
 };
 

@@ -72,7 +72,7 @@ void report::print_row(const call& c) {
   std::string row =
       fmt::format("{:>5} {:>6} {:>7} ms {:>7} ms {:>6} {:>9}  {}", c.priority, c.order, ms(c.started - begin_),
                   ms(c.waited), c.status != 0 ? fmt::to_string(c.status) : "-", c.bytes, printable_url(c.url));
-  if (!c.id.empty()) row += "  " + c.id;
+  if (c.id) row += "  " + c.id_as_json();
   if (method != "GET") row += fmt::format("  ({})", method);
   if (c.attempts > 1) row += fmt::format("  ({} attempts)", c.attempts);
   if (c.redirects > 0) row += fmt::format("  (redirected to {})", printable_url(c.target()));
@@ -84,11 +84,11 @@ void report::print_object(const call& c) {
   const auto time = [&](canigo::duration d) { return c.was_sent() ? fmt::to_string(ms(d)) : "null"; };
   print(fmt::format(
       R"({{"id":{},"class":{},"order":{},"started_ms":{},"wait_ms":{},"status":{},"bytes":{},"attempts":{},)"
-      R"("redirects":{},"method":{},"url":{},"redirected_to":{},"error":{}}})"
+      R"("redirects":{},"method":{},"url":{},"redirected_to":{},"file":{},"error":{}}})"
       "\n",
-      c.id.empty() ? "null" : c.id, c.priority, c.order, time(c.started - begin_), time(c.waited), c.status, c.bytes,
-      c.attempts, c.redirects, json_text(method_of(c, common_)), json_url(c.url),
-      c.place.empty() ? "null" : json_url(c.place), c.error ? json_text(c.why()) : "null"));
+      c.id_as_json(), c.priority, c.order, time(c.started - begin_), time(c.waited), c.status, c.bytes, c.attempts,
+      c.redirects, json_text(method_of(c, common_)), json_url(c.url), c.place.empty() ? "null" : json_url(c.place),
+      c.is_saved ? json_text(c.file) : "null", c.error ? json_text(c.why()) : "null"));
 }
 
 void report::bad_line(std::size_t number, std::string_view problem) {

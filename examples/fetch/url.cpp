@@ -46,6 +46,21 @@ std::string origin_of(std::string_view url) {
   return origin;
 }
 
+std::string_view host_of(std::string_view url) {
+  const authority a{url};
+  const auto host = url.substr(a.host, a.end - a.host);
+  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
+  return host.substr(0, host.find(':'));
+}
+
+std::string_view file_of(std::string_view url) {
+  auto path = url.substr(authority{url}.end);
+  path = path.substr(0, path.find_first_of("?#"));
+  const auto slash = path.rfind('/');
+  const auto file = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  return file.empty() ? "index" : file;
+}
+
 std::string with_credentials_of(std::string_view before, std::string url) {
   const authority old{before};
   const authority a{url};

@@ -9,9 +9,12 @@ import base64
 import http.server
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -173,7 +176,7 @@ def fetch(lines, *arguments):
 
 def fetch_json(lines, *arguments):
     """(exit status, calls, summary, standard error)"""
-    status, out, err = fetch(lines, "--output", "json", *arguments)
+    status, out, err = fetch(lines, "--format", "json", *arguments)
     objects = [json.loads(line) for line in out]
     return status, objects[:-1], objects[-1]["summary"], err
 
@@ -218,7 +221,7 @@ class FetchTest(unittest.TestCase):
         self.assertRegex(out[5], r"^ +all +1 +1 +0 +\d+ ms +\d+ ms +0.00/s$")
 
     def test_with_output_none_there_is_the_summary_alone(self):
-        _, out, _ = fetch([f"1 {self.url}/ok"], "--rate", "100/s", "--output", "none")
+        _, out, _ = fetch([f"1 {self.url}/ok"], "--rate", "100/s", "--format", "none")
         self.assertEqual(len(out), 3)
         self.assertNotIn(self.url, "".join(out))
 
@@ -304,7 +307,7 @@ class FetchTest(unittest.TestCase):
                     self.assertIn(error.lower(), by_url[url]["error"].lower())
 
     def test_an_interrupt_lets_those_that_run_finish(self):
-        run = Fetch("--rate", "1000/s", "--connections", "1", "--output", "json", "--grace", "1h")
+        run = Fetch("--rate", "1000/s", "--connections", "1", "--format", "json", "--grace", "1h")
         run.feed(f"0 {self.url}/slow/0.5", *[f"1 {self.url}/ok/{i}" for i in range(5)])
         self.server.wait_for("/slow/0.5")
         run.interrupt()
@@ -340,7 +343,7 @@ class FetchTest(unittest.TestCase):
         for grace in ("1h", "50ms"):
             with self.subTest(grace):
                 self.server.seen.clear()
-                run = Fetch("--rate", "1000/s", "--timeout", "1h", "--output", "json", "--grace", grace)
+                run = Fetch("--rate", "1000/s", "--timeout", "1h", "--format", "json", "--grace", grace)
                 run.feed(f"0 {self.url}/slow/20")
                 self.server.wait_for("/slow/20")
                 run.interrupt()
@@ -360,7 +363,7 @@ class FetchTest(unittest.TestCase):
         for how, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             with self.subTest(how):
                 self.server.seen.clear()
-                run = Fetch("--rate", "1000/s", "--timeout", "1h", "--output", "json", "--grace", "1h")
+                run = Fetch("--rate", "1000/s", "--timeout", "1h", "--format", "json", "--grace", "1h")
                 run.feed(f"0 {self.url}/slow/1")
                 self.server.wait_for("/slow/1")
                 run.interrupt(how)
@@ -371,7 +374,7 @@ class FetchTest(unittest.TestCase):
 
     def test_a_million_lines_are_not_all_in_memory(self):
         def peak_of(lines):
-            run = Fetch("--rate", "1/h", "--queue-limit", "1000", "--output", "none")
+            run = Fetch("--rate", "1/h", "--queue-limit", "1000", "--format", "none")
 
             def feed():
                 try:
@@ -403,7 +406,7 @@ class FetchTest(unittest.TestCase):
             file.write("bad\n" * 1_000_000)
         try:
             with open(os.devnull, "w", encoding="utf-8") as nobody:
-                run = subprocess.Popen([PROGRAM, "--output", "json", path], stdout=subprocess.PIPE, stderr=nobody)
+                run = subprocess.Popen([PROGRAM, "--format", "json", path], stdout=subprocess.PIPE, stderr=nobody)
                 summary = json.loads(run.stdout.read())["summary"]
                 run.stdout.close()
                 _, status, used = os.wait4(run.pid, 0)
@@ -423,7 +426,7 @@ class FetchTest(unittest.TestCase):
 
     def test_any_text_in_a_url_makes_valid_json(self):
         paths = ['/ok/"\\', "/ok/\u00e9\u20ac\U0001f600", "/ok/\x01", "/ok/\x9b\u202e", "/ok/\udcff-\udce2\udc82"]
-        _, out, _ = fetch([f"0 {self.url}{path}" for path in paths], "--rate", "1000/s", "--output", "json")
+        _, out, _ = fetch([f"0 {self.url}{path}" for path in paths], "--rate", "1000/s", "--format", "json")
         self.assertNotRegex("".join(out), "[\udc80-\udcff]")  # all of it is UTF-8
         self.assertNotRegex("".join(out), "[\x00-\x1f\x7f-\x9f\u202e]")
         urls = {call["order"]: call["url"] for call in map(json.loads, out[:-1])}
@@ -447,7 +450,7 @@ class FetchTest(unittest.TestCase):
         for form in ("text", "json"):
             with self.subTest(form):
                 self.server.seen.clear()
-                _, out, err = fetch(lines, "--rate", "1000/s", "--output", form)
+                _, out, err = fetch(lines, "--rate", "1000/s", "--format", form)
                 text = "\n".join(out) + err
                 self.assertNotIn("secret", text)
                 self.assertNotIn("cret@", text)
@@ -530,7 +533,7 @@ class FetchTest(unittest.TestCase):
         self.assertGreaterEqual(third - second, 0.5 - EARLY)
 
     def test_a_class_that_is_full_does_not_hide_what_matters_more(self):
-        run = Fetch("--rate", "20/s", "--queue-limit", "100", "--output", "none")
+        run = Fetch("--rate", "20/s", "--queue-limit", "100", "--format", "none")
         run.feed(*[f"2 {self.url}/ok/{i}" for i in range(2000)], f"0 {self.url}/ok/important")
         self.server.wait_for("/ok/important")
         self.assertLess(len(self.server.paths()), 600)
@@ -675,9 +678,85 @@ class FetchTest(unittest.TestCase):
                 self.assertEqual(seen[f"/ok/{before}{status}"],
                                  (after, b"", None) if after == "GET" else (after, b"x", "text/plain"))
 
+    def folder(self):
+        path = tempfile.mkdtemp(prefix="fetch_test.")
+        self.addCleanup(shutil.rmtree, path)
+        return path
+
+    def files(self, folder):
+        found = {}
+        for root, _, names in os.walk(folder):
+            for name in names:
+                path = os.path.join(root, name)
+                with open(path, "rb") as file:
+                    found[os.path.relpath(path, folder)] = file.read()
+        return found
+
+    def test_bodies_go_into_a_folder_under_names_of_their_calls(self):
+        folder = os.path.join(self.folder(), "new")
+        lines = [f"0 {self.url}/body/3/a", f"1 {self.url}/status/404", f"2 {self.url}/body/0/b"]
+        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "-o", folder)
+        self.assertEqual((status, self.files(folder)), (1, {"1": b"xxx", "3": b""}))
+        self.assertEqual({call["order"]: call["file"] for call in calls}, {1: "1", 2: None, 3: "3"})
+        lines = [json.dumps({"url": f"{self.url}/body/1/c.txt?q=/x", "id": "i", "priority": 1}),
+                 json.dumps({"url": f"{self.url}/", "id": 5})]
+        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "-o", folder,
+                                         "--name", "by/{host}/{class}-{id}-{file}.{order}.x")
+        self.assertEqual((status, {call["file"] for call in calls}),
+                         (0, {"by/127.0.0.1/1-i-c.txt.1.x", "by/127.0.0.1/0-5-index.2.x"}))
+        self.assertEqual(self.files(folder)["by/127.0.0.1/1-i-c.txt.1.x"], b"x")
+
+    def test_no_call_leads_out_of_the_folder(self):
+        folder = self.folder()
+        ids = ["..", ".", "../../up", "/etc/x", "a\0b", "a\\b\n", ".hidden", "caf\u00e9", "x" * 255]
+        bad = ["", "x" * 256, "/" * 86]
+        lines = [json.dumps({"url": f"{self.url}/ok", "id": i}) for i in ids + bad]
+        lines += [f"0 {self.url}/ok", json.dumps({"url": f"{self.url}/ok/..", "id": "file"})]
+        status, calls, summary, err = fetch_json(lines, "--rate", "1000/s", "-o", folder, "--name", "{id}")
+        self.assertEqual((status, len(calls), summary["bad_lines"]), (3, len(ids) + 1, len(bad) + 1))
+        self.assertEqual(set(self.files(folder)),
+                         {"%2E.", "%2E", "%2E.%2F..%2Fup", "%2Fetc%2Fx", "a%00b", "a%5Cb%0A", "%2Ehidden", "caf%C3%A9",
+                          "x" * 255, "file"})
+        for number, words in zip(range(10, 14), ("name is ''", "has 256 bytes", "has 258 bytes", "there is no id")):
+            self.assertRegex(err, f"line {number}: .*{words}.*; skipped")
+
+    def test_a_file_that_is_there_is_kept_and_its_call_not_made(self):
+        folder = self.folder()
+        os.symlink("nowhere", os.path.join(folder, "2"))
+        with open(os.path.join(folder, "1"), "wb") as file:
+            file.write(b"old")
+        lines = [f"0 {self.url}/ok/{i}" for i in range(3)]
+        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "-o", folder)
+        self.assertEqual((status, self.server.paths()), (1, ["/ok/2"]))
+        self.assertEqual(sorted(call["error"] or "" for call in calls), ["", "1: File exists", "2: File exists"])
+        self.assertEqual(fetch_json(lines, "--rate", "1000/s", "-o", folder, "--overwrite")[0], 0)
+        self.assertEqual(self.files(folder), {"1": b"fine\n", "2": b"fine\n", "3": b"fine\n"})
+
+    def test_of_two_calls_with_one_name_one_fails(self):
+        folder = self.folder()
+        lines = [f"0 {self.url}/slow/0.5/{i}" for i in range(2)]
+        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "-o", folder, "--name", "{host}")
+        self.assertEqual((status, self.files(folder)), (1, {"127.0.0.1": b"late\n"}))
+        self.assertEqual(sorted(call["error"] or "" for call in calls), ["", "127.0.0.1: File exists"])
+
+    def test_a_body_that_cannot_be_written_ends_the_program_and_leaves_no_part(self):
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+        folder = self.folder()
+        run = Fetch("--rate", "1000/s", "-o", folder, preexec_fn=small_files)
+        run.feed(f"0 {self.url}/body/200000")
+        status, _, err = run.end()
+        self.assertEqual((status, self.files(folder)), (2, {}))
+        self.assertIn(f"canigo-fetch: {folder}/1: File too large", err)
+        status, _, err = fetch([f"0 {self.url}/ok"], "-o", "/dev/null")
+        self.assertEqual(status, 2)
+        self.assertIn("/dev/null: Not a directory", err)
+
     def test_bodies_are_not_kept(self):
         def peak_of(size):
-            run = Fetch("--rate", "1000/s", "--burst", "16", "--output", "json", "--timeout", "1h")
+            run = Fetch("--rate", "1000/s", "--burst", "16", "--format", "json", "--timeout", "1h")
             run.feed(*[f"0 {self.url}/body/{size}/{i}" for i in range(16)])
             run.process.stdin.close()
             out = run.process.stdout.read().splitlines()
@@ -700,7 +779,7 @@ class FetchTest(unittest.TestCase):
     def test_a_host_may_have_any_letters(self):
         # A proxy sees the name as it would be looked up.
         url, environment = "http://b\u00fccher.example/ok", {**os.environ, "http_proxy": self.url, "LC_ALL": "C"}
-        run = Fetch("--rate", "1000/s", "--output", "json", env=environment)
+        run = Fetch("--rate", "1000/s", "--format", "json", env=environment)
         run.feed(f"0 {url}")
         status, out, _ = run.end()
         self.assertEqual((status, json.loads(out[0])["url"]), (0, url))
@@ -709,7 +788,7 @@ class FetchTest(unittest.TestCase):
     def test_what_cannot_be_read_is_no_empty_input(self):
         for path, word in (("/", "Is a directory"), ("/proc/self/mem", "Input/output error")):
             with self.subTest(path):
-                run = Fetch(path, "--output", "none")
+                run = Fetch(path, "--format", "none")
                 status, _, err = run.end()
                 self.assertEqual(status, 2)
                 self.assertIn(f"canigo-fetch: {path}: {word}", err)
@@ -738,7 +817,7 @@ class FetchTest(unittest.TestCase):
 
     def test_a_note_that_cannot_be_written_fails_no_call(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
-            run = Fetch("--rate", "1000/s", "--output", "json", stderr=full)
+            run = Fetch("--rate", "1000/s", "--format", "json", stderr=full)
             run.feed(f"0 {self.url}/retry/seconds/1")
             out, _ = run.process.communicate()
         self.assertEqual((run.process.returncode, json.loads(out.splitlines()[0])["status"]), (0, 200))
@@ -775,7 +854,13 @@ class FetchTest(unittest.TestCase):
             ("-H", "A: b\nC: d"): ("--header", "no line break"),
             ("-d", "@no/such/file"): ("--data", "no/such/file", "No such file"),
             ("-u", "name"): ("--user", "NAME:PASSWORD"),
-            ("--output", "xml"): ("--output", "xml", "text,json,none"),
+            ("-o", "x", "--name", "{status}"): ("--name", "{status} is unknown", "{order}, {class}, {id}"),
+            ("-o", "x", "--name", "a/../b"): ("--name", "a/../b", "allowed: a path below the folder"),
+            ("-o", "x", "--name", "/tmp/{id}"): ("--name", "/tmp/{id}", "a part of it is empty"),
+            ("-o", "x", "--name", ""): ("--name", "a part of it is empty"),
+            ("-o", "x", "--name", "{id"): ("--name", "a brace is alone"),
+            ("--name", "{id}"): ("--name", "--output-dir"),
+            ("--format", "xml"): ("--format", "xml", "text,json,none"),
             ("no/such/file",): ("no/such/file", "No such file"),
             ("--bogus",): ("--bogus",),
         }.items():
