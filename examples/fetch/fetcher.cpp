@@ -5,6 +5,7 @@
 #include <canigo/timeout.hpp>
 
 #include "request.hpp"
+#include "retry.hpp"
 #include "text.hpp"
 #include "url.hpp"
 
@@ -177,14 +178,14 @@ http::request fetcher::begin(call& c) {
 void fetcher::answered(call c, const http::response& r) {
   server& s = queue_.server_of(c);
   std::optional<canigo::time_point> next;
-  const bool is_refused = c.status == 429 || c.status == 503;
-  if (is_refused) {
+  if (is_refused(c.status)) {
     next = told_to_wait(c, s, r);
-  } else if (!c.error) {
-    s.pace.taken(c.started, now());
+  } else {
+    if (!c.error) s.pace.taken(c.started, now());
+    if (may_try_again(c)) next = after_backoff(c);
   }
   queue_.done(s, now());
-  if (!is_refused && is_led_on(c, r)) next = now();
+  if (!next && !is_refused(c.status) && is_led_on(c, r)) next = now();
   --running_;
   if (next) {
     c.queued = now();
@@ -224,8 +225,17 @@ std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s
     if (s.pace.is_slowed()) text += fmt::format(" go at {:.3g}/s", s.pace.per_second());
     report_.note(text);
   }
-  if (c.attempts >= options_.attempts || is_stopping()) return std::nullopt;
-  if (pause > 0s) return now();
+  if (!may_try_again(c)) return std::nullopt;
+  return pause > 0s ? now() : after_backoff(c);
+}
+
+bool fetcher::may_try_again(const call& c) const {
+  const bool is_bad = c.error || c.status >= 400;
+  return is_bad && c.attempts < options_.attempts && !is_stopping() &&
+         is_worth_another(c, method_of(c, options_.common));
+}
+
+canigo::time_point fetcher::after_backoff(const call& c) {
   return canigo::saturating_add(now(), backoff_.delay(static_cast<std::uint32_t>(c.attempts), random_()));
 }
 

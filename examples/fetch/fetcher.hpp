@@ -41,6 +41,8 @@ class fetcher {
   canigo::http::request begin(call& c);
   void answered(call c, const canigo::http::response& r);
   std::optional<canigo::time_point> told_to_wait(const call& c, server& s, const canigo::http::response& r);
+  bool may_try_again(const call& c) const;
+  canigo::time_point after_backoff(const call& c);
   bool is_led_on(call& c, const canigo::http::response& r) const;
   void save(call& c, const std::string& body);
   void give_up_after(canigo::duration grace);

@@ -31,6 +31,8 @@ constexpr const char* notes =
     R"(Every request counts, also the one that a redirect asks for, and a second attempt.
 After a response 429 or 503 its call is tried again. With Retry-After all calls to that server wait for so long; the
 others go on. And the server is asked less often, until it takes what it is asked.
+After a failed connection, a timeout, or a response 408, 500, 502 or 504 a call is tried again, too, but not with
+POST or PATCH if the server may have executed it.
 A TIME is a number with a unit, such as 500ms, 10s, 1m or 2h; more than 0, up to 277777h.
 Ctrl-C stops taking new calls and lets those that run finish; again, or after the grace time, it cancels them.
 
@@ -181,7 +183,8 @@ options parse(int argc, char** argv) {
   time_option(app, "-t,--timeout", o.timeout, "For one request, from sending to the last byte");
   count_option<std::size_t>(app, "-q,--queue-limit", o.queue_limit, 10'000'000,
                             "Most calls of one class that are read ahead");
-  count_option<int>(app, "-a,--attempts", o.attempts, 1000, "Most tries of a call that is told to come back later");
+  count_option<int>(app, "-a,--attempts", o.attempts, 1000,
+                    "Most tries of a call that fails for a reason that may pass");
   time_option(app, "-m,--max-pause", o.max_pause, "Longest pause that a server gets which asks for one");
   time_option(app, "-g,--grace", o.grace, "For running calls to finish after Ctrl-C");
   request_options(app, o.common);

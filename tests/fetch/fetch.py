@@ -29,7 +29,7 @@ EARLY = 0.001  # a timer here and the clock there may disagree by so many second
 
 class Handler(http.server.BaseHTTPRequestHandler):
     """/ok…, /status/N…, /slow/SECONDS…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big, /body/BYTES…,
-    /hop/TIMES…, /to/URL, /moved/STATUS/URL
+    /hop/TIMES…, /to/URL, /moved/STATUS/URL, /flaky/STATUS|drop/TIMES…
     """
 
     protocol_version = "HTTP/1.1"
@@ -61,6 +61,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(302, b"on\n", ("Location", "/".join(["", "hop", str(int(parts[2]) - 1), *parts[3:]])))
         elif kind == "to":
             self.answer(307, b"on\n", ("Location", self.path[len("/to/"):]))
+        elif kind == "flaky" and times <= int(parts[3]):
+            if parts[2] == "drop":
+                self.close_connection = True
+            else:
+                self.answer(int(parts[2]), b"not now\n")
         elif kind == "moved":
             self.answer(int(parts[2]), b"on\n", ("Location", self.path.split("/", 3)[3]))
         elif kind == "body":
@@ -275,6 +280,24 @@ class FetchTest(unittest.TestCase):
                 self.assertEqual(self.server.seen[1][1], self.server.seen[0][1])
                 self.assertIn("its calls wait for", err)
 
+    def test_a_failure_that_may_pass_is_tried_again_where_that_does_no_harm(self):
+        nobody = "http://127.0.0.1:1"
+        cases = {("GET", "/flaky/500/2"): (3, 200), ("PUT", "/flaky/502/1"): (2, 200), ("HEAD", "/ok"): (1, 200),
+                 ("GET", "/flaky/408/1"): (2, 200), ("DELETE", "/flaky/504/9"): (3, 504), ("GET", "/big"): (1, 0),
+                 ("GET", "/flaky/drop/2"): (3, 200), ("POST", "/flaky/drop/9"): (1, 0),
+                 ("POST", "/flaky/503/1"): (2, 200), ("POST", "/flaky/500/1"): (1, 500),
+                 ("BREW", "/flaky/502/1"): (1, 502), ("GET", "/flaky/501/1"): (1, 501),
+                 ("GET", "/flaky/404/1"): (1, 404), ("POST", nobody): (3, 0)}
+        # Each connection is new, so the client itself sends nothing again.
+        lines = [json.dumps({"url": path if path == nobody else f"{self.url}{path}/x/{method}", "method": method,
+                             "headers": {"Connection": "close"}}) for method, path in cases]
+        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "--attempts", "3")
+        self.assertEqual(status, 1)
+        ended = [(call["attempts"], call["status"]) for call in sorted(calls, key=lambda call: call["order"])]
+        for case, end in zip(cases.items(), ended):
+            with self.subTest(case[0]):
+                self.assertEqual(end, case[1])
+
     def test_attempts_are_bounded(self):
         status, calls, _, _ = fetch_json([f"0 {self.url}/retry/zero/99"], "--rate", "1000/s", "--attempts", "3")
         self.assertEqual(status, 1)
@@ -293,7 +316,8 @@ class FetchTest(unittest.TestCase):
             "http://[half/": (0, "URL"),
         }
         lines = [f"1 {url}" for url in cases] + [f"2 {self.url}/ok"]
-        status, calls, summary, _ = fetch_json(lines, "--rate", "1000/s", "--burst", "20", "--timeout", "3s")
+        status, calls, summary, _ = fetch_json(lines, "--rate", "1000/s", "--burst", "20", "--timeout", "3s",
+                                               "--attempts", "1")
         self.assertEqual(status, 1)
         self.assertEqual(summary["failures"], len(cases))
         by_url = {call["url"]: call for call in calls}
@@ -450,7 +474,7 @@ class FetchTest(unittest.TestCase):
         for form in ("text", "json"):
             with self.subTest(form):
                 self.server.seen.clear()
-                _, out, err = fetch(lines, "--rate", "1000/s", "--format", form)
+                _, out, err = fetch(lines, "--rate", "1000/s", "--format", form, "--attempts", "2")
                 text = "\n".join(out) + err
                 self.assertNotIn("secret", text)
                 self.assertNotIn("cret@", text)

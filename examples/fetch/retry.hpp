@@ -1,0 +1,19 @@
+#pragma once
+
+#include "call.hpp"
+
+#include <string_view>
+
+namespace fetch {
+
+/// Whether the server, without having done anything, asks to come back later: 429 and 503.
+bool is_refused(int status);
+
+/// Whether another attempt may end better and does no harm. The call has ended: with its error, or with its status.
+///
+/// What was certainly not executed is worth one with any method: a refusal, or a server that was not reached. What may
+/// have been executed is worth one if the method is idempotent: a connection that broke, a timeout, and the statuses
+/// 408, 500, 502 and 504.
+bool is_worth_another(const call& c, std::string_view method);
+
+}  // namespace fetch
