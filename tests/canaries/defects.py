@@ -65,6 +65,7 @@ JOB_LEASES = "jobs/service_leases.cpp"
 JOB_REPORT = "jobs/run_report.cpp"
 JOB_RUNS = "jobs/service_runs.cpp"
 JOB_TABLE = "jobs/sqlite_table.cpp"
+JOB_LINE = "jobs/sqlite_line.cpp"
 SYNC_PLAN = "redis/sync_plan.cpp"
 LEDGER = "redis/ledger.cpp"
 TERMS = "redis/terms.cpp"
@@ -523,5 +524,12 @@ DEFECTS = {
     "job_counted_as_failed_for_good": (JOB_SERVICE, jobs("a service counts its runs*"),
                                        "«r.claimed.attempt >= r.claimed.max_attempts || report.span == "
                                        "duration::max()»", "false"),
+    "job_commit_failed_unseen": (JOB_LINE, jobs("a step on the disk that fails*"),
+                                 "«db_->sql(\"COMMIT\").run();»",
+                                 "try { db_->sql(\"COMMIT\").run(); } catch (const std::system_error&) {}"),
+    "job_commit_failed_and_undone": (JOB_LINE, jobs("a step on the disk that fails*"),
+                                     "if («is_at_the_end && e.code() == error::io») {", "false"),
+    "job_file_moved_unseen": (JOB_LINE, jobs("a store says what is wrong with its file*"),
+                              "«if (db_->has_moved()) throw_gone();»\n  } catch", ""),
     "job_key_never_free": (JOB_TABLE, jobs("the store in SQLite*"), "«free_key(l.id, now);»", ""),
 }
