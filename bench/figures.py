@@ -59,6 +59,16 @@ TARGETS = [
     ("B20-10000", "cpu", "scheduler.acquire, a slack of 1 ms", "Go: x/time/rate Wait", 1.0),
     ("B20-100000", "cpu", "scheduler.acquire, a slack of 1 ms", "Go: x/time/rate Wait", 1.0),
     ("B21", "ns", "policy.run", "Go: failsafe-go", 1.0),
+    ("B22-put", "ns", "sqlite_store", "Go: goqite", 1 / 1.2),
+    ("B22-put", "ns", "sqlite_store", "floor: append 4 KiB and fdatasync", 1.5),
+    ("B22-put", "ns", "postgres_store", "Go: River", 1 / 3),
+    ("B22-put100", "ns", "sqlite_store", "Go: goqite", 1 / 20),
+    ("B22-put100", "ns", "postgres_store", "Go: River", 1 / 10),
+    ("B22-run1", "ns", "sqlite_store", "Go: goqite", 1 / 2),
+    ("B22-run8", "ns", "sqlite_store", "Go: goqite", 1 / 2),
+    ("B22-run8", "ns", "postgres_store", "Go: River", 1 / 1.5),
+    ("B22-idle", "ns", "sqlite_store", "Go: goqite", 1.0),
+    ("B22-idle", "ns", "postgres_store", "Go: River", 1.0),
     ("K2", "bytes", "keyed_scheduler.try_acquire", "value", 100),
 ]
 # What bare Asio does in another way for these is no bound of what is possible.

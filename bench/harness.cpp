@@ -120,6 +120,7 @@ void match::print_line(const contestant& c, const sample& s) const {
              s.allocations_per_operation);
   if (s.bytes_per_operation != 0) fmt::print(R"(,"bytes":{})", s.bytes_per_operation);
   if (s.share_of_rate != 0) fmt::print(R"(,"reached":{},"cpu":{})", s.share_of_rate, s.cpu);
+  if (s.p99_ns != 0) fmt::print(R"(,"p99_ns":{})", s.p99_ns);
   if (!s.goodput.empty()) {
     fmt::print(R"(,"p99":{},"goodput":{{)", s.p99);
     for (std::size_t i = 0; i < s.goodput.size(); ++i) {
@@ -151,6 +152,7 @@ void match::print_table(std::vector<std::vector<sample>>& results) const {
                median.ns_per_operation, r.front().ns_per_operation, r.back().ns_per_operation,
                median.allocations_per_operation);
     if (median.bytes_per_operation != 0) fmt::print("  {:.0f} bytes", median.bytes_per_operation);
+    if (median.p99_ns != 0) fmt::print("  p99: {:.1f} ns", median.p99_ns);
     if (median.share_of_rate != 0) {
       fmt::print("  {:.3f} % of the rate at {:.1f} % CPU", 100 * median.share_of_rate, 100 * median.cpu);
     }

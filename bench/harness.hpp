@@ -17,6 +17,7 @@ struct sample {
   double bytes_per_operation = 0;
   double share_of_rate = 0;  ///< reached, of what was wanted
   double cpu = 0;            ///< cores that were busy meanwhile
+  double p99_ns = 0;         ///< the 99th percentile of what ns_per_operation is the median of
   /// In each trace, of the most that is possible. No time counts then.
   std::vector<std::pair<std::string, double>> goodput = {};
   double p99 = 0;  ///< the 99th percentile of the latency, as a multiple of an idle service's, in the worst trace

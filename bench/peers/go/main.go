@@ -22,6 +22,7 @@ type result struct {
 	Bytes      float64 `json:"bytes,omitempty"`
 	Reached    float64 `json:"reached,omitempty"`
 	CPU        float64 `json:"cpu,omitempty"`
+	P99        float64 `json:"p99_ns,omitempty"`
 	Operations int     `json:"operations,omitempty"`
 }
 
@@ -38,7 +39,7 @@ func add(id, name string, threads int, run func() result) {
 }
 
 // takesSeconds is what needs no repetition to warm up.
-var takesSeconds = regexp.MustCompile("^(B4-|B12|B20)")
+var takesSeconds = regexp.MustCompile("^(B4-|B12|B20|B22)")
 
 // many is a repetition's number of operations for what takes tens of nanoseconds.
 const many = 1_000_000
