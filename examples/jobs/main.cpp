@@ -42,6 +42,8 @@ struct options {
   std::string state = {};
   jobs::job_id after = 0;
   std::size_t limit = 100;
+  std::string to_queue = {};
+  std::string to_place = {};
   double every = 2;
   std::size_t rounds = SIZE_MAX;
 };
@@ -268,6 +270,68 @@ net::awaitable<bool> remove(jobs::store& store, const options& o) {
   co_return all;
 }
 
+std::unique_ptr<jobs::store> open(net::io_context& io, const std::string& place) {
+  if (place.starts_with("postgres://") || place.starts_with("postgresql://")) return open_postgres(io, place);
+  // A store would make the file.
+  if (!std::filesystem::exists(place)) throw std::runtime_error{place + ": there is no such file"};
+  return std::make_unique<jobs::sqlite_store>(io, place);
+}
+
+/// Why a job can't be moved; empty: it can.
+std::string_view obstacle(const jobs::job_info& j) {
+  if (j.state == job_state::running) return "was left: it runs";
+  if (j.state != job_state::waiting) return "was left: it has ended";
+  // For how long it is unique is not told.
+  if (!j.unique_key.empty()) return "was left: it has a key, which is unique where it is";
+  return "";
+}
+
+/// The same job to be handed in elsewhere. Times count from now on, by the clock of this machine.
+jobs::new_job copy_of(const jobs::job_info& j, const options& o) {
+  const auto now = std::chrono::system_clock::now();
+  jobs::new_job n;
+  n.queue = o.to_queue.empty() ? j.queue : o.to_queue;
+  n.kind = j.kind;
+  n.payload = j.payload;
+  n.priority = j.priority;
+  n.delay = std::max<duration>(j.run_at - now, duration::zero());
+  if (j.deadline) n.expires_in = std::max<duration>(*j.deadline - now, std::chrono::microseconds{1});
+  n.max_attempts = j.max_attempts - std::min(j.attempt, j.max_attempts - 1);
+  return n;
+}
+
+/// Ended where it was, handed in, then forgotten: so it never runs twice, and whatever fails, one of the two is there.
+net::awaitable<bool> move_one(jobs::store& from, jobs::store& to, jobs::job_id id, const options& o) {
+  const auto j = co_await from.look(id);
+  if (!j) co_return told(id, "is unknown", false);
+  if (const auto why = obstacle(*j); !why.empty()) co_return told(id, why, false);
+  const auto answer = co_await from.cancel(id);
+  if (answer == jobs::cancel_answer::marked) co_return told(id, "was left: it began just now, and is cancelled", false);
+  if (answer != jobs::cancel_answer::cancelled) co_return told(id, "was left: it has ended", false);
+  jobs::new_job copy = copy_of(*j, o);
+  jobs::put_answer moved;
+  try {
+    moved = co_await to.put(std::move(copy));
+  } catch (const std::exception& e) {
+    throw std::runtime_error{
+        fmt::format("job {} is cancelled where it was, and may be in its new place: {}", id, e.what())};
+  }
+  co_await from.remove(id);
+  co_return told(id, fmt::format("is job {} now", moved.id), true);
+}
+
+net::awaitable<bool> move(jobs::store& store, const options& o) {
+  std::unique_ptr<jobs::store> other;
+  if (!o.to_place.empty()) {
+    const auto executor = co_await net::this_coro::executor;
+    other = open(static_cast<net::io_context&>(net::query(executor, net::execution::context)), o.to_place);
+    co_await other->count();  // tells before any job is touched if it can't be used
+  }
+  bool all = true;
+  for (const jobs::job_id id : o.ids) all &= co_await move_one(store, other ? *other : store, id, o);
+  co_return all;
+}
+
 net::awaitable<bool> pause(jobs::store& store, const options& o) {
   co_await store.pause(o.queue);
   co_return true;
@@ -282,14 +346,7 @@ using command = net::awaitable<bool> (*)(jobs::store&, const options&);
 
 bool run(command work, const options& o) {
   net::io_context io;
-  std::unique_ptr<jobs::store> store;
-  if (o.place.starts_with("postgres://") || o.place.starts_with("postgresql://")) {
-    store = open_postgres(io, o.place);
-  } else {
-    // A store would make the file.
-    if (!std::filesystem::exists(o.place)) throw std::runtime_error{o.place + ": there is no such file"};
-    store = std::make_unique<jobs::sqlite_store>(io, o.place);
-  }
+  const std::unique_ptr<jobs::store> store = open(io, o.place);
   bool went_well = false;
   std::exception_ptr failure;
   net::co_spawn(io, work(*store, o), [&](std::exception_ptr e, bool result) {
@@ -329,6 +386,11 @@ int main(int argc, char** argv) {
   of_jobs(add("retry", "let jobs that have ended run again", retry));
   of_jobs(add("cancel", "end jobs that wait, and cancel those that run", cancel));
   of_jobs(add("remove", "forget jobs that do not run", remove));
+  CLI::App* moving = add("move", "put jobs that wait into another queue or another store", move);
+  of_jobs(moving);
+  moving->add_option("--queue", o.to_queue, "its name; as it is by default");
+  moving->add_option("--to", o.to_place, "a file of SQLite, or a URL of PostgreSQL; where it is by default");
+  moving->require_option(2, 0);
   const auto of_queue = [&](CLI::App* sub) { sub->add_option("queue", o.queue, "its name")->required(); };
   of_queue(add("pause", "let no job of a queue begin", pause));
   of_queue(add("resume", "let them begin again", resume));

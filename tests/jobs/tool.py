@@ -5,6 +5,7 @@ On a file with jobs that a worker has run, and others that are put into the file
 prints.
 """
 
+import datetime
 import json
 import pathlib
 import shutil
@@ -72,6 +73,52 @@ class Tool(unittest.TestCase):
         subprocess.run([WORKER, self.file, "0", "0"], stdout=subprocess.DEVNULL, timeout=120, check=True)
         self.assertEqual(self.states(), ["cancelled", "done"])
 
+    def forget_the_key_of(self, *ids):
+        with sqlite3.connect(self.file) as db:
+            db.executemany("UPDATE canigo_job SET unique_key=NULL WHERE id=?", [(i,) for i in ids])
+
+    def test_jobs_are_moved_to_another_queue(self):
+        self.run_tool("retry", "1", "2", "3")
+        self.run_tool("cancel", "3")
+        self.forget_the_key_of(1)
+        with sqlite3.connect(self.file) as db:
+            db.execute("UPDATE canigo_job SET payload=?, attempt=2, max_attempts=5 WHERE id=1", (b"a\x00\xff",))
+        self.assertEqual(self.run_tool("move", "1", "--queue", "mail"), "job 1 is job 4 now\n")
+        job, = self.objects("show", "4")
+        self.assertEqual([job[f] for f in ("queue", "state", "payload", "priority", "max_attempts")],
+                         ["mail", "waiting", "a\0\xff", 0, 3])
+        left = self.run_tool("move", "1", "2", "3", "--queue", "mail", status=1).splitlines()
+        self.assertEqual(left, ["canigo-jobs: job 1 is unknown",
+                                "canigo-jobs: job 2 was left: it has a key, which is unique where it is",
+                                "canigo-jobs: job 3 was left: it has ended"])
+        self.assertEqual([(j["id"], j["state"]) for j in self.objects("list")],
+                         [(2, "waiting"), (3, "cancelled"), (4, "waiting")])
+
+    def test_jobs_are_moved_to_another_store(self):
+        self.run_tool("retry", "1", "2")
+        self.forget_the_key_of(1, 2)
+        with sqlite3.connect(self.file) as db:
+            db.execute("UPDATE canigo_job SET run_at = run_at + 3600 * 1000000 WHERE id=2")
+        here, there = self.file, str(self.folder / "other.db")
+        self.assertIn("other.db: there is no such file", self.run_tool("move", "1", "--to", there, status=1))
+        self.assertEqual(self.states(), ["waiting", "waiting", "done"])
+        subprocess.run([WORKER, there, "1", "0"], stdout=subprocess.DEVNULL, timeout=120, check=True)
+        due = self.objects("show", "2")[0]["run_at"]
+        self.assertEqual(self.run_tool("move", "1", "2", "--to", there), "job 1 is job 2 now\njob 2 is job 3 now\n")
+        self.assertEqual(self.states(), ["done"])
+        self.file = there
+        self.assertEqual(self.states(), ["done", "waiting", "waiting"])
+        moved = self.objects("show", "3")[0]["run_at"]
+        instant = datetime.datetime.fromisoformat
+        self.assertLessEqual(abs(instant(moved[:-1]) - instant(due[:-1])), datetime.timedelta(seconds=2))
+        self.file = here
+        with sqlite3.connect(there) as db:
+            db.execute("UPDATE canigo_schema SET version=99")
+        self.run_tool("retry", "3")
+        self.forget_the_key_of(3)
+        self.assertIn("version 99", self.run_tool("move", "3", "--to", there, status=1))
+        self.assertEqual(self.states(), ["waiting"])
+
     def test_queues(self):
         self.run_tool("pause", "default")
         queue, = self.objects("stats")
@@ -106,7 +153,7 @@ class Tool(unittest.TestCase):
         self.assertIn("name another file", self.run_tool("stats", status=1))
 
     def test_how_it_is_called(self):
-        for arguments in (["list", "--state", "asleep"], ["show"], ["show", "x"], ["fly"], []):
+        for arguments in (["list", "--state", "asleep"], ["show"], ["move", "1"], ["show", "x"], ["fly"], []):
             with self.subTest(arguments):
                 self.run_tool(*arguments, status=2)
         self.assertIn("retry", self.run_tool("--help"))
