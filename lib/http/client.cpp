@@ -53,8 +53,8 @@ net::awaitable<response> refuse(detail::request_problem p) {
   co_return response{};
 }
 
-net::awaitable<response> response_of(net::awaitable<detail::exchange> under_way) {
-  detail::exchange e = co_await std::move(under_way);
+net::awaitable<response> response_of(net::awaitable<detail::ended_transfer> under_way) {
+  detail::ended_transfer e = co_await std::move(under_way);
   if (!e.error) co_return std::move(e.response);
   if (e.response.problem.empty()) throw std::system_error{e.error};
   throw std::system_error{e.error, e.response.problem};
@@ -71,6 +71,8 @@ net::awaitable<response> client::send(request r) {
   if (auto problem = detail::problem_of(r)) return refuse(std::move(*problem));
   return response_of(canigo::detail::await_operation<detail::awaited_transfer>(engine_, std::move(r)));
 }
+
+net::awaitable<exchange> client::open(request r) { return exchange::open(engine_, std::move(r)); }
 
 client_stats client::stats() const { return engine_->stats(); }
 

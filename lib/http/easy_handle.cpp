@@ -13,6 +13,7 @@
 #include <new>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 namespace canigo::http::detail {
 namespace {
@@ -154,11 +155,13 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   set(CURLOPT_FRESH_CONNECT, 0L);
   if (set.result() != CURLE_OK) return reason(set.result());
   if (r.url.find('\0') != std::string::npos) return error::malformed_url;
-  if (const auto code = set_method(r, has_body); code != CURLE_OK) return reason(code);
+  if (const auto code = set_method(r, has_body, t.is_stream()); code != CURLE_OK) return reason(code);
   transfer_ = &t;
   t.easy_ = this;
   refused_ = {};
   is_body_too_large_ = false;
+  is_paused_ = false;
+  head_told_ = false;
   no_socket_ = {};
   local_port_ = 0;
   sent_hop_ = -1;
@@ -194,11 +197,12 @@ void easy_handle::set_headers(const request& r, bool has_body) {
   if (fields_ && agent_ && !r.headers.contains("User-Agent")) append(agent_->data);
 }
 
-CURLcode easy_handle::set_method(const request& r, bool has_body) noexcept {
+CURLcode easy_handle::set_method(const request& r, bool has_body, bool is_stream) noexcept {
   const bool is_get = r.method == "GET";
   const bool is_head = r.method == "HEAD";
   const bool is_post = r.method == "POST";
-  if (is_get && is_set_for_get_) return CURLE_OK;
+  const bool is_plain_get = is_get && !is_stream;
+  if (is_plain_get && is_set_for_get_) return CURLE_OK;
   option_setter set{get()};
   // Takes back what the request before has set. In this order: any POSTFIELDS makes it a POST.
   set(CURLOPT_POSTFIELDS, nullptr)(CURLOPT_CUSTOMREQUEST, nullptr)(CURLOPT_HTTPGET, 1L);
@@ -210,15 +214,22 @@ CURLcode easy_handle::set_method(const request& r, bool has_body) noexcept {
   }
   if (!is_get && !is_head && !is_post) set(CURLOPT_CUSTOMREQUEST, r.method.c_str());
   // curl would send any other method to the new place whatever the status says.
-  const bool follow = max_redirects_ > 0 && (is_get || is_head || is_post);
-  set(CURLOPT_FOLLOWLOCATION, follow ? 1L : 0L);
+  follows_ = max_redirects_ > 0 && (is_get || is_head || is_post);
+  set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
+  most_body_ = is_stream ? std::numeric_limits<std::size_t>::max() : max_body_;
   // The length that HEAD announces is not a body.
   constexpr std::size_t no_limit = 0;
-  const std::size_t most = is_head ? no_limit : std::max<std::size_t>(max_body_, 1);
+  const std::size_t most = is_head || is_stream ? no_limit : std::max<std::size_t>(max_body_, 1);
   set(CURLOPT_MAXFILESIZE_LARGE,
       static_cast<curl_off_t>(std::min<std::size_t>(most, std::numeric_limits<curl_off_t>::max())));
-  is_set_for_get_ = is_get && set.result() == CURLE_OK;
+  is_set_for_get_ = is_plain_get && set.result() == CURLE_OK;
   return set.result();
+}
+
+std::error_code easy_handle::resume() noexcept {
+  if (!std::exchange(is_paused_, false)) return {};
+  const CURLcode result = curl_easy_pause(get(), CURLPAUSE_CONT);
+  return refused_ ? *refused_ : reason(result);
 }
 
 std::error_code easy_handle::end(CURLcode result) noexcept {
@@ -341,6 +352,7 @@ std::size_t easy_handle::on_header(char* data, std::size_t, std::size_t size, vo
   transfer& t = *h.transfer_;
   try {
     if (const auto ec = h.head_.take({data, size}, t.response_.headers, t.request_.headers)) h.refused_ = ec;
+    if (!h.refused_ && t.is_stream() && h.is_final_head()) h.tell_head();
   } catch (...) {
     h.refused_ = errc::not_enough_memory;
   }
@@ -349,20 +361,42 @@ std::size_t easy_handle::on_header(char* data, std::size_t, std::size_t size, vo
 
 std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void* self) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
-  response& r = h.transfer_->response_;
-  if (size > h.max_body_ - r.body_size) {
+  transfer& t = *h.transfer_;
+  if (size > h.most_body_ - t.response_.body_size) {
     h.refused_ = errc::too_large;
     h.is_body_too_large_ = true;
     return size + 1;
   }
   try {
-    if (h.transfer_->request_.keep_body) r.body.append(data, size);
-    r.body_size += size;
+    if (t.is_stream()) h.tell_head();
+    h.is_paused_ = !t.take({data, size});
   } catch (...) {
     h.refused_ = errc::not_enough_memory;
     return size + 1;
   }
+  if (h.is_paused_) return CURL_WRITEFUNC_PAUSE;
+  t.response_.body_size += size;
   return size;
+}
+
+bool easy_handle::is_final_head() const noexcept {
+  // That of a proxy comes before the request is sent.
+  if (!head_.is_complete() || !was_sent_in_this_hop()) return false;
+  const int status = number(CURLINFO_RESPONSE_CODE);
+  constexpr int switching = 101, first_final = 200, first_redirect = 300, first_error = 400, expectation_failed = 417;
+  if (status < first_final && status != switching) return false;
+  const headers& fields = transfer_->response_.headers;
+  if (follows_ && status >= first_redirect && status < first_error) return fields.find("Location").value_or("").empty();
+  // curl sends such a request again without the field. If it does not, the body or the end tells.
+  return status != expectation_failed || !transfer_->request_.headers.contains("Expect");
+}
+
+void easy_handle::tell_head() {
+  if (head_told_) return;
+  fill(transfer_->response_);
+  transfer_->response_.timing.total = {};
+  head_told_ = true;
+  transfer_->head_came();
 }
 
 curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept {

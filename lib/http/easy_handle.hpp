@@ -45,6 +45,10 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
 
   /// Makes it ready for the transfer's request. After an error it is not ready.
   std::error_code begin(transfer& t) noexcept;
+  /// Lets the body go on that its transfer could not take. After an error the transfer is to end.
+  std::error_code resume() noexcept;
+  /// Whether it waits until the transfer can take more of the body.
+  bool is_paused() const noexcept { return is_paused_; }
   /// Moves what curl knows into the transfer's response, and says how it ended.
   std::error_code end(CURLcode result) noexcept;
 
@@ -81,7 +85,10 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::string passed_bound(CURLcode result) const;
   error certificate_problem() const noexcept;
   int number(CURLINFO info) const noexcept;
-  CURLcode set_method(const request& r, bool has_body) noexcept;
+  CURLcode set_method(const request& r, bool has_body, bool is_stream) noexcept;
+  /// Whether the head that has just ended is that of the response itself, and not one before it.
+  bool is_final_head() const noexcept;
+  void tell_head();
   void fill(response& r) const;
 
   const std::size_t max_headers_;
@@ -93,8 +100,12 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::unique_ptr<curl_slist, cleanup> fields_;  // of a request that has any of its own
   transfer* transfer_ = nullptr;
   std::optional<std::error_code> refused_;  // why a callback made curl give up; no error: the answer stands
+  std::size_t most_body_ = 0;
   bool is_body_too_large_ = false;
-  std::error_code no_socket_;               // why none could be opened
+  bool is_paused_ = false;
+  bool follows_ = false;       // redirects
+  bool head_told_ = false;     // to a stream
+  std::error_code no_socket_;  // why none could be opened
   int local_port_ = 0;
   int sent_hop_ = -1;      // the last hop of redirects that the request was sent for
   int sent_connects_ = 0;  // how many connections had been made then

@@ -7,6 +7,7 @@
 #include <asio/prefer.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <mutex>
 #include <new>
 #include <string>
@@ -165,9 +166,33 @@ void engine::start(transfer& t) noexcept {
 
 void engine::cancel(transfer& t) noexcept {
   bring([&] {
-    if (t.deadline_.has_ended()) return false;
+    if (context_gone_ || t.deadline_.has_ended()) return false;
     t.cancel_wanted_ = true;
     transfer_mail_.push(t);
+    return true;
+  });
+}
+
+void engine::ask(stream& s, step& w) noexcept {
+  const auto keep = s.shared_from_this();
+  bool gone = false;
+  bring([&] {
+    gone = context_gone_;
+    if (gone) return false;
+    assert(s.waiting_ == nullptr && "one read_some at a time");
+    s.waiting_ = &w;
+    transfers_.push(s);
+    transfer_mail_.push(s);
+    return true;
+  });
+  if (gone) w.destroy();
+}
+
+void engine::cancel(stream& s, const step& w) noexcept {
+  bring([&] {
+    if (s.waiting_ != &w || s.deadline_.has_ended()) return false;
+    s.cancel_wanted_ = true;
+    transfer_mail_.push(s);
     return true;
   });
 }
@@ -233,7 +258,7 @@ bool engine::turn() noexcept {
     }
     multi_.run();
     read_results();
-    retry_undelivered();
+    deliver();
     start_waiting_ones();
     set_alarm();
     if (nothing_left()) return true;
@@ -275,8 +300,8 @@ bool engine::read_one() noexcept {
       finish(*t, net::error::operation_aborted);
     } else if (is_new) {
       begin(*t);
-    } else {
-      deadline_passed(*t);
+    } else if (!is_time_up || !deadline_passed(*t)) {
+      resume(*t);
     }
   } else {
     return false;
@@ -360,14 +385,54 @@ std::string engine::passed_limit(const transfer& t) const noexcept {
   }
 }
 
-void engine::deadline_passed(transfer& t) noexcept {
+bool engine::deadline_passed(transfer& t) noexcept {
   // Before the connection is there, the earlier of the two limits was armed, and has passed.
   if (!t.connected_ || time_->now() >= t.done_by_) {
     t.response_.problem = passed_limit(t);
     finish(t, errc::timed_out);
-  } else {
-    set_deadline(t);
+    return true;
   }
+  set_deadline(t);
+  return false;
+}
+
+void engine::head_came(transfer& t) noexcept {
+  t.done_by_ = time_point::max();
+  set_deadline(t);
+  has_news(t);
+}
+
+step* engine::waiting_step(const stream& s) const noexcept {
+  const std::lock_guard lock{mutex_};
+  return s.waiting_;
+}
+
+void engine::tell(stream& s) {
+  step* w = nullptr;
+  {
+    const std::lock_guard lock{mutex_};
+    const bool has_ended = s.deadline_.has_ended();
+    if (s.waiting_ == nullptr || !s.waiting_->settle(s, has_ended)) return;
+    w = std::exchange(s.waiting_, nullptr);
+    // The caller may let go of the stream now, and with that an ended one goes.
+    if (has_ended) {
+      transfer_mail_.remove(s);
+      transfers_.remove(s);
+    }
+  }
+  try {
+    w->post();
+  } catch (...) {
+    const std::lock_guard lock{mutex_};
+    s.waiting_ = w;
+    throw;
+  }
+}
+
+void engine::resume(transfer& t) noexcept {
+  if (!t.is_stream() || t.easy_ == nullptr) return;
+  has_news(t);
+  if (const auto ec = multi_.resume(t)) finish(t, ec);
 }
 
 void engine::read_results() noexcept {
@@ -390,6 +455,7 @@ void engine::finish(transfer& t, std::error_code ec) noexcept {
 }
 
 void engine::hand_over(transfer& t) noexcept {
+  undelivered_.remove(t);
   {
     const std::lock_guard lock{mutex_};
     if (!t.deadline_.end(*time_)) return;  // it is being called just now, and its mail leads back here
@@ -405,9 +471,19 @@ void engine::hand_over(transfer& t) noexcept {
   }
 }
 
-void engine::retry_undelivered() noexcept {
-  linked_list<transfer, in_queue> list{std::move(undelivered_)};
-  while (transfer* t = list.pop()) hand_over(*t);
+void engine::deliver() noexcept {
+  linked_list<transfer, in_delivery> list{std::move(undelivered_)};
+  while (transfer* t = list.pop()) {
+    if (t->deadline_.has_ended()) {
+      hand_over(*t);
+      continue;
+    }
+    try {
+      t->tell();
+    } catch (...) {
+      undelivered_.push(*t);
+    }
+  }
 }
 
 void engine::set_alarm() noexcept {

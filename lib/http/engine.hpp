@@ -9,6 +9,7 @@
 
 #include "host_queue.hpp"
 #include "multi.hpp"
+#include "stream.hpp"
 
 #include <asio/any_io_executor.hpp>
 
@@ -33,12 +34,26 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   void start(transfer& t) noexcept;
   void cancel(transfer& t) noexcept;
+  /// Lets a caller wait for the next step of an exchange that was started.
+  void ask(stream& s, step& w) noexcept;
+  /// The caller of that step wants to cancel. Has no effect if it was told already.
+  void cancel(stream& s, const step& w) noexcept;
   /// Called for the deadline of a transfer, whose time has come.
   void time_is_up(transfer& t) noexcept;
   void close() noexcept;
 
   client_stats stats() const noexcept;
   const net::any_io_executor& executor() const noexcept { return executor_; }
+
+  // For a stream, on the thread that works.
+  void head_came(transfer& t) noexcept;
+  /// The step that waits; null: none does.
+  step* waiting_step(const stream& s) const noexcept;
+  /// Its caller is to be told at the end of this round.
+  void has_news(transfer& t) noexcept { undelivered_.push(t); }
+  /// Tells the caller that waits for the next step, if that is there. Throws if there is no memory; nothing has
+  /// happened then.
+  void tell(stream& s);
 
  private:
   struct on_work;
@@ -76,12 +91,14 @@ class engine final : public std::enable_shared_from_this<engine>,
   void start_waiting_ones() noexcept;
   std::error_code hand_to_curl(transfer& t);
   void set_deadline(transfer& t) noexcept;
-  void deadline_passed(transfer& t) noexcept;
+  /// Returns whether it has ended the transfer.
+  bool deadline_passed(transfer& t) noexcept;
+  void resume(transfer& t) noexcept;
   /// Which limit of the transfer has passed, and what was still missing; empty without memory.
   std::string passed_limit(const transfer& t) const noexcept;
   void finish(transfer& t, std::error_code ec) noexcept;
   void hand_over(transfer& t) noexcept;
-  void retry_undelivered() noexcept;
+  void deliver() noexcept;
 
   void set_alarm() noexcept;
 
@@ -112,8 +129,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   // Only for the thread that works.
   multi multi_;
   host_queue queue_;
-  linked_list<transfer, in_queue> undelivered_;  // there was no memory to hand them over with
-  net::any_io_executor work_guard_;              // while any transfer is pending
+  linked_list<transfer, in_delivery> undelivered_;  // with news for their callers, or without the memory to end
+  net::any_io_executor work_guard_;                 // while any transfer is pending
   canigo::detail::shared_alarm<engine> alarm_;
 };
 

@@ -197,17 +197,21 @@ void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {
     w = sockets_.find(fd);
   }
   w->wanted = what;
+  w->is_paused = false;
   sockets_.wait(*w);
 }
 
 void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   w.wanted = 0;
+  const easy_handle* h = easy_handle::of(easy);
+  w.is_paused = h != nullptr && h->is_paused();
   if (w.is_connection) {
     // A wait on an idle connection would keep the loop running.
     socket_table::stop_waiting(w);
     return;
   }
   const curl_socket_t fd = w.fd;
+  const bool is_paused = w.is_paused;
   sockets_.unwatch(fd);
   // The socket of a finished transfer is a connection, which another transfer may use.
   curl_socket_t connection = CURL_SOCKET_BAD;
@@ -215,6 +219,7 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   if (connection != fd || sockets_.watch(fd, true)) return;
   long version = CURL_HTTP_VERSION_NONE;
   curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
+  sockets_.find(fd)->is_paused = is_paused;
   sockets_.find(fd)->is_http1 = version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1;
 }
 

@@ -92,7 +92,7 @@ bool socket_table::spoil_if_unclean(int local_port) noexcept {
   bool was_any = false;
   // Two connections may share a local port if they lead to different servers. It does no harm to lose an unclean one.
   for (socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
-    if (w->local_port != local_port || !w->is_http1 || w->wanted != 0) continue;
+    if (w->local_port != local_port || !w->is_idle()) continue;
     char first = 0;
     const auto size = ::recv(w->fd, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) continue;
@@ -105,7 +105,7 @@ bool socket_table::spoil_if_unclean(int local_port) noexcept {
 bool socket_table::spoil_idle(int local_port) noexcept {
   bool was_that = false;
   for (const auto& w : watches_) {
-    if (w == nullptr || !w->is_http1 || w->wanted != 0) continue;
+    if (w == nullptr || !w->is_idle()) continue;
     ::shutdown(w->fd, SHUT_RDWR);
     was_that = was_that || w->local_port == local_port;
   }

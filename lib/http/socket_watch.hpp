@@ -35,8 +35,10 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   const bool is_connection;  // it is closed by curl's closing callback, and by nothing else
   const int local_port;      // 0: it has none
   bool is_http1 = false;     // its server sends nothing without a request
-  int wanted = 0;            // CURL_POLL_IN, CURL_POLL_OUT
-  int waiting = 0;           // the same, of the async_waits that are out
+  bool is_paused = false;    // a transfer uses it, and can take nothing now
+  bool is_idle() const noexcept { return is_http1 && wanted == 0 && !is_paused; }
+  int wanted = 0;   // CURL_POLL_IN, CURL_POLL_OUT
+  int waiting = 0;  // the same, of the async_waits that are out
   wait_memory read_memory;
   wait_memory write_memory;
 

@@ -3,6 +3,7 @@
 
 #include "canigo/error.hpp"
 #include "canigo/http/client.hpp"
+#include "canigo/http/exchange.hpp"
 #include "canigo/net.hpp"
 
 #include "http/run.hpp"
@@ -16,10 +17,12 @@
 #include <asio/require.hpp>
 #include <curl/curl.h>
 
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +54,10 @@ class server_process {
       scripted_server s{[](peer& p) -> net::awaitable<void> {
         for (;;) {
           const std::string request = co_await p.request();
+          if (request.find(" /endless ") != std::string::npos) {
+            co_await p.send("HTTP/1.1 200 OK\r\n\r\n");
+            for (const std::string part(100'000, 'x');;) co_await p.send(part);
+          }
           if (request.find(" /silent ") != std::string::npos) co_await p.linger();
           if (request.find(" /moved ") == std::string::npos) {
             co_await p.send(ok("a body that is too long for the string itself", "A: b\r\n  c\r\n"));
@@ -89,16 +96,33 @@ struct curl_heap {
   static inline bool is_out_of_order = false;            // there is no curl at all
   static inline bool has_no_room = false;                // for a transfer more
 
+  static inline std::size_t held = 0;  // bytes
+
+  static void* note(void* p) noexcept {
+    held += ::malloc_usable_size(p);
+    return p;
+  }
+  static void* forget(void* p) noexcept {
+    held -= ::malloc_usable_size(p);
+    return p;
+  }
+
   static bool fails(std::size_t size) noexcept {
     if (until_failure >= 0 && until_failure-- == 0) return true;
     return size >= too_much;
   }
-  static void* take(std::size_t size) { return fails(size) ? nullptr : std::malloc(size); }
-  static void* take_zeroed(std::size_t n, std::size_t size) { return fails(n * size) ? nullptr : std::calloc(n, size); }
-  static void* take_more(void* p, std::size_t size) { return fails(size) ? nullptr : std::realloc(p, size); }
-  static char* copy(const char* text) { return fails(std::strlen(text) + 1) ? nullptr : ::strdup(text); }
-  static inline const CURLcode is_ours =
-      curl_global_init_mem(CURL_GLOBAL_DEFAULT, &take, [](void* p) { std::free(p); }, &take_more, &copy, &take_zeroed);
+  static void* take(std::size_t size) { return fails(size) ? nullptr : note(std::malloc(size)); }
+  static void* take_zeroed(std::size_t n, std::size_t size) {
+    return fails(n * size) ? nullptr : note(std::calloc(n, size));
+  }
+  static void* take_more(void* p, std::size_t size) {
+    return fails(size) ? nullptr : note(std::realloc(forget(p), size));
+  }
+  static char* copy(const char* text) {
+    return fails(std::strlen(text) + 1) ? nullptr : static_cast<char*>(note(::strdup(text)));
+  }
+  static inline const CURLcode is_ours = curl_global_init_mem(
+      CURL_GLOBAL_DEFAULT, &take, [](void* p) { std::free(forget(p)); }, &take_more, &copy, &take_zeroed);
 };
 
 /// Until the end of a scope.
@@ -412,4 +436,29 @@ TEST_CASE("a look-up that fails where a program has closed descriptor 0 leaves i
   ::close(kept);
   CHECK(error == http::error::could_not_resolve_host);
   CHECK(is_closed);
+}
+
+TEST_CASE("an exchange that nobody reads holds 64 KiB of its endless body at most") {
+  constexpr int count = 20;
+  constexpr std::size_t bound = 64 << 10;
+  const server_process server;
+  net::io_context io;
+  http::client_options options = direct;
+  options.connections = count;
+  http::client client{io, options};
+  const std::size_t before = curl_heap::held;
+  const auto work = [&]() -> net::awaitable<int> {
+    std::vector<http::exchange> all;
+    std::array<char, 100> room{};
+    for (int round = 0; round < 20; ++round) {
+      for (int i = 0; i < count; ++i) {
+        if (round == 0) all.push_back(co_await client.open(server.url("/endless")));
+        co_await all[static_cast<std::size_t>(i)].read_some(net::buffer(room));
+      }
+      CHECK(curl_heap::held - before < count * bound);
+    }
+    CHECK(curl_heap::held - before > count * std::size_t{16} << 10);  // it is there, and was counted
+    co_return 0;
+  };
+  run_to_end(io, work());
 }

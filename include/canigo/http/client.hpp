@@ -2,6 +2,7 @@
 
 #include "canigo/http/detail/transfer.hpp"
 #include "canigo/http/error.hpp"
+#include "canigo/http/exchange.hpp"
 #include "canigo/http/request.hpp"
 #include "canigo/http/response.hpp"
 #include "canigo/net.hpp"
@@ -26,10 +27,11 @@ struct client_options {
   std::size_t connections = 16;          ///< most connections, and most requests under way; 1 to 65536
   std::size_t connections_per_host = 0;  ///< the same for one scheme, host and port; up to 65536; 0: no such bound
   duration connect_timeout = std::chrono::seconds{5};  ///< until the server is reached, TLS included; more than 0
-  duration timeout = std::chrono::seconds{30};         ///< from send() to the last byte; more than 0; max: none
-  int max_redirects = 5;                  ///< hops followed for GET, HEAD and POST, up to 100; 0: a redirect is a plain
-                                          ///< response
-  std::size_t max_body = 16 << 20;        ///< bytes of a response's body
+  /// From send() to the last byte, or from open() to the head; more than 0; max: none.
+  duration timeout = std::chrono::seconds{30};
+  int max_redirects = 5;            ///< hops followed for GET, HEAD and POST, up to 100; 0: a redirect is a plain
+                                    ///< response
+  std::size_t max_body = 16 << 20;  ///< bytes of the body of a response to send()
   /// Bytes of its header fields, of all hops together. libcurl accepts some 300 kB of a response, and 100 kB in a line.
   std::size_t max_headers = 64 << 10;
   std::string user_agent = "canigo";      ///< empty: the field is not sent
@@ -106,6 +108,14 @@ class client {
     return net::async_initiate<Token, void(std::error_code, response)>(detail::start_transfer{engine_}, token,
                                                                        std::move(r));
   }
+
+  /// Sends the request and waits for the head of the response; the caller then reads the body, as slowly as it likes.
+  /// Redirects are followed before.
+  ///
+  /// The timeout counts until the head is there. max_body and request::keep_body mean nothing here.
+  /// Errors: those of send(), thrown the same way.
+  /// Allocates: the exchange.
+  net::awaitable<exchange> open(request r);
 
   client_stats stats() const;
 

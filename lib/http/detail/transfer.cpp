@@ -13,6 +13,11 @@ void transfer::time_is_up(due why) noexcept {
   if (why == due::expired) engine_->time_is_up(*this);
 }
 
+bool transfer::take(std::string_view part) {
+  if (request_.keep_body) response_.body.append(part);
+  return true;
+}
+
 void transfer::request_cancel() noexcept { engine_->cancel(*this); }
 
 const net::any_io_executor& transfer::home_executor() const noexcept { return engine_->executor(); }

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -29,7 +30,8 @@ struct host;
 class transfer : public canigo::detail::suspended,
                  public list_node<transfer, struct in_engine>,
                  public list_node<transfer, struct in_mail>,
-                 public list_node<transfer, struct in_queue> {
+                 public list_node<transfer, struct in_queue>,
+                 public list_node<transfer, struct in_delivery> {
  public:
   using results = std::tuple<std::error_code, response>;
 
@@ -53,7 +55,18 @@ class transfer : public canigo::detail::suspended,
   friend class host_queue;
   friend class canigo::detail::timed_call<transfer>;
   friend void start(transfer& t) noexcept;
+  friend class stream;
   void time_is_up(due why) noexcept;
+
+  // The way of the response while it comes. Only on the thread that works for the engine.
+  /// Whether its caller reads the body part by part.
+  virtual bool is_stream() const noexcept { return false; }
+  /// For a stream: the head of the response is there.
+  virtual void head_came() noexcept {}
+  /// Takes a part of the body. False: there is no room for all of it. Then the part comes again, from its begin.
+  virtual bool take(std::string_view part);
+  /// Tells its caller what is there, before the end. If that throws, nothing has happened.
+  virtual void tell() {}
 
   std::shared_ptr<engine> engine_;
   const request& request_;
@@ -74,8 +87,8 @@ class transfer : public canigo::detail::suspended,
   bool time_is_up_ = false;
 };
 
-/// An exchange that is over. The error comes with the response, because that says more of it.
-struct exchange {
+/// How a transfer ended. The error comes with the response, because that says more of it.
+struct ended_transfer {
   std::error_code error;
   http::response response;
 };
@@ -84,12 +97,12 @@ struct exchange {
 class awaited_transfer : public transfer {
  public:
   using transfer::transfer;
-  using results = std::tuple<std::error_code, exchange>;
+  using results = std::tuple<std::error_code, ended_transfer>;
   results take_results() noexcept {
     auto [error, response] = transfer::take_results();
-    return {std::error_code{}, exchange{error, std::move(response)}};
+    return {std::error_code{}, ended_transfer{error, std::move(response)}};
   }
-  static results failed(errc code) noexcept { return {make_error_code(code), exchange{}}; }
+  static results failed(errc code) noexcept { return {make_error_code(code), ended_transfer{}}; }
 
  protected:
   ~awaited_transfer() = default;

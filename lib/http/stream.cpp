@@ -1,0 +1,87 @@
+#include "stream.hpp"
+
+#include "engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace canigo::http::detail {
+
+void step::request_cancel() noexcept { stream_->cancel(*this); }
+
+const net::any_io_executor& step::home_executor() const noexcept { return stream_->executor(); }
+
+std::size_t step::take(std::string_view part) noexcept {
+  if (error_) return 0;
+  const std::size_t n = std::min(part.size(), to_.size() - size_);
+  if (n != 0) std::memcpy(static_cast<char*>(to_.data()) + size_, part.data(), n);
+  size_ += n;
+  return n;
+}
+
+bool step::settle(const stream& s, bool has_ended) noexcept {
+  const bool is_there = size_ != 0 || (to_.size() == 0 && s.has_head());
+  if (has_ended && !is_there) error_ = s.error();
+  return has_ended || is_there || error_;
+}
+
+void start(step& w) noexcept {
+  // With the operation its hold on the stream may go.
+  const auto keep = w.stream_;
+  keep->ask(w);
+}
+
+const net::any_io_executor& executor_of(const stream& s) noexcept { return s.executor(); }
+
+void stream::ask(step& w) noexcept {
+  if (is_started_) return engine_->ask(*this, w);
+  is_started_ = true;
+  error_ = w.error();
+  self_ = shared_from_this();
+  waiting_ = &w;
+  engine_->start(*this);
+}
+
+void stream::cancel(const step& w) noexcept { engine_->cancel(*this, w); }
+
+void stream::reset() noexcept { engine_->cancel(*this); }
+
+const net::any_io_executor& stream::executor() const noexcept { return engine_->executor(); }
+
+void stream::post() {
+  const auto keep = shared_from_this();
+  if (!has_head_ && !error_) {
+    has_head_ = true;
+    head_ = std::move(response_);
+  }
+  engine_->tell(*this);
+  self_.reset();
+}
+
+void stream::destroy() noexcept {
+  const auto keep = shared_from_this();
+  self_.reset();
+  if (step* w = std::exchange(waiting_, nullptr)) w->destroy();
+}
+
+void stream::head_came() noexcept {
+  has_head_ = true;
+  head_ = std::move(response_);
+  engine_->head_came(*this);
+}
+
+bool stream::take(std::string_view part) {
+  step* reader = engine_->waiting_step(*this);
+  if (reader == nullptr) return false;
+  part.remove_prefix(taken_);
+  const std::size_t n = reader->take(part);
+  if (n != 0) engine_->has_news(*this);
+  const bool is_all = n == part.size();
+  taken_ = is_all ? 0 : taken_ + n;
+  return is_all;
+}
+
+void stream::tell() { engine_->tell(*this); }
+
+}  // namespace canigo::http::detail
