@@ -138,10 +138,17 @@ class Tool(unittest.TestCase):
         server = chaos.Server(self.folder)
         self.addCleanup(server.end)
         subprocess.run([*POSTGRES_WORKER, server.place, "3", "0"], stdout=subprocess.DEVNULL, timeout=120, check=True)
-        self.file = server.place
+        file, self.file = self.file, server.place
         self.assertEqual(self.states(), ["done"] * 3)
         self.assertEqual(self.run_tool("retry", "1"), "job 1 will run again\n")
         self.assertEqual(self.objects("stats")[0]["waiting"], 1)
+        self.file = file
+        self.run_tool("retry", "3")
+        self.forget_the_key_of(3)
+        self.assertEqual(self.run_tool("move", "3", "--to", server.place), "job 3 is job 4 now\n")
+        self.assertEqual(self.states(), ["done"] * 2)
+        self.file = server.place
+        self.assertEqual(self.objects("stats")[0]["waiting"], 2)
         self.file = "postgresql://nobody@/postgres?host=" + server.folder
         self.assertIn("28000", self.run_tool("stats", status=1))
 
