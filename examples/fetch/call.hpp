@@ -14,7 +14,8 @@ namespace fetch {
 
 /// One call: its request, and its result so far.
 struct call {
-  std::size_t order = 0;  ///< of its line among the good ones, from 1
+  std::size_t order = 0;        ///< of its line among the good ones, from 1
+  std::uint64_t line_hash = 0;  ///< of its line
   int priority = 0;
   std::string url;
   std::optional<std::string> id;  ///< its name in the results

@@ -71,6 +71,7 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
           .first = std::min<canigo::duration>(500ms, o.max_pause), .cap = o.max_pause, .jitter = canigo::jitter::equal},
       news_{io.get_executor()},
       room_{io.get_executor()} {
+  if (!o.journal.empty()) journal_.emplace(o.journal);
   if (!o.output_dir.empty()) folder_.emplace(o.output_dir, o.overwrite);
 }
 
@@ -98,16 +99,16 @@ asio::awaitable<void> fetcher::read_lines() {
     }
     if (parsed.value) {
       parsed.value->order = calls + 1;
-      if (folder_) {
-        auto [name, problem] = options_.name.name_of(*parsed.value);
-        parsed.value->file = std::move(name);
-        parsed.problem = std::move(problem);
-      }
-      if (!parsed.problem.empty()) parsed.value.reset();
+      parsed.value->line_hash = journal::hash_of(line->text);
+      parsed.problem = name_file(*parsed.value);
     }
     if (!parsed.problem.empty()) report_.bad_line(lines, parsed.problem);
-    if (!parsed.value) continue;
+    if (!parsed.value || !parsed.problem.empty()) continue;
     ++calls;
+    if (journal_ && journal_->has(parsed.value->order, parsed.value->line_hash)) {
+      report_.done_before();
+      continue;
+    }
     parsed.value->queued = now();
     queue_.add(std::move(*parsed.value));
     news_.give();
@@ -116,6 +117,14 @@ asio::awaitable<void> fetcher::read_lines() {
   if (input_.error()) report_.input_failed(options_.input, input_.error());
   has_read_all_ = true;
   news_.give();
+}
+
+/// The problem with its name, if there is one.
+std::string fetcher::name_file(call& c) const {
+  if (!folder_) return {};
+  auto [name, problem] = options_.name.name_of(c);
+  c.file = std::move(name);
+  return problem;
 }
 
 bool fetcher::is_over() const noexcept {
@@ -193,6 +202,7 @@ void fetcher::answered(call c, const http::response& r) {
   } else {
     if (folder_ && c.ok()) save(c, r.body);
     report_.finished(c);
+    if (journal_ && c.ok()) journal_->add(c.order, c.line_hash);
   }
   news_.give();
 }

@@ -8,6 +8,7 @@
 #include "call.hpp"
 #include "call_queue.hpp"
 #include "input.hpp"
+#include "journal.hpp"
 #include "notice.hpp"
 #include "options.hpp"
 #include "output_dir.hpp"
@@ -44,6 +45,7 @@ class fetcher {
   bool may_try_again(const call& c) const;
   canigo::time_point after_backoff(const call& c);
   bool is_led_on(call& c, const canigo::http::response& r) const;
+  std::string name_file(call& c) const;
   void save(call& c, const std::string& body);
   void give_up_after(canigo::duration grace);
   bool is_stopping() const noexcept { return signal_ != 0; }
@@ -58,6 +60,7 @@ class fetcher {
   canigo::http::client http_;
   const canigo::backoff backoff_;  // of a call that was not told when to come back
   std::mt19937_64 random_{std::random_device{}()};
+  std::optional<journal> journal_;
   std::optional<output_dir> folder_;  // for bodies
   notice news_;                       // for let_go(): a call, a place, the end
   notice room_;                       // for read_lines()

@@ -36,8 +36,8 @@ POST or PATCH if the server may have executed it.
 A TIME is a number with a unit, such as 500ms, 10s, 1m or 2h; more than 0, up to 277777h.
 Ctrl-C stops taking new calls and lets those that run finish; again, or after the grace time, it cancels them.
 
-Exit codes: 0 all calls were fine; 1 some failed; 2 bad usage, or input or output failed; 3 all were fine, but some
-lines were not understood; 130 interrupted, 143 terminated.)";
+Exit codes: 0 all calls were fine; 1 some failed; 2 bad usage, or input, output or journal failed; 3 all were fine,
+but some lines were not understood; 130 interrupted, 143 terminated.)";
 
 template <class Number>
 void count_option(CLI::App& app, const std::string& name, Number& target, Number most, const std::string& text) {
@@ -189,6 +189,9 @@ options parse(int argc, char** argv) {
   time_option(app, "-g,--grace", o.grace, "For running calls to finish after Ctrl-C");
   request_options(app, o.common);
   output_options(app, o);
+  app.add_option("-j,--journal", o.journal,
+                 "File that notes which calls have succeeded; a later run of the same list leaves them out")
+      ->type_name("FILE");
   const std::map<std::string, output> formats{{"text", output::text}, {"json", output::json}, {"none", output::none}};
   app.add_option_function<std::string>(
          "--format", [&](const std::string& name) { o.format = formats.at(name); },

@@ -35,6 +35,7 @@ struct options {
   int attempts = 5;
   canigo::duration max_pause = std::chrono::minutes{5};
   canigo::duration grace = std::chrono::seconds{5};
+  std::string journal;     ///< path; empty: none
   std::string output_dir;  ///< empty: bodies are dropped
   name_template name{"{order}"};
   bool overwrite = false;

@@ -157,9 +157,9 @@ void report::print_summary_object(const of_class& all, int signal) {
     if (classes_[i].count > 0)
       list += fmt::format(R"({}{{"class":{},{}}})", list.empty() ? "" : ",", i, members(classes_[i]));
   }
-  print(fmt::format(R"({{"summary":{{{},"bad_lines":{},"interrupted":{},"classes":[{}]}}}})"
+  print(fmt::format(R"({{"summary":{{{},"bad_lines":{},"done_before":{},"interrupted":{},"classes":[{}]}}}})"
                     "\n",
-                    members(all), bad_lines_, signal != 0, list));
+                    members(all), bad_lines_, done_before_, signal != 0, list));
 }
 
 void report::print_summary(const of_class& all, int signal) {
@@ -177,6 +177,7 @@ void report::print_summary(const of_class& all, int signal) {
     return n == 1 ? fmt::format("1 {} was", what) : fmt::format("{} {}s were", n, what);
   };
   if (bad_lines_ > 0) print(were(bad_lines_, "line") + " not understood\n");
+  if (done_before_ > 0) print(were(done_before_, "call") + " done before\n");
   if (not_made_ > 0) print(were(not_made_, "call") + " not made\n");
   if (signal != 0) print("interrupted\n");
 }

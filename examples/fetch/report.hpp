@@ -27,6 +27,8 @@ class report {
   /// So many times without our doing.
   void sent_again(const call& c, int times);
   void finished(const call& c);
+  /// A call that the journal has is left out.
+  void done_before() noexcept { ++done_before_; }
   void bad_line(std::size_t number, std::string_view problem);
   void input_failed(std::string_view name, std::error_code why);
   void note(std::string_view text);
@@ -66,6 +68,7 @@ class report {
   bool input_failed_ = false;
   std::size_t bad_lines_ = 0;
   std::size_t not_made_ = 0;
+  std::size_t done_before_ = 0;
   std::vector<of_class> classes_;
 };
 

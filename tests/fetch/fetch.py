@@ -778,6 +778,101 @@ class FetchTest(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("/dev/null: Not a directory", err)
 
+    def test_an_interrupted_list_goes_on_where_it_was(self):
+        folder = self.folder()
+        journal, results = os.path.join(folder, "journal"), os.path.join(folder, "out")
+        options = ("--rate", "200/s", "--journal", journal, "-o", results)
+        lines = ["# a comment", "nonsense",
+                 *[f"{i % 3} {self.url}/ok/{i}" for i in range(60)], f"0 {self.url}/status/404"]
+        run = Fetch(*options)
+        run.feed(*lines)
+        self.server.wait_for("/ok/30")
+        run.interrupt()
+        status, out, _ = run.end()
+        self.assertEqual(status, 130)
+        first = len(self.files(results))
+        self.assertLess(first, 60)
+        status, calls, summary, _ = fetch_json(lines, *options)
+        self.assertEqual((status, len(calls), summary["done_before"]), (1, 61 - first, first))
+        self.assertEqual(sorted(self.server.paths()).count("/ok/30"), 1)
+        self.assertEqual({path for path in self.server.paths() if path.startswith("/ok")},
+                         {f"/ok/{i}" for i in range(60)})
+        self.assertEqual(set(self.files(results)), {str(i) for i in range(1, 61)})
+        # What failed is made again, and nothing else.
+        status, calls, summary, _ = fetch_json(lines, *options)
+        self.assertEqual((status, [call["status"] for call in calls], summary["done_before"]), (1, [404], 60))
+        self.assertEqual(len(self.server.paths()), 62)
+
+    def test_a_run_that_was_killed_goes_on_too(self):
+        journal = os.path.join(self.folder(), "journal")
+        options = ("--rate", "200/s", "--journal", journal)
+        lines = [f"0 {self.url}/ok/{i}" for i in range(60)]
+        run = Fetch(*options)
+        run.feed(*lines)
+        self.server.wait_for("/ok/30")
+        run.interrupt(signal.SIGKILL)
+        run.process.communicate()
+        with open(journal, "ab") as file:
+            file.write(b"99")  # a line that was cut off
+        status, calls, summary, _ = fetch_json(lines, *options)
+        self.assertEqual((status, len(calls) + summary["done_before"]), (0, 60))
+        self.assertGreater(summary["done_before"], 0)
+        self.assertEqual(fetch_json(lines, *options)[2]["done_before"], 60)
+        self.assertEqual(set(self.server.paths()), {f"/ok/{i}" for i in range(60)})
+
+    def test_a_journal_that_is_none_or_of_another_list_is_refused_and_kept(self):
+        folder = self.folder()
+        journal = os.path.join(folder, "journal")
+        lines = [f"0 {self.url}/ok/{i}" for i in range(3)]
+        self.assertEqual(fetch(lines, "--rate", "1000/s", "--journal", journal)[0], 0)
+        with open(journal, "rb") as file:
+            good = file.read()
+        self.server.seen.clear()
+        status, _, err = fetch([f"0 {self.url}/other", *lines[1:]], "--journal", journal)
+        self.assertEqual((status, self.server.paths()), (2, []))
+        self.assertIn("journal: of another list: its call 1 is a different one", err)
+        for text, words in {b"a text\n": "no journal of canigo-fetch", b"a text": "no journal of canigo-fetch",
+                            b"x" * 200_000: "no journal of canigo-fetch", good + b"x\n": "line 5 is no entry",
+                            good + b"9 f x\n": "line 5 is no entry", good + b"\n": "line 5 is no entry",
+                            good + b"99999999999999999999 f\n": "line 5 is no entry"}.items():
+            with self.subTest(text[-30:]):
+                with open(journal, "wb") as file:
+                    file.write(text)
+                status, _, err = fetch(lines, "--journal", journal)
+                self.assertEqual((status, self.server.paths()), (2, []))
+                self.assertIn(f"canigo-fetch: {journal}: {words}", err)
+                with open(journal, "rb") as file:
+                    self.assertEqual(file.read(), text)
+        for path, words in ((folder, "Is a directory"), ("/dev/zero", "no regular file"), ("no/such/file", "No such")):
+            status, _, err = fetch(lines, "--journal", path)
+            self.assertEqual(status, 2)
+            self.assertIn(f"canigo-fetch: {path}: {words}", err)
+
+    def test_a_journal_has_one_user_at_a_time(self):
+        journal = os.path.join(self.folder(), "journal")
+        run = Fetch("--rate", "1000/s", "--journal", journal)
+        run.feed(f"0 {self.url}/ok")
+        self.server.wait_for("/ok")
+        status, _, err = fetch([], "--journal", journal)
+        self.assertEqual(status, 2)
+        self.assertIn("another process has it", err)
+        self.assertEqual(run.end()[0], 0)
+
+    def test_a_journal_that_cannot_grow_ends_the_program_and_can_be_gone_on_with(self):
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (60, 60))
+
+        journal = os.path.join(self.folder(), "journal")
+        lines = [f"0 {self.url}/ok/{i}" for i in range(5)]
+        run = Fetch("--rate", "1000/s", "--journal", journal, preexec_fn=small_files)
+        run.feed(*lines)
+        status, _, err = run.end()
+        self.assertEqual(status, 2)
+        self.assertIn(f"canigo-fetch: {journal}: File too large", err)
+        self.assertEqual(os.path.getsize(journal), 60)
+        status, calls, summary, _ = fetch_json(lines, "--rate", "1000/s", "--journal", journal)
+        self.assertEqual((status, summary["done_before"], len(calls)), (0, 1, 4))
+
     def test_bodies_are_not_kept(self):
         def peak_of(size):
             run = Fetch("--rate", "1000/s", "--burst", "16", "--format", "json", "--timeout", "1h")
