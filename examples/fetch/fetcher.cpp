@@ -30,8 +30,6 @@ namespace http = canigo::http;
 
 namespace {
 
-constexpr int most_redirects = 5;
-
 canigo::time_point now() { return std::chrono::steady_clock::now(); }
 
 double per_second(const canigo::rate& r) {
@@ -66,7 +64,13 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       input_{io.get_executor(), o.input},
       queue_{o.priorities, o.queue_limit, per_second(o.rate)},
       limits_{io, {.rates = {{o.rate, o.burst}}, .concurrency = o.connections}},
-      http_{io, {.connections = o.connections, .timeout = o.timeout, .max_redirects = 0, .user_agent = "canigo-fetch"}},
+      http_{io,
+            {.connections = o.connections,
+             .timeout = o.timeout,
+             .max_redirects = 0,
+             .user_agent = "canigo-fetch",
+             .verify_tls = o.verify_tls,
+             .ca_file = o.ca_file}},
       backoff_{
           .first = std::min<canigo::duration>(500ms, o.max_pause), .cap = o.max_pause, .jitter = canigo::jitter::equal},
       news_{io.get_executor()},
@@ -251,12 +255,12 @@ canigo::time_point fetcher::after_backoff(const call& c) {
 
 /// Whether there is a next hop. It is a request like any other, so it waits in the queue again.
 bool fetcher::is_led_on(call& c, const http::response& r) const {
-  if (c.error || r.redirect.empty()) return false;
+  if (c.error || r.redirect.empty() || options_.max_redirects == 0) return false;
   if (is_stopping()) {
     c.error = canigo::errc::stopped;
   } else if (!is_http(r.redirect)) {
     c.error = http::error::unsupported_protocol;
-  } else if (c.redirects == most_redirects) {
+  } else if (c.redirects == options_.max_redirects) {
     c.error = http::error::too_many_redirects;
   } else {
     lead_on(c, options_.common, r.redirect);

@@ -185,6 +185,16 @@ options parse(int argc, char** argv) {
                             "Most calls of one class that are read ahead");
   count_option<int>(app, "-a,--attempts", o.attempts, 1000,
                     "Most tries of a call that fails for a reason that may pass");
+  app.add_option("--max-redirs", o.max_redirects, "Most redirects followed of a call; 0: the redirect is its result")
+      ->check(CLI::Range(0, 100).description(""))
+      ->type_name("0..100")
+      ->capture_default_str();
+  app.add_option("--cacert", o.ca_file, "PEM file of the certificates that are trusted, instead of the system's")
+      ->check(CLI::ExistingFile.description(""))
+      ->type_name("FILE");
+  app.add_flag_callback(
+         "-k,--insecure", [&o] { o.verify_tls = false; }, "Check no server's certificate")
+      ->excludes("--cacert");
   time_option(app, "-m,--max-pause", o.max_pause, "Longest pause that a server gets which asks for one");
   time_option(app, "-g,--grace", o.grace, "For running calls to finish after Ctrl-C");
   request_options(app, o.common);

@@ -30,6 +30,9 @@ struct options {
   int priorities = 3;
   common_parts common;
   std::size_t connections = 16;
+  int max_redirects = 5;  ///< 0: a redirect is the result
+  bool verify_tls = true;
+  std::string ca_file;  ///< empty: the system's
   canigo::duration timeout = std::chrono::seconds{10};
   std::size_t queue_limit = 1000;
   int attempts = 5;

@@ -12,6 +12,7 @@ import os
 import resource
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -297,6 +298,31 @@ class FetchTest(unittest.TestCase):
         for case, end in zip(cases.items(), ended):
             with self.subTest(case[0]):
                 self.assertEqual(end, case[1])
+
+    def test_the_number_of_redirects_may_be_set_and_without_any_the_redirect_is_the_result(self):
+        lines = [f"0 {self.url}/hop/2"]
+        for most, end in {"2": (0, 200, 2), "1": (1, 302, 1), "0": (0, 302, 0)}.items():
+            with self.subTest(most):
+                status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "--max-redirs", most)
+                self.assertEqual((status, calls[0]["status"], calls[0]["redirects"]), end)
+
+    @unittest.skipIf(shutil.which("openssl") is None, "openssl makes the certificate")
+    def test_a_certificate_is_checked_unless_told_otherwise(self):
+        folder = self.folder()
+        key, certificate = os.path.join(folder, "key.pem"), os.path.join(folder, "certificate.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                       check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        lines = [f"0 {self.url.replace('http:', 'https:')}/ok"]
+        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s")
+        self.assertEqual((status, calls[0]["attempts"], self.server.paths()), (1, 1, []))
+        self.assertIn("certificate", calls[0]["error"])
+        for options in (("--cacert", certificate), ("-k",)):
+            with self.subTest(options):
+                self.assertEqual(fetch_json(lines, "--rate", "1000/s", *options)[0], 0)
 
     def test_attempts_are_bounded(self):
         status, calls, _, _ = fetch_json([f"0 {self.url}/retry/zero/99"], "--rate", "1000/s", "--attempts", "3")
@@ -979,6 +1005,9 @@ class FetchTest(unittest.TestCase):
             ("-o", "x", "--name", ""): ("--name", "a part of it is empty"),
             ("-o", "x", "--name", "{id"): ("--name", "a brace is alone"),
             ("--name", "{id}"): ("--name", "--output-dir"),
+            ("--max-redirs", "101"): ("--max-redirs", "101", "0 to 100"),
+            ("--cacert", "no/such/file"): ("--cacert", "no/such/file"),
+            ("-k", "--cacert", "/etc/passwd"): ("--insecure", "--cacert"),
             ("--format", "xml"): ("--format", "xml", "text,json,none"),
             ("no/such/file",): ("no/such/file", "No such file"),
             ("--bogus",): ("--bogus",),
