@@ -36,6 +36,12 @@ bool is_idempotent(std::string_view method) noexcept {
   return std::ranges::find(all, method) != all.end();
 }
 
+/// RFC 9112, 9.6: after a request that says so, its connection is to carry no other.
+bool asks_to_close(const headers& all) noexcept {
+  return std::ranges::any_of(
+      all, [](header h) { return same_text(h.name, "Connection") && has_element(h.value, "close"); });
+}
+
 bool is_out_of_descriptors() noexcept {
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno == EMFILE || errno == ENFILE;
@@ -152,7 +158,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
     return errc::not_enough_memory;
   }
   set(CURLOPT_HTTPHEADER, fields_ ? fields_.get() : agent_.get());
-  set(CURLOPT_FRESH_CONNECT, 0L);
+  set(CURLOPT_FRESH_CONNECT, 0L)(CURLOPT_FORBID_REUSE, asks_to_close(r.headers) ? 1L : 0L);
   if (set.result() != CURLE_OK) return reason(set.result());
   if (r.url.find('\0') != std::string::npos) return error::malformed_url;
   if (const auto code = set_method(r, has_body, t.is_stream()); code != CURLE_OK) return reason(code);

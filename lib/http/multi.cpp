@@ -88,12 +88,10 @@ std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
 void multi::abort(transfer& t) noexcept {
   easy_handle& h = easy_handle::of(t);
   const int port = h.local_port();
-  const bool is_worn = h.is_worn();
   // curl keeps a connection of HTTP/2, and bytes for the server in it that are not sent before its next use. So the
   // connection is closed if this was its last transfer. Otherwise curl is made to write.
   curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 1L);
   remove(t, CURLE_OK);
-  if (!is_worn) curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 0L);
   if (port != 0 && sockets_.is_in_use(port)) flush(port);
 }
 

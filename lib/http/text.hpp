@@ -22,6 +22,16 @@ constexpr bool same_text(std::string_view a, std::string_view b) noexcept {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
+/// Whether the value of a field, a list with commas, has this element.
+constexpr bool has_element(std::string_view list, std::string_view element) noexcept {
+  for (;;) {
+    const auto comma = list.find(',');
+    if (same_text(trim(list.substr(0, comma)), element)) return true;
+    if (comma == std::string_view::npos) return false;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 /// Whether it can be a method, or the name of a header field.
 constexpr bool is_token(std::string_view text) noexcept {
   return !text.empty() && std::ranges::all_of(text, [](char c) {

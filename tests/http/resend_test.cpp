@@ -280,3 +280,20 @@ TEST_CASE("each request has its own resend, however many there were before") {
     CHECK(o.response.resends == 1);
   }
 }
+
+TEST_CASE("a connection that its request asked to close carries no other request") {
+  const auto [value, connections] = GENERATE(table<std::string, int>(
+      {{"close", 3}, {"CLOSE", 3}, {"x,  close", 3}, {"close,x", 3}, {"keep-alive", 1}, {"closed", 1}, {"", 1}}));
+  CAPTURE(value);
+  // The server keeps it open, as if it had not read the field.
+  scripted_server server{answer(ok("x"))};
+  net::io_context io;
+  http::client client{io, {.connections = 1, .proxy = ""}};
+  http::request asks{server.url()};
+  asks.headers.add("Connection", value);
+  CHECK(!send_to_end(io, client, asks).error);
+  CHECK(!send_to_end(io, client, asks).error);
+  CHECK(!send_to_end(io, client, {server.url()}).error);
+  CHECK(!send_to_end(io, client, {server.url()}).error);
+  CHECK(std::cmp_equal(server.connections(), connections));
+}

@@ -58,6 +58,8 @@ struct client_stats {
 /// new connection; response::resends says so. It sends no other method again: such a request ends with
 /// error::no_response, even if a server of HTTP/2 said by REFUSED_STREAM that it did nothing.
 ///
+/// A request with a field "Connection: close" is the last one on its connection.
+///
 /// The client discards a connection that received bytes while it was idle. Bytes that a server sends unasked after the
 /// next request has gone out are taken for its answer, because HTTP/1 does not number answers.
 ///
