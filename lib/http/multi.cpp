@@ -74,6 +74,8 @@ std::error_code multi::add(transfer& t) {
 
 std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
   easy_handle& h = easy_handle::of(t);
+  // If the end came out of a pause, curl has not said that it waits no more.
+  if (socket_watch* w = sockets_.paused_by(h, h.local_port())) stop_wanting(h.get(), *w);
   curl_multi_remove_handle(multi_.get(), h.get());
   unwatched_.remove(h);
   const auto ec = h.end(result);
@@ -195,29 +197,30 @@ void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {
     w = sockets_.find(fd);
   }
   w->wanted = what;
-  w->is_paused = false;
+  w->paused = nullptr;
   sockets_.wait(*w);
 }
 
 void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   w.wanted = 0;
   const easy_handle* h = easy_handle::of(easy);
-  w.is_paused = h != nullptr && h->is_paused();
-  if (w.is_connection) {
-    // A wait on an idle connection would keep the loop running.
+  w.paused = h != nullptr && h->is_paused() ? h : nullptr;
+  // A wait on an idle connection would keep the loop running.
+  if (w.is_connection || w.paused != nullptr) {
     socket_table::stop_waiting(w);
-    return;
+  } else {
+    watch_connection(easy, w.fd);
   }
-  const curl_socket_t fd = w.fd;
-  const bool is_paused = w.is_paused;
+}
+
+/// The socket of a finished transfer is a connection, which another transfer may use.
+void multi::watch_connection(CURL* easy, curl_socket_t fd) noexcept {
   sockets_.unwatch(fd);
-  // The socket of a finished transfer is a connection, which another transfer may use.
   curl_socket_t connection = CURL_SOCKET_BAD;
   curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &connection);
   if (connection != fd || sockets_.watch(fd, true)) return;
   long version = CURL_HTTP_VERSION_NONE;
   curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
-  sockets_.find(fd)->is_paused = is_paused;
   sockets_.find(fd)->is_http1 = version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1;
 }
 

@@ -77,6 +77,7 @@ class multi : private connection_source {
   static int on_timer(CURLM*, long milliseconds, void* self) noexcept;
   void want(CURL* easy, curl_socket_t fd, int what) noexcept;
   void stop_wanting(CURL* easy, socket_watch& w) noexcept;
+  void watch_connection(CURL* easy, curl_socket_t fd) noexcept;
 
   const client_options options_;
   const trust trust_;

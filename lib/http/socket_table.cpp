@@ -112,6 +112,12 @@ bool socket_table::spoil_idle(int local_port) noexcept {
   return was_that;
 }
 
+socket_watch* socket_table::paused_by(const easy_handle& h, int local_port) const noexcept {
+  socket_watch* w = ports_like(local_port).first();
+  while (w != nullptr && w->paused != &h) w = port_list::after(*w);
+  return w;
+}
+
 bool socket_table::is_in_use(int local_port) const noexcept {
   for (const socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
     if (w->local_port == local_port && w->wanted != 0) return true;

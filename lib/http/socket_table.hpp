@@ -52,6 +52,8 @@ class socket_table {
   bool spoil_if_unclean(int local_port) noexcept;
   /// Shuts down all idle connections of HTTP/1. Returns whether one of them was from this port.
   bool spoil_idle(int local_port) noexcept;
+  /// The socket from this port that the handle's transfer left when it could take nothing; null: none.
+  socket_watch* paused_by(const easy_handle& h, int local_port) const noexcept;
   /// Whether anything is wanted of a connection from this port.
   bool is_in_use(int local_port) const noexcept;
   /// Notes that waits have come back. Returns false if the table had let go of `w` and this was its last wait: then `w`

@@ -12,6 +12,8 @@
 
 namespace canigo::http::detail {
 
+class easy_handle;
+
 /// A socket of curl's, and what curl waits for on it.
 ///
 /// curl closes sockets that never connected without a word (7.88 to 8.4), and the number may belong to another
@@ -32,11 +34,11 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
 
   std::optional<net::posix::stream_descriptor> descriptor;  // empty: let go of, but a wait is still to be heard of
   const int fd;
-  const bool is_connection;  // it is closed by curl's closing callback, and by nothing else
-  const int local_port;      // 0: it has none
-  bool is_http1 = false;     // its server sends nothing without a request
-  bool is_paused = false;    // a transfer uses it, and can take nothing now
-  bool is_idle() const noexcept { return is_http1 && wanted == 0 && !is_paused; }
+  const bool is_connection;             // it is closed by curl's closing callback, and by nothing else
+  const int local_port;                 // 0: it has none
+  bool is_http1 = false;                // its server sends nothing without a request
+  const easy_handle* paused = nullptr;  // uses it for a transfer that can take nothing now
+  bool is_idle() const noexcept { return is_http1 && wanted == 0 && paused == nullptr; }
   int wanted = 0;   // CURL_POLL_IN, CURL_POLL_OUT
   int waiting = 0;  // the same, of the async_waits that are out
   wait_memory read_memory;

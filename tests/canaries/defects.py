@@ -491,6 +491,8 @@ DEFECTS = {
                                 "size != 0"),
     "http_leaves_a_stream_to_its_server": (HTTP_MULTI, http("the server of a cancelled HTTP/2 request*"),
                                            "«if (port != 0 && sockets_.is_in_use(port)) flush(port);»", ""),
+    "http_takes_a_paused_connection_for_idle": (HTTP_MULTI, http("a request that is sent again spoils no*"),
+                                                "w.paused = «h != nullptr && h->is_paused()» ? h", "false"),
     "http_believes_the_last_length": (HTTP_HEAD, http("a body whose length is said in two ways*"),
                                       "«!is_number || length_.value_or(length) != length»", "!is_number"),
     # Durable jobs: what the service promises, and the store in SQLite.

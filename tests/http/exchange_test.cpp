@@ -242,10 +242,14 @@ TEST_CASE("requests go on beside an exchange that nobody reads, and its own body
 TEST_CASE("a request that is sent again spoils no connection of an exchange that nobody reads") {
   constexpr std::size_t size = 3'000'000;
   scripted_server server{[large = ok(numbered(size)), small = ok("small")](peer& p) -> net::awaitable<void> {
-    for (int i = 0;; ++i) {
+    for (;;) {
       const std::string request = co_await p.request();
-      // The second request on a connection finds it broken.
-      if (i == 1 && request.starts_with("GET /breaks ")) co_return;
+      if (request.starts_with("GET /moved ")) {
+        // The connection breaks at the request that follows.
+        co_await p.send("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n");
+        co_await p.request();
+        co_return;
+      }
       const std::string& reply = request.starts_with("GET /big ") ? large : small;
       co_await p.send(reply);
     }
@@ -253,13 +257,20 @@ TEST_CASE("a request that is sent again spoils no connection of an exchange that
   net::io_context io;
   http::client client{io, proxyless};
   const auto work = [&]() -> net::awaitable<std::string> {
+    co_await client.get(server.url());  // leaves the connection that the exchange is to use
     http::exchange slow = co_await client.open(server.url("/big"));
-    co_await client.get(server.url("/"));
-    const http::response again = co_await client.get(server.url("/breaks"));
+    http::exchange one = co_await client.open(server.url());
+    http::exchange other = co_await client.open(server.url());
+    co_await read_all(one, 10);
+    co_await read_all(other, 10);
+    // Of the two idle connections one breaks, and the client spoils the other.
+    const http::response again = co_await client.get(server.url("/moved"));
     CHECK(again.resends == 1);
+    CHECK(again.body == "small");
     co_return co_await read_all(slow, 10'000);
   };
   CHECK(run_to_end(io, work()) == numbered(size));
+  CHECK(server.connections() == 4);
 }
 
 TEST_CASE("bytes that came before an error are read first, and then each read has the error") {
