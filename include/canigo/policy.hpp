@@ -109,10 +109,7 @@ class policy {
   const limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
 
   /// Ends all that wait for the limits, now and later, with errc::stopped. Operations that are under way go on.
-  void stop() noexcept {
-    if (core_.adaptive) core_.adaptive->stop();
-    if (core_.limits) core_.limits->stop();
-  }
+  void stop() noexcept { core_.stop(); }
 
   policy_stats stats() const noexcept { return core_.stats(); }
 

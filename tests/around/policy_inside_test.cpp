@@ -93,6 +93,25 @@ TEST_CASE("a call inside an operation of the same policy has a place of its own,
   CHECK(code_of_dive({.limits = limiter_options{.rates = {{rate::per_second(10), 1, 1}}}}, 20) == std::error_code{});
 }
 
+TEST_CASE("a call inside an operation of a stopped policy ends with stopped, also where it would wait for itself",
+          "[policy]") {
+  policy_options adapts{.adaptive = adaptive_limit_options{.initial = 1, .least = 1, .most = 1}};
+  for (const policy_options& options : {capped(1), adapts}) {
+    limits_run run;
+    policy p{run.io, options};
+    std::error_code code;
+    const auto work = [&]() -> net::awaitable<void> {
+      p.stop();
+      code = co_await outcome_of(dive(p, 1));
+    };
+    run.go([&]() -> net::awaitable<void> { co_await p.run(work); });
+    run.time.run();
+    CHECK(code == errc::stopped);
+    CHECK(p.stats().succeeded == 1);
+    CHECK(p.stats().under_way == 0);
+  }
+}
+
 TEST_CASE("a call that would wait for itself takes nothing, and says why", "[policy]") {
   limits_run run;
   policy p{run.io, capped(1)};

@@ -99,6 +99,15 @@ policy_core::policy_core(const net::any_io_executor& executor, const policy_opti
   }
 }
 
+void policy_core::stop() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    is_stopped_ = true;
+  }
+  if (adaptive) adaptive->stop();
+  if (limits) limits->stop();
+}
+
 policy_stats policy_core::stats() const noexcept {
   const std::lock_guard lock{mutex_};
   return counts_;
@@ -163,6 +172,7 @@ policy_call::wait::wait(policy_call& call) : call_{call} {
   policy_core& core = call.core_;
   const std::size_t places = core.places();
   const std::lock_guard lock{core.mutex_};
+  if (core.is_stopped_) return;
   std::size_t depth = 0;
   std::size_t more = 0;
   // An operation that has ended has left this call behind. So nobody around it waits for it.

@@ -39,6 +39,7 @@ class policy_core {
   policy_core(const policy_core&) = delete;
   policy_core& operator=(const policy_core&) = delete;
 
+  void stop() noexcept;
   policy_stats stats() const noexcept;
   /// The places for operations, as there are just now.
   std::size_t places() const;
@@ -65,6 +66,7 @@ class policy_core {
   mutable mutex mutex_;
   policy_stats counts_;
   std::size_t self_waits_ = 0;  // places whose operations wait for another place
+  bool is_stopped_ = false;     // nobody waits any more
 };
 
 struct operation_mark;
