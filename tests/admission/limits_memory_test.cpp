@@ -386,13 +386,12 @@ TEST_CASE("no allocation whose failure loses a permit: callbacks", "[memory]") {
     int started = 0;
     bool has_failed = false;
     {
-      const failing f{k};
+      failing f{k};
       for (int i = 0; i < 4; ++i) {
         try {
           s.async_acquire({.priority = i % 2, .deadline = i == 3 ? run.time.now() + 1ms : time_point::max()},
                           [&](std::error_code ec, permit p) {
-                            CHECK((ec || p.held() == 1));
-                            ++called;
+                            if (ec || p.held() == 1) ++called;
                           });
           ++started;
         } catch (const std::bad_alloc&) {
@@ -407,7 +406,7 @@ TEST_CASE("no allocation whose failure loses a permit: callbacks", "[memory]") {
         s.resume();
       } catch (const std::bad_alloc&) {
       }
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     run.time.run();
     CAPTURE(k);
@@ -449,13 +448,13 @@ TEST_CASE("no allocation whose failure loses a permit: coroutines, cancelled and
     run.time.poll();
     bool has_failed = false;
     {
-      const failing f{k};
+      failing f{k};
       attempt([&] { signal.emit(net::cancellation_type::terminal); });
       out.release();
       attempt([&] { run.time.run_for(5ms); });
       s.stop();
       attempt([&] { run.time.run_for(5ms); });
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     run.time.run();
     CAPTURE(k);
@@ -515,9 +514,9 @@ TEST_CASE("a hedge that has no memory for a copy ends once, with the others", "[
     run.time.run_for(1ms);
     bool has_failed = false;
     {
-      const failing f{k, victims::by_new};  // while the second and the third start; no strand survives another one
+      failing f{k, victims::by_new};  // while the second and the third start; no strand survives another one
       attempt([&] { run.time.run_for(5ms); });
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     run.time.run();
     CAPTURE(k);
@@ -532,7 +531,7 @@ TEST_CASE("a hedge that has no memory for a copy ends once, with the others", "[
 TEST_CASE("making any of them fails as a whole, for want of memory", "[memory]") {
   limits_run run;
   for_every_allocation([&](std::int64_t k) {
-    const failing f{k};
+    failing f{k};
     try {
       const semaphore s{run.io, {.permits = 2, .priorities = 8}};
       const limiter l{run.io, {.rates = {{rate::per_second(1)}}}};
@@ -540,7 +539,7 @@ TEST_CASE("making any of them fails as a whole, for want of memory", "[memory]")
       const task_group t{run.io};
     } catch (const std::bad_alloc&) {
     }
-    return f.has_failed();
+    return f.stop();
   });
 }
 
@@ -570,13 +569,11 @@ TEST_CASE("where there is no memory to keep the loop running for it a caller sti
   permit out = s.try_acquire().value();
   int called = 0;
   {
-    const failing f{0, victims::unaligned};
+    failing f{0, victims::unaligned};
     s.async_acquire({}, [&called](std::error_code ec, const permit& p) {
-      CHECK_FALSE(ec);
-      CHECK(p.held() == 1);
-      ++called;
+      if (!ec && p.held() == 1) ++called;
     });
-    CHECK(f.has_failed());
+    CHECK(f.stop());
   }
   CHECK(s.stats().waiting == 1);
   out.release();
@@ -593,10 +590,10 @@ TEST_CASE("who could not be told for want of memory is told later, or goes with 
   int called = 0;
   s.async_acquire({}, [&called, alive](std::error_code, const permit&) { ++called; });
   {
-    const failing f{0, victims::aligned, 100};  // which is what it is posted with
+    failing f{0, victims::aligned, 100};  // which is what it is posted with
     out.release();
     s.pause();  // tries once more
-    CHECK(f.has_failed());
+    CHECK(f.stop());
   }
   run->time.poll();
   CHECK(called == 0);

@@ -54,12 +54,12 @@ TEST_CASE("making a scheduler fails as a whole", "[memory]") {
     const std::int64_t before = live;
     bool has_failed = false;
     {
-      const failing f{k};
+      failing f{k};
       try {
         const scheduler s{io, two_classes};
       } catch (const std::bad_alloc&) {
       }
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     CHECK(live == before);
     return has_failed;
@@ -74,12 +74,12 @@ TEST_CASE("statistics fail as a whole", "[memory]") {
   for_every_allocation([&](std::int64_t k) {
     bool has_failed = false;
     {
-      const failing f{k};
+      failing f{k};
       try {
         (void)s.stats();
       } catch (const std::bad_alloc&) {
       }
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     CHECK(s.stats().classes.at(4).granted == 1);
     return has_failed;

@@ -198,7 +198,7 @@ void expect_ends(bool is_known, std::int64_t in_a_row) {
     int again = 0;
     {
       // Catch2's checks need memory too, so they come afterwards.
-      const failing f{k, victims::cplusplus, in_a_row};
+      failing f{k, victims::cplusplus, in_a_row};
       try {
         client.emplace(executor, direct);
         a_began = a.start(*client, std::move(get));
@@ -213,7 +213,7 @@ void expect_ends(bool is_known, std::int64_t in_a_row) {
       } catch (const std::system_error&) {
         had_client = client.has_value();
       }
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     CHECK_FALSE(had_client);
     CHECK(again <= (is_known ? 0 : in_a_row));

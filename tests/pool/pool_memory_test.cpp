@@ -146,7 +146,7 @@ TEST_CASE("no allocation whose failure loses a worker, a resource or a caller") 
         b.time.poll();
         const auto tell = [&told](auto&&...) { ++told; };
         {
-          const failing f{k, victims::unaligned};
+          failing f{k, victims::unaligned};
           for (int i = 0; i < 6; ++i) {
             attempt([&] {
               if (i % 3 == 0) {
@@ -173,7 +173,7 @@ TEST_CASE("no allocation whose failure loses a worker, a resource or a caller") 
           }
           if (stops) pool->request_stop(stop_mode::finish_running, 1ms);
           attempt([&] { b.time.run_for(100ms); });
-          has_failed = f.has_failed();
+          has_failed = f.stop();
         }
         b.time.run();
         CAPTURE(k, stops);
@@ -236,12 +236,12 @@ TEST_CASE("no allocation whose failure loses who waits for a task, a group or th
     };
     bool has_failed = false;
     {
-      const failing f{k, victims::unaligned};
+      failing f{k, victims::unaligned};
       for (int i = 0; i < 4; ++i) attempt([&] { net::co_spawn(b.io, visitor(i), net::detached); });
       attempt([&] { b.time.run_for(10ms); });
       pool->request_stop(stop_mode::drain);
       attempt([&] { b.time.run_for(10ms); });
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     b.time.run();
     CAPTURE(k);
@@ -272,7 +272,7 @@ TEST_CASE("no allocation whose failure leaves a task group waiting") {
       co_await sleep_for(10ms);
     };
     {
-      const failing f{k, victims::unaligned};
+      failing f{k, victims::unaligned};
       for (int i = 1; i < 4; ++i) attempt([&] { group->spawn(child(i)); });
       attempt([&] {
         net::co_spawn(
@@ -291,7 +291,7 @@ TEST_CASE("no allocation whose failure leaves a task group waiting") {
             net::detached);
       });
       attempt([&] { b.time.run_for(50ms); });
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     b.time.run();
     CAPTURE(k);
@@ -333,9 +333,9 @@ TEST_CASE("workers that a resize has no memory for come when there is some") {
     CHECK_THROWS_AS(pool.resize(3), std::bad_alloc);
   }
   for (int i = 0; i < 2; ++i) {  // nor when they are to be made up for
-    const failing f{0, victims::aligned};
+    failing f{0, victims::aligned};
     b.time.run_for(1ms);
-    CHECK(f.has_failed());
+    CHECK(f.stop());
   }
   CHECK(pool.stats().sleeping == 1);
   b.time.run();
@@ -432,14 +432,15 @@ TEST_CASE("no allocation whose failure loses a handler that waits for a task") {
         ++refused;
       }
     };
+    const auto note_number = [&](const std::exception_ptr& e, int n) {
+      note(e);
+      CHECK(n == (e ? 0 : 7));
+    };
     {
-      const failing f{k, victims::aligned};
-      number.async_wait(net::bind_cancellation_slot(first.slot(), [&](std::exception_ptr e, int n) {
-        note(e);
-        CHECK(n == (e ? 0 : 7));
-      }));
+      failing f{k, victims::aligned};
+      number.async_wait(net::bind_cancellation_slot(first.slot(), note_number));
       nothing.async_wait(net::bind_cancellation_slot(second.slot(), [&](std::exception_ptr e) { note(e); }));
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     b.time.run();
     CHECK(told == 2);
@@ -460,7 +461,7 @@ TEST_CASE("no allocation whose failure loses an operation of a pool on a strand"
       const auto tell = [&told](auto&&...) { ++told; };
       task<void> endless;
       {
-        const failing f{k, victims::unaligned};
+        failing f{k, victims::unaligned};
         attempt([&] {
           pool.async_run([] { return 1; }, {}, tell);
           ++asked;
@@ -473,7 +474,7 @@ TEST_CASE("no allocation whose failure loses an operation of a pool on a strand"
         attempt([&] { b.time.run_for(5ms); });
         if (endless.valid()) cancelled += endless.cancel() ? 1 : 0;
         attempt([&] { b.time.run_for(5ms); });
-        has_failed = f.has_failed();
+        has_failed = f.stop();
       }
       b.time.run();
       CHECK(told == asked);
@@ -498,10 +499,10 @@ TEST_CASE("what a pool has no memory to post goes with its context") {
       for (int i = 0; i < many; ++i) running.push_back(pool.submit([alive](task_context&) { return sleep_for(1h); }));
       b->time.poll();
       {
-        const failing f{k, victims::unaligned, 1000};
+        failing f{k, victims::unaligned, 1000};
         for (auto& t : queued) attempt([&] { t = pool.submit([alive] {}); });
         for (auto& t : running) t.cancel();
-        has_failed = f.has_failed();
+        has_failed = f.stop();
       }
       b.reset();
       for (const auto& t : running) CHECK(has_ended(t.state()));

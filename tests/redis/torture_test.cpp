@@ -189,7 +189,7 @@ bool commands(const redis_server& server, stage& t, std::int64_t k) {
   bool has_failed = false;
   int ended = 0;
   {
-    const failing f{k, unaligned};
+    failing f{k, unaligned};
     for (int i = 0; i < 3; ++i) {
       t.one.async_run(echo, [&](std::error_code ec, const redis::reply& r) {
         ++ended;
@@ -197,7 +197,7 @@ bool commands(const redis_server& server, stage& t, std::int64_t k) {
       });
     }
     t.run_until([&] { return ended == 3; });
-    has_failed = f.has_failed();
+    has_failed = f.stop();
   }
   return has_failed;
 }
@@ -208,7 +208,7 @@ bool connecting(const std::string& url, const redis::client_options& options, st
   int ended = 0;
   redis::client c{t.io, url, options};
   const redis::command echo{"ECHO", "something that is longer than a small string would be"};
-  const failing f{k, unaligned};
+  failing f{k, unaligned};
   for (int i = 0; i < 2; ++i) {
     c.async_run(echo, [&](std::error_code ec, const redis::reply& r) {
       ++ended;
@@ -216,7 +216,7 @@ bool connecting(const std::string& url, const redis::client_options& options, st
     });
   }
   t.run_until([&] { return ended == 2; });
-  return f.has_failed();
+  return f.stop();
 }
 
 bool connecting_by_a_socket_file(const redis_server& server, stage& t, std::int64_t k) {
@@ -236,15 +236,15 @@ bool names_of_a_wait_group(const redis_server&, stage& t, std::int64_t k) {
   for (int i = 0; i < 4; ++i) net::co_spawn(t.io, work(), [&](std::exception_ptr) { ++ended; });
   t.io.restart();
   t.io.poll();
-  const failing f{k, unaligned};
+  failing f{k, unaligned};
   may_go = true;
   t.run_until([&] { return ended == 4; });
   t.expect(group.count() == 0, "a name is left");
-  return f.has_failed();
+  return f.stop();
 }
 
 bool permits_are_handed_on(const redis_server&, stage& t, std::int64_t k) {
-  const failing f{k, unaligned};
+  failing f{k, unaligned};
   t.acquire(t.a, 0, {.tokens = 2});
   t.run_until([&] { return t.has_ended(0); });
   t.acquire(t.b, 1);
@@ -255,11 +255,11 @@ bool permits_are_handed_on(const redis_server&, stage& t, std::int64_t k) {
     if (t.has_ended(1)) t.callers[1]->p.release();
     return t.has_ended(1) && t.has_ended(2);
   });
-  return f.has_failed();
+  return f.stop();
 }
 
 bool waiters_are_cancelled(const redis_server&, stage& t, std::int64_t k) {
-  const failing f{k, unaligned};
+  failing f{k, unaligned};
   t.acquire(t.a, 0, {.tokens = 2});
   t.run_until([&] { return t.has_ended(0); });
   for (std::size_t who = 1; who < 5; ++who) t.acquire(who % 2 == 0 ? t.a : t.b, who);
@@ -273,7 +273,7 @@ bool waiters_are_cancelled(const redis_server&, stage& t, std::int64_t k) {
       t.callers[who]->p.release();  // granted before, as 0 was told that there is no memory
     return t.has_ended(1) && t.has_ended(2) && t.has_ended(3) && t.has_ended(4);
   });
-  return f.has_failed();
+  return f.stop();
 }
 
 bool the_script_is_forgotten(const redis_server&, stage& t, std::int64_t k) {
@@ -282,11 +282,11 @@ bool the_script_is_forgotten(const redis_server&, stage& t, std::int64_t k) {
   bool is_flushed = false;
   t.two.async_run(redis::command{"SCRIPT", "FLUSH"}, [&](std::error_code, const redis::reply&) { is_flushed = true; });
   t.run_until([&] { return is_flushed; });
-  const failing f{k, unaligned};
+  failing f{k, unaligned};
   t.acquire(t.b, 1);
   t.callers[0]->p.release();
   t.run_until([&] { return t.has_ended(1); });
-  return f.has_failed();
+  return f.stop();
 }
 
 bool everything_is_forgotten(const redis_server&, stage& t, std::int64_t k) {
@@ -298,7 +298,7 @@ bool everything_is_forgotten(const redis_server&, stage& t, std::int64_t k) {
   bool is_flushed = false;
   t.two.async_run(redis::command{"FLUSHALL"}, [&](std::error_code, const redis::reply&) { is_flushed = true; });
   t.run_until([&] { return is_flushed; });
-  const failing f{k, unaligned};
+  failing f{k, unaligned};
   t.callers[0]->p.release();
   t.acquire(t.a, 3);
   t.run_until([&] { return t.has_ended(3) || t.has_ended(1); });
@@ -306,7 +306,7 @@ bool everything_is_forgotten(const redis_server&, stage& t, std::int64_t k) {
     for (std::size_t i : {1u, 2u, 3u}) t.callers[i]->p.release();
     return t.has_ended(1) && t.has_ended(2) && t.has_ended(3);
   });
-  return f.has_failed();
+  return f.stop();
 }
 
 bool leases_are_lost(const redis_server& server, stage& t, std::int64_t k) {
@@ -314,18 +314,18 @@ bool leases_are_lost(const redis_server& server, stage& t, std::int64_t k) {
   t.run_until([&] { return t.has_ended(0); });
   t.acquire(t.b, 1);
   t.run_until([&] { return t.b.stats().waiting_of_all == 1 || t.has_ended(1); });
-  const failing f{k, unaligned};
+  failing f{k, unaligned};
   ::kill(server.pid(), SIGSTOP);
   t.run_until([&] { return t.callers[0]->p.held() == 0; });
   ::kill(server.pid(), SIGCONT);
   t.run_until([&] { return t.has_ended(1); });
-  return f.has_failed();
+  return f.stop();
 }
 
 bool tokens_of_a_quota(const redis_server&, stage& t, std::int64_t k) {
   redis::scheduler one{t.one, "api", {.rate = canigo::rate::per_second(2000), .burst = 2}};
   redis::scheduler two{t.two, "api", {.rate = canigo::rate::per_second(2000), .burst = 2}};
-  const failing f{k, unaligned};
+  failing f{k, unaligned};
   for (std::size_t who = 0; who < 6; ++who) t.acquire(who % 2 == 0 ? one : two, who);
   t.run_until([&] {
     for (std::size_t who = 0; who < 6; ++who) {
@@ -333,7 +333,7 @@ bool tokens_of_a_quota(const redis_server&, stage& t, std::int64_t k) {
     }
     return true;
   });
-  return f.has_failed();
+  return f.stop();
 }
 
 const redis::limiter_options in_one_step{
@@ -374,7 +374,7 @@ bool several_limits_in_one_step(const redis_server&, stage& t, std::int64_t k) {
   limiters both{t};
   bool has_failed = false;
   {
-    const failing f{k, unaligned};
+    failing f{k, unaligned};
     t.acquire(both.one, 0, {.amounts = {{"tokens", 20}}});
     t.acquire(both.two, 1, {.amounts = {{"tokens", 20}}});
     t.run_until([&] { return t.has_ended(0) && t.has_ended(1); });
@@ -386,7 +386,7 @@ bool several_limits_in_one_step(const redis_server&, stage& t, std::int64_t k) {
       t.callers[who]->p.release();
     }
     t.run_until([&] { return t.has_ended(2) && t.has_ended(3); });
-    has_failed = f.has_failed();
+    has_failed = f.stop();
   }
   both.expect_all_there();
   return has_failed;
@@ -400,13 +400,13 @@ bool a_limiter_is_stopped(const redis_server&, stage& t, std::int64_t k) {
   bool has_failed = false;
   {
     redis::limiter going{t.one, "all" + t.name, in_one_step};
-    const failing f{k, unaligned};
+    failing f{k, unaligned};
     t.acquire(going, 2, {.amounts = {{"tokens", 3}}});
     t.acquire(going, 3);
     t.run_until([&] { return going.stats().waiting_of_all == 2 || t.has_ended(2) || t.has_ended(3); });
     going.stop();
     t.run_until([&] { return t.has_ended(2) && t.has_ended(3); });
-    has_failed = f.has_failed();
+    has_failed = f.stop();
   }
   both.expect_all_there();
   return has_failed;
@@ -417,13 +417,13 @@ bool stopped_with_waiters(const redis_server&, stage& t, std::int64_t k) {
   t.run_until([&] { return t.has_ended(0); });
   {
     redis::semaphore s{t.one, t.name, t.options};
-    const failing f{k, unaligned};
+    failing f{k, unaligned};
     t.acquire(s, 1);
     t.acquire(s, 2);
     t.run_until([&] { return s.stats().waiting_of_all == 2 || t.has_ended(1) || t.has_ended(2); });
     s.stop();
     t.run_until([&] { return t.has_ended(1) && t.has_ended(2); });
-    return f.has_failed();
+    return f.stop();
   }
 }
 
@@ -708,9 +708,9 @@ TEST_CASE("after a call for which memory was missing the next one is answered", 
     bool has_failed = false;
     ended = 0;
     {
-      const failing f{k, all};
+      failing f{k, all};
       acquire();
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     loop.run_until([&] { return ended == 1; });
     acquire();
@@ -730,10 +730,10 @@ TEST_CASE("a reply that there is no memory to read is told so", "[memory]") {
     std::optional<redis::reply> r;
     bool has_failed = false;
     {
-      const failing f{k, unaligned};
+      failing f{k, unaligned};
       ec = reader.feed(bytes);
       if (!ec) r = reader.next(ec);
-      has_failed = f.has_failed();
+      has_failed = f.stop();
     }
     CHECK((has_failed ? ec == canigo::errc::not_enough_memory : !ec));
     CHECK(r.has_value() == !ec);
@@ -834,8 +834,10 @@ TEST_CASE("who waits for a permit's end is told of it later where there is no me
   io.restart();
   io.poll();
   {
-    const failing all_of_them{0, all, 1'000'000};
-    CHECK(holder.p.release());
+    failing all_of_them{0, all, 1'000'000};
+    const bool is_released = holder.p.release();
+    CHECK(all_of_them.stop());
+    CHECK(is_released);
   }
   run_until(io, [&] { return has_ended; });
   try {
@@ -857,9 +859,9 @@ TEST_CASE("a second connection that there is no memory to make, nor to wait for,
     const auto heard = std::make_shared<listener>();
     s->add("news", heard);
     {
-      const failing f{k, all, 1'000'000};
+      failing f{k, all, 1'000'000};
       l.poll_one();
-      CHECK(f.has_failed());
+      CHECK(f.stop());
     }
     l.io.restart();
     l.io.run_for(std::chrono::milliseconds{20});
@@ -879,8 +881,9 @@ TEST_CASE("what a coroutine asks for without memory ends as one value, too", "[m
         redis::detail::engine_of(client).shared_from_this()};
     std::optional<redis::detail::answer> answer;
     {
-      const failing f{has_memory ? -1 : 0, aligned};
+      failing f{has_memory ? -1 : 0, aligned};
       start([&](redis::detail::answer a) { answer = std::move(a); }, echo);
+      CHECK(f.stop() == !has_memory);
       CHECK(!answer);
     }
     run_until(io, [&] { return answer.has_value(); });

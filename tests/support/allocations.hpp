@@ -116,7 +116,8 @@ class counted {
   std::int64_t start_ = made;
 };
 
-/// Fails the k-th allocation in its scope, or several from there on; of all threads, or of one that says &here.
+/// Fails the k-th allocation, or several from there on, of all threads or of one that says &here: until it is stopped,
+/// or to the end of its scope. Catch may allocate for a check, so nothing is checked before.
 class failing {
  public:
   explicit failing(std::int64_t k, victims kind = all, std::int64_t in_a_row = 1, const char* thread = nullptr) {
@@ -126,13 +127,15 @@ class failing {
     turn = 0;
     fails_at = k;
   }
-  ~failing() {
-    fails_at = -1;
-    may_fail_in = nullptr;
-  }
+  ~failing() { stop(); }
   failing(const failing&) = delete;
   failing& operator=(const failing&) = delete;
-  bool has_failed() const { return turn > fails_at; }
+  /// Returns whether one has failed.
+  bool stop() noexcept {
+    const std::int64_t first = fails_at.exchange(-1);
+    may_fail_in = nullptr;
+    return first >= 0 && turn > first;
+  }
 };
 
 /// Runs `scenario(k)`, in which the k-th allocation fails, for every k until it says that it needs no more than k.

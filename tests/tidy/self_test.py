@@ -77,6 +77,8 @@ BAD = [
      "tests/rate_test.cpp:2"),
     ("sleeps", {"tests/rate_test.cpp": "TEST_CASE(\"a\", \"[realtime]\") {\n}\n\nvoid helper() { usleep(5); }\n\n"
                                        "TEST_CASE(\"b\") {\n  helper();\n}\n"}, "tests/rate_test.cpp:4"),
+    ("memory", {"tests/rate_test.cpp": "void run() {\n  {\n    failing f{0};\n    CHECK(go());\n    CHECK(f.stop());\n"
+                                       "  }\n}\n"}, "tests/rate_test.cpp:4"),
     ("asio", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n"
                                               "#include <asio/post.hpp>\n"}, "include/canigo/scheduler.hpp:3"),
     ("formats", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n#include <fmt/core.h>\nauto s = fmt::format(\"\");\n"},

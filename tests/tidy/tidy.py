@@ -250,6 +250,21 @@ def sleeps(tree):
 
 
 @rule
+def memory(tree):
+    """Nothing is checked while allocations fail, because Catch may allocate for a check."""
+    for path in tree.under("tests/", suffix=(".cpp", ".hpp")):
+        failing = None
+        for number, line in tree.lines(path):
+            begun = re.match(r"(\s+)(?:const )?(?:allocations::)?failing (\w+)\{", line)
+            if begun:
+                failing = begun
+            elif failing and line and not line.startswith(failing[1]) or failing and f"{failing[2]}.stop()" in line:
+                failing = None
+            elif failing and re.match(failing[1] + r"(CHECK|REQUIRE)(?!_THROWS)", line):
+                yield path, number, f"checks while allocations fail: call {failing[2]}.stop() first"
+
+
+@rule
 def names(tree):
     for path in tree.under("tests/", "examples/", "bench/"):
         for number, line in tree.lines(path):

@@ -46,7 +46,7 @@ class failing_allocation : public torment {
                                                       t.spares_aligned() ? victims::unaligned : victims::all);
   }
   void end(stage& t) override {
-    has_failed_ = !t.spares_memory() && failing_->has_failed();
+    has_failed_ = !t.spares_memory() && failing_->stop();
     failing_.reset();
   }
   bool has_failed() const noexcept { return has_failed_; }
