@@ -249,6 +249,35 @@ TEST_CASE("a pool answers when its context is gone") {
   adds_up(s);
 }
 
+TEST_CASE("no wait for a pool goes on once its context is gone, also where it is awaited on another one") {
+  net::io_context elsewhere;
+  auto b = std::make_unique<bench_top>();
+  strand_pool pool{b->io, {.concurrency = 1}};
+  std::vector<task<void>> tasks;
+  for (int i = 0; i < 2; ++i) {  // one that works, and one that is queued
+    tasks.push_back(pool.submit([](task_context&) { return sleep_for(1h); }, {.group = static_cast<unsigned>(i) + 1}));
+  }
+  const auto held = std::make_shared<int>();
+  int went_on = 0;
+  const auto wait = [](std::shared_ptr<int>, auto end, int& n) -> net::awaitable<void> {
+    co_await std::move(end);
+    ++n;
+  };
+  net::co_spawn(elsewhere, wait(held, pool.closed(), went_on), net::detached);
+  for (const std::uint64_t group : {1u, 2u}) {
+    net::co_spawn(elsewhere, wait(held, pool.wait_group(group), went_on), net::detached);
+    net::co_spawn(elsewhere, wait(held, tasks[group - 1].result(), went_on), net::detached);
+  }
+  b->time.poll();
+  elsewhere.poll();
+  CHECK(held.use_count() == 6);
+  b.reset();
+  elsewhere.restart();
+  elsewhere.poll();  // destroys the frames
+  CHECK(went_on == 0);
+  CHECK(held.use_count() == 1);
+}
+
 TEST_CASE("a task that stands for none is copied as such") {
   const task<int> none;
   const task<int> copy = none;

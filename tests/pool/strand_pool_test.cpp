@@ -975,6 +975,10 @@ TEST_CASE("a pool may be destroyed with work of all kinds, before and after its 
       }
       pool->async_run([held] { return 1; }, {}, [held](std::exception_ptr, int) {});
       (void)pool->try_post([held] {}, {.delay = 1s});
+      const auto watch = [](std::shared_ptr<int>, auto end) -> net::awaitable<void> { co_await std::move(end); };
+      net::co_spawn(*io, watch(held, kept.result()), net::detached);
+      net::co_spawn(*io, watch(held, pool->wait_group(1)), net::detached);
+      net::co_spawn(*io, watch(held, pool->closed()), net::detached);
       time->poll();
       for (int i = 0; i < polls; ++i) time->run_for(400ms);
       if (context_first) {

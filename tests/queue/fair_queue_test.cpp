@@ -763,6 +763,17 @@ TEST_CASE("a held flow changes nothing for the others", "[fair_queue]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) CHECK(play(seed, true) == play(seed, false));
 }
 
+TEST_CASE("a flow that returns at its own time has its remainder still", "[fair_queue]") {
+  crowd c;
+  const auto a = c.queue.add({.weight = 17}), b = c.queue.add({.weight = 17});
+  c.push(a);
+  REQUIRE(c.next() == 1);
+  // Nothing else has happened, so the time is the tag of `a`: a part of a unit less than what it had.
+  for (int i = 0; i < 2; ++i) c.push(a);
+  for (int i = 0; i < 2; ++i) c.push(b);
+  CHECK(c.order() == "1221");
+}
+
 TEST_CASE("remainders are carried: thirds and sevenths come out even", "[fair_queue]") {
   crowd c;
   const auto a = c.queue.add({.weight = 9'973}), b = c.queue.add({.weight = 10'000});

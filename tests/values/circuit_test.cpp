@@ -317,11 +317,16 @@ TEST_CASE("a circuit does what a model of it does that remembers everything", "[
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     std::uint64_t random = seed;
     const auto any = [&](std::uint64_t n) { return detail::next_random(random) % n; };
+    // Every other seed has times on a grid, so that things happen just when something ends.
+    const std::int64_t grid = seed % 2 == 0 ? 1 : 100'000;
+    const auto any_time = [&](std::uint64_t most) {
+      return duration{grid * static_cast<std::int64_t>(any(most / static_cast<std::uint64_t>(grid)))};
+    };
     const circuit_breaker_options options{.failures = 1 + static_cast<int>(any(100)),
                                           .least_calls = 1 + any(8),
-                                          .window = duration{1'000'000 + static_cast<std::int64_t>(any(20'000'000))},
+                                          .window = 1ms + 10 * any_time(2'000'000),
                                           .slow_percent = 1 + static_cast<int>(any(100)),
-                                          .open_for = duration{1 + static_cast<std::int64_t>(any(20'000'000))},
+                                          .open_for = duration{grid} + any_time(20'000'000),
                                           .most_open_for = 50ms,
                                           .probes = 1 + static_cast<int>(any(5))};
     time_point now = start;
@@ -331,7 +336,7 @@ TEST_CASE("a circuit does what a model of it does that remembers everything", "[
     const std::uint64_t fails = any(101), slows = any(101);
     std::string wrong;
     for (int step = 0; step < 300 && wrong.empty(); ++step) {
-      if (any(3) == 0) now += duration{static_cast<std::int64_t>(any(any(10) == 0 ? 60'000'000 : 2'000'000))};
+      if (any(3) == 0) now += any_time(any(10) == 0 ? 60'000'000 : 2'000'000);
       const auto what = any(100);
       if (what < 50) {
         const auto e = c.try_enter(now);
