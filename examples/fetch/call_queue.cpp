@@ -7,8 +7,16 @@
 
 namespace fetch {
 
-call_queue::call_queue(int classes, std::size_t limit, double most_per_second)
-    : limit_{limit}, most_per_second_{most_per_second}, of_class_(static_cast<std::size_t>(classes)) {}
+call_queue::call_queue(const asio::any_io_executor& executor, int classes, std::size_t limit, double most_per_second,
+                       const server_limits& per_server)
+    : limit_{limit},
+      most_per_second_{most_per_second},
+      connections_{per_server.connections},
+      of_class_(static_cast<std::size_t>(classes)) {
+  if (!per_server.rate) return;
+  rates_.emplace(executor, canigo::keyed_scheduler_options{
+                               .rate = *per_server.rate, .burst = per_server.burst, .most_keys = most_with_rate});
+}
 
 void call_queue::add(call c) {
   std::size_t& waiting = of_class_[static_cast<std::size_t>(c.priority)];
@@ -31,7 +39,7 @@ void call_queue::put(call c) {
   if (s.origin.empty()) s.origin = std::move(origin);
   auto& of_class = s.waiting[c.priority];
   const std::tuple place{c.priority, c.order, &s};
-  if (!s.is_held && (of_class.empty() || c.order < of_class.begin()->first)) {
+  if (s.is_in_turn && (of_class.empty() || c.order < of_class.begin()->first)) {
     if (!of_class.empty()) first_.erase({c.priority, of_class.begin()->first, &s});
     first_.insert(place);
   }
@@ -59,30 +67,47 @@ canigo::time_point call_queue::next_at() const {
 }
 
 std::optional<call> call_queue::take(canigo::time_point now) {
-  if (!has_next(now)) return std::nullopt;
-  server& s = *std::get<server*>(*first_.begin());
-  auto c = taken(s, s.waiting.find(std::get<int>(*first_.begin())));
-  ++s.running;
-  if (s.pace.is_slowed()) hold(s, now + s.pace.gap());
-  return c;
+  while (has_next(now)) {
+    server& s = *std::get<server*>(*first_.begin());
+    const auto of_class = s.waiting.find(std::get<int>(*first_.begin()));
+    if (rates_ && !rates_->try_acquire(s.origin)) {
+      hold_for_token(s, now);
+      continue;
+    }
+    call c = taken(s, of_class);
+    ++s.running;
+    if (s.pace.is_slowed()) hold(s, now + s.pace.gap());
+    if (rates_ && !s.waiting.empty()) hold_for_token(s, now);
+    see_turn(s);
+    return c;
+  }
+  return std::nullopt;
 }
 
-std::optional<call> call_queue::take_any() {
+void call_queue::hold_for_token(server& s, canigo::time_point now) {
+  const auto wait = rates_->retry_after(s.origin);
+  if (wait > canigo::duration::zero()) hold(s, canigo::saturating_add(now, wait));
+}
+
+std::vector<call> call_queue::take_all() {
   wake(canigo::time_point::max());
-  if (first_.empty()) return std::nullopt;
-  server& s = *std::get<server*>(*first_.begin());
-  return taken(s, s.waiting.find(std::get<int>(*first_.begin())));
+  std::vector<call> all;
+  for (auto& [origin, s] : servers_) {
+    while (!s.waiting.empty()) all.push_back(taken(s, s.waiting.begin()));
+  }
+  std::ranges::sort(all, {}, [](const call& c) { return std::pair{c.priority, c.order}; });
+  return all;
 }
 
-std::optional<call> call_queue::taken(server& s, std::map<int, std::map<std::size_t, call>>::iterator of_class) {
+call call_queue::taken(server& s, std::map<int, std::map<std::size_t, call>>::iterator of_class) {
   auto& [priority, calls] = *of_class;
   call c = std::move(calls.begin()->second);
-  first_.erase({priority, c.order, &s});
+  if (s.is_in_turn) first_.erase({priority, c.order, &s});
   calls.erase(calls.begin());
-  if (!calls.empty()) {
-    first_.insert({priority, calls.begin()->first, &s});
-  } else {
+  if (calls.empty()) {
     s.waiting.erase(of_class);
+  } else if (s.is_in_turn) {
+    first_.insert({priority, calls.begin()->first, &s});
   }
   --of_class_[static_cast<std::size_t>(c.priority)];
   --waiting_;
@@ -96,22 +121,34 @@ void call_queue::hold(server& s, canigo::time_point until) {
   if (s.is_held) {
     if (until <= s.held_until) return;
     held_.erase({s.held_until, &s});
-  } else {
-    for (const auto& [priority, calls] : s.waiting) first_.erase({priority, calls.begin()->first, &s});
   }
   s.is_held = true;
   s.held_until = until;
   held_.emplace(until, &s);
+  see_turn(s);
 }
 
 void call_queue::release(server& s) {
   held_.erase({s.held_until, &s});
   s.is_held = false;
-  for (const auto& [priority, calls] : s.waiting) first_.insert({priority, calls.begin()->first, &s});
+  see_turn(s);
+}
+
+void call_queue::see_turn(server& s) {
+  const bool may_be_asked = !s.is_held && s.running < connections_;
+  if (std::exchange(s.is_in_turn, may_be_asked) == may_be_asked) return;
+  if (may_be_asked) {
+    --out_of_turn_;
+    for (const auto& [priority, calls] : s.waiting) first_.insert({priority, calls.begin()->first, &s});
+  } else {
+    ++out_of_turn_;
+    for (const auto& [priority, calls] : s.waiting) first_.erase({priority, calls.begin()->first, &s});
+  }
 }
 
 void call_queue::done(server& s, canigo::time_point now) {
   --s.running;
+  see_turn(s);
   const bool is_like_new = s.running == 0 && s.waiting.empty() && !s.is_held && !s.pace.is_slowed();
   if (is_like_new) servers_.erase(servers_.find(s.origin));
   if (servers_.size() > forgets_at_) forget_some(now);

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <canigo/keyed.hpp>
+#include <canigo/rate.hpp>
 #include <canigo/time.hpp>
 
 #include "call.hpp"
 #include "pace.hpp"
 
+#include <asio/any_io_executor.hpp>
+
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,19 +29,28 @@ struct server {
   fetch::pace pace;
   double told_pace = 0;                                         // that the user has heard of
   canigo::time_point paused_until = canigo::time_point::min();  // as it asked
-  canigo::time_point held_until = canigo::time_point::min();    // as its pace asks, too
+  canigo::time_point held_until = canigo::time_point::min();    // as its pace and its rate ask, too
   bool is_held = false;
+  bool is_in_turn = true;  // may be asked: it is not held, and has a connection to spare
   std::size_t running = 0;
   std::map<int, std::map<std::size_t, call>> waiting;  // by class, by order
 };
 
+/// What each server gets at most.
+struct server_limits {
+  std::optional<canigo::rate> rate;  ///< unset: none
+  std::uint64_t burst = 1;
+  std::size_t connections = 65536;
+};
+
 /// The calls that wait. The next one is the first of the most important class whose server may be asked. So a server
-/// that wants a pause holds up only its own calls.
+/// that wants a pause, is slow, or has used its rate holds up only its own calls.
 class call_queue {
  public:
   /// At most `limit` calls of each class are read ahead. A full class must not hide calls that matter more, so up to
   /// `most_bytes_ahead` of further lines are read, too.
-  call_queue(int classes, std::size_t limit, double most_per_second);
+  call_queue(const asio::any_io_executor& executor, int classes, std::size_t limit, double most_per_second,
+             const server_limits& per_server);
 
   void add(call c);
   /// One that was taken waits again, in its old place, but is not taken before `when`.
@@ -46,8 +60,8 @@ class call_queue {
   /// When it may have one next, if it has none.
   canigo::time_point next_at() const;
   std::optional<call> take(canigo::time_point now);
-  /// Any one, whether it may go or not.
-  std::optional<call> take_any();
+  /// All, whether they may go or not, the important first.
+  std::vector<call> take_all();
 
   /// That of a call which was taken, until done().
   server& server_of(const call& c);
@@ -57,9 +71,9 @@ class call_queue {
   void done(server& s, canigo::time_point now);
 
   std::size_t waiting() const noexcept { return waiting_; }
-  /// No more should be read. While a server is held, its calls may be all that has been read.
+  /// No more should be read. While a server may not be asked, its calls may be all that has been read.
   bool is_full() const noexcept {
-    return (of_class_.front() >= limit_ && held_.empty()) || bytes_ahead_ >= most_bytes_ahead;
+    return (of_class_.front() >= limit_ && out_of_turn_ == 0) || bytes_ahead_ >= most_bytes_ahead;
   }
 
   static constexpr std::size_t most_bytes_ahead = 8 << 20;
@@ -67,20 +81,26 @@ class call_queue {
  private:
   void put(call c);
   void wake(canigo::time_point now);
+  void hold_for_token(server& s, canigo::time_point now);
+  void see_turn(server& s);
   void release(server& s);
-  std::optional<call> taken(server& s, std::map<int, std::map<std::size_t, call>>::iterator of_class);
+  call taken(server& s, std::map<int, std::map<std::size_t, call>>::iterator of_class);
   void forget_some(canigo::time_point now);
 
-  static constexpr std::size_t remembered = 10'000;  // servers that nobody wants now
+  static constexpr std::size_t most_with_rate = 10'000'000;  // servers; calls to others wait
+  static constexpr std::size_t remembered = 10'000;          // servers that nobody wants now
 
   const std::size_t limit_;
   const double most_per_second_;
-  std::map<std::string, server> servers_;                  // by origin
-  std::set<std::tuple<int, std::size_t, server*>> first_;  // of each class of each server that is not held
+  const std::size_t connections_;                              // of each server
+  std::optional<canigo::keyed_scheduler<std::string>> rates_;  // by origin
+  std::map<std::string, server> servers_;                      // by origin
+  std::set<std::tuple<int, std::size_t, server*>> first_;      // of each class of each server that is in turn
   std::set<std::pair<canigo::time_point, server*>> held_;
   std::multimap<canigo::time_point, call> later_;
   std::vector<std::size_t> of_class_;  // that wait
   std::size_t waiting_ = 0;
+  std::size_t out_of_turn_ = 0;  // servers
   std::size_t bytes_ahead_ = 0;
   std::size_t forgets_at_ = remembered;
 };

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <limits>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -34,6 +35,20 @@ canigo::time_point now() { return std::chrono::steady_clock::now(); }
 
 double per_second(const canigo::rate& r) {
   return static_cast<double>(r.tokens()) / std::chrono::duration<double>(r.period()).count();
+}
+
+/// Of one server, as the options say.
+double most_per_second(const options& o) {
+  double most = std::numeric_limits<double>::infinity();
+  if (o.rate) most = per_second(*o.rate);
+  if (o.per_host.rate) most = std::min(most, per_second(*o.per_host.rate));
+  return most;
+}
+
+canigo::limiter_options limits_of(const options& o) {
+  canigo::limiter_options limits{.concurrency = o.connections};
+  if (o.rate) limits.rates.push_back({*o.rate, o.burst});
+  return limits;
 }
 
 std::string to_text(canigo::duration d) {
@@ -62,8 +77,8 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       options_{o},
       report_{r},
       input_{io.get_executor(), o.input},
-      queue_{o.priorities, o.queue_limit, per_second(o.rate)},
-      limits_{io, {.rates = {{o.rate, o.burst}}, .concurrency = o.connections}},
+      queue_{io.get_executor(), o.priorities, o.queue_limit, most_per_second(o), o.per_host},
+      limits_{io, limits_of(o)},
       http_{io,
             {.connections = o.connections,
              .timeout = o.timeout,
@@ -84,9 +99,9 @@ asio::awaitable<void> fetcher::run() {
   asio::co_spawn(io_, over_.wrap(show_progress()), rethrow_failure);
   asio::co_spawn(io_, read_lines(), rethrow);
   co_await let_go();
-  while (auto c = queue_.take_any()) {
-    c->error = canigo::errc::stopped;
-    report_.finished(*c);
+  for (call& c : queue_.take_all()) {
+    c.error = canigo::errc::stopped;
+    report_.finished(c);
   }
   while (running_ > 0) co_await news_.wait_until();
   over_.cancel();
@@ -147,11 +162,11 @@ asio::awaitable<void> fetcher::let_go() {
     } catch (const std::system_error&) {
       co_return;  // stopped
     }
-    // The next call is chosen only now. If a server has asked for a pause meanwhile, there may be none: refund the
-    // token.
-    if (auto c = queue_.take(now())) {
+    // The next call is chosen only now. If a server may not be asked any more, there may be none: refund the token.
+    auto c = queue_.take(now());
+    room_.give();
+    if (c) {
       ++running_;
-      room_.give();
       asio::co_spawn(io_, make(std::move(*c), std::move(may_go)), rethrow);
     } else {
       may_go.settle(0);

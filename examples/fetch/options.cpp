@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -40,8 +41,9 @@ Exit codes: 0 all calls were fine; 1 some failed; 2 bad usage, or input, output 
 but some lines were not understood; 130 interrupted, 143 terminated.)";
 
 template <class Number>
-void count_option(CLI::App& app, const std::string& name, Number& target, Number most, const std::string& text) {
-  app.add_option(name, target, text)
+CLI::Option* count_option(CLI::App& app, const std::string& name, Number& target, Number most,
+                          const std::string& text) {
+  return app.add_option(name, target, text)
       ->check(CLI::Range(Number{1}, most).description(""))
       ->type_name(fmt::format("1..{}", most))
       ->capture_default_str();
@@ -71,6 +73,28 @@ void time_option(CLI::App& app, const std::string& name, canigo::duration& targe
   const std::string option = name.substr(name.find("--"));
   const auto set = [&target, option](const std::string& value) { target = to_time(option, value); };
   app.add_option_function<std::string>(name, set, text)->default_str(canigo::to_string(target))->type_name("TIME");
+}
+
+CLI::Option* rate_option(CLI::App& app, const std::string& name, std::optional<canigo::rate>& target,
+                         const std::string& text) {
+  const std::string option = name.substr(name.find("--"));
+  const auto set = [&target, option](const std::string& value) {
+    try {
+      target = canigo::rate::parse(value);
+    } catch (const std::system_error& e) {
+      throw CLI::ValidationError{option, e.what()};
+    }
+  };
+  return app.add_option_function<std::string>(name, set, text)->type_name("N/PERIOD");
+}
+
+void host_options(CLI::App& app, server_limits& of_each) {
+  rate_option(app, "--per-host", of_each.rate, "Calls per period to each server: scheme, host and port");
+  count_option<std::uint64_t>(app, "--per-host-burst", of_each.burst, 1'000'000,
+                              "Most calls made at once to one server after a quiet time")
+      ->needs("--per-host");
+  count_option<std::size_t>(app, "--per-host-connections", of_each.connections, 65536,
+                            "Most calls under way to one server");
 }
 
 void header_option(CLI::App& app, canigo::http::headers& target) {
@@ -165,19 +189,10 @@ options parse(int argc, char** argv) {
   app.footer(notes);
   app.set_version_flag("--version", std::string{canigo::version()});
   app.add_option("input", o.input, "File to read from; - is the standard input")->capture_default_str();
-  app.add_option_function<std::string>(
-         "-r,--rate",
-         [&o](const std::string& text) {
-           try {
-             o.rate = canigo::rate::parse(text);
-           } catch (const std::system_error& e) {
-             throw CLI::ValidationError{"--rate", e.what()};
-           }
-         },
-         "Calls per period: 5/s, 10/3s, 1000/h")
-      ->default_str(canigo::to_string(o.rate))
-      ->type_name("N/PERIOD");
+  rate_option(app, "-r,--rate", o.rate, "Calls per period: 5/s, 10/3s, 1000/h; with --per-host no such limit")
+      ->default_str("5/s");
   count_option<std::uint64_t>(app, "-b,--burst", o.burst, 1'000'000, "Most calls made at once after a quiet time");
+  host_options(app, o.per_host);
   count_option<int>(app, "-p,--priorities", o.priorities, 1024, "Classes: 0 (first) to this less one");
   count_option<std::size_t>(app, "-c,--connections", o.connections, 65536, "Most calls under way at a time");
   time_option(app, "-t,--timeout", o.timeout, "For one request, from sending to the last byte");
@@ -212,6 +227,7 @@ options parse(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     check(o.common);
+    if (!o.rate && !o.per_host.rate) o.rate = canigo::rate::per_second(5);
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e) == 0 ? all_ok : bad_usage);
   }

@@ -3,11 +3,13 @@
 #include <canigo/rate.hpp>
 #include <canigo/time.hpp>
 
+#include "call_queue.hpp"
 #include "name_template.hpp"
 #include "request.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace fetch {
@@ -25,8 +27,9 @@ enum class output { text, json, none };
 
 struct options {
   std::string input = "-";
-  canigo::rate rate = canigo::rate::per_second(5);
+  std::optional<canigo::rate> rate;  ///< of all calls together; unset: per_host has one
   std::uint64_t burst = 1;
+  server_limits per_host;
   int priorities = 3;
   common_parts common;
   std::size_t connections = 16;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs canigo-fetch as its users do: fetch.py CANIGO_FETCH [DEMO_SERVER].
+"""Runs canigo-fetch as its users do: fetch.py CANIGO_FETCH [DEMO_SERVER [PART_OF_A_NAME …]].
 
 Against a server in this process that notes when requests come and answers as their path says, and against
 the demo server, which judges the quota. Ends with the totals that Catch2 prints.
@@ -7,7 +7,9 @@ the demo server, which judges the quota. Ends with the totals that Catch2 prints
 
 import base64
 import http.server
+import io
 import json
+import multiprocessing
 import os
 import resource
 import shutil
@@ -30,7 +32,7 @@ EARLY = 0.001  # a timer here and the clock there may disagree by so many second
 
 class Handler(http.server.BaseHTTPRequestHandler):
     """/ok…, /status/N…, /slow/SECONDS…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big, /body/BYTES…,
-    /hop/TIMES…, /to/URL, /moved/STATUS/URL, /flaky/STATUS|drop/TIMES…
+    /hop/TIMES…, /to/URL, /moved/STATUS/URL, /flaky/STATUS|drop/TIMES…, /held… until the test lets go
     """
 
     protocol_version = "HTTP/1.1"
@@ -54,6 +56,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif kind == "slow":
             time.sleep(float(parts[2]))
             self.answer(200, b"late\n")
+        elif kind == "held":
+            server.let_go.wait()
+            self.answer(200, b"at last\n")
         elif kind == "retry" and times <= int(parts[3]):
             after = {"seconds": "1", "date": formatdate(time.time() + 2, usegmt=True), "zero": "0",
                      "years": "315360000", "forever": "99999999999", "unsaid": None}[parts[2]]
@@ -114,6 +119,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.lock = threading.Lock()
         self.arrived = threading.Condition(self.lock)
+        self.let_go = threading.Event()
         self.seen = []
         self.credentials = []
         self.requests = []
@@ -130,6 +136,10 @@ class Server(http.server.ThreadingHTTPServer):
     def wait_for(self, path):
         with self.lock:
             self.arrived.wait_for(lambda: any(p == path for _, p in self.seen))
+
+    def wait_for_requests(self, number):
+        with self.lock:
+            self.arrived.wait_for(lambda: len(self.seen) >= number)
 
     def handle_error(self, *_):
         pass
@@ -193,8 +203,16 @@ class FetchTest(unittest.TestCase):
         self.url = self.server.url
 
     def tearDown(self):
+        self.server.let_go.set()
         self.server.shutdown()
         self.server.server_close()
+
+    def other_server(self):
+        other = Server()
+        self.addCleanup(other.server_close)
+        self.addCleanup(other.shutdown)
+        self.addCleanup(other.let_go.set)
+        return other
 
     def test_the_important_go_first_and_each_class_in_order(self):
         lines = [f"{i % 3} {self.url}/ok/{i}" for i in range(12)]
@@ -280,6 +298,52 @@ class FetchTest(unittest.TestCase):
                 self.assertGreaterEqual(times[1] - times[0], 1 - EARLY)
                 self.assertEqual(self.server.seen[1][1], self.server.seen[0][1])
                 self.assertIn("its calls wait for", err)
+
+    def test_each_server_has_a_rate_of_its_own(self):
+        other = self.other_server()
+        lines = [f"0 {self.url}/ok/{i}" for i in range(9)] + [f"1 {self.url}/to/{other.url}/ok/{i}" for i in range(3)]
+        lines += [f"2 {other.url}/ok/{i}" for i in range(9)]
+        status, calls, summary, _ = fetch_json(lines, "--per-host", "10/s", "--per-host-burst", "2", "--queue-limit",
+                                               "3")
+        self.assertEqual((status, summary["requests"]), (0, 24))
+        at = {call["url"]: call["started_ms"] for call in calls}
+        # Ten more than the two of the burst take a second, however late each of them is.
+        self.assertGreaterEqual(max(at.values()) - min(at.values()), 999)
+        # The one server's calls did not wait for those of the other, which matter more.
+        self.assertLess(at[f"{other.url}/ok/0"], at[f"{self.url}/ok/8"])
+
+    def test_a_rate_of_all_calls_and_one_of_each_server_hold_together(self):
+        other = self.other_server()
+        lines = [f"0 {server.url}/ok/{i}" for i in range(6) for server in (self.server, other)]
+        status, calls, _, _ = fetch_json(lines, "--rate", "100/s", "--per-host", "20/s")
+        self.assertEqual(status, 0)
+        for server in (self.server, other):
+            at = [call["started_ms"] for call in calls if call["url"].startswith(server.url)]
+            self.assertGreaterEqual(max(at) - min(at), 5 * 50 - 1)
+        at = [call["started_ms"] for call in calls]
+        self.assertGreaterEqual(max(at) - min(at), 11 * 10 - 1)
+
+    def test_a_server_that_is_slow_holds_up_nobody_else(self):
+        other = self.other_server()
+        lines = [f"0 {self.url}/held/{i}" for i in range(20)] + [f"2 {other.url}/ok/{i}" for i in range(20)]
+        run = Fetch("--rate", "1000/s", "--connections", "3", "--per-host-connections", "2", "--queue-limit", "5",
+                    "--timeout", "60s", "--attempts", "1", "--format", "json")
+        run.feed(*lines)
+        other.wait_for_requests(20)
+        self.assertEqual(sorted(self.server.paths()), ["/held/0", "/held/1"])
+        self.server.let_go.set()
+        status, out, _ = run.end()
+        self.assertEqual((status, {json.loads(line)["status"] for line in out[:-1]}), (0, {200}))
+
+    def test_calls_that_wait_for_a_slow_server_end_with_an_interrupt(self):
+        run = Fetch("--per-host", "1000/s", "--per-host-connections", "1", "--grace", "1ms", "--format", "json")
+        run.feed(*[f"{i % 3} {self.url}/held/{i}" for i in range(9)])
+        self.server.wait_for("/held/0")
+        run.interrupt()
+        status, out, _ = run.end()
+        self.assertEqual((status, len(out)), (130, 10))
+        not_made = [json.loads(line)["order"] for line in out[:-1] if json.loads(line)["attempts"] == 0]
+        self.assertEqual(not_made, [4, 7, 2, 5, 8, 3, 6, 9])
 
     def test_a_failure_that_may_pass_is_tried_again_where_that_does_no_harm(self):
         nobody = "http://127.0.0.1:1"
@@ -985,6 +1049,9 @@ class FetchTest(unittest.TestCase):
             ("--burst", "0"): ("--burst", "0", "1 to 1000000"),
             ("--priorities", "0"): ("--priorities", "0", "1 to 1024"),
             ("--priorities", "-1"): ("--priorities", "-1", "1 to 1024"),
+            ("--per-host", "5"): ("--per-host", "5", "10/3s"),
+            ("--per-host-burst", "5"): ("--per-host-burst", "--per-host"),
+            ("--per-host-connections", "0"): ("--per-host-connections", "0", "1 to 65536"),
             ("--connections", "65537"): ("--connections", "65537", "1 to 65536"),
             ("--timeout", "5"): ("--timeout", "5 needs a unit, for instance 5s"),
             ("-m", "1d"): ("--max-pause", "1d", "unit", "ms, s, m, h"),
@@ -1070,11 +1137,25 @@ class DemoServerTest(unittest.TestCase):
         self.assertRegex(err, r"429; its calls wait for 1s, then go at \d+/s")
 
 
+def run_case(name):
+    """(what it printed, whether it ran, whether it passed)"""
+    out = io.StringIO()
+    case = unittest.defaultTestLoader.loadTestsFromName(name, sys.modules["__main__"])
+    result = unittest.TextTestRunner(stream=out, verbosity=2).run(case)
+    return out.getvalue(), not result.skipped, result.wasSuccessful()
+
+
 if __name__ == "__main__":
-    unittest.TestLoader.sortTestMethodsUsing = None
-    result = unittest.main(argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2).result
-    bad = len({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
-    ran = result.testsRun - len(result.skipped)
+    wanted = sys.argv[3:] or [""]
+    names = [f"{of.__name__}.{name}" for of in (DemoServerTest, FetchTest)
+             for name in unittest.defaultTestLoader.getTestCaseNames(of) if any(word in name for word in wanted)]
+    ran = bad = 0
+    # Most of their time they wait.
+    with multiprocessing.get_context("fork").Pool(8) as pool:
+        for text, has_run, is_good in pool.imap_unordered(run_case, names):
+            print(text.split("\n\n---", 1)[0] if is_good else text, flush=True)
+            ran += has_run
+            bad += not is_good
     if bad == 0:
         print(f"All tests passed ({ran} in {ran} test cases)")
     else:
