@@ -31,7 +31,7 @@ EARLY = 0.001  # a timer here and the clock there may disagree by so many second
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/ok…, /status/N…, /slow/SECONDS…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big, /body/BYTES…,
+    """/ok…, /status/N…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big, /body/BYTES…,
     /hop/TIMES…, /to/URL, /moved/STATUS/URL, /flaky/STATUS|drop/TIMES…, /held… until the test lets go
     """
 
@@ -53,9 +53,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         kind = parts[1]
         if kind == "status":
             self.answer(int(parts[2]), b"as asked\n")
-        elif kind == "slow":
-            time.sleep(float(parts[2]))
-            self.answer(200, b"late\n")
         elif kind == "held":
             server.let_go.wait()
             self.answer(200, b"at last\n")
@@ -159,6 +156,18 @@ class Fetch:
     def interrupt(self, how=signal.SIGINT):
         self.process.send_signal(how)
 
+    def told(self, words):
+        """Waits for a line with these words on the standard error, and returns it. end() has the lines behind it."""
+        line = b""
+        while True:
+            piece = os.read(self.process.stderr.fileno(), 1)
+            if piece in (b"", b"\n"):
+                if words in line.decode(**WIDE) or not piece:
+                    return line.decode(**WIDE)
+                line = b""
+            else:
+                line += piece
+
     def end(self):
         """Closes the input. (exit status, lines of the standard output, standard error)"""
         out, err = self.process.communicate()
@@ -226,15 +235,15 @@ class FetchTest(unittest.TestCase):
         self.assertEqual([c["calls"] for c in summary["classes"]], [4, 4, 4])
 
     def test_a_line_that_comes_later_overtakes_those_that_matter_less(self):
-        run = Fetch("--rate", "20/s")
-        run.feed(*[f"2 {self.url}/ok/{i}" for i in range(20)])
-        self.server.wait_for("/ok/1")
-        run.feed(f"0 {self.url}/ok/important")
-        self.server.wait_for("/ok/important")
-        self.assertNotIn("/ok/19", self.server.paths())
-        status, _, _ = run.end()
-        self.assertEqual(status, 0)
-        self.assertEqual(len(self.server.paths()), 21)
+        run = Fetch("--rate", "1000/s", "--connections", "1", "--timeout", "1h")
+        run.feed(f"2 {self.url}/held", *[f"2 {self.url}/ok/{i}" for i in range(20)])
+        self.server.wait_for("/held")
+        run.feed(f"0 {self.url}/ok/important", "the last line")
+        run.told("line 23")
+        self.server.let_go.set()
+        self.assertEqual(run.end()[0], 3)
+        self.assertEqual(self.server.paths()[:3], ["/held", "/ok/important", "/ok/0"])
+        self.assertEqual(len(self.server.paths()), 22)
 
     def test_a_row_says_class_order_start_wait_status_and_bytes(self):
         status, out, _ = fetch([f"1 {self.url}/ok"], "--rate", "100/s")
@@ -400,16 +409,18 @@ class FetchTest(unittest.TestCase):
             f"{self.url}/status/404": (404, None),
             f"{self.url}/half": (0, "transferred"),
             f"{self.url}/big": (0, "larger than the limit"),
-            f"{self.url}/slow/30": (0, "time"),
             "http://127.0.0.1:1/nobody": (0, "connect"),
             "http://no-such-host.invalid/": (0, "resolve"),
             "http://[half/": (0, "URL"),
         }
         lines = [f"1 {url}" for url in cases] + [f"2 {self.url}/ok"]
-        status, calls, summary, _ = fetch_json(lines, "--rate", "1000/s", "--burst", "20", "--timeout", "3s",
-                                               "--attempts", "1")
+        options = ("--rate", "1000/s", "--burst", "20", "--attempts", "1", "--timeout")
+        status, calls, summary, _ = fetch_json(lines, *options, "1h")
         self.assertEqual(status, 1)
         self.assertEqual(summary["failures"], len(cases))
+        slow = f"{self.url}/held"
+        cases[slow] = (0, "--timeout of 1s")
+        calls += fetch_json([f"0 {slow}"], *options, "1s")[1]
         by_url = {call["url"]: call for call in calls}
         self.assertEqual(by_url.pop(f"{self.url}/ok")["status"], 200)
         for url, (code, error) in cases.items():
@@ -422,27 +433,30 @@ class FetchTest(unittest.TestCase):
 
     def test_an_interrupt_lets_those_that_run_finish(self):
         run = Fetch("--rate", "1000/s", "--connections", "1", "--format", "json", "--grace", "1h")
-        run.feed(f"0 {self.url}/slow/0.5", *[f"1 {self.url}/ok/{i}" for i in range(5)])
-        self.server.wait_for("/slow/0.5")
+        run.feed(f"0 {self.url}/held", *[f"1 {self.url}/ok/{i}" for i in range(5)])
+        self.server.wait_for("/held")
         run.interrupt()
-        status, out, err = run.end()
+        self.assertIn("1 call may finish within 1h", run.told("stopping"))
+        self.server.let_go.set()
+        status, out, _ = run.end()
         calls = [json.loads(line) for line in out]
         summary = calls.pop()["summary"]
         self.assertEqual(status, 130)
         self.assertTrue(summary["interrupted"])
         self.assertEqual([call["status"] for call in calls if call["class"] == 0], [200])
         self.assertEqual([call["attempts"] for call in calls if call["class"] == 1], [0] * 5)
-        self.assertEqual(self.server.paths(), ["/slow/0.5"])
-        self.assertIn("1 call may finish within 1h", err)
+        self.assertEqual(self.server.paths(), ["/held"])
 
     def test_calls_that_were_not_made_have_no_row(self):
         run = Fetch("--rate", "1000/s", "--connections", "1", "--grace", "1h")
-        run.feed(f"0 {self.url}/slow/0.5", *[f"1 {self.url}/ok/{i}" for i in range(5)])
-        self.server.wait_for("/slow/0.5")
+        run.feed(f"0 {self.url}/held", *[f"1 {self.url}/ok/{i}" for i in range(5)])
+        self.server.wait_for("/held")
         run.interrupt()
+        run.told("stopping")
+        self.server.let_go.set()
         status, out, _ = run.end()
         self.assertEqual(status, 130)
-        self.assertEqual([line.split()[-1] for line in out if self.url in line], [f"{self.url}/slow/0.5"])
+        self.assertEqual([line.split()[-1] for line in out if self.url in line], [f"{self.url}/held"])
         self.assertEqual(out[-2:], ["5 calls were not made", "interrupted"])
 
     def test_an_interrupt_ends_the_reading_of_an_open_pipe(self):
@@ -458,33 +472,33 @@ class FetchTest(unittest.TestCase):
             with self.subTest(grace):
                 self.server.seen.clear()
                 run = Fetch("--rate", "1000/s", "--timeout", "1h", "--format", "json", "--grace", grace)
-                run.feed(f"0 {self.url}/slow/20")
-                self.server.wait_for("/slow/20")
+                run.feed(f"0 {self.url}/held")
+                self.server.wait_for("/held")
                 run.interrupt()
                 if grace == "1h":
-                    while "stopping" not in run.process.stderr.readline():
-                        pass
+                    run.told("stopping")
                     time.sleep(0.2)  # or it would count as the same one
                     run.interrupt()
-                began = time.monotonic()
                 status, out, _ = run.end()
                 self.assertEqual(status, 130)
-                self.assertLess(time.monotonic() - began, 15)
                 self.assertIsNotNone(json.loads(out[0])["error"])
 
     def test_an_interrupt_that_comes_twice_at_once_is_one(self):
         # As from timeout(1), which signals the process and then its group.
-        for how, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-            with self.subTest(how):
-                self.server.seen.clear()
-                run = Fetch("--rate", "1000/s", "--timeout", "1h", "--format", "json", "--grace", "1h")
-                run.feed(f"0 {self.url}/slow/1")
-                self.server.wait_for("/slow/1")
-                run.interrupt(how)
-                run.interrupt(how)
-                ended, out, _ = run.end()
-                self.assertEqual(ended, status)
-                self.assertEqual(json.loads(out[0])["status"], 200)
+        run = Fetch("--rate", "1000/s", "--timeout", "1h", "--format", "json", "--grace", "1h")
+        run.feed(f"0 {self.url}/held")
+        self.server.wait_for("/held")
+        # Both come together, however long this process is kept from running. Two of a kind would be one already.
+        run.interrupt(signal.SIGSTOP)
+        run.interrupt(signal.SIGINT)
+        run.interrupt(signal.SIGTERM)
+        run.interrupt(signal.SIGCONT)
+        run.told("stopping")
+        time.sleep(0.05)  # both have been delivered
+        self.server.let_go.set()
+        ended, out, _ = run.end()
+        self.assertIn(ended, (130, 143))
+        self.assertEqual(json.loads(out[0])["status"], 200)
 
     def test_a_million_lines_are_not_all_in_memory(self):
         def peak_of(lines):
@@ -578,10 +592,7 @@ class FetchTest(unittest.TestCase):
         self.assertEqual([(call["status"], call["redirects"], call["attempts"]) for call in calls], [(200, 5, 1)] * 5)
         self.assertEqual({call["redirected_to"] for call in calls}, {f"{self.url}/hop/0/{i}" for i in range(5)})
         self.assertEqual((summary["calls"], summary["requests"], len(self.server.paths())), (5, 30, 30))
-        # 30 at 20/s take 1.45 s; the first may have been seen late.
-        times = self.server.times()
-        self.assertGreater(times[-1] - times[0], 1)
-        self.assertLess(summary["rate_per_s"], 29)
+        self.assertLess(summary["rate_per_s"], 29)  # 20, but the first may have been late
 
     def test_redirects_are_bounded_and_lead_to_http_alone(self):
         cases = {
@@ -848,9 +859,13 @@ class FetchTest(unittest.TestCase):
 
     def test_of_two_calls_with_one_name_one_fails(self):
         folder = self.folder()
-        lines = [f"0 {self.url}/slow/0.5/{i}" for i in range(2)]
-        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "-o", folder, "--name", "{host}")
-        self.assertEqual((status, self.files(folder)), (1, {"127.0.0.1": b"late\n"}))
+        run = Fetch("--rate", "1000/s", "-o", folder, "--name", "{host}", "--format", "json", "--timeout", "1h")
+        run.feed(*[f"0 {self.url}/held/{i}" for i in range(2)])
+        self.server.wait_for_requests(2)
+        self.server.let_go.set()
+        status, out, _ = run.end()
+        calls = [json.loads(line) for line in out[:-1]]
+        self.assertEqual((status, self.files(folder)), (1, {"127.0.0.1": b"at last\n"}))
         self.assertEqual(sorted(call["error"] or "" for call in calls), ["", "127.0.0.1: File exists"])
 
     def test_a_body_that_cannot_be_written_ends_the_program_and_leaves_no_part(self):
@@ -871,44 +886,43 @@ class FetchTest(unittest.TestCase):
     def test_an_interrupted_list_goes_on_where_it_was(self):
         folder = self.folder()
         journal, results = os.path.join(folder, "journal"), os.path.join(folder, "out")
-        options = ("--rate", "200/s", "--journal", journal, "-o", results)
-        lines = ["# a comment", "nonsense",
-                 *[f"{i % 3} {self.url}/ok/{i}" for i in range(60)], f"0 {self.url}/status/404"]
-        run = Fetch(*options)
+        options = ("--rate", "1000/s", "--connections", "1", "--journal", journal, "-o", results, "--timeout", "1h")
+        lines = ["# a comment", "nonsense", *[f"{i % 2 * 2} {self.url}/ok/{i}" for i in range(40)],
+                 f"1 {self.url}/held", f"0 {self.url}/status/404"]
+        run = Fetch(*options, "--grace", "1h")
         run.feed(*lines)
-        self.server.wait_for("/ok/30")
+        self.server.wait_for("/held")
         run.interrupt()
-        status, out, _ = run.end()
-        self.assertEqual(status, 130)
-        first = len(self.files(results))
-        self.assertLess(first, 60)
+        run.told("stopping")
+        self.server.let_go.set()
+        self.assertEqual(run.end()[0], 130)
+        self.assertEqual(set(self.files(results)), {str(i) for i in range(1, 42, 2)})
         status, calls, summary, _ = fetch_json(lines, *options)
-        self.assertEqual((status, len(calls), summary["done_before"]), (1, 61 - first, first))
-        self.assertEqual(sorted(self.server.paths()).count("/ok/30"), 1)
-        self.assertEqual({path for path in self.server.paths() if path.startswith("/ok")},
-                         {f"/ok/{i}" for i in range(60)})
-        self.assertEqual(set(self.files(results)), {str(i) for i in range(1, 61)})
+        self.assertEqual((status, len(calls), summary["done_before"]), (1, 21, 21))
+        self.assertEqual(sorted(path for path in self.server.paths() if path != "/status/404"),
+                         sorted(["/held", *[f"/ok/{i}" for i in range(40)]]))
+        self.assertEqual(set(self.files(results)), {str(i) for i in range(1, 42)})
         # What failed is made again, and nothing else.
         status, calls, summary, _ = fetch_json(lines, *options)
-        self.assertEqual((status, [call["status"] for call in calls], summary["done_before"]), (1, [404], 60))
-        self.assertEqual(len(self.server.paths()), 62)
+        self.assertEqual((status, [call["status"] for call in calls], summary["done_before"]), (1, [404], 41))
+        self.assertEqual(len(self.server.paths()), 44)
 
     def test_a_run_that_was_killed_goes_on_too(self):
         journal = os.path.join(self.folder(), "journal")
-        options = ("--rate", "200/s", "--journal", journal)
-        lines = [f"0 {self.url}/ok/{i}" for i in range(60)]
+        options = ("--rate", "1000/s", "--connections", "1", "--journal", journal, "--timeout", "1h")
+        lines = [f"{i // 20} {self.url}/{'held' if i == 20 else 'ok'}/{i}" for i in range(60)]
         run = Fetch(*options)
         run.feed(*lines)
-        self.server.wait_for("/ok/30")
+        self.server.wait_for("/held/20")
         run.interrupt(signal.SIGKILL)
         run.process.communicate()
+        self.server.let_go.set()
         with open(journal, "ab") as file:
             file.write(b"99")  # a line that was cut off
         status, calls, summary, _ = fetch_json(lines, *options)
-        self.assertEqual((status, len(calls) + summary["done_before"]), (0, 60))
-        self.assertGreater(summary["done_before"], 0)
+        self.assertEqual((status, len(calls), summary["done_before"]), (0, 40, 20))
         self.assertEqual(fetch_json(lines, *options)[2]["done_before"], 60)
-        self.assertEqual(set(self.server.paths()), {f"/ok/{i}" for i in range(60)})
+        self.assertEqual(len(self.server.paths()), 61)
 
     def test_a_journal_that_is_none_or_of_another_list_is_refused_and_kept(self):
         folder = self.folder()
@@ -983,7 +997,7 @@ class FetchTest(unittest.TestCase):
         status, calls, _, _ = fetch_json([f"\ufeff0 {self.url}/ok/1", f"0 {self.url.replace('http', 'HTTP')}/ok/2"],
                                          "--rate", "1000/s")
         self.assertEqual((status, len(calls)), (0, 2))
-        self.assertEqual(self.server.paths(), ["/ok/1", "/ok/2"])
+        self.assertEqual(sorted(self.server.paths()), ["/ok/1", "/ok/2"])
 
     def test_a_host_may_have_any_letters(self):
         # A proxy sees the name as it would be looked up.
@@ -1107,9 +1121,10 @@ class DemoServerTest(unittest.TestCase):
             return json.load(reply)
 
     def test_the_quota_is_kept_and_classes_go_in_order(self):
-        url = self.serve("--quota", "20/s", "--burst", "5")
+        # A slow machine makes them come closer together than they went.
+        url = self.serve("--quota", "20/s", "--burst", "5", "--tolerance", "500")
         lines = [f"{i % 3} {url}/job/{i}?class={i % 3}" for i in range(30)]
-        status, _, summary, _ = fetch_json(lines, "--rate", "20/s", "--burst", "5")
+        status, _, summary, _ = fetch_json(lines, "--rate", "20/s", "--burst", "5", "--connections", "1")
         verdict = self.verdict(url)
         self.assertEqual((status, summary["failures"]), (0, 0))
         self.assertEqual((verdict["requests"], verdict["kept"]), (30, True))
@@ -1129,11 +1144,13 @@ class DemoServerTest(unittest.TestCase):
         self.assertGreater(self.verdict(url)["refused"], 0)
 
     def test_a_server_that_takes_less_is_soon_asked_for_no_more(self):
-        # Each refusal is a pause of a second: at the rate asked for there would be one for every seventh call.
+        # Each refusal is a pause of a second: at the rate asked for there would be one for every seventh call. Three at
+        # once fit into the burst, when a slow machine makes them come together.
         url = self.serve("--quota", "50/s", "--burst", "5", "--enforce")
-        status, _, summary, err = fetch_json([f"0 {url}/job/{i}" for i in range(200)], "--rate", "200/s")
+        status, _, summary, err = fetch_json([f"0 {url}/job/{i}" for i in range(200)], "--rate", "200/s",
+                                              "--connections", "3")
         self.assertEqual((status, summary["failures"]), (0, 0))
-        self.assertLess(self.verdict(url)["refused"], 8)
+        self.assertLess(self.verdict(url)["refused"], 14)
         self.assertRegex(err, r"429; its calls wait for 1s, then go at \d+/s")
 
 
