@@ -482,7 +482,7 @@ TEST_CASE("an acquire with an error code that has no memory loses no permit", "[
           if (error && error != errc::not_enough_memory) FAIL(error.message());
         } catch (const std::bad_alloc&) {  // no memory for the coroutine itself
         }
-        if (f) has_failed = has_failed || f->has_failed();
+        if (f) has_failed = has_failed || f->stop();
       }
     });
     run.time.run();

@@ -396,7 +396,7 @@ TEST_CASE("a wait that there is no memory to make cancellable ends with not_enou
         b.io.restart();
         b.io.poll_one();
       }
-      has_failed = f->has_failed();
+      has_failed = f->stop();
       f.reset();
       b.time.run_for(10ms);
       if (error && code_of(error) == errc::not_enough_memory) {

@@ -157,7 +157,7 @@ struct scenario {
       if (s.working + s.queued + s.delayed + s.held_back != 0) throw std::logic_error{"not at rest: " + figures(s)};
     }
     time.run();
-    return f->has_failed();
+    return f->stop();
   }
 };
 
