@@ -38,8 +38,8 @@ bool is_idempotent(std::string_view method) noexcept {
 
 /// RFC 9112, 9.6: after a request that says so, its connection is to carry no other.
 bool asks_to_close(const headers& all) noexcept {
-  return std::ranges::any_of(
-      all, [](header h) { return same_text(h.name, "Connection") && has_element(h.value, "close"); });
+  return std::ranges::any_of(all,
+                             [](header h) { return same_text(h.name, "Connection") && has_element(h.value, "close"); });
 }
 
 bool is_out_of_descriptors() noexcept {
@@ -91,6 +91,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
     : max_headers_{options.max_headers},
       max_body_{options.max_body},
       max_redirects_{options.max_redirects},
+      decodes_{options.decode_body},
       source_{&source},
       easy_{curl_easy_init()} {
   if (!easy_) throw std::bad_alloc{};
@@ -110,6 +111,11 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   constexpr long protocols = CURLPROTO_HTTP | CURLPROTO_HTTPS;
   set(CURLOPT_PROTOCOLS, protocols)(CURLOPT_REDIR_PROTOCOLS, protocols);
 #endif
+  set(CURLOPT_ERRORBUFFER, said_.data());
+  if (decodes_) {
+    // curl decodes all that it has read at once, so it is to read little: gzip makes 4 MB of this at most.
+    set(CURLOPT_ACCEPT_ENCODING, "")(CURLOPT_BUFFERSIZE, 4096L);
+  }
   if (!options.verify_tls) set(CURLOPT_SSL_VERIFYPEER, 0L)(CURLOPT_SSL_VERIFYHOST, 0L);
   if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
   if (options.proxy == "") {
@@ -174,6 +180,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   sent_connects_ = 0;
   may_resend_ = is_idempotent(r.method);
   head_ = response_head{max_headers_};
+  said_.front() = '\0';
   return {};
 }
 
@@ -223,9 +230,9 @@ CURLcode easy_handle::set_method(const request& r, bool has_body, bool is_stream
   follows_ = max_redirects_ > 0 && (is_get || is_head || is_post);
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   most_body_ = is_stream ? std::numeric_limits<std::size_t>::max() : max_body_;
-  // The length that HEAD announces is not a body.
+  // The length that HEAD announces is not a body, and that of an encoded body says nothing of its bytes.
   constexpr std::size_t no_limit = 0;
-  const std::size_t most = is_head || is_stream ? no_limit : std::max<std::size_t>(max_body_, 1);
+  const std::size_t most = is_head || is_stream || decodes_ ? no_limit : std::max<std::size_t>(max_body_, 1);
   set(CURLOPT_MAXFILESIZE_LARGE,
       static_cast<curl_off_t>(std::min<std::size_t>(most, std::numeric_limits<curl_off_t>::max())));
   is_set_for_get_ = is_plain_get && set.result() == CURLE_OK;
@@ -246,7 +253,8 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   // curl takes a head that breaks off for a short one.
   if (!ec && !head_.is_complete()) ec = error::partial_response;
   try {
-    if (ec == errc::too_large) t.response_.problem = passed_bound(result);
+    // After an abort it says already why.
+    if (t.response_.problem.empty()) t.response_.problem = problem(t, ec, result);
     fill(t.response_);
   } catch (...) {
     if (!ec) ec = errc::not_enough_memory;
@@ -254,10 +262,23 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   return ec;
 }
 
-std::string easy_handle::passed_bound(CURLcode result) const {
+void easy_handle::pause() noexcept {
+  is_paused_ = true;  // before curl says that it waits no more
+  is_paused_ = curl_easy_pause(get(), CURLPAUSE_RECV) == CURLE_OK;
+}
+
+std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode result) const {
+  if (ec == errc::too_large) return passed_bound(t, result);
+  if (ec == error::bad_content_encoding) return "the body can't be decoded: " + std::string{said_.data()};
+  return {};
+}
+
+std::string easy_handle::passed_bound(const transfer& t, CURLcode result) const {
   if (is_body_too_large_ || result == CURLE_FILESIZE_EXCEEDED) {
-    return "the body has more than client_options.max_body, " + std::to_string(max_body_) + " bytes";
+    const auto* what = t.is_stream() ? "a part of the body decodes to" : "the body has";
+    return what + (" more than client_options.max_body, " + std::to_string(max_body_) + " bytes");
   }
+  if (decodes_ && head_.is_complete()) return "a part of the body decodes to more than libcurl accepts";
   if (!refused_) return "the header fields, or one of their lines, are longer than libcurl accepts";
   return "the header fields have more than client_options.max_headers, " + std::to_string(max_headers_) + " bytes";
 }
@@ -279,6 +300,8 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
     case CURLE_OUT_OF_MEMORY:
       // Older ones say the same of a header line beyond their bound.
       if (was_sent_in_this_hop() && !head_.is_complete() && has_memory_for(longest_line)) return errc::too_large;
+      // And of what it decodes while the transfer is paused.
+      if (decodes_ && is_paused_ && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
     case CURLE_RECV_ERROR:
       // Older ones say so of a head beyond their bound.
@@ -375,14 +398,29 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
   }
   try {
     if (t.is_stream()) h.tell_head();
-    h.is_paused_ = !t.take({data, size});
+    if (t.is_stream() && h.decodes_) {
+      if (!h.take_decoded({data, size})) return size + 1;
+    } else {
+      h.is_paused_ = !t.take({data, size});
+      if (h.is_paused_) return CURL_WRITEFUNC_PAUSE;
+    }
   } catch (...) {
     h.refused_ = errc::not_enough_memory;
     return size + 1;
   }
-  if (h.is_paused_) return CURL_WRITEFUNC_PAUSE;
   t.response_.body_size += size;
   return size;
+}
+
+bool easy_handle::take_decoded(std::string_view part) {
+  if (!transfer_->take_all(part, max_body_)) {
+    refused_ = errc::too_large;
+    is_body_too_large_ = true;
+    return false;
+  }
+  // To refuse the part would have curl copy all that follows of this read once for each part of it.
+  if (transfer_->is_ahead()) pause();
+  return true;
 }
 
 bool easy_handle::is_final_head() const noexcept {

@@ -7,10 +7,12 @@
 
 #include <curl/curl.h>
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace canigo::http::detail {
@@ -47,6 +49,10 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::error_code begin(transfer& t) noexcept;
   /// Lets the body go on that its transfer could not take. After an error the transfer is to end.
   std::error_code resume() noexcept;
+  /// Has curl read no more of the body until resume().
+  void pause() noexcept;
+  /// Whether its transfer has more of the body than its caller has read.
+  bool is_ahead() const noexcept { return transfer_->is_ahead(); }
   /// Whether it waits until the transfer can take more of the body.
   bool is_paused() const noexcept { return is_paused_; }
   /// Moves what curl knows into the transfer's response, and says how it ended.
@@ -81,19 +87,24 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool may_send(int local_port) noexcept;
   bool was_sent_in_this_hop() const noexcept;
   std::error_code reason(CURLcode result) const noexcept;
+  /// More of why; empty where the code tells all.
+  std::string problem(const transfer& t, std::error_code ec, CURLcode result) const;
   /// Which bound a response that is too large has passed.
-  std::string passed_bound(CURLcode result) const;
+  std::string passed_bound(const transfer& t, CURLcode result) const;
   error certificate_problem() const noexcept;
   int number(CURLINFO info) const noexcept;
   CURLcode set_method(const request& r, bool has_body, bool is_stream) noexcept;
   /// Whether the head that has just ended is that of the response itself, and not one before it.
   bool is_final_head() const noexcept;
   void tell_head();
+  /// Takes a part that curl has decoded, and so can't offer again. False: it is too large.
+  bool take_decoded(std::string_view part);
   void fill(response& r) const;
 
   const std::size_t max_headers_;
   const std::size_t max_body_;
   const int max_redirects_;
+  const bool decodes_;
   connection_source* source_;
   std::unique_ptr<CURL, cleanup> easy_;
   std::unique_ptr<curl_slist, cleanup> agent_;   // the field that names it, where curl does not
@@ -113,6 +124,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool may_resend_ = false;      // once more in the same hop
   bool is_set_for_get_ = false;  // the transfer before was a GET
   response_head head_{0};
+  std::array<char, CURL_ERROR_SIZE> said_{};  // by curl, of the error
 };
 
 }  // namespace canigo::http::detail

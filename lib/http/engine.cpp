@@ -432,6 +432,8 @@ void engine::tell(stream& s) {
 void engine::resume(transfer& t) noexcept {
   if (!t.is_stream() || t.easy_ == nullptr) return;
   has_news(t);
+  t.read_ahead();
+  if (t.is_ahead()) return;
   if (const auto ec = multi_.resume(t)) finish(t, ec);
 }
 

@@ -40,6 +40,8 @@ net::awaitable<exchange> exchange::open(std::shared_ptr<detail::engine> engine, 
 
 const response& exchange::head() const noexcept { return stream_->head(); }
 
+const std::string& exchange::problem() const noexcept { return stream_->problem(); }
+
 net::awaitable<std::size_t> exchange::read_some(net::mutable_buffer to) {
   if (to.size() == 0) canigo::detail::throw_invalid("exchange.read_some buffer", to.size(), "1 byte or more");
   return canigo::detail::await_operation<detail::step>(stream_, to);

@@ -2,6 +2,8 @@
 
 #include "engine.hpp"
 
+#include <asio/error.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -55,6 +57,9 @@ void stream::post() {
     has_head_ = true;
     head_ = std::move(response_);
   }
+  // Bytes that came before an error are read before it, unless the caller wants them no more.
+  if (error_ == net::error::operation_aborted || error_ == errc::stopped) ahead_.clear();
+  read_ahead();
   engine_->tell(*this);
   self_.reset();
 }
@@ -80,6 +85,30 @@ bool stream::take(std::string_view part) {
   const bool is_all = n == part.size();
   taken_ = is_all ? 0 : taken_ + n;
   return is_all;
+}
+
+bool stream::take_all(std::string_view part, std::size_t most) {
+  read_ahead();
+  if (step* reader = engine_->waiting_step(*this); reader != nullptr && !is_ahead()) {
+    const std::size_t n = reader->take(part);
+    if (n != 0) engine_->has_news(*this);
+    part.remove_prefix(n);
+  }
+  if (part.size() > most - std::min(most, ahead_.size() - ahead_taken_)) return false;
+  ahead_.append(part);
+  return true;
+}
+
+void stream::read_ahead() noexcept {
+  constexpr std::size_t most_room_kept = 64 << 10;
+  if (ahead_.empty()) return;
+  step* reader = engine_->waiting_step(*this);
+  if (reader == nullptr) return;
+  ahead_taken_ += reader->take(std::string_view{ahead_}.substr(ahead_taken_));
+  if (ahead_taken_ < ahead_.size()) return;
+  ahead_taken_ = 0;
+  ahead_.clear();
+  if (ahead_.capacity() > most_room_kept) std::string{}.swap(ahead_);
 }
 
 void stream::tell() { engine_->tell(*this); }

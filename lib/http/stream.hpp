@@ -60,7 +60,8 @@ class step : public canigo::detail::suspended {
 /// A transfer whose caller reads the body part by part.
 ///
 /// It keeps no part. curl holds one that the caller has no room for, stops reading the connection, and offers the part
-/// again. From the start to the end it keeps itself.
+/// again. A part that was decoded can't come again, so it is kept, and curl then reads no more until it is read. From
+/// the start to the end it keeps itself.
 class stream final : public transfer, public std::enable_shared_from_this<stream> {
  public:
   stream(std::shared_ptr<engine> e, request&& r) noexcept
@@ -76,7 +77,7 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   bool has_head() const noexcept { return has_head_; }
   /// From the first step on.
   const response& head() const noexcept { return head_; }
-  /// After the first step failed: more of why.
+  /// After a step failed: more of why.
   const std::string& problem() const noexcept { return response_.problem; }
   const net::any_io_executor& executor() const noexcept;
 
@@ -94,6 +95,9 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   bool is_stream() const noexcept override { return true; }
   void head_came() noexcept override;
   bool take(std::string_view part) override;
+  bool take_all(std::string_view part, std::size_t most) override;
+  bool is_ahead() const noexcept override { return !ahead_.empty(); }
+  void read_ahead() noexcept override;
   void tell() override;
 
   request own_request_;
@@ -101,6 +105,8 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   bool is_started_ = false;
   bool has_head_ = false;
   std::size_t taken_ = 0;         // of the part that comes again
+  std::string ahead_;             // decoded, and not read
+  std::size_t ahead_taken_ = 0;   // of those
   std::shared_ptr<stream> self_;  // while the engine has it
   step* waiting_ = nullptr;       // with the engine's lock held
 };

@@ -29,11 +29,17 @@ struct client_options {
   duration connect_timeout = std::chrono::seconds{5};  ///< until the server is reached, TLS included; more than 0
   /// From send() to the last byte, or from open() to the head; more than 0; max: none.
   duration timeout = std::chrono::seconds{30};
-  int max_redirects = 5;            ///< hops followed for GET, HEAD and POST, up to 100; 0: a redirect is a plain
-                                    ///< response
-  std::size_t max_body = 16 << 20;  ///< bytes of the body of a response to send()
+  int max_redirects = 5;  ///< hops followed for GET, HEAD and POST, up to 100; 0: a redirect is a plain
+                          ///< response
+  /// Bytes of the body of a response to send(). With decode_body they are counted decoded, and those of a response to
+  /// open() are bounded where the caller has not read them yet.
+  std::size_t max_body = 16 << 20;
   /// Bytes of its header fields, of all hops together. libcurl accepts some 300 kB of a response, and 100 kB in a line.
   std::size_t max_headers = 64 << 10;
+  /// Asks for an encoded body, in those of gzip, br and zstd that libcurl has, and decodes it. A field Accept-Encoding
+  /// of the request replaces that list. Content-Encoding and Content-Length stay as the server sent them. Off by
+  /// default: then the body is what these fields say, and costs the loop no decoder.
+  bool decode_body = false;
   std::string user_agent = "canigo";      ///< empty: the field is not sent
   bool verify_tls = true;                 ///< check the server's certificate and name
   std::string ca_file = {};               ///< PEM file of trusted certificates; the constructor reads it once; empty:
@@ -67,6 +73,7 @@ struct client_stats {
 /// - error::… and any other code of curl, unchanged: see http::error;
 /// - errc::timed_out; response::problem names the limit, and says what was missing;
 /// - errc::too_large for a response beyond client_options::max_body or max_headers; response::problem names the bound;
+/// - error::bad_content_encoding with decode_body; response::problem says what is wrong;
 /// - errc::invalid_argument for a method or header field that can't be sent: CONNECT, Content-Length and
 ///   Transfer-Encoding are among these, because the client writes them itself;
 /// - errc::not_enough_memory, std::errc::too_many_files_open, errc::stopped.
@@ -114,7 +121,8 @@ class client {
   /// Sends the request and waits for the head of the response; the caller then reads the body, as slowly as it likes.
   /// Redirects are followed before.
   ///
-  /// The timeout counts until the head is there. max_body and request::keep_body mean nothing here.
+  /// The timeout counts until the head is there. request::keep_body means nothing here, nor max_body without
+  /// decode_body.
   /// Errors: those of send(), thrown the same way.
   /// Allocates: the exchange.
   net::awaitable<exchange> open(request r);

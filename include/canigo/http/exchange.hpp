@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace canigo::http {
@@ -24,6 +25,8 @@ class stream;
 ///
 /// The body comes no faster than it is read, because the client keeps no part of it. While nobody reads, the server has
 /// to wait, and the other requests go on. With HTTP/1.1 libcurl holds 64 KiB at most of such an exchange.
+/// With client_options::decode_body the client keeps the bytes that one read of the connection decodes to. If these are
+/// more than max_body, it ends with errc::too_large.
 ///
 /// It takes up one of client_options::connections until the last byte was read. No time limit counts after the head;
 /// put one around read_some() where the server may fall silent.
@@ -41,6 +44,9 @@ class exchange {
   /// Everything but the body: status, fields, the source after redirects, and the times until the first byte. Trailers
   /// are not in it, and timing::total is zero.
   const response& head() const noexcept;
+
+  /// After a read has failed: the same as response::problem.
+  const std::string& problem() const noexcept;
 
   /// Waits for bytes of the body, at least one, and returns how many it has put into `to`. Zero is the end.
   ///

@@ -33,8 +33,8 @@ struct response {
   int resends = 0;      ///< times that it was sent again after a broken connection: at most 1, see client
   bool reused = false;  ///< the request was sent, over a connection that was there before
   http::timing timing;
-  /// The limit that ended the exchange, where a code does not tell: which timeout passed, and what was still missing;
-  /// which bound was passed. It names the option and its value. Empty for all other errors.
+  /// The cause, where a code does not tell: which timeout passed, and what was still missing; which bound was passed;
+  /// why the body can't be decoded. It names an option with its value. Empty for all other errors.
   std::string problem;
 };
 

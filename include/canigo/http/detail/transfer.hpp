@@ -65,6 +65,13 @@ class transfer : public canigo::detail::suspended,
   virtual void head_came() noexcept {}
   /// Takes a part of the body. False: there is no room for all of it. Then the part comes again, from its begin.
   virtual bool take(std::string_view part);
+  /// For a stream: takes all of a part that can't come again. False: `most` bytes are not enough for those that its
+  /// caller has not read.
+  virtual bool take_all(std::string_view, std::size_t) { return true; }
+  /// For a stream: whether it has bytes that its caller has not read.
+  virtual bool is_ahead() const noexcept { return false; }
+  /// For a stream: gives its caller such bytes.
+  virtual void read_ahead() noexcept {}
   /// Tells its caller what is there, before the end. If that throws, nothing has happened.
   virtual void tell() {}
 
