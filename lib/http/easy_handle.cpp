@@ -265,6 +265,7 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
 void easy_handle::pause() noexcept {
   is_paused_ = true;  // before curl says that it waits no more
   is_paused_ = curl_easy_pause(get(), CURLPAUSE_RECV) == CURLE_OK;
+  if (is_paused_) source_->paused(*this);
 }
 
 std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode result) const {
@@ -402,7 +403,10 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
       if (!h.take_decoded({data, size})) return size + 1;
     } else {
       h.is_paused_ = !t.take({data, size});
-      if (h.is_paused_) return CURL_WRITEFUNC_PAUSE;
+      if (h.is_paused_) {
+        h.source_->paused(h);
+        return CURL_WRITEFUNC_PAUSE;
+      }
     }
   } catch (...) {
     h.refused_ = errc::not_enough_memory;

@@ -17,6 +17,8 @@
 
 namespace canigo::http::detail {
 
+class easy_handle;
+
 /// The connections of a client, as an easy handle needs them.
 class connection_source {
  public:
@@ -27,6 +29,8 @@ class connection_source {
   virtual bool spoil_if_unclean(int local_port) noexcept = 0;
   /// Makes all idle connections of HTTP/1 useless. Returns whether one of them was from this port.
   virtual bool spoil_idle(int local_port) noexcept = 0;
+  /// The transfer of `h` is paused. Its connection is not idle, though curl waits for nothing on it.
+  virtual void paused(const easy_handle& h) noexcept = 0;
 
  protected:
   ~connection_source() = default;

@@ -170,6 +170,11 @@ bool multi::spoil_if_unclean(int local_port) noexcept { return sockets_.spoil_if
 
 bool multi::spoil_idle(int local_port) noexcept { return sockets_.spoil_idle(local_port); }
 
+void multi::paused(const easy_handle& h) noexcept {
+  // If curl sends, reads and pauses in one go, it says nothing of the socket.
+  if (socket_watch* w = sockets_.idle_at(h.local_port())) w->paused = &h;
+}
+
 int multi::on_close(void* self, curl_socket_t fd) noexcept {
   static_cast<multi*>(self)->sockets_.unwatch(fd);
   return ::close(fd);

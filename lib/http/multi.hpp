@@ -71,6 +71,7 @@ class multi : private connection_source {
   curl_socket_t open_socket(const curl_sockaddr& address) noexcept override;
   bool spoil_if_unclean(int local_port) noexcept override;
   bool spoil_idle(int local_port) noexcept override;
+  void paused(const easy_handle& h) noexcept override;
 
   static int on_close(void* self, curl_socket_t fd) noexcept;
   static int on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) noexcept;

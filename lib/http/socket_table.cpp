@@ -118,6 +118,12 @@ socket_watch* socket_table::paused_by(const easy_handle& h, int local_port) cons
   return w;
 }
 
+socket_watch* socket_table::idle_at(int local_port) const noexcept {
+  socket_watch* w = ports_like(local_port).first();
+  while (w != nullptr && (w->local_port != local_port || !w->is_idle())) w = port_list::after(*w);
+  return w;
+}
+
 bool socket_table::is_in_use(int local_port) const noexcept {
   for (const socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
     if (w->local_port == local_port && w->wanted != 0) return true;

@@ -54,6 +54,8 @@ class socket_table {
   bool spoil_idle(int local_port) noexcept;
   /// The socket from this port that the handle's transfer left when it could take nothing; null: none.
   socket_watch* paused_by(const easy_handle& h, int local_port) const noexcept;
+  /// A connection from this port of which nothing is wanted; null: none.
+  socket_watch* idle_at(int local_port) const noexcept;
   /// Whether anything is wanted of a connection from this port.
   bool is_in_use(int local_port) const noexcept;
   /// Notes that waits have come back. Returns false if the table had let go of `w` and this was its last wait: then `w`
