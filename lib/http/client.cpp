@@ -45,6 +45,11 @@ bool environment_has_proxy() noexcept {
 /// curl asks the environment with each request. This asks once: if there is no proxy now, there is none later.
 client_options with_known_proxy(client_options o) {
   if (!o.proxy && !environment_has_proxy()) o.proxy = "";
+  if (o.allow_address && o.proxy != "") {
+    // It may have a password.
+    canigo::detail::throw_invalid("client_options.proxy", o.proxy ? "(hidden)" : "that of the environment",
+                                  "empty with allow_address, as a proxy resolves names itself");
+  }
   return o;
 }
 

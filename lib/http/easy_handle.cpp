@@ -4,14 +4,18 @@
 #include "request_check.hpp"
 #include "text.hpp"
 
+#include <asio/ip/tcp.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fcntl.h>
 #include <limits>
 #include <new>
 #include <string>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 
@@ -92,6 +96,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
       max_body_{options.max_body},
       max_redirects_{options.max_redirects},
       decodes_{options.decode_body},
+      allow_address_{&options.allow_address},
       source_{&source},
       easy_{curl_easy_init()} {
   if (!easy_) throw std::bad_alloc{};
@@ -175,6 +180,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   is_paused_ = false;
   head_told_ = false;
   no_socket_ = {};
+  has_opened_ = false;
   local_port_ = 0;
   sent_hop_ = -1;
   sent_connects_ = 0;
@@ -270,6 +276,7 @@ void easy_handle::pause() noexcept {
 
 std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode result) const {
   if (ec == errc::too_large) return passed_bound(t, result);
+  if (ec == error::address_refused) return "client_options.allow_address refuses " + refused_address_.to_string();
   if (ec == error::bad_content_encoding) return "the body can't be decoded: " + std::string{said_.data()};
   return {};
 }
@@ -312,7 +319,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       // After the request was sent it is the answer's protocol: HTTP/0.9, or an invalid status line.
       return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;
     case CURLE_COULDNT_CONNECT:
-      if (no_socket_) return no_socket_;
+      if (no_socket_ && !(has_opened_ && no_socket_ == error::address_refused)) return no_socket_;
       break;
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
@@ -447,6 +454,20 @@ void easy_handle::tell_head() {
   transfer_->head_came();
 }
 
+bool easy_handle::may_connect(const curl_sockaddr& address) noexcept {
+  if (!*allow_address_ || (address.family != AF_INET && address.family != AF_INET6)) return true;
+  try {
+    net::ip::tcp::endpoint at;
+    at.resize(address.addrlen);
+    std::memcpy(at.data(), &address.addr, address.addrlen);
+    refused_address_ = at.address();
+    if ((*allow_address_)(at.address())) return true;
+  } catch (...) {
+  }
+  no_socket_ = error::address_refused;
+  return false;
+}
+
 curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
   // If the request has gone out already, curl opens this socket to send it again.
@@ -455,7 +476,9 @@ curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* addr
     h.refused_ = error::no_response;
     return CURL_SOCKET_BAD;
   }
+  if (!h.may_connect(*address)) return CURL_SOCKET_BAD;
   const curl_socket_t fd = h.source_->open_socket(*address);
+  h.has_opened_ = h.has_opened_ || fd != CURL_SOCKET_BAD;
   if (fd == CURL_SOCKET_BAD && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
     h.no_socket_ = {errno, std::system_category()};
   }
@@ -465,6 +488,8 @@ curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* addr
 int easy_handle::on_connected(void* self, char*, char*, int, int local_port) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
   h.transfer_->connected_ = true;
+  h.no_socket_ = {};
+  h.has_opened_ = false;
   return h.may_send(local_port) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 

@@ -5,10 +5,12 @@
 #include "response_head.hpp"
 #include "trust.hpp"
 
+#include <asio/ip/address.hpp>
 #include <curl/curl.h>
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,7 +44,7 @@ class connection_source {
 /// a microsecond.
 class easy_handle : public list_node<easy_handle, struct in_unwatched> {
  public:
-  /// Throws std::bad_alloc.
+  /// `options` must stay. Throws std::bad_alloc.
   easy_handle(const client_options& options, const trust& trusted, connection_source& source,
               curl_closesocket_callback close, void* closer);
 
@@ -85,6 +87,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   static std::size_t on_header(char* data, std::size_t, std::size_t size, void* self) noexcept;
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* self) noexcept;
   static int on_connected(void* self, char*, char*, int, int local_port) noexcept;
+  /// Whether the client connects to that address. If not, notes why.
+  bool may_connect(const curl_sockaddr& address) noexcept;
   static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept;
 
   void set_headers(const request& r, bool has_body);
@@ -109,6 +113,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   const std::size_t max_body_;
   const int max_redirects_;
   const bool decodes_;
+  const std::function<bool(const net::ip::address&)>* allow_address_;
   connection_source* source_;
   std::unique_ptr<CURL, cleanup> easy_;
   std::unique_ptr<curl_slist, cleanup> agent_;   // the field that names it, where curl does not
@@ -121,6 +126,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool follows_ = false;       // redirects
   bool head_told_ = false;     // to a stream
   std::error_code no_socket_;  // why none could be opened
+  bool has_opened_ = false;    // one for this hop
+  net::ip::address refused_address_;
   int local_port_ = 0;
   int sent_hop_ = -1;      // the last hop of redirects that the request was sent for
   int sent_connects_ = 0;  // how many connections had been made then

@@ -43,6 +43,8 @@ class category final : public std::error_category {
         return "The proxy refused to connect to the server";
       case error::proxy_authentication_required:
         return "The proxy wants a user and a password, or others (407)";
+      case error::address_refused:
+        return "The client does not connect to the server's address";
       default:
         return curl_easy_strerror(static_cast<CURLcode>(value));
     }

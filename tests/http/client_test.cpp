@@ -1,6 +1,7 @@
 #include "canigo/http/client.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/http/public_address.hpp"
 #include "canigo/net.hpp"
 
 #include "http/run.hpp"
@@ -282,6 +283,7 @@ TEST_CASE("what is refused is named, and no secret is shown") {
 }
 
 TEST_CASE("options outside their range are named") {
+  const environment_without none{"https_proxy"};
   net::io_context io;
   const auto text_of = [&](http::client_options o) -> std::string {
     try {
@@ -302,6 +304,14 @@ TEST_CASE("options outside their range are named") {
   CHECK(has(text_of({.user_agent = "a\r\nX-Injected: 1"}),
             "client_options.user_agent is a??X-Injected: 1; allowed: no line break"));
   CHECK(text_of({.timeout = canigo::duration::max()}) == "accepted");
+  CHECK(text_of({.proxy = "http://me:secret@127.0.0.1:1", .allow_address = &http::is_public}) ==
+        "client_options.proxy is (hidden); allowed: empty with allow_address, as a proxy resolves names itself: "
+        "invalid argument");
+  setenv("https_proxy", "http://127.0.0.1:1", 1);
+  CHECK(
+      has(text_of({.allow_address = &http::is_public}), "client_options.proxy is that of the environment; allowed: "));
+  unsetenv("https_proxy");
+  CHECK(text_of({.proxy = "", .allow_address = &http::is_public}) == "accepted");
 }
 
 TEST_CASE("a server that is not there can't be connected to") {

@@ -11,10 +11,12 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/ip/address.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +48,13 @@ struct client_options {
                                           ///< the file that CURL_CA_BUNDLE or SSL_CERT_FILE names, else the system's
   std::optional<std::string> proxy = {};  ///< unset: as http_proxy, https_proxy, all_proxy and no_proxy say when
                                           ///< the client is made; empty: none
+  /// Whether to connect to an address, for example is_public. It is asked for each address of a name before each new
+  /// connection, those behind redirects too. Empty: connect to all. It may be called on any thread of the executor, by
+  /// one at a time; if it throws, that is a no.
+  ///
+  /// A proxy resolves the names itself, so this would not be asked. Therefore it is refused beside a proxy, also beside
+  /// one of the environment: `proxy` must then be empty.
+  std::function<bool(const net::ip::address&)> allow_address = {};
 };
 
 struct client_stats {
@@ -71,6 +80,7 @@ struct client_stats {
 ///
 /// Errors of all requests:
 /// - error::… and any other code of curl, unchanged: see http::error;
+/// - error::address_refused, if client_options::allow_address said no to every address; response::problem has the last;
 /// - errc::timed_out; response::problem names the limit, and says what was missing;
 /// - errc::too_large for a response beyond client_options::max_body or max_headers; response::problem names the bound;
 /// - error::bad_content_encoding with decode_body; response::problem says what is wrong;

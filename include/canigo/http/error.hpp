@@ -34,6 +34,7 @@ enum class error {
   certificate_of_another_host,    ///< valid for other hosts only
   proxy_refused,                  ///< the proxy did not connect, for another reason than the next
   proxy_authentication_required,  ///< 407: the proxy wants a user and a password, or others
+  address_refused,                ///< client_options::allow_address refused every address of the server
 };
 
 /// The category "curl": its values are CURLcode, its texts are curl's.
