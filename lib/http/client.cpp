@@ -10,11 +10,26 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <string>
 #include <system_error>
 #include <utility>
 
 namespace canigo::http {
 namespace {
+
+/// The files themselves are read later, by curl.
+void check_certificates(const client_options& o) {
+  if (!o.ca_file.empty() && !o.ca_data.empty()) {
+    canigo::detail::throw_invalid("client_options.ca_data", std::to_string(o.ca_data.size()) + " bytes",
+                                  "none beside ca_file");
+  }
+  if (!o.cert_file.empty()) return;
+  if (!o.key_file.empty())
+    canigo::detail::throw_invalid("client_options.key_file", o.key_file, "none without cert_file");
+  if (!o.key_password.empty()) {
+    canigo::detail::throw_invalid("client_options.key_password", "(hidden)", "none without cert_file");
+  }
+}
 
 const client_options& checked(const client_options& o) {
   constexpr std::size_t most_connections = 65536;
@@ -30,6 +45,7 @@ const client_options& checked(const client_options& o) {
   if (!detail::is_field_value(o.user_agent)) {
     canigo::detail::throw_invalid("client_options.user_agent", o.user_agent, "no line break and no zero byte");
   }
+  check_certificates(o);
   return o;
 }
 

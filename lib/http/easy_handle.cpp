@@ -136,6 +136,8 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   }
   if (const auto code = set_trust(easy, trusted); code != CURLE_OK)
     throw std::system_error{reason(code), "http::client"};
+  if (const auto code = set_identity(easy, options); code != CURLE_OK)
+    throw std::system_error{reason(code), "http::client"};
   if (set.result() != CURLE_OK) throw std::system_error{reason(set.result()), "http::client"};
 #if LIBCURL_VERSION_NUM >= 0x075700
   // Without it, a transfer that is cancelled while its name is looked up waits for the resolver, and so does every

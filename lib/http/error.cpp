@@ -24,6 +24,7 @@ static_assert(is<error::too_many_redirects, CURLE_TOO_MANY_REDIRECTS>);
 static_assert(is<error::no_response, CURLE_GOT_NOTHING>);
 static_assert(is<error::send_failed, CURLE_SEND_ERROR>);
 static_assert(is<error::receive_failed, CURLE_RECV_ERROR>);
+static_assert(is<error::client_certificate_unusable, CURLE_SSL_CERTPROBLEM>);
 static_assert(is<error::certificate_rejected, CURLE_PEER_FAILED_VERIFICATION>);
 static_assert(is<error::bad_content_encoding, CURLE_BAD_CONTENT_ENCODING>);
 static_assert(is<error::ca_file_unusable, CURLE_SSL_CACERT_BADFILE>);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <new>
+#include <string>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -30,8 +31,20 @@ multi::multi(const client_options& options, const net::any_io_executor& executor
              socket_listener& listener)
     : options_{options}, trust_{trust_of(options)}, time_{&time}, sockets_{executor, listener}, multi_{make_multi()} {
   CURLM* m = multi_.get();
-  if (read_trust(m, trust_) == CURLE_SSL_CACERT_BADFILE && !options.ca_file.empty()) {
+  check_identity_files(options);
+  const CURLcode unusable = read_certificates(m, trust_, options_);
+  if (unusable == CURLE_SSL_CERTPROBLEM) {
+    const bool is_apart = !options.key_file.empty();
+    canigo::detail::throw_invalid(is_apart ? "client_options.key_file" : "client_options.cert_file",
+                                  is_apart ? options.key_file : options.cert_file,
+                                  "the key of the first certificate in cert_file, to be read with key_password");
+  }
+  if (unusable == CURLE_SSL_CACERT_BADFILE && !options.ca_file.empty()) {
     canigo::detail::throw_invalid("client_options.ca_file", options.ca_file, "a PEM file with certificates");
+  }
+  if (unusable == CURLE_SSL_CACERT_BADFILE && !options.ca_data.empty()) {
+    canigo::detail::throw_invalid("client_options.ca_data", std::to_string(options.ca_data.size()) + " bytes",
+                                  "certificates in PEM");
   }
   curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, &on_socket);
   curl_multi_setopt(m, CURLMOPT_SOCKETDATA, this);

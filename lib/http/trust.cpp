@@ -1,5 +1,6 @@
 #include "trust.hpp"
 
+#include "canigo/error.hpp"
 #include "canigo/net.hpp"
 
 #include "text.hpp"
@@ -10,6 +11,7 @@
 #include <asio/write.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
@@ -41,11 +43,12 @@ std::size_t hashes_in(const char* folder) {
   return count;
 }
 
-std::size_t certificates_in(const char* file) {
+/// How many a PEM file has whose name ends so.
+std::size_t count_in(const char* file, std::string_view what) {
   std::ifstream in{file};
   std::size_t count = 0;
   for (std::string line; std::getline(in, line);) {
-    count += line.starts_with("-----BEGIN ") && line.find("CERTIFICATE-----") != std::string::npos;
+    count += line.starts_with("-----BEGIN ") && line.find(what) != std::string::npos;
   }
   return count;
 }
@@ -61,7 +64,7 @@ trust trust_in(const char* file, const char* folder) {
   if (folder != nullptr) {
     // The folder is enough if it has all certificates of the file, as on Debian.
     const std::size_t hashes = hashes_in(folder);
-    const bool has_all = hashes > 0 && (file == nullptr || hashes >= certificates_in(file));
+    const bool has_all = hashes > 0 && (file == nullptr || hashes >= count_in(file, "CERTIFICATE-----"));
     return has_all ? trust{.folder = folder, .is_known = true} : trust{};
   }
   return file != nullptr ? trust{.file = file, .is_known = true} : trust{};
@@ -69,6 +72,7 @@ trust trust_in(const char* file, const char* folder) {
 
 trust trust_of(const client_options& options) {
   if (!options.verify_tls) return {};
+  if (!options.ca_data.empty()) return {.data = options.ca_data, .is_known = true};
   if (!options.ca_file.empty()) return {.file = options.ca_file, .is_known = true};
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* value = std::getenv(name);
@@ -83,6 +87,10 @@ CURLcode set_trust(CURL* easy, const trust& trusted) noexcept {
   const auto or_none = [](const std::string& path) { return path.empty() ? nullptr : path.c_str(); };
   CURLcode result = curl_easy_setopt(easy, CURLOPT_CAINFO, or_none(trusted.file));
   if (result == CURLE_OK) result = curl_easy_setopt(easy, CURLOPT_CAPATH, or_none(trusted.folder));
+  if (!trusted.data.empty() && result == CURLE_OK) {
+    curl_blob text{const_cast<char*>(trusted.data.data()), trusted.data.size(), CURL_BLOB_NOCOPY};
+    result = curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &text);
+  }
 #if LIBCURL_VERSION_NUM >= 0x075700
   // curl keeps the certificates for ever. By default it would read them again after a day, and hold up the loop.
   curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, -1L);
@@ -90,9 +98,34 @@ CURLcode set_trust(CURL* easy, const trust& trusted) noexcept {
   return result;
 }
 
-CURLcode read_trust(CURLM* multi, const trust& trusted) {
+CURLcode set_identity(CURL* easy, const client_options& options) noexcept {
+  if (options.cert_file.empty()) return CURLE_OK;
+  CURLcode result = curl_easy_setopt(easy, CURLOPT_SSLCERT, options.cert_file.c_str());
+  if (result == CURLE_OK && !options.key_file.empty()) {
+    result = curl_easy_setopt(easy, CURLOPT_SSLKEY, options.key_file.c_str());
+  }
+  // Without any OpenSSL would ask the terminal for it.
+  if (result == CURLE_OK) result = curl_easy_setopt(easy, CURLOPT_KEYPASSWD, options.key_password.c_str());
+  return result;
+}
+
+void check_identity_files(const client_options& o) {
+  if (o.cert_file.empty()) return;
+  if (count_in(o.cert_file.c_str(), "CERTIFICATE-----") == 0) {
+    canigo::detail::throw_invalid("client_options.cert_file", o.cert_file, "a PEM file with a certificate");
+  }
+  const bool is_apart = !o.key_file.empty();
+  const std::string& file = is_apart ? o.key_file : o.cert_file;
+  if (count_in(file.c_str(), "PRIVATE KEY-----") == 0) {
+    canigo::detail::throw_invalid(
+        is_apart ? "client_options.key_file" : "client_options.cert_file", file,
+        is_apart ? "a PEM file with a key" : "a PEM file with a key, too, if key_file is empty");
+  }
+}
+
+CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_options& options) {
   constexpr std::size_t most_peers = 64;
-  if (trusted.file.empty()) return CURLE_OK;
+  if (trusted.file.empty() && trusted.data.empty() && options.cert_file.empty()) return CURLE_OK;
   using easy_pointer = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
   const easy_pointer easy{curl_easy_init(), &curl_easy_cleanup};
   if (!easy) throw std::bad_alloc{};
@@ -110,6 +143,7 @@ CURLcode read_trust(CURLM* multi, const trust& trusted) {
     curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy.get(), CURLOPT_TIMEOUT_MS, 5000L);
     if (const auto code = set_trust(easy.get(), trusted); code != CURLE_OK) return code;
+    if (const auto code = set_identity(easy.get(), options); code != CURLE_OK) return code;
     if (curl_multi_add_handle(multi, easy.get()) != CURLM_OK) throw std::bad_alloc{};
     int running = 1;
     while (curl_multi_perform(multi, &running) == CURLM_OK && running > 0) {
@@ -128,7 +162,8 @@ CURLcode read_trust(CURLM* multi, const trust& trusted) {
   const CURLMsg* message = curl_multi_info_read(multi, &more);
   const CURLcode result = message != nullptr ? message->data.result : CURLE_OK;
   curl_multi_remove_handle(multi, easy.get());
-  return result == CURLE_SSL_CACERT_BADFILE || result == CURLE_OUT_OF_MEMORY ? result : CURLE_OK;
+  constexpr std::array theirs{CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_OUT_OF_MEMORY};
+  return std::ranges::find(theirs, result) != theirs.end() ? result : CURLE_OK;
 }
 
 }  // namespace canigo::http::detail

@@ -16,24 +16,32 @@ namespace canigo::http::detail {
 struct trust {
   std::string file = {};    // PEM
   std::string folder = {};  // of files that c_rehash has named
+  std::string data = {};    // PEM, instead of both
   bool is_known = false;    // or it is left to curl
 };
 
 /// The better one of the file and the folder that curl was built with. Either may be null.
 trust trust_in(const char* file, const char* folder);
 
-/// The file of the options, of CURL_CA_BUNDLE or of SSL_CERT_FILE; else the place that curl was built with.
+/// The text or the file of the options, or the file of CURL_CA_BUNDLE or SSL_CERT_FILE; else the place that curl was
+/// built with.
 trust trust_of(const client_options& options);
 
-/// Has curl trust those, from libcurl 7.87 on for as long as its multi handle lives.
+/// Has curl trust those, which must stay. From libcurl 7.87 on curl reads a file once for each multi handle.
 CURLcode set_trust(CURL* easy, const trust& trusted) noexcept;
 
-/// Makes curl read the file now, and not when a connection waits for it. Returns an error of the file only.
+/// The certificate that the client shows to servers, if it has one.
+CURLcode set_identity(CURL* easy, const client_options& options) noexcept;
+
+/// Throws errc::invalid_argument for a file of that certificate, or of its key, that has none.
+void check_identity_files(const client_options& options);
+
+/// Makes curl read the certificates now, and not when a connection waits for them. Returns their errors only.
 ///
-/// curl reads it once a server has spoken, so for a moment there is one, on a port of the loopback. It answers up to 64
-/// processes that connect to it. After more than those, or 5 s, curl is left to read the file when it must.
+/// curl reads them once a server has spoken, so for a moment there is one, on a port of the loopback. It answers up to
+/// 64 processes that connect to it. After more than those, or 5 s, curl is left to read them when it must.
 ///
 /// Throws std::bad_alloc.
-CURLcode read_trust(CURLM* multi, const trust& trusted);
+CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_options& options);
 
 }  // namespace canigo::http::detail

@@ -10,8 +10,10 @@
 #include <memory>
 #include <string>
 
-/// Writes a key and a certificate for it, signed by itself, that names localhost and ends in so many seconds.
-inline void make_certificate(const std::string& key_file, const std::string& certificate_file, long ends_in = 3600) {
+/// Writes a key, with a password if there is one, and a certificate for it. That is signed by itself, names localhost
+/// and ends in so many seconds.
+inline void make_certificate(const std::string& key_file, const std::string& certificate_file, long ends_in = 3600,
+                             const char* password = nullptr) {
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key{EVP_EC_gen("P-256"), &EVP_PKEY_free};
   const std::unique_ptr<X509, decltype(&X509_free)> c{X509_new(), &X509_free};
   X509_set_version(c.get(), 2);
@@ -28,6 +30,7 @@ inline void make_certificate(const std::string& key_file, const std::string& cer
   X509_sign(c.get(), key.get(), EVP_sha256());
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> k{std::fopen(key_file.c_str(), "w"), &std::fclose};
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> f{std::fopen(certificate_file.c_str(), "w"), &std::fclose};
-  REQUIRE(PEM_write_PrivateKey(k.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1);
+  const EVP_CIPHER* cipher = password != nullptr ? EVP_aes_128_cbc() : nullptr;
+  REQUIRE(PEM_write_PrivateKey(k.get(), key.get(), cipher, nullptr, 0, nullptr, const_cast<char*>(password)) == 1);
   REQUIRE(PEM_write_X509(f.get(), c.get()) == 1);
 }

@@ -42,10 +42,15 @@ struct client_options {
   /// of the request replaces that list. Content-Encoding and Content-Length stay as the server sent them. Off by
   /// default: then the body is what these fields say, and costs the loop no decoder.
   bool decode_body = false;
-  std::string user_agent = "canigo";      ///< empty: the field is not sent
-  bool verify_tls = true;                 ///< check the server's certificate and name
-  std::string ca_file = {};               ///< PEM file of trusted certificates; the constructor reads it once; empty:
-                                          ///< the file that CURL_CA_BUNDLE or SSL_CERT_FILE names, else the system's
+  std::string user_agent = "canigo";  ///< empty: the field is not sent
+  bool verify_tls = true;             ///< check the server's certificate and name
+  std::string ca_file = {};           ///< PEM file of trusted certificates; the constructor reads it once; empty:
+                                      ///< the file that CURL_CA_BUNDLE or SSL_CERT_FILE names, else the system's
+  std::string ca_data = {};           ///< the certificates themselves, PEM, instead of a file; each new connection
+                                      ///< reads them
+  std::string cert_file = {};     ///< PEM file of the client's certificate, and of those between it and its authority
+  std::string key_file = {};      ///< PEM file of the key for it; empty: cert_file has the key, too
+  std::string key_password = {};  ///< that of the key; empty: it has none
   std::optional<std::string> proxy = {};  ///< unset: as http_proxy, https_proxy, all_proxy and no_proxy say when
                                           ///< the client is made; empty: none
   /// Whether to connect to an address, for example is_public. It is asked for each address of a name before each new
@@ -104,8 +109,8 @@ struct client_stats {
 /// libcurl 7.84 on, that is safe beside other threads.
 class client {
  public:
-  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range. To read the trusted
-  /// certificates it listens on a port of the loopback. That usually takes tens of milliseconds, and 5 s at most. So
+  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range. To read certificates
+  /// it listens on a port of the loopback. That usually takes tens of milliseconds, and 5 s at most. So
   /// make clients at the start of a program, and not in a handler.
   explicit client(const net::any_io_executor& executor, const client_options& options = {});
   template <class ExecutionContext>

@@ -26,7 +26,8 @@ enum class error {
   no_response = 52,  ///< the server closed without an answer; it may have executed the request
   send_failed = 55,
   receive_failed = 56,
-  certificate_rejected = 60,  ///< no trusted authority has signed the server's certificate
+  client_certificate_unusable = 58,  ///< client_options::cert_file or its key has changed since the client was made
+  certificate_rejected = 60,         ///< no trusted authority has signed the server's certificate
   bad_content_encoding = 61,
   ca_file_unusable = 77,  ///< the file with the trusted certificates can't be read
   http2_stream_failed = 92,

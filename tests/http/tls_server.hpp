@@ -1,0 +1,86 @@
+#pragma once
+
+#include "http/certificate.hpp"
+#include "support/catch.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/buffer.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/read_until.hpp>
+#include <asio/ssl/context.hpp>
+#include <asio/ssl/stream.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <stdlib.h>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace http_test {
+
+inline asio::awaitable<void> serve_tls(asio::ip::tcp::socket socket, asio::ssl::context& tls) {
+  asio::ssl::stream<asio::ip::tcp::socket> stream{std::move(socket), tls};
+  co_await stream.async_handshake(asio::ssl::stream_base::server, asio::use_awaitable);
+  std::string text;
+  for (;;) {
+    const std::size_t n =
+        co_await asio::async_read_until(stream, asio::dynamic_buffer(text), "\r\n\r\n", asio::use_awaitable);
+    text.erase(0, n);
+    constexpr std::string_view reply = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret";
+    co_await asio::async_write(stream, asio::buffer(reply.data(), reply.size()), asio::use_awaitable);
+  }
+}
+
+inline asio::awaitable<void> accept_tls(asio::ip::tcp::acceptor& a, asio::ssl::context& tls) {
+  for (;;) {
+    auto socket = co_await a.async_accept(asio::use_awaitable);
+    asio::co_spawn(a.get_executor(), serve_tls(std::move(socket), tls), asio::detached);
+  }
+}
+
+/// A folder for a while.
+class temporary_folder {
+ public:
+  temporary_folder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+  ~temporary_folder() { std::filesystem::remove_all(path_); }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "canigo-XXXXXX").string();
+};
+
+/// A server with a certificate of its own, in the loop of who asks it.
+class tls_server {
+ public:
+  explicit tls_server(asio::io_context& io, long certificate_ends_in = 3600)
+      : acceptor_{io, {asio::ip::make_address("127.0.0.1"), 0}} {
+    make_certificate(folder_ / "key", certificate(), certificate_ends_in);
+    tls_.use_private_key_file(folder_ / "key", asio::ssl::context::pem);
+    tls_.use_certificate_file(certificate(), asio::ssl::context::pem);
+    asio::co_spawn(io, accept_tls(acceptor_, tls_), asio::detached);
+  }
+  /// Wants a certificate of each client, signed by that authority.
+  void ask_for_certificate(const std::string& authority) {
+    tls_.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
+    tls_.load_verify_file(authority);
+  }
+  std::string certificate() const { return folder_ / "certificate"; }
+  std::string url(const std::string& host = "localhost") const {
+    return "https://" + host + ":" + std::to_string(acceptor_.local_endpoint().port()) + "/";
+  }
+
+ private:
+  temporary_folder folder_;
+  asio::ssl::context tls_{asio::ssl::context::tls_server};
+  asio::ip::tcp::acceptor acceptor_;
+};
+
+}  // namespace http_test
