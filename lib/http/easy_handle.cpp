@@ -279,8 +279,17 @@ void easy_handle::pause() noexcept {
 std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode result) const {
   if (ec == errc::too_large) return passed_bound(t, result);
   if (ec == error::address_refused) return "client_options.allow_address refuses " + refused_address_.to_string();
-  if (ec == error::bad_content_encoding) return "the body can't be decoded: " + std::string{said_.data()};
-  return {};
+  const std::string said = said_.data();
+  if (ec == error::bad_content_encoding) return "the body can't be decoded: " + said;
+  if (ec == error::proxy_refused || ec == error::proxy_authentication_required) {
+    return "the proxy answered with status " + std::to_string(number(CURLINFO_HTTP_CONNECTCODE));
+  }
+  constexpr std::array explained_by_curl{
+      error::could_not_resolve_proxy, error::tls_connect_failed,          error::send_failed,
+      error::receive_failed,          error::client_certificate_unusable, error::certificate_rejected,
+      error::certificate_expired,     error::certificate_of_another_host, error::ca_file_unusable};
+  const bool is_explained = std::ranges::any_of(explained_by_curl, [&](error e) { return ec == e; });
+  return is_explained ? said : std::string{};
 }
 
 std::string easy_handle::passed_bound(const transfer& t, CURLcode result) const {

@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 #include "support/said_by.hpp"
 
+#include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
 
 #include <fstream>
@@ -124,6 +125,34 @@ TEST_CASE("a client's certificate or key that can't be used is refused when the 
   CHECK(has(refusal_of({.key_file = key, .proxy = ""}), "allowed: none without cert_file"));
   CHECK(has(refusal_of({.key_password = "open sesame", .proxy = ""}),
             "client_options.key_password is (hidden); allowed: none without cert_file"));
+}
+
+TEST_CASE("what is wrong with a certificate, or with TLS, is said in words") {
+  net::io_context io;
+  const tls_server server{io};
+  const tls_server late{io, -60};
+  const auto words = [&](const std::string& url, const http::client_options& o) {
+    const auto [error, response] = ask_server(io, url, o);
+    CHECK(error);
+    CHECK(response.problem.find("secret") == std::string::npos);
+    return response.problem;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string ca = server.certificate();
+  CHECK(has(words(server.url() + "?secret", {}), "self-signed certificate"));
+  CHECK(has(words(server.url("127.0.0.1"), {.ca_file = ca}), "127.0.0.1"));
+  CHECK(has(words(late.url(), {.ca_file = late.certificate()}), "certificate has expired"));
+  scripted_server plain{[](peer& p) -> net::awaitable<void> {
+    co_await p.send("HTTP/1.1 400 No\r\n\r\n");
+    co_await p.linger();
+  }};
+  CHECK(has(words("https" + plain.url("/secret").substr(4), {}), "wrong version number"));
+  tls_server strict{io};
+  strict.ask_for_certificate(ca);
+  CHECK(has(words(strict.url(), {.ca_file = strict.certificate()}), "certificate required"));
+  CHECK(has(words("http://x.test/", {.proxy = "http://me:secret@proxy.invalid:1"}), "proxy.invalid"));
 }
 
 TEST_CASE("a certificate of the client that goes later is an error of its own") {

@@ -639,6 +639,9 @@ TEST_CASE("a proxy that will not connect to the server is told apart from the se
     scripted_server proxy{answer(std::string{"HTTP/1.1 "} + status + " No\r\nContent-Length: 0\r\n\r\n")};
     http::client client{io, with([&](auto& o) { o.proxy = "http://user:secret@" + proxy.url().substr(7); })};
     CHECK(error_of(io, client.get("https://elsewhere.test/")) == error);
+    const std::string said = text_of(io, client.get("https://elsewhere.test/secret"));
+    CHECK(said ==
+          std::string{"the proxy answered with status "} + status + ": " + http::make_error_code(error).message());
     const std::string text = http::make_error_code(error).message();
     CHECK_FALSE(has(text, "secret"));
   }

@@ -34,7 +34,8 @@ struct response {
   bool reused = false;  ///< the request was sent, over a connection that was there before
   http::timing timing;
   /// The cause, where a code does not tell: which timeout passed, and what was still missing; which bound was passed;
-  /// why the body can't be decoded. It names an option with its value. Empty for all other errors.
+  /// why the body can't be decoded; what is wrong with a certificate; what the proxy answered. It names an option with
+  /// its value, and may name the host, but no other part of the URL. Empty for all other errors.
   std::string problem;
 };
 
