@@ -45,6 +45,9 @@ const client_options& checked(const client_options& o) {
   if (!detail::is_field_value(o.user_agent)) {
     canigo::detail::throw_invalid("client_options.user_agent", o.user_agent, "no line break and no zero byte");
   }
+  if (o.version < http_version::negotiated || o.version > http_version::http2) {
+    canigo::detail::throw_invalid("client_options.version", static_cast<int>(o.version), "negotiated, http1, http2");
+  }
   check_certificates(o);
   return o;
 }

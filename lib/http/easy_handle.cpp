@@ -62,6 +62,11 @@ long to_milliseconds(duration d) noexcept {
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(std::min(d, most)).count());
 }
 
+long number_of(http_version v) noexcept {
+  if (v == http_version::http1) return CURL_HTTP_VERSION_1_1;
+  return v == http_version::http2 ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS;
+}
+
 /// Another TLS library has other numbers for the problems of a certificate.
 bool curl_uses_openssl() noexcept {
   static const bool does = [] {
@@ -116,6 +121,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   constexpr long protocols = CURLPROTO_HTTP | CURLPROTO_HTTPS;
   set(CURLOPT_PROTOCOLS, protocols)(CURLOPT_REDIR_PROTOCOLS, protocols);
 #endif
+  set(CURLOPT_HTTP_VERSION, number_of(options.version));
   set(CURLOPT_ERRORBUFFER, said_.data());
   if (decodes_) {
     // curl decodes all that it has read at once, so it is to read little: gzip makes 4 MB of this at most.

@@ -76,6 +76,16 @@ TEST_CASE("trusted certificates may be a text") {
             .starts_with("client_options.ca_data is 3 bytes; allowed: none beside ca_file"));
 }
 
+TEST_CASE("a server with TLS is offered HTTP/2, unless the client speaks HTTP/1.1 alone") {
+  net::io_context io;
+  const tls_server server{io};
+  CHECK(ask_server(io, server.url(), {.ca_file = server.certificate()}).response.body == "secret");
+  CHECK(server.offered() == "\x02h2\x08http/1.1");
+  CHECK(ask_server(io, server.url(), {.version = http::http_version::http1, .ca_file = server.certificate()})
+            .response.body == "secret");
+  CHECK(server.offered() == "\x08http/1.1");
+}
+
 TEST_CASE("a client shows its certificate to a server that asks for one") {
   net::io_context io;
   tls_server server{io};

@@ -157,6 +157,24 @@ TEST_CASE("method, headers and body arrive as they were given") {
   CHECK_FALSE(has(own.body, "User-Agent"));
 }
 
+TEST_CASE("HTTP/2 is spoken from the first byte only if the client is told so") {
+  std::string first;
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    first = co_await p.request();
+    co_await p.send(ok("x"));
+  }};
+  net::io_context io;
+  for (const auto version : {http::http_version::negotiated, http::http_version::http1}) {
+    http::client client{io, with([&](auto& o) { o.version = version; })};
+    CHECK(run_to_end(io, client.get(server.url())).body == "x");
+    CHECK(first.starts_with("GET / HTTP/1.1\r\n"));
+    CHECK_FALSE(has(first, "Upgrade"));
+  }
+  http::client client{io, with([](auto& o) { o.version = http::http_version::http2; })};
+  CHECK(error_of(io, client.get(server.url())));  // what the server says is not HTTP/2
+  CHECK(first == "PRI * HTTP/2.0\r\n\r\n");
+}
+
 TEST_CASE("a request that names its own agent is sent with that one alone") {
   scripted_server server{echo()};
   net::io_context io;
@@ -304,6 +322,8 @@ TEST_CASE("options outside their range are named") {
   CHECK(has(text_of({.user_agent = "a\r\nX-Injected: 1"}),
             "client_options.user_agent is a??X-Injected: 1; allowed: no line break"));
   CHECK(text_of({.timeout = canigo::duration::max()}) == "accepted");
+  CHECK(has(text_of({.version = static_cast<http::http_version>(3)}),
+            "client_options.version is 3; allowed: negotiated, http1, http2"));
   CHECK(text_of({.proxy = "http://me:secret@127.0.0.1:1", .allow_address = &http::is_public}) ==
         "client_options.proxy is (hidden); allowed: empty with allow_address, as a proxy resolves names itself: "
         "invalid argument");

@@ -14,6 +14,7 @@
 #include <asio/ssl/stream.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+#include <openssl/ssl.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -65,6 +66,12 @@ class tls_server {
     make_certificate(folder_ / "key", certificate(), certificate_ends_in);
     tls_.use_private_key_file(folder_ / "key", asio::ssl::context::pem);
     tls_.use_certificate_file(certificate(), asio::ssl::context::pem);
+    const auto note = [](SSL*, const unsigned char**, unsigned char*, const unsigned char* in, unsigned size,
+                         void* self) {
+      static_cast<tls_server*>(self)->offered_.assign(reinterpret_cast<const char*>(in), size);
+      return SSL_TLSEXT_ERR_NOACK;
+    };
+    SSL_CTX_set_alpn_select_cb(tls_.native_handle(), note, this);
     asio::co_spawn(io, accept_tls(acceptor_, tls_), asio::detached);
   }
   /// Wants a certificate of each client, signed by that authority.
@@ -72,12 +79,15 @@ class tls_server {
     tls_.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
     tls_.load_verify_file(authority);
   }
+  /// The protocols that the last client offered in its handshake, as they are on the wire.
+  const std::string& offered() const { return offered_; }
   std::string certificate() const { return folder_ / "certificate"; }
   std::string url(const std::string& host = "localhost") const {
     return "https://" + host + ":" + std::to_string(acceptor_.local_endpoint().port()) + "/";
   }
 
  private:
+  std::string offered_;
   temporary_folder folder_;
   asio::ssl::context tls_{asio::ssl::context::tls_server};
   asio::ip::tcp::acceptor acceptor_;

@@ -25,6 +25,13 @@
 
 namespace canigo::http {
 
+/// The version of HTTP that a client speaks.
+enum class http_version {
+  negotiated,  ///< HTTP/2 where a server offers it in the TLS handshake, else HTTP/1.1
+  http1,       ///< HTTP/1.1
+  http2,       ///< HTTP/2 from the first byte, without TLS too; the server must know it
+};
+
 struct client_options {
   std::size_t connections = 16;          ///< most connections, and most requests under way; 1 to 65536
   std::size_t connections_per_host = 0;  ///< the same for one scheme, host and port; up to 65536; 0: no such bound
@@ -42,6 +49,7 @@ struct client_options {
   /// of the request replaces that list. Content-Encoding and Content-Length stay as the server sent them. Off by
   /// default: then the body is what these fields say, and costs the loop no decoder.
   bool decode_body = false;
+  http_version version = http_version::negotiated;  ///< of HTTP: which one to speak
   std::string user_agent = "canigo";  ///< empty: the field is not sent
   bool verify_tls = true;             ///< check the server's certificate and name
   std::string ca_file = {};           ///< PEM file of trusted certificates; the constructor reads it once; empty:
