@@ -177,6 +177,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
     return errc::not_enough_memory;
   }
   set(CURLOPT_HTTPHEADER, fields_ ? fields_.get() : agent_.get());
+  set(CURLOPT_REQUEST_TARGET, r.target.empty() ? nullptr : r.target.c_str());
   set(CURLOPT_FRESH_CONNECT, 0L)(CURLOPT_FORBID_REUSE, asks_to_close(r.headers) ? 1L : 0L);
   if (set.result() != CURLE_OK) return reason(set.result());
   if (r.url.find('\0') != std::string::npos) return error::malformed_url;
@@ -228,7 +229,7 @@ CURLcode easy_handle::set_method(const request& r, bool has_body, bool is_stream
   const bool is_get = r.method == "GET";
   const bool is_head = r.method == "HEAD";
   const bool is_post = r.method == "POST";
-  const bool is_plain_get = is_get && !is_stream;
+  const bool is_plain_get = is_get && !is_stream && r.target.empty();
   if (is_plain_get && is_set_for_get_) return CURLE_OK;
   option_setter set{get()};
   // Takes back what the request before has set. In this order: any POSTFIELDS makes it a POST.
@@ -240,8 +241,8 @@ CURLcode easy_handle::set_method(const request& r, bool has_body, bool is_stream
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(r.body.size()));
   }
   if (!is_get && !is_head && !is_post) set(CURLOPT_CUSTOMREQUEST, r.method.c_str());
-  // curl would send any other method to the new place whatever the status says.
-  follows_ = max_redirects_ > 0 && (is_get || is_head || is_post);
+  // curl would send any other method to the new place whatever the status says, and the target, too.
+  follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty();
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   most_body_ = is_stream ? std::numeric_limits<std::size_t>::max() : max_body_;
   // The length that HEAD announces is not a body, and that of an encoded body says nothing of its bytes.

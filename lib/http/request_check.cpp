@@ -2,6 +2,8 @@
 
 #include "text.hpp"
 
+#include <algorithm>
+
 namespace canigo::http::detail {
 namespace {
 
@@ -30,6 +32,9 @@ std::optional<request_problem> problem_of(const request& r) {
   if (!is_token(r.method)) return request_problem{"request.method", r.method, token};
   if (!r.body.empty() && (r.method == "GET" || r.method == "HEAD")) {
     return request_problem{"request.body", std::to_string(r.body.size()) + " bytes", "none with GET or HEAD"};
+  }
+  if (!std::ranges::all_of(r.target, [](char c) { return c > ' ' && c < '\x7f'; })) {
+    return request_problem{"request.target", "(hidden)", "visible characters of ASCII"};
   }
   if (r.timeout && *r.timeout <= duration::zero()) {
     return request_problem{"request.timeout", to_string(*r.timeout), "more than 0"};

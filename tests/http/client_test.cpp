@@ -157,6 +157,38 @@ TEST_CASE("method, headers and body arrive as they were given") {
   CHECK_FALSE(has(own.body, "User-Agent"));
 }
 
+TEST_CASE("a target is sent as it is, and leaves nothing behind for the next request") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    for (;;) {
+      const std::string request = co_await p.request();
+      const std::string reply = request.starts_with("GET /../x ")
+                                    ? "HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"
+                                    : ok(request.substr(0, request.find("\r\n")));
+      co_await p.send(reply);
+    }
+  }};
+  net::io_context io;
+  http::client client{io, direct};
+  const auto send = [&](http::request r, std::string target) {
+    r.target = std::move(target);
+    return run_to_end(io, client.send(std::move(r)));
+  };
+  CHECK(send(server.url("/a?b"), "").body == "GET /a?b HTTP/1.1");
+  CHECK(send({"OPTIONS", server.url("/a?b")}, "*").body == "OPTIONS * HTTP/1.1");
+  CHECK(send(server.url("/a?b"), "/c/../d").body == "GET /c/../d HTTP/1.1");
+  const auto moved = send(server.url("/a"), "/../x");
+  CHECK(moved.status == 302);
+  CHECK(moved.redirect == server.url("/there"));
+  CHECK(send(server.url("/a?b"), "").body == "GET /a?b HTTP/1.1");
+  CHECK(server.connections() == 1);
+  for (const char* bad : {"/ HTTP/1.1\r\nX: y", "/a b", "/\x7f", "/\xc3\xa4"}) {
+    http::request r{server.url()};
+    r.target = bad;
+    const std::string text = text_of(io, client.send(r));
+    CHECK(has(text, "request.target is (hidden); allowed: visible characters of ASCII"));
+  }
+}
+
 TEST_CASE("HTTP/2 is spoken from the first byte only if the client is told so") {
   std::string first;
   scripted_server server{[&](peer& p) -> net::awaitable<void> {

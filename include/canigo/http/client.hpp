@@ -50,12 +50,12 @@ struct client_options {
   /// default: then the body is what these fields say, and costs the loop no decoder.
   bool decode_body = false;
   http_version version = http_version::negotiated;  ///< of HTTP: which one to speak
-  std::string user_agent = "canigo";  ///< empty: the field is not sent
-  bool verify_tls = true;             ///< check the server's certificate and name
-  std::string ca_file = {};           ///< PEM file of trusted certificates; the constructor reads it once; empty:
-                                      ///< the file that CURL_CA_BUNDLE or SSL_CERT_FILE names, else the system's
-  std::string ca_data = {};           ///< the certificates themselves, PEM, instead of a file; each new connection
-                                      ///< reads them
+  std::string user_agent = "canigo";                ///< empty: the field is not sent
+  bool verify_tls = true;                           ///< check the server's certificate and name
+  std::string ca_file = {};       ///< PEM file of trusted certificates; the constructor reads it once; empty:
+                                  ///< the file that CURL_CA_BUNDLE or SSL_CERT_FILE names, else the system's
+  std::string ca_data = {};       ///< the certificates themselves, PEM, instead of a file; each new connection
+                                  ///< reads them
   std::string cert_file = {};     ///< PEM file of the client's certificate, and of those between it and its authority
   std::string key_file = {};      ///< PEM file of the key for it; empty: cert_file has the key, too
   std::string key_password = {};  ///< that of the key; empty: it has none
