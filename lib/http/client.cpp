@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <sys/un.h>
 #include <system_error>
 #include <utility>
 
@@ -28,6 +29,27 @@ void check_certificates(const client_options& o) {
     canigo::detail::throw_invalid("client_options.key_file", o.key_file, "none without cert_file");
   if (!o.key_password.empty()) {
     canigo::detail::throw_invalid("client_options.key_password", "(hidden)", "none without cert_file");
+  }
+}
+
+void check_addresses(const client_options& o) {
+  constexpr std::size_t longest_path = sizeof(sockaddr_un::sun_path) - 1;
+  if (o.unix_socket.size() > longest_path || o.unix_socket.find('\0') != std::string::npos) {
+    canigo::detail::throw_invalid("client_options.unix_socket", o.unix_socket,
+                                  "up to " + std::to_string(longest_path) + " bytes, none of them zero");
+  }
+  if (!o.unix_socket.empty() && o.proxy.value_or("") != "") {
+    canigo::detail::throw_invalid("client_options.proxy", "(hidden)", "none beside unix_socket");
+  }
+  for (const known_address& known : o.known_addresses) {
+    const auto fits = [](char c) {
+      return detail::is_letter(c) || detail::is_digit(c) || c == '-' || c == '.' || c == '_';
+    };
+    if (known.host.empty() || known.host.front() == '-' || !std::ranges::all_of(known.host, fits)) {
+      canigo::detail::throw_invalid("client_options.known_addresses: a host", known.host,
+                                    "letters of ASCII, digits, and - . _");
+    }
+    if (known.port == 0) canigo::detail::throw_invalid("client_options.known_addresses: a port", 0, "1 to 65535");
   }
 }
 
@@ -49,6 +71,7 @@ const client_options& checked(const client_options& o) {
     canigo::detail::throw_invalid("client_options.version", static_cast<int>(o.version), "negotiated, http1, http2");
   }
   check_certificates(o);
+  check_addresses(o);
   return o;
 }
 
@@ -63,7 +86,7 @@ bool environment_has_proxy() noexcept {
 
 /// curl asks the environment with each request. This asks once: if there is no proxy now, there is none later.
 client_options with_known_proxy(client_options o) {
-  if (!o.proxy && !environment_has_proxy()) o.proxy = "";
+  if (!o.proxy && (!environment_has_proxy() || !o.unix_socket.empty())) o.proxy = "";
   if (o.allow_address && o.proxy != "") {
     // It may have a password.
     canigo::detail::throw_invalid("client_options.proxy", o.proxy ? "(hidden)" : "that of the environment",

@@ -76,6 +76,13 @@ bool curl_uses_openssl() noexcept {
   return does;
 }
 
+template <class List>
+void append_line(List& list, const std::string& line) {
+  curl_slist* longer = curl_slist_append(list.get(), line.c_str());
+  if (longer == nullptr) throw std::bad_alloc{};
+  if (!list) list.reset(longer);
+}
+
 /// Sets options until one fails.
 class option_setter {
  public:
@@ -128,14 +135,21 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
     set(CURLOPT_ACCEPT_ENCODING, "")(CURLOPT_BUFFERSIZE, 4096L);
   }
   if (!options.verify_tls) set(CURLOPT_SSL_VERIFYPEER, 0L)(CURLOPT_SSL_VERIFYHOST, 0L);
+  if (!options.unix_socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, options.unix_socket.c_str());
+  for (const known_address& known : options.known_addresses) {
+    const std::string ip = known.address.to_string();
+    const std::string colon = ":";
+    append_line(known_addresses_, known.host + colon + std::to_string(known.port) + colon +
+                                      (known.address.is_v6() ? "[" + ip + "]" : ip));
+  }
+  if (known_addresses_) set(CURLOPT_RESOLVE, known_addresses_.get());
   if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
   if (options.proxy == "") {
     // Without a proxy the agent goes to the server only, so it can be an ordinary field. Otherwise curl formats it
     // twice for each request. It would also look in the environment for exceptions to a proxy that is not there.
     set(CURLOPT_NOPROXY, "");
     if (!options.user_agent.empty()) {
-      agent_.reset(curl_slist_append(nullptr, ("User-Agent: " + options.user_agent).c_str()));
-      if (!agent_) throw std::bad_alloc{};
+      append_line(agent_, "User-Agent: " + options.user_agent);
     }
   } else if (!options.user_agent.empty()) {
     set(CURLOPT_USERAGENT, options.user_agent.c_str());
@@ -201,11 +215,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
 
 void easy_handle::set_headers(const request& r, bool has_body) {
   fields_.reset();
-  const auto append = [&](const char* line) {
-    curl_slist* longer = curl_slist_append(fields_.get(), line);
-    if (longer == nullptr) throw std::bad_alloc{};
-    if (!fields_) fields_.reset(longer);
-  };
+  const auto append = [&](const std::string& one) { append_line(fields_, one); };
   std::string line;
   for (const auto h : r.headers) {
     // A field without a value is written so; with a colon it would take away one that curl adds itself.
@@ -215,7 +225,7 @@ void easy_handle::set_headers(const request& r, bool has_body) {
     } else {
       line.append(": ").append(value);
     }
-    append(line.c_str());
+    append(line);
   }
   if (has_body) {
     // curl takes every body for a form, and asks the server's leave before it sends a large one.

@@ -116,7 +116,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   const std::function<bool(const net::ip::address&)>* allow_address_;
   connection_source* source_;
   std::unique_ptr<CURL, cleanup> easy_;
-  std::unique_ptr<curl_slist, cleanup> agent_;   // the field that names it, where curl does not
+  std::unique_ptr<curl_slist, cleanup> agent_;  // the field that names it, where curl does not
+  std::unique_ptr<curl_slist, cleanup> known_addresses_;
   std::unique_ptr<curl_slist, cleanup> fields_;  // of a request that has any of its own
   transfer* transfer_ = nullptr;
   std::optional<std::error_code> refused_;  // why a callback made curl give up; no error: the answer stands

@@ -4,15 +4,27 @@
 
 #include "http/run.hpp"
 #include "http/server.hpp"
+#include "http/temporary_folder.hpp"
 #include "support/catch.hpp"
 
+#include <asio/buffer.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/ip/address.hpp>
+#include <asio/local/stream_protocol.hpp>
+#include <asio/read_until.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
 
+#include <cstdint>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 using namespace http_test;
@@ -64,6 +76,72 @@ TEST_CASE("an address that the client refuses is not connected to, and is named"
   CHECK(text_of(io, client.get("http://" + ("127.0.0.1" + port))) ==
         "client_options.allow_address refuses 127.0.0.1: The client does not connect to the server's address");
   CHECK(server.connections() == 0);
+}
+
+TEST_CASE("a client may be told the address of a host") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    for (;;) {
+      const std::string request = co_await p.request();
+      const auto at = request.find("Host: ");
+      const std::string reply = ok(request.substr(at, request.find("\r\n", at) - at));
+      co_await p.send(reply);
+    }
+  }};
+  net::io_context io;
+  const std::uint16_t port = server.port();
+  http::client client{io,
+                      {.proxy = "",
+                       .known_addresses = {{"the-host.invalid", port, net::ip::make_address("127.0.0.1")},
+                                           {"six.invalid", port, net::ip::make_address("::1")},
+                                           {"two.invalid", port, net::ip::make_address("127.0.0.2")},
+                                           {"two.invalid", port, net::ip::make_address("127.0.0.1")}}}};
+  const std::string rest = ":" + std::to_string(port);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(run_to_end(io, client.get("http://the-host.invalid" + rest + "/")).body == "Host: the-host.invalid" + rest);
+    CHECK(run_to_end(io, client.get("http://TWO.invalid" + rest + "/")).body == "Host: TWO.invalid" + rest);
+  }
+  CHECK(error_of(io, client.get("http://six.invalid" + rest + "/")) == http::error::could_not_connect);
+  CHECK(error_of(io, client.get("http://the-host.invalid:1/")) == http::error::could_not_resolve_host);
+  http::client careful{io,
+                       {.proxy = "",
+                        .known_addresses = {{"the-host.invalid", port, net::ip::make_address("127.0.0.1")}},
+                        .allow_address = &http::is_public}};
+  CHECK(error_of(io, careful.get("http://the-host.invalid" + rest + "/")) == http::error::address_refused);
+}
+
+TEST_CASE("a client may speak to a Unix socket, under any host") {
+  const temporary_folder folder;
+  const std::string path = folder / "socket";
+  net::io_context io;
+  net::local::stream_protocol::acceptor acceptor{io, path};
+  std::string asked;
+  const auto serve = [&]() -> net::awaitable<void> {
+    auto socket = co_await acceptor.async_accept(net::use_awaitable);
+    for (;;) {
+      std::string request;
+      co_await net::async_read_until(socket, net::dynamic_buffer(request), "\r\n\r\n", net::use_awaitable);
+      asked = request;
+      const std::string reply = ok("by path");
+      co_await net::async_write(socket, net::buffer(reply), net::use_awaitable);
+    }
+  };
+  net::co_spawn(io, serve(), net::detached);
+  const auto ask = [&](http::client& client, std::string url) {
+    std::optional<std::pair<std::error_code, http::response>> end;
+    client.async_send({std::move(url)}, [&](std::error_code ec, http::response r) { end = {ec, std::move(r)}; });
+    while (!end) io.run_one();
+    return *std::move(end);
+  };
+  http::client client{io, {.unix_socket = path, .allow_address = &http::is_public}};
+  for (int i = 0; i < 3; ++i) {
+    const auto [error, response] = ask(client, "http://docker/containers");
+    CHECK_FALSE(error);
+    CHECK(response.body == "by path");
+    CHECK(response.reused == (i > 0));
+    CHECK(asked.find("Host: docker\r\n") != std::string::npos);
+  }
+  http::client other{io, {.unix_socket = path + "-none"}};
+  CHECK(ask(other, "http://docker/").first == http::error::could_not_connect);
 }
 
 TEST_CASE("an address behind a redirect is judged, too, and so is each new connection") {

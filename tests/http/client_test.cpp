@@ -354,6 +354,16 @@ TEST_CASE("options outside their range are named") {
   CHECK(has(text_of({.user_agent = "a\r\nX-Injected: 1"}),
             "client_options.user_agent is a??X-Injected: 1; allowed: no line break"));
   CHECK(text_of({.timeout = canigo::duration::max()}) == "accepted");
+  CHECK(has(text_of({.unix_socket = std::string(108, 'x')}), "allowed: up to 107 bytes, none of them zero"));
+  CHECK(has(text_of({.unix_socket = std::string("a\0b", 3)}), "client_options.unix_socket is "));
+  CHECK(has(text_of({.proxy = "http://me:secret@127.0.0.1:1", .unix_socket = "/x"}),
+            "client_options.proxy is (hidden); allowed: none beside unix_socket"));
+  const auto here = net::ip::make_address("127.0.0.1");
+  for (const char* host : {"", "a:b", "-a", "*", "+a", "a,b", "a\r\nb"}) {
+    CHECK(has(text_of({.known_addresses = {{host, 80, here}}}), "client_options.known_addresses: a host is "));
+  }
+  CHECK(has(text_of({.known_addresses = {{"a", 0, here}}}),
+            "client_options.known_addresses: a port is 0; allowed: 1 to 65535"));
   CHECK(has(text_of({.version = static_cast<http::http_version>(3)}),
             "client_options.version is 3; allowed: negotiated, http1, http2"));
   CHECK(text_of({.proxy = "http://me:secret@127.0.0.1:1", .allow_address = &http::is_public}) ==

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "http/certificate.hpp"
-#include "support/catch.hpp"
+#include "http/temporary_folder.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
@@ -17,8 +17,6 @@
 #include <openssl/ssl.h>
 
 #include <cstddef>
-#include <filesystem>
-#include <stdlib.h>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,19 +42,6 @@ inline asio::awaitable<void> accept_tls(asio::ip::tcp::acceptor& a, asio::ssl::c
     asio::co_spawn(a.get_executor(), serve_tls(std::move(socket), tls), asio::detached);
   }
 }
-
-/// A folder for a while.
-class temporary_folder {
- public:
-  temporary_folder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
-  ~temporary_folder() { std::filesystem::remove_all(path_); }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "canigo-XXXXXX").string();
-};
 
 /// A server with a certificate of its own, in the loop of who asks it.
 class tls_server {

@@ -22,6 +22,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace canigo::http {
 
@@ -30,6 +31,13 @@ enum class http_version {
   negotiated,  ///< HTTP/2 where a server offers it in the TLS handshake, else HTTP/1.1
   http1,       ///< HTTP/1.1
   http2,       ///< HTTP/2 from the first byte, without TLS too; the server must know it
+};
+
+/// The address of a host, for a client that is not to look it up.
+struct known_address {
+  std::string host;  ///< as in a URL: letters of ASCII, digits, and - . _
+  std::uint16_t port = 0;
+  net::ip::address address;
 };
 
 struct client_options {
@@ -61,9 +69,13 @@ struct client_options {
   std::string key_password = {};  ///< that of the key; empty: it has none
   std::optional<std::string> proxy = {};  ///< unset: as http_proxy, https_proxy, all_proxy and no_proxy say when
                                           ///< the client is made; empty: none
+  /// Connections go to this Unix socket, whatever the host of the URL is. No proxy is used. Empty: none.
+  std::string unix_socket = {};
+  /// Hosts that are not looked up. Of two for one host and port the last one counts.
+  std::vector<known_address> known_addresses = {};
   /// Whether to connect to an address, for example is_public. It is asked for each address of a name before each new
-  /// connection, those behind redirects too. Empty: connect to all. It may be called on any thread of the executor, by
-  /// one at a time; if it throws, that is a no.
+  /// connection, those behind redirects too. It is not asked for a Unix socket. Empty: connect to all. It may be called
+  /// on any thread of the executor, by one at a time; if it throws, that is a no.
   ///
   /// A proxy resolves the names itself, so this would not be asked. Therefore it is refused beside a proxy, also beside
   /// one of the environment: `proxy` must then be empty.

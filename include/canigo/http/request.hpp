@@ -22,7 +22,7 @@ struct request {
   http::headers headers;            ///< beside those that HTTP itself needs
   std::string body;                 ///< sent unchanged, with any method but GET and HEAD
   std::optional<duration> timeout;  ///< instead of the client's, from send() to the last byte; more than 0; max: none
-  /// Sent in place of the URL's path and query, as it is: "*" for OPTIONS, for example. Visible characters of ASCII.
+  /// Sent instead of the URL's path and query, as it is: "*" for OPTIONS, for example. Visible characters of ASCII.
   /// Redirects are then not followed. Empty: none.
   std::string target;
   bool keep_body = true;  ///< false: the body of the response is counted, and dropped as it comes
