@@ -73,7 +73,9 @@ std::string claim_text() {
          "(SELECT id FROM canigo_job WHERE state = 0 AND queue = $1::text AND priority = class::int2 AND "
          "run_at <= now() AND (deadline IS NULL OR deadline > now()) ORDER BY run_at, id LIMIT $2::int8 "
          "FOR UPDATE SKIP LOCKED) found WHERE NOT EXISTS (SELECT 1 FROM canigo_queue WHERE name = $1::text AND "
-         "paused_at IS NOT NULL) LIMIT $2::int8) UPDATE canigo_job SET state = 1, token = token + 1, "
+         "paused_at IS NOT NULL) LIMIT $2::int8) UPDATE canigo_job SET state = 1, "
+         // A crash of the server may take claims back. The clock keeps a token from being given again.
+         "token = greatest(token + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::int8), "
          "attempt = attempt + 1, holder = $4::int8, lease_until = " +
          after_or_never("$3") + ", unique_key = CASE WHEN unique_scope <> " +
          std::to_string(static_cast<int>(unique_scope::until_begun)) + " THEN unique_key END" + of_found("due") +

@@ -92,7 +92,7 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
   const auto queue = db_.sql("SELECT id FROM canigo_queue WHERE name=?1 AND paused_at IS NULL").number(r.queue);
   if (!queue) return claimed;
   auto& due = db_.sql(
-      "SELECT id, token+1, attempt+1, max_attempts, crashes, snoozes, run_at, deadline, kind, payload, unique_scope, "
+      "SELECT id, token, attempt+1, max_attempts, crashes, snoozes, run_at, deadline, kind, payload, unique_scope, "
       "history FROM canigo_job INDEXED BY canigo_job_ready "
       "WHERE state=0 AND queue=?1 AND priority=?2 AND run_at<=?3 ORDER BY run_at, id LIMIT ?4");
   for (int priority = 0; priority < most_priorities; ++priority) {
@@ -115,7 +115,9 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
         }
         if (due.integer(10) == static_cast<int>(unique_scope::until_begun)) begun.push_back(id);
         if (due.is_null(9)) with_body.push_back(found.size());
-        found.push_back({.lease = {id, static_cast<std::uint64_t>(due.integer(1))},
+        // A loss of power may take claims back. The clock keeps a token from being given again.
+        const std::int64_t token = std::max(due.integer(1) + 1, number(now));
+        found.push_back({.lease = {id, static_cast<std::uint64_t>(token)},
                          .queue = r.queue,
                          .kind = due.text(8),
                          .payload = due.text(9),
@@ -133,9 +135,9 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
       for (claimed_job& j : found) {
         // Not one UPDATE … RETURNING: it makes a temporary table for each call, and promises no order.
         db_.sql(
-               "UPDATE canigo_job SET state=1, attempt=attempt+1, token=token+1, lease_until=?2, holder=?3 "
+               "UPDATE canigo_job SET state=1, attempt=attempt+1, token=?4, lease_until=?2, holder=?3 "
                "WHERE id=?1 AND state=0")
-            .run(j.lease.id, number(later(now, r.lease)), holder_);
+            .run(j.lease.id, number(later(now, r.lease)), holder_, static_cast<std::int64_t>(j.lease.token));
         claimed.push_back(std::move(j));
       }
     }

@@ -520,6 +520,8 @@ DEFECTS = {
                                    "«core->store_news_->bump();»", ""),
     "job_store_asked_without_rest": (JOB_SERVICE, jobs("a service asks a store that fails*"),
                                      "options_.store_retry.delay(«failures», random())", "1"),
+    "job_token_of_a_lost_claim": (JOB_TABLE, jobs("a claim that a loss of power*"),
+                                  "std::max(due.integer(1) + 1, «number(now)»)", "std::int64_t{0}"),
     "job_crash_is_an_attempt": (JOB_TABLE, jobs("the store in SQLite*"), "«--r.attempt;»\n    ++r.crashes;", ""),
     "job_result_of_a_stale_holder": (JOB_TABLE, jobs("the store in SQLite*"),
                                      "if («changed == 0») return verdict::superseded;\n  free_key", "false"),

@@ -6,6 +6,7 @@
 #include "canigo/timeout.hpp"
 
 #include "support/limits_run.hpp"
+#include "support/outcome.hpp"
 #include "support/said_by.hpp"
 #include "worlds.hpp"
 
@@ -126,4 +127,14 @@ inline canigo::jobs::service_options one_queue(std::size_t concurrency = 1) {
   canigo::jobs::service_options o;
   o.queues.push_back({.concurrency = concurrency, .retry = canigo::backoff::constant(std::chrono::seconds{5})});
   return o;
+}
+
+/// Runs for `d`, and notes how that ended.
+inline auto noted_sleep(service_run& run, canigo::duration d) {
+  return [&run, d](canigo::jobs::job& j) -> canigo::net::awaitable<std::string> {
+    const auto ec = co_await outcome_of(canigo::sleep_for(d));
+    run.note(j.payload() + (ec ? " is cancelled" : " is over"));
+    if (ec) throw std::system_error{ec};
+    co_return "by token " + std::to_string(j.lease().token);
+  };
 }

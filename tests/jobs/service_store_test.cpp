@@ -18,20 +18,6 @@ using namespace canigo;
 using namespace std::chrono_literals;
 using jobs::job_state;
 
-namespace {
-
-/// Runs for `d`, and notes how that ended.
-auto noted_sleep(service_run& run, duration d) {
-  return [&run, d](jobs::job& j) -> net::awaitable<std::string> {
-    const auto ec = co_await outcome_of(sleep_for(d));
-    run.note(j.payload() + (ec ? " is cancelled" : " is over"));
-    if (ec) throw std::system_error{ec};
-    co_return "by token " + std::to_string(j.lease().token);
-  };
-}
-
-}  // namespace
-
 TEST_CASE("a service asks a store that fails less and less often, and goes on when it is back", "[jobs]") {
   service_run run;
   auto o = one_queue();
