@@ -22,7 +22,9 @@ std::string key_if_ended(const std::string& ends) {
 
 /// The history with one more entry, as encode() has it, and without those that are too old.
 std::string history_with(const std::string& letter, const std::string& text) {
-  return "history = (history || (convert_to((extract(epoch FROM now()) * 1000000)::int8 || ' ' || attempt || ' " +
+  // Only arrays of one dimension can be added to.
+  return "history = (CASE WHEN array_ndims(history) > 1 THEN '{}' ELSE history END || (convert_to((extract(epoch FROM "
+         "now()) * 1000000)::int8 || ' ' || attempt || ' " +
          letter + " ', 'UTF8') || " + text + "))[greatest(1, cardinality(history) - " +
          std::to_string(most_events - 2) + "):]";
 }
@@ -31,22 +33,25 @@ std::string history_with(const std::string& letter, const std::string& text) {
 /// many jobs that wait, a claim read all of them.
 std::string of_found(const std::string& part) { return " WHERE id = ANY(ARRAY(SELECT id FROM " + part + "))"; }
 
+/// A column that counts, also where another program has put it at the end of its range.
+std::string one_more(const std::string& c) { return c + " = least(" + c + ", 2147483646) + 1, "; }
+std::string one_less(const std::string& c) { return c + " = greatest(" + c + ", 1) - 1, "; }
+
 /// The parts of several statements.
 const std::string ends_run = "lease_until = NULL, result = NULL, ";
 const std::string of_lease = " WHERE id = $1::int8 AND state = 1 AND token = $2::int8 RETURNING 1";
 const std::string tells_of_change = " SELECT pg_notify('canigo_jobs', '') FROM changed LIMIT 1";
 
 std::string reap_text() {
-  const std::string ends = "cancel_at IS NOT NULL OR crashes + 1 >= $1::int8";
-  const std::string first = "($3::int8[])[least(crashes + 1, cardinality($3::int8[]))]";
-  const std::string last = "($4::int8[])[least(crashes + 1, cardinality($4::int8[]))]";
+  const std::string ends = "cancel_at IS NOT NULL OR crashes >= $1::int8 - 1";
+  const std::string first = "($3::int8[])[1 + greatest(0, least(crashes, cardinality($3::int8[]) - 1))]";
+  const std::string last = "($4::int8[])[1 + greatest(0, least(crashes, cardinality($4::int8[]) - 1))]";
   return "WITH gone AS (SELECT id FROM canigo_job WHERE state = 1 AND lease_until <= now() ORDER BY lease_until, id "
          "LIMIT $2::int8 FOR UPDATE SKIP LOCKED), changed AS (UPDATE canigo_job SET " +
-         ends_run +
-         "crashes = crashes + 1, attempt = attempt - 1, state = CASE WHEN cancel_at IS NOT NULL THEN 4 WHEN " + ends +
-         " THEN 3 ELSE 0 END, run_at = CASE WHEN " + ends + " THEN run_at ELSE now() + (" + first + " + random() * (" +
-         last + " - " + first + ")) * interval '1 microsecond' END, finished_at = CASE WHEN " + ends +
-         " THEN now() END, " + key_if_ended(ends) + ", " + history_with("c", "''") + of_found("gone") +
+         ends_run + one_more("crashes") + one_less("attempt") + "state = CASE WHEN cancel_at IS NOT NULL THEN 4 WHEN " +
+         ends + " THEN 3 ELSE 0 END, run_at = CASE WHEN " + ends + " THEN run_at ELSE now() + (" + first +
+         " + random() * (" + last + " - " + first + ")) * interval '1 microsecond' END, finished_at = CASE WHEN " +
+         ends + " THEN now() END, " + key_if_ended(ends) + ", " + history_with("c", "''") + of_found("gone") +
          " RETURNING 1)" + tells_of_change;
 }
 
@@ -71,7 +76,9 @@ std::string put_text() {
 std::string claim_text() {
   return "WITH due AS MATERIALIZED (SELECT found.id FROM generate_series(0, 15) AS class CROSS JOIN LATERAL "
          "(SELECT id FROM canigo_job WHERE state = 0 AND queue = $1::text AND priority = class::int2 AND "
-         "run_at <= now() AND (deadline IS NULL OR deadline > now()) ORDER BY run_at, id LIMIT $2::int8 "
+         "run_at <= now() AND (deadline IS NULL OR deadline > now()) AND " +
+         is_sound +
+         " ORDER BY run_at, id LIMIT $2::int8 "
          "FOR UPDATE SKIP LOCKED) found WHERE NOT EXISTS (SELECT 1 FROM canigo_queue WHERE name = $1::text AND "
          "paused_at IS NOT NULL) LIMIT $2::int8) UPDATE canigo_job SET state = 1, "
          // A crash of the server may take claims back. The clock keeps a token from being given again.
@@ -94,19 +101,20 @@ std::string fail_text() {
 /// The end of a run that counts as none.
 std::string undone(const std::string& also) {
   const std::string ends = "cancel_at IS NOT NULL";
-  return "UPDATE canigo_job SET " + ends_run + "attempt = attempt - 1, state = CASE WHEN " + ends +
+  return "UPDATE canigo_job SET " + ends_run + one_less("attempt") + "state = CASE WHEN " + ends +
          " THEN 4 ELSE 0 END, finished_at = CASE WHEN " + ends + " THEN now() END, " + also + key_if_ended(ends);
 }
 
 std::string snooze_text() {
-  return undone("snoozes = snoozes + 1, run_at = CASE WHEN cancel_at IS NULL THEN " + after_or_never("$3") +
+  return undone(one_more("snoozes") + "run_at = CASE WHEN cancel_at IS NULL THEN " + after_or_never("$3") +
                 " ELSE run_at END, ") +
          of_lease;
 }
 
 std::string requeue_text() {
   const std::string for_a_time = std::to_string(static_cast<int>(unique_scope::for_a_time));
-  return "UPDATE canigo_job j SET state = 0, run_at = now(), max_attempts = greatest(max_attempts, attempt + 1), "
+  return "UPDATE canigo_job j SET state = 0, run_at = now(), max_attempts = greatest(max_attempts, least(attempt, "
+         "2147483646) + 1), "
          "crashes = 0, cancel_at = NULL, finished_at = NULL, result = NULL, "
          "deadline = CASE WHEN deadline > now() THEN deadline END, "
          "unique_key = CASE WHEN unique_scope = " +
@@ -119,7 +127,9 @@ std::string next_due_text() {
   return "SELECT now(), least((SELECT min(lease_until) FROM canigo_job WHERE state = 1), "
          "(SELECT min(deadline) FROM canigo_job WHERE state = 0), "
          "(SELECT min(f.run_at) FROM generate_series(0, 15) AS class CROSS JOIN LATERAL (SELECT run_at FROM canigo_job "
-         "WHERE state = 0 AND queue = $1::text AND priority = class::int2 ORDER BY run_at, id LIMIT 1) f "
+         "WHERE state = 0 AND queue = $1::text AND priority = class::int2 AND " +
+         is_sound +
+         " ORDER BY run_at, id LIMIT 1) f "
          "WHERE NOT EXISTS (SELECT 1 FROM canigo_queue WHERE name = $1::text AND paused_at IS NOT NULL)))";
 }
 
@@ -158,7 +168,7 @@ std::array<std::string, postgres_statements> make_texts() {
           "RETURNING cancel_at IS NOT NULL, deadline, now()",
       "UPDATE canigo_job SET cancel_at = coalesce(cancel_at, now()), state = CASE state WHEN 0 THEN 4 ELSE state END, "
       "finished_at = CASE state WHEN 0 THEN now() END, " +
-          key_if_ended("state = 0") + " WHERE id = $1::int8 AND state < 2 RETURNING state",
+          key_if_ended("state = 0") + " WHERE id = $1::int8 AND state IN (0, 1) RETURNING state",
       "SELECT state FROM canigo_job WHERE id = $1::int8",
       "UPDATE canigo_job SET unique_key = NULL WHERE unique_until <= now() AND "
       "unique_key = (SELECT unique_home FROM canigo_job WHERE id = $1::int8 AND state >= 2)",

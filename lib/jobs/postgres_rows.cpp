@@ -16,6 +16,8 @@ namespace {
 /// From 1970 to 2000, where PostgreSQL's time begins.
 constexpr std::chrono::microseconds epoch = std::chrono::seconds{946'684'800};
 
+constexpr auto last_state = static_cast<std::int64_t>(job_state::cancelled);
+
 std::int64_t number_of(std::string_view bytes) noexcept {
   // The sign of a shorter number is that of its first byte.
   std::uint64_t n = !bytes.empty() && (bytes[0] & 0x80) != 0 ? ~std::uint64_t{0} : 0;
@@ -55,6 +57,11 @@ std::string_view postgres_rows::view(int row, int column) const noexcept {
 
 std::int64_t postgres_rows::number(int row, int column) const noexcept { return number_of(view(row, column)); }
 
+std::int64_t postgres_rows::number(int row, int column, std::int64_t least, std::int64_t most) const {
+  return checked(number(row, column), least, most, "job " + std::to_string(number(row, 0)),
+                 ::PQfname(result_.get(), column));
+}
+
 instant postgres_rows::time(int row, int column) const noexcept {
   const std::chrono::microseconds since{number(row, column)};
   // The last number is infinity.
@@ -90,12 +97,12 @@ std::vector<claimed_job> read_claimed(const postgres_rows& rows) {
 
 job_info read_job(const postgres_rows& rows, int row) {
   job_info info{.id = rows.number(row, 0),
-                .token = static_cast<std::uint64_t>(rows.number(row, 1)),
+                .token = static_cast<std::uint64_t>(rows.number(row, 1, 0, INT64_MAX)),
                 .queue = rows.text(row, 2),
                 .kind = rows.text(row, 3),
                 .payload = {},
-                .priority = static_cast<int>(rows.number(row, 4)),
-                .state = static_cast<job_state>(rows.number(row, 5)),
+                .priority = static_cast<int>(rows.number(row, 4, 0, most_priorities - 1)),
+                .state = static_cast<job_state>(rows.number(row, 5, 0, last_state)),
                 .attempt = rows.count(row, 6),
                 .max_attempts = rows.count(row, 7),
                 .crashes = rows.count(row, 8),
@@ -124,7 +131,8 @@ std::vector<queue_count> read_counts(const postgres_rows& rows) {
     c.queue = rows.text(i, 0);
     c.is_paused = rows.number(i, 1) != 0;
     if (rows.is_null(i, 2)) continue;
-    c.by_state[rows.number(i, 2)] = static_cast<std::size_t>(rows.number(i, 3));
+    const auto state = checked(rows.number(i, 2), 0, last_state, "a job of queue " + c.queue, "state");
+    c.by_state[state] = static_cast<std::size_t>(rows.number(i, 3));
     if (rows.number(i, 2) == 0) c.oldest = std::max(until(rows.time(i, 4), rows.time(i, 5)), duration::zero());
   }
   std::vector<queue_count> list;

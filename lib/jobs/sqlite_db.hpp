@@ -3,6 +3,7 @@
 #include "canigo/jobs/error.hpp"
 #include "canigo/time.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,7 +54,11 @@ class sqlite_statement {
 
   bool is_null(int column) const noexcept { return ::sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
   std::int64_t integer(int column) const noexcept { return ::sqlite3_column_int64(statement_.get(), column); }
-  std::uint32_t count(int column) const noexcept { return static_cast<std::uint32_t>(integer(column)); }
+  /// The nearest to what is there, whatever another program wrote.
+  std::uint32_t count(int column) const noexcept {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer(column), 0, INT32_MAX));
+  }
+  const char* name(int column) const noexcept { return ::sqlite3_column_name(statement_.get(), column); }
   /// Text or bytes.
   std::string text(int column) const;
 

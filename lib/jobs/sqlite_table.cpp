@@ -14,12 +14,18 @@ namespace {
 /// A longer payload lies in a table of its own, so that the rows stay short.
 constexpr std::size_t most_inline = 4096;
 
+constexpr auto last_state = static_cast<std::int64_t>(job_state::cancelled);
+
 std::int64_t number(instant t) noexcept { return t.time_since_epoch().count(); }
 std::int64_t number(job_state s) noexcept { return static_cast<std::int64_t>(s); }
 instant instant_of(std::int64_t n) noexcept { return instant{std::chrono::microseconds{n}}; }
 std::optional<std::int64_t> number_unless(bool is_none, instant t) noexcept {
   return is_none ? std::nullopt : std::optional{number(t)};
 }
+
+/// The number may be one that another program wrote.
+void count_up(std::uint32_t& n) noexcept { n += n < INT32_MAX ? 1 : 0; }
+void count_down(std::uint32_t& n) noexcept { n -= n > 0 ? 1 : 0; }
 
 std::optional<instant> instant_at(const sqlite_statement& s, int column) noexcept {
   return s.is_null(column) ? std::nullopt : std::optional{instant_of(s.integer(column))};
@@ -91,10 +97,12 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
   std::vector<claimed_job> claimed;
   const auto queue = db_.sql("SELECT id FROM canigo_queue WHERE name=?1 AND paused_at IS NULL").number(r.queue);
   if (!queue) return claimed;
-  auto& due = db_.sql(
+  static const std::string of_due =
       "SELECT id, token, attempt+1, max_attempts, crashes, snoozes, run_at, deadline, kind, payload, unique_scope, "
-      "history FROM canigo_job INDEXED BY canigo_job_ready "
-      "WHERE state=0 AND queue=?1 AND priority=?2 AND run_at<=?3 ORDER BY run_at, id LIMIT ?4");
+      "history FROM canigo_job INDEXED BY canigo_job_ready WHERE state=0 AND queue=?1 AND priority=?2 AND run_at<=?3 "
+      "AND " +
+      is_sound + " ORDER BY run_at, id LIMIT ?4";
+  auto& due = db_.sql(of_due.c_str());
   for (int priority = 0; priority < most_priorities; ++priority) {
     for (bool has_more = true; has_more && claimed.size() < r.limit;) {
       has_more = false;
@@ -223,8 +231,8 @@ verdict sqlite_table::fail(lease l, const std::string& text, duration retry_in, 
 verdict sqlite_table::snooze(lease l, duration d, instant now) {
   auto r = held(l);
   if (!r) return verdict::superseded;
-  --r->attempt;
-  ++r->snoozes;
+  count_down(r->attempt);
+  count_up(r->snoozes);
   if (!r->is_cancelled) r->run_at = later(now, d);
   end_run(std::move(*r), job_state::waiting, now);
   return verdict::accepted;
@@ -233,7 +241,7 @@ verdict sqlite_table::snooze(lease l, duration d, instant now) {
 verdict sqlite_table::give_back(lease l, instant now) {
   auto r = held(l);
   if (!r) return verdict::superseded;
-  --r->attempt;
+  count_down(r->attempt);
   end_run(std::move(*r), job_state::waiting, now);
   return verdict::accepted;
 }
@@ -270,8 +278,8 @@ void sqlite_table::reap(instant now) {
                         "WHERE state=1 AND lease_until<=?1 ORDER BY lease_until, id LIMIT ?2",
                         now)) {
     note(r.history, {.at = now, .what = event::type::crashed, .attempt = r.attempt, .text = {}});
-    --r.attempt;
-    ++r.crashes;
+    count_down(r.attempt);
+    count_up(r.crashes);
     const bool is_poison = r.crashes >= policy_.most_crashes;
     const duration wait = policy_.after_crash.delay(r.crashes, random_ *= 0x5851F42D4C957F2D);
     if (!is_poison && !r.is_cancelled) r.run_at = later(now, wait);
@@ -378,9 +386,10 @@ void sqlite_table::pause(const std::string& queue, bool is_paused, instant now) 
 }
 
 std::optional<std::int64_t> sqlite_table::first_run_at(std::int64_t queue, int priority) {
-  return db_
-      .sql("SELECT min(run_at) FROM canigo_job INDEXED BY canigo_job_ready WHERE state=0 AND queue=?1 AND priority=?2")
-      .number(queue, priority);
+  static const std::string sql =
+      "SELECT run_at FROM canigo_job INDEXED BY canigo_job_ready WHERE state=0 AND queue=?1 AND priority=?2 AND " +
+      is_sound + " ORDER BY run_at LIMIT 1";
+  return db_.sql(sql.c_str()).number(queue, priority);
 }
 
 instant sqlite_table::next_due(const std::string& queue) {
@@ -413,17 +422,21 @@ constexpr const char* list_jobs =
     "WHERE canigo_job.id>?1 AND (?2='' OR name=?2) AND (?3<0 OR state=?3) ORDER BY canigo_job.id LIMIT ?4";
 
 job_info read_info(sqlite_statement& s) {
+  const auto number = [&](int column, std::int64_t most) {
+    return checked(s.integer(column), 0, most, "job " + std::to_string(s.integer(0)), s.name(column));
+  };
+  const auto count = [&](int column) { return static_cast<std::uint32_t>(number(column, INT32_MAX)); };
   return {.id = s.integer(0),
-          .token = static_cast<std::uint64_t>(s.integer(1)),
+          .token = static_cast<std::uint64_t>(number(1, INT64_MAX)),
           .queue = s.text(2),
           .kind = s.text(3),
           .payload = {},
-          .priority = static_cast<int>(s.integer(4)),
-          .state = static_cast<job_state>(s.integer(5)),
-          .attempt = s.count(6),
-          .max_attempts = s.count(7),
-          .crashes = s.count(8),
-          .snoozes = s.count(9),
+          .priority = static_cast<int>(number(4, most_priorities - 1)),
+          .state = static_cast<job_state>(number(5, last_state)),
+          .attempt = count(6),
+          .max_attempts = count(7),
+          .crashes = count(8),
+          .snoozes = count(9),
           .created_at = instant_of(s.integer(10)),
           .run_at = instant_of(s.integer(11)),
           .lease_until = instant_at(s, 12),
@@ -470,7 +483,9 @@ std::vector<queue_count> sqlite_table::count(instant now) {
       "GROUP BY queue, state");
   s.start();
   while (s.next()) {
-    by_queue[s.integer(0)].by_state[s.integer(1)] = static_cast<std::size_t>(s.integer(2));
+    queue_count& c = by_queue[s.integer(0)];
+    const auto state = checked(s.integer(1), 0, last_state, "a job of queue " + c.queue, "state");
+    c.by_state[state] = static_cast<std::size_t>(s.integer(2));
   }
   std::vector<queue_count> counts;
   for (auto& [id, c] : by_queue) {

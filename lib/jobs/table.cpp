@@ -1,8 +1,10 @@
 #include "table.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/jobs/error.hpp"
 
 #include <string_view>
+#include <system_error>
 
 namespace canigo::jobs::detail {
 namespace {
@@ -78,6 +80,15 @@ void check_extension(duration d, const std::optional<std::string>& progress) {
 
 void check_bytes(std::string_view field, const std::string& bytes) {
   if (bytes.size() > most_bytes) throw_invalid(field, bytes.size(), "0 to 67108864 bytes", errc::too_large);
+}
+
+std::int64_t checked(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& row,
+                     const std::string& column) {
+  if (value >= least && value <= most) return value;
+  throw std::system_error{make_error_code(error::failed),
+                          row + ": " + column + " is " + std::to_string(value) + " in canigo_job, not " +
+                              std::to_string(least) + " to " + std::to_string(most) +
+                              "; another program wrote that: put it right, or remove the row"};
 }
 
 std::string kept_text(std::string text) {

@@ -65,10 +65,23 @@ inline instant later(instant now, duration d) noexcept {
 /// The time from `now` to `then`: negative if it has passed; max if there is no such time.
 inline duration until(instant now, instant then) noexcept {
   if (then == instant::max()) return duration::max();
-  const auto span = then - now;
-  constexpr auto most = std::chrono::duration_cast<std::chrono::microseconds>(duration::max());
-  return span > most ? duration::max() : duration{span};
+  using us = std::chrono::microseconds;
+  constexpr auto most = std::chrono::duration_cast<us>(duration::max());
+  std::int64_t span = 0;
+  const bool is_long = __builtin_sub_overflow(then.time_since_epoch().count(), now.time_since_epoch().count(), &span);
+  if (is_long || us{span} > most || us{span} < -most) return then > now ? duration::max() : -duration::max();
+  return us{span};
 }
+
+/// The condition in SQL under which a job that waits can be claimed. Rows that no store wrote may break it, and would
+/// hold up the claims of others.
+inline const std::string is_sound =
+    "token BETWEEN 0 AND 9223372036854775806 AND attempt BETWEEN 0 AND 2147483646 AND "
+    "max_attempts BETWEEN 0 AND 2147483647 AND crashes BETWEEN 0 AND 2147483647 AND snoozes BETWEEN 0 AND 2147483647";
+
+/// A value of a row. Throws error::failed outside of `least` … `most`, naming the row, the column, and these.
+std::int64_t checked(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& row,
+                     const std::string& column);
 
 /// Throw std::system_error, naming the field, the value and the range.
 void check(const new_job& j);

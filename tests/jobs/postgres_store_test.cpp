@@ -335,6 +335,70 @@ TEST_CASE("a claim that a crash of the server took back has a token that nobody 
   CHECK(w.wait(store->complete(second[0].lease, "of the second")) == verdict::accepted);
 }
 
+TEST_CASE("values that another program wrote stop no other job, and are named", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.policy.after_crash = backoff::constant(0s);
+  postgres_store store{w.io(), w.url(), o};
+  w.wait(store.count());
+  auto& s = w.session();
+  struct foreign {
+    std::string column, value, range;
+  };
+  const foreign rows[] = {{"state", "30000", "0 to 4"},
+                          {"state", "-1", "0 to 4"},
+                          {"token", "-7", "0 to 9223372036854775807"},
+                          {"attempt", "-2147483648", "0 to 2147483647"},
+                          {"max_attempts", "-3", "0 to 2147483647"},
+                          {"crashes", "-1", "0 to 2147483647"},
+                          {"snoozes", "-1", "0 to 2147483647"},
+                          {"token", "9223372036854775807", ""},
+                          {"attempt", "2147483647", ""}};
+  for (const auto& f : rows) {
+    CAPTURE(f.column, f.value);
+    // Tables of an earlier version check nothing.
+    s.run("ALTER TABLE canigo_job DROP CONSTRAINT IF EXISTS canigo_job_" + f.column + "_check");
+    const auto id =
+        std::stoll(s.run("INSERT INTO canigo_job(kind, " + f.column + ") VALUES('bad', " + f.value + ") RETURNING id"));
+    const auto good = w.wait(store.put(plain())).id;
+    const auto claimed = w.wait(store.claim({.limit = 9}));
+    REQUIRE(claimed.size() == 1);
+    CHECK(claimed[0].lease.id == good);
+    CHECK(w.wait(store.complete(claimed[0].lease, "")) == verdict::accepted);
+    CHECK(w.wait(store.next_due("default")) > 0s);  // or the service would ask again and again
+    if (!f.range.empty()) {
+      const auto [code, text] = w.error_of(store.look(id));
+      CHECK(code == jobs::error::failed);
+      CHECK(has(text, "job " + std::to_string(id) + ": " + f.column + " is " + f.value));
+      CHECK(has(text, f.range));
+      CHECK(w.error_of(store.list({})).second == text);
+    }
+    if (f.column == "state") CHECK(has(w.error_of(store.count()).second, "queue default: state is " + f.value));
+    CHECK(w.wait(store.remove(id)) == remove_answer::removed);
+  }
+  // Numbers that a run has to raise, and a history that can't be added to.
+  s.run(
+      "INSERT INTO canigo_job(kind, state, lease_until, attempt, crashes, history) VALUES"
+      "('a', 1, '-infinity', 1, 2147483647, '{}'), ('b', 1, '-infinity', 1, 0, '{{a},{b}}')");
+  CHECK(w.wait(store.claim({})).size() == 1);
+  const auto counts = w.wait(store.count()).front();
+  CHECK(counts.of(job_state::running) == 1);
+  CHECK(counts.of(job_state::dead) == 1);
+  s.run("INSERT INTO canigo_job(kind, run_at) VALUES('old', '-infinity')");
+  CHECK(w.wait(store.count()).front().oldest == duration::max());
+}
+
+TEST_CASE("new tables take no value that a store can't read", "[jobs][postgres]") {
+  postgres_world w;
+  w.wait(w.open()->count());
+  for (const std::string value : {"state) VALUES('k', 5", "token) VALUES('k', -1", "attempt) VALUES('k', 2147483647",
+                                  "max_attempts) VALUES('k', -1", "crashes) VALUES('k', -1", "snoozes) VALUES('k', -1",
+                                  "priority) VALUES('k', 16"}) {
+    CAPTURE(value);
+    CHECK_THROWS(w.session().run("INSERT INTO canigo_job(kind, " + value + ")"));
+  }
+}
+
 TEST_CASE("no step but a count reads all jobs, however many wait", "[jobs][postgres]") {
   postgres_world w;
   const auto store = w.open();

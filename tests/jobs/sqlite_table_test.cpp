@@ -1,6 +1,7 @@
 #include "../../lib/jobs/sqlite_table.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/jobs/error.hpp"
 
 #include "../../lib/jobs/memory_table.hpp"
 #include "../../lib/jobs/sqlite_schema.hpp"
@@ -14,6 +15,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -207,6 +209,60 @@ TEST_CASE("a table reads each of its indexes, and no job more than it needs", "[
   table.put_all(delayed, now);
   CHECK(steps_of_claim() == with_few);
   db.exec("COMMIT");
+}
+
+TEST_CASE("a file's values that another program wrote stop no other job, and are named", "[jobs]") {
+  scratch_folder folder;
+  jobs::detail::sqlite_db db{folder.file(), 1s};
+  jobs::detail::set_up(db);
+  jobs::detail::sqlite_table table{db, {}, 1};
+  const instant now{1'700'000'000s};
+  const auto text_of = [](const auto& step) -> std::string {
+    try {
+      step();
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == jobs::error::failed);
+      return e.what();
+    }
+    return "no error";
+  };
+  struct foreign {
+    std::string column, value, range;
+  };
+  const foreign rows[] = {{"state", "30000", "0 to 4"},
+                          {"priority", "99", "0 to 15"},
+                          {"token", "-7", "0 to 9223372036854775807"},
+                          {"attempt", "-1", "0 to 2147483647"},
+                          {"max_attempts", "4294967296", "0 to 2147483647"},
+                          {"crashes", "-1", "0 to 2147483647"},
+                          {"snoozes", "-1", "0 to 2147483647"},
+                          {"token", "9223372036854775807", ""},
+                          {"attempt", "2147483647", ""}};
+  for (const auto& f : rows) {
+    CAPTURE(f.column, f.value);
+    const auto id = table.put_all({{.kind = "bad"}}, now).front().id;
+    const std::string sql = "UPDATE canigo_job SET " + f.column + "=" + f.value + " WHERE id=" + std::to_string(id);
+    CHECK_THROWS_AS(db.exec(sql.c_str()), std::system_error);  // new tables refuse it
+    db.exec("PRAGMA ignore_check_constraints=ON");             // earlier ones do not
+    db.exec(sql.c_str());
+    const auto good = table.put_all({{.kind = "good"}}, now).front().id;
+    const auto claimed = table.claim({.limit = 9}, now);
+    REQUIRE(claimed.size() == 1);
+    CHECK(claimed[0].lease.id == good);
+    CHECK(table.complete(claimed[0].lease, "", now) == verdict::accepted);
+    CHECK(table.next_due("default") == instant::max());
+    if (!f.range.empty()) {
+      const auto text = text_of([&] { table.look(id); });
+      CHECK(text.starts_with("job " + std::to_string(id) + ": " + f.column + " is " + f.value));
+      CHECK(text.find(f.range) != text.npos);
+      CHECK(text_of([&] { table.list({}); }) == text);
+    }
+    if (f.column == "state") {
+      CHECK(text_of([&] { table.count(now); }).starts_with("a job of queue default: state is 30000"));
+    }
+    CHECK(table.remove(id) == remove_answer::removed);
+    db.exec("PRAGMA ignore_check_constraints=OFF");
+  }
 }
 
 TEST_CASE("a table goes on after the file was full", "[jobs]") {
