@@ -133,7 +133,7 @@ TEST_CASE("what is wrong with the units of a request is named, and nothing is ta
       try {
         const permit p = co_await l.acquire(r);
       } catch (const std::system_error& e) {
-        later = e.what();
+        later = said_by(e);
       }
     });
     run.time.poll();

@@ -11,6 +11,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import resource
 import shutil
 import signal
@@ -203,6 +204,9 @@ def fetch_json(lines, *arguments):
     """(exit status, calls, summary, standard error)"""
     status, out, err = fetch(lines, "--format", "json", *arguments)
     objects = [json.loads(line) for line in out]
+    for call in objects[:-1]:
+        # Boost's errors say category and number, too.
+        call["error"] = re.sub(r" \[\w+:\d+\]$", "", call["error"] or "") or None
     return status, objects[:-1], objects[-1]["summary"], err
 
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "support/said_by.hpp"
+
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
@@ -33,7 +35,7 @@ std::string text_of(asio::io_context& io, asio::awaitable<T> work) {
     run_to_end(io, std::move(work));
     return {};
   } catch (const std::system_error& e) {
-    return e.what();
+    return said_by(e);
   }
 }
 

@@ -17,6 +17,8 @@
 #include <asio/error.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/multiple_exceptions.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <array>
 #include <chrono>
@@ -53,8 +55,11 @@ struct call {
   bool runs = false;   // its operation
 };
 
+/// With Asio 1.26 to 1.30.0 a coroutine may be cancelled only once it has begun and was suspended
+/// (docs/decisions/0071).
 struct root {
   std::unique_ptr<call> top;
+  bool has_begun = false;
   bool has_ended = false;
   net::cancellation_signal signal;
 };
@@ -134,13 +139,16 @@ class nested_world {
     const bool is_cancelled = dice_.one_in(4);
     r.top = plan_call(dice_.roll(policies_.size()), 4, is_cancelled);
     at(ms(10), [this, &r] {
-      net::co_spawn(context_->get_executor(), made(*r.top),
+      net::co_spawn(context_->get_executor(), begun(r),
                     net::bind_cancellation_slot(r.signal.slot(), [this, &r](const std::exception_ptr&) {
                       r.has_ended = true;
                       note(r.top->id);
                     }));
     });
-    if (is_cancelled) at(ms(40), [&r] { r.signal.emit(net::cancellation_type::terminal); });
+    if (!is_cancelled) return;
+    at(ms(40), [&r] {
+      if (r.has_begun) r.signal.emit(net::cancellation_type::terminal);
+    });
   }
 
   std::unique_ptr<call> plan_call(std::size_t policy, std::uint64_t depth, bool may_be_cancelled) {
@@ -170,6 +178,11 @@ class nested_world {
     net::co_spawn(context_->get_executor(), wait(d, std::move(f)), net::detached);
   }
 
+  net::awaitable<void> begun(root& r) {
+    r.has_begun = true;
+    co_await made(*r.top);
+  }
+
   net::awaitable<void> made(call& c) {
     const during waits{c.waits};
     const time_point deadline = c.deadline ? context_->now() + *c.deadline : time_point::max();
@@ -190,6 +203,12 @@ class nested_world {
     }
   }
 
+  /// Beside another one, which may fail at once and so cancel it.
+  net::awaitable<void> made_beside(call& c, bool passes_on) {
+    co_await net::post(net::use_awaitable);
+    co_await made_inside(c, passes_on);
+  }
+
   net::awaitable<void> operation(call& c) {
     c.waits = false;
     const during runs{c.runs};
@@ -201,7 +220,7 @@ class nested_world {
     if (c.is_side_by_side && c.inner.size() == 2) {
       using namespace net::experimental::awaitable_operators;
       try {
-        co_await (made_inside(*c.inner[0], c.passes_on) && made_inside(*c.inner[1], c.passes_on));
+        co_await (made_beside(*c.inner[0], c.passes_on) && made_beside(*c.inner[1], c.passes_on));
       } catch (const net::multiple_exceptions& several) {
         std::rethrow_exception(several.first_exception());
       }
