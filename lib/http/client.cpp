@@ -121,6 +121,10 @@ net::awaitable<response> client::send(request r) {
 
 net::awaitable<exchange> client::open(request r) { return exchange::open(engine_, std::move(r)); }
 
+upload client::start_upload(request r, std::optional<std::uint64_t> length) {
+  return upload{engine_, std::move(r), length};
+}
+
 client_stats client::stats() const { return engine_->stats(); }
 
 void client::stop() noexcept { engine_->close(); }

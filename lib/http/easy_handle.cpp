@@ -119,6 +119,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   set(CURLOPT_CLOSESOCKETFUNCTION, close)(CURLOPT_CLOSESOCKETDATA, closer);
   set(CURLOPT_HEADERFUNCTION, &on_header)(CURLOPT_HEADERDATA, this);
   set(CURLOPT_WRITEFUNCTION, &on_body)(CURLOPT_WRITEDATA, this);
+  set(CURLOPT_READFUNCTION, &on_read)(CURLOPT_READDATA, this);
   set(CURLOPT_PREREQFUNCTION, &on_connected)(CURLOPT_PREREQDATA, this);
   set(CURLOPT_CONNECTTIMEOUT_MS, to_milliseconds(options.connect_timeout));
   set(CURLOPT_MAXREDIRS, static_cast<long>(options.max_redirects));
@@ -175,7 +176,8 @@ easy_handle* easy_handle::of(CURL* easy) noexcept {
 std::error_code easy_handle::begin(transfer& t) noexcept {
   const request& r = t.request_;
   if (const auto ec = check_scheme(r.url)) return ec;
-  const bool has_body = !r.body.empty() || r.method == "POST" || r.method == "PUT" || r.method == "PATCH";
+  const bool has_body =
+      !r.body.empty() || t.length_to_write() || r.method == "POST" || r.method == "PUT" || r.method == "PATCH";
   option_setter set{get()};
   try {
     if (problem_of(r)) return errc::invalid_argument;
@@ -195,19 +197,20 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   set(CURLOPT_FRESH_CONNECT, 0L)(CURLOPT_FORBID_REUSE, asks_to_close(r.headers) ? 1L : 0L);
   if (set.result() != CURLE_OK) return reason(set.result());
   if (r.url.find('\0') != std::string::npos) return error::malformed_url;
-  if (const auto code = set_method(r, has_body, t.is_stream()); code != CURLE_OK) return reason(code);
+  if (const auto code = set_method(t, has_body); code != CURLE_OK) return reason(code);
   transfer_ = &t;
   t.easy_ = this;
   refused_ = {};
   is_body_too_large_ = false;
   is_paused_ = false;
+  is_starved_ = false;
   head_told_ = false;
   no_socket_ = {};
   has_opened_ = false;
   local_port_ = 0;
   sent_hop_ = -1;
   sent_connects_ = 0;
-  may_resend_ = is_idempotent(r.method);
+  may_resend_ = is_idempotent(r.method) && !t.length_to_write();
   head_ = response_head{max_headers_};
   said_.front() = '\0';
   return {};
@@ -235,7 +238,10 @@ void easy_handle::set_headers(const request& r, bool has_body) {
   if (fields_ && agent_ && !r.headers.contains("User-Agent")) append(agent_->data);
 }
 
-CURLcode easy_handle::set_method(const request& r, bool has_body, bool is_stream) noexcept {
+CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
+  const request& r = t.request_;
+  const bool is_stream = t.is_stream();
+  const auto length_to_write = t.length_to_write();
   const bool is_get = r.method == "GET";
   const bool is_head = r.method == "HEAD";
   const bool is_post = r.method == "POST";
@@ -246,13 +252,15 @@ CURLcode easy_handle::set_method(const request& r, bool has_body, bool is_stream
   set(CURLOPT_POSTFIELDS, nullptr)(CURLOPT_CUSTOMREQUEST, nullptr)(CURLOPT_HTTPGET, 1L);
   if (is_head) {
     set(CURLOPT_NOBODY, 1L);
+  } else if (length_to_write) {
+    set(CURLOPT_UPLOAD, 1L)(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(*length_to_write));
   } else if (has_body) {
     set(CURLOPT_POST, 1L)(CURLOPT_POSTFIELDS, r.body.data());
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(r.body.size()));
   }
-  if (!is_get && !is_head && !is_post) set(CURLOPT_CUSTOMREQUEST, r.method.c_str());
+  if (!is_get && !is_head && (!is_post || length_to_write)) set(CURLOPT_CUSTOMREQUEST, r.method.c_str());
   // curl would send any other method to the new place whatever the status says, and the target, too.
-  follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty();
+  follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty() && !length_to_write;
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   most_body_ = is_stream ? std::numeric_limits<std::size_t>::max() : max_body_;
   // The length that HEAD announces is not a body, and that of an encoded body says nothing of its bytes.
@@ -265,7 +273,9 @@ CURLcode easy_handle::set_method(const request& r, bool has_body, bool is_stream
 }
 
 std::error_code easy_handle::resume() noexcept {
-  if (!std::exchange(is_paused_, false)) return {};
+  const bool is_waiting = std::exchange(is_paused_, false) || is_starved_;
+  is_starved_ = false;
+  if (!is_waiting) return {};
   const CURLcode result = curl_easy_pause(get(), CURLPAUSE_CONT);
   return refused_ ? *refused_ : reason(result);
 }
@@ -449,6 +459,13 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
   }
   t.response_.body_size += size;
   return size;
+}
+
+std::size_t easy_handle::on_read(char* to, std::size_t, std::size_t room, void* self) noexcept {
+  auto& h = *static_cast<easy_handle*>(self);
+  const auto size = h.transfer_->give(to, room);
+  h.is_starved_ = !size;
+  return size.value_or(CURL_READFUNC_PAUSE);
 }
 
 bool easy_handle::take_decoded(std::string_view part) {

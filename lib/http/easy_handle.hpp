@@ -59,6 +59,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   void pause() noexcept;
   /// Whether its transfer has more of the body than its caller has read.
   bool is_ahead() const noexcept { return transfer_->is_ahead(); }
+  /// Whether its transfer, a stream, knows the head of the response.
+  bool has_told_head() const noexcept { return head_told_; }
   /// Whether it waits until the transfer can take more of the body.
   bool is_paused() const noexcept { return is_paused_; }
   /// Moves what curl knows into the transfer's response, and says how it ended.
@@ -86,6 +88,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
 
   static std::size_t on_header(char* data, std::size_t, std::size_t size, void* self) noexcept;
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* self) noexcept;
+  static std::size_t on_read(char* to, std::size_t, std::size_t room, void* self) noexcept;
   static int on_connected(void* self, char*, char*, int, int local_port) noexcept;
   /// Whether the client connects to that address. If not, notes why.
   bool may_connect(const curl_sockaddr& address) noexcept;
@@ -101,7 +104,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::string passed_bound(const transfer& t, CURLcode result) const;
   error certificate_problem() const noexcept;
   int number(CURLINFO info) const noexcept;
-  CURLcode set_method(const request& r, bool has_body, bool is_stream) noexcept;
+  CURLcode set_method(const transfer& t, bool has_body) noexcept;
   /// Whether the head that has just ended is that of the response itself, and not one before it.
   bool is_final_head() const noexcept;
   void tell_head();
@@ -124,6 +127,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::size_t most_body_ = 0;
   bool is_body_too_large_ = false;
   bool is_paused_ = false;
+  bool is_starved_ = false;    // curl waits for bytes to send
   bool follows_ = false;       // redirects
   bool head_told_ = false;     // to a stream
   std::error_code no_socket_;  // why none could be opened

@@ -327,10 +327,8 @@ void engine::note_stats() noexcept {
 void engine::begin(transfer& t) noexcept {
   if (t.error_) return finish(t, t.error_);
   if (!multi_.is_open()) return finish(t, errc::stopped);
-  const duration timeout = t.request_.timeout.value_or(options_.timeout);
-  if (timeout <= duration::zero()) return finish(t, errc::invalid_argument);
-  t.done_by_ = saturating_add(t.sent_at_, timeout);
-  set_deadline(t);
+  if (t.request_.timeout && *t.request_.timeout <= duration::zero()) return finish(t, errc::invalid_argument);
+  set_timeout(t, t.sent_at_);
   try {
     queue_.push(t);
     if (!work_guard_) work_guard_ = net::prefer(loop_executor_, net::execution::outstanding_work.tracked);
@@ -367,6 +365,11 @@ void engine::set_deadline(transfer& t) noexcept {
   t.deadline_.set(*time_, when);  // if it is being called just now, its mail leads back here
 }
 
+void engine::set_timeout(transfer& t, time_point begin) noexcept {
+  t.done_by_ = saturating_add(begin, t.request_.timeout.value_or(options_.timeout));
+  set_deadline(t);
+}
+
 std::string engine::passed_limit(const transfer& t) const noexcept {
   const bool is_connecting = t.easy_ != nullptr && !t.connected_;
   const auto* missing = t.easy_ == nullptr            ? "one of the client's connections was free"
@@ -397,9 +400,13 @@ bool engine::deadline_passed(transfer& t) noexcept {
 }
 
 void engine::head_came(transfer& t) noexcept {
+  time_of_caller_begins(t);
+  has_news(t);
+}
+
+void engine::time_of_caller_begins(transfer& t) noexcept {
   t.done_by_ = time_point::max();
   set_deadline(t);
-  has_news(t);
 }
 
 step* engine::waiting_step(const stream& s) const noexcept {
@@ -432,6 +439,9 @@ void engine::tell(stream& s) {
 void engine::resume(transfer& t) noexcept {
   if (!t.is_stream() || t.easy_ == nullptr) return;
   has_news(t);
+  if (t.has_written_all() && t.connected_ && t.done_by_ == time_point::max() && !easy_handle::of(t).has_told_head()) {
+    set_timeout(t, time_->now());
+  }
   t.read_ahead();
   if (t.is_ahead()) return;
   if (const auto ec = multi_.resume(t)) finish(t, ec);

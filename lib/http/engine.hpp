@@ -47,6 +47,8 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   // For a stream, on the thread that works.
   void head_came(transfer& t) noexcept;
+  /// From here on its caller may take any time.
+  void time_of_caller_begins(transfer& t) noexcept;
   /// The step that waits; null: none does.
   step* waiting_step(const stream& s) const noexcept;
   /// Its caller is to be told at the end of this round.
@@ -91,6 +93,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   void start_waiting_ones() noexcept;
   std::error_code hand_to_curl(transfer& t);
   void set_deadline(transfer& t) noexcept;
+  /// The timeout of the transfer counts from `begin` on.
+  void set_timeout(transfer& t, time_point begin) noexcept;
   /// Returns whether it has ended the transfer.
   bool deadline_passed(transfer& t) noexcept;
   void resume(transfer& t) noexcept;

@@ -27,7 +27,10 @@ net::awaitable<exchange> exchange::open(std::shared_ptr<detail::engine> engine, 
   if (const auto problem = detail::problem_of(r)) {
     canigo::detail::throw_invalid(problem->field, problem->value, problem->allowed);
   }
-  const auto s = std::make_shared<detail::stream>(std::move(engine), std::move(r));
+  co_return co_await after_head(std::make_shared<detail::stream>(std::move(engine), std::move(r)));
+}
+
+net::awaitable<exchange> exchange::after_head(std::shared_ptr<detail::stream> s) {
   exchange opened{s};
   try {
     co_await canigo::detail::await_operation<detail::step>(s, net::mutable_buffer{});

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace canigo::http::detail {
@@ -22,9 +23,19 @@ std::size_t step::take(std::string_view part) noexcept {
   return n;
 }
 
-bool step::settle(const stream& s, bool has_ended) noexcept {
-  const bool is_there = size_ != 0 || (to_.size() == 0 && s.has_head());
+std::size_t step::give(char* to, std::size_t room) noexcept {
+  if (error_) return 0;
+  const std::size_t n = std::min(room, from_.size() - size_);
+  if (n != 0) std::memcpy(to, static_cast<const char*>(from_.data()) + size_, n);
+  size_ += n;
+  return n;
+}
+
+bool step::settle(stream& s, bool has_ended) noexcept {
+  const bool is_answered = is_write() ? s.was_turned_down() : to_.size() == 0 && s.has_head();
+  const bool is_there = size_ != 0 || is_answered;
   if (has_ended && !is_there) error_ = s.error();
+  if (is_write() && size_ == 0 && (has_ended || is_there)) s.writes_no_more();
   return has_ended || is_there || error_;
 }
 
@@ -47,7 +58,9 @@ void stream::ask(step& w) noexcept {
 
 void stream::cancel(const step& w) noexcept { engine_->cancel(*this, w); }
 
-void stream::reset() noexcept { engine_->cancel(*this); }
+void stream::reset() noexcept {
+  if (is_started_) engine_->cancel(*this);
+}
 
 const net::any_io_executor& stream::executor() const noexcept { return engine_->executor(); }
 
@@ -109,6 +122,37 @@ void stream::read_ahead() noexcept {
   ahead_taken_ = 0;
   ahead_.clear();
   if (ahead_.capacity() > most_room_kept) std::string{}.swap(ahead_);
+}
+
+std::uint64_t stream::bytes_to_write() const noexcept {
+  const auto all = to_write_->bytes;
+  return all && !writes_no_more_ ? *all - written_ : std::numeric_limits<std::uint64_t>::max();
+}
+
+std::uint64_t stream::missing_bytes() const noexcept {
+  return to_write_->bytes && !writes_no_more_ ? *to_write_->bytes - written_ : 0;
+}
+
+std::optional<std::int64_t> stream::length_to_write() const noexcept {
+  if (!to_write_) return std::nullopt;
+  return to_write_->bytes ? static_cast<std::int64_t>(*to_write_->bytes) : -1;
+}
+
+bool stream::has_written_all() const noexcept {
+  if (!to_write_) return false;
+  const step* w = engine_->waiting_step(*this);
+  return w != nullptr && !w->is_write();
+}
+
+std::optional<std::size_t> stream::give(char* to, std::size_t room) noexcept {
+  step* writer = engine_->waiting_step(*this);
+  if (writer == nullptr) return std::nullopt;
+  if (!writer->is_write()) return 0;
+  const std::size_t n = writer->give(to, room);
+  if (n == 0) return std::nullopt;
+  if (std::exchange(written_, written_ + n) == 0) engine_->time_of_caller_begins(*this);
+  engine_->has_news(*this);
+  return n;
 }
 
 void stream::tell() { engine_->tell(*this); }

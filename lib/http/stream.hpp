@@ -11,7 +11,9 @@
 #include <asio/buffer.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -29,6 +31,8 @@ class step : public canigo::detail::suspended {
 
   /// Without room in `to` it waits for the head.
   step(std::shared_ptr<stream> s, net::mutable_buffer to) noexcept : stream_{std::move(s)}, to_{to} {}
+  /// Waits until bytes of `from` are taken.
+  step(std::shared_ptr<stream> s, net::const_buffer from) noexcept : stream_{std::move(s)}, from_{from} {}
 
   results take_results() noexcept { return {error_, size_}; }
   static results failed(errc code) noexcept { return {make_error_code(code), 0}; }
@@ -42,8 +46,11 @@ class step : public canigo::detail::suspended {
 
   /// Copies what there is room for, and returns its size.
   std::size_t take(std::string_view part) noexcept;
+  bool is_write() const noexcept { return from_.size() != 0; }
+  /// Moves bytes to be written, and returns how many.
+  std::size_t give(char* to, std::size_t room) noexcept;
   /// Whether the step is there. If so, it is done, with its error.
-  bool settle(const stream& s, bool has_ended) noexcept;
+  bool settle(stream& s, bool has_ended) noexcept;
 
  protected:
   ~step() = default;
@@ -53,11 +60,17 @@ class step : public canigo::detail::suspended {
 
   std::shared_ptr<stream> stream_;
   const net::mutable_buffer to_;
-  std::size_t size_ = 0;
+  const net::const_buffer from_;
+  std::size_t size_ = 0;  // of the bytes that were read or written
   std::error_code error_;
 };
 
-/// A transfer whose caller reads the body part by part.
+/// Of a body that the caller writes part by part; nothing: it is unknown.
+struct body_length {
+  std::optional<std::uint64_t> bytes;
+};
+
+/// A transfer whose caller reads the body of the response part by part, and may write that of the request so.
 ///
 /// It keeps no part. curl holds one that the caller has no room for, stops reading the connection, and offers the part
 /// again. A part that was decoded can't come again, so it is kept, and curl then reads no more until it is read. From
@@ -66,13 +79,16 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
  public:
   stream(std::shared_ptr<engine> e, request&& r) noexcept
       : transfer{std::move(e), own_request_}, own_request_{std::move(r)} {}
+  stream(std::shared_ptr<engine> e, request&& r, body_length to_write) noexcept : stream{std::move(e), std::move(r)} {
+    to_write_ = to_write;
+  }
   ~stream() = default;
 
   // For its caller.
   /// Starts the step `w` of it, the first of all too.
   void ask(step& w) noexcept;
   void cancel(const step& w) noexcept;
-  /// Ends it if it has not ended.
+  /// Ends it if it has begun and not ended.
   void reset() noexcept;
   bool has_head() const noexcept { return has_head_; }
   /// From the first step on.
@@ -80,6 +96,14 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   /// After a step failed: more of why.
   const std::string& problem() const noexcept { return response_.problem; }
   const net::any_io_executor& executor() const noexcept;
+  /// How many bytes may be written.
+  std::uint64_t bytes_to_write() const noexcept;
+  /// How many must still be written.
+  std::uint64_t missing_bytes() const noexcept;
+  /// Its caller was told that no more of the body is taken.
+  void writes_no_more() noexcept { writes_no_more_ = true; }
+  /// Whether the server has answered that it does not want the rest of the body.
+  bool was_turned_down() const noexcept { return has_head_ && to_write_ && head_.status >= 300; }
 
   /// Why it ended.
   std::error_code error() const noexcept { return error_; }
@@ -98,9 +122,15 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   bool take_all(std::string_view part, std::size_t most) override;
   bool is_ahead() const noexcept override { return !ahead_.empty(); }
   void read_ahead() noexcept override;
+  std::optional<std::int64_t> length_to_write() const noexcept override;
+  std::optional<std::size_t> give(char* to, std::size_t room) noexcept override;
+  bool has_written_all() const noexcept override;
   void tell() override;
 
   request own_request_;
+  std::optional<body_length> to_write_;
+  std::uint64_t written_ = 0;
+  bool writes_no_more_ = false;  // and its caller was told so
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;

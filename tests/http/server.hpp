@@ -50,6 +50,15 @@ class peer {
     co_return text;
   }
 
+  /// The bytes that come next, up to this mark and with it.
+  asio::awaitable<std::string> up_to(std::string_view mark) {
+    const std::size_t size =
+        co_await asio::async_read_until(socket, asio::dynamic_buffer(buffer_), std::string{mark}, asio::use_awaitable);
+    std::string text = buffer_.substr(0, size);
+    buffer_.erase(0, size);
+    co_return text;
+  }
+
   asio::awaitable<void> send(std::string_view text) {
     co_await asio::async_write(socket, asio::buffer(text.data(), text.size()), asio::use_awaitable);
   }

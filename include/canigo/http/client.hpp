@@ -5,6 +5,7 @@
 #include "canigo/http/exchange.hpp"
 #include "canigo/http/request.hpp"
 #include "canigo/http/response.hpp"
+#include "canigo/http/upload.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 
@@ -161,6 +162,13 @@ class client {
   /// Errors: those of send(), thrown the same way.
   /// Allocates: the exchange.
   net::awaitable<exchange> open(request r);
+
+  /// A request whose body the caller writes part by part. Without a `length`, in bytes, it is unknown.
+  ///
+  /// Errors: errc::invalid_argument for a request that can't be sent, for GET and HEAD, and for one with a body. Its
+  /// text names the field, the value and what is allowed.
+  /// Allocates: the exchange.
+  upload start_upload(request r, std::optional<std::uint64_t> length = std::nullopt);
 
   client_stats stats() const;
 

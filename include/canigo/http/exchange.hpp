@@ -42,7 +42,7 @@ class exchange {
   ~exchange();
 
   /// Everything but the body: status, fields, the source after redirects, and the times until the first byte. Trailers
-  /// are not in it, and timing::total is zero.
+  /// and response::redirect are not in it, and timing::total is zero.
   const response& head() const noexcept;
 
   /// After a read has failed: the same as response::problem.
@@ -60,7 +60,9 @@ class exchange {
 
  private:
   friend class client;
+  friend class upload;
   static net::awaitable<exchange> open(std::shared_ptr<detail::engine> engine, request r);
+  static net::awaitable<exchange> after_head(std::shared_ptr<detail::stream> s);
   explicit exchange(std::shared_ptr<detail::stream> s) noexcept : stream_{std::move(s)} {}
 
   std::shared_ptr<detail::stream> stream_;

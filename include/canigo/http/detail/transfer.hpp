@@ -14,7 +14,9 @@
 #include <asio/any_io_executor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -68,6 +70,12 @@ class transfer : public canigo::detail::suspended,
   /// For a stream: takes all of a part that can't come again. False: `most` bytes are not enough for those that its
   /// caller has not read.
   virtual bool take_all(std::string_view, std::size_t) { return true; }
+  /// The length of the body that its caller writes part by part, -1 if it is unknown; nothing: there is no such body.
+  virtual std::optional<std::int64_t> length_to_write() const noexcept { return std::nullopt; }
+  /// Moves bytes of that body; zero is its end. Nothing: its caller has to write first.
+  virtual std::optional<std::size_t> give(char*, std::size_t) noexcept { return 0; }
+  /// Whether that body has ended, and the response is waited for.
+  virtual bool has_written_all() const noexcept { return false; }
   /// For a stream: whether it has bytes that its caller has not read.
   virtual bool is_ahead() const noexcept { return false; }
   /// For a stream: gives its caller such bytes.
