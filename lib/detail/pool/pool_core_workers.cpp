@@ -74,7 +74,7 @@ void pool_core::resize(std::size_t concurrency) {
     try {
       to_spawn[i]->spawn();
     } catch (...) {
-      while (++i < to_spawn.size()) const pool_worker::life has_not_begun{*to_spawn[i]};
+      while (++i < to_spawn.size()) const worker_life has_not_begun = to_spawn[i]->live();
       throw;
     }
   }

@@ -101,19 +101,22 @@ void pool_worker::woken() {
 
 // ---- the coroutine --------------------------------------------------------------------------------------------------
 
-pool_worker::life::life(pool_worker& w) noexcept : worker_{&w} { w.home_->add_ref(); }
+void worker_end::operator()(pool_worker* w) const noexcept { w->gone(); }
 
-pool_worker::life::~life() {
-  if (worker_ != nullptr) worker_->home_->gone(*worker_);
+void pool_worker::gone() noexcept { home_->gone(*this); }
+
+worker_life pool_worker::live() noexcept {
+  home_->add_ref();
+  return worker_life{this};
 }
 
 void pool_worker::spawn() {
-  life l{*this};
-  strand_->spawn(main(std::move(l)), signal_.slot());
+  worker_life life = live();
+  strand_->spawn(main(), signal_.slot(), std::move(life));
 }
 
 /// Without a resource, all short operations are run by woken(), or before the coroutine parks; see pool_core::work_off.
-net::awaitable<void> pool_worker::main([[maybe_unused]] life until_the_frame_goes) {
+net::awaitable<void> pool_worker::main() {
   using step = pool_core::step;
   pool_task* t = nullptr;
   for (;;) {

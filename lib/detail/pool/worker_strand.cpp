@@ -6,7 +6,6 @@
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/dispatch.hpp>
 #include <asio/execution_context.hpp>
 #include <asio/io_context.hpp>
@@ -16,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <type_traits>
 #include <utility>
 
@@ -113,6 +113,13 @@ class worker_executor {
 static_assert(sizeof(worker_executor<net::strand<net::any_io_executor>>) <=
               sizeof(std::shared_ptr<void>) + sizeof(void*));
 
+/// From Asio 1.24 on, co_spawn may post once more after the coroutine, and then reaches for its slot. So the worker
+/// may go with this handler, and not with the frame of its coroutine.
+struct coroutine_end {
+  worker_life until_here;
+  void operator()(const std::exception_ptr&) const noexcept {}
+};
+
 template <class Inner>
 class strand_on final : public worker_strand {
  public:
@@ -151,10 +158,10 @@ class strand_on final : public worker_strand {
     if (p.was_dropped()) s.destroy();
   }
 
-  void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const override {
+  void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const override {
     strand_->operation.store(0, std::memory_order_relaxed);  // of the last one, if it was cut off
     net::co_spawn(worker_executor<net::strand<Inner>>{strand_, 0, false}, std::move(coroutine),
-                  net::bind_cancellation_slot(slot, net::detached));
+                  net::bind_cancellation_slot(slot, coroutine_end{std::move(until_it_goes)}));
   }
 
  private:

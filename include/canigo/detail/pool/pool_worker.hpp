@@ -42,6 +42,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   friend class pool_waiter;
   friend class pool_task;
   friend class canigo::task_context;
+  friend struct worker_end;
 
   /// A call that is posted to the strand. It holds a reference to the pool.
   struct strand_call : suspended {
@@ -73,18 +74,6 @@ class pool_worker : public crew_member, public self_wait::worker {
     explicit rest_alarm(pool_worker& w) noexcept;
     pool_worker* worker;
   };
-  /// Lies in the frame of the worker's coroutine, and tells the pool when the frame has gone. It holds a reference.
-  class life {
-   public:
-    explicit life(pool_worker& w) noexcept;
-    life(life&& other) noexcept : worker_{std::exchange(other.worker_, nullptr)} {}
-    life& operator=(life&&) = delete;
-    ~life();
-
-   private:
-    pool_worker* worker_;
-  };
-
   void wake() noexcept;
   /// Asks what it runs to end.
   void cancel() noexcept;
@@ -101,7 +90,10 @@ class pool_worker : public crew_member, public self_wait::worker {
 
   // On the strand, without the lock.
   void spawn();
-  net::awaitable<void> main(life l);
+  /// That of a coroutine to come. It holds a reference to the pool.
+  worker_life live() noexcept;
+  void gone() noexcept;
+  net::awaitable<void> main();
   net::awaitable<void> park();
   void parked(suspended& s) noexcept;
   void woken();

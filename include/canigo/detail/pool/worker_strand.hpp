@@ -12,6 +12,14 @@
 
 namespace canigo::detail {
 
+class pool_worker;
+
+/// Tells the pool that a worker's coroutine is gone, and gives its reference back.
+struct worker_end {
+  void operator()(pool_worker* w) const noexcept;
+};
+using worker_life = std::unique_ptr<pool_worker, worker_end>;
+
 /// A strand for one worker of a pool.
 ///
 /// Its executor keeps no loop running: co_spawn would otherwise keep io_context::run() from returning as long as the
@@ -32,8 +40,8 @@ class worker_strand {
   virtual void post(suspended& s) const = 0;
   /// The same, but at once if nothing runs on the strand and the caller runs in its context.
   virtual void dispatch(suspended& s) const = 0;
-  /// Runs the worker's coroutine, where it has none.
-  virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const = 0;
+  /// Runs the worker's coroutine, where it has none. `until_it_goes` ends with it, or with an exception of this.
+  virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const = 0;
 
   /// The worker whose strand an executor is, or is a strand on, and the number of its operation; 0: of none.
   struct mark {
