@@ -10,6 +10,8 @@
 #include <mutex>
 #include <poll.h>
 #include <random>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -22,12 +24,24 @@ using namespace std::chrono_literals;
 constexpr std::size_t most_at_once = 500;
 /// So often a step is done again that was in the way of another transaction.
 constexpr int most_conflicts = 20;
+/// A step waits for so long for a lock while it holds the others up. Then they go on, and it is tried again after a
+/// pause.
+constexpr duration lock_wait = 20ms;
+constexpr duration lock_pause = 50ms;
 /// Before the next attempt to connect.
 constexpr backoff reconnect = {.first = 50ms, .cap = 2s};
 
 time_point now() noexcept { return std::chrono::steady_clock::now(); }
 
 }  // namespace
+
+bool postgres_store::order::waits_with(const order& other) const noexcept {
+  return std::ranges::any_of(jobs, [&](const new_job& mine) {
+    return std::ranges::any_of(other.jobs, [&](const new_job& j) {
+      return mine.unique_key == j.unique_key && (!j.unique_key.empty() || mine.queue == j.queue);
+    });
+  });
+}
 
 postgres_store::line::line(const net::any_io_executor& executor, const std::string& url,
                            const postgres_store_options& options)
@@ -48,6 +62,7 @@ postgres_store::line::~line() {
 }
 
 void postgres_store::line::push(std::shared_ptr<order> o) {
+  o->lock_end = saturating_add(now(), options_.lock_limit);
   {
     const std::lock_guard lock{mutex_};
     if (is_stopped_) throw std::system_error{make_error_code(errc::stopped)};
@@ -88,19 +103,22 @@ void postgres_store::line::run() noexcept {
       const auto count = static_cast<std::ptrdiff_t>(std::min(box_.size(), most_at_once));
       list.assign(std::make_move_iterator(box_.begin()), std::make_move_iterator(box_.begin() + count));
       box_.erase(box_.begin(), box_.begin() + count);
-      is_over = list.empty() && is_ending_;
+      is_over = list.empty() && held_.empty() && is_ending_;
     }
     if (is_over) break;
+    hold_back(list);
+    const bool retries = !held_.empty() && (now() >= retry_at_ || is_ending_);
+    if (retries) retry_held();
     if (!list.empty()) {
       carry_out(std::move(list));
-    } else {
+    } else if (!retries) {
       try {
         look_around();
       } catch (...) {
         link_.reset();  // no caller's business: the next step says what is wrong
         look_at_ = saturating_add(now(), reconnect.ceiling(++failures_));
       }
-      wait(look_at_ - now());
+      wait((held_.empty() ? look_at_ : std::min(look_at_, retry_at_)) - now());
     }
   }
 }
@@ -120,10 +138,11 @@ void postgres_store::line::look_around() {
 
 void postgres_store::line::connect(duration most) {
   link_ = std::make_unique<detail::postgres_link>(
-      place_, detail::postgres_link::limits{
-                  .connect = most, .answer = options_.answer_limit, .lock = options_.lock_limit, .gives_up = [this] {
-                    return is_ending_.load();
-                  }});
+      place_, detail::postgres_link::limits{.connect = most,
+                                            .answer = options_.answer_limit,
+                                            .lock = options_.lock_limit,
+                                            .step_lock = std::min<duration>(options_.lock_limit, lock_wait),
+                                            .gives_up = [this] { return is_ending_.load(); }});
   failures_ = 0;
   look_at_ = saturating_add(now(), options_.poll);
   news_->bump();  // nobody told of what changed before
@@ -158,10 +177,61 @@ void postgres_store::line::carry_out(orders list) {
   while (!try_once(list, give_up)) {
   }
   bool has_news = false;
-  for (const auto& o : all) has_news = has_news || (o->tells && !o->error);
+  for (const auto& o : all) has_news = has_news || (o->tells && !o->error && !o->is_held);
   if (link_ != nullptr) has_news = link_->take_news() || has_news;
   if (has_news) news_->bump();  // before its caller can ask for the number
-  for (const auto& o : all) o->done.done();
+  for (const auto& o : all) {
+    if (!o->is_held) o->done.done();
+  }
+}
+
+/// Whether a step that a lock stopped is to be tried again; the others go on meanwhile.
+bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::exception_ptr& e) {
+  if (now() >= o->lock_end || is_ending_) return false;
+  o->error = e;  // if the time passes
+  o->is_held = true;
+  held_.push_back(o);
+  return true;
+}
+
+/// Takes those from the list that would wait for the same lock as one that waits.
+void postgres_store::line::hold_back(orders& list) {
+  std::erase_if(list, [this](const auto& o) {
+    const auto before = std::ranges::find_if(held_, [&](const auto& h) { return h->waits_with(*o); });
+    if (before == held_.end()) return false;
+    const auto error = (*before)->error;
+    return has_held(o, error);
+  });
+}
+
+/// Tries the first of those that wait for locks, and ends those whose time has passed.
+void postgres_store::line::retry_held() {
+  const auto first = held_.front();
+  held_.erase(held_.begin());
+  retry_at_ = now();  // if it succeeds, the next one may do so, too
+  first->is_held = false;
+  first->error = nullptr;
+  carry_out({first});
+  std::erase_if(held_, [](const auto& o) {
+    if (now() < o->lock_end) return false;
+    o->done.done();
+    return true;
+  });
+}
+
+/// Steps that together are carried out again, after they were refused for one of them. If that was for a lock, those
+/// that seldom wait for one are first: leases must be renewed.
+std::vector<postgres_store::line::orders> postgres_store::line::parts_of(const orders& list, bool was_locked) {
+  std::vector<orders> parts(3);
+  for (const auto& o : list) {
+    const bool has_key = std::ranges::any_of(o->jobs, [](const new_job& j) { return !j.unique_key.empty(); });
+    parts[o->jobs.empty() ? 0 : has_key ? 2 : 1].push_back(o);
+  }
+  std::erase_if(parts, [](const auto& part) { return part.empty(); });
+  if (was_locked && parts.size() > 1) return parts;
+  parts.clear();
+  for (const auto& o : list) parts.push_back({o});
+  return parts;
 }
 
 /// Whether nothing is left to do. Steps that are done, or have failed, are taken from the list.
@@ -195,12 +265,18 @@ bool postgres_store::line::try_once(orders& list, time_point give_up) {
       const bool was_open = link_ != nullptr;
       if (e.ends_connection()) link_.reset();
       // A step that can't be carried out must not take the others with it.
+      const bool is_locked = e.state() == "55P03";
       if (was_open && list.size() > 1) {
-        for (const auto& o : orders{std::move(list)}) {
-          orders one{o};
-          while (!try_once(one, give_up)) {
+        for (orders& part : parts_of(list, is_locked)) {
+          if (is_locked) hold_back(part);
+          while (!part.empty() && !try_once(part, give_up)) {
           }
         }
+        list.clear();
+        return true;
+      }
+      if (was_open && is_locked && has_held(list.front(), std::current_exception())) {
+        retry_at_ = saturating_add(now(), lock_pause);
         list.clear();
         return true;
       }
@@ -233,6 +309,12 @@ void postgres_store::line::perform(const orders& list) {
     tells = tells || o->tells;
   }
   if (tells) queries.push_back(&tell);
+  // Commits with a notification wait for each other, so that one is no sign of somebody's open transaction.
+  const auto most = std::chrono::ceil<std::chrono::milliseconds>(options_.lock_limit).count();
+  const std::string most_text = std::to_string(std::min<std::int64_t>(most, INT32_MAX));
+  const auto wait_at_commit =
+      detail::postgres_query{detail::postgres_statement::wait_at_commit}.bytes(std::string_view{most_text});
+  queries.push_back(&wait_at_commit);
   const auto answers = link_->run(queries);
   std::span<const detail::postgres_rows> rest{answers};
   rest = rest.subspan(before);

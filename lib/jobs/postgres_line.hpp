@@ -36,7 +36,12 @@ struct postgres_store::order {
   std::vector<detail::postgres_query> queries;
   std::vector<detail::postgres_query> undo;  // before it is done again, if it may have been done
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
+  /// Whether both put a job with the same key, or, without keys, into the same queue: a lock that one of them waits for
+  /// stops the other as well.
+  bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
+  time_point lock_end = {};  // until then it waits for locks
+  bool is_held = false;      // it waits for a lock, and is tried again
   wait_group done;
 };
 
@@ -67,6 +72,10 @@ class postgres_store::line {
   void run() noexcept;
   void carry_out(orders list);
   bool try_once(orders& list, time_point give_up);
+  static std::vector<orders> parts_of(const orders& list, bool was_locked);
+  bool has_held(const std::shared_ptr<order>& o, const std::exception_ptr& e);
+  void hold_back(orders& list);
+  void retry_held();
   void perform(const orders& list);
   void open(time_point give_up);
   void connect(duration most);
@@ -88,6 +97,8 @@ class postgres_store::line {
   std::unique_ptr<detail::postgres_link> link_;
   std::uint32_t failures_ = 0;  // to connect, one after the other
   time_point look_at_ = {};
+  orders held_;  // other connections have locks that these wait for
+  time_point retry_at_ = {};
 
   std::thread thread_;
 };

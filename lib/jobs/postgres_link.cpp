@@ -38,6 +38,7 @@ postgres_link::postgres_link(const postgres_place& place, limits l) : place_{pla
   // A put is durable when it returns. A server may have been told otherwise; then this connection overrules it.
   exec("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'");
   make_tables(*this, place_.name());
+  exec("SET lock_timeout = " + in_ms(limits_.step_lock));
   exec("LISTEN canigo_jobs");
   if (::PQenterPipelineMode(connection_.get()) == 0) lost(false);
   prepare();

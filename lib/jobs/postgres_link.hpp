@@ -22,7 +22,8 @@ class postgres_link {
   struct limits {
     duration connect;                ///< for the connection
     duration answer;                 ///< how long the server may be silent
-    duration lock;                   ///< how long the server waits for a lock
+    duration lock;                   ///< how long the server waits for a lock while the tables are made
+    duration step_lock;              ///< and in a step
     std::function<bool()> gives_up;  ///< asked now and then while it connects
   };
 

@@ -62,14 +62,16 @@ std::string expire_text() {
 }
 
 std::string put_text() {
-  return "WITH known AS (INSERT INTO canigo_queue(name) VALUES($1::text) ON CONFLICT DO NOTHING) "
-         "INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, unique_key, "
-         "unique_home, unique_scope, unique_until, created_at) VALUES($1::text, $2::text, $3::bytea, $4::int8, " +
+  // A holder of the key that runs is left alone: a lock on it would hold up its renewals.
+  return "WITH known AS (INSERT INTO canigo_queue(name) VALUES($1::text) ON CONFLICT DO NOTHING), "
+         "held AS MATERIALIZED (SELECT id FROM canigo_job WHERE unique_key = $8::bytea AND state = 1), "
+         "put AS (INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, unique_key, "
+         "unique_home, unique_scope, unique_until, created_at) SELECT $1::text, $2::text, $3::bytea, $4::int8, " +
          after_or_never("$5") + ", " + after("$6") + ", $7::int8, $8::bytea, $8::bytea, $9::int8, " + after("$10") +
-         ", now()) ON CONFLICT (unique_key) WHERE unique_key IS NOT NULL DO UPDATE SET unique_key = "
-         "excluded.unique_key "
+         ", now() WHERE NOT EXISTS (SELECT 1 FROM held) ON CONFLICT (unique_key) WHERE unique_key IS NOT NULL "
+         "DO UPDATE SET unique_key = excluded.unique_key "
          // A row that was there has been locked by this transaction.
-         "RETURNING id, xmax = 0";
+         "RETURNING id, xmax = 0 AS is_new) SELECT id, is_new FROM put UNION ALL SELECT id, false FROM held";
 }
 
 /// $1 queue, $2 most jobs, $3 lease, $4 mark.
@@ -151,6 +153,7 @@ std::array<std::string, postgres_statements> make_texts() {
       "(SELECT o.id FROM canigo_job o WHERE o.unique_key = j.unique_home AND o.id <> j.id)";
   return {
       "SELECT set_config('synchronous_commit', 'off', true)",
+      "SELECT set_config('lock_timeout', $1::text, true)",
       "SELECT pg_notify('canigo_jobs', '')",
       "UPDATE canigo_job SET unique_key = NULL WHERE unique_key = $1::bytea AND unique_until <= now()",
       put_text(),

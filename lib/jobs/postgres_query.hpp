@@ -16,6 +16,7 @@ namespace canigo::jobs::detail {
 /// The statements of the store, in the order of their texts.
 enum class postgres_statement : std::uint8_t {
   defer_disk,
+  wait_at_commit,
   tell,
   free_key,
   put,

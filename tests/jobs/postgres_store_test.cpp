@@ -166,6 +166,92 @@ TEST_CASE("a lock that another connection holds ends a step in time", "[jobs][po
   CHECK(w.wait(store.put(plain())).is_new);
 }
 
+TEST_CASE("a put that waits for a lock holds no other step up", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.lock_limit = 1h;
+  postgres_store store{w.io(), w.url(), o};
+  new_job blocked = plain();
+  SECTION("of a key") { blocked.unique_key = "K"; }
+  SECTION("of a queue that is new") { blocked.queue = "fresh"; }
+  const auto running = w.wait(store.put(plain())).id;
+  const auto run = w.wait(store.claim({})).at(0).lease;
+  w.session().run("BEGIN");
+  const auto held = store.put_in(w.session().get(), blocked);
+  std::vector<put_answer> answers;
+  for (int i = 0; i < 8; ++i) {
+    net::co_spawn(
+        w.io(),
+        [&]() -> net::awaitable<void> {
+          const new_job j = blocked;
+          answers.push_back(co_await store.put(j));
+        },
+        net::detached);
+  }
+  // Each of these would have to wait for an hour.
+  for (int i = 0; i < 5; ++i) {
+    CHECK(w.wait(store.extend(run, 1h, std::nullopt)).verdict == verdict::accepted);
+    CHECK(w.wait(store.put(plain())).is_new);
+    CHECK(w.wait(store.claim({})).size() == 1);
+  }
+  CHECK(w.wait(store.complete(run, "")) == verdict::accepted);
+  CHECK(w.wait(store.look(running))->state == job_state::done);
+  CHECK(answers.empty());
+  w.session().run("COMMIT");
+  w.io().restart();
+  w.io().run();
+  REQUIRE(answers.size() == 8);
+  for (const auto& a : answers) CHECK(a.is_new == blocked.unique_key.empty());
+  if (!blocked.unique_key.empty()) CHECK(answers[7].id == held.id);
+}
+
+TEST_CASE("a store that is destroyed while a put waits for a lock ends soon", "[jobs][postgres]") {
+  postgres_world w;
+  w.wait(w.open()->count());
+  w.session().run("BEGIN; INSERT INTO canigo_job(kind, unique_key) VALUES('k', 'K')");
+  std::error_code code;
+  {
+    postgres_store_options o;
+    o.lock_limit = 1h;
+    postgres_store store{w.io(), w.url(), o};
+    net::co_spawn(
+        w.io(),
+        [&]() -> net::awaitable<void> {
+          new_job j = plain();
+          j.unique_key = "K";
+          try {
+            co_await store.put(j);
+          } catch (const std::system_error& e) {
+            code = e.code();
+          }
+        },
+        net::detached);
+    w.io().restart();
+    w.io().poll();
+  }
+  w.io().restart();
+  w.io().run();
+  CHECK(code == jobs::error::locked);
+}
+
+TEST_CASE("a transaction with the key of a job that runs does not hold up the job", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.lock_limit = 1h;
+  postgres_store store{w.io(), w.url(), o};
+  new_job unique = plain();
+  unique.unique_key = "K";
+  const auto id = w.wait(store.put(unique)).id;
+  const auto run = w.wait(store.claim({})).at(0).lease;
+  w.session().run("BEGIN");
+  const auto again = store.put_in(w.session().get(), unique);
+  CHECK(again.id == id);
+  CHECK_FALSE(again.is_new);
+  CHECK(w.wait(store.extend(run, 1h, std::nullopt)).verdict == verdict::accepted);
+  CHECK(w.wait(store.complete(run, "")) == verdict::accepted);
+  w.session().run("COMMIT");
+}
+
 TEST_CASE("what time does not mend fails at once, and says what to do", "[jobs][postgres]") {
   postgres_world w;
   auto& s = w.session();
@@ -291,9 +377,9 @@ TEST_CASE("a step that was ended before it wrote is done again", "[jobs][postgre
       net::detached);
   w.io().restart();
   w.io().poll();
-  const std::string waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-  while (w.session().run(waits) == "0") std::this_thread::yield();
-  w.session().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+  const std::string ends =
+      "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+  while (w.session().run(ends) == "0") std::this_thread::yield();
   w.session().run("ROLLBACK");
   w.io().run();
   REQUIRE(answer);

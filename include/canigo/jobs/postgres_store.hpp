@@ -21,7 +21,7 @@ namespace canigo::jobs {
 
 struct postgres_store_options {
   store_policy policy = {};  ///< for jobs that crash
-  /// How long a step waits for a lock that another connection holds; 1 ms or more.
+  /// How long a step waits for a lock that another connection holds; 1 ms or more. Other steps go on meanwhile.
   duration lock_limit = std::chrono::seconds{5};
   /// How long a step waits for a server that can't be reached, or that is starting; 0 or more.
   duration reconnect_limit = std::chrono::seconds{5};
