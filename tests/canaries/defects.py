@@ -474,7 +474,7 @@ DEFECTS = {
     "clock_steered_ahead": (CLOCK, POLICIES, "<= passed + «static_cast<double>(closeness.count())» &&", "6e3"),
     # HTTP, whose servers may be anybody.
     "http_sends_again_what_may_not": (HTTP_HANDLE, http("a request that may not arrive twice*"),
-                                      "may_resend_ = «is_idempotent(r.method)»;", "true"),
+                                      "may_resend_ = «is_idempotent(r.method)» && ", "true"),
     "http_sends_again_in_silence": (HTTP_HANDLE, http("a request that may arrive twice*"),
                                     "«++transfer_->response_.resends;»", ""),
     "http_opens_another_to_send_again": (HTTP_HANDLE, http("a server that has gone since*"),
@@ -491,8 +491,11 @@ DEFECTS = {
                                 "size != 0"),
     "http_leaves_a_stream_to_its_server": (HTTP_MULTI, http("the server of a cancelled HTTP/2 request*"),
                                            "«if (port != 0 && sockets_.is_in_use(port)) flush(port);»", ""),
-    "http_takes_a_paused_connection_for_idle": (HTTP_MULTI, http("a request that is sent again spoils no*"),
-                                                "w.paused = «h != nullptr && h->is_paused()» ? h", "false"),
+    "http_takes_a_paused_connection_for_idle": (HTTP_SOCKETS, http("a request that is sent again spoils no*"),
+                                                "if (w == nullptr || «!w->is_idle()») continue;",
+                                                "!w->is_http1 || w->wanted != 0"),
+    "http_connects_to_what_is_refused": (HTTP_HANDLE, http("an address that the client refuses*"),
+                                         "if («(*allow_address_)(at.address())») return true;", "true"),
     "http_believes_the_last_length": (HTTP_HEAD, http("a body whose length is said in two ways*"),
                                       "«!is_number || length_.value_or(length) != length»", "!is_number"),
     # Durable jobs: what the service promises, and the store in SQLite.
