@@ -241,9 +241,7 @@ void knee_control::schedule_probe(time_point now) noexcept {
   duration period = 30s;
   while (static_cast<double>(period.count()) < 100 * baseline_ && period < 24h) period *= 2;
   const duration wall = now.time_since_epoch() + to_wall_;
-  duration past = wall % period;
-  if (past < duration::zero()) past += period;
-  next_probe_ = saturating_add(now, period - past + as_duration(any_of(0, 50 * ms)));
+  next_probe_ = saturating_add(now, period - wall % period + as_duration(any_of(0, 50 * ms)));
 }
 
 void knee_control::set(double limit, limit_reason why, time_point now) noexcept {

@@ -116,6 +116,30 @@ TEST_CASE("a stop waits for a job that ignores it, and its result counts", "[job
   CHECK(run.look(run.runs).result == "done");
 }
 
+TEST_CASE("a job that was told to end before the stop has failed, however the stop goes on", "[jobs]") {
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.handle("slow to end", [&](jobs::job&) -> net::awaitable<void> {
+    const auto ec = co_await outcome_of(sleep_for(1h));
+    co_await net::this_coro::reset_cancellation_state();
+    co_await outcome_of(sleep_for(5s));
+    throw std::system_error{ec};
+  });
+  const auto id = run.now(service.submit("slow to end", ""));
+  service.start();
+  run.time.run_for(3s);
+  run.now(service.cancel(id));
+  run.time.run_for(1s);
+  run.go([&]() -> net::awaitable<void> {
+    co_await service.stop(stop_mode::cancel_all);
+    run.note("stopped");
+  });
+  run.time.run_for(1min);
+  CHECK(run.log == log_lines{"stopped@4000"});
+  CHECK(run.look(id).state == job_state::cancelled);
+  CHECK(run.look(id).history.size() == 1);
+}
+
 TEST_CASE("what was claimed and not begun goes back at once", "[jobs]") {
   service_run run;
   run.store.delays["claim"] = 2s;

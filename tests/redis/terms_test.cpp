@@ -134,6 +134,25 @@ TEST_CASE("in an outage no call is made for a change whose time is over, and cha
   CHECK_FALSE(t.has_untold());
 }
 
+TEST_CASE("each change has its own time until which it is told, the last one counts") {
+  const auto changes = {
+      +[](terms& t, time_point until) { t.set_rate(0, rate::per_second(7), until); },
+      +[](terms& t, time_point until) { t.set_burst(0, 7, until); },
+      +[](terms& t, time_point until) { t.set_permits(7, until); },
+      +[](terms& t, time_point until) { t.pause_until(start + 7s, start, until); },
+      +[](terms& t, time_point until) { t.charge(0, 7, until); },
+  };
+  for (const auto change : changes) {
+    terms t{3, {{rate::per_second(10), 4}}};
+    change(t, start);
+    change(t, later);
+    t.forget_overdue(later - 1ns);
+    CHECK(t.has_untold());
+    t.forget_overdue(later);
+    CHECK_FALSE(t.has_untold());
+  }
+}
+
 TEST_CASE("after a loss of data nothing is granted before the quarantine is over") {
   terms t{3, {}};
   CHECK(t.opens_at(start) == start);

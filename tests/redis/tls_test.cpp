@@ -89,6 +89,9 @@ TEST_CASE("TLS: the certificate and the host's name are checked") {
   CHECK(std::string{ask("127.0.0.1", {.timeout = 20s, .ca_file = folder / "certificate"}).category().name()} ==
         "asio.ssl");
   CHECK(std::string{ask("localhost", {.timeout = 20s}).category().name()} == "asio.ssl");
+  ::setenv("SSL_CERT_FILE", (folder / "certificate").c_str(), 1);  // which OpenSSL reads as the system's
+  CHECK_FALSE(ask("localhost", {.timeout = 20s}));
+  ::unsetenv("SSL_CERT_FILE");
   CHECK_FALSE(ask("127.0.0.1", {.timeout = 20s, .verify_tls = false}));
 }
 
