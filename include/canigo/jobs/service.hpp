@@ -124,7 +124,8 @@ struct service_options {
   duration lease = std::chrono::seconds{30};  ///< renewed while a job runs; 1 ms or more
   /// Between the attempts to use a store that fails.
   canigo::backoff store_retry = {.first = std::chrono::milliseconds{100}, .cap = std::chrono::seconds{10}};
-  /// After so many failures of the store in a row, the service stops with the last one as the cause. 0: never.
+  /// After so many failures in a row to take jobs for one queue, the service stops with the last one as the cause.
+  /// Other calls of the store do not count. 0: never.
   std::uint32_t most_store_failures = 0;
 };
 
