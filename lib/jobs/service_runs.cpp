@@ -173,13 +173,20 @@ net::awaitable<void> service_core::tell(queue& q, running r, run_report report) 
       report = {.what = run_report::type::fail, .text = text_of(failed), .span = duration::max()};
       continue;
     }
-    if (is_stopping()) {
+    if (!is_stopping()) {
+      co_await pause_after(++failures);
+      continue;
+    }
+    duration pause = options_.store_retry.delay(++failures, random());
+    {
       // Another process gets the job once the lease is over. There is no use in waiting longer.
       const std::lock_guard lock{mutex_};
-      if (time_.now() >= saturating_add(r->renewed_at, options_.lease)) co_return;
+      const time_point over = saturating_add(r->renewed_at, options_.lease);
+      if (time_.now() >= over) co_return;
+      pause = std::min(pause, over - time_.now());
     }
     // Not pause_after(): it does not wait while the service stops.
-    co_await sleep_for(options_.store_retry.delay(++failures, random()));
+    co_await sleep_for(pause);
   }
 }
 

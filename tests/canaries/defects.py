@@ -507,7 +507,7 @@ DEFECTS = {
                             "if («code == errc::stopped || is_abandoned_») co_return;", "true"),
     "jobs_of_one_queue_trimmed": (JOB_RUNS, jobs("each queue forgets*"), "if («now < q.trim_at») co_return;", "true"),
     "job_stop_waits_for_the_store": (JOB_RUNS, jobs("a stop waits for a store*"),
-                                     "if («is_stopping()») {\n      // Another process", "false"),
+                                     "over = saturating_add(r->renewed_at, «options_.lease»)", "options_.lease * 9"),
     "job_stopped_has_failed": (JOB_REPORT, jobs("a job that the stop cancels*"),
                                "«if (is_undone(end)) return {.what = type::give_back};»", ""),
     "job_hopeless_tried_again": (JOB_REPORT, jobs("a hopeless job*"), "«is_hopeless(end.error)»", "false"),
