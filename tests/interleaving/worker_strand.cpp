@@ -10,11 +10,11 @@
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/execution_context.hpp>
 #include <asio/post.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -129,8 +129,10 @@ class model_strand final : public canigo::detail::worker_strand {
     typed_.execute(canigo::detail::resumption<std::allocator<void>>{s, {}});
   }
   void dispatch(canigo::detail::suspended& s) const override { post(s); }
-  void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot) const override {
-    net::co_spawn(executor_, std::move(coroutine), net::bind_cancellation_slot(slot, net::detached));
+  void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot,
+             canigo::detail::worker_life until_it_goes) const override {
+    net::co_spawn(executor_, std::move(coroutine),
+                  net::bind_cancellation_slot(slot, [life = std::move(until_it_goes)](const std::exception_ptr&) {}));
   }
 
  private:

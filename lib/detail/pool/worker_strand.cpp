@@ -113,13 +113,6 @@ class worker_executor {
 static_assert(sizeof(worker_executor<net::strand<net::any_io_executor>>) <=
               sizeof(std::shared_ptr<void>) + sizeof(void*));
 
-/// From Asio 1.24 on, co_spawn may post once more after the coroutine, and then reaches for its slot. So the worker
-/// may go with this handler, and not with the frame of its coroutine.
-struct coroutine_end {
-  worker_life until_here;
-  void operator()(const std::exception_ptr&) const noexcept {}
-};
-
 template <class Inner>
 class strand_on final : public worker_strand {
  public:
@@ -160,8 +153,11 @@ class strand_on final : public worker_strand {
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const override {
     strand_->operation.store(0, std::memory_order_relaxed);  // of the last one, if it was cut off
+    // From Asio 1.24 on, co_spawn may post once more after the coroutine, and then reaches for the slot. So the worker
+    // lives until the handler goes, and not only until the frame of the coroutine does.
+    auto end = [life = std::move(until_it_goes)](const std::exception_ptr&) {};
     net::co_spawn(worker_executor<net::strand<Inner>>{strand_, 0, false}, std::move(coroutine),
-                  net::bind_cancellation_slot(slot, coroutine_end{std::move(until_it_goes)}));
+                  net::bind_cancellation_slot(slot, std::move(end)));
   }
 
  private:
