@@ -399,8 +399,8 @@ DEFECTS = {
                                            "0 * known"),
     "knee_does_not_settle": (WINDOWED, AROUND, "is_settling_ = «limit_ <= before - 1»;", "false"),
     "knee_grows_where_nobody_needs_it": (KNEE, AROUND, "if («!is_bound») {", "false"),
-    "knee_probes_when_it_likes": (KNEE, AROUND, "saturating_add(now, «period - past + as_duration(any_of(0, 50 * "
-                                  "ms))»)", "period"),
+    "knee_probes_when_it_likes": (KNEE, AROUND, "saturating_add(now, «period - wall % period + "
+                                  "as_duration(any_of(0, 50 * ms))»)", "period"),
     "knee_stops_at_the_first_step": (KNEE, AROUND, "if («x < .8 * probe_latency_ && probe_step_ < most_steps && "
                                      "limit_ > least_») {", "false"),
     "adaptive_limit_is_not_told": (TUNER, AROUND, "«if (has_changed) home.change_supplies([this](supplies& all, "
