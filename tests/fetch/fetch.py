@@ -200,13 +200,17 @@ def fetch(lines, *arguments):
     return run.end()
 
 
+def said_by(call):
+    """Its error, without the category and the number that Boost's errors say, too."""
+    return re.sub(r" \[\w+:\d+\]$", "", call["error"] or "") or None
+
+
 def fetch_json(lines, *arguments):
     """(exit status, calls, summary, standard error)"""
     status, out, err = fetch(lines, "--format", "json", *arguments)
     objects = [json.loads(line) for line in out]
     for call in objects[:-1]:
-        # Boost's errors say category and number, too.
-        call["error"] = re.sub(r" \[\w+:\d+\]$", "", call["error"] or "") or None
+        call["error"] = said_by(call)
     return status, objects[:-1], objects[-1]["summary"], err
 
 
@@ -870,7 +874,7 @@ class FetchTest(unittest.TestCase):
         status, out, _ = run.end()
         calls = [json.loads(line) for line in out[:-1]]
         self.assertEqual((status, self.files(folder)), (1, {"127.0.0.1": b"at last\n"}))
-        self.assertEqual(sorted(call["error"] or "" for call in calls), ["", "127.0.0.1: File exists"])
+        self.assertEqual(sorted(said_by(call) or "" for call in calls), ["", "127.0.0.1: File exists"])
 
     def test_a_body_that_cannot_be_written_ends_the_program_and_leaves_no_part(self):
         def small_files():
