@@ -25,8 +25,11 @@ constexpr meaning meanings[] = {
     {"3D000", error::cannot_open, true, "make the database, or name another one"},
     {"3F000", error::cannot_open, true, "name a schema in search_path that exists"},
     {"42501", error::cannot_open, true,
-     "grant this user CREATE on the schema, or all rights on the tables canigo_… and the sequence of canigo_job"},
-    {"42P01", error::failed, true, "make the tables again: another call does so"},
+     "grant this user USAGE and CREATE on the schema, or all rights on the tables canigo_… and the sequence of "
+     "canigo_job"},
+    {"42P01", error::failed, true, "restore the table; without any table canigo_… the next call makes all of them"},
+    {"42P05", error::failed, true, "connect to the server itself, or by session: a proxy lends connections"},
+    {"26000", error::failed, true, "connect to the server itself, or by session: a proxy lends connections"},
     {"42703", error::failed, true, "leave the tables canigo_… as the library made them"},
     {"25006", error::read_only, true, "name the primary server, or add target_session_attrs=read-write to the URL"},
     {"53100", error::full, true, "free space on the server's disk"},

@@ -287,6 +287,18 @@ TEST_CASE("what time does not mend fails at once, and says what to do", "[jobs][
   fails(w.url(), jobs::error::newer_schema, {"version 99"});
 }
 
+TEST_CASE("a table that somebody dropped is named with what helps", "[jobs][postgres]") {
+  postgres_world w;
+  const auto store = w.open();
+  w.wait(store->put(plain()));
+  w.session().run("DROP TABLE canigo_job");
+  const auto [code, text] = w.error_of(store->put(plain()));
+  CHECK(code == jobs::error::failed);
+  CHECK(has(text, "without any table canigo_"));
+  w.session().run("DROP TABLE canigo_queue; DROP TABLE canigo_schema");
+  CHECK(w.wait(store->put(plain())).is_new);
+}
+
 TEST_CASE("a server that can't be reached is waited for, and then named", "[jobs][postgres][realtime]") {
   postgres_world w;
   postgres_store_options o;
