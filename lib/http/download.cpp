@@ -1,5 +1,6 @@
 #include "canigo/http/download.hpp"
 
+#include "canigo/error.hpp"
 #include "canigo/http/exchange.hpp"
 
 #include <asio/buffer.hpp>
@@ -86,6 +87,11 @@ net::awaitable<std::uint64_t> copy(exchange& from, new_file& to) {
 }  // namespace
 
 net::awaitable<response> download(client& c, request r, std::filesystem::path to) {
+  // To replace a device or a pipe by a file would break others who use it.
+  std::error_code unknown;
+  if (const auto now = status(to, unknown); exists(now) && !is_regular_file(now)) {
+    canigo::detail::throw_invalid("download.to", to.string(), "a regular file, or a name that is free");
+  }
   exchange x = co_await c.open(std::move(r));
   response result = x.head();
   if (result.status < 200 || result.status > 299) co_return result;

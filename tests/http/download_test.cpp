@@ -27,6 +27,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 using namespace http_test;
@@ -90,6 +91,23 @@ TEST_CASE("a response that is no success leaves no file, and keeps the old one")
   CHECK(content_of(file) == "old");
 }
 
+TEST_CASE("a download takes the place of a regular file only, and else asks nothing") {
+  const temporary_folder folder;
+  const std::string pipe = folder / "pipe", link = folder / "link";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  REQUIRE(::symlink(pipe.c_str(), link.c_str()) == 0);
+  scripted_server server{answer(ok("x"))};
+  net::io_context io;
+  http::client client{io, without_proxy};
+  for (const std::string& to : {pipe, link, std::filesystem::path{pipe}.parent_path().string()}) {
+    const std::string text = text_of(io, http::download(client, server.url(), to));
+    CHECK(text == "download.to is " + to + "; allowed: a regular file, or a name that is free: invalid argument");
+  }
+  CHECK(std::filesystem::is_fifo(pipe));
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(server.connections() == 0);
+}
+
 TEST_CASE("a download that fails leaves nothing behind") {
   const temporary_folder folder;
   const std::string file = folder / "file";
@@ -113,8 +131,12 @@ TEST_CASE("a download that fails leaves nothing behind") {
   CHECK(error_of(io, http::download(client, server.url(), absent)) == std::errc::no_such_file_or_directory);
   CHECK(text_of(io, http::download(client, server.url(), absent)).starts_with(absent));
   const std::string taken = folder / "folder";
-  std::filesystem::create_directory(taken);
-  CHECK(error_of(io, http::download(client, server.url(), taken)) == std::errc::is_a_directory);
+  scripted_server takes{[&](peer& p) -> net::awaitable<void> {
+    co_await p.request();
+    std::filesystem::create_directory(taken);
+    co_await p.send(ok("x"));
+  }};
+  CHECK(error_of(io, http::download(client, takes.url(), taken)) == std::errc::is_a_directory);
   CHECK(files_beside(file) == 2);
 }
 

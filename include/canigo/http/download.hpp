@@ -22,7 +22,7 @@ namespace canigo::http {
 /// while the disk is slow, and is not flushed to the disk.
 ///
 /// Errors: those of client::open() and exchange::read_some(), thrown with their problem; those of the system category,
-/// whose text names the file.
+/// whose text names the file. If `to` is there and no regular file: errc::invalid_argument, and nothing is sent.
 /// Cancellation: that of client::open() and exchange::read_some().
 /// Allocates: 64 KiB, and the coroutine's frame.
 net::awaitable<response> download(client& c, request r, std::filesystem::path to);
