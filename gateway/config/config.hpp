@@ -1,0 +1,217 @@
+#pragma once
+
+#include "canigo/rate_limit.hpp"
+#include "canigo/request.hpp"
+#include "canigo/time.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// The configuration of canigo-gateway as plain values, with the defaults of what its file may leave out.
+///
+/// A reader has checked them: names are unique, and each index and each name of another part is valid.
+namespace canigo::gateway {
+
+/// What no page, log or message shows: only `source` may be shown.
+struct secret {
+  std::string source;  ///< where it came from: "env:NAME" or "file:/path"; empty: there is none
+  std::string value;   ///< without the line feeds at its end
+};
+
+/// Where a listener waits: an address and a port, or a socket of the file system.
+struct listen_address {
+  std::string host;        ///< an IPv4 or IPv6 address without brackets; empty for a unix socket
+  std::uint16_t port = 0;  ///< 0: any that is free
+  std::string path;        ///< of a unix socket
+  bool is_loopback = false;
+
+  bool is_unix() const noexcept { return !path.empty(); }
+  /// Only programs of this machine reach it.
+  bool is_local() const noexcept { return is_unix() || is_loopback; }
+};
+
+/// Files in PEM.
+struct tls_files {
+  std::string cert;
+  std::string key;
+  std::string client_ca;  ///< empty: no client shows a certificate
+};
+
+enum class listen_mode : std::uint8_t { reverse, forward, both };
+
+struct listener {
+  listen_address address;
+  std::optional<tls_files> tls;
+  bool reuse_port = false;
+  std::string systemd;  ///< the name of a socket that systemd hands over; empty: it opens one itself
+  listen_mode mode = listen_mode::reverse;
+  std::string anonymous;  ///< the tenant of a client without credentials; empty: there is none
+};
+
+struct admin_options {
+  listen_address listen;
+  secret token;
+  std::vector<std::string> hosts = {"localhost", "127.0.0.1"};  ///< what Host may say, without the port
+};
+
+struct size_limits {
+  std::uint64_t header = 16 << 10;     ///< bytes of a request's head
+  std::size_t fields = 100;            ///< of a request's head
+  std::uint64_t target = 8 << 10;      ///< bytes of a request's target
+  std::uint64_t body = 64 << 20;       ///< bytes of a request's body
+  std::uint64_t buffered = 256 << 20;  ///< bytes of all bodies that are kept at once
+};
+
+struct time_limits {
+  duration header = std::chrono::seconds{10};       ///< to read a request's head
+  duration body_idle = std::chrono::seconds{30};    ///< without a byte of a request's body
+  duration write_stall = std::chrono::seconds{60};  ///< without a byte that the client takes
+  duration keep_alive = std::chrono::seconds{75};   ///< between two requests
+};
+
+struct connection_limits {
+  std::size_t all = 20'000;
+  std::size_t per_address = 2'000;
+};
+
+/// A host and a port that forward mode may reach.
+struct allowed_host {
+  std::string host;              ///< lower case, without a dot at its end
+  bool with_subdomains = false;  ///< "*.example.com": each name that ends in ".example.com", and not example.com itself
+  std::uint16_t port = 0;
+};
+
+struct forward_options {
+  std::vector<allowed_host> allow;
+  std::vector<rate_limit> rates;  ///< of each host by itself
+  std::size_t tunnels = 200;      ///< open at once
+  bool private_addresses = false;
+};
+
+/// The origin that a route leads to.
+struct origin {
+  bool is_tls = false;
+  std::string host;         ///< lower case; an IPv6 address without brackets
+  std::uint16_t port = 0;   ///< never 0
+  std::string path;         ///< comes before each target; empty, or begins with '/' and does not end with it
+  bool is_address = false;  ///< the host is an address, not a name
+  std::string host_field;   ///< what the Host field says: with brackets, and with the port if it is not the scheme's
+};
+
+/// What the upstream is shown in place of what the client sent.
+struct credential {
+  std::string header;  ///< the field's name; empty: the client's own goes through
+  secret value;
+
+  bool is_passed() const noexcept { return header.empty(); }
+};
+
+/// What becomes of shared rates while Redis is away.
+struct redis_failure {
+  enum class kind : std::uint8_t { closed, open, local };
+
+  kind what = kind::closed;
+  double share = 1;  ///< of `local`: this instance's part of each rate; more than 0, at most 1
+};
+
+enum class token_api : std::uint8_t { none, openai, anthropic, gemini, bytes };
+
+struct token_options {
+  token_api api = token_api::none;  ///< bytes: a quarter of the body's length, and no usage is read
+  std::uint64_t default_output = 512;
+  bool learn = true;
+  bool add_usage = false;  ///< adds stream_options.include_usage to a request for a stream
+};
+
+struct upstream_timeouts {
+  duration connect = std::chrono::seconds{5};
+  duration first_byte = std::chrono::seconds{120};
+  duration idle = std::chrono::seconds{120};
+  duration total = std::chrono::minutes{15};
+};
+
+struct retry_options {
+  int attempts = 3;                ///< the first one included
+  std::uint32_t budget = 20;       ///< percent of the first attempts
+  std::uint64_t body = 256 << 10;  ///< bytes of a body that is kept for another attempt
+};
+
+struct breaker_options {
+  int failures = 50;                           ///< percent
+  std::uint64_t of = 20;                       ///< it stays closed if fewer calls were in the window
+  duration within = std::chrono::seconds{30};  ///< the window
+  duration open = std::chrono::seconds{5};     ///< the first time
+  duration most = std::chrono::seconds{60};    ///< doubled after each failed trial, up to this
+};
+
+struct upstream {
+  std::string name;
+  origin url;
+  std::string prefix;  ///< begins with '/', and does not end with it unless it is "/"
+  gateway::credential credential;
+  std::vector<rate_limit> rates;  ///< the unit of each is "requests", "tokens", "input_tokens" or "output_tokens"
+  std::uint64_t concurrency = 64;
+  std::size_t queue = 5'000;
+  overflow on_overflow = overflow::evict_least_important;
+  std::vector<duration> max_wait;  ///< by class; as many as there are classes
+  bool shared = false;
+  redis_failure on_redis_failure;
+  token_options tokens;
+  upstream_timeouts timeout;
+  retry_options retry;
+  breaker_options breaker;
+  std::optional<int> hedge_after;  ///< the percentile of the time to the first byte, 1 to 99; none: no hedging
+  bool forwarded = false;          ///< adds Forwarded and X-Forwarded-*
+  bool private_addresses = false;  ///< its name may lead to an address that is not of the public Internet
+};
+
+/// What a tenant may take of one upstream.
+struct tenant_limit {
+  std::vector<rate_limit> rates;
+  std::uint64_t concurrency = unlimited;
+};
+
+using key_digest = std::array<std::uint8_t, 32>;
+
+struct tenant {
+  std::string name;
+  std::vector<key_digest> keys;      ///< SHA-256 of each
+  std::string subject;               ///< of a client's certificate, as its subject or alternative name is written
+  std::optional<std::uint32_t> uid;  ///< of the peer of a unix socket
+  int default_class = 0;             ///< an index into config::classes
+  int best_class = 0;                ///< the most important that it may ask for; not above default_class
+  std::uint32_t weight = 1;
+  std::map<std::string, tenant_limit> limits;  ///< by the upstream's name
+};
+
+struct access_log_options {
+  enum class kind : std::uint8_t { standard_output, file, off };
+
+  kind to = kind::standard_output;
+  std::string path;
+};
+
+struct config {
+  int threads = 0;                                                        ///< 0: one per core, at most 4
+  secret redis;                                                           ///< a URL; its source is empty: none
+  std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first is the most important
+  duration ageing = std::chrono::seconds{60};                             ///< max(): never
+  duration grace = std::chrono::seconds{25};                              ///< for those who wait, after SIGTERM
+  access_log_options access_log;
+  std::optional<admin_options> admin;
+  size_limits size;
+  time_limits time;
+  connection_limits connections;
+  std::optional<forward_options> forward;
+  std::vector<listener> listeners;
+  std::vector<upstream> upstreams;
+  std::vector<tenant> tenants;  ///< those that a listener's `anonymous` names and the file does not, too
+};
+
+}  // namespace canigo::gateway
