@@ -71,6 +71,7 @@ class call_queue {
   void done(server& s, canigo::time_point now);
 
   std::size_t waiting() const noexcept { return waiting_; }
+  const std::vector<std::size_t>& waiting_of_classes() const noexcept { return of_class_; }
   /// No more should be read. While a server may not be asked, its calls may be all that has been read.
   bool is_full() const noexcept {
     return (of_class_.front() >= limit_ && out_of_turn_ == 0) || bytes_ahead_ >= most_bytes_ahead;

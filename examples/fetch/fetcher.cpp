@@ -109,7 +109,6 @@ asio::awaitable<void> fetcher::run() {
 
 asio::awaitable<void> fetcher::read_lines() {
   std::size_t lines = 0;
-  std::size_t calls = 0;
   while (const auto line = co_await input_.next()) {
     ++lines;
     parsed_line parsed = parse_line(line->text, options_.priorities);
@@ -117,13 +116,13 @@ asio::awaitable<void> fetcher::read_lines() {
       parsed = {{}, fmt::format("longer than {} bytes", line_reader::longest_line)};
     }
     if (parsed.value) {
-      parsed.value->order = calls + 1;
+      parsed.value->order = calls_read_ + 1;
       parsed.value->line_hash = journal::hash_of(line->text);
       parsed.problem = name_file(*parsed.value);
     }
     if (!parsed.problem.empty()) report_.bad_line(lines, parsed.problem);
     if (!parsed.value || !parsed.problem.empty()) continue;
-    ++calls;
+    ++calls_read_;
     if (journal_ && journal_->has(parsed.value->order, parsed.value->line_hash)) {
       report_.done_before();
       continue;
@@ -315,10 +314,23 @@ void fetcher::give_up_after(canigo::duration grace) {
 }
 
 asio::awaitable<void> fetcher::show_progress() {
-  for (;;) {
+  while (report_.shows_progress()) {
     co_await canigo::sleep_for(200ms);
-    report_.progress(running_, queue_.waiting());
+    report_.show(how_far());
   }
+}
+
+progress fetcher::how_far() const {
+  progress p;
+  p.running = running_;
+  p.waiting = queue_.waiting_of_classes();
+  const auto part = input_.part_read();
+  if (has_read_all_) {
+    p.unread = 0;
+  } else if (part && *part > 0) {
+    p.unread = static_cast<std::size_t>(static_cast<double>(calls_read_) * (1 / *part - 1));
+  }
+  return p;
 }
 
 }  // namespace fetch

@@ -39,6 +39,7 @@ class fetcher {
   asio::awaitable<void> make(call c, canigo::permit may_go);
   asio::awaitable<void> obey_signals();
   asio::awaitable<void> show_progress();
+  progress how_far() const;
   canigo::http::request begin(call& c);
   void answered(call c, const canigo::http::response& r);
   std::optional<canigo::time_point> told_to_wait(const call& c, server& s, const canigo::http::response& r);
@@ -66,6 +67,7 @@ class fetcher {
   notice room_;                       // for read_lines()
   canigo::cancel_source over_;        // ends what only runs beside the calls
   std::size_t running_ = 0;
+  std::size_t calls_read_ = 0;  // with those that were done before
   bool has_read_all_ = false;
   int signal_ = 0;
 };

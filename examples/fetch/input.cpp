@@ -26,6 +26,8 @@ line_reader::line_reader(const asio::any_io_executor& executor, const std::strin
   struct stat status{};
   if (::fstat(file_, &status) != 0) fail(errno);
   if (S_ISDIR(status.st_mode)) fail(EISDIR);
+  const off_t at = ::lseek(file_, 0, SEEK_CUR);
+  if (S_ISREG(status.st_mode) && at >= 0 && at < status.st_size) size_ = status.st_size - at;
   if ((flags_ & O_ACCMODE) == O_WRONLY) fail(EBADF);
   std::error_code can_not_be_polled;
   descriptor_.assign(file_, can_not_be_polled);
@@ -84,7 +86,14 @@ asio::awaitable<bool> line_reader::read_more() {
   if (n < 0) error_.assign(errno, std::system_category());
   if (n <= 0) at_end_ = true;
   if (n > 0) buffer_.append(piece.data(), static_cast<std::size_t>(n));
+  if (n > 0) taken_ += n;
   co_return n > 0;
+}
+
+std::optional<double> line_reader::part_read() const noexcept {
+  if (size_ == 0) return std::nullopt;
+  const double given = static_cast<double>(taken_) - static_cast<double>(buffer_.size() - read_);
+  return std::min(1.0, given / static_cast<double>(size_));  // it may grow
 }
 
 void line_reader::stop() {

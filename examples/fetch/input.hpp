@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <system_error>
 
 namespace fetch {
@@ -29,6 +30,8 @@ class line_reader {
   asio::awaitable<std::optional<line>> next();
   /// The next line and its successors are not wanted any more. One that next() waits for is not either.
   void stop();
+  /// Of a file, the part whose lines next() has given, from 0 to 1; unset for any other input.
+  std::optional<double> part_read() const noexcept;
   /// Why the input ended before its end.
   std::error_code error() const noexcept { return error_; }
 
@@ -42,6 +45,8 @@ class line_reader {
   int file_ = -1;
   int flags_ = 0;         // of the standard input, which we share with others, as they were
   bool can_wait_ = true;  // not a regular file, which is always ready
+  off_t size_ = 0;        // of what is there to read; 0: unknown
+  off_t taken_ = 0;       // of that, into the buffer
   bool at_begin_ = true;
   bool at_end_ = false;
   std::error_code error_;

@@ -224,6 +224,11 @@ options parse(int argc, char** argv) {
       ->check(CLI::IsMember({"text", "json", "none"}).description(""))
       ->default_str("text")
       ->type_name("text|json|none");
+  // A flag of an std::optional is false where it is not given.
+  app.add_flag_callback(
+      "--progress", [&o] { o.shows_progress = true; },
+      "Show how far it is in a line on the standard error; by default if that is a terminal");
+  app.add_flag_callback("--no-progress", [&o] { o.shows_progress = false; }, "Show no such line");
   try {
     app.parse(argc, argv);
     check(o.common);

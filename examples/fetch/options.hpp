@@ -46,6 +46,7 @@ struct options {
   name_template name{"{order}"};
   bool overwrite = false;
   output format = output::text;
+  std::optional<bool> shows_progress;  ///< unset: on a terminal
 };
 
 /// The options of the command line. Prints the help, the version or the mistake, and ends the process, if there is

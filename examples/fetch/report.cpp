@@ -36,7 +36,9 @@ report::report(const options& o)
     : common_{o.common},
       format_{o.format},
       begin_{std::chrono::steady_clock::now()},
-      shows_progress_{isatty(STDERR_FILENO) != 0},
+      rows_share_terminal_{::isatty(STDOUT_FILENO) != 0},
+      status_{o.shows_progress},
+      rate_{begin_},
       classes_(static_cast<std::size_t>(o.priorities)) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
 }
@@ -57,7 +59,7 @@ void report::finished(const call& c) {
   ++k.count;
   if (!c.ok()) ++k.failures;
   if (c.was_sent()) k.wait.record(c.waited);
-  clear_progress();
+  clear_for_row();
   if (!c.was_sent()) ++not_made_;
   if (format_ == output::text && c.was_sent()) print_row(c);
   if (format_ == output::json) print_object(c);
@@ -102,20 +104,21 @@ void report::input_failed(std::string_view name, std::error_code why) {
 }
 
 void report::note(std::string_view text) {
-  clear_progress();
+  status_.clear();
   tell(fmt::format("{}\n", text));
 }
 
-void report::progress(std::size_t running, std::size_t waiting) {
-  if (!shows_progress_) return;
-  tell(fmt::format("\r\033[K{} finished, {} running, {} waiting", calls(), running, waiting));
-  std::fflush(stderr);
-  progress_shown_ = true;
+void report::show(progress p) {
+  for (const of_class& c : classes_) {
+    p.done += c.count;
+    p.failed += c.failures;
+  }
+  p.per_second = rate_.per_second(p.done, std::chrono::steady_clock::now());
+  status_.show(p);
 }
 
-void report::clear_progress() {
-  if (progress_shown_) tell("\r\033[K");
-  progress_shown_ = false;
+void report::clear_for_row() {
+  if (rows_share_terminal_) status_.clear();
 }
 
 void report::of_class::merge(const of_class& other) {
@@ -134,7 +137,7 @@ double report::of_class::rate() const noexcept {
 }
 
 void report::summary(int signal) {
-  clear_progress();
+  status_.clear();
   of_class all;
   for (const of_class& c : classes_) all.merge(c);
   if (format_ == output::json) {
@@ -180,12 +183,6 @@ void report::print_summary(const of_class& all, int signal) {
   if (done_before_ > 0) print(were(done_before_, "call") + " done before\n");
   if (not_made_ > 0) print(were(not_made_, "call") + " not made\n");
   if (signal != 0) print("interrupted\n");
-}
-
-std::size_t report::calls() const noexcept {
-  std::size_t sum = 0;
-  for (const of_class& c : classes_) sum += c.count;
-  return sum;
 }
 
 int report::exit_code(int signal) const noexcept {

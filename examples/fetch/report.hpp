@@ -5,6 +5,7 @@
 
 #include "call.hpp"
 #include "options.hpp"
+#include "progress.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +33,9 @@ class report {
   void bad_line(std::size_t number, std::string_view problem);
   void input_failed(std::string_view name, std::error_code why);
   void note(std::string_view text);
-  /// One line on a terminal, written over again and again.
-  void progress(std::size_t running, std::size_t waiting);
+  bool shows_progress() const noexcept { return status_.is_on(); }
+  /// Of `p` it knows itself what has ended.
+  void show(progress p);
   /// `signal`: the one that ended it early, or 0.
   void summary(int signal);
 
@@ -56,14 +58,14 @@ class report {
   void print_object(const call& c);
   void print_summary(const of_class& all, int signal);
   void print_summary_object(const of_class& all, int signal);
-  void clear_progress();
-  std::size_t calls() const noexcept;
+  void clear_for_row();
 
   const common_parts& common_;
   output format_;
   canigo::time_point begin_;
-  bool shows_progress_;
-  bool progress_shown_ = false;
+  const bool rows_share_terminal_;
+  status_line status_;
+  recent_rate rate_;
   bool has_head_ = false;
   bool input_failed_ = false;
   std::size_t bad_lines_ = 0;

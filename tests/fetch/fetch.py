@@ -6,19 +6,23 @@ the demo server, which judges the quota. Ends with the totals that Catch2 prints
 """
 
 import base64
+import fcntl
 import http.server
 import io
 import json
 import multiprocessing
 import os
+import pty
 import re
 import resource
 import shutil
 import signal
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -212,6 +216,39 @@ def fetch_json(lines, *arguments):
     for call in objects[:-1]:
         call["error"] = said_by(call)
     return status, objects[:-1], objects[-1]["summary"], err
+
+
+class Terminal:
+    """What a terminal of so many columns shows of the text that it gets."""
+
+    def __init__(self, columns):
+        self.columns = columns
+        self.ours, self.theirs = pty.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.text = ""
+        self.rows = [""]  # as they are now
+        self.lines = []  # all that the last row ever was
+
+    def read(self):
+        """Reads on until there is a new line of progress. False: the last writer has gone."""
+        known = len(self.lines)
+        while len(self.lines) == known:
+            try:
+                piece = os.read(self.ours, 4096).decode()
+            except OSError:  # the last one has closed it
+                return False
+            for part in re.split("(\r\n|\r|\x1b\\[K)", piece):
+                if part == "\r\n":
+                    self.rows.append("")
+                elif part == "\x1b[K":
+                    self.rows[-1] = ""
+                elif part not in ("", "\r"):
+                    self.rows[-1] += part
+                    self.lines.append(self.rows[-1])
+        return True
+
+    def close(self):
+        os.close(self.ours)
 
 
 class FetchTest(unittest.TestCase):
@@ -551,6 +588,78 @@ class FetchTest(unittest.TestCase):
             os.remove(path)
         self.assertEqual((run.returncode, summary["bad_lines"]), (3, 1_000_000))
         self.assertLess(used.ru_maxrss, 400_000)  # KiB; the address sanitizer needs most of it
+
+    def run_on_terminal(self, terminal, *arguments, **more):
+        environment = {**os.environ, "TERM": "xterm"}
+        run = Fetch("--rate", "1000/s", *arguments, stderr=terminal.theirs, env=environment, **more)
+        os.close(terminal.theirs)
+        self.addCleanup(terminal.close)
+        return run
+
+    def test_a_terminal_shows_in_one_line_how_far_it_is(self):
+        lines = [f"0 {self.url}/ok/{i}" for i in range(3)] + [f"1 {self.url}/status/404", f"1 {self.url}/held"]
+        lines += [f"2 {self.url}/ok"] * 20
+        for columns, pattern in ((80, r"^4/25  \d+:\d\d left  [\d.]+/s  1 failed  1 running  20 in class 2$"),
+                                 (24, r"^4/25  \d+:\d\d left( |$)"), (5, "^4/25$"), (3, "^$")):
+            with self.subTest(columns):
+                self.server.let_go.clear()
+                self.server.seen.clear()
+                terminal = Terminal(columns + 1)
+                run = self.run_on_terminal(terminal, "--connections", "1", "--timeout", "60s", "--attempts", "1",
+                                           "--format", "none")
+                run.feed(*lines)
+                run.process.stdin.close()
+                self.server.wait_for("/held")
+                if columns > 3:
+                    while terminal.read() and not re.search(pattern, terminal.lines[-1]):
+                        pass
+                self.server.let_go.set()
+                while terminal.read():
+                    pass
+                run.process.stdout.read()
+                self.assertEqual(run.process.wait(), 1)
+                run.process.stdout.close()
+                self.assertEqual(terminal.rows, [""])
+                self.assertLessEqual(max((len(line) for line in terminal.lines), default=0), columns)
+
+    def test_a_file_tells_how_many_calls_there_are_before_all_are_read(self):
+        with tempfile.NamedTemporaryFile("w", dir=self.folder(), delete=False) as file:
+            file.write(f"0 {self.url}/held\n" * 9000)
+        terminal = Terminal(100)
+        run = self.run_on_terminal(terminal, "--connections", "1", "--queue-limit", "100", "--timeout", "60s",
+                                   "--attempts", "1", "--grace", "1h", "--format", "none", file.name)
+        self.server.wait_for("/held")
+        while terminal.read() and not re.search("^0/~9[0-9]{3}  1 running  [0-9]+ in class 0$", terminal.lines[-1]):
+            pass
+        run.interrupt()
+        while terminal.read() and "stopping: 1 call may finish" not in terminal.lines[-1]:
+            pass
+        self.server.let_go.set()
+        while terminal.read():
+            pass
+        self.assertEqual(run.end()[0], 130)
+        self.assertEqual(terminal.rows, ["stopping: 1 call may finish within 1h", ""])
+
+    def test_without_a_terminal_there_is_progress_only_if_asked_for(self):
+        for arguments, is_there in (((), False), (("--progress",), True)):
+            with self.subTest(arguments):
+                self.server.let_go.clear()
+                run = Fetch("--rate", "1000/s", "--timeout", "60s", "--attempts", "1", *arguments)
+                run.feed(f"0 {self.url}/held")
+                self.server.wait_for("/held")
+                if is_there:
+                    self.assertEqual(os.read(run.process.stderr.fileno(), 3), b"\r\x1b[")
+                else:
+                    time.sleep(0.5)
+                self.server.let_go.set()
+                status, _, err = run.end()
+                self.assertEqual(status, 0)
+                self.assertEqual(err.endswith("\x1b[K"), is_there)
+        terminal = Terminal(100)
+        run = self.run_on_terminal(terminal, "--no-progress")
+        run.feed(f"0 {self.url}/ok")
+        self.assertEqual(run.end()[0], 0)
+        self.assertFalse(terminal.read())
 
     def test_when_nobody_reads_what_it_prints_it_ends(self):
         run = Fetch("--rate", "1000/s")
