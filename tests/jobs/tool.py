@@ -5,6 +5,7 @@ On a file with jobs that a worker has run, and others that are put into the file
 prints.
 """
 
+import base64
 import datetime
 import json
 import pathlib
@@ -55,10 +56,12 @@ class Tool(unittest.TestCase):
         with sqlite3.connect(self.file) as db:
             db.execute("UPDATE canigo_job SET payload=?, result=? WHERE id=2", (b'a"\\\n\xff', b"r"))
         job, = self.objects("show", "2")
-        self.assertEqual((job["payload"], job["result"], job["history"]), ('a"\\\n\xff', "r", []))
+        self.assertEqual(base64.b64decode(job["payload_base64"]), b'a"\\\n\xff')
+        self.assertEqual((job["result"], job["history"]), ("r", []))
+        self.assertNotIn("payload", job)
         self.assertEqual(job["created_at"][10] + job["created_at"][-1], "TZ")
         text = self.run_tool("show", "2")
-        self.assertIn('payload      a\\"\\\\\\u000a\\u00ff\n', text)
+        self.assertIn('payload      a"\\\\x0a\\xff\n', text)
         self.assertEqual(self.run_tool("show", "9", status=1), "canigo-jobs: there is no job 9\n")
 
     def test_what_becomes_of_jobs(self):
@@ -85,8 +88,8 @@ class Tool(unittest.TestCase):
             db.execute("UPDATE canigo_job SET payload=?, attempt=2, max_attempts=5 WHERE id=1", (b"a\x00\xff",))
         self.assertEqual(self.run_tool("move", "1", "--queue", "mail"), "job 1 is job 4 now\n")
         job, = self.objects("show", "4")
-        self.assertEqual([job[f] for f in ("queue", "state", "payload", "priority", "max_attempts")],
-                         ["mail", "waiting", "a\0\xff", 0, 3])
+        self.assertEqual([job[f] for f in ("queue", "state", "payload_base64", "priority", "max_attempts")],
+                         ["mail", "waiting", base64.b64encode(b"a\0\xff").decode(), 0, 3])
         left = self.run_tool("move", "1", "2", "3", "--queue", "mail", status=1).splitlines()
         self.assertEqual(left, ["canigo-jobs: job 1 is unknown",
                                 "canigo-jobs: job 2 was left: it has a key, which is unique where it is",
@@ -124,14 +127,41 @@ class Tool(unittest.TestCase):
         queue, = self.objects("stats")
         self.assertEqual((queue["queue"], queue["is_paused"], queue["done"], queue["dead"]), ("default", True, 3, 0))
         self.assertEqual(self.run_tool("stats").splitlines()[1].split(), ["default", *"00300", "0.0s", "paused"])
-        self.run_tool("resume", "default")
+        self.assertEqual(self.run_tool("resume", "default"), "queue default goes on\n")
         self.assertFalse(self.objects("stats")[0]["is_paused"])
+
+    def test_a_queue_is_not_made_by_a_mistake(self):
+        for command in "pause", "resume":
+            self.assertIn('no queue "größe"', self.run_tool(command, "größe", status=1))
+        self.assertEqual(len(self.objects("stats")), 1)
+        self.assertEqual(self.run_tool("pause", "größe", "--create"), "queue größe is paused\n")
+        self.assertEqual([(q["queue"], q["is_paused"]) for q in self.objects("stats")],
+                         [("default", False), ("größe", True)])
+        self.assertIn("größe", self.run_tool("stats"))
+
+    def test_any_bytes_come_through_json(self):
+        with sqlite3.connect(self.file) as db:
+            for length in range(1, 6):
+                for payload in bytes(range(length)), bytes(range(0x80, 0x80 + length)), "äß€😀"[:length].encode():
+                    db.execute("UPDATE canigo_job SET payload=? WHERE id=2", (payload,))
+                    db.commit()
+                    job, = self.objects("show", "2")
+                    shown = job["payload"].encode() if "payload" in job else base64.b64decode(job["payload_base64"])
+                    self.assertEqual(shown, payload)
 
     def test_queues_are_watched(self):
         lines = self.run_tool("top", "--every", "0.05", "--rounds", "2").splitlines()
         self.assertEqual(lines[1].split(), ["default", *"000", "0.0s", "-", "-"])
         self.assertEqual(lines[3].split(), ["default", *"000", "0.0s", "0.0", "0.0"])
-        self.run_tool("top", "--every", "0", status=2)
+
+    def test_numbers_are_taken_as_they_are_or_not_at_all(self):
+        for arguments in (["show", "99999999999999999999"], ["show", "010"], ["show", "0x1"], ["show", "-1"],
+                          ["show", "0"], ["list", "--limit", "-1"], ["list", "--limit", "0"],
+                          ["list", "--limit", "99999999999999999999"], ["list", "--after", "-1"],
+                          ["top", "--every", "0"], ["top", "--every", "nan"], ["top", "--every", "1s"],
+                          ["top", "--rounds", "0"]):
+            with self.subTest(arguments):
+                self.assertIn(arguments[-1], self.run_tool(*arguments, status=2))
 
     @unittest.skipUnless(POSTGRES_WORKER, "built without PostgreSQL")
     def test_jobs_in_postgresql(self):
@@ -160,10 +190,32 @@ class Tool(unittest.TestCase):
         self.assertIn("name another file", self.run_tool("stats", status=1))
 
     def test_how_it_is_called(self):
-        for arguments in (["list", "--state", "asleep"], ["show"], ["move", "1"], ["show", "x"], ["fly"], []):
+        for arguments, said in ((["list", "--state", "asleep"], "asleep"), (["show"], "id"), (["move", "1"], "--queue"),
+                                (["show", "x"], '"x"'), (["fly"], "fly"), ([], "command"),
+                                (["list", "--queue", ""], "1 to 255"), (["move", "1", "--queue", ""], "1 to 255"),
+                                (["--json", "retry", "1"], "--json"), (["pause", "a", "b"], "b")):
             with self.subTest(arguments):
-                self.run_tool(*arguments, status=2)
+                self.assertIn(said, self.run_tool(*arguments, status=2))
         self.assertIn("retry", self.run_tool("--help"))
+        self.assertEqual(self.objects("list"), [json.loads(j) for j in self.run_tool("list", "--json").splitlines()])
+
+    def test_what_needs_no_place(self):
+        def run(*arguments):
+            return subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=120, check=False)
+        self.assertRegex(run("--version").stdout, r"^\d+\.\d+\.\d+\n$")
+        for command in ("stats", "top", "list", "show", "retry", "cancel", "remove", "move", "pause", "resume"):
+            with self.subTest(command):
+                helped = run(command, "--help")
+                self.assertEqual(helped.returncode, 0, helped.stderr)
+                self.assertIn("canigo-jobs " + command, helped.stdout)
+        self.assertEqual(run("list").returncode, 2)
+        self.assertEqual(run("list", self.file).stdout, self.run_tool("list"))
+
+    def test_output_that_is_lost_is_no_success(self):
+        with open("/dev/full", "w", encoding="utf8") as full:
+            self.assertEqual(subprocess.run([PROGRAM, self.file, "list"], stdout=full, stderr=subprocess.DEVNULL,
+                                            timeout=120, check=False).returncode, 1)
 
 
 if __name__ == "__main__":

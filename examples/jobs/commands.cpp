@@ -1,0 +1,173 @@
+#include "commands.hpp"
+
+#include <canigo/timeout.hpp>
+
+#include "../tools/text.hpp"
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+namespace {
+
+using namespace canigo;
+using jobs::job_state;
+using tools::printable;
+
+net::awaitable<bool> list(jobs::store& store, const options& o) {
+  if (!o.as_json) print_head_of_list();
+  jobs::list_request r{.queue = o.queue, .state = o.state, .after = o.after};
+  for (std::size_t left = o.limit; left > 0;) {
+    r.limit = std::min<std::size_t>(left, 1000);
+    const auto found = co_await store.list(r);
+    if (found.empty()) break;
+    for (const jobs::job_info& j : found) print(j, o.as_json, false);
+    left -= found.size();
+    r.after = found.back().id;
+  }
+  co_return true;
+}
+
+net::awaitable<bool> stats(jobs::store& store, const options& o) {
+  const auto queues = co_await store.count();
+  if (!o.as_json) {
+    fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>9}\n", "queue", "waiting", "running", "done", "dead",
+               "cancelled", "oldest");
+  }
+  for (const jobs::queue_count& q : queues) {
+    if (o.as_json) {
+      print_as_json(q);
+      continue;
+    }
+    fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1f}s{}\n", printable(q.queue), q.of(job_state::waiting),
+               q.of(job_state::running), q.of(job_state::done), q.of(job_state::dead), q.of(job_state::cancelled),
+               std::chrono::duration<double>(q.oldest).count(), q.is_paused ? " paused" : "");
+  }
+  co_return true;
+}
+
+/// The counts again and again, with the changes since the last look.
+net::awaitable<bool> top(jobs::store& store, const options& o) {
+  std::map<std::string, jobs::queue_count> before;
+  auto seen_at = std::chrono::steady_clock::now();
+  for (std::size_t round = 0; round < o.rounds; ++round) {
+    if (round > 0) co_await sleep_for(std::chrono::round<duration>(std::chrono::duration<double>(o.every)));
+    const auto queues = co_await store.count();
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - std::exchange(seen_at, now)).count();
+    if (::isatty(STDOUT_FILENO) != 0) fmt::print("\033[H\033[2J");
+    fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}\n", "queue", "waiting", "running", "dead", "oldest",
+               "done/s", "dead/s");
+    for (const jobs::queue_count& q : queues) {
+      const auto last = before.find(q.queue);
+      const auto rate = [&](job_state s) -> std::string {
+        if (last == before.end()) return "-";
+        // Jobs that ended may have been removed meanwhile.
+        const double change = static_cast<double>(q.of(s)) - static_cast<double>(last->second.of(s));
+        return fmt::format("{:.1f}", change / seconds);
+      };
+      fmt::print("{:16} {:>10} {:>10} {:>10} {:>9.1f}s {:>9} {:>9}{}\n", printable(q.queue), q.of(job_state::waiting),
+                 q.of(job_state::running), q.of(job_state::dead), std::chrono::duration<double>(q.oldest).count(),
+                 rate(job_state::done), rate(job_state::dead), q.is_paused ? " paused" : "");
+    }
+    std::fflush(stdout);
+    before.clear();
+    for (const jobs::queue_count& q : queues) before.emplace(q.queue, q);
+  }
+  co_return true;
+}
+
+net::awaitable<bool> show(jobs::store& store, const options& o) {
+  bool all_known = true;
+  for (const jobs::job_id id : o.ids) {
+    const auto j = co_await store.look(id);
+    if (j) {
+      print(*j, o.as_json, true);
+    } else {
+      fmt::print(stderr, "canigo-jobs: there is no job {}\n", id);
+      all_known = false;
+    }
+  }
+  co_return all_known;
+}
+
+net::awaitable<bool> retry(jobs::store& store, const options& o) {
+  bool all = true;
+  for (const jobs::job_id id : o.ids) {
+    const auto answer = co_await store.requeue(id);
+    using type = jobs::requeue_answer::type;
+    const std::string holder = fmt::format("was left: job {} has its key", answer.holder);
+    all &= answer.what == type::requeued  ? told(id, "will run again", true)
+           : answer.what == type::unended ? told(id, "was left: it has not ended", false)
+           : answer.what == type::unknown ? told(id, "is unknown", false)
+                                          : told(id, holder, false);
+  }
+  co_return all;
+}
+
+net::awaitable<bool> cancel(jobs::store& store, const options& o) {
+  bool all = true;
+  for (const jobs::job_id id : o.ids) {
+    const auto answer = co_await store.cancel(id);
+    using enum jobs::cancel_answer;
+    all &= answer == cancelled ? told(id, "is cancelled", true)
+           : answer == marked  ? told(id, "runs, and its process is told", true)
+           : answer == ended   ? told(id, "was left: it has ended", false)
+                               : told(id, "is unknown", false);
+  }
+  co_return all;
+}
+
+net::awaitable<bool> remove(jobs::store& store, const options& o) {
+  bool all = true;
+  for (const jobs::job_id id : o.ids) {
+    const auto answer = co_await store.remove(id);
+    using enum jobs::remove_answer;
+    all &= answer == removed   ? told(id, "is forgotten", true)
+           : answer == running ? told(id, "was left: it runs", false)
+                               : told(id, "is unknown", false);
+  }
+  co_return all;
+}
+
+/// A store makes a queue that it does not know, and a name may have been mistyped.
+net::awaitable<bool> pause_or_resume(jobs::store& store, const options& o) {
+  const auto queues = co_await store.count();
+  if (!o.makes_queue && std::ranges::find(queues, o.queue, &jobs::queue_count::queue) == queues.end()) {
+    fmt::print(stderr, "canigo-jobs: there is no queue \"{}\"; --create makes it\n", printable(o.queue));
+    co_return false;
+  }
+  const bool pauses = o.command == "pause";
+  if (pauses) {
+    co_await store.pause(o.queue);
+  } else {
+    co_await store.resume(o.queue);
+  }
+  fmt::print("queue {} {}\n", printable(o.queue), pauses ? "is paused" : "goes on");
+  co_return true;
+}
+
+}  // namespace
+
+canigo::net::awaitable<bool> carry_out(canigo::jobs::store& store, const options& o) {
+  using command = net::awaitable<bool> (*)(jobs::store&, const options&);
+  const std::map<std::string_view, command> commands = {{"stats", stats},
+                                                        {"top", top},
+                                                        {"list", list},
+                                                        {"show", show},
+                                                        {"retry", retry},
+                                                        {"cancel", cancel},
+                                                        {"remove", remove},
+                                                        {"move", move},
+                                                        {"pause", pause_or_resume},
+                                                        {"resume", pause_or_resume}};
+  return commands.at(o.command)(store, o);
+}

@@ -1,0 +1,74 @@
+#include "commands.hpp"
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+using namespace canigo;
+using jobs::job_state;
+
+namespace {
+
+/// Why a job can't be moved; empty: it can.
+std::string_view obstacle(const jobs::job_info& j) {
+  if (j.state == job_state::running) return "was left: it runs";
+  if (j.state != job_state::waiting) return "was left: it has ended";
+  // For how long it is unique is not told.
+  if (!j.unique_key.empty()) return "was left: it has a key, which is unique where it is";
+  return "";
+}
+
+/// The same job to be handed in elsewhere. Times count from now on, by the clock of this machine.
+jobs::new_job copy_of(const jobs::job_info& j, const options& o) {
+  const auto now = std::chrono::system_clock::now();
+  jobs::new_job n;
+  n.queue = o.to_queue.empty() ? j.queue : o.to_queue;
+  n.kind = j.kind;
+  n.payload = j.payload;
+  n.priority = j.priority;
+  n.delay = std::max<duration>(j.run_at - now, duration::zero());
+  if (j.deadline) n.expires_in = std::max<duration>(*j.deadline - now, std::chrono::microseconds{1});
+  n.max_attempts = j.max_attempts - std::min(j.attempt, j.max_attempts - 1);
+  return n;
+}
+
+/// Ended where it was, handed in, then forgotten: so it never runs twice, and whatever fails, one of the two is there.
+net::awaitable<bool> move_one(jobs::store& from, jobs::store& to, jobs::job_id id, const options& o) {
+  const auto j = co_await from.look(id);
+  if (!j) co_return told(id, "is unknown", false);
+  if (const auto why = obstacle(*j); !why.empty()) co_return told(id, why, false);
+  const auto answer = co_await from.cancel(id);
+  if (answer == jobs::cancel_answer::marked) co_return told(id, "was left: it began just now, and is cancelled", false);
+  if (answer != jobs::cancel_answer::cancelled) co_return told(id, "was left: it has ended", false);
+  jobs::new_job copy = copy_of(*j, o);
+  jobs::put_answer moved;
+  try {
+    moved = co_await to.put(std::move(copy));
+  } catch (const std::exception& e) {
+    throw std::runtime_error{
+        fmt::format("job {} is cancelled where it was, and may be in its new place: {}", id, e.what())};
+  }
+  co_await from.remove(id);
+  co_return told(id, fmt::format("is job {} now", moved.id), true);
+}
+
+}  // namespace
+
+net::awaitable<bool> move(jobs::store& store, const options& o) {
+  std::unique_ptr<jobs::store> other;
+  if (!o.to_place.empty()) {
+    const auto executor = co_await net::this_coro::executor;
+    other = open(static_cast<net::io_context&>(net::query(executor, net::execution::context)), o.to_place);
+    co_await other->count();  // tells before any job is touched if it can't be used
+  }
+  bool all = true;
+  for (const jobs::job_id id : o.ids) all &= co_await move_one(store, other ? *other : store, id, o);
+  co_return all;
+}

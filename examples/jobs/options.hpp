@@ -1,0 +1,29 @@
+#pragma once
+
+#include <canigo/jobs/job_info.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// What canigo-jobs is to do.
+struct options {
+  std::string place;
+  std::string command;
+  bool as_json = false;
+  std::vector<canigo::jobs::job_id> ids = {};
+  std::string queue = {};
+  bool makes_queue = false;
+  std::optional<canigo::jobs::job_state> state = {};
+  canigo::jobs::job_id after = 0;
+  std::size_t limit = 100;
+  std::string to_queue = {};
+  std::string to_place = {};
+  double every = 2;
+  std::size_t rounds = SIZE_MAX;
+};
+
+/// Ends the program, with status 2, if it was called wrongly; with 0 after help or the version.
+options parse(int argc, char** argv);
