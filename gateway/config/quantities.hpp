@@ -1,0 +1,28 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace canigo::gateway {
+
+// Each returns nothing for a text of another form, and for a value that its type can't hold. Whole numbers only, no
+// sign, no spaces.
+
+/// "500ms", "20s", "2m", "12h", "7d".
+std::optional<duration> parse_duration(std::string_view text) noexcept;
+inline constexpr std::string_view duration_syntax = "a time in ms, s, m, h or d such as \"20s\"";
+
+/// Bytes: "512B", "16KiB", "64MiB", "2GiB".
+std::optional<std::uint64_t> parse_size(std::string_view text) noexcept;
+inline constexpr std::string_view size_syntax = "a size in B, KiB, MiB or GiB such as \"16KiB\"";
+
+/// "20%"; up to 1000000%.
+std::optional<int> parse_percent(std::string_view text) noexcept;
+
+/// A part of one: "0.5", "1", "0.125"; more than 0, at most 1.
+std::optional<double> parse_share(std::string_view text) noexcept;
+
+}  // namespace canigo::gateway

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/config/report.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// A configuration, or all that is wrong with it.
+struct read_result {
+  std::optional<config> value;
+  std::vector<config_error> errors;  ///< empty if there is a value; in the order of the file
+};
+
+/// Reads a configuration in TOML, and the secrets and files that it names.
+///
+/// After an error in TOML's own syntax it looks no further: that is then the only error.
+/// Allocates. Blocks, as it reads files.
+read_result parse_config(std::string_view text);
+
+/// The same of a file of up to 4 MiB.
+read_result read_config(const std::string& path);
+
+}  // namespace canigo::gateway

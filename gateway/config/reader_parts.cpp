@@ -1,0 +1,220 @@
+#include "gateway/config/reader_parts.hpp"
+
+#include "gateway/config/places.hpp"
+#include "gateway/config/secrets.hpp"
+#include "gateway/policy/host_name.hpp"
+#include "gateway/policy/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text.append(text.empty() ? "" : ", ").append(word);
+  return text;
+}
+
+std::string shown(const listen_address& a) {
+  return a.is_unix() ? "unix:" + a.path : fmt::format("{}:{}", a.host, a.port);
+}
+
+bool is_same_place(const listen_address& a, const listen_address& b) noexcept {
+  if (a.is_unix() || b.is_unix()) return a.path == b.path;
+  return a.host == b.host && a.port == b.port && a.port != 0;
+}
+
+std::optional<listen_address> read_listen_address(table_view& t, std::string_view key) {
+  const auto given = t.needed(key, listen_syntax);
+  if (!given) return std::nullopt;
+  auto address = parse_listen_address(given->text);
+  if (!address) t.problems().refuse_text(given->where, given->field, given->text, listen_syntax);
+  return address;
+}
+
+void read_file_name(table_view& t, std::string_view key, std::string& out) {
+  const auto given = t.text(key);
+  if (!given) return;
+  if (is_readable_file(given->text)) {
+    out = given->text;
+  } else {
+    t.problems().refuse_text(given->where, given->field, given->text, "/PATH of a file that can be read");
+  }
+}
+
+std::optional<tls_files> read_tls(table_view& t) {
+  auto given = t.table("tls");
+  if (!given) return std::nullopt;
+  tls_files files;
+  for (const char* key : {"cert", "key"})
+    if (!given->has(key))
+      given->problems().complain(given->where(), given->field(key), "is missing; allowed: /PATH of a file in PEM");
+  read_file_name(*given, "cert", files.cert);
+  read_file_name(*given, "key", files.key);
+  read_file_name(*given, "client_ca", files.client_ca);
+  given->finish();
+  return files;
+}
+
+void read_anonymous(table_view& t, listener& l) {
+  const auto given = t.text("anonymous");
+  if (!given) {
+    if (!t.has("anonymous") && l.address.is_local()) l.anonymous = "local";
+  } else if (given->text.empty() || (is_plain_name(given->text) && l.address.is_local())) {
+    l.anonymous = given->text;
+  } else if (!is_plain_name(given->text)) {
+    t.problems().refuse_text(given->where, given->field, given->text, "a tenant's name, or \"\" for none");
+  } else {
+    t.problems().refuse_text(given->where, given->field, given->text,
+                             "\"\", as others than this machine reach " + shown(l.address));
+  }
+}
+
+}  // namespace
+
+bool is_plain_name(std::string_view text) noexcept {
+  constexpr std::size_t longest = 64;
+  return !text.empty() && text.size() <= longest && std::ranges::all_of(text, [](char c) {
+    return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '.';
+  });
+}
+
+std::optional<int> read_class(table_view& t, std::string_view key, const std::vector<std::string>& classes) {
+  const auto given = t.text(key);
+  if (!given) return std::nullopt;
+  const auto found = std::ranges::find(classes, given->text);
+  if (found != classes.end()) return static_cast<int>(found - classes.begin());
+  t.problems().refuse_text(given->where, given->field, given->text, listed(classes));
+  return std::nullopt;
+}
+
+std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units, bool is_of_hosts) {
+  constexpr std::size_t most_rates = 16;
+  constexpr std::int64_t most_burst = std::int64_t{1} << 62;
+  std::vector<rate_limit> rates;
+  for (table_view& given : t.tables("rates", most_rates)) {
+    std::optional<rate> limit;
+    if (const auto text = given.needed("limit", "N/PERIOD such as \"500/1m\"")) {
+      try {
+        limit = rate::parse(text->text);
+      } catch (const std::system_error& e) {
+        // "rate is ...; allowed: ...: invalid argument"
+        std::string_view what = e.what();
+        what = what.substr(std::min(what.find("is "), what.size()));
+        given.problems().complain(text->where, text->field, what.substr(0, what.rfind(": ")));
+      }
+    }
+    std::string unit = "requests";
+    if (is_of_hosts) {
+      bool ignored = false;
+      given.word("per", ignored, {{"host", true}});
+    } else if (const auto text = given.text("unit")) {
+      if (std::ranges::find(units, text->text) == units.end()) {
+        given.problems().refuse_text(text->where, text->field, text->text, listed(units));
+      } else {
+        unit = text->text;
+      }
+    }
+    // Left out: one request, but of other units a fifth of the limit, as one request takes many of them.
+    std::int64_t burst = unit == "requests" || !limit ? 1 : std::max<std::int64_t>(limit->tokens() / 5, 1);
+    given.integer("burst", burst, 1, most_burst);
+    given.finish();
+    if (limit) rates.push_back({.rate = *limit, .burst = static_cast<std::uint64_t>(burst), .unit = std::move(unit)});
+  }
+  return rates;
+}
+
+std::vector<listener_place> read_listeners(table_view& t, config& c) {
+  std::vector<listener_place> places;
+  for (table_view& given : t.tables("listen", 64)) {
+    listener l;
+    const auto address = read_listen_address(given, "address");
+    if (address) {
+      l.address = *address;
+      for (const listener& other : c.listeners)
+        if (is_same_place(other.address, *address))
+          given.problems().refuse_text(given.where("address"), given.field("address"), shown(*address),
+                                       "each address once");
+    }
+    l.tls = read_tls(given);
+    given.flag("reuse_port", l.reuse_port);
+    if (const auto name = given.text("systemd")) {
+      if (is_plain_name(name->text)) {
+        l.systemd = name->text;
+      } else {
+        given.problems().refuse_text(name->where, name->field, name->text, name_syntax);
+      }
+    }
+    if (l.reuse_port && (l.address.is_unix() || !l.systemd.empty()))
+      given.problems().complain(given.where("reuse_port"), given.field("reuse_port"),
+                                "is true; allowed: false for a unix socket and for one of systemd");
+    given.word("mode", l.mode,
+               {{"reverse", listen_mode::reverse}, {"forward", listen_mode::forward}, {"both", listen_mode::both}});
+    // What the address allows is not known where it is wrong.
+    if (address) {
+      read_anonymous(given, l);
+    } else {
+      given.text("anonymous");
+    }
+    given.finish();
+    const bool has_anonymous = !given.has("anonymous") || !l.anonymous.empty() || given.is_text("anonymous", "");
+    places.push_back({given.where(), given.field(), address.has_value() && has_anonymous});
+    c.listeners.push_back(std::move(l));
+  }
+  return places;
+}
+
+void read_admin(table_view& t, config& c) {
+  auto given = t.table("admin");
+  if (!given) return;
+  admin_options admin;
+  if (auto address = read_listen_address(*given, "listen")) admin.listen = std::move(*address);
+  if (const auto source = given->needed("token", "env:NAME or file:/PATH")) {
+    if (auto token = read_secret(*source, given->problems())) {
+      if (!std::ranges::all_of(token->value, [](char ch) { return ch > 0x20 && ch < 0x7f; }))
+        given->problems().complain(source->where, source->field, "holds something else than visible ASCII");
+      admin.token = std::move(*token);
+    }
+  }
+  if (const auto hosts = given->texts("hosts")) {
+    admin.hosts.clear();
+    for (const text_at& host : *hosts) {
+      if (const auto name = parse_host(host.text)) {
+        admin.hosts.push_back(name->text);
+      } else {
+        given->problems().refuse_text(host.where, host.field, host.text, "a host's name or address without a port");
+      }
+    }
+  }
+  given->finish();
+  c.admin = std::move(admin);
+}
+
+void read_forward(table_view& t, config& c) {
+  auto given = t.table("forward");
+  if (!given) return;
+  forward_options forward;
+  const auto allow = given->texts("allow");
+  if (!allow || allow->empty())
+    given->problems().complain(given->where("allow"), given->field("allow"),
+                               fmt::format("names nothing; allowed: {}", allowed_host_syntax));
+  for (const text_at& text : allow.value_or(std::vector<text_at>{})) {
+    if (auto host = parse_allowed_host(text.text)) {
+      forward.allow.push_back(std::move(*host));
+    } else {
+      given->problems().refuse_text(text.where, text.field, text.text, allowed_host_syntax);
+    }
+  }
+  forward.rates = read_rates(*given, {"requests"}, true);
+  given->integer("tunnels", forward.tunnels, 0, 1'000'000);
+  given->flag("private", forward.private_addresses);
+  given->finish();
+  c.forward = std::move(forward);
+}
+
+}  // namespace canigo::gateway

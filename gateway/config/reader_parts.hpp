@@ -1,0 +1,39 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/config/table_view.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The parts of a configuration, each read by itself. What one part says of another is looked at when all are there.
+namespace canigo::gateway {
+
+/// A name in logs, metrics and paths: 1 to 64 letters, digits, '_', '-' and '.'.
+bool is_plain_name(std::string_view text) noexcept;
+inline constexpr std::string_view name_syntax = "1 to 64 letters, digits, '_', '-' and '.'";
+
+/// The place of a class in the list; nothing, and an error, if it is not there.
+std::optional<int> read_class(table_view& t, std::string_view key, const std::vector<std::string>& classes);
+
+/// The rates of a table; `units`: those that may be named, "requests" first.
+std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units, bool is_of_hosts = false);
+
+/// Where a listener stands.
+struct listener_place {
+  place where;
+  std::string field;
+  bool is_known = true;  ///< false: its address or its anonymous tenant was refused
+};
+
+/// Returns the places of the listeners, in their order.
+std::vector<listener_place> read_listeners(table_view& t, config& c);
+void read_admin(table_view& t, config& c);
+void read_forward(table_view& t, config& c);
+void read_upstreams(table_view& t, config& c);
+/// Adds the tenants that only a listener names.
+void read_tenants(table_view& t, config& c, const std::vector<listener_place>& listeners);
+
+}  // namespace canigo::gateway

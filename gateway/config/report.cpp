@@ -1,0 +1,42 @@
+#include "gateway/config/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  std::string shown{text.substr(0, longest)};
+  std::ranges::replace_if(shown, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  if (text.size() > longest) shown += "...";
+  return shown;
+}
+
+}  // namespace
+
+std::string message_of(const config_error& error, std::string_view file) {
+  return fmt::format("{}:{}:{}: {}", file, error.where.line, error.where.column, error.text);
+}
+
+void report::refuse(place where, std::string_view field, std::string_view value, std::string_view allowed) {
+  complain(where, field, fmt::format("is {}; allowed: {}", printable(value), allowed));
+}
+
+void report::refuse_text(place where, std::string_view field, std::string_view value, std::string_view allowed) {
+  complain(where, field, fmt::format("is \"{}\"; allowed: {}", printable(value), allowed));
+}
+
+void report::complain(place where, std::string_view field, std::string_view why) {
+  errors_.push_back({where, fmt::format("{} {}", printable(field), why)});
+}
+
+std::vector<config_error> report::take() {
+  std::ranges::stable_sort(errors_, {}, &config_error::where);
+  return std::exchange(errors_, {});
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/config/report.hpp"
+#include "gateway/config/table_view.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Reads what "env:NAME" or "file:/path" names. No message shows the text of another form, which may be the secret.
+std::optional<secret> read_secret(const text_at& source, report& problems);
+
+/// Whether it is a file that can be read; another text than an absolute path is none.
+bool is_readable_file(const std::string& path);
+
+}  // namespace canigo::gateway

@@ -1,0 +1,206 @@
+#include "gateway/config/table_view.hpp"
+
+#include "gateway/config/quantities.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace canigo::gateway {
+namespace {
+
+place place_of(const toml::source_region& region) noexcept { return {region.begin.line, region.begin.column}; }
+
+std::string_view kind_of(const toml::node& node) noexcept {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "a whole number";
+    case toml::node_type::floating_point:
+      return "a number with a point";
+    case toml::node_type::boolean:
+      return "true or false";
+    default:
+      return "a date or a time";
+  }
+}
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes >= 1 << 30 && bytes % (1 << 30) == 0) return fmt::format("{}GiB", bytes >> 30);
+  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}MiB", bytes >> 20);
+  if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{}KiB", bytes >> 10);
+  return fmt::format("{}B", bytes);
+}
+
+}  // namespace
+
+std::string table_view::field(std::string_view key) const {
+  return field_.empty() ? std::string{key} : fmt::format("{}.{}", field_, key);
+}
+
+place table_view::where() const noexcept { return place_of(table_->source()); }
+
+place table_view::where(std::string_view key) const noexcept {
+  const toml::node* node = table_->get(key);
+  return node == nullptr ? where() : place_of(node->source());
+}
+
+const toml::node* table_view::ask(std::string_view key) {
+  if (std::ranges::find(asked_, key) == asked_.end()) asked_.emplace_back(key);
+  return table_->get(key);
+}
+
+bool table_view::is_text(std::string_view key) const {
+  const toml::node* node = table_->get(key);
+  return node != nullptr && node->is_string();
+}
+
+bool table_view::is_text(std::string_view key, std::string_view text) const {
+  const toml::node* node = table_->get(key);
+  return node != nullptr && node->is_string() && node->as_string()->get() == text;
+}
+
+void table_view::refuse_type(std::string_view key, const toml::node& node, std::string_view allowed) {
+  report_->refuse(place_of(node.source()), field(key), kind_of(node), allowed);
+}
+
+std::optional<std::int64_t> table_view::number(std::string_view key, std::int64_t least, std::int64_t most) {
+  const toml::node* node = ask(key);
+  if (node == nullptr) return std::nullopt;
+  const auto* value = node->as_integer();
+  if (value != nullptr && value->get() >= least && value->get() <= most) return value->get();
+  const std::string allowed = fmt::format("{} to {}", least, most);
+  if (value == nullptr) {
+    refuse_type(key, *node, allowed);
+  } else {
+    report_->refuse(place_of(node->source()), field(key), fmt::format("{}", value->get()), allowed);
+  }
+  return std::nullopt;
+}
+
+void table_view::flag(std::string_view key, bool& out) {
+  const toml::node* node = ask(key);
+  if (node == nullptr) return;
+  if (const auto* value = node->as_boolean()) {
+    out = value->get();
+  } else {
+    refuse_type(key, *node, "true or false");
+  }
+}
+
+std::optional<text_at> table_view::text(std::string_view key) {
+  const toml::node* node = ask(key);
+  if (node == nullptr) return std::nullopt;
+  if (const auto* value = node->as_string()) return text_at{value->get(), place_of(node->source()), field(key)};
+  refuse_type(key, *node, "a string");
+  return std::nullopt;
+}
+
+std::optional<text_at> table_view::needed(std::string_view key, std::string_view allowed) {
+  if (ask(key) == nullptr) report_->complain(where(), field(key), fmt::format("is missing; allowed: {}", allowed));
+  return text(key);
+}
+
+std::optional<std::vector<text_at>> table_view::texts(std::string_view key) {
+  const toml::node* node = ask(key);
+  if (node == nullptr) return std::nullopt;
+  const toml::array* list = node->as_array();
+  if (list == nullptr) {
+    refuse_type(key, *node, "a list of strings");
+    return std::nullopt;
+  }
+  std::vector<text_at> found;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const toml::node& element = (*list)[i];
+    const std::string name = fmt::format("{}[{}]", key, i);
+    if (const auto* value = element.as_string()) {
+      found.push_back({value->get(), place_of(element.source()), field(name)});
+    } else {
+      refuse_type(name, element, "a string");
+    }
+  }
+  return found;
+}
+
+void table_view::time(std::string_view key, duration& out, duration least, duration most) {
+  const auto given = text(key);
+  if (!given) return;
+  const auto value = parse_duration(given->text);
+  if (value && *value >= least && *value <= most) {
+    out = *value;
+  } else if (value) {
+    report_->refuse_text(given->where, given->field, given->text, to_string(least) + " to " + to_string(most));
+  } else {
+    report_->refuse_text(given->where, given->field, given->text, duration_syntax);
+  }
+}
+
+void table_view::size(std::string_view key, std::uint64_t& out, std::uint64_t least, std::uint64_t most) {
+  const auto given = text(key);
+  if (!given) return;
+  const auto value = parse_size(given->text);
+  if (value && *value >= least && *value <= most) {
+    out = *value;
+  } else if (value) {
+    report_->refuse_text(given->where, given->field, given->text, size_text(least) + " to " + size_text(most));
+  } else {
+    report_->refuse_text(given->where, given->field, given->text, size_syntax);
+  }
+}
+
+std::optional<int> table_view::percentage(std::string_view key, int least, int most) {
+  const auto given = text(key);
+  if (!given) return std::nullopt;
+  const auto value = parse_percent(given->text);
+  if (value && *value >= least && *value <= most) return value;
+  report_->refuse_text(given->where, given->field, given->text, fmt::format("\"{}%\" to \"{}%\"", least, most));
+  return std::nullopt;
+}
+
+std::optional<table_view> table_view::table(std::string_view key) {
+  const toml::node* node = ask(key);
+  if (node == nullptr) return std::nullopt;
+  if (const toml::table* value = node->as_table()) return table_view{*value, field(key), *report_};
+  refuse_type(key, *node, "a table");
+  return std::nullopt;
+}
+
+std::vector<table_view> table_view::tables(std::string_view key, std::size_t most) {
+  std::vector<table_view> found;
+  const toml::node* node = ask(key);
+  if (node == nullptr) return found;
+  const toml::array* list = node->as_array();
+  if (list == nullptr) {
+    refuse_type(key, *node, "a list of tables");
+    return found;
+  }
+  if (list->size() > most)
+    report_->complain(place_of(list->source()), field(key),
+                      fmt::format("has {} elements; allowed: up to {}", list->size(), most));
+  for (std::size_t i = 0; i < std::min(list->size(), most); ++i) {
+    const std::string name = fmt::format("{}[{}]", key, i);
+    if (const toml::table* value = (*list)[i].as_table()) {
+      found.emplace_back(*value, field(name), *report_);
+    } else {
+      refuse_type(name, (*list)[i], "a table");
+    }
+  }
+  return found;
+}
+
+void table_view::finish() const {
+  std::string allowed;
+  for (const std::string& key : asked_) allowed.append(allowed.empty() ? "" : ", ").append(key);
+  if (allowed.empty()) allowed = "nothing";
+  for (const auto& [key, node] : *table_) {
+    if (std::ranges::find(asked_, key.str()) != asked_.end()) continue;
+    report_->complain(place_of(key.source()), field(key.str()), fmt::format("is unknown; allowed: {}", allowed));
+  }
+}
+
+}  // namespace canigo::gateway

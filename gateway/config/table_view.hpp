@@ -1,0 +1,94 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include "gateway/config/report.hpp"
+
+#include <toml++/toml.h>
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// A string of the file.
+struct text_at {
+  std::string text;
+  place where;
+  std::string field;  ///< its full name: "upstream[0].url"
+};
+
+/// A table of the file, which is asked for each of its keys. An answer of the wrong type or out of range is refused in
+/// the report, and counts as none: what the caller has stays as it is.
+class table_view {
+ public:
+  /// The table and the report must outlive it. `field` is empty for the whole file.
+  table_view(const toml::table& table, std::string field, report& r)
+      : table_{&table}, field_{std::move(field)}, report_{&r} {}
+
+  const std::string& field() const noexcept { return field_; }
+  std::string field(std::string_view key) const;
+  place where() const noexcept;
+  /// Of the value; of the table if there is none.
+  place where(std::string_view key) const noexcept;
+  report& problems() const noexcept { return *report_; }
+  bool has(std::string_view key) const { return table_->contains(key); }
+  bool is_text(std::string_view key) const;
+  bool is_text(std::string_view key, std::string_view text) const;
+
+  template <std::integral T>
+  void integer(std::string_view key, T& out, std::int64_t least, std::int64_t most) {
+    if (const auto value = number(key, least, most)) out = static_cast<T>(*value);
+  }
+  void flag(std::string_view key, bool& out);
+  std::optional<text_at> text(std::string_view key);
+  /// As text(), and it is an error if there is none.
+  std::optional<text_at> needed(std::string_view key, std::string_view allowed);
+  /// The strings of a list.
+  std::optional<std::vector<text_at>> texts(std::string_view key);
+  void time(std::string_view key, duration& out, duration least, duration most);
+  void size(std::string_view key, std::uint64_t& out, std::uint64_t least, std::uint64_t most);
+  template <std::integral T>
+  void percent(std::string_view key, T& out, int least, int most) {
+    if (const auto value = percentage(key, least, most)) out = static_cast<T>(*value);
+  }
+  template <class E>
+  void word(std::string_view key, E& out, std::initializer_list<std::pair<std::string_view, E>> words) {
+    const auto given = text(key);
+    if (!given) return;
+    std::string allowed;
+    for (const auto& [name, value] : words) {
+      if (given->text == name) {
+        out = value;
+        return;
+      }
+      allowed.append(allowed.empty() ? "" : ", ").append(name);
+    }
+    report_->refuse_text(given->where, given->field, given->text, allowed);
+  }
+  std::optional<table_view> table(std::string_view key);
+  /// The tables of a list.
+  std::vector<table_view> tables(std::string_view key, std::size_t most);
+
+  /// Refuses the keys that nobody has asked for.
+  void finish() const;
+
+ private:
+  const toml::node* ask(std::string_view key);
+  void refuse_type(std::string_view key, const toml::node& node, std::string_view allowed);
+  std::optional<std::int64_t> number(std::string_view key, std::int64_t least, std::int64_t most);
+  std::optional<int> percentage(std::string_view key, int least, int most);
+
+  const toml::table* table_;
+  std::string field_;
+  report* report_;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace canigo::gateway

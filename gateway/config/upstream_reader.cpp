@@ -1,0 +1,228 @@
+#include "gateway/config/places.hpp"
+#include "gateway/config/quantities.hpp"
+#include "gateway/config/reader_parts.hpp"
+#include "gateway/config/secrets.hpp"
+#include "gateway/policy/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Of a class that max_wait does not name.
+constexpr duration usual_max_wait = 2min;
+
+/// What the gateway makes itself, so that no credential may replace it.
+bool is_own_field(std::string_view name) noexcept {
+  constexpr std::string_view own[] = {"Connection",        "Expect",  "Forwarded", "Host", "Keep-Alive", "TE",
+                                      "Transfer-Encoding", "Trailer", "Upgrade",   "Via"};
+  return std::ranges::any_of(own, [&](std::string_view o) { return same_text(o, name); }) ||
+         starts_with_text(name, "Content-") || starts_with_text(name, "Proxy-") ||
+         starts_with_text(name, "X-Canigo-") || starts_with_text(name, "X-Forwarded-");
+}
+
+void read_credential(table_view& t, upstream& u) {
+  if (t.is_text("credential")) {
+    bool ignored = false;
+    t.word("credential", ignored, {{"pass", true}});
+    return;
+  }
+  auto given = t.table("credential");
+  if (!given) return;
+  if (const auto name = given->needed("header", "a field's name such as \"Authorization\"")) {
+    if (is_token(name->text) && !is_own_field(name->text)) {
+      u.credential.header = name->text;
+    } else {
+      given->problems().refuse_text(name->where, name->field, name->text,
+                                    "a field's name that the gateway does not set");
+    }
+  }
+  if (const auto source = given->needed("value", "env:NAME or file:/PATH")) {
+    if (auto value = read_secret(*source, given->problems())) {
+      value->value = trim(value->value);
+      if (value->value.empty() || !is_field_value(value->value))
+        given->problems().complain(source->where, source->field, "holds a line break or another control character");
+      u.credential.value = std::move(*value);
+    }
+  }
+  given->finish();
+}
+
+void read_on_redis_failure(table_view& t, upstream& u) {
+  const auto given = t.text("on_redis_failure");
+  if (!given) return;
+  using kind = redis_failure::kind;
+  constexpr std::string_view local = "local:";
+  if (given->text == "closed" || given->text == "open") {
+    u.on_redis_failure = {given->text == "open" ? kind::open : kind::closed, 1};
+    return;
+  }
+  if (given->text.starts_with(local)) {
+    if (const auto share = parse_share(std::string_view{given->text}.substr(local.size()))) {
+      u.on_redis_failure = {kind::local, *share};
+      return;
+    }
+  }
+  t.problems().refuse_text(given->where, given->field, given->text,
+                           "closed, open, or local:SHARE with a share above 0 and up to 1");
+}
+
+void read_tokens(table_view& t, upstream& u) {
+  auto given = t.table("tokens");
+  if (!given) return;
+  given->word("api", u.tokens.api,
+              {{"none", token_api::none},
+               {"openai", token_api::openai},
+               {"anthropic", token_api::anthropic},
+               {"gemini", token_api::gemini},
+               {"bytes/4", token_api::bytes}});
+  given->integer("default_output", u.tokens.default_output, 0, 1'000'000'000);
+  given->flag("learn", u.tokens.learn);
+  given->flag("add_usage", u.tokens.add_usage);
+  if (u.tokens.add_usage && u.tokens.api != token_api::openai)
+    given->problems().complain(given->where("add_usage"), given->field("add_usage"),
+                               "is true; allowed: false unless api is \"openai\"");
+  given->finish();
+}
+
+void read_timeouts(table_view& t, upstream& u) {
+  auto given = t.table("timeout");
+  if (!given) return;
+  given->time("connect", u.timeout.connect, 1ms, 1h);
+  given->time("first_byte", u.timeout.first_byte, 1ms, 24h);
+  given->time("idle", u.timeout.idle, 1ms, 24h);
+  given->time("total", u.timeout.total, 1ms, 24h * 7);
+  given->finish();
+}
+
+void read_retry(table_view& t, upstream& u) {
+  auto given = t.table("retry");
+  if (!given) return;
+  given->integer("attempts", u.retry.attempts, 1, 10);
+  given->percent("budget", u.retry.budget, 0, 100);
+  given->size("body", u.retry.body, 0, 64 << 20);
+  given->finish();
+}
+
+void read_breaker(table_view& t, upstream& u) {
+  auto given = t.table("breaker");
+  if (!given) return;
+  given->percent("failures", u.breaker.failures, 1, 100);
+  given->integer("of", u.breaker.of, 1, 1'000'000);
+  given->time("within", u.breaker.within, 1ms, 24h);
+  given->time("open", u.breaker.open, 1ms, 24h);
+  given->time("most", u.breaker.most, 1ms, 24h);
+  if (u.breaker.most < u.breaker.open)
+    given->problems().complain(given->where("most"), given->field("most"),
+                               fmt::format("is {}; allowed: {} or more, which is how long it is open first",
+                                           to_string(u.breaker.most), to_string(u.breaker.open)));
+  given->finish();
+}
+
+void read_hedge(table_view& t, upstream& u) {
+  auto given = t.table("hedge");
+  if (!given) return;
+  constexpr std::string_view allowed = "p1 to p99 such as \"p95\"";
+  if (const auto after = given->needed("after", allowed)) {
+    int percentile = 0;
+    const std::string_view text = after->text;
+    const auto [end, error] =
+        std::from_chars(text.data() + std::min<std::size_t>(1, text.size()), text.data() + text.size(), percentile);
+    if (text.starts_with('p') && error == std::errc{} && end == text.data() + text.size() && percentile >= 1 &&
+        percentile <= 99) {
+      u.hedge_after = percentile;
+    } else {
+      given->problems().refuse_text(after->where, after->field, after->text, allowed);
+    }
+  }
+  given->finish();
+}
+
+void read_max_wait(table_view& t, const config& c, upstream& u) {
+  u.max_wait.assign(c.classes.size(), usual_max_wait);
+  auto given = t.table("max_wait");
+  if (!given) return;
+  for (std::size_t i = 0; i < c.classes.size(); ++i) given->time(c.classes[i], u.max_wait[i], 0ms, 24h * 7);
+  given->finish();
+}
+
+/// Tokens can be counted only where something says how.
+void check_units(table_view& t, const upstream& u) {
+  if (u.tokens.api != token_api::none) return;
+  for (const rate_limit& r : u.rates)
+    if (r.unit != "requests")
+      t.problems().complain(t.where("rates"), t.field("rates"),
+                            fmt::format("counts {}, and {} does not say how", r.unit, t.field("tokens.api")));
+}
+
+upstream read_upstream(table_view& t, const config& c) {
+  upstream u;
+  if (const auto name = t.needed("name", name_syntax)) {
+    if (!is_plain_name(name->text)) t.problems().refuse_text(name->where, name->field, name->text, name_syntax);
+    u.name = name->text;
+  }
+  if (const auto url = t.needed("url", origin_syntax)) {
+    if (auto o = parse_origin(url->text)) {
+      u.url = std::move(*o);
+    } else if (url->text.find('@') != std::string::npos) {  // before it stands a password
+      t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
+    } else {
+      t.problems().refuse_text(url->where, url->field, url->text, origin_syntax);
+    }
+  }
+  if (const auto prefix = t.needed("prefix", prefix_syntax)) {
+    if (auto p = parse_prefix(prefix->text)) {
+      u.prefix = std::move(*p);
+    } else {
+      t.problems().refuse_text(prefix->where, prefix->field, prefix->text, prefix_syntax);
+    }
+  }
+  read_credential(t, u);
+  u.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"});
+  t.integer("concurrency", u.concurrency, 1, 1'000'000);
+  t.integer("queue", u.queue, 1, 10'000'000);
+  t.word("overflow", u.on_overflow,
+         {{"reject_new", overflow::reject_new},
+          {"evict_oldest", overflow::evict_oldest},
+          {"evict_least_important", overflow::evict_least_important}});
+  read_max_wait(t, c, u);
+  t.flag("shared", u.shared);
+  if (u.shared && c.redis.source.empty())
+    t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
+  read_on_redis_failure(t, u);
+  read_tokens(t, u);
+  read_timeouts(t, u);
+  read_retry(t, u);
+  read_breaker(t, u);
+  read_hedge(t, u);
+  t.flag("forwarded", u.forwarded);
+  t.flag("private", u.private_addresses);
+  t.finish();
+  check_units(t, u);
+  return u;
+}
+
+}  // namespace
+
+void read_upstreams(table_view& t, config& c) {
+  for (table_view& given : t.tables("upstream", 256)) {
+    upstream u = read_upstream(given, c);
+    for (const upstream& other : c.upstreams) {
+      if (!u.name.empty() && other.name == u.name)
+        given.problems().refuse_text(given.where("name"), given.field("name"), u.name, "each name once");
+      if (!u.prefix.empty() && other.prefix == u.prefix)
+        given.problems().refuse_text(given.where("prefix"), given.field("prefix"), u.prefix, "each prefix once");
+    }
+    c.upstreams.push_back(std::move(u));
+  }
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+namespace canigo::gateway {
+
+// HTTP's own text is ASCII, whatever the locale says, so none of this is what <cctype> has.
+
+constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+constexpr bool is_letter(char c) noexcept { return lower(c) >= 'a' && lower(c) <= 'z'; }
+
+/// Without the spaces and tabs around it.
+constexpr std::string_view trim(std::string_view text) noexcept {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// Whether they are the same but for the case of ASCII letters.
+constexpr bool same_text(std::string_view a, std::string_view b) noexcept {
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+constexpr bool starts_with_text(std::string_view text, std::string_view start) noexcept {
+  return text.size() >= start.size() && same_text(text.substr(0, start.size()), start);
+}
+
+/// Whether it can be a method, or the name of a header field.
+constexpr bool is_token(std::string_view text) noexcept {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return is_letter(c) || is_digit(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
+  });
+}
+
+/// Whether it can be a value: no control character but the tab. A line break in it would begin another field.
+constexpr bool is_field_value(std::string_view text) noexcept {
+  return std::ranges::none_of(text, [](char c) { return (c >= 0 && c < 0x20 && c != '\t') || c == 0x7f; });
+}
+
+/// Calls `use` with each element of a list with commas, trimmed; empty ones are left out.
+template <class Use>
+constexpr void for_each_element(std::string_view list, Use use) {
+  for (;;) {
+    const auto comma = list.find(',');
+    const std::string_view element = trim(list.substr(0, comma));
+    if (!element.empty()) use(element);
+    if (comma == list.npos) return;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace canigo::gateway
