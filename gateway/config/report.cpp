@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace canigo::gateway {
@@ -35,7 +36,9 @@ void report::complain(place where, std::string_view field, std::string_view why)
 }
 
 std::vector<config_error> report::take() {
-  std::ranges::stable_sort(errors_, {}, &config_error::where);
+  std::ranges::sort(errors_, [](const config_error& a, const config_error& b) {
+    return std::tie(a.where, a.text) < std::tie(b.where, b.text);
+  });
   return std::exchange(errors_, {});
 }
 
