@@ -11,12 +11,12 @@
 namespace canigo::gateway {
 namespace {
 
-/// No credential is longer; a device that never ends is not read to its end.
+/// No credential is longer.
 constexpr std::size_t most_bytes = 64 << 10;
 
 std::optional<std::string> read_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return std::nullopt;
+  // To read a pipe or a device may take for ever.
+  if (!is_readable_file(path)) return std::nullopt;
   std::ifstream file{path, std::ios::binary};
   std::string text(most_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace canigo::gateway {
+
+struct field {
+  std::string name;
+  std::string value;
+};
+
+/// The head of a request or a response, as it was read.
+struct message_head {
+  std::string method;  ///< of a request
+  std::string target;
+  int status = 0;    ///< of a response
+  int version = 11;  ///< 10 or 11
+  std::vector<field> fields;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "gateway/http/message.hpp"
+#include "gateway/policy/text.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// The value of the first field of that name.
+std::optional<std::string_view> value_of(const message_head& head, std::string_view name) noexcept;
+std::size_t count_of(const message_head& head, std::string_view name) noexcept;
+
+/// The elements of all Connection fields. They lie in the head.
+std::vector<std::string_view> named_by_connection(const message_head& head);
+
+/// Whether a field belongs to one connection, and not to the message: "Connection", "Keep-Alive", "Proxy-*", "TE",
+/// "Trailer", "Transfer-Encoding", "Upgrade".
+bool is_of_connection(std::string_view name) noexcept;
+
+/// Whether one of the names is this one, but for the case.
+bool is_one_of(std::string_view name, const std::vector<std::string_view>& names) noexcept;
+
+}  // namespace canigo::gateway

@@ -1,0 +1,202 @@
+#include "gateway/policy/head_rules.hpp"
+
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+refusal refuse(int status, std::string detail) { return {status, "bad_request", std::move(detail)}; }
+refusal bad(std::string detail) { return refuse(400, std::move(detail)); }
+
+std::optional<refusal> judge_method(std::string_view method) {
+  if (!is_token(method)) return bad("the method is no token");
+  // Methods differ by case; all that are registered are in upper case, and some readers take "get" for GET.
+  if (std::ranges::any_of(method, [](char c) { return c >= 'a' && c <= 'z'; }))
+    return bad("the method is not in upper case");
+  return std::nullopt;
+}
+
+/// The fields by themselves, and how many of each kind there are.
+struct field_census {
+  std::size_t hosts = 0;
+  std::string_view host;
+  std::size_t lengths = 0;
+  std::string_view length;
+  std::size_t codings = 0;
+  std::string_view coding;
+  std::size_t expectations = 0;
+  std::string_view expectation;
+  std::size_t connections = 0;
+  bool wants_websocket = false;
+};
+
+std::optional<refusal> count_fields(const message_head& head, field_census& census) {
+  for (const field& f : head.fields) {
+    if (!is_token(f.name)) return bad("a field's name is no token");
+    if (!is_field_value(f.value)) return bad("a field's value has a control character");
+    const auto count = [&](std::size_t& n, std::string_view& last) {
+      ++n;
+      last = trim(f.value);
+    };
+    if (same_text(f.name, "Host")) {
+      count(census.hosts, census.host);
+    } else if (same_text(f.name, "Content-Length")) {
+      count(census.lengths, census.length);
+    } else if (same_text(f.name, "Transfer-Encoding")) {
+      count(census.codings, census.coding);
+    } else if (same_text(f.name, "Expect")) {
+      count(census.expectations, census.expectation);
+    } else if (same_text(f.name, "Connection")) {
+      ++census.connections;
+    } else if (same_text(f.name, "Upgrade")) {
+      for_each_element(f.value, [&](std::string_view protocol) {
+        if (same_text(protocol.substr(0, protocol.find('/')), "websocket")) census.wants_websocket = true;
+      });
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<refusal> judge_framing(const field_census& census, int version, std::uint64_t most, request_plan& plan) {
+  if (census.codings > 0) {
+    if (version < 11) return bad("Transfer-Encoding is not of HTTP/1.0");
+    if (census.lengths > 0) return bad("there are both Transfer-Encoding and Content-Length");
+    if (census.codings > 1 || !same_text(census.coding, "chunked"))
+      return bad("Transfer-Encoding is something else than exactly one \"chunked\"");
+    plan.is_chunked = true;
+    return std::nullopt;
+  }
+  if (census.lengths == 0) return std::nullopt;
+  if (census.lengths > 1) return bad("there is more than one Content-Length");
+  const std::string_view text = census.length;
+  const bool is_plain = !text.empty() && std::ranges::all_of(text, is_digit) && (text.size() == 1 || text[0] != '0');
+  if (!is_plain) return bad("Content-Length is no plain number");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), plan.length);
+  if (error != std::errc{} || plan.length > most)
+    return refuse(413, fmt::format("the body is longer than {} bytes", most));
+  plan.has_length = true;
+  return std::nullopt;
+}
+
+std::optional<refusal> judge_connection(const message_head& head) {
+  for (const std::string_view name : named_by_connection(head)) {
+    if (!is_token(name)) return bad("Connection names something that is no token");
+    if (same_text(name, "Host") || same_text(name, "Authorization") || same_text(name, "Cookie") ||
+        starts_with_text(name, "Content-"))
+      return bad(fmt::format("Connection names {}, which is of the message", name));
+  }
+  return std::nullopt;
+}
+
+/// The authority of an absolute-form target and what comes behind it.
+std::optional<refusal> read_absolute(std::string_view target, request_plan& plan) {
+  plan.form = target_form::absolute;
+  plan.is_tls = starts_with_text(target, "https://");
+  if (!plan.is_tls && !starts_with_text(target, "http://")) return bad("the target's scheme is neither http nor https");
+  target.remove_prefix(target.find("//") + 2);
+  const auto end = std::min(target.find_first_of("/?"), target.size());
+  auto found = parse_host_and_port(target.substr(0, end));
+  if (!found) return bad("the target's host is no plain name or address");
+  plan.host = std::move(found->host);
+  plan.port = found->port.value_or(plan.is_tls ? 443 : 80);
+  plan.path = target.substr(end);
+  return std::nullopt;
+}
+
+std::optional<refusal> judge_target(const message_head& head, listen_mode mode, request_plan& plan) {
+  const std::string_view target = head.target;
+  if (target.empty()) return bad("the target is empty");
+  if (!std::ranges::all_of(target, [](char c) { return c > 0x20 && c < 0x7f; }))
+    return bad("the target has a byte that is not visible ASCII");
+  if (target.find('#') != target.npos) return bad("the target has a fragment");
+  if (head.method == "CONNECT") {
+    if (mode == listen_mode::reverse) return bad("CONNECT is for forward mode");
+    auto found = parse_host_and_port(target);
+    if (!found || !found->port) return bad("the target of CONNECT is no HOST:PORT");
+    plan.form = target_form::tunnel;
+    plan.host = std::move(found->host);
+    plan.port = *found->port;
+    return std::nullopt;
+  }
+  if (target.front() == '/') {
+    if (mode == listen_mode::forward) return bad("the target is no absolute URL, as forward mode wants it");
+    plan.path = target;
+    return std::nullopt;
+  }
+  if (mode == listen_mode::reverse) return bad("the target does not begin with '/'");
+  return read_absolute(target, plan);
+}
+
+std::optional<refusal> judge_host(const field_census& census, const request_plan& plan) {
+  if (census.hosts != 1) return bad(census.hosts == 0 ? "there is no Host" : "there is more than one Host");
+  const auto given = parse_host_and_port(census.host);
+  if (!given) return bad("Host is no plain name or address");
+  if (plan.form == target_form::origin) return std::nullopt;
+  // Some readers go by the target, and some by Host.
+  const std::uint16_t usual = plan.form == target_form::tunnel ? plan.port : plan.is_tls ? 443 : 80;
+  if (given->host != plan.host || given->port.value_or(usual) != plan.port)
+    return bad("Host is not the host of the target");
+  return std::nullopt;
+}
+
+std::optional<refusal> judge_all(const message_head& head, listen_mode mode, const size_limits& limits,
+                                 request_plan& plan) {
+  if (head.version != 10 && head.version != 11) return refuse(505, "the version is neither HTTP/1.0 nor HTTP/1.1");
+  if (head.target.size() > limits.target)
+    return refuse(414, fmt::format("the target is longer than {} bytes", limits.target));
+  if (head.fields.size() > limits.fields)
+    return refuse(431, fmt::format("there are more than {} fields", limits.fields));
+  if (auto no = judge_method(head.method)) return no;
+  field_census census;
+  if (auto no = count_fields(head, census)) return no;
+  if (auto no = judge_framing(census, head.version, limits.body, plan)) return no;
+  if (auto no = judge_target(head, mode, plan)) return no;
+  if (auto no = judge_host(census, plan)) return no;
+  if (plan.form == target_form::tunnel && (plan.is_chunked || plan.length > 0)) return bad("CONNECT has a body");
+  if (census.connections > 0)
+    if (auto no = judge_connection(head)) return no;
+  if (census.wants_websocket) return refuse(501, "websockets are not passed on");
+  // HTTP/1.0 has no expectations, and its clients wait for none.
+  if (census.expectations > 0 && head.version == 11) {
+    if (census.expectations > 1 || !same_text(census.expectation, "100-continue"))
+      return refuse(417, "Expect is something else than \"100-continue\"");
+    plan.wants_continue = plan.is_chunked || plan.length > 0;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+head_judgement judge_head(const message_head& head, listen_mode mode, const size_limits& limits) {
+  head_judgement j;
+  j.refused = judge_all(head, mode, limits, j.plan);
+  return j;
+}
+
+std::optional<refusal> judge_loop(const message_head& head, std::string_view via) {
+  const std::string_view own = via.substr(via.find(' ') + 1);
+  for (const field& f : head.fields) {
+    if (!same_text(f.name, "Via")) continue;
+    bool is_own = false;
+    for_each_element(f.value, [&](std::string_view element) {
+      // "1.1 NAME" or "HTTP/1.1 NAME (comment)"
+      const auto space = element.find_first_of(" \t");
+      if (space == element.npos) return;
+      const std::string_view by = trim(element.substr(space));
+      is_own = is_own || same_text(by.substr(0, by.find_first_of(" \t(")), own);
+    });
+    if (is_own) return refusal{508, "loop", "the request has come through this gateway before"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace canigo::gateway

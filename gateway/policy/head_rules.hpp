@@ -1,0 +1,53 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/http/message.hpp"
+#include "gateway/policy/host_name.hpp"
+#include "gateway/policy/refusal.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Where a request says that it wants to go.
+enum class target_form : std::uint8_t {
+  origin,    ///< "/path?query": to the upstream of a route
+  absolute,  ///< "http://host/path": forward mode
+  tunnel,    ///< "host:port" of CONNECT: forward mode
+};
+
+/// The one way to read the head of a request that is good.
+struct request_plan {
+  target_form form = target_form::origin;
+  /// The host of a target that names one; of `origin` it is empty.
+  host_name host;
+  std::uint16_t port = 0;
+  bool is_tls = false;          ///< of `absolute`: the scheme is https
+  std::string_view path;        ///< the target from its path on, byte for byte; lies in the head, and may be empty
+  bool is_chunked = false;      ///< the body comes in chunks
+  std::uint64_t length = 0;     ///< else: its length
+  bool has_length = false;      ///< it says so
+  bool wants_continue = false;  ///< it waits for 100 Continue before it sends the body
+};
+
+/// What to do with a head: to refuse it, or to go by the plan.
+struct head_judgement {
+  std::optional<refusal> refused;
+  request_plan plan;
+};
+
+/// Judges the head of a request before anything is done with it. It refuses all that two readers may understand
+/// differently: whatever the parser has let through, of what is refused nothing goes on.
+///
+/// Source: RFC 9110, RFC 9112 (sections 3.2, 6.1, 6.3 and 11.2).
+/// Allocates: for a refusal, and for the host.
+head_judgement judge_head(const message_head& head, listen_mode mode, const size_limits& limits);
+
+/// Whether the request has come through this gateway before: "1.1 canigo-ID" of `via` is in one of its Via fields.
+///
+/// Then it is refused with 508.
+std::optional<refusal> judge_loop(const message_head& head, std::string_view via);
+
+}  // namespace canigo::gateway

@@ -1,0 +1,105 @@
+#include "gateway/policy/head_writer.hpp"
+
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/text.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace canigo::gateway {
+namespace {
+
+/// What the gateway writes itself, or takes out for good.
+bool is_own_of_request(std::string_view name) noexcept {
+  constexpr std::string_view names[] = {"Host", "Content-Length", "Expect", "Forwarded"};
+  return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); }) ||
+         starts_with_text(name, "X-Canigo-") || starts_with_text(name, "X-Forwarded-");
+}
+
+bool is_own_of_response(std::string_view name) noexcept {
+  constexpr std::string_view names[] = {"Content-Length", "X-Request-Id", "Alt-Svc"};
+  return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); }) ||
+         starts_with_text(name, "X-Canigo-");
+}
+
+/// As RFC 7239 writes it: an IPv6 address in brackets and quotes.
+std::string node_of(std::string_view address) {
+  std::string node{address};
+  return address.find(':') == address.npos ? node : "\"[" + node + "]\"";
+}
+
+void add_forwarded(const client_place& c, head_text& text) {
+  const std::string_view proto = c.is_tls ? "https" : "http";
+  // A unix socket's client has no address.
+  const std::string node = c.address.empty() ? "unknown" : node_of(c.address);
+  text.add("Forwarded", "for=" + node + ";host=\"" + std::string{c.host} + "\";proto=" + std::string{proto});
+  if (!c.address.empty()) text.add("X-Forwarded-For", c.address);
+  text.add("X-Forwarded-Host", c.host);
+  text.add("X-Forwarded-Proto", proto);
+}
+
+}  // namespace
+
+head_text head_text::of_request(std::string_view method, std::string_view target) {
+  head_text t;
+  t.text_.append(method).append(" ").append(target).append(" HTTP/1.1\r\n");
+  return t;
+}
+
+head_text head_text::of_response(int status, std::string_view reason) {
+  head_text t;
+  t.text_.append("HTTP/1.1 ").append(std::to_string(status)).append(" ").append(reason).append("\r\n");
+  return t;
+}
+
+void head_text::add(std::string_view name, std::string_view value) {
+  if (is_token(name) && is_field_value(value)) text_.append(name).append(": ").append(value).append("\r\n");
+}
+
+void head_text::add(const outgoing_body& body) {
+  switch (body.how) {
+    case outgoing_body::framing::none:
+      return;
+    case outgoing_body::framing::length:
+      return add("Content-Length", std::to_string(body.length));
+    case outgoing_body::framing::chunked:
+      return add("Transfer-Encoding", "chunked");
+  }
+}
+
+std::string head_text::take() && {
+  text_.append("\r\n");
+  return std::move(text_);
+}
+
+std::string request_head(const message_head& head, const outgoing_request& out) {
+  const std::vector<std::string_view> named = named_by_connection(head);
+  const bool is_replaced = out.credential != nullptr && !out.credential->is_passed();
+  head_text text = head_text::of_request(head.method, out.target);
+  text.add("Host", out.host_field);
+  for (const field& f : head.fields) {
+    if (is_of_connection(f.name) || is_own_of_request(f.name) || is_one_of(f.name, named)) continue;
+    if (is_replaced && same_text(f.name, out.credential->header)) continue;
+    if (out.wants_identity && same_text(f.name, "Accept-Encoding")) continue;
+    text.add(f.name, f.value);
+  }
+  if (is_replaced) text.add(out.credential->header, out.credential->value.value);
+  if (out.wants_identity) text.add("Accept-Encoding", "identity");
+  if (out.forwarded) add_forwarded(*out.forwarded, text);
+  text.add("Via", out.via);
+  text.add(out.body);
+  return std::move(text).take();
+}
+
+std::string response_fields(const message_head& head) {
+  const std::vector<std::string_view> named = named_by_connection(head);
+  std::string lines;
+  for (const field& f : head.fields) {
+    if (is_of_connection(f.name) || is_own_of_response(f.name) || is_one_of(f.name, named)) continue;
+    if (is_token(f.name) && is_field_value(f.value)) lines.append(f.name).append(": ").append(f.value).append("\r\n");
+  }
+  return lines;
+}
+
+}  // namespace canigo::gateway

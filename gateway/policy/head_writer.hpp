@@ -1,0 +1,66 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/http/message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// How the body of a message ends.
+struct outgoing_body {
+  enum class framing : std::uint8_t { none, length, chunked };
+
+  framing how = framing::none;
+  std::uint64_t length = 0;
+};
+
+/// A head in the making. What would not be one field is left out: a name that is no token, a value with a line break or
+/// another control character. So nothing that a stranger sends begins another field or another message.
+class head_text {
+ public:
+  /// "METHOD TARGET HTTP/1.1"
+  static head_text of_request(std::string_view method, std::string_view target);
+  /// "HTTP/1.1 STATUS REASON"
+  static head_text of_response(int status, std::string_view reason);
+
+  void add(std::string_view name, std::string_view value);
+  void add(const outgoing_body& body);
+  /// The head with the empty line at its end.
+  std::string take() &&;
+
+ private:
+  std::string text_;
+};
+
+/// Of whom `Forwarded` and `X-Forwarded-*` tell, where an upstream wants them.
+struct client_place {
+  std::string_view address;  ///< without a port; an IPv6 address without brackets
+  std::string_view host;     ///< of the client's Host field
+  bool is_tls = false;
+};
+
+/// What an upstream, or a host of forward mode, is sent in place of what the client sent.
+struct outgoing_request {
+  std::string_view target = {};                     ///< target_for() of a route; a path and query in forward mode
+  std::string_view host_field = {};                 ///< of the upstream
+  const gateway::credential* credential = nullptr;  ///< null, or passed: the client's own goes
+  outgoing_body body = {};
+  std::string_view via = {};                   ///< "1.1 canigo-ID"
+  std::optional<client_place> forwarded = {};  ///< for upstreams with `forwarded`
+  bool wants_identity = false;                 ///< the response is read for its usage: no compression
+};
+
+/// The head of a request, built anew from one that is good: without what belongs to the client's connection, without
+/// its Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*, and with ours. All else goes through in its order.
+std::string request_head(const message_head& head, const outgoing_request& out);
+
+/// The fields of a response for the client, as lines: without what belongs to the upstream's connection, without its
+/// framing, and without what the gateway says itself, which are X-Canigo-* and X-Request-Id. `Alt-Svc` is left out, as
+/// it would lead clients past the gateway.
+std::string response_fields(const message_head& head);
+
+}  // namespace canigo::gateway

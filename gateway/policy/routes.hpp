@@ -1,0 +1,37 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// Which upstream a path leads to.
+class route_table {
+ public:
+  /// The upstreams must outlive it.
+  explicit route_table(const std::vector<upstream>& upstreams);
+
+  /// The upstream whose prefix is the longest of those that the path begins with and that end in it at a '/', or with
+  /// it. So "/openai" leads "/openai/x" and "/openai", and not "/openaix".
+  ///
+  /// `target`: a path, and a query if there is one. Bytes are compared as they are: "/%6fpenai" is another path.
+  /// Allocates: never.
+  std::optional<std::size_t> find(std::string_view target) const noexcept;
+
+ private:
+  struct route {
+    std::string_view prefix;
+    std::size_t upstream;
+  };
+  std::vector<route> routes_;  // the longest prefix first
+};
+
+/// The target for an upstream: its own path, and the client's without the prefix, byte for byte.
+std::string target_for(const upstream& u, std::string_view target);
+
+}  // namespace canigo::gateway
