@@ -9,13 +9,16 @@
 namespace canigo::gateway {
 namespace {
 
-std::string printable(std::string_view text) {
-  constexpr std::size_t longest = 60;
+/// On one line, of what any terminal shows.
+std::string printable(std::string_view text, std::size_t longest = std::string_view::npos) {
   std::string shown{text.substr(0, longest)};
   std::ranges::replace_if(shown, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
   if (text.size() > longest) shown += "...";
   return shown;
 }
+
+constexpr std::size_t most_of_value = 60;
+constexpr std::size_t most_of_field = 120;
 
 }  // namespace
 
@@ -24,15 +27,15 @@ std::string message_of(const config_error& error, std::string_view file) {
 }
 
 void report::refuse(place where, std::string_view field, std::string_view value, std::string_view allowed) {
-  complain(where, field, fmt::format("is {}; allowed: {}", printable(value), allowed));
+  complain(where, field, fmt::format("is {}; allowed: {}", printable(value, most_of_value), allowed));
 }
 
 void report::refuse_text(place where, std::string_view field, std::string_view value, std::string_view allowed) {
-  complain(where, field, fmt::format("is \"{}\"; allowed: {}", printable(value), allowed));
+  complain(where, field, fmt::format("is \"{}\"; allowed: {}", printable(value, most_of_value), allowed));
 }
 
 void report::complain(place where, std::string_view field, std::string_view why) {
-  errors_.push_back({where, fmt::format("{} {}", printable(field), why)});
+  errors_.push_back({where, fmt::format("{} {}", printable(field, most_of_field), printable(why))});
 }
 
 std::vector<config_error> report::take() {

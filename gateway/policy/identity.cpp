@@ -1,0 +1,134 @@
+#include "gateway/policy/identity.hpp"
+
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/text.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <array>
+#include <cstring>
+
+namespace canigo::gateway {
+namespace {
+
+static_assert(SHA256_DIGEST_LENGTH == std::tuple_size_v<key_digest>);
+
+key_digest digest_of(std::string_view key) noexcept {
+  key_digest digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest.data());
+  return digest;
+}
+
+/// Who knows them knows nothing of the key, so a look-up by them may take its time.
+std::uint64_t first_bytes(const key_digest& digest) noexcept {
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, digest.data(), sizeof bytes);
+  return bytes;
+}
+
+/// What comes behind "SCHEME ".
+std::optional<std::string_view> of_scheme(std::string_view value, std::string_view scheme) noexcept {
+  const auto space = value.find(' ');
+  if (space == value.npos || !same_text(value.substr(0, space), scheme)) return std::nullopt;
+  return trim(value.substr(space));
+}
+
+int base64_value(char c) noexcept {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  if (c == '+') return 62;
+  return c == '/' ? 63 : -1;
+}
+
+}  // namespace
+
+std::optional<std::string> decode_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::size_t padding = 0;
+  while (padding < 2 && text.ends_with('=')) {
+    text.remove_suffix(1);
+    ++padding;
+  }
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int n = 0;
+  for (const char c : text) {
+    const int value = base64_value(c);
+    if (value < 0) return std::nullopt;
+    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    n += 6;
+    if (n < 8) continue;
+    n -= 8;
+    bytes.push_back(static_cast<char>(bits >> n & 0xff));
+  }
+  // Bits that stand for nothing would let one key be written in several ways.
+  if ((bits & ((1U << n) - 1)) != 0) return std::nullopt;
+  return bytes;
+}
+
+std::optional<std::string> key_of_authorization(std::string_view value) {
+  value = trim(value);
+  if (const auto key = of_scheme(value, "Bearer")) return std::string{*key};
+  const auto basic = of_scheme(value, "Basic");
+  if (!basic) return std::nullopt;
+  const auto pair = decode_base64(*basic);
+  if (!pair) return std::nullopt;
+  const auto colon = pair->find(':');
+  if (colon == pair->npos) return std::nullopt;
+  return colon + 1 == pair->size() ? pair->substr(0, colon) : pair->substr(colon + 1);
+}
+
+identity_table::identity_table(const std::vector<tenant>& tenants) {
+  for (std::size_t i = 0; i < tenants.size(); ++i) {
+    const tenant& n = tenants[i];
+    for (const key_digest& digest : n.keys) keys_.emplace(first_bytes(digest), key_of{digest, i});
+    if (!n.subject.empty()) subjects_.emplace(n.subject, i);
+    if (n.uid) uids_.emplace(*n.uid, i);
+    names_.emplace(n.name, i);
+  }
+}
+
+std::optional<std::size_t> identity_table::by_key(std::string_view key) const {
+  if (key.empty()) return std::nullopt;
+  const key_digest digest = digest_of(key);
+  std::optional<std::size_t> found;
+  const auto [first, last] = keys_.equal_range(first_bytes(digest));
+  for (auto k = first; k != last; ++k)
+    if (CRYPTO_memcmp(k->second.digest.data(), digest.data(), digest.size()) == 0) found = k->second.tenant;
+  return found;
+}
+
+identification identity_table::find(const message_head& head, const client_facts& client, bool replaces_authorization,
+                                    bool is_proxy) const {
+  const auto refuse = [&](const char* why) {
+    return identification{std::nullopt, refusal{is_proxy ? 407 : 401, "bad_request", why}};
+  };
+  for (const std::string& name : client.certificate_names)
+    if (const auto found = subjects_.find(name); found != subjects_.end()) return {found->second, std::nullopt};
+
+  std::size_t keys = 0;
+  std::optional<std::string> key;
+  for (const field& f : head.fields) {
+    const bool is_plain = same_text(f.name, "X-Canigo-Key");
+    if (!is_plain && !same_text(f.name, "Proxy-Authorization")) continue;
+    ++keys;
+    key = is_plain ? std::string{trim(f.value)} : key_of_authorization(f.value);
+  }
+  if (keys > 1) return refuse("there is more than one key");
+  if (keys == 1) {
+    const auto found = key ? by_key(*key) : std::nullopt;
+    return found ? identification{found, std::nullopt} : refuse("the key is nobody's");
+  }
+  if (replaces_authorization && count_of(head, "Authorization") == 1)
+    if (const auto bearer = of_scheme(trim(*value_of(head, "Authorization")), "Bearer"))
+      if (const auto found = by_key(*bearer)) return {found, std::nullopt};
+
+  if (client.uid)
+    if (const auto found = uids_.find(*client.uid); found != uids_.end()) return {found->second, std::nullopt};
+  if (const auto found = names_.find(client.anonymous); found != names_.end()) return {found->second, std::nullopt};
+  return refuse("there is no key that is somebody's");
+}
+
+}  // namespace canigo::gateway

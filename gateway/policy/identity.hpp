@@ -1,0 +1,68 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/http/message.hpp"
+#include "gateway/policy/refusal.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// What a connection knows of its client.
+struct client_facts {
+  std::span<const std::string> certificate_names;  ///< subject and alternative names of a certificate that was verified
+  std::optional<std::uint32_t> uid;                ///< of the peer of a unix socket
+  std::string_view anonymous;                      ///< the tenant of the listener for those without credentials
+};
+
+/// Whose request it is.
+struct identification {
+  std::optional<std::size_t> tenant;  ///< an index into config::tenants
+  std::optional<refusal> refused;     ///< if there is none: 401, or 407 for a proxy
+};
+
+/// The tenants by their credentials.
+class identity_table {
+ public:
+  explicit identity_table(const std::vector<tenant>& tenants);
+
+  /// The first that matches: the certificate; a key in X-Canigo-Key, in Proxy-Authorization, or in Authorization if
+  /// `replaces_authorization`, as the upstream then gets another one; the uid; the listener's anonymous tenant.
+  ///
+  /// A key in X-Canigo-Key or Proxy-Authorization is meant for the gateway: if it is nobody's, the request is refused.
+  /// A key in Authorization may be a client's dummy, and counts only if it is somebody's. Proxy-Authorization has
+  /// "Bearer KEY", or "Basic" with the key as the password, or as the user if there is no password.
+  ///
+  /// Keys are compared by their SHA-256, in constant time.
+  identification find(const message_head& head, const client_facts& client, bool replaces_authorization,
+                      bool is_proxy) const;
+
+ private:
+  struct key_of {
+    key_digest digest;
+    std::size_t tenant;
+  };
+
+  std::optional<std::size_t> by_key(std::string_view key) const;
+
+  std::unordered_multimap<std::uint64_t, key_of> keys_;  // by the first bytes of the digest
+  std::map<std::string, std::size_t, std::less<>> subjects_;
+  std::map<std::uint32_t, std::size_t> uids_;
+  std::map<std::string, std::size_t, std::less<>> names_;
+};
+
+/// The key that a value of Proxy-Authorization holds; nothing if it has another form.
+std::optional<std::string> key_of_authorization(std::string_view value);
+
+/// What base64 stands for; nothing if it is another text, or is not padded.
+std::optional<std::string> decode_base64(std::string_view text);
+
+}  // namespace canigo::gateway

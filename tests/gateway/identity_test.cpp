@@ -1,0 +1,118 @@
+#include "gateway/policy/identity.hpp"
+
+#include "gateway/heads.hpp"
+#include "support/catch.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gateway = canigo::gateway;
+using gateway_test::head_of;
+
+namespace {
+
+/// SHA-256 of "test", as sha256sum prints it, and of "second".
+constexpr gateway::key_digest of_test{0x9f, 0x86, 0xd0, 0x81, 0x88, 0x4c, 0x7d, 0x65, 0x9a, 0x2f, 0xea,
+                                      0xa0, 0xc5, 0x5a, 0xd0, 0x15, 0xa3, 0xbf, 0x4f, 0x1b, 0x2b, 0x0b,
+                                      0x82, 0x2c, 0xd1, 0x5d, 0x6c, 0x15, 0xb0, 0xf0, 0x0a, 0x08};
+
+std::vector<gateway::tenant> tenants() {
+  std::vector<gateway::tenant> all(4);
+  all[0].name = "keyed";
+  // Another key with the same first bytes comes first in the table.
+  all[3].name = "twin";
+  all[3].keys = {of_test};
+  all[3].keys[0][31] ^= 1;
+  all[0].keys = {of_test};
+  all[1].name = "certified";
+  all[1].subject = "CN=search";
+  all[2].name = "local";
+  all[2].uid = 1004;
+  return all;
+}
+
+struct asked {
+  std::string fields;
+  std::vector<std::string> names = {};
+  std::optional<std::uint32_t> uid = {};
+  std::string_view anonymous = {};
+  bool replaces = false;
+  bool is_proxy = false;
+};
+
+gateway::identification find(const asked& a) {
+  static const gateway::identity_table table{tenants()};
+  return table.find(head_of("GET / HTTP/1.1\nHost: a\n" + a.fields), {a.names, a.uid, a.anonymous}, a.replaces,
+                    a.is_proxy);
+}
+
+/// The tenant, or minus the status of the refusal.
+int found(const asked& a) {
+  const auto i = find(a);
+  CHECK(i.tenant.has_value() != i.refused.has_value());
+  return i.tenant ? static_cast<int>(*i.tenant) : -i.refused->status;
+}
+
+}  // namespace
+
+TEST_CASE("gateway: a key is somebody's by its digest", "[gateway][identity]") {
+  CHECK(found({"X-Canigo-Key: test\n"}) == 0);
+  CHECK(found({"x-canigo-key:   test \n"}) == 0);
+  CHECK(found({"Proxy-Authorization: Bearer test\n"}) == 0);
+  CHECK(found({"Proxy-Authorization: bearer  test\n"}) == 0);
+  CHECK(found({"Proxy-Authorization: Basic dXNlcjp0ZXN0\n"}) == 0);  // user:test
+  CHECK(found({"Proxy-Authorization: Basic dGVzdDo=\n"}) == 0);      // test:
+  CHECK(found({"Proxy-Authorization: Basic OnRlc3Q=\n"}) == 0);      // :test
+  for (const std::string wrong :
+       {"X-Canigo-Key: Test\n", "X-Canigo-Key: test2\n", "X-Canigo-Key:\n", "X-Canigo-Key: tes\n",
+        "Proxy-Authorization: test\n", "Proxy-Authorization: Digest test\n", "Proxy-Authorization: Basic test\n",
+        "Proxy-Authorization: Basic dGVzdA==\n", "Proxy-Authorization: Basic dGVzdDp=\n",
+        "Proxy-Authorization: Bearer\n", "X-Canigo-Key: test\nX-Canigo-Key: test\n",
+        "X-Canigo-Key: test\nProxy-Authorization: Bearer other\n"}) {
+    CAPTURE(wrong);
+    CHECK(found({wrong}) == -401);
+    CHECK(found({.fields = wrong, .is_proxy = true}) == -407);
+    // One that is wrong is told so, and does not go on as somebody else.
+    CHECK(found({.fields = wrong, .uid = 1004, .anonymous = "local"}) == -401);
+  }
+  CHECK(found({""}) == -401);
+  CHECK(find({""}).refused->error == "bad_request");
+}
+
+TEST_CASE("gateway: a bearer token is a key only where the upstream gets another one", "[gateway][identity]") {
+  CHECK(found({.fields = "Authorization: Bearer test\n", .replaces = true}) == 0);
+  CHECK(found({"Authorization: Bearer test\n"}) == -401);
+  // Clients of an API send a dummy where they must send something.
+  CHECK(found({.fields = "Authorization: Bearer dummy\n", .anonymous = "local", .replaces = true}) == 2);
+  CHECK(found({.fields = "Authorization: Bearer dummy\n", .replaces = true}) == -401);
+  CHECK(found({.fields = "Authorization: Basic dXNlcjp0ZXN0\n", .replaces = true}) == -401);
+  CHECK(found({.fields = "Authorization: Bearer test\nAuthorization: Bearer x\n", .replaces = true}) == -401);
+}
+
+TEST_CASE("gateway: the first match counts: certificate, key, uid, anonymous", "[gateway][identity]") {
+  const std::vector<std::string> names{"CN=other", "CN=search"};
+  CHECK(found({.fields = "X-Canigo-Key: test\n", .names = names, .uid = 1004, .anonymous = "local"}) == 1);
+  CHECK(found({.fields = "X-Canigo-Key: wrong\n", .names = names}) == 1);
+  CHECK(found({.fields = "X-Canigo-Key: test\n", .names = {"CN=other"}, .uid = 1004, .anonymous = "twin"}) == 0);
+  CHECK(found({.fields = "", .names = {"CN=other"}, .uid = 1004, .anonymous = "twin"}) == 2);
+  CHECK(found({.fields = "", .names = {"CN=other"}, .uid = 1005, .anonymous = "twin"}) == 3);
+  CHECK(found({.fields = "", .names = {"cn=search", "search", ""}, .uid = 0}) == -401);
+  CHECK(found({.fields = "", .anonymous = "nobody"}) == -401);
+}
+
+TEST_CASE("gateway: base64 is read in its one form", "[gateway][identity]") {
+  const std::pair<std::string_view, std::string_view> good[] = {
+      {"", ""}, {"Zg==", "f"}, {"Zm8=", "fo"}, {"Zm9v", "foo"}, {"Zm9vYmFy", "foobar"}, {"/+8=", "\xff\xef"}};
+  for (const auto& [text, bytes] : good) {
+    CAPTURE(text);
+    CHECK(gateway::decode_base64(text) == std::string{bytes});
+  }
+  for (const std::string_view bad :
+       {"Z", "Zg", "Zg=", "Zm9", "Zh==", "Zm9=", "=", "====", "Zg===", "Z g=", "Zm-v", "Zm9v\n", "Z===", "Zg==Zg=="}) {
+    CAPTURE(bad);
+    CHECK_FALSE(gateway::decode_base64(bad));
+  }
+}
