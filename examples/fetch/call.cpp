@@ -35,10 +35,8 @@ std::string call::id_as_json() const {
 }
 
 void call::failed(const std::system_error& e) {
-  constexpr std::string_view theirs = "client_options.timeout of ";
   error = failed_with = e.code();
-  problem = e.what();
-  if (problem.starts_with(theirs)) problem.replace(0, theirs.size(), "--timeout of ");
+  problem = in_words_of_options(e.what());
 }
 
 parsed_line parse_line(std::string_view line, int priorities) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <canigo/adaptive_permit.hpp>
 #include <canigo/http/headers.hpp>
 #include <canigo/time.hpp>
 
@@ -26,15 +27,16 @@ struct call {
   std::optional<std::string> body;  ///< unset: that of all calls
   std::string body_file;            ///< holds the body; empty: none does
 
-  std::string place;           ///< the target of the last redirect, instead of `url`
-  bool became_get = false;     ///< by a redirect, which left the body behind
-  int attempts = 0;            ///< the first, and one for each time that it was told to come back later
-  int redirects = 0;           ///< followed
-  canigo::time_point queued;   ///< since when it waits to be let go
-  canigo::time_point started;  ///< when it was let go last
-  canigo::duration waited{0};  ///< to be let go, all its requests together
-  bool is_ahead = false;       ///< beyond what its class may read ahead
-  bool was_led_here = false;   ///< its next request is the next hop, and no new attempt
+  std::string place;                        ///< the target of the last redirect, instead of `url`
+  bool became_get = false;                  ///< by a redirect, which left the body behind
+  int attempts = 0;                         ///< the first, and one for each time that it was told to come back later
+  int redirects = 0;                        ///< followed
+  canigo::time_point queued;                ///< since when it waits to be let go
+  canigo::time_point started;               ///< when it was let go last
+  canigo::duration waited{0};               ///< to be let go, all its requests together
+  bool is_ahead = false;                    ///< beyond what its class may read ahead
+  bool was_led_here = false;                ///< its next request is the next hop, and no new attempt
+  canigo::adaptive_permit place_at_server;  ///< while it is under way; empty: the number of calls is not adaptive
   std::error_code error;
   std::error_code failed_with;  ///< the error that `problem` is the text of
   std::string problem;

@@ -9,9 +9,10 @@ namespace fetch {
 
 call_queue::call_queue(const asio::any_io_executor& executor, int classes, std::size_t limit, double most_per_second,
                        const server_limits& per_server)
-    : limit_{limit},
+    : executor_{executor},
+      limit_{limit},
       most_per_second_{most_per_second},
-      connections_{per_server.connections},
+      per_server_{per_server},
       of_class_(static_cast<std::size_t>(classes)) {
   if (!per_server.rate) return;
   rates_.emplace(executor, canigo::keyed_scheduler_options{
@@ -33,10 +34,22 @@ void call_queue::put_back(call c, canigo::time_point when) {
   later_.emplace(when, std::move(c));
 }
 
+server& call_queue::server_at(std::string origin) {
+  const auto [entry, is_new] = servers_.try_emplace(origin, most_per_second_);
+  server& s = entry->second;
+  if (!is_new) return s;
+  s.origin = std::move(origin);
+  if (per_server_.is_adaptive) {
+    const canigo::adaptive_limit_options usual;
+    s.at_once.emplace(executor_, canigo::adaptive_limit_options{
+                                     .initial = std::min<std::uint64_t>(usual.initial, per_server_.connections),
+                                     .most = per_server_.connections});
+  }
+  return s;
+}
+
 void call_queue::put(call c) {
-  std::string origin = origin_of(c.target());
-  server& s = servers_.try_emplace(origin, most_per_second_).first->second;
-  if (s.origin.empty()) s.origin = std::move(origin);
+  server& s = server_at(origin_of(c.target()));
   auto& of_class = s.waiting[c.priority];
   const std::tuple place{c.priority, c.order, &s};
   if (s.is_in_turn && (of_class.empty() || c.order < of_class.begin()->first)) {
@@ -76,6 +89,7 @@ std::optional<call> call_queue::take(canigo::time_point now) {
     }
     call c = taken(s, of_class);
     ++s.running;
+    if (s.at_once) c.place_at_server = s.at_once->try_acquire().value_or(canigo::adaptive_permit{});
     if (s.pace.is_slowed()) hold(s, now + s.pace.gap());
     if (rates_ && !s.waiting.empty()) hold_for_token(s, now);
     see_turn(s);
@@ -135,7 +149,8 @@ void call_queue::release(server& s) {
 }
 
 void call_queue::see_turn(server& s) {
-  const bool may_be_asked = !s.is_held && s.running < connections_;
+  const bool has_place = s.running < per_server_.connections && (!s.at_once || s.running < s.at_once->limit());
+  const bool may_be_asked = !s.is_held && has_place;
   if (std::exchange(s.is_in_turn, may_be_asked) == may_be_asked) return;
   if (may_be_asked) {
     --out_of_turn_;
@@ -149,7 +164,8 @@ void call_queue::see_turn(server& s) {
 void call_queue::done(server& s, canigo::time_point now) {
   --s.running;
   see_turn(s);
-  const bool is_like_new = s.running == 0 && s.waiting.empty() && !s.is_held && !s.pace.is_slowed();
+  const bool has_learned = s.pace.is_slowed() || s.at_once;
+  const bool is_like_new = s.running == 0 && s.waiting.empty() && !s.is_held && !has_learned;
   if (is_like_new) servers_.erase(servers_.find(s.origin));
   if (servers_.size() > forgets_at_) forget_some(now);
 }

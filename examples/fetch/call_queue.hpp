@@ -1,5 +1,6 @@
 #pragma once
 
+#include <canigo/adaptive_limit.hpp>
 #include <canigo/keyed.hpp>
 #include <canigo/rate.hpp>
 #include <canigo/time.hpp>
@@ -33,6 +34,7 @@ struct server {
   bool is_held = false;
   bool is_in_turn = true;  // may be asked: it is not held, and has a connection to spare
   std::size_t running = 0;
+  std::optional<canigo::adaptive_limit> at_once;       // of running; unset: connections alone count
   std::map<int, std::map<std::size_t, call>> waiting;  // by class, by order
 };
 
@@ -41,6 +43,7 @@ struct server_limits {
   std::optional<canigo::rate> rate;  ///< unset: none
   std::uint64_t burst = 1;
   std::size_t connections = 65536;
+  bool is_adaptive = false;  ///< fewer connections where the server answers better then
 };
 
 /// The calls that wait. The next one is the first of the most important class whose server may be asked. So a server
@@ -81,6 +84,7 @@ class call_queue {
 
  private:
   void put(call c);
+  server& server_at(std::string origin);
   void wake(canigo::time_point now);
   void hold_for_token(server& s, canigo::time_point now);
   void see_turn(server& s);
@@ -91,9 +95,10 @@ class call_queue {
   static constexpr std::size_t most_with_rate = 10'000'000;  // servers; calls to others wait
   static constexpr std::size_t remembered = 10'000;          // servers that nobody wants now
 
+  const asio::any_io_executor executor_;
   const std::size_t limit_;
   const double most_per_second_;
-  const std::size_t connections_;                              // of each server
+  const server_limits per_server_;
   std::optional<canigo::keyed_scheduler<std::string>> rates_;  // by origin
   std::map<std::string, server> servers_;                      // by origin
   std::set<std::tuple<int, std::size_t, server*>> first_;      // of each class of each server that is in turn

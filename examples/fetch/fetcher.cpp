@@ -1,6 +1,7 @@
 #include "fetcher.hpp"
 
 #include <canigo/error.hpp>
+#include <canigo/http/public_address.hpp>
 #include <canigo/http/retry_after.hpp>
 #include <canigo/timeout.hpp>
 
@@ -45,6 +46,13 @@ double most_per_second(const options& o) {
   return most;
 }
 
+server_limits limits_of_each(const options& o) {
+  server_limits limits = o.per_host;
+  // Otherwise the limiter counts all connections, and a server that has them all is not out of turn.
+  if (limits.is_adaptive) limits.connections = std::min(limits.connections, o.connections);
+  return limits;
+}
+
 canigo::limiter_options limits_of(const options& o) {
   canigo::limiter_options limits{.concurrency = o.connections};
   if (o.rate) limits.rates.push_back({*o.rate, o.burst});
@@ -77,15 +85,21 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       options_{o},
       report_{r},
       input_{io.get_executor(), o.input},
-      queue_{io.get_executor(), o.priorities, o.queue_limit, most_per_second(o), o.per_host},
+      queue_{io.get_executor(), o.priorities, o.queue_limit, most_per_second(o), limits_of_each(o)},
       limits_{io, limits_of(o)},
       http_{io,
             {.connections = o.connections,
              .timeout = o.timeout,
              .max_redirects = 0,
+             .decode_body = o.decodes_bodies,
              .user_agent = "canigo-fetch",
              .verify_tls = o.verify_tls,
-             .ca_file = o.ca_file}},
+             .ca_file = o.ca_file,
+             .cert_file = o.cert_file,
+             .key_file = o.key_file,
+             .key_password = o.key_password,
+             .proxy = o.only_public ? std::optional<std::string>{""} : std::nullopt,
+             .allow_address = o.only_public ? http::is_public : nullptr}},
       backoff_{
           .first = std::min<canigo::duration>(500ms, o.max_pause), .cap = o.max_pause, .jitter = canigo::jitter::equal},
       news_{io.get_executor()},
@@ -204,6 +218,7 @@ http::request fetcher::begin(call& c) {
 /// Ends the call, or lets it wait for its next request.
 void fetcher::answered(call c, const http::response& r) {
   server& s = queue_.server_of(c);
+  give_back_place(c);
   std::optional<canigo::time_point> next;
   if (is_refused(c.status)) {
     next = told_to_wait(c, s, r);
@@ -223,6 +238,17 @@ void fetcher::answered(call c, const http::response& r) {
     if (journal_ && c.ok()) journal_->add(c.order, c.line_hash);
   }
   news_.give();
+}
+
+/// Its server's limit learns from it, if there is one.
+void fetcher::give_back_place(call& c) {
+  if (is_refused(c.status) || c.error == canigo::errc::timed_out) {
+    c.place_at_server.dropped();
+  } else if (c.error) {
+    c.place_at_server.release();
+  } else {
+    c.place_at_server.succeeded();
+  }
 }
 
 void fetcher::save(call& c, const std::string& body) {

@@ -46,6 +46,7 @@ class fetcher {
   bool may_try_again(const call& c) const;
   canigo::time_point after_backoff(const call& c);
   bool is_led_on(call& c, const canigo::http::response& r) const;
+  static void give_back_place(call& c);
   std::string name_file(call& c) const;
   void save(call& c, const std::string& body);
   void give_up_after(canigo::duration grace);

@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     report.summary(fetcher.signal());
     return report.exit_code(fetcher.signal());
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "canigo-fetch: %s\n", fetch::printable(e.what()).c_str());
+    std::fprintf(stderr, "canigo-fetch: %s\n", fetch::printable(fetch::in_words_of_options(e.what())).c_str());
     return fetch::bad_usage;
   }
 }

@@ -97,6 +97,11 @@ void host_options(CLI::App& app, server_limits& of_each) {
                             "Most calls under way to one server");
 }
 
+void adaptive_option(CLI::App& app, options& o) {
+  app.add_flag("--adaptive", o.per_host.is_adaptive,
+               "Find out how many calls at a time each server answers best; the numbers of connections are the most");
+}
+
 void header_option(CLI::App& app, canigo::http::headers& target) {
   const auto add = [&target](const std::vector<std::string>& fields) {
     for (const std::string& field : fields) {
@@ -174,6 +179,19 @@ void output_options(CLI::App& app, options& o) {
       ->needs("--output-dir");
 }
 
+void tls_options(CLI::App& app, options& o) {
+  const auto file_option = [&app](const std::string& name, std::string& target, const std::string& text) {
+    return app.add_option(name, target, text)->check(CLI::ExistingFile.description(""))->type_name("FILE");
+  };
+  file_option("--cacert", o.ca_file, "PEM file of the certificates that are trusted, instead of the system's");
+  app.add_flag_callback(
+         "-k,--insecure", [&o] { o.verify_tls = false; }, "Check no server's certificate")
+      ->excludes("--cacert");
+  file_option("--cert", o.cert_file, "PEM file of our certificate, for servers that ask for one; it may have the key");
+  file_option("--key", o.key_file, "PEM file of its key")->needs("--cert");
+  app.add_option("--pass", o.key_password, "Password of that key")->type_name("TEXT")->needs("--cert");
+}
+
 /// A mistake that only shows in several options.
 void check(const common_parts& common) {
   if (!common.body.empty() && (common.method == "GET" || common.method == "HEAD")) {
@@ -195,6 +213,7 @@ options parse(int argc, char** argv) {
   host_options(app, o.per_host);
   count_option<int>(app, "-p,--priorities", o.priorities, 1024, "Classes: 0 (first) to this less one");
   count_option<std::size_t>(app, "-c,--connections", o.connections, 65536, "Most calls under way at a time");
+  adaptive_option(app, o);
   time_option(app, "-t,--timeout", o.timeout, "For one request, from sending to the last byte");
   count_option<std::size_t>(app, "-q,--queue-limit", o.queue_limit, 10'000'000,
                             "Most calls of one class that are read ahead");
@@ -204,12 +223,10 @@ options parse(int argc, char** argv) {
       ->check(CLI::Range(0, 100).description(""))
       ->type_name("0..100")
       ->capture_default_str();
-  app.add_option("--cacert", o.ca_file, "PEM file of the certificates that are trusted, instead of the system's")
-      ->check(CLI::ExistingFile.description(""))
-      ->type_name("FILE");
-  app.add_flag_callback(
-         "-k,--insecure", [&o] { o.verify_tls = false; }, "Check no server's certificate")
-      ->excludes("--cacert");
+  tls_options(app, o);
+  app.add_flag("--no-private", o.only_public,
+               "Connect to no address of a private network, nor behind a redirect; no proxy is used");
+  app.add_flag("--compressed", o.decodes_bodies, "Ask for compressed responses, and decode them");
   time_option(app, "-m,--max-pause", o.max_pause, "Longest pause that a server gets which asks for one");
   time_option(app, "-g,--grace", o.grace, "For running calls to finish after Ctrl-C");
   request_options(app, o.common);

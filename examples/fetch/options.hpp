@@ -35,7 +35,12 @@ struct options {
   std::size_t connections = 16;
   int max_redirects = 5;  ///< 0: a redirect is the result
   bool verify_tls = true;
-  std::string ca_file;  ///< empty: the system's
+  std::string ca_file;       ///< empty: the system's
+  std::string cert_file;     ///< the client's own; empty: none
+  std::string key_file;      ///< empty: cert_file has the key, too
+  std::string key_password;  ///< empty: it has none
+  bool decodes_bodies = false;
+  bool only_public = false;  ///< no server with a private address
   canigo::duration timeout = std::chrono::seconds{10};
   std::size_t queue_limit = 1000;
   int attempts = 5;

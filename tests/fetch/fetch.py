@@ -7,6 +7,7 @@ the demo server, which judges the quota. Ends with the totals that Catch2 prints
 
 import base64
 import fcntl
+import gzip
 import http.server
 import io
 import json
@@ -26,6 +27,7 @@ import termios
 import threading
 import time
 import unittest
+import unittest.mock
 import urllib.request
 from email.utils import formatdate
 
@@ -36,8 +38,8 @@ EARLY = 0.001  # a timer here and the clock there may disagree by so many second
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/ok…, /status/N…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big, /body/BYTES…,
-    /hop/TIMES…, /to/URL, /moved/STATUS/URL, /flaky/STATUS|drop/TIMES…, /held… until the test lets go
+    """/ok…, /packed/TIMES…, /status/N…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big,
+    /body/BYTES…, /hop/TIMES…, /to/URL, /moved/STATUS/URL, /flaky/STATUS|drop/TIMES…, /held… until the test lets go
     """
 
     protocol_version = "HTTP/1.1"
@@ -78,6 +80,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(int(parts[2]), b"on\n", ("Location", self.path.split("/", 3)[3]))
         elif kind == "body":
             self.answer(200, b"x" * int(parts[2]))
+        elif kind == "packed":
+            can = "gzip" in self.headers.get("Accept-Encoding", "")
+            body = b"unpacked" * int(parts[2])
+            self.answer(200, gzip.compress(body) if can else body, *([("Content-Encoding", "gzip")] if can else []))
         elif kind == "half":
             self.send_response(200)
             self.send_header("Content-Length", "1000")
@@ -116,9 +122,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 100
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+    def __init__(self, address="127.0.0.1"):
+        super().__init__((address, 0), Handler)
+        self.url = f"http://{address}:{self.server_address[1]}"
         self.lock = threading.Lock()
         self.arrived = threading.Condition(self.lock)
         self.let_go = threading.Event()
@@ -424,8 +430,59 @@ class FetchTest(unittest.TestCase):
                 status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "--max-redirs", most)
                 self.assertEqual((status, calls[0]["status"], calls[0]["redirects"]), end)
 
-    @unittest.skipIf(shutil.which("openssl") is None, "openssl makes the certificate")
-    def test_a_certificate_is_checked_unless_told_otherwise(self):
+    def test_compressed_responses_are_decoded_if_asked_for(self):
+        folder = self.folder()
+        lines = [f"0 {self.url}/packed/1000"]
+        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "--compressed", "-o", folder)
+        self.assertEqual((status, calls[0]["bytes"], self.files(folder)), (0, 8000, {"1": b"unpacked" * 1000}))
+        self.assertIn("gzip", self.server.requests[0][2]["Accept-Encoding"])
+        fetch_json(lines, "--rate", "1000/s")
+        self.assertIsNone(self.server.requests[1][2]["Accept-Encoding"])
+        # A small answer that becomes a large one is bounded where it is large.
+        status, calls, _, _ = fetch_json([f"0 {self.url}/packed/4000000"], "--rate", "1000/s", "--compressed")
+        self.assertEqual(status, 1)
+        self.assertIn("16777216 bytes", calls[0]["error"])
+
+    def test_an_adaptive_number_of_calls_leaves_none_out(self):
+        lines = [f"0 {self.url}/ok/{i}" for i in range(200)] + [f"0 {self.url}/retry/unsaid/1/{i}" for i in range(5)]
+        status, calls, summary, _ = fetch_json(lines, "--rate", "100000/s", "--adaptive", "--connections", "4")
+        self.assertEqual((status, len(calls), summary["requests"]), (0, 205, 210))
+
+    def test_no_private_address_is_connected_to(self):
+        port = self.url.rsplit(":", 1)[1]
+        hosts = ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"]
+        with unittest.mock.patch.dict(os.environ, {"http_proxy": self.url, "no_proxy": ""}):
+            status, calls, _, _ = fetch_json([f"0 http://{host}:{port}/ok" for host in hosts], "--rate", "1000/s",
+                                             "--no-private")
+        self.assertEqual((status, len(calls), self.server.paths()), (1, len(hosts), []))
+        for call in calls:
+            with self.subTest(call["url"]):
+                self.assertEqual((call["status"], call["attempts"]), (0, 1))
+                self.assertRegex(call["error"], "^--no-private refuses [0-9.:a-f]+: ")
+
+    def test_no_private_address_is_connected_to_behind_a_redirect(self):
+        if "CANIGO_TEST_IS_ALONE" not in os.environ:
+            # In a network of its own this machine has a public address, too.
+            alone = ["unshare", "--map-root-user", "--net", "sh", "-c",
+                     'ip link set lo up && ip address add 9.9.9.9/32 dev lo && exec "$@"', "sh"]
+            if not (shutil.which("unshare") and subprocess.run([*alone, "true"], capture_output=True).returncode == 0):
+                self.skipTest("nobody may make a network of its own here")
+            done = subprocess.run([*alone, sys.executable, __file__, PROGRAM, "", self.id().split(".")[-1]], text=True,
+                                  env={**os.environ, "CANIGO_TEST_IS_ALONE": "1"}, capture_output=True)
+            return self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        public = Server("9.9.9.9")
+        lines = [f"0 {public.url}/ok", f"0 {public.url}/to/{self.url}/ok"]
+        status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "--no-private")
+        self.assertEqual(status, 1)
+        self.assertEqual([(c["status"], c["redirects"]) for c in sorted(calls, key=lambda c: c["order"])],
+                         [(200, 0), (0, 1)])
+        self.assertEqual(self.server.paths(), [])
+        self.assertEqual(fetch(lines, "--rate", "1000/s")[0], 0)
+        public.shutdown()
+        public.server_close()
+
+    def tls_server(self, *, asks_for_certificate=False):
+        """The server speaks TLS from now on. (its URL, file of its certificate, file of its key)"""
         folder = self.folder()
         key, certificate = os.path.join(folder, "key.pem"), os.path.join(folder, "certificate.pem")
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test",
@@ -433,8 +490,43 @@ class FetchTest(unittest.TestCase):
                        check=True, capture_output=True)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
+        if asks_for_certificate:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(certificate)
         self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        lines = [f"0 {self.url.replace('http:', 'https:')}/ok"]
+        return self.url.replace("http:", "https:"), certificate, key
+
+    @unittest.skipIf(shutil.which("openssl") is None, "openssl makes the certificate")
+    def test_a_certificate_is_shown_to_a_server_that_asks_for_one(self):
+        url, certificate, key = self.tls_server(asks_for_certificate=True)
+        lines = [f"0 {url}/ok"]
+        usual = ("--rate", "1000/s", "--attempts", "1", "--cacert", certificate)
+        self.assertEqual((fetch_json(lines, *usual)[0], self.server.paths()), (1, []))
+        self.assertEqual(fetch_json(lines, *usual, "--cert", certificate, "--key", key)[0], 0)
+        both, locked = os.path.join(self.folder(), "both.pem"), os.path.join(self.folder(), "locked.pem")
+        with open(both, "w", encoding="ascii") as file:
+            for part in (certificate, key):
+                with open(part, encoding="ascii") as text:
+                    file.write(text.read())
+        self.assertEqual(fetch_json(lines, *usual, "--cert", both)[0], 0)
+        subprocess.run(["openssl", "rsa", "-aes256", "-passout", "pass:s3cret", "-in", key, "-out", locked],
+                       check=True, capture_output=True)
+        self.assertEqual(fetch_json(lines, *usual, "--cert", certificate, "--key", locked, "--pass", "s3cret")[0], 0)
+        for options, words in {("--cert", certificate): "--cert is .*; allowed: a PEM file with a key, too",
+                               ("--cert", certificate, "--key", locked, "--pass", "wr0ng"):
+                                   "--key is .*locked.pem; allowed: the key of the first certificate in --cert, "
+                                   "to be read with --pass",
+                               ("--cert", key): "--cert is .*key.pem; allowed: a PEM file with a certificate"}.items():
+            with self.subTest(options):
+                status, _, err = fetch(lines, "--cacert", certificate, *options)
+                self.assertEqual(status, 2)
+                self.assertRegex(err, words)
+                self.assertNotIn("wr0ng", err)
+
+    @unittest.skipIf(shutil.which("openssl") is None, "openssl makes the certificate")
+    def test_a_certificate_is_checked_unless_told_otherwise(self):
+        url, certificate, _ = self.tls_server()
+        lines = [f"0 {url}/ok"]
         status, calls, _, _ = fetch_json(lines, "--rate", "1000/s")
         self.assertEqual((status, calls[0]["attempts"], self.server.paths()), (1, 1, []))
         self.assertIn("certificate", calls[0]["error"])
@@ -630,7 +722,7 @@ class FetchTest(unittest.TestCase):
                                    "--attempts", "1", "--grace", "1h", "--format", "none", file.name)
         self.server.wait_for("/held")
         while terminal.read() and not re.search("^0/~9[0-9]{3}  1 running  [0-9]+ in class 0$", terminal.lines[-1]):
-            pass
+            self.assertNotIn("/9000", terminal.lines[-1])  # all have been read
         run.interrupt()
         while terminal.read() and "stopping: 1 call may finish" not in terminal.lines[-1]:
             pass
@@ -1206,6 +1298,9 @@ class FetchTest(unittest.TestCase):
             ("--max-redirs", "101"): ("--max-redirs", "101", "0 to 100"),
             ("--cacert", "no/such/file"): ("--cacert", "no/such/file"),
             ("-k", "--cacert", "/etc/passwd"): ("--insecure", "--cacert"),
+            ("--cacert", "/etc/passwd"): ("--cacert is /etc/passwd; allowed: a PEM file with certificates",),
+            ("--key", "/etc/passwd"): ("--key", "--cert"),
+            ("--pass", "s3cret"): ("--pass", "--cert"),
             ("--format", "xml"): ("--format", "xml", "text,json,none"),
             ("no/such/file",): ("no/such/file", "No such file"),
             ("--bogus",): ("--bogus",),
