@@ -1,0 +1,41 @@
+#include "gateway/policy/token_amounts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace canigo::gateway {
+namespace {
+
+std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept {
+  return static_cast<std::uint64_t>(std::ceil(static_cast<double>(tokens) * ratio));
+}
+
+}  // namespace
+
+std::vector<token_amount> asked_amounts(const upstream& u, const token_estimate& e, double ratio, std::uint64_t least) {
+  std::vector<token_amount> amounts;
+  for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
+    std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+    bool is_counted = false;
+    for (const rate_limit& r : u.rates) {
+      if (r.unit != unit) continue;
+      most = std::min(most, r.burst);
+      is_counted = true;
+    }
+    if (!is_counted) continue;
+    const std::uint64_t wanted = unit == "requests" ? 1
+                                 : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
+                                                    : scaled(unit == "input_tokens" ? e.input : e.output, ratio);
+    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, 1, most)});
+  }
+  return amounts;
+}
+
+std::uint64_t used_amount(std::string_view unit, const token_usage& used) noexcept {
+  if (unit == "tokens") return used.input + used.output;
+  if (unit == "input_tokens") return used.input;
+  return unit == "output_tokens" ? used.output : 1;
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,144 @@
+#include "gateway/policy/token_estimate.hpp"
+
+#include "gateway/policy/text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace canigo::gateway {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t longest_model = 64;
+
+/// No request uses more; what a stranger writes is not multiplied beyond it.
+constexpr std::uint64_t most_tokens = 1'000'000'000;
+
+/// Reads a request's body without making a tree of it: a small body can make a large tree.
+class body_scan {
+ public:
+  bool null() { return true; }
+  bool boolean(bool value) {
+    if (depth_ == 1 && key_ == "stream") is_stream_ = value;
+    return true;
+  }
+  bool number_integer(std::int64_t) { return true; }
+  bool number_unsigned(std::uint64_t value) {
+    if (depth_ != 1 && !in_generation_) return true;
+    constexpr std::string_view bounds[] = {"max_tokens", "max_completion_tokens", "max_output_tokens",
+                                           "maxOutputTokens"};
+    if (std::ranges::find(bounds, key_) != std::end(bounds)) output_ = std::max(output_.value_or(0), value);
+    if (key_ == "n" || key_ == "candidateCount" || key_ == "candidate_count") answers_ = value;
+    return true;
+  }
+  bool number_float(double, const std::string&) { return true; }
+  bool string(const std::string& value) {
+    if (depth_ == 1 && key_ == "model") model_ = value.substr(0, longest_model);
+    if (!is_data_ && !value.starts_with("data:")) text_ += value.size();
+    return true;
+  }
+  bool binary(json::binary_t&) { return true; }
+  bool start_object(std::size_t) {
+    if (depth_ == 0) is_object_ = true;
+    if (depth_ == 1 && (key_ == "generationConfig" || key_ == "generation_config")) in_generation_ = true;
+    return enter();
+  }
+  bool start_array(std::size_t) { return enter(); }
+  bool end_object() { return leave(); }
+  bool end_array() { return leave(); }
+  bool key(const std::string& name) {
+    key_ = depth_ <= 2 ? name : std::string{};
+    if (depth_ == 1 && name == "stream_options") has_stream_options_ = true;
+    // {"inlineData": {"data": "base64"}}, {"source": {"data": "base64"}}, {"input_audio": {"data": "base64"}}
+    is_data_ = depth_ > 1 && name == "data";
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
+
+  std::uint64_t text() const noexcept { return text_; }
+  std::uint64_t output(std::uint64_t usual) const noexcept {
+    const std::uint64_t one = std::min(output_.value_or(usual), most_tokens);
+    return std::min(one * std::clamp<std::uint64_t>(answers_, 1, 1'000), most_tokens);
+  }
+  const std::string& model() const noexcept { return model_; }
+  bool is_object() const noexcept { return is_object_; }
+  bool is_stream() const noexcept { return is_stream_; }
+  bool has_stream_options() const noexcept { return has_stream_options_; }
+
+ private:
+  bool enter() {
+    ++depth_;
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    if (depth_ == 1) in_generation_ = false;
+    key_.clear();
+    is_data_ = false;
+    return true;
+  }
+
+  std::size_t depth_ = 0;
+  std::string key_;  // of the value that comes next, near the top
+  bool is_data_ = false;
+  bool in_generation_ = false;
+  bool is_object_ = false;
+  bool is_stream_ = false;
+  bool has_stream_options_ = false;
+  std::uint64_t text_ = 0;
+  std::optional<std::uint64_t> output_;
+  std::uint64_t answers_ = 1;
+  std::string model_;
+};
+
+bool scan(std::string_view text, body_scan& s) {
+  return json::sax_parse(text.begin(), text.end(), &s) && s.is_object();
+}
+
+constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
+
+/// "/v1beta/models/NAME:generateContent"
+std::string_view model_in(std::string_view target) noexcept {
+  constexpr std::string_view mark = "/models/";
+  const auto at = target.find(mark);
+  if (at == target.npos) return {};
+  target.remove_prefix(at + mark.size());
+  return target.substr(0, target.find_first_of(":/?"));
+}
+
+}  // namespace
+
+token_estimate estimate_tokens(const token_options& o, std::string_view target, const read_body& body) {
+  token_estimate e;
+  if (o.api == token_api::none) return e;
+  e.output = o.default_output;
+  e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_tokens);
+  if (o.api == token_api::bytes) return e;
+  if (o.api == token_api::gemini) {
+    e.model = model_in(target).substr(0, longest_model);
+    e.is_stream = target.find(":streamGenerateContent") != target.npos;
+  }
+  body_scan s;
+  if (!body.is_whole || !scan(body.text, s)) return e;
+  e.input = quarter(s.text());
+  e.output = s.output(o.default_output);
+  if (o.api != token_api::gemini) {
+    e.model = s.model();
+    e.is_stream = s.is_stream();
+  }
+  return e;
+}
+
+std::optional<std::string> with_include_usage(std::string_view body) {
+  body_scan s;
+  if (!scan(body, s) || !s.is_stream() || s.has_stream_options()) return std::nullopt;
+  std::string text{body};
+  text.insert(text.find('{') + 1, R"("stream_options":{"include_usage":true},)");
+  return text;
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// What the requests for each model of an upstream really use, beside what was estimated: a moving ratio.
+///
+/// It follows the last requests: each counts for an eighth. Of models beyond the 256 that were seen last it knows
+/// nothing, and says 1.
+///
+/// Threads: any. Allocates: for a model that it sees for the first time.
+class token_ratios {
+ public:
+  static constexpr double least = 0.1;
+  static constexpr double most = 2;
+  static constexpr std::size_t most_models = 256;
+
+  /// Used to estimated, from 0.1 to 2; 1 for a model that is not known.
+  double of(std::string_view model) const;
+  /// A request has ended: what was estimated without the ratio, and what it used. Of an estimate of 0 nothing is
+  /// learned.
+  void learn(std::string_view model, std::uint64_t estimated, std::uint64_t used);
+
+ private:
+  struct entry {
+    double ratio = 1;
+    std::uint64_t turn = 0;  // the greater, the later it was learned of
+  };
+
+  mutable std::mutex mutex_;
+  std::map<std::string, entry, std::less<>> models_;
+  std::uint64_t turn_ = 0;
+};
+
+}  // namespace canigo::gateway

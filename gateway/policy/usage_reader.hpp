@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// What a request has used, by the word of its upstream.
+struct token_usage {
+  std::uint64_t input = 0;
+  std::uint64_t output = 0;
+
+  friend bool operator==(const token_usage&, const token_usage&) = default;
+};
+
+/// How a response tells its usage.
+enum class usage_form : std::uint8_t {
+  none,    ///< it does not
+  json,    ///< in its one document
+  events,  ///< in its events
+};
+
+/// By the value of Content-Type.
+usage_form usage_form_of(std::string_view content_type) noexcept;
+
+/// The numbers of one or several documents: the last of each kind counts.
+struct usage_numbers {
+  std::optional<std::uint64_t> input;
+  std::optional<std::uint64_t> cached_input;  ///< what is written into a cache, which comes on top
+  std::optional<std::uint64_t> output;
+  std::optional<std::uint64_t> thoughts;  ///< which come on top of the output
+
+  std::optional<token_usage> sum() const noexcept;
+};
+
+/// Reads the usage in the body of a response, which goes by in pieces.
+///
+/// It knows the bodies of OpenAI's, Anthropic's and Gemini's interfaces: `usage` or `usageMetadata` at the top, in
+/// `message` or `response`, or in the objects of a list. Of a document it keeps all up to 1 MiB, of a larger one the
+/// last 16 KiB; of events it keeps one of up to 256 KiB, and passes over larger ones.
+class usage_reader {
+ public:
+  static constexpr std::size_t most_document = std::size_t{1} << 20;
+  static constexpr std::size_t tail = std::size_t{16} << 10;
+  static constexpr std::size_t most_event = std::size_t{256} << 10;
+
+  explicit usage_reader(usage_form form) noexcept : form_{form} {}
+
+  void take(std::string_view piece);
+  /// At the end of a body that is whole; of one that broke off the usage is not known. Nothing: it told none.
+  std::optional<token_usage> finish();
+
+ private:
+  void take_document(std::string_view piece);
+  void take_events(std::string_view piece);
+  void end_line();
+  void end_event();
+
+  usage_form form_;
+  std::string document_;  // or the data of an event
+  std::string line_;
+  bool is_cut_ = false;      // the document: its beginning is gone; the event: it is too large
+  bool was_return_ = false;  // a line feed that follows it belongs to it
+  usage_numbers numbers_;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,58 @@
+// Bodies of requests and responses that are read for their tokens: what is read does not depend on the pieces, and is
+// bounded, whatever the bodies say.
+
+#include "gateway/policy/token_estimate.hpp"
+#include "gateway/policy/usage_reader.hpp"
+#include "target.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gateway = canigo::gateway;
+
+namespace {
+
+std::optional<gateway::token_usage> read(gateway::usage_form form, std::string_view body, std::size_t first,
+                                         std::size_t size) {
+  gateway::usage_reader r{form};
+  r.take(body.substr(0, first));
+  body.remove_prefix(std::min(first, body.size()));
+  for (; !body.empty(); body.remove_prefix(std::min(size, body.size()))) r.take(body.substr(0, size));
+  return r.finish();
+}
+
+void estimate(std::string_view body, gateway::token_api api) {
+  gateway::token_options o;
+  o.api = api;
+  const auto e = gateway::estimate_tokens(o, body, {body, true, body.size()});
+  fuzz::require(e.input <= body.size() / 4 + 1, "input is no more than the body");
+  fuzz::require(e.output <= 1'000'000'000, "output is bounded");
+  fuzz::require(e.model.size() <= 64, "a model's name is bounded");
+  if (const auto with = gateway::with_include_usage(body)) {
+    auto before = nlohmann::json::parse(body), after = nlohmann::json::parse(*with);
+    fuzz::require(after["stream_options"]["include_usage"] == true, "the usage is asked for");
+    after.erase("stream_options");
+    fuzz::require(before == after, "and nothing else is changed");
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::input in{data, size};
+  const auto form = static_cast<gateway::usage_form>(in.byte() % 3);
+  const auto api = static_cast<gateway::token_api>(in.byte() % 5);
+  const std::size_t first = in.byte(), step = in.byte() % 16 + 1u;
+  // So much of it that a document is too large, or an event.
+  const std::size_t filling = in.byte() % 64 == 0 ? gateway::usage_reader::most_document : 0;
+  const std::string body = std::string(filling, ' ') + std::string{in.text()};
+  const auto whole = read(form, body, body.size(), 1);
+  fuzz::require(read(form, body, filling + first, step) == whole, "pieces make no difference");
+  if (whole) fuzz::require(whole->input <= 2'000'000'000 && whole->output <= 2'000'000'000, "a usage is bounded");
+  if (filling == 0) estimate(body, api);
+  return 0;
+}

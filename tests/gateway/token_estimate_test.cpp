@@ -1,0 +1,110 @@
+#include "gateway/policy/token_estimate.hpp"
+
+#include "support/catch.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace gateway = canigo::gateway;
+using gateway::token_api;
+
+namespace {
+
+gateway::token_estimate estimate(std::string_view body, token_api api = token_api::openai,
+                                 std::string_view target = "/v1/x") {
+  gateway::token_options o;
+  o.api = api;
+  o.default_output = 500;
+  return gateway::estimate_tokens(o, target, {body, true, body.size()});
+}
+
+}  // namespace
+
+TEST_CASE("gateway: input is a quarter of the text in a body", "[gateway][tokens]") {
+  // 4 + 12 bytes of text, none of names and numbers.
+  CHECK(estimate(R"({"messages":[{"role":"user","content":"hello, world"}],"temperature":1})").input == 4);
+  CHECK(estimate(R"({"a":["abcd",{"b":"c"}],"d":null,"e":true})").input == 2);
+  CHECK(estimate("{}").input == 0);
+  CHECK(estimate(R"({"a":"\u00e9\ud83d\ude00ab"})").input == 2);
+  // Pictures and sounds are no text.
+  CHECK(estimate(R"({"a":{"url":"data:image/png;base64,AAAAAAAAAAAAAAAAAAAAAAAAAAAA"}})").input == 0);
+  CHECK(estimate(R"({"a":{"type":"x","data":"AAAAAAAAAAAAAAAAAAAAAAAAAAAA","b":"cdef"}})").input == 2);
+  CHECK(estimate(R"({"data":"abcdefgh"})").input == 2);
+}
+
+TEST_CASE("gateway: output is what a body allows, for each answer", "[gateway][tokens]") {
+  CHECK(estimate("{}").output == 500);
+  CHECK(estimate(R"({"max_tokens":7})").output == 7);
+  CHECK(estimate(R"({"max_completion_tokens":7})").output == 7);
+  CHECK(estimate(R"({"max_output_tokens":7})").output == 7);
+  CHECK(estimate(R"({"max_tokens":7,"max_completion_tokens":9})").output == 9);
+  CHECK(estimate(R"({"max_tokens":7,"n":3})").output == 21);
+  CHECK(estimate(R"({"n":3})").output == 1'500);
+  CHECK(estimate(R"({"max_tokens":7,"n":0})").output == 7);
+  CHECK(estimate(R"({"max_tokens":0})").output == 0);
+  CHECK(estimate(R"({"max_tokens":-7})").output == 500);
+  CHECK(estimate(R"({"max_tokens":"7"})").output == 500);
+  CHECK(estimate(R"({"max_tokens":7.5})").output == 500);
+  CHECK(estimate(R"({"max_tokens":null})").output == 500);
+  CHECK(estimate(R"({"a":{"max_tokens":7},"b":[{"n":9}]})").output == 500);
+  CHECK(estimate(R"({"max_tokens":18446744073709551615,"n":18446744073709551615})").output == 1'000'000'000);
+  CHECK(estimate(R"({"max_tokens":1e30})").output == 500);
+  CHECK(estimate(R"({"generationConfig":{"maxOutputTokens":7,"candidateCount":2}})", token_api::gemini).output == 14);
+  CHECK(estimate(R"({"generation_config":{"max_output_tokens":7}})", token_api::gemini).output == 7);
+  CHECK(estimate(R"({"generationConfig":{"a":{}},"x":{"maxOutputTokens":7}})", token_api::gemini).output == 500);
+}
+
+TEST_CASE("gateway: a body that can't be read counts by its length", "[gateway][tokens]") {
+  const std::string text = R"({"max_tokens":7,"a":"bcd)";
+  for (const std::string& body : {text, std::string{"[\"abcdefgh\", 1, 2, 3]"}, std::string{"hello"},
+                                  std::string{"{} x"}, std::string{"\xff\xfe{}"}, std::string(10'000, '[')}) {
+    CAPTURE(body);
+    CHECK((estimate(body).input == (body.size() + 3) / 4 && estimate(body).output == 500));
+  }
+  gateway::token_options o;
+  o.api = token_api::openai;
+  // The beginning of a larger one, which would be a whole one by chance.
+  const auto large = gateway::estimate_tokens(o, "/", {"{}", false, 4'000'001});
+  CHECK((large.input == 1'000'001 && large.output == 512));
+  // In chunks, as far as it was read.
+  CHECK(gateway::estimate_tokens(o, "/", {"{\"a\":1", false, 0}).input == 2);
+  CHECK(gateway::estimate_tokens(o, "/", {"", false, ~0ULL}).input == 1'000'000'000);
+}
+
+TEST_CASE("gateway: what counts depends on the interface", "[gateway][tokens]") {
+  const std::string body = R"({"model":"m-1","stream":true,"max_tokens":7,"a":"bcdefgh"})";
+  const auto none = estimate(body, token_api::none);
+  CHECK((none.input == 0 && none.output == 0));
+  const auto bytes = estimate(body, token_api::bytes);
+  CHECK((bytes.input == (body.size() + 3) / 4 && bytes.output == 500 && bytes.model.empty()));
+  for (const auto api : {token_api::openai, token_api::anthropic}) {
+    const auto e = estimate(body, api);
+    CHECK((e.model == "m-1" && e.is_stream && e.output == 7));
+  }
+  const auto gemini =
+      estimate(R"({"model":"other"})", token_api::gemini, "/v1beta/models/g-2:streamGenerateContent?alt=sse");
+  CHECK((gemini.model == "g-2" && gemini.is_stream));
+  CHECK_FALSE(estimate("{}", token_api::gemini, "/v1beta/models/g-2:generateContent").is_stream);
+  CHECK(estimate("{}", token_api::gemini, "/v1beta/models").model.empty());
+  CHECK(estimate(R"({"model":")" + std::string(100, 'm') + "\"}").model == std::string(64, 'm'));
+}
+
+TEST_CASE("gateway: a request for a stream asks for its usage, too", "[gateway][tokens]") {
+  const std::string_view body = " {\"stream\" : true, \"a\": 12345678901234567890123, \"b\": 1.10}";
+  const auto with = gateway::with_include_usage(body);
+  REQUIRE(with);
+  CHECK(
+      *with ==
+      " {\"stream_options\":{\"include_usage\":true},\"stream\" : true, \"a\": 12345678901234567890123, \"b\": 1.10}");
+  CHECK(nlohmann::json::parse(*with)["stream_options"]["include_usage"] == true);
+  for (const std::string_view as_it_is :
+       {"{}", R"({"stream":false})", R"({"stream":true,"stream_options":{"include_usage":false}})",
+        R"({"stream":true,"stream_options":null})", R"([{"stream":true}])", R"({"a":{"stream":true}})",
+        R"({"stream":true)", ""}) {
+    CAPTURE(as_it_is);
+    CHECK_FALSE(gateway::with_include_usage(as_it_is));
+  }
+  CHECK(gateway::with_include_usage(R"({"stream":true,"a":{"stream_options":1}})"));
+}

@@ -1,0 +1,161 @@
+#include "gateway/policy/usage_reader.hpp"
+
+#include "support/catch.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace gateway = canigo::gateway;
+using gateway::token_usage;
+using gateway::usage_form;
+
+namespace {
+
+/// The usage of a body in pieces of that size; the same for all sizes.
+std::optional<token_usage> read(usage_form form, std::string_view body) {
+  gateway::usage_reader whole{form};
+  whole.take(body);
+  const auto usage = whole.finish();
+  for (const std::size_t size : {std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{1000}}) {
+    if (body.size() > 100'000 && size < 1000) continue;
+    gateway::usage_reader r{form};
+    for (std::size_t at = 0; at < body.size(); at += size) r.take(body.substr(at, size));
+    CAPTURE(size);
+    CHECK(r.finish() == usage);
+  }
+  return usage;
+}
+
+std::optional<token_usage> of_json(std::string_view body) { return read(usage_form::json, body); }
+std::optional<token_usage> of_events(std::string_view body) { return read(usage_form::events, body); }
+
+}  // namespace
+
+TEST_CASE("gateway: a document tells its usage in the words of its interface", "[gateway][usage]") {
+  CHECK(of_json(R"({"id":"x","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21,
+                    "completion_tokens_details":{"reasoning_tokens":5,"output_tokens":99}}})") == token_usage{9, 12});
+  CHECK(of_json(R"({"usage":{"input_tokens":9,"output_tokens":12}})") == token_usage{9, 12});
+  CHECK(of_json(R"({"usage":{"prompt_tokens":9,"total_tokens":9}})") == token_usage{9, 0});
+  CHECK(of_json(R"({"usage":{"input_tokens":9,"cache_creation_input_tokens":3,"cache_read_input_tokens":100,
+                    "output_tokens":12}})") == token_usage{12, 12});
+  CHECK(of_json(R"({"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":12,"thoughtsTokenCount":3,
+                    "totalTokenCount":24}})") == token_usage{9, 15});
+  CHECK(of_json(R"([{"usageMetadata":{"promptTokenCount":9}},{"usageMetadata":{"promptTokenCount":9,
+                    "candidatesTokenCount":12}}])") == token_usage{9, 12});
+}
+
+TEST_CASE("gateway: what is no usage is none", "[gateway][usage]") {
+  for (const std::string_view body :
+       {"", "{}", "null", "hello", R"({"usage":null})", R"({"usage":{}})", R"({"usage":[{"prompt_tokens":9}]})",
+        R"({"usage":{"prompt_tokens":"9"}})", R"({"usage":{"prompt_tokens":-9}})", R"({"usage":{"prompt_tokens":9.5}})",
+        R"({"usage":{"prompt_tokens":1000000001}})", R"({"usage":{"prompt_tokens":9})",
+        R"({"a":{"usage":{"prompt_tokens":9}}})", R"({"choices":[{"usage":{"prompt_tokens":9}}]})",
+        R"([[{"usage":{"prompt_tokens":9}}]])", R"({"a":"\"usage\":{\"prompt_tokens\":9}"})",
+        R"({"usage":{"a":{"prompt_tokens":9}}})", R"({"prompt_tokens":9})"}) {
+    CAPTURE(body);
+    CHECK_FALSE(of_json(body));
+  }
+  CHECK_FALSE(read(usage_form::none, R"({"usage":{"prompt_tokens":9}})"));
+  CHECK(of_json(R"({"usage":{"prompt_tokens":1000000000}})") == token_usage{1'000'000'000, 0});
+  CHECK_FALSE(of_json(std::string(100'000, '[')));
+}
+
+TEST_CASE("gateway: of a large document the last 16 KiB are read", "[gateway][usage]") {
+  const std::string usage = R"("usage" : {"prompt_tokens":9,"completion_tokens":12})";
+  const std::string filling(gateway::usage_reader::most_document, 'x');
+  CHECK(of_json("{\"a\":\"" + filling + "\"," + usage + "}") == token_usage{9, 12});
+  CHECK(of_json("{\"a\":\"" + filling + "\"," + usage + ",\"b\":\"" + std::string(16'000, 'y') + "\"}") ==
+        token_usage{9, 12});
+  CHECK_FALSE(of_json("{\"a\":\"" + filling + "\"," + usage + ",\"b\":\"" + std::string(17'000, 'y') + "\"}"));
+  CHECK_FALSE(of_json("{" + usage + ",\"a\":\"" + filling + "\"}"));
+  // In a string it is text of somebody.
+  CHECK_FALSE(of_json("{\"a\":\"" + filling + R"(\"usage\":{\"prompt_tokens\":9})" + "\"}"));
+  CHECK(of_json("{\"a\":\"" + filling + "\"," + usage + R"(,"b":"\"usage\":{\"prompt_tokens\":1}"})") ==
+        token_usage{9, 12});
+  // The last one that is one.
+  CHECK(of_json("{\"a\":\"" + filling + "\"," + usage + R"(,"usage":null,"usages":{"prompt_tokens":1}})") ==
+        token_usage{9, 12});
+  CHECK_FALSE(of_json("{\"a\":\"" + filling + R"(","usage":{"prompt_tokens":9)"));
+  CHECK_FALSE(of_json(filling + filling + "\"usage"));
+  CHECK_FALSE(of_json("\"usage" + filling));
+  // One byte decides which way is gone.
+  const std::string frame = "{\"a\":\"\"," + usage + "}";
+  for (const std::size_t over : {std::size_t{0}, std::size_t{1}}) {
+    const std::string text(gateway::usage_reader::most_document - frame.size() + over, 'z');
+    CHECK(of_json("{\"a\":\"" + text + "\"," + usage + "}") == token_usage{9, 12});
+  }
+}
+
+TEST_CASE("gateway: events tell the usage as they go", "[gateway][usage]") {
+  CHECK(of_events("data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}],\"usage\":null}\n\n"
+                  "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":12}}\n\n"
+                  "data: [DONE]\n\n") == token_usage{9, 12});
+  CHECK(of_events(
+            "event: message_start\n"
+            "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n"
+            "event: ping\ndata: {\"type\": \"ping\"}\n\n"
+            "event: message_delta\n"
+            "data: {\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"output_tokens\":15}}\n\n"
+            "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") == token_usage{25, 15});
+  CHECK(of_events("data: {\"usageMetadata\":{\"promptTokenCount\":4}}\r\n\r\n"
+                  "data: {\"usageMetadata\":{\"promptTokenCount\":4,\"candidatesTokenCount\":8}}\r\n\r\n") ==
+        token_usage{4, 8});
+  CHECK(of_events("event: response.completed\n"
+                  "data: {\"response\":{\"usage\":{\"input_tokens\":3,\"output_tokens\":5}}}\n\n") ==
+        token_usage{3, 5});
+  // Every end of a line, lines of data that belong together, a mark at the beginning, comments.
+  CHECK(of_events("\xef\xbb\xbf"
+                  "data:{\r: comment\rdata:\"usage\":\rdata: {\"input_tokens\":3}}\r\r") == token_usage{3, 0});
+  CHECK(of_events("data: {\"usage\":{\"input_tokens\":3}}\n\r\n") == token_usage{3, 0});
+}
+
+TEST_CASE("gateway: events that are no usage change nothing", "[gateway][usage]") {
+  const std::string good = "data: {\"usage\":{\"input_tokens\":3,\"output_tokens\":4}}\n\n";
+  for (const std::string bad :
+       {"data: {\"usage\":\n\n", "data: {\"usage\":{\"input_tokens\":9}\n\n", "data: \"usage\"\n\n",
+        "id: {\"usage\":{\"input_tokens\":9}}\n\n", ": {\"usage\":{\"input_tokens\":9}}\n\n",
+        "data: {\"usage\":null}\n\n", "data: {\"usage\":{\"input_tokens\":9,}}\n\n",
+        "xdata: {\"usage\":{\"input_tokens\":9}}\n\n",
+        // One that is not ended does not count.
+        "data: {\"usage\":{\"input_tokens\":9}}\n", "data: {\"usage\":{\"input_tokens\":9}}"}) {
+    CAPTURE(bad);
+    CHECK(of_events(good + bad) == token_usage{3, 4});
+    CHECK_FALSE(of_events(bad));
+  }
+}
+
+TEST_CASE("gateway: an event that is too large is passed over, and the next one is read", "[gateway][usage]") {
+  const std::string usage = "\"usage\":{\"input_tokens\":3}";
+  const std::string good = "data: {" + usage + "}\n\n";
+  const std::size_t most = gateway::usage_reader::most_event;
+  const auto event_of = [&](std::size_t size) {
+    const std::string head = "data: {" + usage + ",\"a\":\"", tail = "\"}";
+    return head + std::string(size - head.size() - tail.size(), 'x') + tail;
+  };
+  CHECK(of_events(event_of(most) + "\n\n") == token_usage{3, 0});
+  CHECK_FALSE(of_events(event_of(most + 1) + "\n\n"));
+  CHECK(of_events(event_of(most + 1) + "\n\n" + good) == token_usage{3, 0});
+  CHECK(of_events(event_of(4 * most) + "\r\n\r\n" + good) == token_usage{3, 0});
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += "data: " + std::string(1'000, ' ') + "\n";
+  CHECK_FALSE(of_events("data: {" + usage + "}\n" + lines + "\n"));
+  CHECK(of_events(lines + "\n" + good) == token_usage{3, 0});
+}
+
+TEST_CASE("gateway: the form of a response is that of its Content-Type", "[gateway][usage]") {
+  const std::pair<std::string_view, usage_form> rows[] = {{"application/json", usage_form::json},
+                                                          {"Application/JSON; charset=utf-8", usage_form::json},
+                                                          {"application/problem+json", usage_form::json},
+                                                          {"text/event-stream;charset=utf-8", usage_form::events},
+                                                          {"text/event-stream", usage_form::events},
+                                                          {"text/plain", usage_form::none},
+                                                          {"+json", usage_form::none},
+                                                          {"", usage_form::none},
+                                                          {"application/jsonx", usage_form::none}};
+  for (const auto& [type, form] : rows) {
+    CAPTURE(type);
+    CHECK(gateway::usage_form_of(type) == form);
+  }
+}
