@@ -133,6 +133,11 @@ class refuse_twice {
 
 }  // namespace
 
+std::string json_library() {
+  return fmt::format("nlohmann_json/{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                     NLOHMANN_JSON_VERSION_PATCH);
+}
+
 parsed_line parse_json(std::string_view text, int priorities) {
   try {
     return {call_of(json::parse(text, refuse_twice{}), priorities), {}};

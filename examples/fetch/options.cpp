@@ -1,10 +1,12 @@
 #include "options.hpp"
 
-#include <canigo/version.hpp>
-
+#include "../tools/pages.hpp"
+#include "../tools/versions.hpp"
+#include "json_call.hpp"
 #include "text.hpp"
 
 #include <CLI/CLI.hpp>
+#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <charconv>
@@ -205,7 +207,11 @@ options parse(int argc, char** argv) {
   options o;
   CLI::App app{about, "canigo-fetch"};
   app.footer(notes);
-  app.set_version_flag("--version", std::string{canigo::version()});
+  app.set_version_flag(
+      "--version",
+      [] { return tools::versions("canigo-fetch", fmt::format("{} {}", ::curl_version(), json_library())); },
+      "Print the version, and those of the libraries");
+  tools::add_page_option(app);
   app.add_option("input", o.input, "File to read from; - is the standard input")->capture_default_str();
   rate_option(app, "-r,--rate", o.rate, "Calls per period: 5/s, 10/3s, 1000/h; with --per-host no such limit")
       ->default_str("5/s");

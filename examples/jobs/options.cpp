@@ -1,15 +1,19 @@
 #include "options.hpp"
 
-#include <canigo/version.hpp>
+#include "../tools/pages.hpp"
+#include "../tools/versions.hpp"
+#include "postgres.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <fmt/format.h>
 
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <sqlite3.h>
 
 namespace {
 
@@ -75,7 +79,7 @@ void add_commands(CLI::App& app, options& o) {
                                                    {"cancelled", job_state::cancelled}};
   const auto find_state = [&o, states](const std::string& name) { o.state = states.at(name); };
   list->add_option_function<std::string>("--state", find_state, "of this state only")
-      ->type_name("STATE")
+      ->type_name("waiting|running|done|dead|cancelled")
       ->check(CLI::IsMember(states));
   list->add_option("--after", o.after, "with a greater number")->type_name("NUMBER")->check(whole(0, most));
   list->add_option("--limit", o.limit, "at most so many; 100 by default")->type_name("NUMBER")->check(whole(1, most));
@@ -89,6 +93,12 @@ void add_commands(CLI::App& app, options& o) {
   move->add_option("--to", o.to_place, "a file or URL, as PLACE; where it is by default")->type_name("PLACE");
   of_queue(add("pause", "let no job of a queue begin"));
   of_queue(add("resume", "let them begin again"));
+}
+
+std::string versions() {
+  const std::string postgres = version_of_postgres();
+  return tools::versions(
+      "canigo-jobs", fmt::format("SQLite/{}{}{}", ::sqlite3_libversion(), postgres.empty() ? "" : " libpq/", postgres));
 }
 
 /// What CLI11 does not check.
@@ -106,7 +116,8 @@ void check(const options& o) {
 options parse(int argc, char** argv) {
   options o;
   CLI::App app{"Looks at the jobs of a store, and changes what becomes of them.", "canigo-jobs"};
-  app.set_version_flag("--version", std::string{canigo::version()});
+  app.set_version_flag("--version", versions, "print the version, and those of the libraries");
+  tools::add_page_option(app);
   // Not required(): then CLI11 would take the name of a command for it.
   app.add_option("place", o.place,
                  "a file of SQLite, or a URL of PostgreSQL, such as\n"

@@ -10,3 +10,6 @@
 
 /// A store in PostgreSQL. Throws std::runtime_error if canigo was built without it.
 std::unique_ptr<canigo::jobs::store> open_postgres(canigo::net::io_context& io, const std::string& url);
+
+/// That of libpq; empty: canigo was built without it.
+std::string version_of_postgres();

@@ -1316,7 +1316,7 @@ class FetchTest(unittest.TestCase):
         self.assertEqual(status, 0)
         for word in ("PRIORITY URL", "--rate", "Exit codes", "Ctrl-C"):
             self.assertIn(word, "\n".join(out))
-        self.assertRegex("\n".join(fetch([], "--version")[1]), r"^\d+\.\d+\.\d+$")
+        self.assertRegex(fetch([], "--version")[1][0], r"^canigo-fetch \d+\.\d+\.\d+$")
 
 
 @unittest.skipIf(DEMO_SERVER is None, "there is no demo server")

@@ -203,7 +203,7 @@ class Tool(unittest.TestCase):
         def run(*arguments):
             return subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                   timeout=120, check=False)
-        self.assertRegex(run("--version").stdout, r"^\d+\.\d+\.\d+\n$")
+        self.assertRegex(run("--version").stdout, r"^canigo-jobs \d+\.\d+\.\d+\nSQLite/")
         for command in ("stats", "top", "list", "show", "retry", "cancel", "remove", "move", "pause", "resume"):
             with self.subTest(command):
                 helped = run(command, "--help")
