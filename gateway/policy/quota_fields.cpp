@@ -1,0 +1,103 @@
+#include "gateway/policy/quota_fields.hpp"
+
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/http_date.hpp"
+#include "gateway/policy/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+namespace canigo::gateway {
+namespace {
+
+std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
+  std::uint64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return count;
+}
+
+void keep_least(std::optional<std::uint64_t>& kept, std::optional<std::uint64_t> count) noexcept {
+  if (count) kept = std::min(kept.value_or(*count), *count);
+}
+
+/// "10", or a list of such, of which some have parameters: "10;w=1, 500;w=60".
+void read_counts(std::string_view value, std::optional<std::uint64_t>& kept) noexcept {
+  for_each_element(value, [&](std::string_view element) {
+    keep_least(kept, parse_count(trim(element.substr(0, element.find(';')))));
+  });
+}
+
+/// `"default";r=50;t=30, "day";r=100` of the later versions, `limit=100, remaining=50, reset=30` of the earlier.
+void read_ratelimit(std::string_view value, std::optional<std::uint64_t>& kept) noexcept {
+  for_each_element(value, [&](std::string_view element) {
+    for (;;) {
+      const auto semicolon = element.find(';');
+      const std::string_view part = trim(element.substr(0, semicolon));
+      const auto equals = part.find('=');
+      const std::string_view name = part.substr(0, equals);
+      if (equals != part.npos && (name == "r" || name == "remaining"))
+        keep_least(kept, parse_count(part.substr(equals + 1)));
+      if (semicolon == element.npos) return;
+      element.remove_prefix(semicolon + 1);
+    }
+  });
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> quota_left::of(std::string_view unit) const noexcept {
+  if (unit == "requests") return requests;
+  if (unit == "tokens") return tokens;
+  if (unit == "input_tokens") return input_tokens;
+  return unit == "output_tokens" ? output_tokens : std::nullopt;
+}
+
+quota_left read_quota(const message_head& response) noexcept {
+  quota_left left;
+  for (const field& f : response.fields) {
+    const auto is = [&](std::string_view name) { return same_text(f.name, name); };
+    if (is("RateLimit")) {
+      read_ratelimit(f.value, left.requests);
+    } else if (is("RateLimit-Remaining") || is("X-RateLimit-Remaining") || is("X-RateLimit-Remaining-Requests") ||
+               is("anthropic-ratelimit-requests-remaining")) {
+      read_counts(f.value, left.requests);
+    } else if (is("X-RateLimit-Remaining-Tokens") || is("anthropic-ratelimit-tokens-remaining")) {
+      read_counts(f.value, left.tokens);
+    } else if (is("anthropic-ratelimit-input-tokens-remaining")) {
+      read_counts(f.value, left.input_tokens);
+    } else if (is("anthropic-ratelimit-output-tokens-remaining")) {
+      read_counts(f.value, left.output_tokens);
+    }
+  }
+  return left;
+}
+
+std::uint64_t charge_for(std::int64_t level, std::uint64_t left) noexcept {
+  if (level <= 0) return 0;
+  const auto believed = static_cast<std::uint64_t>(level);
+  return believed > left ? believed - left : 0;
+}
+
+std::optional<duration> read_retry_after(const message_head& response, std::chrono::system_clock::time_point now,
+                                         duration most) noexcept {
+  if (count_of(response, "Retry-After") != 1) return std::nullopt;
+  const std::string_view text = trim(*value_of(response, "Retry-After"));
+  if (!text.empty() && std::ranges::all_of(text, is_digit)) {
+    const auto seconds = parse_count(text);
+    const auto bound = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(most).count());
+    if (!seconds || *seconds >= bound) return most;
+    return std::chrono::seconds{*seconds};
+  }
+  const auto until = parse_http_date(text);
+  if (!until) return std::nullopt;
+  const auto date = value_of(response, "Date");
+  const auto since = date ? parse_http_date(trim(*date)) : std::nullopt;
+  // In whole seconds: the clock's nanoseconds end in 2262, and a date does not.
+  const auto wait = *until - since.value_or(std::chrono::floor<std::chrono::seconds>(now));
+  if (wait <= wait.zero()) return duration::zero();
+  return wait >= std::chrono::ceil<std::chrono::seconds>(most) ? most : duration{wait};
+}
+
+}  // namespace canigo::gateway

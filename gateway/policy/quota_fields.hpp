@@ -1,0 +1,44 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include "gateway/http/message.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// What an upstream says is left of its quotas, by unit. Of several quotas of a unit it is the one with the least.
+struct quota_left {
+  std::optional<std::uint64_t> requests;
+  std::optional<std::uint64_t> tokens;
+  std::optional<std::uint64_t> input_tokens;
+  std::optional<std::uint64_t> output_tokens;
+
+  std::optional<std::uint64_t> of(std::string_view unit) const noexcept;
+  friend bool operator==(const quota_left&, const quota_left&) = default;
+};
+
+/// Reads RateLimit and RateLimit-Remaining, X-RateLimit-Remaining with -Requests or -Tokens, and
+/// anthropic-ratelimit-UNIT-remaining. What can't be read counts as if it were not there.
+///
+/// Source: draft-ietf-httpapi-ratelimit-headers, its versions 02 to 10; the documents of OpenAI, Anthropic and GitHub.
+/// Allocates: never.
+quota_left read_quota(const message_head& response) noexcept;
+
+/// What to charge so that no more is left than the upstream says: the difference, and nothing if it says more.
+/// `level`: the tokens that are believed to be left; below 0: a debt.
+std::uint64_t charge_for(std::int64_t level, std::uint64_t left) noexcept;
+
+/// How long the upstream asks to wait: Retry-After in seconds, or as a date, which is compared with the response's own
+/// Date, or with `now` if it has none. Zero for a date in the past; never more than `most`. Nothing if the field is not
+/// there, stands there twice, or can't be read.
+///
+/// Source: RFC 9110, 10.2.3.
+std::optional<duration> read_retry_after(const message_head& response, std::chrono::system_clock::time_point now,
+                                         duration most = std::chrono::hours{1}) noexcept;
+
+}  // namespace canigo::gateway

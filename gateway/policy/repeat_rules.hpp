@@ -1,0 +1,47 @@
+#pragma once
+
+#include "gateway/http/message.hpp"
+
+#include <cstdint>
+
+namespace canigo::gateway {
+
+/// How an attempt at an upstream ended, as far as another one depends on it.
+enum class attempt_end_kind : std::uint8_t {
+  unreachable,  ///< no connection, TLS failed, or the stream was refused: nothing of it was looked at
+  lost,         ///< the connection was reset, or the time was over, before the first byte of the response
+  answered,     ///< there is a response, of which nothing has been passed on
+  begun,        ///< a byte of the response has been passed on
+};
+
+struct attempt_result {
+  attempt_end_kind how = attempt_end_kind::unreachable;
+  int status = 0;                ///< of a response
+  bool has_retry_after = false;  ///< of a response
+};
+
+/// Whether a request may be sent again, by how its attempt ended. The number of attempts, the deadline and the budget
+/// are others' business.
+enum class repeat : std::uint8_t {
+  no,
+  yes,
+  yes_after_pause,  ///< and the limit of the upstream, or of the tenant, is paused first
+};
+
+/// `has_whole_body`: each byte of the request's body that was read is still there.
+///
+/// Source: RFC 9110, 9.2.2 for the methods that may be sent twice.
+repeat judge_repeat(const message_head& request, const attempt_result& result, bool has_whole_body) noexcept;
+
+/// Whether the upstream asks for a pause: 429, or 503 with Retry-After. It does, too, where the request may not be sent
+/// again.
+bool asks_for_pause(const attempt_result& result) noexcept;
+
+/// Whether it counts against the upstream in its circuit breaker: what found no connection or no answer in time, and
+/// 500, 502, 503 and 504; 429 does not.
+bool counts_as_failure(const attempt_result& result) noexcept;
+
+/// GET, HEAD, OPTIONS, TRACE, PUT and DELETE, and any method with an Idempotency-Key.
+bool may_be_sent_twice(const message_head& request) noexcept;
+
+}  // namespace canigo::gateway
