@@ -67,8 +67,8 @@ namespace canigo {
 /// the timeout; std::errc::resource_deadlock_would_occur. A retry ends with the error of the last attempt.
 /// Cancellation: terminal, partial, total; passed on to what is under way. The call ends after it has ended.
 /// Threads: any, all members, at once.
-/// Allocates: coroutine frames, which Asio recycles. With a timeout, a deadline or a hedge also a strand for the call;
-/// with a cap or an adaptive limit one for each operation.
+/// Allocates: coroutine frames, most of which Asio recycles. With a timeout, a deadline or a hedge also a strand for
+/// the call; with a cap or an adaptive limit a mark for each operation.
 /// Lifetime: it must live until all calls have ended. stop() helps to reach that.
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
 /// destroyed.

@@ -22,9 +22,9 @@ TEST_CASE("a marked executor does what the one below does, and tells whose it is
   testing::virtual_time time{io};
   const int mine = 0;
   const int others = 0;
-  const auto mark = std::make_shared<detail::executor_mark>(&mine);
   const net::any_io_executor strand{net::make_strand(io)};
-  const net::any_io_executor marked{detail::marked_executor{strand, mark}};
+  const auto mark = std::make_shared<detail::executor_mark>(&mine, strand);
+  const net::any_io_executor marked{detail::marked_executor{mark}};
   CHECK(detail::context_executor(marked) == net::any_io_executor{io.get_executor()});
   CHECK(&time_source::of(marked) == &time_source::of(strand));
   CHECK(detail::mark_of(marked, &mine) == mark);
@@ -33,7 +33,7 @@ TEST_CASE("a marked executor does what the one below does, and tells whose it is
 
   // Below a strand and the mark of another one it is found, too.
   const net::any_io_executor above{net::make_strand(
-      net::any_io_executor{detail::marked_executor{marked, std::make_shared<detail::executor_mark>(&others)}})};
+      net::any_io_executor{detail::marked_executor{std::make_shared<detail::executor_mark>(&others, marked)}})};
   CHECK(detail::mark_of(above, &mine) == mark);
   CHECK(detail::mark_of(net::any_io_executor{net::prefer(above, net::execution::blocking.never)}, &mine) == mark);
 

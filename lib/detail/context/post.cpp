@@ -9,7 +9,7 @@ net::any_io_executor context_executor(const net::any_io_executor& executor) {
   if (const auto* s = target_of<net::strand<net::any_io_executor>>(executor)) {
     return context_executor(s->get_inner_executor());
   }
-  if (const auto* m = target_of<marked_executor>(executor)) return context_executor(m->inner());
+  if (const auto* m = target_of<marked_executor>(executor)) return context_executor(m->mark()->inner);
   return executor;
 }
 

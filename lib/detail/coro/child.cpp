@@ -16,12 +16,15 @@ namespace canigo::detail {
 
 namespace {
 
+using io_executor = net::io_context::executor_type;
+
+bool is_strand(const net::any_io_executor& executor) {
+  if (const auto* marked = target_of<marked_executor>(executor)) return is_strand(marked->mark()->inner);
+  return target_of<net::strand<io_executor>>(executor) || target_of<net::strand<net::any_io_executor>>(executor);
+}
+
 net::any_io_executor serialized(const net::any_io_executor& executor) {
-  using io_executor = net::io_context::executor_type;
-  if (target_of<net::strand<io_executor>>(executor) || target_of<net::strand<net::any_io_executor>>(executor)) {
-    return executor;
-  }
-  if (target_of<marked_executor>(executor)) return executor;  // made of a strand by a child
+  if (is_strand(executor)) return executor;
   if (const auto* io = target_of<io_executor>(executor)) return net::strand<io_executor>{*io};
   return net::strand<net::any_io_executor>{executor};
 }
@@ -29,9 +32,6 @@ net::any_io_executor serialized(const net::any_io_executor& executor) {
 }  // namespace
 
 child::child(const net::any_io_executor& parent) : executor_{serialized(parent)} {}
-
-child::child(const net::any_io_executor& parent, std::shared_ptr<executor_mark> mark)
-    : executor_{marked_executor{serialized(parent), std::move(mark)}} {}
 
 void child::cancel(net::cancellation_type type, bool for_good) {
   net::any_io_executor strand;

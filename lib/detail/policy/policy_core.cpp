@@ -1,5 +1,6 @@
 #include "canigo/detail/policy/policy_core.hpp"
 
+#include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/coro/retry_plan.hpp"
 #include "canigo/error.hpp"
 #include "canigo/failure.hpp"
@@ -124,8 +125,8 @@ std::size_t policy_core::places() const {
 
 /// An operation that holds a place. The lock of the policy guards its values.
 struct operation_mark final : executor_mark {
-  operation_mark(const policy_core* policy, std::shared_ptr<operation_mark> o) noexcept
-      : executor_mark{policy}, outer{std::move(o)} {}
+  operation_mark(const policy_core* policy, const net::any_io_executor& executor, std::shared_ptr<operation_mark> o)
+      : executor_mark{policy, executor}, outer{std::move(o)} {}
   /// That of the operation of `policy` around what runs on `executor`; null if there is none.
   static std::shared_ptr<operation_mark> around(const net::any_io_executor& executor, const policy_core& policy) {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
@@ -155,9 +156,10 @@ void policy_call::enter() {
 
 policy_call::operation::operation(policy_call& call, const net::any_io_executor& executor)
     : call_{call},
-      mark_{call.core_.has_places ? std::make_shared<operation_mark>(&call.core_, call.outer_) : nullptr},
-      child_{mark_ ? std::make_shared<child>(executor, mark_) : nullptr},
+      mark_{call.core_.has_places ? std::make_shared<operation_mark>(&call.core_, executor, call.outer_) : nullptr},
       number{call.begin_operation()} {}
+
+net::any_io_executor policy_call::operation::executor() const { return marked_executor{mark_}; }
 
 policy_call::operation::~operation() {
   call_.end_operation();

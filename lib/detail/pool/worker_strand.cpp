@@ -188,7 +188,7 @@ worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor)
     const net::any_io_executor inner = s->get_inner_executor();
     return mark_of(inner);
   }
-  if (const auto* m = target_of<marked_executor>(executor)) return mark_of(m->inner());
+  if (const auto* m = target_of<marked_executor>(executor)) return mark_of(m->mark()->inner);
   return {};
 }
 

@@ -16,43 +16,43 @@ namespace canigo::detail {
 /// Copies of an executor live as long as anybody keeps one, so a mark may outlive the work. Its maker knows, under a
 /// lock of its own, whether the work still goes on.
 struct executor_mark {
-  const void* maker;
+  executor_mark(const void* whose, const net::any_io_executor& executor)
+      : maker{whose}, inner{executor}, posting{net::require(executor, net::execution::blocking.never)} {}
+  const void* const maker;
+  const net::any_io_executor inner;    // where the work runs
+  const net::any_io_executor posting;  // the same, never from inside execute()
 };
 
-/// An executor with a mark, so that whatever a coroutine starts inside of its work can find out where it is.
+/// The executor of a mark, so that whatever a coroutine starts inside of its work can find out where it is.
+///
+/// It adds nothing but the mark: it is a strand only if the one below is.
 class marked_executor {
  public:
-  marked_executor(const net::any_io_executor& inner, std::shared_ptr<executor_mark> mark);
+  explicit marked_executor(std::shared_ptr<executor_mark> mark) noexcept : mark_{std::move(mark)} {}
 
   net::execution_context& query(net::execution::context_t) const noexcept {
-    return net::query(own_->inner, net::execution::context);
+    return net::query(mark_->inner, net::execution::context);
   }
-  marked_executor require(net::execution::blocking_t::never_t) const noexcept { return {own_, true}; }
-  marked_executor require(net::execution::blocking_t::possibly_t) const noexcept { return {own_, false}; }
+  marked_executor require(net::execution::blocking_t::never_t) const noexcept { return {mark_, true}; }
+  marked_executor require(net::execution::blocking_t::possibly_t) const noexcept { return {mark_, false}; }
 
   template <class Function>
   void execute(Function&& f) const {
-    (never_blocks_ ? own_->posting : own_->inner).execute(std::forward<Function>(f));
+    (never_blocks_ ? mark_->posting : mark_->inner).execute(std::forward<Function>(f));
   }
 
   bool operator==(const marked_executor& other) const noexcept {
-    return own_ == other.own_ && never_blocks_ == other.never_blocks_;
+    return mark_ == other.mark_ && never_blocks_ == other.never_blocks_;
   }
   bool operator!=(const marked_executor& other) const noexcept { return !(*this == other); }
 
-  const net::any_io_executor& inner() const noexcept { return own_->inner; }
-  const std::shared_ptr<executor_mark>& mark() const noexcept { return own_->mark; }
+  const std::shared_ptr<executor_mark>& mark() const noexcept { return mark_; }
 
  private:
-  struct shared {
-    net::any_io_executor inner;
-    net::any_io_executor posting;  // inner, never from inside execute()
-    std::shared_ptr<executor_mark> mark;
-  };
-  marked_executor(std::shared_ptr<const shared> own, bool never_blocks) noexcept
-      : own_{std::move(own)}, never_blocks_{never_blocks} {}
+  marked_executor(std::shared_ptr<executor_mark> mark, bool never_blocks) noexcept
+      : mark_{std::move(mark)}, never_blocks_{never_blocks} {}
 
-  std::shared_ptr<const shared> own_;
+  std::shared_ptr<executor_mark> mark_;
   bool never_blocks_ = false;
 };
 

@@ -22,16 +22,12 @@
 
 namespace canigo::detail {
 
-struct executor_mark;
-
 /// A coroutine that another one waits for, and that can be cancelled from any thread.
 ///
 /// It runs on a strand, as neither a cancellation signal nor a coroutine stands two threads at once.
 class child : public std::enable_shared_from_this<child> {
  public:
   explicit child(const net::any_io_executor& parent);
-  /// Its executor, and all that it starts there, carry `mark`.
-  child(const net::any_io_executor& parent, std::shared_ptr<executor_mark> mark);
   virtual ~child() = default;
   child(const child&) = delete;
   child& operator=(const child&) = delete;

@@ -3,8 +3,7 @@
 #include "canigo/adaptive_limit.hpp"
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/detail/base/mutex.hpp"
-#include "canigo/detail/context/marked_executor.hpp"
-#include "canigo/detail/coro/child.hpp"
+#include "canigo/detail/coro/run_on.hpp"
 #include "canigo/hedge_options.hpp"
 #include "canigo/latency_window.hpp"
 #include "canigo/limiter.hpp"
@@ -69,7 +68,7 @@ class policy_core {
   bool is_stopped_ = false;     // nobody waits any more
 };
 
-struct operation_mark;
+struct operation_mark;  // an operation that holds a place, as its executor knows it
 
 /// One call of a policy, from its beginning to its end: its request, its operations, and how it counts.
 ///
@@ -105,14 +104,15 @@ class policy_call {
     /// `op`, on an executor by which a call of the same policy inside of it is recognized.
     template <class T>
     net::awaitable<T> marked(net::awaitable<T> op) {
-      if (!child_) return op;
-      return run_child(std::move(child_), std::move(op), std::error_code{});
+      if (!mark_) return op;
+      return run_on(executor(), std::move(op));
     }
 
    private:
+    net::any_io_executor executor() const;  // with the mark
+
     policy_call& call_;
-    std::shared_ptr<operation_mark> mark_;  // this and the next only if there are places
-    std::shared_ptr<child> child_;
+    std::shared_ptr<operation_mark> mark_;  // if there are places
 
    public:
     const std::uint32_t number;  // from 1

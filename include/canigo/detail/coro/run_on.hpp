@@ -1,0 +1,49 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/cancellation_state.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::detail {
+
+/// The first frame of a coroutine on another executor. It accepts all kinds of cancellation, because the coroutine that
+/// waits for it has already filtered them.
+template <class T>
+net::awaitable<T> first_frame(net::awaitable<T> op) {
+  co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+  std::exception_ptr error;
+  try {
+    if constexpr (std::is_void_v<T>) {
+      co_await std::move(op);
+    } else {
+      T value = co_await std::move(op);
+      co_await net::this_coro::throw_if_cancelled(false);
+      co_return value;
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  // Asio 1.26 to 1.30.0 throws out of run() where a coroutine is cancelled and ends without having been suspended.
+  co_await net::this_coro::throw_if_cancelled(false);
+  if (error) std::rethrow_exception(error);
+}
+
+/// Runs `op` on `executor`, and passes the cancellation of the calling coroutine on.
+///
+/// `executor` must not let two threads in where the calling coroutine's lets none: the caller's own with a mark, say.
+/// A coroutine that needs a strand of its own is a detail::child.
+template <class T>
+net::awaitable<T> run_on(net::any_io_executor executor, net::awaitable<T> op) {
+  return net::co_spawn(executor, first_frame(std::move(op)), net::use_awaitable);
+}
+
+}  // namespace canigo::detail
