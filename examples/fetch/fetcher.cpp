@@ -5,11 +5,13 @@
 #include <canigo/http/retry_after.hpp>
 #include <canigo/timeout.hpp>
 
+#include "redirect.hpp"
 #include "request.hpp"
 #include "retry.hpp"
 #include "text.hpp"
 #include "url.hpp"
 
+#include <asio/buffer.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/error.hpp>
 #include <asio/signal_set.hpp>
@@ -24,6 +26,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace fetch {
 
@@ -190,7 +193,14 @@ asio::awaitable<void> fetcher::let_go() {
 asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_go) {
   http::response response;
   try {
-    response = co_await http_.send(begin(c));
+    http::request request = begin(c);
+    if (folder_) {
+      response = co_await download(c, std::move(request));
+    } else {
+      response = co_await http_.send(std::move(request));
+    }
+  } catch (const output_error&) {
+    throw;  // ends the program
   } catch (const std::system_error& e) {
     c.failed(e);
   }
@@ -207,12 +217,59 @@ http::request fetcher::begin(call& c) {
   c.error = {};
   if (!std::exchange(c.was_led_here, false)) ++c.attempts;
   http::request request = request_of(c, options_.common);
-  request.keep_body = folder_.has_value();
+  request.keep_body = false;
   if (folder_) {
     if (const auto error = folder_->check(c.file)) throw std::system_error{error, printable(c.file)};
   }
   report_.sent(c);
   return request;
+}
+
+/// As http::client::send(), but the body goes into the file of the call if that has succeeded.
+asio::awaitable<http::response> fetcher::download(call& c, http::request request) {
+  http::exchange x = co_await http_.open(std::move(request));
+  http::response r = x.head();
+  r.redirect = redirect_of(r, c.target());
+  std::optional<output_dir::part> file;
+  if (r.status < 400 && (r.redirect.empty() || options_.max_redirects == 0)) file.emplace(*folder_, c.file);
+  const auto until = canigo::saturating_add(c.started, options_.timeout);
+  try {
+    r.body_size = co_await canigo::with_deadline(copy(x, file ? &*file : nullptr), until);
+  } catch (const output_error&) {
+    throw;
+  } catch (const std::system_error& e) {
+    if (e.code() == canigo::errc::timed_out) {
+      const std::string limit = canigo::to_string(options_.timeout);
+      throw std::system_error{e.code(), fmt::format("--timeout of {} passed before the end of the body", limit)};
+    }
+    if (x.problem().empty()) throw;
+    throw std::system_error{e.code(), x.problem()};
+  }
+  if (file) {
+    if (const auto error = file->keep()) throw std::system_error{error, printable(c.file)};
+    c.is_saved = true;
+  }
+  co_return r;
+}
+
+/// Reads the body to its end, and returns how many bytes it has. Without `to` it is dropped.
+asio::awaitable<std::uint64_t> fetcher::copy(http::exchange& from, output_dir::part* to) const {
+  constexpr std::size_t room_size = 64 << 10;
+  // A body that nobody wants is read, so that its connection serves further calls.
+  constexpr std::uint64_t longest_dropped = 16 << 20;
+  const std::uint64_t most = to != nullptr ? options_.longest_file : longest_dropped;
+  std::vector<char> room(room_size);
+  std::uint64_t size = 0;
+  while (const std::size_t n = co_await from.read_some(asio::buffer(room))) {
+    size += n;
+    if (size > most) {
+      const auto* bound = to != nullptr ? "--max-filesize" : "the bound";
+      throw std::system_error{canigo::make_error_code(canigo::errc::too_large),
+                              fmt::format("the body has more than {}, {} bytes", bound, most)};
+    }
+    if (to != nullptr) to->write({room.data(), n});
+  }
+  co_return size;
 }
 
 /// Ends the call, or lets it wait for its next request.
@@ -233,7 +290,6 @@ void fetcher::answered(call c, const http::response& r) {
     c.queued = now();
     queue_.put_back(std::move(c), *next);
   } else {
-    if (folder_ && c.ok()) save(c, r.body);
     report_.finished(c);
     if (journal_ && c.ok()) journal_->add(c.order, c.line_hash);
   }
@@ -249,11 +305,6 @@ void fetcher::give_back_place(call& c) {
   } else {
     c.place_at_server.succeeded();
   }
-}
-
-void fetcher::save(call& c, const std::string& body) {
-  if (const auto error = folder_->save(c.file, body)) return c.failed(std::system_error{error, printable(c.file)});
-  c.is_saved = true;
 }
 
 /// When to try again, if at all. Only calls to the same server wait for its pause.

@@ -3,6 +3,7 @@
 #include <canigo/backoff.hpp>
 #include <canigo/cancel.hpp>
 #include <canigo/http/client.hpp>
+#include <canigo/http/exchange.hpp>
 #include <canigo/limiter.hpp>
 
 #include "call.hpp"
@@ -18,6 +19,7 @@
 #include <asio/io_context.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <random>
 
@@ -48,7 +50,8 @@ class fetcher {
   bool is_led_on(call& c, const canigo::http::response& r) const;
   static void give_back_place(call& c);
   std::string name_file(call& c) const;
-  void save(call& c, const std::string& body);
+  asio::awaitable<canigo::http::response> download(call& c, canigo::http::request request);
+  asio::awaitable<std::uint64_t> copy(canigo::http::exchange& from, output_dir::part* to) const;
   void give_up_after(canigo::duration grace);
   bool is_stopping() const noexcept { return signal_ != 0; }
   bool is_over() const noexcept;

@@ -179,6 +179,9 @@ void output_options(CLI::App& app, options& o) {
       ->needs("--output-dir");
   app.add_flag("--overwrite", o.overwrite, "Replace files that are there; else their calls fail unsent")
       ->needs("--output-dir");
+  count_option<std::uint64_t>(app, "--max-filesize", o.longest_file, std::uint64_t{1} << 50,
+                              "Most bytes of such a file")
+      ->needs("--output-dir");
 }
 
 void tls_options(CLI::App& app, options& o) {

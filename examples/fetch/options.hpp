@@ -50,6 +50,7 @@ struct options {
   std::string output_dir;  ///< empty: bodies are dropped
   name_template name{"{order}"};
   bool overwrite = false;
+  std::uint64_t longest_file = std::uint64_t{1} << 30;  ///< bytes
   output format = output::text;
   std::optional<bool> shows_progress;  ///< unset: on a terminal
 };

@@ -9,11 +9,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace fetch {
 
-output_dir::output_dir(const std::string& path, bool may_replace)
-    : path_{path}, may_replace_{may_replace}, unfinished_{fmt::format(".canigo-fetch.{}.part", ::getpid())} {
+output_dir::output_dir(const std::string& path, bool may_replace) : path_{path}, may_replace_{may_replace} {
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail(errno, "");
   folder_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ < 0) fail(errno, "");
@@ -22,7 +22,7 @@ output_dir::output_dir(const std::string& path, bool may_replace)
 output_dir::~output_dir() { ::close(folder_); }
 
 void output_dir::fail(int why, const std::string& name) const {
-  throw std::system_error{why, std::system_category(), printable(name.empty() ? path_ : path_ + '/' + name)};
+  throw output_error{why, std::system_category(), printable(name.empty() ? path_ : path_ + '/' + name)};
 }
 
 std::error_code output_dir::check(const std::string& name) const {
@@ -37,30 +37,38 @@ void output_dir::make_folders(const std::string& name) const {
   }
 }
 
-void output_dir::write(const std::string& name, std::string_view text) const {
-  ::unlinkat(folder_, unfinished_.c_str(), 0);
-  const int file = ::openat(folder_, unfinished_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file < 0) fail(errno, name);
-  int why = 0;
-  while (!text.empty() && why == 0) {
-    const ssize_t n = ::write(file, text.data(), text.size());
-    if (n >= 0) text.remove_prefix(static_cast<std::size_t>(n));
-    if (n < 0 && errno != EINTR) why = errno;
-  }
-  if (::close(file) != 0 && why == 0) why = errno;
-  if (why == 0) return;
-  ::unlinkat(folder_, unfinished_.c_str(), 0);
-  fail(why, name);
+output_dir::part::part(output_dir& folder, std::string name)
+    : folder_{folder},
+      name_{std::move(name)},
+      unfinished_{fmt::format(".canigo-fetch.{}.{}.part", ::getpid(), ++folder.parts_)} {
+  // A process of that number may have been killed.
+  ::unlinkat(folder_.folder_, unfinished_.c_str(), 0);
+  file_ = ::openat(folder_.folder_, unfinished_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file_ < 0) folder_.fail(errno, name_);
 }
 
-std::error_code output_dir::save(const std::string& name, std::string_view text) {
-  make_folders(name);
-  write(name, text);
-  const bool is_done = may_replace_ ? ::renameat(folder_, unfinished_.c_str(), folder_, name.c_str()) == 0
-                                    : ::linkat(folder_, unfinished_.c_str(), folder_, name.c_str(), 0) == 0;
-  const int why = is_done ? 0 : errno;
-  if (!is_done || !may_replace_) ::unlinkat(folder_, unfinished_.c_str(), 0);
-  if (why != 0 && why != EEXIST) fail(why, name);
+output_dir::part::~part() {
+  if (file_ >= 0) ::close(file_);
+  if (is_there_) ::unlinkat(folder_.folder_, unfinished_.c_str(), 0);
+}
+
+void output_dir::part::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(file_, text.data(), text.size());
+    if (n >= 0) text.remove_prefix(static_cast<std::size_t>(n));
+    if (n < 0 && errno != EINTR) folder_.fail(errno, name_);
+  }
+}
+
+std::error_code output_dir::part::keep() {
+  if (::close(std::exchange(file_, -1)) != 0) folder_.fail(errno, name_);
+  folder_.make_folders(name_);
+  const int folder = folder_.folder_;
+  const bool is_kept = folder_.may_replace_ ? ::renameat(folder, unfinished_.c_str(), folder, name_.c_str()) == 0
+                                            : ::linkat(folder, unfinished_.c_str(), folder, name_.c_str(), 0) == 0;
+  const int why = is_kept ? 0 : errno;
+  if (is_kept && folder_.may_replace_) is_there_ = false;
+  if (why != 0 && why != EEXIST) folder_.fail(why, name_);
   return {why, std::generic_category()};
 }
 

@@ -1040,6 +1040,44 @@ class FetchTest(unittest.TestCase):
                          (0, {"by/127.0.0.1/1-i-c.txt.1.x", "by/127.0.0.1/0-5-index.2.x"}))
         self.assertEqual(self.files(folder)["by/127.0.0.1/1-i-c.txt.1.x"], b"x")
 
+    def test_a_stored_body_is_not_in_memory(self):
+        folder = self.folder()
+        size = 100_000_000
+        run = Fetch("--rate", "1000/s", "-o", folder, "--format", "json", "--timeout", "1h")
+        run.feed(*[f"0 {self.url}/body/{size}/{i}" for i in range(2)])
+        for _ in range(2):
+            self.assertEqual(json.loads(run.process.stdout.readline())["bytes"], size)
+        self.assertLess(peak_memory(run.process.pid), 60_000)
+        self.assertEqual(run.end()[0], 0)
+        self.assertEqual([os.path.getsize(os.path.join(folder, name)) for name in ("1", "2")], [size, size])
+
+    def test_a_stored_body_is_bounded_in_length_and_in_time(self):
+        folder = self.folder()
+        status, calls, _, _ = fetch_json([f"0 {self.url}/body/{size}" for size in (1001, 1000)], "--rate", "1000/s",
+                                         "-o", folder, "--max-filesize", "1000")
+        self.assertEqual((status, self.files(folder)), (1, {"2": b"x" * 1000}))
+        self.assertIn("the body has more than --max-filesize, 1000 bytes",
+                      "".join(call["error"] or "" for call in calls))
+        status, calls, _, _ = fetch_json([f"0 {self.url}/big"], "--rate", "1000/s", "-o", folder, "--timeout", "200ms",
+                                         "--attempts", "1")
+        self.assertEqual((status, self.files(folder)), (1, {"2": b"x" * 1000}))
+        self.assertIn("--timeout of 200ms passed", calls[0]["error"])
+
+    def test_bodies_behind_redirects_are_stored_and_those_of_redirects_are_not(self):
+        other = self.other_server()
+        for place in (f"{other.url}/body/3", "//" + other.url.split("//")[1] + "/body/3", "/body/3",
+                      "/body/3?q=/r#f"):
+            with self.subTest(place):
+                folder = self.folder()
+                lines = [f"0 {self.url}/moved/302/{place}"]
+                status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "-o", folder)
+                self.assertEqual((status, calls[0]["redirects"], self.files(folder)), (0, 1, {"1": b"xxx"}))
+                expected = fetch_json(lines, "--rate", "1000/s")[1][0]
+                self.assertEqual(calls[0]["redirected_to"], expected["redirected_to"])
+        folder = self.folder()
+        fetch([f"0 {self.url}/hop/1"], "--rate", "1000/s", "-o", folder, "--max-redirs", "0")
+        self.assertEqual(self.files(folder), {"1": b"on\n"})
+
     def test_no_call_leads_out_of_the_folder(self):
         folder = self.folder()
         ids = ["..", ".", "../../up", "/etc/x", "a\0b", "a\\b\n", ".hidden", "caf\u00e9", "x" * 255]
@@ -1294,6 +1332,7 @@ class FetchTest(unittest.TestCase):
             ("-o", "x", "--name", "/tmp/{id}"): ("--name", "/tmp/{id}", "a part of it is empty"),
             ("-o", "x", "--name", ""): ("--name", "a part of it is empty"),
             ("-o", "x", "--name", "{id"): ("--name", "a brace is alone"),
+            ("-o", "x", "--max-filesize", "0"): ("--max-filesize", "0", "1 to"),
             ("--name", "{id}"): ("--name", "--output-dir"),
             ("--max-redirs", "101"): ("--max-redirs", "101", "0 to 100"),
             ("--cacert", "no/such/file"): ("--cacert", "no/such/file"),
