@@ -18,7 +18,7 @@
 /// A reader has checked them: names are unique, and each index and each name of another part is valid.
 namespace canigo::gateway {
 
-/// What no page, log or message shows: only `source` may be shown.
+/// A credential. No page, log or message shows it: only `source` may be shown.
 struct secret {
   std::string source;  ///< where it came from: "env:NAME" or "file:/path"; empty: there is none
   std::string value;   ///< without the line feeds at its end
@@ -57,7 +57,8 @@ struct listener {
 struct admin_options {
   listen_address listen;
   secret token;
-  std::vector<std::string> hosts = {"localhost", "127.0.0.1"};  ///< what Host may say, without the port
+  std::vector<std::string> hosts = {"localhost",
+                                    "127.0.0.1"};  ///< the values of Host that are accepted, without the port
 };
 
 struct size_limits {
@@ -101,10 +102,10 @@ struct origin {
   std::uint16_t port = 0;   ///< never 0
   std::string path;         ///< comes before each target; empty, or begins with '/' and does not end with it
   bool is_address = false;  ///< the host is an address, not a name
-  std::string host_field;   ///< what the Host field says: with brackets, and with the port if it is not the scheme's
+  std::string host_field;   ///< the value of Host: with brackets, and with the port if it is not the scheme's
 };
 
-/// What the upstream is shown in place of what the client sent.
+/// A field that the upstream gets instead of the client's own.
 struct credential {
   std::string header;  ///< the field's name; empty: the client's own goes through
   secret value;
@@ -112,7 +113,7 @@ struct credential {
   bool is_passed() const noexcept { return header.empty(); }
 };
 
-/// What becomes of shared rates while Redis is away.
+/// The fate of shared rates while Redis is away.
 struct redis_failure {
   enum class kind : std::uint8_t { closed, open, local };
 
@@ -171,7 +172,7 @@ struct upstream {
   bool private_addresses = false;  ///< its name may lead to an address that is not of the public Internet
 };
 
-/// What a tenant may take of one upstream.
+/// The most that a tenant takes of one upstream.
 struct tenant_limit {
   std::vector<rate_limit> rates;
   std::uint64_t concurrency = unlimited;

@@ -53,7 +53,7 @@ void read_ageing(table_view& t, config& c) {
 void read_redis(table_view& t, config& c) {
   const auto given = t.text("redis");
   if (!given) return;
-  // What says that it needs one is not wrong if only this one is.
+  // If only this one is wrong, parts that need it are not.
   c.redis.source = given->text;
   auto found = read_secret(*given, t.problems());
   if (!found) return;
@@ -106,7 +106,7 @@ void read_limits(table_view& t, config& c) {
   limits->finish();
 }
 
-/// What one listener and one upstream say of all others.
+/// Whether the listeners, the upstreams and forward mode need each other.
 void check_ways(table_view& t, const config& c) {
   const auto leads = [&](listen_mode mode) {
     return std::ranges::any_of(c.listeners,

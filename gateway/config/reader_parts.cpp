@@ -155,7 +155,7 @@ std::vector<listener_place> read_listeners(table_view& t, config& c) {
                                 "is true; allowed: false for a unix socket and for one of systemd");
     given.word("mode", l.mode,
                {{"reverse", listen_mode::reverse}, {"forward", listen_mode::forward}, {"both", listen_mode::both}});
-    // What the address allows is not known where it is wrong.
+    // Without an address nobody knows whether it is local.
     if (address) {
       read_anonymous(given, l);
     } else {

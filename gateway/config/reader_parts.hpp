@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-// The parts of a configuration, each read by itself. What one part says of another is looked at when all are there.
+// The parts of a configuration, each read by itself. References between parts are checked when all are there.
 namespace canigo::gateway {
 
 /// A name in logs, metrics and paths: 1 to 64 letters, digits, '_', '-' and '.'.

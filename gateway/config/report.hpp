@@ -16,7 +16,7 @@ struct place {
   friend auto operator<=>(const place&, const place&) = default;
 };
 
-/// What is wrong with a file, and where.
+/// A mistake in a file, and its place.
 struct config_error {
   place where;
   std::string text;  ///< on one line

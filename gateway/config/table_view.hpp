@@ -24,8 +24,8 @@ struct text_at {
   std::string field;  ///< its full name: "upstream[0].url"
 };
 
-/// A table of the file, which is asked for each of its keys. An answer of the wrong type or out of range is refused in
-/// the report, and counts as none: what the caller has stays as it is.
+/// A table of the file, which is asked for each of its keys. A value of the wrong type or out of range is refused in
+/// the report, and counts as none: the caller's variable stays as it is.
 class table_view {
  public:
   /// The table and the report must outlive it. `field` is empty for the whole file.

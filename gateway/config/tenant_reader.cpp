@@ -34,7 +34,7 @@ std::optional<key_digest> parse_key(std::string_view text) noexcept {
   return digest;
 }
 
-/// What two tenants may not have in common, as a request could then be of either.
+/// Things that two tenants may not have in common, as a request could then be of either.
 struct taken {
   std::set<std::string> names;
   std::set<key_digest> keys;

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 /// Of a class that max_wait does not name.
 constexpr duration usual_max_wait = 2min;
 
-/// What the gateway makes itself, so that no credential may replace it.
+/// Fields that the gateway makes itself, so that no credential may replace them.
 bool is_own_field(std::string_view name) noexcept {
   constexpr std::string_view own[] = {"Connection",        "Expect",  "Forwarded", "Host", "Keep-Alive", "TE",
                                       "Transfer-Encoding", "Trailer", "Upgrade",   "Via"};

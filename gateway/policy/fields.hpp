@@ -21,7 +21,7 @@ std::vector<std::string_view> named_by_connection(const message_head& head);
 /// "Trailer", "Transfer-Encoding", "Upgrade".
 bool is_of_connection(std::string_view name) noexcept;
 
-/// Whether one of the names is this one, but for the case.
+/// Whether one of the names is this one, in any case of its letters.
 bool is_one_of(std::string_view name, const std::vector<std::string_view>& names) noexcept;
 
 }  // namespace canigo::gateway

@@ -32,14 +32,14 @@ struct request_plan {
   bool wants_continue = false;  ///< it waits for 100 Continue before it sends the body
 };
 
-/// What to do with a head: to refuse it, or to go by the plan.
+/// The judgement of a head: refused, or to be read by the plan.
 struct head_judgement {
   std::optional<refusal> refused;
   request_plan plan;
 };
 
 /// Judges the head of a request before anything is done with it. It refuses all that two readers may understand
-/// differently: whatever the parser has let through, of what is refused nothing goes on.
+/// differently, even if the parser has let it through.
 ///
 /// Source: RFC 9110, RFC 9112 (sections 3.2, 6.1, 6.3 and 11.2).
 /// Allocates: for a refusal, and for the host.

@@ -10,7 +10,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// What the gateway writes itself, or takes out for good.
+/// Fields that the gateway writes itself, or takes out for good.
 bool is_own_of_request(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Host", "Content-Length", "Expect", "Forwarded"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); }) ||

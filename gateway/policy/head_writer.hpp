@@ -18,8 +18,8 @@ struct outgoing_body {
   std::uint64_t length = 0;
 };
 
-/// A head in the making. What would not be one field is left out: a name that is no token, a value with a line break or
-/// another control character. So nothing that a stranger sends begins another field or another message.
+/// A head in the making. It leaves out a field whose name is no token, or whose value has a line break or another
+/// control character. So nothing that a stranger sends begins another field or another message.
 class head_text {
  public:
   /// "METHOD TARGET HTTP/1.1"
@@ -43,7 +43,7 @@ struct client_place {
   bool is_tls = false;
 };
 
-/// What an upstream, or a host of forward mode, is sent in place of what the client sent.
+/// The parts of a request that are not the client's.
 struct outgoing_request {
   std::string_view target = {};                     ///< target_for() of a route; a path and query in forward mode
   std::string_view host_field = {};                 ///< of the upstream
@@ -54,13 +54,12 @@ struct outgoing_request {
   bool wants_identity = false;                 ///< the response is read for its usage: no compression
 };
 
-/// The head of a request, built anew from one that is good: without what belongs to the client's connection, without
-/// its Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*, and with ours. All else goes through in its order.
+/// The head of a request, built anew from one that is good. The fields of the client's connection are left out, and so
+/// are its Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*. All others go through in their order.
 std::string request_head(const message_head& head, const outgoing_request& out);
 
-/// The fields of a response for the client, as lines: without what belongs to the upstream's connection, without its
-/// framing, and without what the gateway says itself, which are X-Canigo-* and X-Request-Id. `Alt-Svc` is left out, as
-/// it would lead clients past the gateway.
+/// The fields of a response for the client, as lines. Those of the upstream's connection and its framing are left out,
+/// and so are X-Canigo-* and X-Request-Id, which are the gateway's. `Alt-Svc` would lead clients past the gateway.
 std::string response_fields(const message_head& head);
 
 }  // namespace canigo::gateway

@@ -23,9 +23,9 @@ struct host_name {
 
 /// The host of a URL, a Host field or an authority, without a port.
 ///
-/// Accepts names of ASCII letters, digits, '-' and '_', with one dot at the end at most; an IPv4 address as four plain
-/// decimal numbers; an IPv6 address in brackets, without a zone. A name whose last label is a number is refused: some
-/// resolvers read "0x7f.1" as an address.
+/// Names consist of ASCII letters, digits, '-' and '_', with one dot at the end at most. An IPv4 address is four plain
+/// decimal numbers, and an IPv6 address stands in brackets, without a zone. A name whose last label is a number is
+/// refused: some resolvers read "0x7f.1" as an address.
 std::optional<host_name> parse_host(std::string_view text);
 
 /// A host and the port behind it, if there is one: "example.com:443", "[::1]:80", "example.com".

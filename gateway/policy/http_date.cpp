@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 7> days{"Mon", "Tue", "Wed", "Thu", "Fri"
 constexpr std::array<std::string_view, 7> long_days{"Monday", "Tuesday",  "Wednesday", "Thursday",
                                                     "Friday", "Saturday", "Sunday"};
 
-/// Reads a text from left to right; what does not fit makes it wrong for good.
+/// Reads a text from left to right. A part that does not fit makes it wrong for good.
 class cursor {
  public:
   explicit cursor(std::string_view text) noexcept : text_{text} {}

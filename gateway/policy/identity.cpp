@@ -20,14 +20,14 @@ key_digest digest_of(std::string_view key) noexcept {
   return digest;
 }
 
-/// Who knows them knows nothing of the key, so a look-up by them may take its time.
+/// They tell nothing of the key, so the time of a look-up by them may depend on them.
 std::uint64_t first_bytes(const key_digest& digest) noexcept {
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, digest.data(), sizeof bytes);
   return bytes;
 }
 
-/// What comes behind "SCHEME ".
+/// The rest behind "SCHEME ".
 std::optional<std::string_view> of_scheme(std::string_view value, std::string_view scheme) noexcept {
   const auto space = value.find(' ');
   if (space == value.npos || !same_text(value.substr(0, space), scheme)) return std::nullopt;

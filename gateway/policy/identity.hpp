@@ -16,14 +16,14 @@
 
 namespace canigo::gateway {
 
-/// What a connection knows of its client.
+/// The facts that a connection knows of its client.
 struct client_facts {
   std::span<const std::string> certificate_names;  ///< subject and alternative names of a certificate that was verified
   std::optional<std::uint32_t> uid;                ///< of the peer of a unix socket
   std::string_view anonymous;                      ///< the tenant of the listener for those without credentials
 };
 
-/// Whose request it is.
+/// The tenant of a request.
 struct identification {
   std::optional<std::size_t> tenant;  ///< an index into config::tenants
   std::optional<refusal> refused;     ///< if there is none: 401, or 407 for a proxy
@@ -62,7 +62,7 @@ class identity_table {
 /// The key that a value of Proxy-Authorization holds; nothing if it has another form.
 std::optional<std::string> key_of_authorization(std::string_view value);
 
-/// What base64 stands for; nothing if it is another text, or is not padded.
+/// The bytes that base64 stands for; nothing if it is another text, or is not padded.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace canigo::gateway

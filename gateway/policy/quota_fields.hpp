@@ -11,7 +11,7 @@
 
 namespace canigo::gateway {
 
-/// What an upstream says is left of its quotas, by unit. Of several quotas of a unit it is the one with the least.
+/// The rest of its quotas that an upstream tells, by unit. Of several quotas of a unit it is the one with the least.
 struct quota_left {
   std::optional<std::uint64_t> requests;
   std::optional<std::uint64_t> tokens;
@@ -23,13 +23,14 @@ struct quota_left {
 };
 
 /// Reads RateLimit and RateLimit-Remaining, X-RateLimit-Remaining with -Requests or -Tokens, and
-/// anthropic-ratelimit-UNIT-remaining. What can't be read counts as if it were not there.
+/// anthropic-ratelimit-UNIT-remaining. A value that can't be read counts as if it were not
+/// there.
 ///
 /// Source: draft-ietf-httpapi-ratelimit-headers, its versions 02 to 10; the documents of OpenAI, Anthropic and GitHub.
 /// Allocates: never.
 quota_left read_quota(const message_head& response) noexcept;
 
-/// What to charge so that no more is left than the upstream says: the difference, and nothing if it says more.
+/// The charge after which no more is left than the upstream says: the difference, and 0 if it says more.
 /// `level`: the tokens that are believed to be left; below 0: a debt.
 std::uint64_t charge_for(std::int64_t level, std::uint64_t left) noexcept;
 

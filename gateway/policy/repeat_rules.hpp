@@ -37,8 +37,8 @@ repeat judge_repeat(const message_head& request, const attempt_result& result, b
 /// again.
 bool asks_for_pause(const attempt_result& result) noexcept;
 
-/// Whether it counts against the upstream in its circuit breaker: what found no connection or no answer in time, and
-/// 500, 502, 503 and 504; 429 does not.
+/// Whether it counts against the upstream in its circuit breaker: an attempt without a connection or an answer
+/// does, and so do 500, 502, 503 and 504; 429 does not.
 bool counts_as_failure(const attempt_result& result) noexcept;
 
 /// GET, HEAD, OPTIONS, TRACE, PUT and DELETE, and any method with an Idempotency-Key.

@@ -18,7 +18,7 @@ constexpr std::string_view trim(std::string_view text) noexcept {
   return text;
 }
 
-/// Whether they are the same but for the case of ASCII letters.
+/// Whether they are the same, with ASCII letters in any case.
 constexpr bool same_text(std::string_view a, std::string_view b) noexcept {
   return std::ranges::equal(a, b, {}, lower, lower);
 }

@@ -18,11 +18,11 @@ struct token_amount {
   friend bool operator==(const token_amount&, const token_amount&) = default;
 };
 
-/// What a request asks for of each unit that its upstream's rates count, once each: the estimate times `ratio`, of
-/// "tokens" at least `least`; never 0, and never more than the least burst of the unit, as it could never go.
+/// The amount of each unit that a request asks of its upstream's rates: the estimate times `ratio`, and of "tokens" at
+/// least `least`. It is at least 1, and no more than the least burst of the unit, as it could never go.
 std::vector<token_amount> asked_amounts(const upstream& u, const token_estimate& e, double ratio, std::uint64_t least);
 
-/// What it has used of a unit, to settle the difference.
+/// The amount of a unit that it has used, to settle the difference.
 std::uint64_t used_amount(std::string_view unit, const token_usage& used) noexcept;
 
 }  // namespace canigo::gateway

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr std::size_t longest_model = 64;
 
-/// No request uses more; what a stranger writes is not multiplied beyond it.
+/// No request uses more. A stranger's numbers are not multiplied beyond it.
 constexpr std::uint64_t most_tokens = 1'000'000'000;
 
 /// Reads a request's body without making a tree of it: a small body can make a large tree.

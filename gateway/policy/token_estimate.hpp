@@ -13,7 +13,7 @@ namespace canigo::gateway {
 /// A body is read for its tokens up to this size.
 inline constexpr std::size_t most_read_body = std::size_t{1} << 20;
 
-/// What a request will use, as far as its body tells.
+/// The tokens that a request will use, as far as its body tells.
 struct token_estimate {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
@@ -37,7 +37,7 @@ struct read_body {
 token_estimate estimate_tokens(const token_options& o, std::string_view target, const read_body& body);
 
 /// The JSON body of a request for a stream with stream_options.include_usage in it, so that the last event tells the
-/// usage; nothing if it is not for a stream, has stream_options of its own, or is no JSON object.
+/// usage. Nothing if it is not for a stream, has stream_options of its own, or is no JSON object.
 std::optional<std::string> with_include_usage(std::string_view body);
 
 }  // namespace canigo::gateway

@@ -9,7 +9,7 @@
 
 namespace canigo::gateway {
 
-/// What the requests for each model of an upstream really use, beside what was estimated: a moving ratio.
+/// For each model of an upstream the moving ratio of the tokens that requests use to those that were estimated.
 ///
 /// It follows the last requests: each counts for an eighth. Of models beyond the 256 that were seen last it knows
 /// nothing, and says 1.
@@ -23,8 +23,7 @@ class token_ratios {
 
   /// Used to estimated, from 0.1 to 2; 1 for a model that is not known.
   double of(std::string_view model) const;
-  /// A request has ended: what was estimated without the ratio, and what it used. Of an estimate of 0 nothing is
-  /// learned.
+  /// A request has ended. `estimated` is without the ratio; if it is 0, nothing is learned.
   void learn(std::string_view model, std::uint64_t estimated, std::uint64_t used);
 
  private:

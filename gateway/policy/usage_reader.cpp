@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// No response uses more; what is beyond it is a mistake of the upstream, and not charged.
+/// No response uses more. A greater number is a mistake of the upstream, and not charged.
 constexpr std::uint64_t most_tokens = 1'000'000'000;
 
 /// Finds the numbers of a usage in a document without making a tree of it.
@@ -80,7 +80,7 @@ class usage_scan {
   std::string key_;
 };
 
-/// Takes what a whole document tells; of one that is no JSON nothing.
+/// Takes the numbers of a whole document, if it is JSON.
 void read_document(std::string_view text, usage_numbers& numbers) {
   usage_numbers found = numbers;
   usage_scan scan{found, usage_scan::part::root};

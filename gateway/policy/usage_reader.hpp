@@ -8,7 +8,7 @@
 
 namespace canigo::gateway {
 
-/// What a request has used, by the word of its upstream.
+/// The tokens that a request has used, by the word of its upstream.
 struct token_usage {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
@@ -29,7 +29,7 @@ usage_form usage_form_of(std::string_view content_type) noexcept;
 /// The numbers of one or several documents: the last of each kind counts.
 struct usage_numbers {
   std::optional<std::uint64_t> input;
-  std::optional<std::uint64_t> cached_input;  ///< what is written into a cache, which comes on top
+  std::optional<std::uint64_t> cached_input;  ///< written into a cache; they come on top
   std::optional<std::uint64_t> output;
   std::optional<std::uint64_t> thoughts;  ///< which come on top of the output
 
@@ -39,8 +39,8 @@ struct usage_numbers {
 /// Reads the usage in the body of a response, which goes by in pieces.
 ///
 /// It knows the bodies of OpenAI's, Anthropic's and Gemini's interfaces: `usage` or `usageMetadata` at the top, in
-/// `message` or `response`, or in the objects of a list. Of a document it keeps all up to 1 MiB, of a larger one the
-/// last 16 KiB; of events it keeps one of up to 256 KiB, and passes over larger ones.
+/// `message` or `response`, or in the objects of a list. It keeps a document of up to 1 MiB, and of a larger one the
+/// last 16 KiB. It keeps one event of up to 256 KiB, and passes over larger ones.
 class usage_reader {
  public:
   static constexpr std::size_t most_document = std::size_t{1} << 20;

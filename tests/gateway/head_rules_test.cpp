@@ -59,6 +59,8 @@ TEST_CASE("gateway: what two readers could understand differently is a 400", "[g
       {"get / HTTP/1.1" + host, "the method is not in upper case"},
       {"Get / HTTP/1.1" + host, "the method is not in upper case"},
       {"propfind / HTTP/1.1" + host, "the method is not in upper case"},
+      {"Za / HTTP/1.1" + host, "the method is not in upper case"},
+      {"Az / HTTP/1.1" + host, "the method is not in upper case"},
       {"GE(T / HTTP/1.1" + host, "the method is no token"},
       {" / HTTP/1.1" + host, "the method is no token"},
       // Fields.

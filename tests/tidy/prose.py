@@ -7,7 +7,8 @@ phrases with a better replacement. The samples in self_test.py show which senten
 import pathlib
 import re
 
-CHECKED = re.compile(r"(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|docs/.+\.md|include/.+\.hpp|lib/.+\.[ch]pp")
+CHECKED = re.compile(r"(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|docs/.+\.md|"
+                     r"gateway/(config|policy)/.+\.[ch]pp|include/.+\.hpp|lib/.+\.[ch]pp")
 
 LONGEST = 30  # words in a sentence
 

@@ -73,7 +73,7 @@ class Tree:
                 continue
             spelling = found.group(2)
             beside = (pathlib.PurePosixPath(path).parent / spelling).as_posix()
-            for candidate in ("include/" + spelling, beside, "tests/" + spelling):
+            for candidate in ("include/" + spelling, beside, "tests/" + spelling, spelling):
                 if candidate in self.files:
                     yield number, spelling, candidate
                     break
@@ -135,7 +135,7 @@ def layers(tree):
 @rule
 def circles(tree):
     graph = {path: [t for _, _, t in tree.includes(path) if t in tree.files]
-             for path in tree.under("include/", "lib/", "tests/")}
+             for path in tree.under("gateway/", "include/", "lib/", "tests/")}
     done, trail, reported = set(), [], []
 
     def visit(path):
@@ -167,9 +167,11 @@ def third_party(tree):
 @rule
 def include_order(tree):
     """Own header, then canigo's, then third parties', then the standard library's; each sorted."""
-    for path in tree.under("include/", "lib/"):
+    for path in tree.under("gateway/", "include/", "lib/"):
         if path.startswith("lib/") and path.endswith(".cpp"):
             own = [f"include/canigo/{concept(path)}.hpp", f"lib/{concept(path)}.hpp"]
+        elif path.startswith("gateway/") and path.endswith(".cpp"):
+            own = [path.replace(".cpp", ".hpp")]
         else:
             own = []
         before = (-1, "")
@@ -192,20 +194,21 @@ def include_order(tree):
 
 @rule
 def headers(tree):
-    for path in tree.under("include/", "lib/", "tests/", suffix=(".hpp",)):
+    for path in tree.under("gateway/", "include/", "lib/", "tests/", suffix=(".hpp",)):
         if not re.match(r"(//[^\n]*\n|\s)*#pragma once\n", tree.text(path)) and not path.startswith("tests/pch/"):
             yield path, 1, "does not begin with #pragma once"
         for number, line in tree.lines(path):
             if re.match(r"\s*using\s+namespace\b", line):
                 yield path, number, "using namespace in a header"
-            if path.startswith(("include/", "lib/")) and re.match(r"\s*#\s*define\b", line):
+            if path.startswith(("gateway/", "include/", "lib/")) and re.match(r"\s*#\s*define\b", line):
                 yield path, number, "a macro in a header"
 
 
 @rule
 def words(tree):
     for path in tree.files:
-        code = path.startswith(("include/", "lib/", "examples/", "tests/", "bench/", "scripts/", "cmake/", ".ci/"))
+        code = path.startswith(("gateway/", "include/", "lib/", "examples/", "tests/", "bench/", "scripts/", "cmake/",
+                                ".ci/"))
         if not (code or path.endswith(TEXT + (".md",))):
             continue
         for number, line in tree.lines(path):
@@ -293,7 +296,7 @@ def tests(tree):
 @rule
 def listed(tree):
     """Everything that can be compiled is compiled: it stands in the meson.build that rules its folder."""
-    for path in tree.under("include/canigo/", "lib/", "tests/", "examples/", "bench/"):
+    for path in tree.under("gateway/", "include/canigo/", "lib/", "tests/", "examples/", "bench/"):
         if path.endswith(".hpp") and not path.startswith("include/"):
             continue
         if path.startswith("tests/install/"):
@@ -324,7 +327,7 @@ def pairs(tree):
 
 @rule
 def dead(tree):
-    everything = tree.under("include/", "lib/", "tests/", "examples/", "bench/")
+    everything = tree.under("gateway/", "include/", "lib/", "tests/", "examples/", "bench/")
     used = {target for path in everything for _, _, target in tree.includes(path)}
     # A detail header lives on what the library does with it, not on its own source or its test.
     used_by_others = {target for path in tree.under("include/", "lib/") for _, _, target in tree.includes(path)
@@ -332,7 +335,7 @@ def dead(tree):
     for path in tree.under("include/canigo/", suffix=(".hpp",)):
         if "detail" in concept(path).split("/") and path not in used_by_others:
             yield path, 1, "nothing in the library includes it"
-    for path in tree.under("lib/", suffix=(".hpp",)):
+    for path in tree.under("gateway/", "lib/", suffix=(".hpp",)):
         if path not in used:
             yield path, 1, "nothing includes it"
     for path in tree.under("tests/", "examples/", "bench/", suffix=(".hpp",)):
