@@ -19,7 +19,7 @@ OPTIONS = {"http": "CANIGO_HTTP", "metrics": "CANIGO_METRICS", "redis": "CANIGO_
            "postgres": "CANIGO_POSTGRES",
            "boost": "CANIGO_BOOST", "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
 # They are for tests, examples and benchmarks.
-MESON_ONLY = {"tests", "examples", "bench", "interleaving", "threads_only", "fuzz"}
+MESON_ONLY = {"tests", "examples", "bench", "gateway", "interleaving", "threads_only", "fuzz"}
 CMAKE_ONLY = {"CANIGO_INSTALL", "CANIGO_PACKAGE_DIR"}
 
 

@@ -98,6 +98,11 @@ TEST_CASE("gateway: a response that is read for its usage comes without compress
         "GET /v1/x HTTP/1.1\r\nHost: api.example.com\r\nAccept-Encoding: identity\r\nVia: 1.1 canigo-1\r\n\r\n");
 }
 
+TEST_CASE("gateway: other responses come as the client accepts them", "[gateway][head]") {
+  CHECK(sent("GET / HTTP/1.1\nHost: g\nAccept-Encoding: gzip, br\n").find("\r\nAccept-Encoding: gzip, br\r\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("gateway: no value begins another field, and none another message", "[gateway][head]") {
   auto text = gateway::head_text::of_response(200, "OK");
   for (const std::string_view bad : {std::string_view{"a\r\nX: y"}, std::string_view{"a\nb"}, std::string_view{"a\rb"},
@@ -114,4 +119,10 @@ TEST_CASE("gateway: a response goes to the client without what is of the upstrea
                     "Transfer-Encoding: chunked\nContent-Length: 5\nTrailer: a\nUpgrade: h2\n"
                     "Proxy-Authenticate: Basic\nX-Canigo-Error: fake\nX-Request-Id: theirs\nAlt-Svc: h3\n"
                     "Set-Cookie: a\nSet-Cookie: b\n")) == "Server: x\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n");
+}
+
+TEST_CASE("gateway: a field of a response that would begin another one is left out", "[gateway][head]") {
+  gateway::message_head head;
+  head.fields = {{"A", "1\r\nB: 2"}, {"C D", "3"}, {"E", "4"}, {"", "5"}, {"F", std::string{"6\0", 2}}};
+  CHECK(gateway::response_fields(head) == "E: 4\r\n");
 }
