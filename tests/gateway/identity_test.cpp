@@ -110,6 +110,20 @@ TEST_CASE("gateway: base64 is read in its one form", "[gateway][identity]") {
     CAPTURE(text);
     CHECK(gateway::decode_base64(text) == std::string{bytes});
   }
+  // The whole alphabet, in its order, and the characters beside it in ASCII.
+  const auto all = gateway::decode_base64("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+  REQUIRE(all);
+  for (std::size_t i = 0; i < 64; ++i) {
+    const auto byte_at = [&](std::size_t at) { return static_cast<unsigned char>(at < all->size() ? (*all)[at] : 0); };
+    const std::size_t bit = i * 6;
+    const unsigned two = byte_at(bit / 8) * 256u + byte_at(bit / 8 + 1);
+    CHECK((two >> (10 - bit % 8) & 63) == i);
+  }
+  for (const char beside : {'@', '[', '`', '{', '.', ':', '*', ',', '-', '_', '\0', '\xff'}) {
+    CAPTURE(beside);
+    CHECK_FALSE(gateway::decode_base64(std::string{"Zm9"} + beside));
+    CHECK_FALSE(gateway::decode_base64(beside + std::string{"m9v"}));
+  }
   for (const std::string_view bad :
        {"Z", "Zg", "Zg=", "Zm9", "Zh==", "Zm9=", "=", "====", "Zg===", "Z g=", "Zm-v", "Zm9v\n", "Z===", "Zg==Zg=="}) {
     CAPTURE(bad);
