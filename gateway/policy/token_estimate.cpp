@@ -114,7 +114,8 @@ std::string_view model_in(std::string_view target) noexcept {
 
 token_estimate estimate_tokens(const token_options& o, std::string_view target, const read_body& body) {
   token_estimate e;
-  if (o.api == token_api::none) return e;
+  const bool is_empty = body.is_whole && body.text.empty();
+  if (o.api == token_api::none || is_empty) return e;
   e.output = o.default_output;
   e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_tokens);
   if (o.api == token_api::bytes) return e;

@@ -32,7 +32,8 @@ struct read_body {
 /// is not all there, or no JSON. Output is the most that it allows, for each answer that it wants, or
 /// `default_output`. Pictures and sounds in base64 are no text.
 ///
-/// `target` names the model where the API has it there. With token_api::none both are 0.
+/// `target` names the model where the API has it there. With token_api::none, and of a request without a body, both are
+/// 0.
 /// Allocates: in proportion to the body's longest string.
 token_estimate estimate_tokens(const token_options& o, std::string_view target, const read_body& body);
 

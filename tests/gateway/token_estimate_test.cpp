@@ -73,6 +73,15 @@ TEST_CASE("gateway: a body that can't be read counts by its length", "[gateway][
   CHECK(gateway::estimate_tokens(o, "/", {"", false, ~0ULL}).input == 1'000'000'000);
 }
 
+TEST_CASE("gateway: a request without a body uses no tokens", "[gateway][tokens]") {
+  CHECK((estimate("").input == 0 && estimate("").output == 0));
+  CHECK(estimate("", token_api::bytes).output == 0);
+  // One whose body is still to come is not such a request.
+  gateway::token_options o;
+  o.api = token_api::openai;
+  CHECK(gateway::estimate_tokens(o, "/", {"", false, 0}).output == 512);
+}
+
 TEST_CASE("gateway: what counts depends on the interface", "[gateway][tokens]") {
   const std::string body = R"({"model":"m-1","stream":true,"max_tokens":7,"a":"bcdefgh"})";
   const auto none = estimate(body, token_api::none);

@@ -1,0 +1,36 @@
+#include "gateway/policy/token_account.hpp"
+
+#include "gateway/policy/fields.hpp"
+
+namespace canigo::gateway {
+
+const std::vector<token_amount>& token_account::ask(std::string_view target, const read_body& body,
+                                                    std::uint64_t least) {
+  estimate_ = estimate_tokens(upstream_->tokens, target, body);
+  const double ratio = upstream_->tokens.learn ? ratios_->of(estimate_.model) : 1;
+  asked_ = asked_amounts(*upstream_, estimate_, ratio, least);
+  return asked_;
+}
+
+void token_account::begin_response(const message_head& head) {
+  if (!reads_body(*upstream_)) return;
+  const auto encoding = value_of(head, "Content-Encoding");
+  const bool is_plain = !encoding || same_text(trim(*encoding), "identity");
+  const auto type = value_of(head, "Content-Type");
+  reader_.emplace(is_plain && type ? usage_form_of(*type) : usage_form::none);
+}
+
+std::vector<token_amount> token_account::settle(bool is_whole) {
+  used_.reset();
+  if (reader_ && is_whole) used_ = reader_->finish();
+  is_missing_ = reads_body(*upstream_) && !used_;
+  reader_.reset();
+  std::vector<token_amount> amounts = asked_;
+  if (!used_) return amounts;
+  for (token_amount& a : amounts) a.amount = used_amount(a.unit, *used_);
+  if (upstream_->tokens.learn)
+    ratios_->learn(estimate_.model, estimate_.input + estimate_.output, used_->input + used_->output);
+  return amounts;
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/http/message.hpp"
+#include "gateway/policy/token_amounts.hpp"
+#include "gateway/policy/token_estimate.hpp"
+#include "gateway/policy/token_ratios.hpp"
+#include "gateway/policy/usage_reader.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// The tokens of one request, from what it asks for to what it has used.
+///
+/// Of several attempts each begins with a new head of a response; the last one counts.
+class token_account {
+ public:
+  /// Both must outlive it.
+  token_account(const upstream& u, token_ratios& ratios) noexcept : upstream_{&u}, ratios_{&ratios} {}
+
+  /// Whether the body of a request is read before it goes: up to most_read_body.
+  static bool reads_body(const upstream& u) noexcept {
+    return u.tokens.api != token_api::none && u.tokens.api != token_api::bytes;
+  }
+
+  /// Estimates, and returns what to ask for of each unit of the upstream's rates. `least`: of a client's
+  /// X-Canigo-Tokens.
+  const std::vector<token_amount>& ask(std::string_view target, const read_body& body, std::uint64_t least);
+
+  /// A response begins. Nothing that was read before counts.
+  void begin_response(const message_head& head);
+  void take(std::string_view piece) {
+    if (reader_) reader_->take(piece);
+  }
+  /// The request has ended, and `is_whole` the response. Returns the amounts to settle, in the order of ask(): those
+  /// that were used or, where nobody knows them, those that were asked for. Learns of it.
+  std::vector<token_amount> settle(bool is_whole);
+
+  /// After settle(): the usage, if it is known.
+  const std::optional<token_usage>& used() const noexcept { return used_; }
+  /// After settle(): the upstream should have told its usage, and has not.
+  bool is_usage_missing() const noexcept { return is_missing_; }
+
+ private:
+  const upstream* upstream_;
+  token_ratios* ratios_;
+  token_estimate estimate_;
+  std::vector<token_amount> asked_;
+  std::optional<usage_reader> reader_;
+  std::optional<token_usage> used_;
+  bool is_missing_ = false;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,100 @@
+#include "gateway/policy/token_account.hpp"
+
+#include "gateway/heads.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gateway = canigo::gateway;
+using canigo::rate;
+using gateway::token_amount;
+using gateway_test::head_of;
+using amounts = std::vector<token_amount>;
+
+namespace {
+
+/// An upstream that counts requests and tokens, and a request to it that asks for 10 + 90 tokens.
+struct scene {
+  explicit scene(gateway::token_api api = gateway::token_api::openai) {
+    u.tokens.api = api;
+    u.rates = {{.rate = rate::per_second(5), .burst = 20, .unit = "requests"},
+               {.rate = rate::per_minute(5'000), .burst = 1'000, .unit = "tokens"}};
+  }
+  amounts ask(std::uint64_t least = 0) { return account.ask("/v1/x", {body, true, body.size()}, least); }
+  void begin(std::string_view type, std::string_view more = "") {
+    account.begin_response(head_of("HTTP/1.1 200 OK\nContent-Type: " + std::string{type} + "\n" + std::string{more}));
+  }
+
+  gateway::upstream u;
+  gateway::token_ratios ratios;
+  gateway::token_account account{u, ratios};
+  std::string body = R"({"model":"mmmm","max_tokens":90,"a":")" + std::string(36, 'x') + "\"}";
+};
+
+}  // namespace
+
+TEST_CASE("gateway: a request is settled by the usage of its response, and the next one asks for less",
+          "[gateway][tokens]") {
+  scene s;
+  CHECK(s.ask() == amounts{{"requests", 1}, {"tokens", 100}});
+  s.begin("application/json");
+  s.account.take(R"({"usage":{"prompt_tokens":8,)");
+  s.account.take(R"("completion_tokens":12}})");
+  CHECK(s.account.settle(true) == amounts{{"requests", 1}, {"tokens", 20}});
+  CHECK(s.account.used() == gateway::token_usage{8, 12});
+  CHECK_FALSE(s.account.is_usage_missing());
+  // 1 + (0.2 - 1) / 8
+  CHECK(s.ask() == amounts{{"requests", 1}, {"tokens", 90}});
+  CHECK(s.ask(95) == amounts{{"requests", 1}, {"tokens", 95}});
+  s.u.tokens.learn = false;
+  CHECK(s.ask() == amounts{{"requests", 1}, {"tokens", 100}});
+}
+
+TEST_CASE("gateway: where nobody knows the usage, the estimate stands", "[gateway][tokens]") {
+  const std::string usage = R"({"usage":{"prompt_tokens":8}})";
+  const amounts asked{{"requests", 1}, {"tokens", 100}};
+  struct row {
+    std::string type, more, body;
+    bool is_whole;
+  };
+  for (const row& r :
+       {row{"application/json", "", "{}", true}, row{"application/json", "", usage, false},
+        row{"text/plain", "", usage, true}, row{"application/json", "Content-Encoding: gzip\n", usage, true}}) {
+    CAPTURE(r.type, r.more, r.body, r.is_whole);
+    scene s;
+    s.ask();
+    s.begin(r.type, r.more);
+    s.account.take(r.body);
+    CHECK(s.account.settle(r.is_whole) == asked);
+    CHECK((!s.account.used() && s.account.is_usage_missing()));
+    CHECK(s.ratios.of("mmmm") == 1);
+  }
+  scene unanswered;
+  unanswered.ask();
+  CHECK(unanswered.account.settle(false) == asked);
+  CHECK(unanswered.account.is_usage_missing());
+}
+
+TEST_CASE("gateway: of several attempts the last response counts", "[gateway][tokens]") {
+  scene s;
+  s.ask();
+  s.begin("application/json");
+  s.account.take(R"({"usage":{"prompt_tokens":8}})");
+  s.begin("application/json", "Content-Encoding: identity\n");
+  s.account.take(R"({"usage":{"prompt_tokens":9}})");
+  CHECK(s.account.settle(true) == amounts{{"requests", 1}, {"tokens", 9}});
+}
+
+TEST_CASE("gateway: an upstream without an interface has no usage to tell", "[gateway][tokens]") {
+  scene s{gateway::token_api::bytes};
+  s.ask();
+  s.begin("application/json");
+  s.account.take(R"({"usage":{"prompt_tokens":8}})");
+  CHECK(s.account.settle(true)[1].amount == (s.body.size() + 3) / 4 + 512);
+  CHECK((!s.account.used() && !s.account.is_usage_missing()));
+  CHECK_FALSE(gateway::token_account::reads_body(s.u));
+  s.u.tokens.api = gateway::token_api::gemini;
+  CHECK(gateway::token_account::reads_body(s.u));
+}
