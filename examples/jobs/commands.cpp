@@ -36,6 +36,11 @@ net::awaitable<bool> list(jobs::store& store, const options& o) {
   co_return true;
 }
 
+/// A store counts to a number only.
+std::string count_text(const jobs::queue_count& q, job_state s) {
+  return fmt::format("{}{}", q.of(s), q.has_more[static_cast<std::size_t>(s)] ? "+" : "");
+}
+
 net::awaitable<bool> stats(jobs::store& store, const options& o) {
   const auto queues = co_await store.count();
   if (!o.as_json) {
@@ -47,8 +52,9 @@ net::awaitable<bool> stats(jobs::store& store, const options& o) {
       print_as_json(q);
       continue;
     }
-    fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1f}s{}\n", printable(q.queue), q.of(job_state::waiting),
-               q.of(job_state::running), q.of(job_state::done), q.of(job_state::dead), q.of(job_state::cancelled),
+    const auto of = [&q](job_state s) { return count_text(q, s); };
+    fmt::print("{:16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1f}s{}\n", printable(q.queue), of(job_state::waiting),
+               of(job_state::running), of(job_state::done), of(job_state::dead), of(job_state::cancelled),
                std::chrono::duration<double>(q.oldest).count(), q.is_paused ? " paused" : "");
   }
   co_return true;
@@ -69,14 +75,16 @@ net::awaitable<bool> top(jobs::store& store, const options& o) {
     for (const jobs::queue_count& q : queues) {
       const auto last = before.find(q.queue);
       const auto rate = [&](job_state s) -> std::string {
-        if (last == before.end()) return "-";
+        const auto i = static_cast<std::size_t>(s);
+        if (last == before.end() || q.has_more[i] || last->second.has_more[i]) return "-";
         // Jobs that ended may have been removed meanwhile.
         const double change = static_cast<double>(q.of(s)) - static_cast<double>(last->second.of(s));
         return fmt::format("{:.1f}", change / seconds);
       };
-      fmt::print("{:16} {:>10} {:>10} {:>10} {:>9.1f}s {:>9} {:>9}{}\n", printable(q.queue), q.of(job_state::waiting),
-                 q.of(job_state::running), q.of(job_state::dead), std::chrono::duration<double>(q.oldest).count(),
-                 rate(job_state::done), rate(job_state::dead), q.is_paused ? " paused" : "");
+      fmt::print("{:16} {:>10} {:>10} {:>10} {:>9.1f}s {:>9} {:>9}{}\n", printable(q.queue),
+                 count_text(q, job_state::waiting), count_text(q, job_state::running), count_text(q, job_state::dead),
+                 std::chrono::duration<double>(q.oldest).count(), rate(job_state::done), rate(job_state::dead),
+                 q.is_paused ? " paused" : "");
     }
     std::fflush(stdout);
     before.clear();

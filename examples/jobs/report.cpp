@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -96,12 +97,16 @@ void print(const jobs::job_info& j, bool as_json, bool is_whole) {
 }
 
 void print_as_json(const jobs::queue_count& q) {
+  std::string more;
+  for (std::size_t i = 0; i < std::size(q.has_more); ++i) {
+    if (q.has_more[i]) more += fmt::format("{}\"{}\"", more.empty() ? "" : ",", to_string(static_cast<job_state>(i)));
+  }
   const auto of = [&q](job_state s) { return q.of(s); };
   fmt::print(
       "{{{},\"is_paused\":{},\"waiting\":{},\"running\":{},\"done\":{},\"dead\":{},\"cancelled\":{},"
-      "\"oldest_seconds\":{:.6f}}}\n",
+      "\"has_more\":[{}],\"oldest_seconds\":{:.6f}}}\n",
       json_field("queue", q.queue), q.is_paused, of(job_state::waiting), of(job_state::running), of(job_state::done),
-      of(job_state::dead), of(job_state::cancelled), std::chrono::duration<double>(q.oldest).count());
+      of(job_state::dead), of(job_state::cancelled), more, std::chrono::duration<double>(q.oldest).count());
 }
 
 bool told(jobs::job_id id, std::string_view what, bool is_wanted) {

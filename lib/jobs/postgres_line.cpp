@@ -28,6 +28,10 @@ constexpr int most_conflicts = 20;
 /// pause.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
+/// The connection for steps that read much is closed after a time without any.
+constexpr duration idle_limit = 1min;
+/// For the answer of a server that has ended a statement which took too long.
+constexpr duration answer_margin = 5s;
 /// Before the next attempt to connect.
 constexpr backoff reconnect = {.first = 50ms, .cap = 2s};
 
@@ -44,8 +48,10 @@ bool postgres_store::order::waits_with(const order& other) const noexcept {
 }
 
 postgres_store::line::line(const net::any_io_executor& executor, const std::string& url,
-                           const postgres_store_options& options)
-    : executor_{executor},
+                           const postgres_store_options& options, type t)
+    : type_{t},
+      executor_{executor},
+      url_{url},
       place_{url},
       options_{options},
       news_{std::make_shared<detail::changes>(executor)},
@@ -58,10 +64,19 @@ postgres_store::line::~line() {
   stop();
   is_ending_ = true;
   knocker_.knock();
+  reads_.reset();
   thread_.join();
 }
 
+postgres_store::line& postgres_store::line::reads() {
+  const std::lock_guard lock{mutex_};
+  if (is_stopped_) throw std::system_error{make_error_code(errc::stopped)};
+  if (reads_ == nullptr) reads_ = std::make_unique<line>(executor_, url_, options_, type::reads);
+  return *reads_;
+}
+
 void postgres_store::line::push(std::shared_ptr<order> o) {
+  if (o->reads_much && type_ == type::main) return reads().push(std::move(o));
   o->lock_end = saturating_add(now(), options_.lock_limit);
   {
     const std::lock_guard lock{mutex_};
@@ -75,6 +90,7 @@ void postgres_store::line::stop() noexcept {
   {
     const std::lock_guard lock{mutex_};
     is_stopped_ = true;
+    if (reads_ != nullptr) reads_->stop();
   }
   news_->stop();
 }
@@ -125,6 +141,14 @@ void postgres_store::line::run() noexcept {
 
 /// While nothing is to be done: hears others, and connects again.
 void postgres_store::line::look_around() {
+  if (type_ == type::reads) {
+    if (now() >= look_at_) {
+      link_.reset();
+      look_at_ = time_point::max();
+    }
+    if (link_ != nullptr) link_->look();
+    return;
+  }
   if (link_ == nullptr) {
     if (now() < look_at_) return;
     connect(std::max<duration>(options_.reconnect_limit, 1s));
@@ -137,11 +161,17 @@ void postgres_store::line::look_around() {
 }
 
 void postgres_store::line::connect(duration most) {
+  const bool reads = type_ == type::reads;
+  const duration statement = reads ? options_.answer_limit : duration::max();
+  // The server ends the statement first: otherwise it would go on with what nobody waits for.
+  const duration answer = std::min(options_.answer_limit, duration::max() - answer_margin) + answer_margin;
   link_ = std::make_unique<detail::postgres_link>(
       place_, detail::postgres_link::limits{.connect = most,
-                                            .answer = options_.answer_limit,
+                                            .answer = reads ? answer : options_.answer_limit,
+                                            .statement = statement,
                                             .lock = options_.lock_limit,
                                             .step_lock = std::min<duration>(options_.lock_limit, lock_wait),
+                                            .listens = !reads,
                                             .gives_up = [this] { return is_ending_.load(); }});
   failures_ = 0;
   look_at_ = saturating_add(now(), options_.poll);
@@ -176,6 +206,7 @@ void postgres_store::line::carry_out(orders list) {
   const orders all = list;
   while (!try_once(list, give_up)) {
   }
+  if (type_ == type::reads) look_at_ = saturating_add(now(), idle_limit);
   bool has_news = false;
   for (const auto& o : all) has_news = has_news || (o->tells && !o->error && !o->is_held);
   if (link_ != nullptr) has_news = link_->take_news() || has_news;

@@ -33,6 +33,7 @@ struct postgres_store::order {
   std::string text = {};           // and into this
   bool is_durable = false;         // it must not be lost, and is not done again unasked
   bool tells = false;              // others may wait for what it changes
+  bool reads_much = false;         // it may take long, and changes nothing
   std::vector<detail::postgres_query> queries;
   std::vector<detail::postgres_query> undo;  // before it is done again, if it may have been done
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
@@ -46,12 +47,16 @@ struct postgres_store::order {
 };
 
 /// The thread of a postgres_store. Callers put orders into its box; it carries out all that are there in one
-/// transaction.
+/// transaction. Steps that read much have a line of their own, so that claims and renewals do not wait for them. It is
+/// made for the first one, and has a connection only while there are some.
 class postgres_store::line {
  public:
   using orders = std::vector<std::shared_ptr<order>>;
 
-  line(const net::any_io_executor& executor, const std::string& url, const postgres_store_options& options);
+  enum class type : std::uint8_t { main, reads };
+
+  line(const net::any_io_executor& executor, const std::string& url, const postgres_store_options& options,
+       type t = type::main);
   ~line();
 
   /// Throws errc::stopped after stop().
@@ -66,6 +71,7 @@ class postgres_store::line {
   const std::shared_ptr<detail::changes>& news() const noexcept { return news_; }
 
  private:
+  line& reads();
   void wait(duration most) noexcept;
 
   // On the thread.
@@ -81,7 +87,9 @@ class postgres_store::line {
   void connect(duration most);
   void look_around();
 
+  const type type_;
   const net::any_io_executor executor_;
+  const std::string url_;
   const detail::postgres_place place_;
   const postgres_store_options options_;
   const std::shared_ptr<detail::changes> news_;
@@ -91,6 +99,7 @@ class postgres_store::line {
   orders box_;
   std::uint64_t marks_;
   bool is_stopped_ = false;
+  std::unique_ptr<line> reads_;
   std::atomic<bool> is_ending_ = false;
 
   // On the thread.

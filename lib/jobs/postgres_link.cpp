@@ -39,7 +39,9 @@ postgres_link::postgres_link(const postgres_place& place, limits l) : place_{pla
   exec("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'");
   make_tables(*this, place_.name());
   exec("SET lock_timeout = " + in_ms(limits_.step_lock));
-  exec("LISTEN canigo_jobs");
+  if (limits_.statement != duration::max()) exec("SET statement_timeout = " + in_ms(limits_.statement));
+  exec("SET jit = off");  // it takes longer than any of the statements
+  if (limits_.listens) exec("LISTEN canigo_jobs");
   if (::PQenterPipelineMode(connection_.get()) == 0) lost(false);
   prepare();
 }

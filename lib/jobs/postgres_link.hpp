@@ -22,8 +22,10 @@ class postgres_link {
   struct limits {
     duration connect;                ///< for the connection
     duration answer;                 ///< how long the server may be silent
+    duration statement;              ///< how long the server works on a statement; max: as it is set up
     duration lock;                   ///< how long the server waits for a lock while the tables are made
     duration step_lock;              ///< and in a step
+    bool listens;                    ///< whether it is told of changes
     std::function<bool()> gives_up;  ///< asked now and then while it connects
   };
 

@@ -36,7 +36,7 @@ constexpr meaning meanings[] = {
     {"53300", error::cannot_open, false, "let the server have more connections: max_connections"},
     {"55P03", error::locked, true, "end long transactions of other connections, or raise lock_limit"},
     {"40", error::locked, true, "try it again"},
-    {"57014", error::locked, true, "raise statement_timeout"},
+    {"57014", error::locked, true, "raise answer_limit, or the server's statement_timeout"},
     {"57P0", error::cannot_open, false, "wait until the server is up again"},
     {"08", error::cannot_open, false, "look whether the server runs, and at its log"},
     {"58", error::io, true, "look at the server's disk and its log"},

@@ -144,6 +144,46 @@ std::string trim_text() {
          "$3::int8))";
 }
 
+/// Queues that an index knows, one seek each.
+std::string names_in(const std::string& part, const std::string& states) {
+  const std::string first = "SELECT min(queue) AS queue FROM canigo_job WHERE " + states;
+  return part + " AS (" + first + " UNION ALL SELECT (" + first + " AND queue > " + part + ".queue) FROM " + part +
+         " WHERE queue IS NOT NULL), ";
+}
+
+/// The jobs in a state of every queue, `most` of them all in all.
+std::string group_of(const std::string& part, const std::string& state, const std::string& most) {
+  return part + " AS MATERIALIZED (SELECT queue, count(*) AS jobs, sum(count(*)) OVER () >= " + most +
+         " AS has_more FROM (SELECT queue FROM canigo_job WHERE state = " + state + " LIMIT " + most +
+         ") j GROUP BY queue), ";
+}
+
+/// No part reads more than a number of entries of an index, however many jobs there are. `$1` is that number.
+std::string count_text() {
+  const std::string most = "$1::int8";
+  return "WITH RECURSIVE " + names_in("ready", "state = 0") + names_in("ended", "state >= 2") +
+         group_of("running", "1", most) + group_of("dead", "3", most) + group_of("cancelled", "4", most) +
+         "odd AS MATERIALIZED (SELECT queue, state FROM canigo_job WHERE state < 0 OR state > 4 LIMIT 1), "
+         "names AS (SELECT name FROM canigo_queue UNION SELECT queue FROM ready UNION SELECT queue FROM ended "
+         "UNION SELECT queue FROM running UNION SELECT queue FROM odd) "
+         "SELECT n.name, q.paused_at IS NOT NULL, odd.state, w.jobs, coalesce(r.jobs, 0), e.jobs, coalesce(d.jobs, 0), "
+         "coalesce(c.jobs, 0), w.jobs >= " +
+         most + ", coalesce(r.has_more, false), e.total >= " + most +
+         ", coalesce(d.has_more, false), coalesce(c.has_more, false), "
+         "(SELECT min(f.run_at) FROM generate_series(0, 15) AS class CROSS JOIN LATERAL (SELECT run_at FROM canigo_job "
+         "WHERE state = 0 AND queue = n.name AND priority = class::int2 ORDER BY run_at, id LIMIT 1) f), now() "
+         "FROM names n LEFT JOIN canigo_queue q ON q.name = n.name LEFT JOIN running r ON r.queue = n.name "
+         "LEFT JOIN dead d ON d.queue = n.name LEFT JOIN cancelled c ON c.queue = n.name "
+         "LEFT JOIN odd ON odd.queue = n.name "
+         "CROSS JOIN LATERAL (SELECT count(*) AS jobs FROM (SELECT 1 FROM canigo_job WHERE state = 0 AND "
+         "queue = n.name ORDER BY priority, run_at, id LIMIT " +
+         most +
+         ") j) w CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 2) AS jobs, count(*) AS total FROM (SELECT "
+         "state FROM canigo_job WHERE state >= 2 AND queue = n.name ORDER BY finished_at DESC, state DESC, id DESC "
+         "LIMIT " +
+         most + ") j) e WHERE n.name IS NOT NULL";
+}
+
 const std::string fields_of_job =
     "SELECT id, token, queue, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, run_at, "
     "lease_until, deadline, cancel_at, finished_at, unique_key";
@@ -186,10 +226,10 @@ std::array<std::string, postgres_statements> make_texts() {
       fields_of_job +
           " FROM canigo_job WHERE id > $1::int8 AND ($2::text = '' OR queue = $2::text) AND "
           "($3::int8 IS NULL OR state = $3::int8) ORDER BY id LIMIT $4::int8",
-      "SELECT coalesce(q.name, c.queue), q.paused_at IS NOT NULL, c.state, c.jobs, c.first, now() FROM canigo_queue q "
-      "FULL JOIN "
-      "(SELECT queue, state, count(*) AS jobs, min(run_at) AS first FROM canigo_job GROUP BY queue, state) c ON "
-      "c.queue = q.name",
+      fields_of_job +
+          " FROM canigo_job WHERE id > $1::int8 AND ($2::text = '' OR queue = $2::text) AND state = $3::int8 AND "
+          "state > 2 ORDER BY id LIMIT $4::int8",
+      count_text(),
   };
 }
 

@@ -40,6 +40,7 @@ enum class postgres_statement : std::uint8_t {
   next_due,
   look,
   list,
+  list_unwell,
   count,
 };
 inline constexpr std::size_t postgres_statements = static_cast<std::size_t>(postgres_statement::count) + 1;

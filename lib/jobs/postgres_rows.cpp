@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -16,7 +15,7 @@ namespace {
 /// From 1970 to 2000, where PostgreSQL's time begins.
 constexpr std::chrono::microseconds epoch = std::chrono::seconds{946'684'800};
 
-constexpr auto last_state = static_cast<std::int64_t>(job_state::cancelled);
+constexpr int last_state = static_cast<int>(job_state::cancelled);
 
 std::int64_t number_of(std::string_view bytes) noexcept {
   // The sign of a shorter number is that of its first byte.
@@ -125,18 +124,19 @@ job_info read_job(const postgres_rows& rows, int row) {
 }
 
 std::vector<queue_count> read_counts(const postgres_rows& rows) {
-  std::map<std::string, queue_count> by_name;
+  std::vector<queue_count> list;
   for (int i = 0; i < rows.size(); ++i) {
-    queue_count& c = by_name[rows.text(i, 0)];
+    queue_count& c = list.emplace_back();
     c.queue = rows.text(i, 0);
     c.is_paused = rows.number(i, 1) != 0;
-    if (rows.is_null(i, 2)) continue;
-    const auto state = checked(rows.number(i, 2), 0, last_state, "a job of queue " + c.queue, "state");
-    c.by_state[state] = static_cast<std::size_t>(rows.number(i, 3));
-    if (rows.number(i, 2) == 0) c.oldest = std::max(until(rows.time(i, 4), rows.time(i, 5)), duration::zero());
+    if (!rows.is_null(i, 2)) checked(rows.number(i, 2), 0, last_state, "a job of queue " + c.queue, "state");
+    for (int state = 0; state <= last_state; ++state) {
+      c.by_state[state] = static_cast<std::size_t>(rows.number(i, 3 + state));
+      c.has_more[state] = rows.number(i, 8 + state) != 0;
+    }
+    if (const auto first = rows.time_if(i, 13)) c.oldest = std::max(until(*first, rows.time(i, 14)), duration::zero());
   }
-  std::vector<queue_count> list;
-  for (auto& [name, c] : by_name) list.push_back(std::move(c));
+  std::ranges::sort(list, {}, &queue_count::queue);
   return list;
 }
 

@@ -275,7 +275,9 @@ net::awaitable<std::vector<job_info>> postgres_store::list(list_request r) {
   detail::check(r);
   auto o = glance();
   o->text = std::move(r.queue);
-  postgres_query q = of(what::list, r.after);
+  o->reads_much = true;
+  const bool is_unwell = r.state == job_state::dead || r.state == job_state::cancelled;
+  postgres_query q = of(is_unwell ? what::list_unwell : what::list, r.after);
   q.bytes(o->text);
   r.state ? q.number(static_cast<int>(*r.state)) : q.none();
   q.number(static_cast<std::int64_t>(r.limit));
@@ -289,7 +291,9 @@ net::awaitable<std::vector<job_info>> postgres_store::list(list_request r) {
 
 net::awaitable<std::vector<queue_count>> postgres_store::count() {
   auto o = glance();
+  o->reads_much = true;
   o->queries.emplace_back(what::count);
+  o->queries.back().number(static_cast<std::int64_t>(most_counted));
   co_return co_await ask<std::vector<queue_count>>(std::move(o),
                                                    [](answers a) { return detail::read_counts(a.back()); });
 }

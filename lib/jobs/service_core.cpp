@@ -24,8 +24,10 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-/// How often stats() lets the store count.
+/// How often stats() lets the store count, if that is quick; and how much longer the time between two counts is than a
+/// count.
 constexpr duration count_every = std::chrono::seconds{1};
+constexpr int count_pause = 10;
 
 strand_pool_options pool_options(const queue_options& q) {
   return {.concurrency = q.concurrency,
@@ -194,25 +196,36 @@ service_stats service_core::stats() {
     shown.store_failures = store_failures_;
     const time_point now = time_.now();
     is_due = has_started_ && !is_stopping_ && now >= count_at_;
-    if (is_due) count_at_ = saturating_add(now, count_every);
+    if (is_due) count_at_ = time_point::max();  // until this one has ended
   }
-  if (is_due) spawn(count(shared_from_this()));
+  if (is_due) {
+    try {
+      spawn(count(shared_from_this()));
+    } catch (...) {
+      const std::lock_guard lock{mutex_};
+      count_at_ = time_point::min();
+      throw;
+    }
+  }
   return shown;
 }
 
 /// Lets the store count the jobs of all processes.
 net::awaitable<void> service_core::count(std::shared_ptr<service_core> core) {
-  std::vector<queue_count> found;
+  const time_point begun_at = core->time_.now();
+  std::optional<std::vector<queue_count>> found;
   try {
     found = co_await core->store_.count();
-  } catch (const std::system_error&) {
+  } catch (...) {
     core->note_store_failure();
-    co_return;
   }
   const std::lock_guard lock{core->mutex_};
+  const time_point now = core->time_.now();
+  core->count_at_ = std::max(begun_at + count_every, saturating_add(now, (now - begun_at) * count_pause));
+  if (!found) co_return;
   for (queue& q : core->queues_) {
-    const auto of_queue = std::ranges::find(found, q.options.name, &queue_count::queue);
-    q.counts.in_store = of_queue == found.end() ? queue_count{.queue = q.options.name} : *of_queue;
+    const auto of_queue = std::ranges::find(*found, q.options.name, &queue_count::queue);
+    q.counts.in_store = of_queue == found->end() ? queue_count{.queue = q.options.name} : *of_queue;
   }
 }
 

@@ -331,7 +331,7 @@ void show(families& f, const std::string& object, const jobs_stats& s) {
     if (q.by_state.empty()) continue;
     const char* const states[] = {"waiting", "running", "done", "dead", "cancelled"};
     for (std::size_t i = 0; i < std::size(states) && i < q.by_state.size(); ++i) {
-      f.gauge("canigo_jobs", "Jobs in the store by state, of all processes.",
+      f.gauge("canigo_jobs", "Jobs in the store by state, of all processes; 100000 may be more.",
               {{"name", object}, {"queue", q.name}, {"state", states[i]}}, number(q.by_state[i]));
     }
     f.gauge("canigo_jobs_oldest_seconds", "For how long the first job that waits has been due.", l,

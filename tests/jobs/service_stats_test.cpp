@@ -93,6 +93,31 @@ TEST_CASE("a run that another process overtook is counted as lost", "[jobs]") {
   CHECK(service.stats().store_failures > 3);
 }
 
+TEST_CASE("a count that is slow is not asked for again and again", "[jobs]") {
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.start();
+  const auto look_for = [&](duration span) {
+    run.store.calls["count"] = 0;
+    for (duration d = 0s; d < span; d += 100ms) {
+      service.stats();
+      run.time.run_for(100ms);
+    }
+    return run.store.calls["count"];
+  };
+  CHECK(look_for(10s) == 10);
+  run.store.delays["count"] = 5s;
+  CHECK(look_for(110s) == 2);
+  SECTION("also if it fails") { run.store.fails["count"] = make_error_code(jobs::error::locked); }
+  SECTION("also if there is no memory for it") { run.store.lacks_memory_once = "count"; }
+  look_for(110s);
+  run.store.delays["count"] = 0s;
+  look_for(110s);
+  CHECK(look_for(10s) == 10);
+  service.request_stop();
+  run.time.run_for(10s);
+}
+
 TEST_CASE("a store that fails leaves the counts of before", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};

@@ -24,6 +24,8 @@ inline constexpr int most_priorities = 16;
 inline constexpr std::size_t most_bytes = std::size_t{64} << 20;
 /// The longest name of a queue or kind, and the longest key of a unique job, in bytes.
 inline constexpr std::size_t most_name = 255;
+/// A store counts so many jobs of one state at least.
+inline constexpr std::size_t most_counted = 100'000;
 /// The store keeps the first bytes of the text of a failure.
 inline constexpr std::size_t most_error_text = 1000;
 /// The store keeps the last entries of the history of a job.
@@ -137,11 +139,12 @@ struct job_info {
   bool operator==(const job_info&) const = default;
 };
 
-/// How many jobs a queue has.
+/// How many jobs a queue has. A store may count to most_counted only, so that a large table costs no more.
 struct queue_count {
   std::string queue;
   bool is_paused = false;
-  std::size_t by_state[5] = {};  ///< index: job_state
+  std::size_t by_state[5] = {};  ///< index: job_state; of those that are done: among the last ones that ended
+  bool has_more[5] = {};         ///< index: job_state; by_state is the least number, and there may be more
   /// For how long the first job has been due that waits; 0: none is due.
   duration oldest = duration::zero();
   std::size_t of(job_state s) const noexcept { return by_state[static_cast<std::size_t>(s)]; }

@@ -25,7 +25,8 @@ struct postgres_store_options {
   duration lock_limit = std::chrono::seconds{5};
   /// How long a step waits for a server that can't be reached, or that is starting; 0 or more.
   duration reconnect_limit = std::chrono::seconds{5};
-  /// How long the server may be silent while a step waits for it; more than 0. Then the connection is given up.
+  /// How long the server may be silent while a step waits for it; more than 0. Then the connection is given up. It is
+  /// also how long count() and list() may take; then they end with error::locked.
   duration answer_limit = std::chrono::seconds{30};
   /// How often callers of changed() are told to look, in case they were not told of a change; more than 0.
   duration poll = std::chrono::seconds{30};
@@ -37,7 +38,8 @@ struct postgres_store_options {
 ///
 /// The database may be one that the program has for its own tables: those of jobs are called canigo_…, and lie in the
 /// first schema of the search path. All times are those of the server. The store has a thread and a connection of its
-/// own. All steps that wait are one transaction in one round trip. NOTIFY tells other processes of changes.
+/// own. All steps that wait are one transaction in one round trip. NOTIFY tells other processes of changes. Steps that
+/// may read much, count() and list(), have a second thread and connection, made for the first of them.
 ///
 /// The constructor does not wait for the connection. While the server starts or can't be reached, calls wait for
 /// `reconnect_limit`. They fail at once for a cause that lasts: a wrong password, a missing database or right, a server

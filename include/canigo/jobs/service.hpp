@@ -235,8 +235,8 @@ class service {
 
   /// The jobs that ran here, by how they ended, and those of all processes: `exporter.add("jobs", jobs)`.
   ///
-  /// It does not wait for the store. Each call lets the store count its jobs, at most once a second; the next call
-  /// returns that. Allocates.
+  /// It does not wait for the store. A call lets the store count its jobs, for a tenth of the time and once a second at
+  /// most; a later call returns that. Allocates.
   service_stats stats() const;
 
  private:
