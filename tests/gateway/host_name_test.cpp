@@ -72,6 +72,16 @@ TEST_CASE("gateway: a host that two readers understand differently is refused", 
   }
 }
 
+TEST_CASE("gateway: a name has up to 253 characters, and its labels up to 63", "[gateway]") {
+  const std::string label(63, 'a');
+  const std::string name = label + "." + label + "." + label + "." + std::string(61, 'b');
+  CHECK(name.size() == 253);
+  CHECK(gateway::parse_host(name));
+  CHECK(gateway::parse_host(name + "."));
+  CHECK_FALSE(gateway::parse_host(name + "b"));
+  CHECK_FALSE(gateway::parse_host(label + "a.com"));
+}
+
 TEST_CASE("gateway: a port is 1 to 65535 in plain digits", "[gateway]") {
   CHECK(gateway::parse_port("1") == 1);
   CHECK(gateway::parse_port("65535") == 65535);

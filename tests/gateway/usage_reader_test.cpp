@@ -37,6 +37,9 @@ TEST_CASE("gateway: a document tells its usage in the words of its interface", "
   CHECK(of_json(R"({"id":"x","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21,
                     "completion_tokens_details":{"reasoning_tokens":5,"output_tokens":99}}})") == token_usage{9, 12});
   CHECK(of_json(R"({"usage":{"input_tokens":9,"output_tokens":12}})") == token_usage{9, 12});
+  // Beside values of every kind.
+  CHECK(of_json(R"({"a":true,"b":false,"c":null,"d":-1,"e":1.5,"f":"","g":[1,{}],"usage":{"x":true,"y":null,"z":-2,
+                    "input_tokens":9,"w":0.5,"v":"s","u":[],"output_tokens":12},"h":1})") == token_usage{9, 12});
   CHECK(of_json(R"({"usage":{"prompt_tokens":9,"total_tokens":9}})") == token_usage{9, 0});
   CHECK(of_json(R"({"usage":{"input_tokens":9,"cache_creation_input_tokens":3,"cache_read_input_tokens":100,
                     "output_tokens":12}})") == token_usage{12, 12});
