@@ -8,7 +8,7 @@ const std::vector<token_amount>& token_account::ask(std::string_view target, con
                                                     std::uint64_t least) {
   estimate_ = estimate_tokens(upstream_->tokens, target, body);
   const double ratio = upstream_->tokens.learn ? ratios_->of(estimate_.model) : 1;
-  asked_ = asked_amounts(*upstream_, estimate_, ratio, least);
+  asked_ = asked_amounts(*upstream_, own_, estimate_, ratio, least);
   return asked_;
 }
 

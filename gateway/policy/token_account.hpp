@@ -19,8 +19,9 @@ namespace canigo::gateway {
 /// Of several attempts each begins with a new head of a response; the last one counts.
 class token_account {
  public:
-  /// Both must outlive it.
-  token_account(const upstream& u, token_ratios& ratios) noexcept : upstream_{&u}, ratios_{&ratios} {}
+  /// All must outlive it.
+  token_account(const upstream& u, const tenant& whose, token_ratios& ratios)
+      : upstream_{&u}, own_{whose.limits.contains(u.name) ? &whose.limits.at(u.name) : nullptr}, ratios_{&ratios} {}
 
   /// Whether the body of a request is read before it goes: up to most_read_body.
   static bool reads_body(const upstream& u) noexcept {
@@ -47,6 +48,7 @@ class token_account {
 
  private:
   const upstream* upstream_;
+  const tenant_limit* own_;  // null: the tenant has none of its own
   token_ratios* ratios_;
   token_estimate estimate_;
   std::vector<token_amount> asked_;

@@ -11,19 +11,22 @@ std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept {
   return static_cast<std::uint64_t>(std::ceil(static_cast<double>(tokens) * ratio));
 }
 
+std::uint64_t least_burst(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const rate_limit& r : rates)
+    if (r.unit == unit) least = std::min(least, r.burst);
+  return least;
+}
+
 }  // namespace
 
-std::vector<token_amount> asked_amounts(const upstream& u, const token_estimate& e, double ratio, std::uint64_t least) {
+std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
+                                        double ratio, std::uint64_t least) {
   std::vector<token_amount> amounts;
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
-    std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-    bool is_counted = false;
-    for (const rate_limit& r : u.rates) {
-      if (r.unit != unit) continue;
-      most = std::min(most, r.burst);
-      is_counted = true;
-    }
-    if (!is_counted) continue;
+    if (std::ranges::find(u.rates, unit, &rate_limit::unit) == u.rates.end()) continue;
+    const std::uint64_t most = own == nullptr ? least_burst(u.rates, unit)
+                                              : std::min(least_burst(u.rates, unit), least_burst(own->rates, unit));
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);

@@ -20,7 +20,10 @@ struct token_amount {
 
 /// The amount of each unit that a request asks of its upstream's rates: the estimate times `ratio`, and of "tokens" at
 /// least `least`. It is at least 1, and no more than the least burst of the unit, as it could never go.
-std::vector<token_amount> asked_amounts(const upstream& u, const token_estimate& e, double ratio, std::uint64_t least);
+///
+/// `own`: the rates of the tenant, whose bursts count, too; null: it has none.
+std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
+                                        double ratio, std::uint64_t least);
 
 /// The amount of a unit that it has used, to settle the difference.
 std::uint64_t used_amount(std::string_view unit, const token_usage& used) noexcept;

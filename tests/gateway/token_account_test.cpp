@@ -29,7 +29,8 @@ struct scene {
 
   gateway::upstream u;
   gateway::token_ratios ratios;
-  gateway::token_account account{u, ratios};
+  gateway::tenant whose;
+  gateway::token_account account{u, whose, ratios};
   std::string body = R"({"model":"mmmm","max_tokens":90,"a":")" + std::string(36, 'x') + "\"}";
 };
 
@@ -97,4 +98,18 @@ TEST_CASE("gateway: an upstream without an interface has no usage to tell", "[ga
   CHECK_FALSE(gateway::token_account::reads_body(s.u));
   s.u.tokens.api = gateway::token_api::gemini;
   CHECK(gateway::token_account::reads_body(s.u));
+}
+
+TEST_CASE("gateway: no request asks for more than its tenant's burst, as it could never go", "[gateway][tokens]") {
+  scene s;
+  s.u.name = "a";
+  s.whose.limits["a"].rates = {{.rate = rate::per_minute(50), .burst = 30, .unit = "tokens"}};
+  gateway::token_account account{s.u, s.whose, s.ratios};
+  CHECK(account.ask("/", {s.body, true, s.body.size()}, 0) == amounts{{"requests", 1}, {"tokens", 30}});
+  s.whose.limits["a"].rates[0].burst = 3'000;
+  CHECK(account.ask("/", {s.body, true, s.body.size()}, ~0ULL) == amounts{{"requests", 1}, {"tokens", 1'000}});
+  // Of another upstream, or of another unit.
+  s.u.name = "b";
+  gateway::token_account other{s.u, s.whose, s.ratios};
+  CHECK(other.ask("/", {s.body, true, s.body.size()}, 0)[1].amount == 100);
 }

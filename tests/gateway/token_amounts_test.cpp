@@ -23,7 +23,7 @@ std::vector<token_amount> asked(const gateway::upstream& u, std::uint64_t input,
   gateway::token_estimate e;
   e.input = input;
   e.output = output;
-  return gateway::asked_amounts(u, e, ratio, least);
+  return gateway::asked_amounts(u, nullptr, e, ratio, least);
 }
 
 }  // namespace
