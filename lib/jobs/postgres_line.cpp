@@ -54,6 +54,8 @@ postgres_store::line::line(const net::any_io_executor& executor, const std::stri
       url_{url},
       place_{url},
       options_{options},
+      commit_wait_{std::to_string(std::clamp<std::int64_t>(
+          std::chrono::ceil<std::chrono::milliseconds>(options.lock_limit).count(), 1, INT32_MAX))},
       news_{std::make_shared<detail::changes>(executor)},
       knocker_{place_.name()},
       marks_{(std::uint64_t{std::random_device{}()} << 32) | std::random_device{}()} {
@@ -77,7 +79,8 @@ postgres_store::line& postgres_store::line::reads() {
 
 void postgres_store::line::push(std::shared_ptr<order> o) {
   if (o->reads_much && type_ == type::main) return reads().push(std::move(o));
-  o->lock_end = saturating_add(now(), options_.lock_limit);
+  o->asked_at = now();
+  o->lock_end = saturating_add(o->asked_at, options_.lock_limit);
   {
     const std::lock_guard lock{mutex_};
     if (is_stopped_) throw std::system_error{make_error_code(errc::stopped)};
@@ -131,7 +134,7 @@ void postgres_store::line::run() noexcept {
       try {
         look_around();
       } catch (...) {
-        link_.reset();  // no caller's business: the next step says what is wrong
+        lose_link();  // no caller's business: the next step says what is wrong
         look_at_ = saturating_add(now(), reconnect.ceiling(++failures_));
       }
       wait((held_.empty() ? look_at_ : std::min(look_at_, retry_at_)) - now());
@@ -185,7 +188,7 @@ void postgres_store::line::open(time_point give_up) {
       link_->look();
       return;
     } catch (const std::system_error&) {
-      link_.reset();
+      lose_link();
     }
   }
   for (;;) {
@@ -202,9 +205,8 @@ void postgres_store::line::open(time_point give_up) {
 }
 
 void postgres_store::line::carry_out(orders list) {
-  const time_point give_up = saturating_add(now(), options_.reconnect_limit);
   const orders all = list;
-  while (!try_once(list, give_up)) {
+  while (!try_once(list)) {
   }
   if (type_ == type::reads) look_at_ = saturating_add(now(), idle_limit);
   bool has_news = false;
@@ -265,19 +267,39 @@ std::vector<postgres_store::line::orders> postgres_store::line::parts_of(const o
   return parts;
 }
 
+void postgres_store::line::lose_link() noexcept {
+  if (link_ != nullptr) lost_at_ = now();
+  link_.reset();
+}
+
+/// A step waits for the server from the call on, also while another step does; or since the server was there.
+time_point postgres_store::line::give_up_at(const order& o) const noexcept {
+  return saturating_add(std::max(o.asked_at, lost_at_), options_.reconnect_limit);
+}
+
 /// Whether nothing is left to do. Steps that are done, or have failed, are taken from the list.
-bool postgres_store::line::try_once(orders& list, time_point give_up) {
+bool postgres_store::line::try_once(orders& list) {
   const auto all_fail = [&](const std::exception_ptr& e) {
     for (const auto& o : list) o->error = e;
     list.clear();
+    return true;
   };
+  const auto overdue_fail = [&](const std::exception_ptr& e) {
+    std::erase_if(list, [&](const auto& o) {
+      if (!is_ending_ && now() < give_up_at(*o)) return false;
+      o->error = e;
+      return true;
+    });
+    return list.empty();
+  };
+  if (list.empty()) return true;
   for (int conflicts = 0;;) {
     try {
-      open(give_up);
+      open(give_up_at(**std::ranges::min_element(list, {}, [this](const auto& o) { return give_up_at(*o); })));
       perform(list);
       return true;
     } catch (const detail::postgres_lost& e) {
-      link_.reset();
+      lose_link();
       orders again;
       for (auto& o : list) {
         if (e.is_unknown && o->is_durable) {
@@ -289,18 +311,16 @@ bool postgres_store::line::try_once(orders& list, time_point give_up) {
         }
       }
       list = std::move(again);
-      if (now() < give_up && !is_ending_) return list.empty();
-      all_fail(std::current_exception());
-      return true;
+      return overdue_fail(std::current_exception());
     } catch (const detail::postgres_error& e) {
       const bool was_open = link_ != nullptr;
-      if (e.ends_connection()) link_.reset();
+      if (e.ends_connection()) lose_link();
       // A step that can't be carried out must not take the others with it.
       const bool is_locked = e.state() == "55P03";
       if (was_open && list.size() > 1) {
         for (orders& part : parts_of(list, is_locked)) {
           if (is_locked) hold_back(part);
-          while (!part.empty() && !try_once(part, give_up)) {
+          while (!try_once(part)) {
           }
         }
         list.clear();
@@ -315,37 +335,35 @@ bool postgres_store::line::try_once(orders& list, time_point give_up) {
         std::this_thread::sleep_for(std::chrono::milliseconds{conflicts});
         continue;
       }
-      if (was_open && e.ends_connection() && !e.is_for_good() && now() < give_up && !is_ending_) return false;
-      all_fail(std::current_exception());
-      return true;
+      const bool may_come_back = (!was_open || e.ends_connection()) && !e.is_for_good();
+      return may_come_back ? overdue_fail(std::current_exception()) : all_fail(std::current_exception());
     } catch (...) {
-      all_fail(std::current_exception());
-      return true;
+      return all_fail(std::current_exception());
     }
   }
 }
 
 /// All in one transaction.
-void postgres_store::line::perform(const orders& list) {
+void postgres_store::line::perform(orders& list) {
   static const detail::postgres_query defer_disk{detail::postgres_statement::defer_disk};
-  static const detail::postgres_query tell{detail::postgres_statement::tell};
   std::vector<const detail::postgres_query*> queries;
   const bool waits_for_disk =
       std::ranges::any_of(list, &order::is_durable, [](const auto& o) -> const order& { return *o; });
   if (!waits_for_disk) queries.push_back(&defer_disk);
   const std::size_t before = queries.size();
   bool tells = false;
+  // Claims wait for no lock themselves, and may let what comes after them wait for long.
+  orders claims;
+  std::ranges::copy_if(list, std::back_inserter(claims), &order::is_claim,
+                       [](const auto& o) -> const order& { return *o; });
+  std::erase_if(list, [](const auto& o) { return o->is_claim; });
+  list.insert(list.end(), claims.begin(), claims.end());
   for (const auto& o : list) {
     for (const auto& q : o->queries) queries.push_back(&q);
     tells = tells || o->tells;
   }
+  const auto tell = detail::postgres_query{detail::postgres_statement::tell_and_wait}.bytes(commit_wait_);
   if (tells) queries.push_back(&tell);
-  // Commits with a notification wait for each other, so that one is no sign of somebody's open transaction.
-  const auto most = std::chrono::ceil<std::chrono::milliseconds>(options_.lock_limit).count();
-  const std::string most_text = std::to_string(std::min<std::int64_t>(most, INT32_MAX));
-  const auto wait_at_commit =
-      detail::postgres_query{detail::postgres_statement::wait_at_commit}.bytes(std::string_view{most_text});
-  queries.push_back(&wait_at_commit);
   const auto answers = link_->run(queries);
   std::span<const detail::postgres_rows> rest{answers};
   rest = rest.subspan(before);

@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct postgres_store::order {
   std::string text = {};           // and into this
   bool is_durable = false;         // it must not be lost, and is not done again unasked
   bool tells = false;              // others may wait for what it changes
-  bool reads_much = false;         // it may take long, and changes nothing
+  bool is_claim = false;
+  bool reads_much = false;  // it may take long, and changes nothing
   std::vector<detail::postgres_query> queries;
   std::vector<detail::postgres_query> undo;  // before it is done again, if it may have been done
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
@@ -41,6 +43,7 @@ struct postgres_store::order {
   /// stops the other as well.
   bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
+  time_point asked_at = {};
   time_point lock_end = {};  // until then it waits for locks
   bool is_held = false;      // it waits for a lock, and is tried again
   wait_group done;
@@ -67,6 +70,7 @@ class postgres_store::line {
 
   const net::any_io_executor& executor() const noexcept { return executor_; }
   const std::string& where() const noexcept { return place_.name(); }
+  std::string_view commit_wait() const noexcept { return commit_wait_; }
   const postgres_store_options& options() const noexcept { return options_; }
   const std::shared_ptr<detail::changes>& news() const noexcept { return news_; }
 
@@ -77,12 +81,14 @@ class postgres_store::line {
   // On the thread.
   void run() noexcept;
   void carry_out(orders list);
-  bool try_once(orders& list, time_point give_up);
+  bool try_once(orders& list);
+  time_point give_up_at(const order& o) const noexcept;
+  void lose_link() noexcept;
   static std::vector<orders> parts_of(const orders& list, bool was_locked);
   bool has_held(const std::shared_ptr<order>& o, const std::exception_ptr& e);
   void hold_back(orders& list);
   void retry_held();
-  void perform(const orders& list);
+  void perform(orders& list);
   void open(time_point give_up);
   void connect(duration most);
   void look_around();
@@ -92,6 +98,7 @@ class postgres_store::line {
   const std::string url_;
   const detail::postgres_place place_;
   const postgres_store_options options_;
+  const std::string commit_wait_;  // for a lock, in milliseconds
   const std::shared_ptr<detail::changes> news_;
   detail::knocker knocker_;
 
@@ -104,6 +111,7 @@ class postgres_store::line {
 
   // On the thread.
   std::unique_ptr<detail::postgres_link> link_;
+  time_point lost_at_ = {};     // the last connection
   std::uint32_t failures_ = 0;  // to connect, one after the other
   time_point look_at_ = {};
   orders held_;  // other connections have locks that these wait for

@@ -40,7 +40,14 @@ std::string one_less(const std::string& c) { return c + " = greatest(" + c + ", 
 /// The parts of several statements.
 const std::string ends_run = "lease_until = NULL, result = NULL, ";
 const std::string of_lease = " WHERE id = $1::int8 AND state = 1 AND token = $2::int8 RETURNING 1";
-const std::string tells_of_change = " SELECT pg_notify('canigo_jobs', '') FROM changed LIMIT 1";
+/// Commits with a notification wait for each other, and that is no sign of somebody's open transaction. `most` is how
+/// long they may wait, in milliseconds.
+std::string tell_and_wait(const std::string& most) {
+  return "SELECT pg_notify('canigo_jobs', ''), set_config('lock_timeout', " + most + "::text, true)";
+}
+std::string if_changed_tell_and_wait(const std::string& most) {
+  return " " + tell_and_wait(most) + " FROM changed LIMIT 1";
+}
 
 std::string reap_text() {
   const std::string ends = "cancel_at IS NOT NULL OR crashes >= $1::int8 - 1";
@@ -52,13 +59,14 @@ std::string reap_text() {
          ends + " THEN 3 ELSE 0 END, run_at = CASE WHEN " + ends + " THEN run_at ELSE now() + (" + first +
          " + random() * (" + last + " - " + first + ")) * interval '1 microsecond' END, finished_at = CASE WHEN " +
          ends + " THEN now() END, " + key_if_ended(ends) + ", " + history_with("c", "''") + of_found("gone") +
-         " RETURNING 1)" + tells_of_change;
+         " RETURNING 1)" + if_changed_tell_and_wait("$5");
 }
 
 std::string expire_text() {
   return "WITH gone AS (SELECT id FROM canigo_job WHERE state = 0 AND deadline <= now() ORDER BY deadline, id "
          "LIMIT $1::int8 FOR UPDATE SKIP LOCKED), changed AS (UPDATE canigo_job SET state = 3, finished_at = now(), " +
-         key_if_ended("true") + ", " + history_with("e", "''") + of_found("gone") + " RETURNING 1)" + tells_of_change;
+         key_if_ended("true") + ", " + history_with("e", "''") + of_found("gone") + " RETURNING 1)" +
+         if_changed_tell_and_wait("$2");
 }
 
 std::string put_text() {
@@ -193,8 +201,8 @@ std::array<std::string, postgres_statements> make_texts() {
       "(SELECT o.id FROM canigo_job o WHERE o.unique_key = j.unique_home AND o.id <> j.id)";
   return {
       "SELECT set_config('synchronous_commit', 'off', true)",
-      "SELECT set_config('lock_timeout', $1::text, true)",
       "SELECT pg_notify('canigo_jobs', '')",
+      tell_and_wait("$1"),
       "UPDATE canigo_job SET unique_key = NULL WHERE unique_key = $1::bytea AND unique_until <= now()",
       put_text(),
       reap_text(),
@@ -302,7 +310,7 @@ std::vector<postgres_query> put_queries(const new_job& j) {
 }
 
 std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,
-                                          std::int64_t mark) {
+                                          std::int64_t mark, std::string_view commit_wait) {
   using s = postgres_statement;
   // The server chooses between the two for each job. Beyond so many crashes the delay no longer grows.
   std::vector<std::int64_t> shortest;
@@ -320,8 +328,9 @@ std::vector<postgres_query> claim_queries(const std::string& queue, const claim_
                      .number(p.most_crashes)
                      .number(static_cast<std::int64_t>(reap_limit))
                      .numbers(shortest)
-                     .numbers(longest));
-  list.push_back(postgres_query{s::expire}.number(static_cast<std::int64_t>(reap_limit)));
+                     .numbers(longest)
+                     .bytes(commit_wait));
+  list.push_back(postgres_query{s::expire}.number(static_cast<std::int64_t>(reap_limit)).bytes(commit_wait));
   list.push_back(postgres_query{s::claim}.bytes(queue).number(most).span(r.lease).number(mark));
   return list;
 }

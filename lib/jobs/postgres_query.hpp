@@ -16,8 +16,8 @@ namespace canigo::jobs::detail {
 /// The statements of the store, in the order of their texts.
 enum class postgres_statement : std::uint8_t {
   defer_disk,
-  wait_at_commit,
   tell,
+  tell_and_wait,
   free_key,
   put,
   reap,
@@ -81,8 +81,9 @@ class postgres_query {
 };
 
 std::vector<postgres_query> put_queries(const new_job& j);
-/// `mark` is kept with the jobs, so that the claim can be found again if its answer is lost.
+/// `mark` is kept with the jobs, so that the claim can be found again if its answer is lost. `commit_wait` is as in
+/// tell_and_wait, and outlives the queries.
 std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,
-                                          std::int64_t mark);
+                                          std::int64_t mark, std::string_view commit_wait);
 
 }  // namespace canigo::jobs::detail

@@ -132,7 +132,8 @@ net::awaitable<std::vector<claimed_job>> postgres_store::claim(claim_request r) 
   auto o = glance();
   o->text = std::move(r.queue);
   const std::int64_t mark = line_->mark();
-  o->queries = detail::claim_queries(o->text, r, line_->options().policy, mark);
+  o->queries = detail::claim_queries(o->text, r, line_->options().policy, mark, line_->commit_wait());
+  o->is_claim = true;
   o->undo.push_back(of(what::undo_claim, mark));
   auto& has_news = o->tells;
   co_return co_await ask<std::vector<claimed_job>>(o, [&has_news](answers a) {

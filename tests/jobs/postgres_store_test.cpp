@@ -153,10 +153,10 @@ TEST_CASE("a put in one store wakes those who wait in another", "[jobs][postgres
 
 TEST_CASE("a lock that another connection holds ends a step in time", "[jobs][postgres]") {
   postgres_world w;
+  w.wait(w.open()->next_due("default"));  // so that nobody waits for tables to be made
   postgres_store_options o;
   o.lock_limit = 20ms;
   postgres_store store{w.io(), w.url(), o};
-  w.wait(store.count());
   w.session().run("BEGIN; LOCK TABLE canigo_job");
   const auto [code, text] = w.error_of(store.put(plain()));
   CHECK(code == jobs::error::locked);
@@ -312,6 +312,40 @@ TEST_CASE("a server that can't be reached is waited for, and then named", "[jobs
   CHECK_FALSE(has(text, "wr0ng"));
 }
 
+TEST_CASE("a call does not wait for a server that can't be reached for longer than it was told to",
+          "[jobs][postgres][realtime]") {
+  postgres_world w;
+  net::ip::tcp::acceptor silent{w.io(), {net::ip::address_v4::loopback(), 0}};  // takes connections, and says nothing
+  postgres_store_options o;
+  o.reconnect_limit = 3s;
+  postgres_store store{
+      w.io(), "postgresql://tester@127.0.0.1:" + std::to_string(silent.local_endpoint().port()) + "/postgres", o};
+  std::vector<std::chrono::steady_clock::time_point> ends;
+  const auto ask = [&] {
+    net::co_spawn(
+        w.io(),
+        [&]() -> net::awaitable<void> {
+          try {
+            co_await store.next_due("default");
+          } catch (const std::system_error& e) {
+            CHECK(e.code() == jobs::error::cannot_open);
+          }
+          ends.push_back(std::chrono::steady_clock::now());
+        },
+        net::detached);
+    w.io().restart();
+    w.io().poll();
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  ask();
+  while (std::chrono::steady_clock::now() - begin < 500ms) std::this_thread::yield();
+  ask();  // while the first one waits
+  w.io().run();
+  REQUIRE(ends.size() == 2);
+  CHECK(ends[0] - begin >= 2900ms);
+  CHECK(ends[1] - ends[0] < 2s);
+}
+
 TEST_CASE("a URL that is none is refused without being told", "[jobs][postgres]") {
   net::io_context io;
   for (const std::string url :
@@ -431,6 +465,41 @@ TEST_CASE("a claim that a crash of the server took back has a token that nobody 
   REQUIRE(second.size() == 1);
   CHECK(w.wait(store->complete(lost[0].lease, "of the first")) == verdict::superseded);
   CHECK(w.wait(store->complete(second[0].lease, "of the second")) == verdict::accepted);
+}
+
+TEST_CASE("a number that a crash of the server saw acknowledged is not given again", "[jobs][postgres][realtime]") {
+  postgres_server server;
+  postgres_world w;
+  postgres_store_options o;
+  o.reconnect_limit = 1min;
+  postgres_store store{w.io(), server.url(), o};
+  std::set<job_id> ids;
+  for (int crashes = 0; crashes < 3; ++crashes) {
+    // Beyond the numbers that the server sets aside at once.
+    for (int i = 0; i < 40; ++i) CHECK(ids.insert(w.wait(store.put(plain())).id).second);
+    server.kill();
+    server.start();
+  }
+  CHECK(ids.insert(w.wait(store.put(plain())).id).second);
+}
+
+TEST_CASE("a failover that lost a job lets no result of it be taken for that of another", "[jobs][postgres]") {
+  postgres_world w;
+  const auto store = w.open();
+  const auto lost = w.wait(store->put(plain("lost"))).id;
+  const auto old = w.wait(store->claim({})).at(0).lease;
+  // The standby has not heard of the job, nor of its number.
+  w.session().run("DELETE FROM canigo_job");
+  w.session().run("ALTER TABLE canigo_job ALTER COLUMN id RESTART WITH " + std::to_string(lost));
+  REQUIRE(w.wait(store->put(plain("other"))).id == lost);
+  CHECK(w.wait(store->complete(old, "of the lost one")) == verdict::superseded);
+  const auto run = w.wait(store->claim({})).at(0);
+  CHECK(run.payload == "other");
+  CHECK(run.lease.token > old.token);
+  CHECK(w.wait(store->complete(old, "of the lost one")) == verdict::superseded);
+  CHECK(w.wait(store->extend(old, 1s, std::nullopt)).verdict == verdict::superseded);
+  CHECK(w.wait(store->complete(run.lease, "its own")) == verdict::accepted);
+  CHECK(w.wait(store->look(lost))->result == "its own");
 }
 
 TEST_CASE("values that another program wrote stop no other job, and are named", "[jobs][postgres]") {
@@ -591,16 +660,12 @@ TEST_CASE("no step but a list reads all jobs, however many there are", "[jobs][p
   // As a statement is planned that was prepared: for any arguments.
   s.run("SET plan_cache_mode = force_generic_plan");
   using statement = jobs::detail::postgres_statement;
-  const std::pair<statement, const char*> steps[] = {{statement::claim, "'', 1, 1, 1"},
-                                                     {statement::reap, "1, 1, '{1}', '{1}'"},
-                                                     {statement::expire, "1"},
-                                                     {statement::next_due, "''"},
-                                                     {statement::complete, "1, 1, ''"},
-                                                     {statement::fail, "1, 1, '', 1"},
-                                                     {statement::extend, "1, 1, 1, NULL"},
-                                                     {statement::requeue, "1"},
-                                                     {statement::list_unwell, "1, '', 3, 1"},
-                                                     {statement::count, "100"}};
+  const std::pair<statement, const char*> steps[] = {
+      {statement::claim, "'', 1, 1, 1"},       {statement::reap, "1, 1, '{1}', '{1}', '1'"},
+      {statement::expire, "1, '1'"},           {statement::next_due, "''"},
+      {statement::complete, "1, 1, ''"},       {statement::fail, "1, 1, '', 1"},
+      {statement::extend, "1, 1, 1, NULL"},    {statement::requeue, "1"},
+      {statement::list_unwell, "1, '', 3, 1"}, {statement::count, "100"}};
   for (const auto& [step, arguments] : steps) {
     s.run("PREPARE step AS " + jobs::detail::text_of(step));
     const std::string plan = s.run("EXPLAIN (FORMAT json) EXECUTE step(" + std::string{arguments} + ")");

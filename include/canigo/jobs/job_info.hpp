@@ -15,7 +15,8 @@ namespace canigo::jobs {
 /// An instant of the store's own clock, in UTC.
 using instant = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// The number of a job. A store never gives a number twice.
+/// The number of a job. A store never gives a number twice, as long as it keeps what it acknowledged: see docs/jobs.md
+/// for a failover of PostgreSQL that loses commits.
 using job_id = std::int64_t;
 
 /// The classes of every store: 0 (first) … 15.
