@@ -91,7 +91,7 @@ variant_args() {
         -Dcpp_link_args=-fprofile-instr-generate ;;
     boost*)
       printf '%s\n' -Dwerror=true -Doptimization=0 -Dcpp_args=-g0 -Dbench=false -Dinterleaving=false \
-        -Ddefault_library=static ;;
+        -Ddefault_library=static -Dgateway=enabled ;;
     flavours*)
       # As gxx, whose compiled code serves here, too; of optimised code g++ warns more.
       printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled "--prefix=$root/build/${1}-prefix" \

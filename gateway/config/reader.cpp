@@ -1,4 +1,5 @@
 #include "gateway/config/reader.hpp"
+#include "gateway/config/file_kind.hpp"
 
 #include "gateway/config/reader_parts.hpp"
 #include "gateway/config/secrets.hpp"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -163,9 +163,8 @@ read_result read_config(const std::string& path) {
     problems.complain({}, "the configuration", why);
     return read_result{std::nullopt, problems.take()};
   };
-  std::error_code ignored;
   std::ifstream file{path, std::ios::binary};
-  if (!file || std::filesystem::is_directory(path, ignored)) return refused("can't be opened");
+  if (!file || is_directory(path)) return refused("can't be opened");
   std::string text(most_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return refused("can't be read");

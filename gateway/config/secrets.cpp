@@ -1,9 +1,9 @@
 #include "gateway/config/secrets.hpp"
+#include "gateway/config/file_kind.hpp"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -50,8 +50,7 @@ std::optional<secret> read_secret(const text_at& source, report& problems) {
 }
 
 bool is_readable_file(const std::string& path) {
-  std::error_code ignored;
-  return path.starts_with('/') && std::filesystem::is_regular_file(path, ignored) && std::ifstream{path}.good();
+  return path.starts_with('/') && is_regular_file(path) && std::ifstream{path}.good();
 }
 
 }  // namespace canigo::gateway

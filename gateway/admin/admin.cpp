@@ -1,0 +1,158 @@
+#include "gateway/admin/admin.hpp"
+
+#include "gateway/http/answer.hpp"
+#include "gateway/http/service.hpp"
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/text.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iterator>
+
+namespace canigo::gateway {
+namespace {
+
+constexpr std::string_view plain = "text/plain; charset=utf-8";
+
+double seconds(duration d) { return std::chrono::duration<double>(d).count(); }
+
+/// A label's value as Prometheus' text format has it.
+std::string escaped(std::string_view value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    if (c == '\n') {
+      text += "\\n";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string metrics(service& s) {
+  std::string text;
+  const auto out = std::back_inserter(text);
+  const config& c = s.settings();
+  fmt::format_to(out, "# TYPE canigo_gateway_requests_total counter\n");
+  for (const auto& [k, n] : s.counts.all()) {
+    fmt::format_to(
+        out,
+        "canigo_gateway_requests_total{{upstream=\"{}\",tenant=\"{}\",class=\"{}\",code=\"{}\",error=\"{}\"}} {}\n",
+        escaped(k.upstream), escaped(k.tenant), escaped(k.priority), k.status, escaped(k.error), n);
+  }
+  std::string waiting = "# TYPE canigo_gateway_waiting gauge\n";
+  std::string waits = "# TYPE canigo_gateway_wait_seconds histogram\n";
+  std::string level = "# TYPE canigo_gateway_limit_level gauge\n";
+  std::string held = "# TYPE canigo_gateway_held gauge\n";
+  constexpr std::array<int, 8> edges{0, 3, 6, 9, 12, 15, 18, 21};  // in powers of two of 512 ns: exact edges
+  for (std::size_t i = 0; i < s.queues(); ++i) {
+    const limiter_stats now = s.queue(i).limit().stats();
+    const std::string name = escaped(c.upstreams[i].name);
+    for (std::size_t p = 0; p < now.classes.size(); ++p) {
+      const class_stats& of = now.classes[p];
+      const std::string labels = fmt::format("upstream=\"{}\",class=\"{}\"", name, escaped(c.classes[p]));
+      fmt::format_to(std::back_inserter(waiting), "canigo_gateway_waiting{{{}}} {}\n", labels, of.waiting);
+      for (const int e : edges) {
+        const duration edge{std::int64_t{512} << (e + 3)};
+        fmt::format_to(std::back_inserter(waits), "canigo_gateway_wait_seconds_bucket{{{},le=\"{}\"}} {}\n", labels,
+                       seconds(edge), of.wait.count_below(edge));
+      }
+      fmt::format_to(std::back_inserter(waits),
+                     "canigo_gateway_wait_seconds_bucket{{{0},le=\"+Inf\"}} {1}\n"
+                     "canigo_gateway_wait_seconds_sum{{{0}}} {2}\ncanigo_gateway_wait_seconds_count{{{0}}} {1}\n",
+                     labels, of.wait.count(), of.wait.sum().count());
+    }
+    for (std::size_t r = 0; r < now.tokens.size(); ++r) {
+      fmt::format_to(std::back_inserter(level), "canigo_gateway_limit_level{{upstream=\"{}\",limit=\"{}\"}} {}\n", name,
+                     r, now.tokens[r]);
+    }
+    fmt::format_to(std::back_inserter(held), "canigo_gateway_held{{upstream=\"{}\"}} {}\n", name, now.held);
+  }
+  text += waiting + waits + level + held;
+  fmt::format_to(
+      out,
+      "# TYPE canigo_gateway_running gauge\ncanigo_gateway_running {}\n"
+      "# TYPE canigo_gateway_connections gauge\ncanigo_gateway_connections {}\n"
+      "# TYPE canigo_gateway_retries_total counter\ncanigo_gateway_retries_total {}\n"
+      "# TYPE canigo_gateway_kept_bytes gauge\ncanigo_gateway_kept_bytes {}\n"
+      "# TYPE canigo_gateway_log_lines_dropped_total counter\ncanigo_gateway_log_lines_dropped_total {}\n"
+      "# TYPE canigo_gateway_bytes_total counter\n"
+      "canigo_gateway_bytes_total{{direction=\"in\"}} {}\ncanigo_gateway_bytes_total{{direction=\"out\"}} {}\n",
+      s.counts.running.load(), s.clients.all(), s.counts.retries.load(), s.kept.now(), s.log.dropped(),
+      s.counts.bytes_in.load(), s.counts.bytes_out.load());
+  return text;
+}
+
+nlohmann::json state(service& s) {
+  constexpr std::array<std::string_view, 6> causes{"none", "paused", "rate", "concurrency", "share", "flow"};
+  const config& c = s.settings();
+  nlohmann::json all{
+      {"draining", s.is_draining()}, {"connections", s.clients.all()}, {"running", s.counts.running.load()}};
+  const auto now = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < s.queues(); ++i) {
+    limiter& l = s.queue(i).limit();
+    const limiter_stats stats = l.stats();
+    nlohmann::json u{
+        {"name", c.upstreams[i].name}, {"waiting", stats.waiting}, {"held", stats.held}, {"levels", stats.tokens}};
+    for (std::size_t p = 0; p < stats.classes.size(); ++p) {
+      u["classes"].push_back({{"name", c.classes[p]},
+                              {"waiting", stats.classes[p].waiting},
+                              {"granted", stats.classes[p].granted},
+                              {"wait_p50_ms", 1e3 * seconds(stats.classes[p].wait.quantile(0.5))},
+                              {"wait_p99_ms", 1e3 * seconds(stats.classes[p].wait.quantile(0.99))}});
+    }
+    u["binds"] = causes[static_cast<std::size_t>(l.why_waiting().binds)];
+    u["waiters"] = nlohmann::json::array();
+    for (const waiting_request& w : l.waiting(50)) {
+      u["waiters"].push_back({{"tag", w.tag},
+                              {"class", c.classes[static_cast<std::size_t>(w.priority)]},
+                              {"waited_ms", 1e3 * seconds(now - w.since)},
+                              {"estimate_ms", 1e3 * seconds(w.estimate)},
+                              {"waits_for", causes[static_cast<std::size_t>(w.reason.binds)]}});
+    }
+    all["upstreams"].push_back(std::move(u));
+  }
+  return all;
+}
+
+bool is_own_host(const admin_options& o, std::string_view host) {
+  const auto colon = host.rfind(':');
+  if (colon != host.npos && host.find(']', colon) == host.npos) host = host.substr(0, colon);
+  return std::ranges::any_of(o.hosts, [&](const std::string& h) { return same_text(h, host); });
+}
+
+bool has_token(const admin_options& o, const message_head& head) {
+  const std::string& token = o.token.value;
+  if (o.token.source.empty()) return true;
+  const std::string_view given = value_of(head, "authorization").value_or("");
+  constexpr std::string_view scheme = "bearer ";
+  return starts_with_text(given, scheme) && given.size() == scheme.size() + token.size() &&
+         CRYPTO_memcmp(given.data() + scheme.size(), token.data(), token.size()) == 0;
+}
+
+}  // namespace
+
+std::string admin_answer(service& s, const message_head& head, bool closes) {
+  const bool to_head = head.method == "HEAD";
+  const auto say = [&](int status, std::string_view type, const std::string& body) {
+    return page(status, type, body, closes, to_head);
+  };
+  const std::string_view path = std::string_view{head.target}.substr(0, head.target.find('?'));
+  if (head.method != "GET" && !to_head) return say(405, plain, "GET and HEAD are served\n");
+  if (path == "/healthz") return say(200, plain, "ok\n");
+  if (path == "/readyz") return s.is_draining() ? say(503, plain, "draining\n") : say(200, plain, "ready\n");
+  const admin_options& o = *s.settings().admin;
+  if (!is_own_host(o, value_of(head, "host").value_or(""))) return say(421, plain, "Host is none of admin.hosts\n");
+  if (!has_token(o, head)) return say(401, plain, "Authorization: Bearer with admin.token is wanted\n");
+  if (path == "/metrics") return say(200, "text/plain; version=0.0.4", metrics(s));
+  if (path == "/api/state") return say(200, "application/json", state(s).dump() + '\n');
+  return say(404, plain, "there is nothing here\n");
+}
+
+}  // namespace canigo::gateway

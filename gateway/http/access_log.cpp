@@ -1,0 +1,99 @@
+#include "gateway/http/access_log.hpp"
+
+#include "canigo/error.hpp"
+
+#include "gateway/http/answer.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <iterator>
+#include <unistd.h>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+constexpr std::size_t most_waiting = 4 << 20;
+
+std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
+
+std::string quoted_or_null(std::string_view text) { return text.empty() ? "null" : json_string(text); }
+
+std::string line_of(const call_record& r) {
+  std::string line;
+  const auto out = std::back_inserter(line);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(r.time.time_since_epoch()).count();
+  fmt::format_to(out, R"({{"time":"{:%Y-%m-%dT%H:%M:%S}.{:03}Z","id":{},"tenant":{},"class":{},"upstream":{},)",
+                 fmt::gmtime(std::chrono::system_clock::to_time_t(r.time)), ms % 1000, json_string(r.id),
+                 quoted_or_null(r.tenant), quoted_or_null(r.priority), quoted_or_null(r.upstream));
+  fmt::format_to(out, R"("method":{},"host":{},"path":{},"status":{},"error":{},)", json_string(r.method),
+                 json_string(r.host), json_string(r.path), r.status, quoted_or_null(r.error));
+  fmt::format_to(out, R"("wait_ms":{},"bound_by":{},"attempts":{},"connect_ms":{},"first_byte_ms":{},)",
+                 milliseconds(r.waited), quoted_or_null(r.bound_by), r.attempts, milliseconds(r.connect),
+                 r.first_byte ? std::to_string(milliseconds(*r.first_byte)) : "null");
+  fmt::format_to(out,
+                 R"("total_ms":{},"bytes_in":{},"bytes_out":{}}})"
+                 "\n",
+                 milliseconds(std::chrono::steady_clock::now() - r.since), r.bytes_in, r.bytes_out);
+  return line;
+}
+
+}  // namespace
+
+access_log::access_log(const access_log_options& o) {
+  if (o.to == access_log_options::kind::off) return;
+  descriptor_ = STDOUT_FILENO;
+  if (o.to == access_log_options::kind::file) {
+    descriptor_ = ::open(o.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    if (descriptor_ < 0) throw system_error{errno, boost::system::system_category(), "access_log: " + o.path};
+    owns_ = true;
+  }
+  writer_ = std::thread{[this] { run(); }};
+}
+
+access_log::~access_log() {
+  if (!writer_.joinable()) return;
+  {
+    const std::lock_guard lock{mutex_};
+    ends_ = true;
+  }
+  knock_.notify_one();
+  writer_.join();
+  if (owns_) ::close(descriptor_);
+}
+
+void access_log::write(const call_record& r) {
+  if (descriptor_ < 0) return;
+  const std::string line = line_of(r);
+  const std::lock_guard lock{mutex_};
+  if (waiting_.size() + line.size() > most_waiting) {
+    dropped_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (waiting_.empty()) knock_.notify_one();
+  waiting_ += line;
+}
+
+void access_log::run() {
+  for (bool ends = false; !ends;) {
+    std::string lines;
+    {
+      std::unique_lock lock{mutex_};
+      knock_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
+      ends = ends_;
+      std::swap(lines, waiting_);
+    }
+    for (std::size_t at = 0; at < lines.size();) {
+      const auto n = ::write(descriptor_, lines.data() + at, lines.size() - at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) break;
+      at += static_cast<std::size_t>(n);
+    }
+  }
+}
+
+}  // namespace canigo::gateway

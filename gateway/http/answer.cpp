@@ -1,0 +1,54 @@
+#include "gateway/http/answer.hpp"
+
+#include "gateway/http/message_parser.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace canigo::gateway {
+
+std::string json_string(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string seconds_up(duration d) {
+  return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(d).count()));
+}
+
+std::string own_fields(const call_record& r) {
+  return fmt::format("X-Request-Id: {}\r\nX-Canigo-Wait-Ms: {}\r\nX-Canigo-Attempts: {}\r\n", r.id,
+                     std::chrono::duration_cast<std::chrono::milliseconds>(r.waited).count(), r.attempts);
+}
+
+std::string problem(const refusal& why, const call_record& r, bool closes, bool to_head) {
+  const std::string body =
+      fmt::format(R"({{"type":"about:blank","title":{},"status":{},"error":{},"detail":{}}})"
+                  "\n",
+                  json_string(reason_of(why.status)), why.status, json_string(why.error), json_string(why.detail));
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: application/problem+json\r\nContent-Length: {}\r\n",
+                                 why.status, reason_of(why.status), body.size());
+  text.append("X-Canigo-Error: ").append(why.error).append("\r\n");
+  if (why.retry_after) text.append("Retry-After: ").append(seconds_up(*why.retry_after)).append("\r\n");
+  if (why.status == 401) text.append("WWW-Authenticate: Bearer\r\n");
+  text += own_fields(r);
+  if (closes) text += "Connection: close\r\n";
+  text += "\r\n";
+  if (!to_head) text += body;
+  return text;
+}
+
+std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head) {
+  std::string text = fmt::format(
+      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
+      "Content-Security-Policy: default-src 'self'\r\nX-Content-Type-Options: nosniff\r\n",
+      status, reason_of(status), type, body.size());
+  if (closes) text += "Connection: close\r\n";
+  text += "\r\n";
+  if (!to_head) text += body;
+  return text;
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include "gateway/http/call_record.hpp"
+#include "gateway/policy/refusal.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// The fields that every response has: X-Request-Id, X-Canigo-Wait-Ms and X-Canigo-Attempts.
+std::string own_fields(const call_record& r);
+
+/// A whole response, as application/problem+json. `closes`: it is the last one of its connection.
+std::string problem(const refusal& why, const call_record& r, bool closes, bool to_head);
+
+/// A whole response of another type.
+std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head);
+
+/// The text as a string of JSON, in quotes. Bytes that are no UTF-8 become U+FFFD.
+std::string json_string(std::string_view text);
+
+/// Whole seconds, rounded up, and at least 1.
+std::string seconds_up(duration d);
+
+}  // namespace canigo::gateway

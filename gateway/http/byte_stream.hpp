@@ -1,0 +1,73 @@
+#pragma once
+
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace canigo::gateway {
+
+using stream_socket = net::generic::stream_protocol::socket;
+
+/// A connection of bytes, of TCP or of a unix socket, with TLS or without.
+///
+/// Errors: errc::timed_out when a limit is over. The operations throw nothing but std::bad_alloc.
+/// Threads: those of its loop.
+class byte_stream {
+ public:
+  explicit byte_stream(stream_socket s);
+  ~byte_stream();
+  byte_stream(const byte_stream&) = delete;
+  byte_stream& operator=(const byte_stream&) = delete;
+
+  /// Secures the connection. A client checks that the certificate is that of `host`, which goes out as SNI unless it is
+  /// an address.
+  net::awaitable<void> secure_as_client(net::ssl::context& context, std::string host, bool is_address, duration limit,
+                                        error_code& error);
+  net::awaitable<void> secure_as_server(net::ssl::context& context, duration limit, error_code& error);
+
+  /// Reads what is there, at least one byte. At the end of the stream the error is net::error::eof.
+  net::awaitable<std::size_t> read_some(net::mutable_buffer to, duration limit, error_code& error);
+
+  /// Writes everything. `stall` is the longest time without a byte that the peer takes.
+  net::awaitable<void> write(std::span<net::const_buffer> pieces, duration stall, error_code& error);
+
+  /// Ends the sending side, waits a little for the end of what the peer sends, and closes. A connection that is closed
+  /// with unread bytes is reset, and the peer may lose the last answer.
+  net::awaitable<void> linger_and_close();
+
+  /// Ends the operations that are on with an error.
+  void cancel() noexcept;
+  /// The same, and closes the connection. Idempotent.
+  void close() noexcept;
+  bool is_open() const noexcept { return socket_.is_open(); }
+
+  /// Whether nothing has come from the peer since the last message, neither bytes nor an end.
+  bool is_quiet() noexcept;
+
+  int descriptor() { return socket_.native_handle(); }
+  stream_socket& socket() noexcept { return socket_; }
+  /// The subject and the alternative names of the peer's certificate; empty if it showed none.
+  std::vector<std::string> peer_names() const;
+
+ private:
+  struct tls;
+
+  stream_socket socket_;
+  std::unique_ptr<tls> tls_;
+};
+
+}  // namespace canigo::gateway

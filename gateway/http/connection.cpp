@@ -1,0 +1,209 @@
+#include "gateway/http/connection.hpp"
+
+#include "canigo/error.hpp"
+
+#include "gateway/admin/admin.hpp"
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/head_rules.hpp"
+#include "gateway/upstream/exchange.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <sys/socket.h>
+#include <utility>
+
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// What an idle connection reads its next head into; it grows up to the bound of a head.
+constexpr std::size_t first_room = 2048;
+
+parser_limits limits_of(const config& c) {
+  return {.head = static_cast<std::uint32_t>(c.size.header), .body = c.size.body, .fields = c.size.fields};
+}
+
+std::optional<std::uint32_t> uid_of_peer(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  sockaddr_storage own{};
+  socklen_t own_size = sizeof own;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) != 0 || own.ss_family != AF_UNIX ||
+      ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return std::nullopt;
+  }
+  return peer.uid;
+}
+
+refusal refusal_of(parse_failure f) {
+  switch (f) {
+    case parse_failure::head_too_large:
+      return {431, "bad_request", "the head is too large"};
+    case parse_failure::target_too_large:
+      return {414, "bad_request", "the target is too long"};
+    case parse_failure::body_too_large:
+      return {413, "bad_request", "the body is too large"};
+    default:
+      return {400, "bad_request", "this is no HTTP/1.1"};
+  }
+}
+
+}  // namespace
+
+connection::connection(service& s, loop& l, const entrance& e, stream_socket socket, std::string address)
+    : service_{s}, loop_{l}, entrance_{e}, client_{std::move(socket)}, address_{std::move(address)} {
+  loop_.connections.insert(this);
+}
+
+connection::~connection() {
+  loop_.connections.erase(this);
+  service_.clients.leave(address_);
+}
+
+net::awaitable<void> connection::run() {
+  const config& c = service_.settings();
+  if (entrance_.tls != nullptr) {
+    error_code error;
+    co_await client_.secure_as_server(*entrance_.tls, c.time.header, error);
+    if (error) co_return;
+    certificate_names_ = client_.peer_names();
+  }
+  peer_uid_ = uid_of_peer(client_.descriptor());
+  while (goes_on_ && !service_.is_draining()) {
+    phase_ = phase::idle;
+    if (input_.empty()) input_.shrink();
+    auto parser = message_parser::of_request(limits_of(c));
+    if (!co_await read_head(parser)) break;
+    co_await serve(parser);
+  }
+  if (lingers_ && !has_left_) co_await client_.linger_and_close();
+}
+
+/// False if there is no request: the client has gone, was too slow, or sent something else.
+net::awaitable<bool> connection::read_head(message_parser& parser) {
+  const config& c = service_.settings();
+  time_point since = clock::now();
+  for (;;) {
+    while (!parser.has_begun() && input_.unread().size() >= 2 && input_.unread()[0] == '\r' &&
+           input_.unread()[1] == '\n') {
+      input_.consume(2);  // RFC 9112, 2.2: an empty line before a request
+    }
+    if (!input_.empty()) {
+      if (std::exchange(phase_, phase::head) == phase::idle) since = clock::now();
+      const auto step = parser.read(input_.unread());
+      input_.consume(step.used);
+      if (parser.failure() != parse_failure::none) {
+        call_record r = begin_record(parser.head());
+        const refusal why = refusal_of(parser.failure());
+        co_await answer(why, r, nullptr);
+        co_return false;
+      }
+      if (parser.has_head()) co_return true;
+      if (!step.wants_more) continue;
+    }
+    const std::size_t room = std::clamp<std::size_t>(2 * input_.size(), first_room, c.size.header);
+    error_code error;
+    const duration limit = phase_ == phase::idle ? c.time.keep_alive : c.time.header;
+    const duration left = std::max(limit - (clock::now() - since), duration{1});
+    input_.commit(co_await client_.read_some(input_.prepare(room), left, error));
+    if (!error) continue;
+    if (error == errc::timed_out && phase_ == phase::head) {
+      call_record r = begin_record(parser.head());
+      const refusal why{408, "bad_request", "the head took longer than " + to_string(c.time.header)};
+      co_await answer(why, r, nullptr);
+    }
+    co_return false;
+  }
+}
+
+call_record connection::begin_record(const message_head& head) {
+  call_record r;
+  r.time = std::chrono::system_clock::now();
+  r.since = clock::now();
+  r.id = service_.new_request_id();
+  r.method = head.method;
+  r.path = head.target.substr(0, head.target.find('?'));
+  return r;
+}
+
+void connection::end_record(call_record& r) {
+  service_.counts.count(r);
+  service_.log.write(r);
+}
+
+net::awaitable<void> connection::write(std::string_view text) {
+  std::array pieces{net::const_buffer{text.data(), text.size()}};
+  error_code error;
+  co_await client_.write(pieces, service_.settings().time.write_stall, error);
+  lingers_ = true;
+  if (error) goes_on_ = lingers_ = false;
+}
+
+/// Answers instead of an upstream, and ends the record. `parser`: of the request; null if it has no sound head.
+net::awaitable<void> connection::answer(const refusal& why, call_record& r, const message_parser* parser) {
+  if (parser == nullptr || !parser->is_done() || !parser->keep_alive() || why.status == 400 || why.status == 414 ||
+      service_.is_draining()) {
+    goes_on_ = false;
+  }
+  r.status = why.status;
+  r.error = why.error;
+  const std::string text = problem(why, r, !goes_on_, r.method == "HEAD");
+  co_await write(text);
+  end_record(r);
+}
+
+net::awaitable<void> connection::serve(message_parser& parser) {
+  message_head head = parser.take_head();
+  call_record r = begin_record(head);
+  r.host = value_of(head, "host").value_or("");
+  goes_on_ = parser.keep_alive();
+  const listen_mode mode = entrance_.from == nullptr ? listen_mode::reverse : entrance_.from->mode;
+  const head_judgement judged = judge_head(head, mode, service_.settings().size);
+  if (judged.refused) {
+    co_await answer(*judged.refused, r, &parser);
+    co_return;
+  }
+  if (entrance_.from == nullptr) {
+    if (!parser.is_done()) goes_on_ = false;
+    const std::string text = admin_answer(service_, head, !goes_on_);
+    co_await write(text);
+    co_return;
+  }
+  co_await forward(parser, head, judged.plan, r);
+}
+
+void connection::client_left() {
+  has_left_ = true;
+  goes_on_ = false;
+  if (phase_ == phase::waiting) wait_.emit(net::cancellation_type::terminal);
+  if (exchange_ != nullptr) exchange_->abort();
+}
+
+void connection::drain() noexcept {
+  goes_on_ = false;
+  if (phase_ == phase::idle) client_.cancel();
+}
+
+void connection::give_up(const std::unordered_map<std::uint64_t, duration>& estimates, duration most) noexcept {
+  if (phase_ != phase::waiting) return;
+  const auto own = estimates.find(tag_);
+  if (own == estimates.end()) return;
+  if (own->second <= most && saturating_add(clock::now(), own->second) <= deadline_) return;
+  wait_.emit(net::cancellation_type::terminal);
+}
+
+void connection::cut() noexcept {
+  if (phase_ == phase::running || phase_ == phase::head) service_.has_cut = true;
+  goes_on_ = lingers_ = false;
+  client_left();
+  client_.cancel();
+}
+
+}  // namespace canigo::gateway

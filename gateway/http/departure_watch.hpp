@@ -1,0 +1,50 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <functional>
+
+namespace canigo::gateway {
+
+/// Tells when the peer of a socket leaves, however many bytes of it are unread. One watch serves a loop.
+///
+/// A read can't tell: with a body on its way a socket is always readable. So this asks the kernel for the end alone
+/// (EPOLLRDHUP), which a close, a reset and a half-close are.
+/// Threads: those of its loop.
+class departure_watch {
+ public:
+  /// Throws system_error if the kernel has no descriptor left.
+  explicit departure_watch(net::io_context& loop);
+  departure_watch(const departure_watch&) = delete;
+  departure_watch& operator=(const departure_watch&) = delete;
+
+  /// Watches one socket, from construction to destruction. The socket must stay open for so long.
+  class entry {
+   public:
+    /// `left` is called once at most, on the loop. It may destroy nothing of this object's.
+    entry(departure_watch& home, int socket, std::function<void()> left);
+    ~entry();
+    entry(const entry&) = delete;
+    entry& operator=(const entry&) = delete;
+
+    bool has_left() const noexcept { return has_left_; }
+
+   private:
+    friend class departure_watch;
+    departure_watch& home_;
+    const int socket_;
+    std::function<void()> left_;
+    bool has_left_ = false;
+  };
+
+ private:
+  void wait();
+  void look();
+
+  net::posix::stream_descriptor watched_;
+};
+
+}  // namespace canigo::gateway

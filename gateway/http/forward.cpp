@@ -1,0 +1,289 @@
+#include "canigo/error.hpp"
+
+#include "gateway/http/connection.hpp"
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/head_writer.hpp"
+#include "gateway/policy/text.hpp"
+#include "gateway/upstream/exchange.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <random>
+#include <utility>
+
+// The way of a request through the gateway: whose it is, where it goes, its wait, its attempts, its end.
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr backoff between_attempts{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{2}};
+constexpr duration longest_pause = std::chrono::hours{1};
+
+bool may_be_sent_twice(const message_head& head) {
+  const std::string& m = head.method;
+  return m == "GET" || m == "HEAD" || m == "OPTIONS" || m == "TRACE" || m == "PUT" || m == "DELETE" ||
+         value_of(head, "idempotency-key");
+}
+
+/// Seconds of a Retry-After. A date is none: clocks differ, and the backoff is the better guess then.
+std::optional<duration> retry_after(const message_head& head) {
+  const auto text = value_of(head, "retry-after");
+  if (!text) return std::nullopt;
+  std::uint32_t seconds = 0;
+  const auto end = text->data() + text->size();
+  if (const auto read = std::from_chars(text->data(), end, seconds); read.ec != std::errc{} || read.ptr != end) {
+    return std::nullopt;
+  }
+  return std::min<duration>(std::chrono::seconds{seconds}, longest_pause);
+}
+
+std::optional<duration> estimate(const limiter& l, const request& ask) {
+  try {
+    return l.estimate(ask);
+  } catch (const system_error&) {  // it can never be granted: no time would help
+    return std::nullopt;
+  }
+}
+
+refusal refusal_of(const error_code& error, const limiter& l, const request& ask) {
+  refusal why{429, "wait_timed_out", "no place was free before the longest wait was over"};
+  if (error == errc::queue_full) why = {429, "queue_full", "as many wait for this upstream as may wait"};
+  if (error == errc::evicted) why = {429, "evicted", "a more important request took its place in the queue"};
+  if (error == errc::deadline_unreachable) {
+    why = {429, "wait_too_long", "even the shortest wait would be longer than the longest allowed"};
+  }
+  if (error == errc::stopped || error == net::error::operation_aborted) {
+    why = {503, "draining", "this instance ends"};
+  }
+  if (error == errc::too_large) why = {429, "wait_too_long", "it asks for more than the limit ever has"};
+  if (error == errc::not_enough_memory) why = {503, "queue_full", "there is no memory to wait with"};
+  why.retry_after = estimate(l, ask).value_or(std::chrono::seconds{1});
+  return why;
+}
+
+std::optional<refusal> refusal_of(attempt_end end, const request_body& body) {
+  switch (end) {
+    case attempt_end::unreachable:
+      return refusal{502, "upstream_failed", "no connection to the upstream"};
+    case attempt_end::connect_timed_out:
+      return refusal{504, "upstream_timeout", "no connection to the upstream in time"};
+    case attempt_end::forbidden:
+      return refusal{403, "destination_forbidden", "the upstream's name leads to an address that is not public"};
+    case attempt_end::lost:
+      return refusal{502, "upstream_failed", "the upstream closed the connection unanswered"};
+    case attempt_end::first_byte_late:
+      return refusal{504, "upstream_timeout", "the upstream did not answer in time"};
+    case attempt_end::bad_response:
+      return refusal{502, "upstream_failed", "the upstream's answer is no HTTP/1.1"};
+    case attempt_end::body_failed:
+      break;
+    default:
+      return std::nullopt;
+  }
+  switch (body.state()) {
+    case request_body::status::timed_out:
+      return refusal{408, "bad_request", "the body came too slowly"};
+    case request_body::status::malformed:
+      return refusal{400, "bad_request", "the body is no HTTP/1.1"};
+    case request_body::status::too_large:
+      return refusal{413, "bad_request", "the body is too large"};
+    default:
+      return std::nullopt;
+  }
+}
+
+bool nothing_was_sent(attempt_end end) {
+  return end == attempt_end::unreachable || end == attempt_end::connect_timed_out || end == attempt_end::forbidden;
+}
+
+}  // namespace
+
+/// Until then, or until the client leaves.
+net::awaitable<void> connection::sleep_watched(duration d) {
+  net::steady_timer delay{loop_.io, d};
+  phase_ = phase::waiting;
+  co_await delay.async_wait(net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+  phase_ = phase::running;
+}
+
+/// Waits for a place. False if there is none: the client has left, or `why` says why not.
+net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenant, request ask, call_record& r,
+                                            permit& granted, std::optional<refusal>& why) {
+  const time_point start = clock::now();
+  error_code error;
+  for (;;) {
+    error = {};
+    try {
+      if (auto p = q.limit().try_acquire(ask)) granted = std::move(*p);
+    } catch (const system_error& e) {
+      error = e.code();
+    }
+    if (!granted && !error) {
+      if (input_.empty()) input_.shrink();
+      phase_ = phase::waiting;
+      std::tie(error, granted) = co_await q.limit().async_acquire(
+          ask, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+      phase_ = phase::running;
+    }
+    const time_point until = q.paused_until(tenant);
+    if (error || has_left_ || until <= clock::now()) break;
+    q.give_back(granted);
+    if (until > ask.deadline) {
+      error = errc::deadline_unreachable;
+      break;
+    }
+    co_await sleep_watched(until - clock::now());
+  }
+  r.waited += clock::now() - start;
+  if (has_left_) {
+    // The grant may have come at the same time. Nothing is consumed all the same.
+    if (granted) q.give_back(granted);
+    co_return false;
+  }
+  if (!error) co_return true;
+  if (error == net::error::operation_aborted && !service_.is_draining()) error = errc::deadline_unreachable;
+  why = refusal_of(error, q.limit(), ask);
+  if (const time_point until = q.paused_until(tenant); until > clock::now()) why->retry_after = until - clock::now();
+  co_return false;
+}
+
+std::optional<refusal> connection::find_errand(const message_head& head, call_record& r, errand& e) const {
+  const config& c = service_.settings();
+  const auto found = service_.routes().find(head.target);
+  const upstream* to = found ? &c.upstreams[*found] : nullptr;
+  const bool replaces = to != nullptr && same_text(to->credential.header, "authorization");
+  identification who =
+      service_.identities().find(head, {certificate_names_, peer_uid_, entrance_.from->anonymous}, replaces, false);
+  if (who.refused) return std::move(who.refused);
+  const tenant& t = c.tenants[*who.tenant];
+  r.tenant = t.name;
+  if (to == nullptr) return refusal{404, "no_route", "no upstream has this prefix"};
+  r.upstream = to->name;
+  if (auto looped = judge_loop(head, service_.via())) return looped;
+  wish_reading wanted = read_wishes(head, t, c.classes, to->max_wait);
+  if (wanted.refused) return std::move(wanted.refused);
+  r.priority = c.classes[static_cast<std::size_t>(wanted.granted.priority)];
+  e = {*who.tenant, *found, wanted.granted};
+  return std::nullopt;
+}
+
+net::awaitable<void> connection::forward(message_parser& parser, message_head& head, const request_plan& plan,
+                                         call_record& r) {
+  const config& c = service_.settings();
+  errand p;
+  if (const auto wrong = find_errand(head, r, p)) {
+    co_await answer(*wrong, r, &parser);
+    co_return;
+  }
+  const upstream* to = &c.upstreams[p.upstream];
+  upstream_queue& q = service_.queue(p.upstream);
+  tag_ = service_.next_tag.fetch_add(1, std::memory_order_relaxed);
+  deadline_ = saturating_add(r.since, p.granted.max_wait);
+  const request ask = q.ask(p.tenant, p.granted.priority, deadline_, tag_);
+  const int most_attempts = to->retry.attempts;
+  request_body body{client_, parser, input_, c.time.body_idle, most_attempts > 1 ? to->retry.body : 0, service_.kept};
+  if (parser.has_body() && input_.empty() && plan.wants_continue) body.expect_continue();
+  outgoing_body framing;
+  if (parser.has_body() || plan.has_length) {
+    framing = {plan.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan.length};
+  }
+  const std::string target = target_for(*to, plan.path);
+
+  exchange x{*to, service_.trust(), client_};
+  x.head = request_head(head, {.target = target,
+                               .host_field = to->url.host_field,
+                               .credential = &to->credential,
+                               .body = framing,
+                               .via = service_.via()});
+  x.body = parser.has_body() ? &body : nullptr;
+  x.is_chunked = plan.is_chunked;
+  x.is_to_head = head.method == "HEAD";
+  x.client_version = head.version;
+  x.write_stall = c.time.write_stall;
+  x.keeps_client = goes_on_;
+  x.head_for_client = [&r](const message_head& h) {
+    return "HTTP/1.1 " + std::to_string(h.status) + ' ' + std::string{reason_of(h.status)} + "\r\n" +
+           response_fields(h) + own_fields(r);
+  };
+  const bool is_repeatable = may_be_sent_twice(head);
+  const auto may_repeat = [&] {
+    return body.can_repeat() && r.attempts < most_attempts && clock::now() < ask.deadline && q.budget().try_take();
+  };
+  x.wants_again = [&](const message_head& h) {
+    const auto after = retry_after(h);
+    if (h.status == 429 || (h.status == 503 && after)) {
+      // Until then nobody would be served. Where tenants bring their own credential, it is only theirs.
+      const time_point until = clock::now() + after.value_or(duration{0});
+      if (after) service_.pause(q, p.tenant, until);
+      return until < ask.deadline && may_repeat();
+    }
+    return (h.status == 502 || h.status == 504) && is_repeatable && may_repeat();
+  };
+
+  std::minstd_rand random{static_cast<std::uint32_t>(tag_)};
+  std::optional<refusal> why;
+  {
+    const departure_watch::entry watched{loop_.watch, client_.descriptor(), [this] { client_left(); }};
+    phase_ = phase::running;
+    for (;;) {
+      permit place;
+      if (!co_await get_permit(q, p.tenant, ask, r, place, why)) break;
+      if (++r.attempts == 1) q.budget().pay_in();
+      if (x.until == time_point::max()) x.until = clock::now() + to->timeout.total;
+      exchange_ = &x;
+      service_.counts.running.fetch_add(1, std::memory_order_relaxed);
+      const auto operation = [&x](link& l) { return attempt(x, l); };
+      attempt_end end = attempt_end::unreachable;
+      try {
+        end = co_await q.pool(loop_.index).run(operation);
+      } catch (const std::exception&) {  // the pool has stopped, or there is no memory
+        end = x.has_begun ? attempt_end::cut : attempt_end::lost;
+      }
+      service_.counts.running.fetch_sub(1, std::memory_order_relaxed);
+      exchange_ = nullptr;
+      r.connect += std::exchange(x.connect_time, duration{});
+      if (nothing_was_sent(end)) {
+        q.give_back(place);
+      } else {
+        place.release();
+      }
+      if (end == attempt_end::put_back ||
+          ((end == attempt_end::unreachable || end == attempt_end::connect_timed_out ||
+            (is_repeatable && (end == attempt_end::lost || end == attempt_end::first_byte_late))) &&
+           !has_left_ && may_repeat())) {
+        service_.counts.retries.fetch_add(1, std::memory_order_relaxed);
+        body.rewind();
+        co_await sleep_watched(between_attempts.delay(static_cast<std::uint32_t>(r.attempts), random()));
+        if (!has_left_) continue;
+        break;
+      }
+      why = refusal_of(end, body);
+      if (end != attempt_end::complete && !why) goes_on_ = false;
+      if (end == attempt_end::cut) r.error = "upstream_failed";
+      if (end == attempt_end::complete) lingers_ = true;
+      break;
+    }
+  }
+  r.bytes_in = body.bytes();
+  r.bytes_out = x.bytes_out;
+  if (x.first_byte) r.first_byte = *x.first_byte - r.since;
+  if (x.has_begun) {
+    r.status = x.status;
+    if (!x.keeps_client || !parser.is_done()) goes_on_ = false;
+    if (why) goes_on_ = false;
+  } else if (why && !has_left_) {
+    co_await answer(*why, r, &parser);
+    co_return;
+  }
+  if (!x.has_begun) goes_on_ = false;
+  end_record(r);
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,168 @@
+#include "gateway/http/message_parser.hpp"
+
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/status.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace canigo::gateway {
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+
+/// What the parsers of requests and of responses have in common.
+struct message_parser::machine {
+  virtual ~machine() = default;
+  virtual std::size_t put(net::const_buffer input, error_code& e) = 0;
+  virtual void put_eof(error_code& e) = 0;
+
+  message_head head;
+  std::size_t most_fields = 0;
+  std::size_t most_head = 0;
+  std::size_t head_bytes = 0;
+  std::span<const char> piece;
+  bool has_begun = false;
+  bool has_head = false;
+  bool done = false;
+  bool has_body = false;
+  bool ends_with_stream = false;
+  bool keeps_alive = false;
+  std::optional<std::uint64_t> length;
+};
+
+namespace {
+
+template <bool IsRequest, class Machine>
+class beast_parser final : public Machine, private http::basic_parser<IsRequest> {
+  using parser = http::basic_parser<IsRequest>;
+
+ public:
+  beast_parser(const parser_limits& limits, bool without_body) {
+    this->most_fields = limits.fields;
+    this->most_head = limits.head;
+    parser::header_limit(limits.head);
+    parser::body_limit(limits.body);
+    parser::skip(without_body);
+  }
+
+  std::size_t put(net::const_buffer input, error_code& e) override {
+    this->piece = {};
+    const std::size_t n = parser::put(input, e);
+    look();
+    return n;
+  }
+  void put_eof(error_code& e) override {
+    parser::put_eof(e);
+    look();
+  }
+
+ private:
+  void look() {
+    this->has_begun = parser::got_some();
+    this->done = parser::is_done();
+    if (this->has_head || !parser::is_header_done()) return;
+    this->has_head = true;
+    this->keeps_alive = parser::keep_alive();
+    this->ends_with_stream = parser::need_eof() && !IsRequest && !this->done;
+    if (const auto n = parser::content_length()) this->length = *n;
+    this->has_body = !this->done;
+  }
+
+  void on_request_impl(http::verb, beast::string_view method, beast::string_view target, int version,
+                       beast::error_code&) override {
+    this->head.method.assign(method.data(), method.size());
+    this->head.target.assign(target.data(), target.size());
+    this->head.version = version;
+  }
+  void on_response_impl(int status, beast::string_view, int version, beast::error_code&) override {
+    this->head.status = status;
+    this->head.version = version;
+  }
+  void on_field_impl(http::field f, beast::string_view name, beast::string_view value, beast::error_code& e) override {
+    if (this->has_head) {  // a trailer: not passed on, and never a way to say where a message ends
+      if (f == http::field::content_length || f == http::field::transfer_encoding) e = http::error::bad_field;
+      return;
+    }
+    if (this->head.fields.size() == this->most_fields) {
+      e = http::error::header_limit;
+      return;
+    }
+    this->head.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
+  }
+  void on_header_impl(beast::error_code& e) override { e = {}; }
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, beast::error_code& e) override { e = {}; }
+  std::size_t on_body_impl(beast::string_view body, beast::error_code& e) override { return keep(body, e); }
+  void on_chunk_header_impl(std::uint64_t, beast::string_view, beast::error_code& e) override { e = {}; }
+  std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view body, beast::error_code& e) override {
+    return keep(body, e);
+  }
+  void on_finish_impl(beast::error_code& e) override { e = {}; }
+
+  std::size_t keep(beast::string_view body, beast::error_code& e) {
+    e = {};
+    this->piece = {body.data(), body.size()};
+    return body.size();
+  }
+};
+
+}  // namespace
+
+message_parser::message_parser(std::unique_ptr<machine> m) : machine_(std::move(m)) {}
+message_parser::message_parser(message_parser&& other) noexcept = default;
+message_parser& message_parser::operator=(message_parser&& other) noexcept = default;
+message_parser::~message_parser() = default;
+
+message_parser message_parser::of_request(const parser_limits& limits) {
+  return message_parser{std::make_unique<beast_parser<true, machine>>(limits, false)};
+}
+
+message_parser message_parser::of_response(const parser_limits& limits, bool to_head) {
+  return message_parser{std::make_unique<beast_parser<false, machine>>(limits, to_head)};
+}
+
+message_parser::step message_parser::read(std::span<const char> input) {
+  step s;
+  error_code e;
+  s.used = machine_->put({input.data(), input.size()}, e);
+  s.piece = machine_->piece;
+  // Beast's bound is that of what it looks at in one step, and it takes some fields before it has the others.
+  if (!machine_->has_head) machine_->head_bytes += s.used;
+  const std::size_t unread = e == http::error::need_more && !machine_->has_head ? input.size() - s.used : 0;
+  if (machine_->head_bytes + unread > machine_->most_head) e = http::error::header_limit;
+  if (e == http::error::need_more) {
+    s.wants_more = true;
+  } else if (e) {
+    const bool has_line = !machine_->head.method.empty() || std::ranges::find(input, '\n') != input.end();
+    failure_ = e == http::error::body_limit     ? parse_failure::body_too_large
+               : e != http::error::header_limit ? parse_failure::malformed
+               : has_line                       ? parse_failure::head_too_large
+                                                : parse_failure::target_too_large;
+  }
+  return s;
+}
+
+void message_parser::end() {
+  error_code e;
+  machine_->put_eof(e);
+  if (e) failure_ = parse_failure::malformed;
+}
+
+std::string_view reason_of(int status) noexcept {
+  const beast::string_view text = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));
+  return {text.data(), text.size()};
+}
+
+bool message_parser::has_begun() const noexcept { return machine_->has_begun; }
+bool message_parser::has_head() const noexcept { return machine_->has_head; }
+bool message_parser::is_done() const noexcept { return machine_->done; }
+const message_head& message_parser::head() const noexcept { return machine_->head; }
+message_head message_parser::take_head() noexcept { return std::move(machine_->head); }
+bool message_parser::has_body() const noexcept { return machine_->has_body; }
+std::optional<std::uint64_t> message_parser::length() const noexcept { return machine_->length; }
+bool message_parser::ends_with_stream() const noexcept { return machine_->ends_with_stream; }
+bool message_parser::keep_alive() const noexcept { return machine_->keeps_alive; }
+
+}  // namespace canigo::gateway

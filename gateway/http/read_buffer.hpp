@@ -1,0 +1,61 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include <boost/asio/buffer.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+
+namespace canigo::gateway {
+
+/// Bytes that were read and not used yet. It has memory only while there are such bytes, or a read is on its way.
+class read_buffer {
+ public:
+  std::span<const char> unread() const noexcept { return {data_.get() + begin_, end_ - begin_}; }
+  bool empty() const noexcept { return begin_ == end_; }
+  std::size_t size() const noexcept { return end_ - begin_; }
+  void consume(std::size_t n) noexcept {
+    begin_ += n;
+    if (begin_ == end_) begin_ = end_ = 0;
+  }
+
+  /// Room behind what is unread, so that both together are at most `most` bytes; empty if they are that already.
+  net::mutable_buffer prepare(std::size_t most) {
+    if (capacity_ < most) {
+      std::unique_ptr<char[]> larger{new char[most]};
+      if (!empty()) std::memcpy(larger.get(), data_.get() + begin_, size());
+      data_ = std::move(larger);
+      capacity_ = most;
+      end_ = size();
+      begin_ = 0;
+    } else if (begin_ > 0) {
+      std::memmove(data_.get(), data_.get() + begin_, size());
+      end_ = size();
+      begin_ = 0;
+    }
+    return {data_.get() + end_, std::max(most, end_) - end_};
+  }
+  void commit(std::size_t n) noexcept { end_ += n; }
+
+  /// Gives memory back: all of it if nothing is unread.
+  void shrink() {
+    if (capacity_ == size()) return;
+    std::unique_ptr<char[]> smaller{empty() ? nullptr : new char[size()]};
+    if (!empty()) std::memcpy(smaller.get(), data_.get() + begin_, size());
+    data_ = std::move(smaller);
+    capacity_ = end_ = size();
+    begin_ = 0;
+  }
+
+ private:
+  std::unique_ptr<char[]> data_;
+  std::size_t capacity_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,89 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include "gateway/http/byte_stream.hpp"
+#include "gateway/http/message_parser.hpp"
+#include "gateway/http/read_buffer.hpp"
+
+#include <boost/asio/awaitable.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace canigo::gateway {
+
+/// Bytes of all the bodies that are kept, of every connection.
+class kept_bytes {
+ public:
+  explicit kept_bytes(std::uint64_t most) : most_{most} {}
+  /// Whether `n` more are allowed; if so, they are counted until give_back().
+  bool take(std::uint64_t n) noexcept {
+    if (now_.fetch_add(n, std::memory_order_relaxed) + n <= most_) return true;
+    give_back(n);
+    return false;
+  }
+  void give_back(std::uint64_t n) noexcept { now_.fetch_sub(n, std::memory_order_relaxed); }
+  std::uint64_t now() const noexcept { return now_.load(std::memory_order_relaxed); }
+
+ private:
+  const std::uint64_t most_;
+  std::atomic<std::uint64_t> now_{0};
+};
+
+/// The body of a request, read from the client piece by piece, and nothing before it is asked for.
+///
+/// What was read is kept up to a bound, so that it can be sent again. Past the bound it is not kept, and can't.
+class request_body {
+ public:
+  enum class status : std::uint8_t { good, interrupted, client_failed, timed_out, malformed, too_large };
+
+  /// `input` has what came with the head, and is where more is read to.
+  request_body(byte_stream& client, message_parser& parser, read_buffer& input, duration idle, std::uint64_t most_kept,
+               kept_bytes& all_kept)
+      : client_{client}, parser_{parser}, input_{input}, idle_{idle}, most_kept_{most_kept}, all_kept_{all_kept} {}
+  ~request_body() { all_kept_.give_back(kept_.size()); }
+  request_body(const request_body&) = delete;
+  request_body& operator=(const request_body&) = delete;
+
+  /// The client waits for "100 Continue" before it sends the body.
+  void expect_continue() noexcept { continues_ = true; }
+
+  /// The next piece, which is good until the next call. Empty at the end of the body, and after an error.
+  net::awaitable<std::span<const char>> next();
+
+  /// From the beginning again. Only while can_repeat().
+  void rewind() noexcept { sent_ = 0; }
+  bool can_repeat() const noexcept { return kept_.size() == read_; }
+
+  /// After a cancellation of the client's stream, which loses nothing.
+  void resume() noexcept {
+    if (status_ == status::interrupted) status_ = status::good;
+  }
+  status state() const noexcept { return status_; }
+  std::uint64_t bytes() const noexcept { return read_; }
+
+ private:
+  net::awaitable<void> read_more();
+  void keep(std::span<const char> piece);
+
+  byte_stream& client_;
+  message_parser& parser_;
+  read_buffer& input_;
+  const duration idle_;
+  const std::uint64_t most_kept_;
+  kept_bytes& all_kept_;
+  std::string kept_;
+  std::size_t sent_ = 0;    // of kept_, in this pass
+  std::uint64_t read_ = 0;  // bytes of the body so far
+  std::size_t used_ = 0;    // of input_, by the piece that was given out last
+  bool keeps_ = true;
+  bool continues_ = false;
+  status status_ = status::good;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,92 @@
+#include "gateway/http/service.hpp"
+
+#include "gateway/http/connection.hpp"
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include <random>
+
+namespace canigo::gateway {
+
+void call_counts::count(const call_record& r) {
+  bytes_in.fetch_add(r.bytes_in, std::memory_order_relaxed);
+  bytes_out.fetch_add(r.bytes_out, std::memory_order_relaxed);
+  key k{std::string{r.upstream}, std::string{r.tenant}, std::string{r.priority}, std::string{r.error}, r.status};
+  const std::lock_guard lock{mutex_};
+  ++counts_[std::move(k)];
+}
+
+std::map<call_counts::key, std::uint64_t> call_counts::all() const {
+  const std::lock_guard lock{mutex_};
+  return counts_;
+}
+
+bool connection_counts::enter(const std::string& address) {
+  const std::lock_guard lock{mutex_};
+  if (all_ >= limits_.all) return false;
+  if (!address.empty()) {
+    std::size_t& here = by_address_[address];
+    if (here >= limits_.per_address) return false;
+    ++here;
+  }
+  ++all_;
+  return true;
+}
+
+void connection_counts::leave(const std::string& address) noexcept {
+  const std::lock_guard lock{mutex_};
+  --all_;
+  const auto here = by_address_.find(address);
+  if (here != by_address_.end() && --here->second == 0) by_address_.erase(here);
+}
+
+std::size_t connection_counts::all() const {
+  const std::lock_guard lock{mutex_};
+  return all_;
+}
+
+service::service(const config& c, const std::vector<std::unique_ptr<loop>>& loops)
+    : log{c.access_log},
+      clients{c.connections},
+      kept{c.size.buffered},
+      config_{c},
+      loops_{loops},
+      routes_{c.upstreams},
+      identities_{c.tenants} {
+  std::vector<net::any_io_executor> executors;
+  for (const auto& l : loops) executors.emplace_back(l->io.get_executor());
+  trust_.set_default_verify_paths();
+  for (const upstream& u : c.upstreams) queues_.push_back(std::make_unique<upstream_queue>(c, u, executors));
+  std::random_device random;
+  process_ = fmt::format("{:08x}", random());
+  via_ = "1.1 canigo-" + process_;
+}
+
+std::string service::new_request_id() {
+  return fmt::format("{}-{:x}", process_, next_request_.fetch_add(1, std::memory_order_relaxed));
+}
+
+void service::pause(upstream_queue& q, std::size_t tenant, time_point until) {
+  q.pause(tenant, until);
+  end_long_waits(q, duration::max());
+}
+
+void service::end_long_waits(upstream_queue& q, duration most) {
+  const auto estimates = std::make_shared<std::unordered_map<std::uint64_t, duration>>();
+  for (const waiting_request& w : q.limit().waiting(q.settings().queue)) estimates->emplace(w.tag, w.estimate);
+  if (estimates->empty()) return;
+  for (const auto& l : loops_) {
+    net::post(l->io, [&l = *l, estimates, most] {
+      for (connection* c : std::vector<connection*>{l.connections.begin(), l.connections.end()}) {
+        c->give_up(*estimates, most);
+      }
+    });
+  }
+}
+
+void service::stop_waiting() noexcept {
+  for (const auto& q : queues_) q->limit().stop();
+}
+
+}  // namespace canigo::gateway

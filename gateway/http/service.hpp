@@ -1,0 +1,129 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/http/access_log.hpp"
+#include "gateway/http/call_record.hpp"
+#include "gateway/http/departure_watch.hpp"
+#include "gateway/http/request_body.hpp"
+#include "gateway/policy/identity.hpp"
+#include "gateway/policy/routes.hpp"
+#include "gateway/upstream/upstream_queue.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ssl/context.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace canigo::gateway {
+
+class connection;
+
+/// One thread's part: its events, the clients that it watches, and its connections.
+struct loop {
+  explicit loop(std::size_t n) : index{n} {}
+
+  const std::size_t index;
+  net::io_context io{1};
+  departure_watch watch{io};
+  std::unordered_set<connection*> connections;
+};
+
+/// The ends of all requests, by what they have in common. Threads: any.
+class call_counts {
+ public:
+  struct key {
+    std::string upstream, tenant, priority, error;
+    int status = 0;
+    auto operator<=>(const key&) const = default;
+  };
+
+  void count(const call_record& r);
+  std::map<key, std::uint64_t> all() const;
+
+  std::atomic<std::uint64_t> bytes_in{0};
+  std::atomic<std::uint64_t> bytes_out{0};
+  std::atomic<std::int64_t> running{0};
+  std::atomic<std::uint64_t> retries{0};
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<key, std::uint64_t> counts_;
+};
+
+/// How many connections there are, in all and from each address. Threads: any.
+class connection_counts {
+ public:
+  explicit connection_counts(const connection_limits& limits) : limits_{limits} {}
+  /// Counts one more, unless that is too many. `address` may be empty: of a unix socket.
+  bool enter(const std::string& address);
+  void leave(const std::string& address) noexcept;
+  std::size_t all() const;
+
+ private:
+  const connection_limits limits_;
+  mutable std::mutex mutex_;
+  std::size_t all_ = 0;
+  std::unordered_map<std::string, std::size_t> by_address_;
+};
+
+/// What all loops share.
+class service {
+ public:
+  /// Throws system_error for what the configuration names and is not there, or is refused.
+  service(const config& c, const std::vector<std::unique_ptr<loop>>& loops);
+  service(const service&) = delete;
+  service& operator=(const service&) = delete;
+
+  const config& settings() const noexcept { return config_; }
+  upstream_queue& queue(std::size_t upstream) { return *queues_[upstream]; }
+  std::size_t queues() const noexcept { return queues_.size(); }
+  const route_table& routes() const noexcept { return routes_; }
+  const identity_table& identities() const noexcept { return identities_; }
+  net::ssl::context& trust() noexcept { return trust_; }
+  /// "1.1 canigo-" and a number of this process, for Via.
+  const std::string& via() const noexcept { return via_; }
+  /// Another one each time.
+  std::string new_request_id();
+
+  /// Pauses an upstream, or what a tenant has of it, and ends the waits that have become too long.
+  void pause(upstream_queue& q, std::size_t tenant, time_point until);
+  /// Ends the waits for `q` that are longer than `most` by their estimates, or than what was allowed for each.
+  void end_long_waits(upstream_queue& q, duration most);
+
+  /// From now on no request begins.
+  void drain() noexcept { is_draining_.store(true, std::memory_order_relaxed); }
+  bool is_draining() const noexcept { return is_draining_.load(std::memory_order_relaxed); }
+  /// Ends all who wait.
+  void stop_waiting() noexcept;
+
+  access_log log;
+  call_counts counts;
+  connection_counts clients;
+  kept_bytes kept;
+  std::atomic<std::uint64_t> next_tag{1};
+  std::atomic<bool> has_cut{false};  ///< a request was ended by the end of the process
+
+ private:
+  const config& config_;
+  const std::vector<std::unique_ptr<loop>>& loops_;
+  const route_table routes_;
+  const identity_table identities_;
+  net::ssl::context trust_{net::ssl::context::tls_client};
+  std::vector<std::unique_ptr<upstream_queue>> queues_;
+  std::string process_;
+  std::string via_;
+  std::atomic<std::uint64_t> next_request_{1};
+  std::atomic<bool> is_draining_{false};
+};
+
+}  // namespace canigo::gateway

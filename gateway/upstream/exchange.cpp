@@ -1,0 +1,278 @@
+#include "gateway/upstream/exchange.hpp"
+
+#include "gateway/http/message_parser.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::size_t piece_size = 64 << 10;
+constexpr parser_limits response_limits{
+    .head = piece_size - 1, .body = std::numeric_limits<std::uint64_t>::max(), .fields = 1000};
+
+/// The line before a chunk: its size in hexadecimal.
+class chunk_line {
+ public:
+  explicit chunk_line(std::size_t size) {
+    char* end = std::to_chars(text_.data(), text_.data() + 16, size, 16).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    length_ = static_cast<std::size_t>(end - text_.data());
+  }
+  net::const_buffer buffer() const noexcept { return {text_.data(), length_}; }
+
+ private:
+  std::array<char, 18> text_;
+  std::size_t length_;
+};
+
+net::const_buffer text(std::string_view s) { return {s.data(), s.size()}; }
+
+/// A body on its way out, beside the response that is read meanwhile.
+struct upload {
+  explicit upload(const net::any_io_executor& e) : ended{e, time_point::max()} {}
+  bool is_on = false;
+  bool is_complete = false;
+  bool is_stopped = false;
+  net::steady_timer ended;
+};
+
+bool has_failed(const request_body* body) noexcept {
+  return body != nullptr && body->state() != request_body::status::good &&
+         body->state() != request_body::status::interrupted;
+}
+
+net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
+  error_code error;
+  for (;;) {
+    const std::span<const char> piece = co_await x.body->next();
+    if (has_failed(x.body)) {  // the upstream would wait for the rest in vain, and so would the response
+      to.cancel();
+      co_return;
+    }
+    if (u.is_stopped || x.body->state() != request_body::status::good) co_return;
+    if (piece.empty()) break;
+    if (x.is_chunked) {
+      const chunk_line size{piece.size()};
+      std::array pieces{size.buffer(), net::const_buffer{piece.data(), piece.size()}, text("\r\n")};
+      co_await to.write(pieces, x.up.timeout.idle, error);
+    } else {
+      std::array pieces{net::const_buffer{piece.data(), piece.size()}};
+      co_await to.write(pieces, x.up.timeout.idle, error);
+    }
+    if (error || u.is_stopped) co_return;  // the upstream may have answered already: its response is read in any case
+  }
+  if (x.is_chunked) {
+    std::array pieces{text("0\r\n\r\n")};
+    co_await to.write(pieces, x.up.timeout.idle, error);
+  }
+  u.is_complete = !error;
+}
+
+void start(exchange& x, byte_stream& to, upload& u, const net::any_io_executor& executor) {
+  u.is_on = true;
+  net::co_spawn(executor, send_body(x, to, u), [&u](const std::exception_ptr&) {
+    u.is_on = false;
+    u.ended.cancel();
+  });
+}
+
+/// Waits until nothing refers to the exchange any more.
+net::awaitable<void> finish(exchange& x, byte_stream& to, upload& u) {
+  u.is_stopped = true;
+  error_code ignored;
+  while (u.is_on) {
+    x.client.cancel();
+    to.cancel();
+    co_await u.ended.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  }
+  if (x.body != nullptr) x.body->resume();
+}
+
+duration left_of(const exchange& x, duration limit, time_point since) {
+  const time_point now = clock::now();
+  const time_point end = std::min(saturating_add(since, limit), x.until);
+  return end > now ? end - now : duration{1};
+}
+
+bool is_one_chunked(const message_head& head) {
+  // Beast reads any other value as a body up to the end of the stream.
+  return std::ranges::none_of(head.fields, [](const field& f) {
+    constexpr std::string_view name = "transfer-encoding";
+    return f.name.size() == name.size() &&
+           std::ranges::equal(f.name, name, {}, [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; }) &&
+           f.value != "chunked";
+  });
+}
+
+enum class head_end : std::uint8_t { there, lost, late, bad };
+
+net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser) {
+  const time_point since = clock::now();
+  for (;;) {
+    while (!l.input.empty()) {
+      const auto step = parser.read(l.input.unread());
+      l.input.consume(step.used);
+      if (parser.failure() != parse_failure::none) co_return head_end::bad;
+      if (step.wants_more) break;
+      if (!parser.has_head()) continue;
+      const int status = parser.head().status;
+      if (status == 101 || !is_one_chunked(parser.head())) co_return head_end::bad;
+      if (status >= 200) co_return head_end::there;
+      parser = message_parser::of_response(response_limits, x.is_to_head);
+    }
+    const net::mutable_buffer room = l.input.prepare(piece_size);
+    if (room.size() == 0) co_return head_end::bad;
+    error_code error;
+    l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up.timeout.first_byte, since), error));
+    if (x.is_aborted) co_return head_end::lost;
+    if (error) co_return error == errc::timed_out ? head_end::late : head_end::lost;
+    if (!x.first_byte) x.first_byte = clock::now();
+  }
+}
+
+/// How the body of a response is framed for the client.
+struct framing {
+  bool is_chunked = false;
+  std::string fields;
+};
+
+framing frame(exchange& x, const message_parser& parser, const upload& u) {
+  framing f;
+  if (u.is_on) x.keeps_client = false;  // the rest of its body may stay unread
+  if (parser.has_body() && !parser.length()) {
+    f.is_chunked = x.client_version >= 11;
+    if (!f.is_chunked) x.keeps_client = false;
+  }
+  if (parser.length() && x.status != 204) f.fields = "Content-Length: " + std::to_string(*parser.length()) + "\r\n";
+  if (f.is_chunked) f.fields = "Transfer-Encoding: chunked\r\n";
+  if (!x.keeps_client) {
+    f.fields += "Connection: close\r\n";
+  } else if (x.client_version < 11) {
+    f.fields += "Connection: keep-alive\r\n";
+  }
+  return f;
+}
+
+/// Passes the response on: one loop, which reads no more before the client has taken what was read.
+net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u) {
+  x.status = parser.head().status;
+  const framing f = frame(x, parser, u);
+  std::string head = x.head_for_client(parser.head()) + f.fields + "\r\n";
+  std::vector<net::const_buffer> out;
+  error_code error;
+  for (;;) {
+    out.clear();
+    std::size_t size = 0;
+    if (!x.has_begun) out.push_back(text(head));
+    const std::size_t before_pieces = out.size();
+    bool fails = false;
+    while (!parser.is_done() && !l.input.empty()) {
+      const auto step = parser.read(l.input.unread());
+      l.input.consume(step.used);
+      fails = parser.failure() != parse_failure::none;
+      if (!step.piece.empty()) out.emplace_back(step.piece.data(), step.piece.size());
+      size += step.piece.size();
+      if (fails || step.wants_more) break;
+    }
+    const chunk_line line{size};
+    if (f.is_chunked && size > 0) {
+      out.insert(out.begin() + static_cast<std::ptrdiff_t>(before_pieces), line.buffer());
+      out.push_back(text("\r\n"));
+    }
+    if (f.is_chunked && parser.is_done()) out.push_back(text("0\r\n\r\n"));
+    if (!out.empty()) {
+      x.has_begun = true;
+      co_await x.client.write(out, x.write_stall, error);
+      if (error || x.is_aborted) co_return attempt_end::client_lost;
+      x.bytes_out += size;
+    }
+    if (fails || has_failed(x.body)) co_return attempt_end::cut;
+    if (parser.is_done()) co_return attempt_end::complete;
+    const net::mutable_buffer room = l.input.prepare(piece_size);
+    if (room.size() == 0) co_return attempt_end::cut;
+    l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up.timeout.idle, clock::now()), error));
+    if (x.is_aborted) co_return attempt_end::client_lost;
+    if (error == net::error::eof && parser.ends_with_stream()) {
+      parser.end();
+    } else if (error) {
+      co_return attempt_end::cut;
+    }
+  }
+}
+
+net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const net::any_io_executor& executor) {
+  std::array pieces{text(x.head)};
+  error_code error;
+  co_await l.stream->write(pieces, left_of(x, x.up.timeout.idle, clock::now()), error);
+  if (x.is_aborted) co_return attempt_end::client_lost;
+  if (error) co_return attempt_end::lost;
+  if (x.body != nullptr) start(x, *l.stream, u, executor);
+
+  auto parser = message_parser::of_response(response_limits, x.is_to_head);
+  const head_end h = co_await read_head(x, l, parser);
+  if (has_failed(x.body)) co_return attempt_end::body_failed;
+  if (x.is_aborted) co_return attempt_end::client_lost;
+  if (h != head_end::there) {
+    co_return h == head_end::late ? attempt_end::first_byte_late
+    : h == head_end::bad          ? attempt_end::bad_response
+                                  : attempt_end::lost;
+  }
+  if (!u.is_on && x.wants_again && x.wants_again(parser.head())) {
+    x.status = parser.head().status;
+    co_return attempt_end::put_back;
+  }
+  const attempt_end end = co_await relay(x, l, parser, u);
+  if (!parser.keep_alive() || !l.input.empty()) l.close_later = true;
+  co_return end;
+}
+
+}  // namespace
+
+void exchange::abort() noexcept {
+  is_aborted = true;
+  client.cancel();
+  if (upstream_side != nullptr) upstream_side->cancel();
+}
+
+net::awaitable<attempt_end> attempt(exchange& x, link& l) {
+  if (x.is_aborted) co_return attempt_end::client_lost;
+  if (!l.is_ready()) {
+    const link_result opened = co_await open_link(l, x.up, x.trust, x.connect_time);
+    if (opened == link_result::forbidden) co_return attempt_end::forbidden;
+    if (opened == link_result::timed_out) co_return attempt_end::connect_timed_out;
+    if (opened != link_result::open) co_return attempt_end::unreachable;
+  }
+  if (x.is_aborted) co_return attempt_end::client_lost;
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  x.upstream_side = l.stream.get();
+  l.close_later = false;
+  upload u{executor};
+  const attempt_end end = co_await send_and_read(x, l, u, executor);
+  co_await finish(x, *l.stream, u);
+  x.upstream_side = nullptr;
+  ++l.uses;
+  if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete)) {
+    l.close();
+  } else {
+    l.input.shrink();
+  }
+  co_return end;
+}
+
+}  // namespace canigo::gateway

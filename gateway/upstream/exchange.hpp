@@ -1,0 +1,75 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include "gateway/config/config.hpp"
+#include "gateway/http/byte_stream.hpp"
+#include "gateway/http/message.hpp"
+#include "gateway/http/request_body.hpp"
+#include "gateway/upstream/link.hpp"
+
+#include <boost/asio/awaitable.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace canigo::gateway {
+
+/// How one attempt to get a response has ended.
+enum class attempt_end : std::uint8_t {
+  complete,           ///< the client has the whole response
+  put_back,           ///< a response came that is not to be passed on, see exchange::wants_again
+  unreachable,        ///< no connection; nothing was sent
+  connect_timed_out,  ///< the same
+  forbidden,          ///< the upstream's name leads to addresses that are not allowed
+  lost,               ///< the connection broke after the request, before the first byte of a response
+  first_byte_late,    ///< no response in time
+  bad_response,       ///< what came is no HTTP
+  body_failed,        ///< the client's body could not be read; see request_body::state()
+  cut,                ///< it broke when the client already had the beginning of the response
+  client_lost,        ///< the client does not take the response, or has left
+};
+
+/// One request on its way to an upstream and back. It belongs to the connection of the client.
+struct exchange {
+  exchange(const upstream& u, net::ssl::context& t, byte_stream& c) : up{u}, trust{t}, client{c} {}
+
+  // What is sent. The streams and the rest outlive it.
+  const upstream& up;
+  net::ssl::context& trust;
+  byte_stream& client;
+  std::string head;              ///< of the request, with its framing and the empty line
+  request_body* body = nullptr;  ///< null: there is none
+  bool is_chunked = false;       ///< how the body is framed on its way out
+  bool is_to_head = false;       ///< the method is HEAD
+  int client_version = 11;
+  duration write_stall{};
+  time_point until = time_point::max();  ///< when the whole exchange has to have ended
+
+  /// Whether a response is to be dropped, because the request will be sent again.
+  std::function<bool(const message_head&)> wants_again;
+  /// The head for the client: status line and fields, without framing, Connection and the empty line.
+  std::function<std::string(const message_head&)> head_for_client;
+
+  // What becomes of it.
+  bool keeps_client = true;  ///< in: whether the client's connection may go on; out: whether it can
+  int status = 0;
+  bool has_begun = false;  ///< the client has got a byte of the response
+  duration connect_time{};
+  std::optional<time_point> first_byte;
+  std::uint64_t bytes_out = 0;  ///< of the response's body
+
+  /// The upstream's side while an attempt is on. abort() ends what it waits for.
+  byte_stream* upstream_side = nullptr;
+  bool is_aborted = false;
+  /// Ends the attempt soon, with client_lost. From the loop's thread.
+  void abort() noexcept;
+};
+
+/// Makes one attempt over `l`, which is opened if it is not ready, and closed unless it can serve another request.
+net::awaitable<attempt_end> attempt(exchange& x, link& l);
+
+}  // namespace canigo::gateway

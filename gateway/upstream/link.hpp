@@ -1,0 +1,41 @@
+#pragma once
+
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include "gateway/config/config.hpp"
+#include "gateway/http/byte_stream.hpp"
+#include "gateway/http/read_buffer.hpp"
+
+#include <boost/asio/awaitable.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace canigo::gateway {
+
+/// How opening a link ended.
+enum class link_result : std::uint8_t { open, unreachable, timed_out, forbidden };
+
+/// A connection to an upstream, with the buffer that its responses are read into.
+struct link {
+  std::unique_ptr<byte_stream> stream;
+  read_buffer input;
+  bool close_later = false;  ///< it can't serve another request
+  std::uint64_t uses = 0;    ///< requests that were sent on this connection
+
+  /// Whether it can take another request: open, and the upstream has neither closed it nor said anything unasked.
+  bool is_ready() noexcept { return stream && stream->is_open() && stream->is_quiet(); }
+  void close() noexcept {
+    stream.reset();
+    uses = 0;
+  }
+};
+
+/// Resolves the name of the upstream, judges each address, connects to one that is allowed, and secures the connection.
+///
+/// The address that was judged is the one that is used: there is no second look-up.
+net::awaitable<link_result> open_link(link& l, const upstream& u, net::ssl::context& trust, duration& took);
+
+}  // namespace canigo::gateway

@@ -1,0 +1,528 @@
+#!/usr/bin/env python3
+"""Runs canigo-gateway between programs that others wrote: reverse.py CANIGO_GATEWAY [PART_OF_A_NAME …].
+
+nginx is the upstream and curl the client; where an upstream has to fail, or to send slowly, a few lines here are it.
+Ends with the totals that Catch2 prints.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+GATEWAY = sys.argv[1]
+TOKEN = "an-admin-of-the-test"
+SKIPPED = 77
+
+NGINX = """
+{user} daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log; worker_processes 1;
+events {{ worker_connections 4096; }}
+http {{
+  client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+  uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+  log_format calls '$msec $request_method $request_uri $status $request_body_file [$http_x_canigo_key] $http_expect';
+  access_log {dir}/calls.log calls;
+  client_max_body_size 2g; client_body_in_file_only on; keepalive_requests 100000;
+  server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{sink}; }} }}
+  server {{ listen 127.0.0.1:{plain}; location / {{ return 200 "hello\\n"; }} }}
+  server {{ listen 127.0.0.1:{sink}; access_log off; location / {{ return 200 "taken\\n"; }} }}
+}}
+"""
+
+
+def free_ports(n):
+    """Ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+
+
+def wait_until(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.01)
+
+
+def connects(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+class Nginx:
+    """nginx, which logs each call and keeps each body in a file."""
+
+    def __init__(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="canigo-nginx"))
+        self.port, self.plain, sink = free_ports(3)
+        (self.dir / "nginx.conf").write_text(NGINX.format(
+            user="user root;" if os.geteuid() == 0 else "", dir=self.dir, port=self.port, plain=self.plain, sink=sink))
+        self.process = subprocess.Popen(["nginx", "-p", self.dir, "-c", self.dir / "nginx.conf"],
+                                        stderr=subprocess.DEVNULL)
+        wait_until(lambda: connects(self.port) and connects(self.plain), "nginx listens")
+
+    def calls(self):
+        """Of each call: time, method, target, status, the file of its body, and the rest."""
+        return [line.split(" ", 5) for line in (self.dir / "calls.log").read_text().splitlines()]
+
+    def forget(self):
+        (self.dir / "calls.log").write_text("")
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Gateway:
+    """canigo-gateway with these upstreams, each a text of TOML; the client's port is `port`."""
+
+    def __init__(self, *upstreams, head="", listen=""):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="canigo-gateway"))
+        self.port, self.admin = free_ports(2)
+        text = f"""
+threads = 2
+access_log = "file:{self.dir}/access.log"
+admin = {{ listen = "127.0.0.1:{self.admin}", token = "env:CANIGO_ADMIN_TOKEN" }}
+{head}
+[[listen]]
+address = "127.0.0.1:{self.port}"
+anonymous = "local"
+{listen}
+"""
+        (self.dir / "gateway.toml").write_text(text + "".join("[[upstream]]\n" + u for u in upstreams))
+        self.process = subprocess.Popen([GATEWAY, "--config", self.dir / "gateway.toml"], stderr=subprocess.PIPE,
+                                        text=True, env={**os.environ, "CANIGO_ADMIN_TOKEN": TOKEN})
+        for _ in range(2):
+            line = self.process.stderr.readline()
+            assert "listening on" in line, line
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def ask_admin(self, path, token=TOKEN, host=None):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.admin}{path}")
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
+        if host:
+            request.add_header("Host", host)
+        with urllib.request.urlopen(request) as answer:
+            return answer.read().decode()
+
+    def state(self, upstream=0):
+        return json.loads(self.ask_admin("/api/state"))["upstreams"][upstream]
+
+    def waiting(self):
+        return self.state()["waiting"]
+
+    def log(self):
+        return [json.loads(line) for line in (self.dir / "access.log").read_text().splitlines()]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait()
+        rest = self.process.stderr.read()
+        self.process.stderr.close()
+        return code, rest
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stderr.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def curl(*args):
+    """Runs curl; returns its status, its fields in lower case, and its body."""
+    done = subprocess.run(["curl", "-sS", "-i", *args], capture_output=True)
+    if done.returncode != 0:
+        raise AssertionError(f"curl {args}: {done.returncode}: {done.stderr.decode()}")
+    head, _, body = done.stdout.partition(b"\r\n\r\n")
+    while head.startswith(b"HTTP/1.1 100"):
+        head, _, body = body.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    fields = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:])}
+    return int(lines[0].split()[1]), fields, body
+
+
+class Curls:
+    """Many calls at once by one curl, each of which prints its status."""
+
+    def __init__(self, urls, *args):
+        config = "".join(f'url = "{u}"\noutput = /dev/null\n' for u in urls)
+        self.process = subprocess.Popen(
+            ["curl", "-sS", "--parallel", "--parallel-immediate", "--parallel-max", str(len(urls)),
+             "-w", "%{http_code}\n", *args, "-K", "-"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.process.stdin.write(config)
+        self.process.stdin.close()
+
+    def statuses(self):
+        text = self.process.stdout.read()
+        self.process.stdout.close()
+        self.process.wait()
+        return [int(line) for line in text.split()]
+
+    def kill(self):
+        self.process.kill()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+class Script:
+    """An upstream of a few lines: `answer` gets each connection and the head of each of its requests."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.heads = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def serve(self, client):
+        with client, contextlib.suppress(OSError):
+            stream = client.makefile("rb")
+            while True:
+                head = b""
+                while not head.endswith(b"\r\n\r\n"):
+                    line = stream.readline()
+                    if not line:
+                        return
+                    head += line
+                self.heads.append(head.decode())
+                if self.answer(client, stream, head.decode()) == "close":
+                    return
+
+    def close(self):
+        self.listener.close()
+
+
+class Reverse(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.nginx = Nginx()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.nginx.close()
+
+    def setUp(self):
+        self.nginx.forget()
+
+    def gateway(self, *upstreams, **more):
+        g = Gateway(*upstreams, **more)
+        self.addCleanup(g.close)
+        return g
+
+    def upstream(self, more="", port=None):
+        # "max_wait = 2s" is that of each class.
+        more = re.sub(r"max_wait = (\w+)", r'max_wait = { interactive = "\1", normal = "\1", batch = "\1" }', more)
+        return f'name = "web"\nurl = "http://127.0.0.1:{port or self.nginx.port}"\nprefix = "/web"\n{more}\n'
+
+    def test_targets_and_bodies_arrive_as_they_were_sent(self):  # G1
+        g = self.gateway(self.upstream())
+        body = random.Random(7).randbytes(1 << 20)
+        sent = g.dir / "body"
+        sent.write_bytes(body)
+        calls = [("GET", "/a"), ("POST", "/b"), ("PUT", "/c"), ("DELETE", "/d"), ("GET", "/e?q=1&r=%20x"),
+                 ("GET", "/a/b%2F..//f/./g")]
+        for method, target in calls:
+            args = ["--data-binary", f"@{sent}"] if method in ("POST", "PUT") else []
+            status, fields, text = curl("-X", method, "--path-as-is", *args, f"{g.url}/web{target}")
+            self.assertEqual((status, text), (200, b"taken\n"))
+            self.assertEqual(fields["x-canigo-attempts"], "1")
+            self.assertIn("x-request-id", fields)
+        status, fields, text = curl("-I", f"{g.url}/web/head")
+        self.assertEqual((status, text, fields["content-length"]), (200, b"", "6"))
+        chunked, _, _ = curl("-H", "Transfer-Encoding: chunked", "--data-binary", f"@{sent}", f"{g.url}/web/chunked")
+        self.assertEqual(chunked, 200)
+        wait_until(lambda: len(self.nginx.calls()) == len(calls) + 2, "nginx logs the calls")
+        logged = self.nginx.calls()
+        self.assertEqual([(c[1], c[2]) for c in logged], [*calls, ("HEAD", "/head"), ("POST", "/chunked")])
+        for call in logged:
+            if call[1] in ("POST", "PUT"):
+                self.assertEqual(pathlib.Path(call[4]).read_bytes(), body, call)
+
+    def test_a_rate_is_kept_and_used(self):  # G2
+        calls = int(os.environ.get("CANIGO_CALLS", "120"))
+        g = self.gateway(self.upstream('rates = [{ limit = "10/1s", burst = 1 }]\nmax_wait = 10m',
+                                       self.nginx.plain))
+        clients = [Curls([f"{g.url}/web/{i}" for i in range(calls // 3)]) for _ in range(3)]
+        for c in clients:
+            self.assertEqual(c.statuses(), [200] * (calls // 3))
+        times = sorted(float(c[0]) for c in self.nginx.calls())
+        self.assertEqual(len(times), calls)
+        # nginx logs in milliseconds when an answer has gone, so a call that was stopped meanwhile looks later.
+        self.assertLessEqual(max(sum(t <= u < t + 1 for u in times) for t in times), 13)
+        self.assertGreaterEqual((calls - 1) / (times[-1] - times[0]), 9.9 * 0.98)
+
+    def test_an_important_call_is_the_next_one(self):  # G3
+        g = self.gateway(self.upstream('rates = [{ limit = "2/1s", burst = 1 }]\nmax_wait = 10m', self.nginx.plain))
+        batch = Curls([f"{g.url}/web/batch{i}" for i in range(100)], "-H", "X-Canigo-Priority: batch")
+        self.addCleanup(batch.kill)
+        wait_until(lambda: g.waiting() >= 95, "batch calls wait")
+        before = len(self.nginx.calls())
+        status, fields, _ = curl("-H", "X-Canigo-Priority: interactive", f"{g.url}/web/urgent")
+        self.assertEqual(status, 200)
+        after = [c[2] for c in self.nginx.calls()[before:]]
+        # One batch call may have gone between our look and the arrival of the important one.
+        self.assertIn("/urgent", after[:2])
+        self.assertLess(int(fields["x-canigo-wait-ms"]), 5000)
+
+    def test_a_client_that_leaves_is_out_of_the_queue(self):  # G4
+        g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h'))
+        if g.state()["levels"][0] >= 1:
+            curl(f"{g.url}/web/first")
+        before = len(self.nginx.calls())
+        for leave in ("close", "half-close"):
+            with socket.create_connection(("127.0.0.1", g.port)) as client:
+                client.sendall(b"POST /web/left HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n" + b"x" * 100_000)
+                wait_until(lambda: g.waiting() == 1, "the call waits")
+                levels = g.state()["levels"]
+                if leave == "close":
+                    client.close()
+                else:
+                    client.shutdown(socket.SHUT_WR)
+                start = time.monotonic()
+                wait_until(lambda: g.waiting() == 0, "it is out of the queue")
+                print(f"  {leave}: out after {1000 * (time.monotonic() - start):.0f} ms", file=sys.stderr)
+                self.assertEqual(g.state()["levels"], levels)
+        self.assertEqual(len(self.nginx.calls()), before)
+        wait_until(lambda: sum(e["status"] == 0 for e in g.log()) == 2, "both are in the log")
+
+    def test_a_full_queue_refuses_or_evicts(self):  # G5
+        g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h\nqueue = 2'))
+        if g.state()["levels"][0] >= 1:
+            curl(f"{g.url}/web/first")
+        batch = Curls([f"{g.url}/web/1", f"{g.url}/web/2"], "-H", "X-Canigo-Priority: batch")
+        wait_until(lambda: g.waiting() == 2, "two wait")
+        status, fields, body = curl("-H", "X-Canigo-Priority: batch", f"{g.url}/web/3")
+        self.assertEqual((status, fields["x-canigo-error"]), (429, "queue_full"))
+        self.assertGreater(int(fields["retry-after"]), 3000)
+        self.assertEqual(json.loads(body)["error"], "queue_full")
+        urgent = Curls([f"{g.url}/web/4"], "-H", "X-Canigo-Priority: interactive")
+        self.addCleanup(urgent.kill)
+        wait_until(lambda: any(e["error"] == "evicted" for e in g.log()), "one is evicted")
+        self.assertEqual(g.waiting(), 2)
+        batch.kill()
+
+    def test_a_wait_that_would_be_too_long_is_refused_at_once(self):  # G6
+        g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 2s'))
+        if g.state()["levels"][0] >= 1:
+            curl(f"{g.url}/web/first")
+        status, fields, _ = curl(f"{g.url}/web/late")
+        self.assertEqual((status, fields["x-canigo-error"]), (429, "wait_too_long"))
+        self.assertIn("retry-after", fields)
+        wait_until(lambda: g.log() and g.log()[-1]["path"] == "/web/late", "it is in the log")
+        print(f"  refused after {g.log()[-1]['total_ms']} ms", file=sys.stderr)
+
+    def test_a_wait_ends_at_its_longest(self):  # G6
+        held = threading.Event()
+        self.addCleanup(held.set)
+
+        def answer(client, _stream, _head):
+            held.wait()
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        script = Script(answer)
+        self.addCleanup(script.close)
+        g = self.gateway(self.upstream('concurrency = 1\nmax_wait = 1h', script.port))
+        first = Curls([f"{g.url}/web/first"])
+        self.addCleanup(first.kill)
+        wait_until(lambda: g.state()["held"] == 1, "the first one runs")
+        status, fields, _ = curl("-H", "X-Canigo-Max-Wait: 2s", f"{g.url}/web/second")
+        self.assertEqual((status, fields["x-canigo-error"]), (429, "wait_timed_out"))
+        self.assertGreaterEqual(int(fields["x-canigo-wait-ms"]), 2000)
+        self.assertLess(int(fields["x-canigo-wait-ms"]), 4000)
+
+    def test_events_are_passed_on_one_by_one(self):  # G10
+        def answer(client, _stream, _head):
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            for _ in range(20):
+                client.sendall(b"data: %.6f\n\n" % time.monotonic())
+                time.sleep(0.1)
+            return "close"
+
+        script = Script(answer)
+        self.addCleanup(script.close)
+        g = self.gateway(self.upstream(port=script.port))
+        reader = subprocess.Popen(["curl", "-sSN", f"{g.url}/web/events"], stdout=subprocess.PIPE)
+        late = []
+        while piece := os.read(reader.stdout.fileno(), 65536):
+            now = time.monotonic()
+            self.assertEqual(piece.count(b"data:"), 1, piece)
+            late.append(now - float(piece.split()[1]))
+        reader.stdout.close()
+        self.assertEqual(reader.wait(), 0)
+        self.assertEqual(len(late), 20)
+        late.sort()
+        print(f"  median {1000 * late[10]:.1f} ms, latest {1000 * late[-1]:.1f} ms", file=sys.stderr)
+        self.assertLess(late[10], 0.02)
+
+    def test_a_body_is_not_read_while_its_call_waits(self):  # G12
+        g = self.gateway(self.upstream('rates = [{ limit = "1/3s", burst = 1 }]\nmax_wait = 10m'))
+        curl(f"{g.url}/web/first")
+        with socket.create_connection(("127.0.0.1", g.port)) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
+            client.sendall(b"POST /web/large HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+                           b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
+            client.settimeout(1)
+            with self.assertRaises(TimeoutError):
+                client.recv(1)
+            self.assertEqual(g.waiting(), 1)
+            client.settimeout(None)
+            stream = client.makefile("rb")
+            self.assertEqual(stream.readline(), b"HTTP/1.1 100 Continue\r\n")
+            stream.readline()
+            piece = b"%x\r\n" % 65536 + b"y" * 65536 + b"\r\n"
+            for _ in range(160):
+                client.sendall(piece)
+            client.sendall(b"0\r\n\r\n")
+            self.assertEqual(stream.readline(), b"HTTP/1.1 200 OK\r\n")
+            stream.read()
+        wait_until(lambda: len(self.nginx.calls()) == 2, "nginx logs the call")
+        call = self.nginx.calls()[1]
+        self.assertEqual(pathlib.Path(call[4]).stat().st_size, 160 * 65536)
+        self.assertNotIn("100-continue", call[5])
+
+    def test_an_upstream_that_dies_gets_a_post_once_and_a_get_again(self):  # G13
+        died = []
+
+        def answer(client, stream, head):
+            method = head.split()[0]
+            if method == "POST" or method not in died:
+                died.append(method)
+                return "close"
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            return None
+
+        script = Script(answer)
+        self.addCleanup(script.close)
+        g = self.gateway(self.upstream(port=script.port))
+        status, fields, _ = curl("-d", "x=1", f"{g.url}/web/post")
+        self.assertEqual((status, fields["x-canigo-error"], fields["x-canigo-attempts"]), (502, "upstream_failed", "1"))
+        self.assertEqual(died, ["POST"])
+        status, fields, _ = curl(f"{g.url}/web/get")
+        self.assertEqual((status, fields["x-canigo-attempts"]), (200, "2"))
+        status, fields, _ = curl("-d", "x=1", "-H", "Idempotency-Key: k", f"{g.url}/web/again")
+        self.assertEqual((status, fields["x-canigo-attempts"]), (502, "3"))
+
+    def test_a_refusal_of_the_upstream_is_waited_for(self):  # G7, of one instance
+        refused = []
+
+        def answer(client, _stream, head):
+            if not refused:
+                refused.append(time.monotonic())
+                client.sendall(b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n")
+            else:
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+        script = Script(answer)
+        self.addCleanup(script.close)
+        g = self.gateway(self.upstream(port=script.port))
+        status, fields, body = curl(f"{g.url}/web/a", "-d", "kept")
+        self.assertEqual((status, body, fields["x-canigo-attempts"]), (200, b"ok", "2"))
+        self.assertGreaterEqual(time.monotonic() - refused[0], 1.95)
+
+    def test_what_is_no_request_is_refused(self):
+        g = self.gateway(self.upstream())
+        host = b"Host: x\r\n"
+        cases = [
+            (b"GET /web/ HTTP/1.1\r\n\r\n", 400),
+            (b"GET /web/ HTTP/1.1\r\n" + host + host + b"\r\n", 400),
+            (b"GET /web/ HTTP/1.1\r\n" + host + b"Transfer-Encoding: gzip\r\n\r\n", 400),
+            (b"POST /web/ HTTP/1.1\r\n" + host + b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nabc", 400),
+            (b"POST /web/ HTTP/1.1\r\n" + host + b"Content-Length: 03\r\n\r\nabc", 400),
+            (b"GET http://web/ HTTP/1.1\r\n" + host + b"\r\n", 400),
+            (b"GET /web/\x80 HTTP/1.1\r\n" + host + b"\r\n", 400),
+            (b"GARBAGE\r\n\r\n", 400),
+            (b"GET /web/" + b"a" * 9000 + b" HTTP/1.1\r\n" + host + b"\r\n", 414),
+            (b"GET /web/" + b"a" * 20000, 414),
+            (b"GET /web/ HTTP/1.1\r\n" + host + b"X: " + b"a" * 20000, 431),
+            (b"GET /web/ HTTP/1.1\r\n" + host + b"".join(b"X%d: %s\r\n" % (i, b"a" * 900) for i in range(20)), 431),
+            (b"GET /web/ HTTP/1.1\r\n" + host + b"".join(b"X%d: 1\r\n" % i for i in range(100)) + b"\r\n", 431),
+            (b"POST /web/ HTTP/1.1\r\n" + host + b"Content-Length: 99999999999\r\n\r\n", 413),
+        ]
+        for request, wanted in cases:
+            with self.subTest(request[:80]), socket.create_connection(("127.0.0.1", g.port)) as client:
+                client.sendall(request)
+                answer = client.makefile("rb").read()  # to the end: the connection is closed
+                self.assertEqual(int(answer.split()[1]), wanted, answer)
+                self.assertIn(b"X-Canigo-Error: bad_request", answer)
+        self.assertEqual(self.nginx.calls(), [])
+
+    def test_requests_behind_each_other_are_answered_in_turn(self):
+        g = self.gateway(self.upstream(port=self.nginx.plain))
+        with socket.create_connection(("127.0.0.1", g.port)) as client:
+            client.sendall(b"".join(b"GET /web/%d HTTP/1.1\r\nHost: x\r\n\r\n" % i for i in range(9)) +
+                           b"GET /web/9 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = client.makefile("rb").read()
+        self.assertEqual(answer.count(b"HTTP/1.1 200 OK"), 10)
+        self.assertEqual([c[2] for c in self.nginx.calls()], [f"/{i}" for i in range(10)])
+
+    def test_it_drains_when_it_is_told_to_end(self):
+        g = self.gateway(self.upstream('rates = [{ limit = "5/1s", burst = 1 }]\nmax_wait = 10m', self.nginx.plain),
+                         self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h')
+                         .replace('"web"', '"slow"').replace('"/web"', '"/slow"'))
+        soon = Curls([f"{g.url}/web/{i}" for i in range(20)])
+        if g.state(1)["levels"][0] >= 1:
+            curl(f"{g.url}/slow/first")
+        late = Curls([f"{g.url}/slow/{i}" for i in range(5)])
+        wait_until(lambda: g.state(0)["waiting"] > 5 and g.state(1)["waiting"] == 5, "they wait")
+        code, rest = g.stop()
+        self.assertEqual(soon.statuses(), [200] * 20)
+        self.assertEqual(late.statuses(), [503] * 5)
+        self.assertEqual((code, rest), (0, ""))
+
+    def test_the_admin_page_wants_a_token(self):
+        g = self.gateway(self.upstream())
+        curl(f"{g.url}/web/x")
+        self.assertEqual(g.ask_admin("/healthz", token=None), "ok\n")
+        self.assertEqual(g.ask_admin("/readyz", token=None), "ready\n")
+        for path, token, host, wanted in (("/api/state", None, None, 401), ("/metrics", "x" * len(TOKEN), None, 401),
+                                          ("/api/state", TOKEN, "evil.example", 421), ("/no", TOKEN, None, 404)):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                g.ask_admin(path, token, host)
+            self.assertEqual(refused.exception.code, wanted)
+            refused.exception.close()
+        self.assertRegex(g.ask_admin("/metrics"),
+                         r'canigo_gateway_requests_total\{upstream="web",tenant="local",.*code="200",error=""\} 1')
+
+
+def main():
+    if shutil.which("nginx") is None or shutil.which("curl") is None:
+        print("nginx or curl is missing")
+        sys.exit(SKIPPED)
+    names = unittest.TestLoader().getTestCaseNames(Reverse)
+    wanted = [n for n in names if len(sys.argv) < 3 or any(part in n for part in sys.argv[2:])]
+    result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(Reverse(n) for n in wanted))
+    bad = len(result.failures) + len(result.errors)
+    good = len(wanted) - bad
+    print(f"test cases: {len(wanted)} | {good} passed | {bad} failed" if bad or not wanted else
+          f"All tests passed (1 assertion in {good} test cases)")
+    sys.exit(0 if good and not bad else 1)
+
+
+if __name__ == "__main__":
+    main()
