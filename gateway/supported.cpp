@@ -16,12 +16,8 @@ std::vector<std::string> unsupported(const config& c) {
   for (const upstream& u : c.upstreams) {
     const auto of = [&](std::string_view field) { return fmt::format("upstream \"{}\": {}", u.name, field); };
     if (u.shared) refuse(of("shared"));
-    if (u.tokens.api != token_api::none) refuse(of("tokens.api"));
     if (u.hedge_after) refuse(of("hedge"));
     if (u.forwarded) refuse(of("forwarded"));
-    for (const rate_limit& r : u.rates) {
-      if (!r.unit.empty() && r.unit != "requests") refuse(of("a rate of " + r.unit));
-    }
   }
   return found;
 }

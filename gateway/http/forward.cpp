@@ -4,6 +4,7 @@
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/head_writer.hpp"
 #include "gateway/policy/text.hpp"
+#include "gateway/policy/token_account.hpp"
 #include "gateway/upstream/exchange.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -186,13 +187,36 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
   upstream_queue& q = service_.queue(p.upstream);
   tag_ = service_.next_tag.fetch_add(1, std::memory_order_relaxed);
   deadline_ = saturating_add(r.since, p.granted.max_wait);
-  const request ask = q.ask(p.tenant, p.granted.priority, deadline_, tag_);
   const int most_attempts = to->retry.attempts;
   request_body body{client_, parser, input_, c.time.body_idle, most_attempts > 1 ? to->retry.body : 0, service_.kept};
   if (parser.has_body() && input_.empty() && plan.wants_continue) body.expect_continue();
+  token_account account{*to, c.tenants[p.tenant], q.ratios()};
+  const bool reads_body = token_account::reads_body(*to);
+  if (reads_body && parser.has_body()) {
+    co_await body.read_ahead(most_read_body);
+    if (const auto wrong = refusal_of(attempt_end::body_failed, body); wrong || has_left_ || body.has_failed()) {
+      goes_on_ = false;
+      if (wrong) {
+        co_await answer(*wrong, r, nullptr);
+      } else {
+        end_record(r);
+      }
+      co_return;
+    }
+  }
+  const bool is_whole = !parser.has_body() || body.is_all_ahead();
+  const read_body read{body.ahead(), is_whole, plan.has_length ? plan.length : body.bytes()};
+  const auto& amounts = account.ask(head.target, read, p.granted.least_tokens);
+  const request ask = q.ask(p.tenant, p.granted.priority, deadline_, tag_, amounts);
   outgoing_body framing;
   if (parser.has_body() || plan.has_length) {
     framing = {plan.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan.length};
+  }
+  if (to->tokens.add_usage && parser.has_body() && is_whole) {
+    if (auto with_usage = with_include_usage(body.ahead())) {
+      framing = {outgoing_body::framing::length, with_usage->size()};
+      body.replace(std::move(*with_usage));
+    }
   }
   const std::string target = target_for(*to, plan.path);
 
@@ -201,14 +225,17 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
                                .host_field = to->url.host_field,
                                .credential = &to->credential,
                                .body = framing,
-                               .via = service_.via()});
+                               .via = service_.via(),
+                               .wants_identity = reads_body});
   x.body = parser.has_body() ? &body : nullptr;
-  x.is_chunked = plan.is_chunked;
+  x.is_chunked = framing.how == outgoing_body::framing::chunked;
   x.is_to_head = head.method == "HEAD";
   x.client_version = head.version;
   x.write_stall = c.time.write_stall;
   x.keeps_client = goes_on_;
-  x.head_for_client = [&r](const message_head& h) {
+  if (reads_body) x.sees_piece = [&account](std::string_view piece) { account.take(piece); };
+  x.head_for_client = [&r, &account](const message_head& h) {
+    account.begin_response(h);
     return "HTTP/1.1 " + std::to_string(h.status) + ' ' + std::string{reason_of(h.status)} + "\r\n" +
            response_fields(h) + own_fields(r);
   };
@@ -252,6 +279,8 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
       if (nothing_was_sent(end)) {
         q.give_back(place);
       } else {
+        // Of an attempt that broke nobody knows what it used: the estimate stands.
+        if (end == attempt_end::complete) q.settle(place, account.settle(true));
         place.release();
       }
       if (end == attempt_end::put_back ||

@@ -61,7 +61,31 @@ net::awaitable<void> request_body::read_more() {
                                                      : status::client_failed;
 }
 
+net::awaitable<void> request_body::read_ahead(std::size_t most) {
+  is_ahead_ = true;
+  while (read_ < most && all_kept_.has_room(piece_size)) {
+    const std::span<const char> piece = co_await next();
+    if (piece.empty()) break;
+  }
+  is_ahead_ = false;
+  rewind();
+}
+
+void request_body::replace(std::string text) {
+  all_kept_.give_back(kept_.size());
+  all_kept_.add(text.size());
+  kept_ = std::move(text);
+  is_replaced_ = true;
+  rewind();
+}
+
 void request_body::keep(std::span<const char> piece) {
+  if (is_ahead_) {
+    all_kept_.add(piece.size());
+    kept_.append(piece.data(), piece.size());
+    sent_ = kept_.size();
+    return;
+  }
   if (!keeps_) return;
   if (read_ > most_kept_ || !all_kept_.take(piece.size())) {
     keeps_ = false;

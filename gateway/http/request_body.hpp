@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace canigo::gateway {
 
@@ -27,6 +28,9 @@ class kept_bytes {
     give_back(n);
     return false;
   }
+  bool has_room(std::uint64_t n) const noexcept { return now() + n <= most_; }
+  /// Counts them even if that is too many.
+  void add(std::uint64_t n) noexcept { now_.fetch_add(n, std::memory_order_relaxed); }
   void give_back(std::uint64_t n) noexcept { now_.fetch_sub(n, std::memory_order_relaxed); }
   std::uint64_t now() const noexcept { return now_.load(std::memory_order_relaxed); }
 
@@ -56,15 +60,25 @@ class request_body {
   /// The next piece, which is good until the next call. Empty at the end of the body, and after an error.
   net::awaitable<std::span<const char>> next();
 
+  /// Reads up to `most` bytes and a piece before anything is sent, fewer if too much is kept in all. next() begins with
+  /// them.
+  net::awaitable<void> read_ahead(std::size_t most);
+  /// The bytes that were read ahead, and whether they are all.
+  std::string_view ahead() const noexcept { return kept_; }
+  bool is_all_ahead() const noexcept { return parser_.is_done() && kept_.size() == read_; }
+  /// Puts another text in their place, if they are all.
+  void replace(std::string text);
+
   /// From the beginning again. Only while can_repeat().
   void rewind() noexcept { sent_ = 0; }
-  bool can_repeat() const noexcept { return kept_.size() == read_; }
+  bool can_repeat() const noexcept { return is_replaced_ || kept_.size() == read_; }
 
   /// After a cancellation of the client's stream, which loses nothing.
   void resume() noexcept {
     if (status_ == status::interrupted) status_ = status::good;
   }
   status state() const noexcept { return status_; }
+  bool has_failed() const noexcept { return status_ != status::good && status_ != status::interrupted; }
   std::uint64_t bytes() const noexcept { return read_; }
 
  private:
@@ -83,6 +97,8 @@ class request_body {
   std::size_t used_ = 0;    // of input_, by the piece that was given out last
   bool keeps_ = true;
   bool continues_ = false;
+  bool is_ahead_ = false;     // nothing may be dropped
+  bool is_replaced_ = false;  // kept_ is another text
   status status_ = status::good;
 };
 

@@ -186,7 +186,10 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
       const auto step = parser.read(l.input.unread());
       l.input.consume(step.used);
       fails = parser.failure() != parse_failure::none;
-      if (!step.piece.empty()) out.emplace_back(step.piece.data(), step.piece.size());
+      if (!step.piece.empty()) {
+        out.emplace_back(step.piece.data(), step.piece.size());
+        if (x.sees_piece) x.sees_piece({step.piece.data(), step.piece.size()});
+      }
       size += step.piece.size();
       if (fails || step.wants_more) break;
     }

@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace canigo::gateway {
 
@@ -53,6 +54,8 @@ struct exchange {
   std::function<bool(const message_head&)> wants_again;
   /// The head for the client: status line and fields, without framing, Connection and the empty line.
   std::function<std::string(const message_head&)> head_for_client;
+  /// Sees each piece of the response's body; null: nobody wants to.
+  std::function<void(std::string_view)> sees_piece;
 
   // What becomes of it.
   bool keeps_client = true;  ///< in: whether the client's connection may go on; out: whether it can

@@ -50,11 +50,24 @@ upstream_queue::upstream_queue(const config& c, const upstream& u, const std::ve
   }
 }
 
-request upstream_queue::ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag) const {
+request upstream_queue::ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
+                            std::span<const token_amount> amounts) const {
   request r{.priority = priority, .deadline = deadline, .flow = flows_[tenant].get(), .tag = tag};
-  // Unit 0 is that of the first rate, and each call is one of whatever is counted.
-  for (std::size_t unit = 1; unit < units_.size(); ++unit) r.amounts.add(unit, 1);
+  for (const token_amount& a : amounts) {
+    // Unit 0 is that of the first rate.
+    const auto unit = static_cast<std::size_t>(std::ranges::find(units_, a.unit) - units_.begin());
+    if (unit == 0) {
+      r.tokens = a.amount;
+    } else {
+      r.amounts.add(unit, a.amount);
+    }
+  }
   return r;
+}
+
+void upstream_queue::settle(permit& p, std::span<const token_amount> used) const {
+  for (const token_amount& a : used)
+    p.settle(static_cast<std::size_t>(std::ranges::find(units_, a.unit) - units_.begin()), a.amount);
 }
 
 void upstream_queue::pause(std::size_t tenant, time_point until) {

@@ -6,12 +6,15 @@
 #include "canigo/retry_budget.hpp"
 
 #include "gateway/config/config.hpp"
+#include "gateway/policy/token_amounts.hpp"
+#include "gateway/policy/token_ratios.hpp"
 #include "gateway/upstream/link.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,8 +34,14 @@ class upstream_queue {
   resource_pool<link>& pool(std::size_t loop) { return *pools_[loop]; }
   retry_budget& budget() noexcept { return budget_; }
 
-  /// What a call of a tenant asks for. `tokens` is what it is expected to use of each unit but "requests".
-  request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag) const;
+  /// How the usage of calls compares with their estimates.
+  token_ratios& ratios() noexcept { return ratios_; }
+
+  /// The request of a tenant's call for these amounts, one of each unit that the upstream's rates count.
+  request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
+              std::span<const token_amount> amounts) const;
+  /// Charges the permit what was used of each unit.
+  void settle(permit& p, std::span<const token_amount> used) const;
   /// The upstream wants no call before `until`: of anybody, or of this tenant alone if tenants bring their own
   /// credential. A pause that is on is only made longer.
   void pause(std::size_t tenant, time_point until);
@@ -51,6 +60,7 @@ class upstream_queue {
   std::vector<std::unique_ptr<flow>> flows_;  // by tenant
   std::vector<std::unique_ptr<resource_pool<link>>> pools_;
   retry_budget budget_;
+  token_ratios ratios_;
   std::vector<std::atomic<duration::rep>> own_pauses_;  // by tenant
   std::atomic<duration::rep> pause_{0};
 };

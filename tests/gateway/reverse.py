@@ -311,6 +311,66 @@ class Reverse(unittest.TestCase):
         self.assertEqual(len(self.nginx.calls()), before)
         wait_until(lambda: sum(e["status"] == 0 for e in g.log()) == 2, "both are in the log")
 
+    def model(self, usage):
+        """An upstream that answers with this usage, or without one, and keeps the bodies that it gets."""
+        bodies = []
+
+        def answer(client, stream, head):
+            length = int(re.search(r"\r\nContent-Length: (\d+)", head)[1])
+            bodies.append(json.loads(stream.read(length)))
+            text = json.dumps({"text": "x" * 5000, **usage}).encode()
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n" % len(text))
+            for at in range(0, len(text), 777):
+                client.sendall(text[at:at + 777])
+
+        script = Script(answer)
+        self.addCleanup(script.close)
+        return script, bodies
+
+    def test_tokens_are_settled_by_the_usage(self):  # G9
+        limit = ('rates = [{ limit = "1000/1s", burst = 1000, unit = "tokens" }]\nmax_wait = 10m\n'
+                 'tokens = { api = "openai", learn = false }')
+        request = json.dumps({"model": "m", "max_tokens": 900, "messages": [{"role": "user", "content": "y" * 400}]})
+        took = {}
+        for name, usage in (("told", {"usage": {"prompt_tokens": 6, "completion_tokens": 4}}), ("not told", {})):
+            script, bodies = self.model(usage)
+            g = self.gateway(self.upstream(limit, script.port))
+            start = time.monotonic()
+            for _ in range(12):
+                status, _, text = curl("-H", "Accept-Encoding: gzip", "-d", request, f"{g.url}/web/v1/chat")
+                self.assertEqual((status, len(json.loads(text)["text"])), (200, 5000))
+            took[name] = time.monotonic() - start
+            self.assertEqual(bodies, [json.loads(request)] * 12)
+            for head in script.heads:
+                self.assertEqual(re.findall(r"\r\nAccept-Encoding: (.*?)\r\n", head), ["identity"])
+            if name == "told":  # never more than the burst, and at most 10 of it are missing
+                wait_until(lambda: g.state()["levels"][0] == 1000, "the level is the burst again")
+        print(f"  12 calls: {took}", file=sys.stderr)
+        # Each asks for 1,001 and so for the whole burst: a second between two. Settled, ten milliseconds.
+        self.assertGreater(took["not told"], 10.5)
+
+    def test_a_stream_asks_for_its_usage(self):
+        script, bodies = self.model({})
+        g = self.gateway(self.upstream('tokens = { api = "openai", add_usage = true }', script.port))
+        request = {"stream": True, "seed": 12345678901234567890}
+        for args in ([], ["-H", "Transfer-Encoding: chunked"], ["-H", "Expect: 100-continue"]):
+            status, _, _ = curl(*args, "-d", json.dumps(request), f"{g.url}/web/v1/chat")
+            self.assertEqual(status, 200)
+        self.assertEqual(bodies, [{**request, "stream_options": {"include_usage": True}}] * 3)
+
+    def test_a_large_body_is_read_ahead_in_part_and_arrives(self):
+        g = self.gateway(self.upstream('tokens = { api = "openai" }'))
+        body = random.Random(9).randbytes(5 << 20)
+        sent = g.dir / "body"
+        sent.write_bytes(body)
+        for args in ([], ["-H", "Transfer-Encoding: chunked"]):
+            status, _, _ = curl(*args, "--data-binary", f"@{sent}", f"{g.url}/web/large")
+            self.assertEqual(status, 200)
+        wait_until(lambda: len(self.nginx.calls()) == 2, "nginx logs the calls")
+        for call in self.nginx.calls():
+            self.assertEqual(pathlib.Path(call[4]).read_bytes(), body)
+
     def test_a_full_queue_refuses_or_evicts(self):  # G5
         g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h\nqueue = 2'))
         if g.state()["levels"][0] >= 1:
