@@ -19,6 +19,8 @@ OPTIONS = {"http": "CANIGO_HTTP", "metrics": "CANIGO_METRICS", "redis": "CANIGO_
            "postgres": "CANIGO_POSTGRES",
            "boost": "CANIGO_BOOST", "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
 # They are for tests, examples and benchmarks.
+# CMake installs no programs, and so neither their manuals nor their completions.
+OF_PROGRAMS = ("bin/", "share/bash-completion/", "share/fish/", "share/man/", "share/zsh/")
 MESON_ONLY = {"tests", "examples", "bench", "gateway", "interleaving", "threads_only", "fuzz"}
 CMAKE_ONLY = {"CANIGO_INSTALL", "CANIGO_PACKAGE_DIR"}
 
@@ -113,7 +115,7 @@ def check(root, build, cmake, meson_command, arguments):
         for path, source in meson.installed.items():
             if os.path.isdir(source):
                 ours |= {f"{path}/{p.relative_to(source).as_posix()}" for p in pathlib.Path(source).rglob("*.hpp")}
-            elif not path.startswith("bin/"):
+            elif not path.startswith(OF_PROGRAMS):
                 ours.add(path)
         if meson.options["default_library"] == "both":
             yield from differences("installed", {p for p in ours if not re.search(r"\.so[.\d]*$", p)},
