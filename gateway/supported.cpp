@@ -17,7 +17,6 @@ std::vector<std::string> unsupported(const config& c) {
     const auto of = [&](std::string_view field) { return fmt::format("upstream \"{}\": {}", u.name, field); };
     if (u.shared) refuse(of("shared"));
     if (u.hedge_after) refuse(of("hedge"));
-    if (u.forwarded) refuse(of("forwarded"));
   }
   return found;
 }

@@ -1,8 +1,9 @@
 #include "canigo/error.hpp"
 
 #include "gateway/http/connection.hpp"
-#include "gateway/policy/fields.hpp"
 #include "gateway/policy/head_writer.hpp"
+#include "gateway/policy/quota_fields.hpp"
+#include "gateway/policy/repeat_rules.hpp"
 #include "gateway/policy/text.hpp"
 #include "gateway/policy/token_account.hpp"
 #include "gateway/upstream/exchange.hpp"
@@ -13,7 +14,6 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <random>
 #include <utility>
@@ -25,25 +25,6 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr backoff between_attempts{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{2}};
-constexpr duration longest_pause = std::chrono::hours{1};
-
-bool may_be_sent_twice(const message_head& head) {
-  const std::string& m = head.method;
-  return m == "GET" || m == "HEAD" || m == "OPTIONS" || m == "TRACE" || m == "PUT" || m == "DELETE" ||
-         value_of(head, "idempotency-key");
-}
-
-/// Seconds of a Retry-After. A date is none: clocks differ, and the backoff is the better guess then.
-std::optional<duration> retry_after(const message_head& head) {
-  const auto text = value_of(head, "retry-after");
-  if (!text) return std::nullopt;
-  std::uint32_t seconds = 0;
-  const auto end = text->data() + text->size();
-  if (const auto read = std::from_chars(text->data(), end, seconds); read.ec != std::errc{} || read.ptr != end) {
-    return std::nullopt;
-  }
-  return std::min<duration>(std::chrono::seconds{seconds}, longest_pause);
-}
 
 std::optional<duration> estimate(const limiter& l, const request& ask) {
   try {
@@ -219,6 +200,8 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
     }
   }
   const std::string target = target_for(*to, plan.path);
+  std::optional<client_place> client;
+  if (to->forwarded) client = {address_, r.host, entrance_.tls != nullptr};
 
   exchange x{*to, service_.trust(), client_};
   x.head = request_head(head, {.target = target,
@@ -226,6 +209,7 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
                                .credential = &to->credential,
                                .body = framing,
                                .via = service_.via(),
+                               .forwarded = client,
                                .wants_identity = reads_body});
   x.body = parser.has_body() ? &body : nullptr;
   x.is_chunked = framing.how == outgoing_body::framing::chunked;
@@ -244,14 +228,13 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
     return body.can_repeat() && r.attempts < most_attempts && clock::now() < ask.deadline && q.budget().try_take();
   };
   x.wants_again = [&](const message_head& h) {
-    const auto after = retry_after(h);
-    if (h.status == 429 || (h.status == 503 && after)) {
-      // Until then nobody would be served. Where tenants bring their own credential, it is only theirs.
-      const time_point until = clock::now() + after.value_or(duration{0});
-      if (after) service_.pause(q, p.tenant, until);
-      return until < ask.deadline && may_repeat();
-    }
-    return (h.status == 502 || h.status == 504) && is_repeatable && may_repeat();
+    const auto after = read_retry_after(h, std::chrono::system_clock::now());
+    const attempt_result result{attempt_end_kind::answered, h.status, after.has_value()};
+    // Where tenants bring their own credential, the pause is only theirs.
+    const time_point until = clock::now() + after.value_or(duration{0});
+    if (after && asks_for_pause(result)) service_.pause(q, p.tenant, until);
+    const repeat again = judge_repeat(head, result, body.can_repeat());
+    return again != repeat::no && (again == repeat::yes || until < ask.deadline) && may_repeat();
   };
 
   std::minstd_rand random{static_cast<std::uint32_t>(tag_)};

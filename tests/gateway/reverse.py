@@ -371,6 +371,38 @@ class Reverse(unittest.TestCase):
         for call in self.nginx.calls():
             self.assertEqual(pathlib.Path(call[4]).read_bytes(), body)
 
+    def test_an_upstream_that_wants_it_is_told_of_the_client(self):
+        def answer(client, _stream, _head):
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        script = Script(answer)
+        self.addCleanup(script.close)
+        g = self.gateway(self.upstream("forwarded = true", script.port))
+        claim = ["-H", "X-Forwarded-For: 6.6.6.6", "-H", "Forwarded: for=6.6.6.6", "-H", "Host: front.example:81"]
+        self.assertEqual(curl(*claim, f"{g.url}/web/")[0], 200)
+        self.assertEqual(re.findall(r"((?:X-)?Forwarded.*?): (.*?)\r\n", script.heads[0]),
+                         [("Forwarded", 'for=127.0.0.1;host="front.example:81";proto=http'),
+                          ("X-Forwarded-For", "127.0.0.1"), ("X-Forwarded-Host", "front.example:81"),
+                          ("X-Forwarded-Proto", "http")])
+
+    def test_a_date_to_come_back_is_obeyed(self):
+        def answer(client, _stream, _head):
+            now = time.time()
+            if len(script.heads) == 1:
+                times = [time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(t)) for t in (now, now + 2)]
+                client.sendall("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nDate: {}\r\nRetry-After: {}\r\n\r\n"
+                               .format(*times).encode())
+            else:
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        script = Script(answer)
+        self.addCleanup(script.close)
+        g = self.gateway(self.upstream("", script.port))
+        start = time.monotonic()
+        status, fields, _ = curl("-d", "x", f"{g.url}/web/")
+        self.assertEqual((status, fields["x-canigo-attempts"]), (200, "2"))
+        self.assertGreaterEqual(time.monotonic() - start, 2)
+
     def test_a_full_queue_refuses_or_evicts(self):  # G5
         g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h\nqueue = 2'))
         if g.state()["levels"][0] >= 1:
