@@ -44,6 +44,7 @@ CREATE INDEX canigo_job_ready    ON canigo_job(queue, priority, run_at)    WHERE
 CREATE INDEX canigo_job_deadline ON canigo_job(deadline)                   WHERE state=0 AND deadline IS NOT NULL;
 CREATE INDEX canigo_job_lease    ON canigo_job(lease_until)                WHERE state=1;
 CREATE INDEX canigo_job_finish   ON canigo_job(queue, finished_at, state)  WHERE state>=2;
+CREATE INDEX canigo_job_unwell   ON canigo_job(state, queue)               WHERE state>2 OR state<0;
 CREATE UNIQUE INDEX canigo_job_unique ON canigo_job(unique_key)            WHERE unique_key IS NOT NULL;
 )"};
 

@@ -475,20 +475,43 @@ std::vector<queue_count> sqlite_table::count(instant now) {
   auto& queues = db_.sql("SELECT id, name, paused_at FROM canigo_queue");
   queues.start();
   while (queues.next()) by_queue[queues.integer(0)] = {.queue = queues.text(1), .is_paused = !queues.is_null(2)};
-  // Each part is one pass over an index.
-  auto& s = db_.sql(
-      "SELECT queue, 0, count(*) FROM canigo_job INDEXED BY canigo_job_ready WHERE state=0 GROUP BY queue "
-      "UNION ALL SELECT queue, 1, count(*) FROM canigo_job INDEXED BY canigo_job_lease WHERE state=1 GROUP BY queue "
-      "UNION ALL SELECT queue, state, count(*) FROM canigo_job INDEXED BY canigo_job_finish WHERE state>=2 "
-      "GROUP BY queue, state");
-  s.start();
-  while (s.next()) {
-    queue_count& c = by_queue[s.integer(0)];
-    const auto state = checked(s.integer(1), 0, last_state, "a job of queue " + c.queue, "state");
-    c.by_state[state] = static_cast<std::size_t>(s.integer(2));
+  constexpr auto most = static_cast<std::int64_t>(most_counted);
+  const auto note = [&](queue_count& c, std::int64_t state, std::int64_t jobs, bool has_more) {
+    const auto i = checked(state, 0, last_state, "a job of queue " + c.queue, "state");
+    c.by_state[i] = static_cast<std::size_t>(jobs);
+    c.has_more[i] = has_more;
+  };
+  // No part reads more than a number of entries of an index. Files of earlier versions have no index for the last one.
+  auto& some = db_.sql(
+      "SELECT queue, 1, count(*) FROM (SELECT queue FROM canigo_job INDEXED BY canigo_job_lease WHERE state=1 LIMIT "
+      "?1) "
+      "GROUP BY queue UNION ALL "
+      "SELECT queue, 3, count(*) FROM (SELECT queue FROM canigo_job WHERE state>2 AND state=3 LIMIT ?1) GROUP BY queue "
+      "UNION ALL "
+      "SELECT queue, 4, count(*) FROM (SELECT queue FROM canigo_job WHERE state>2 AND state=4 LIMIT ?1) GROUP BY queue "
+      "UNION ALL SELECT * FROM (SELECT queue, state, 1 FROM canigo_job WHERE state>2 AND state>4 LIMIT 1) "
+      "UNION ALL SELECT * FROM (SELECT queue, state, 1 FROM canigo_job WHERE state<0 LIMIT 1)");
+  some.start(most);
+  std::int64_t of_state[5] = {};
+  while (some.next()) {
+    queue_count& c = by_queue[some.integer(0)];
+    note(c, some.integer(1), some.integer(2), false);
+    of_state[some.integer(1)] += some.integer(2);
   }
   std::vector<queue_count> counts;
   for (auto& [id, c] : by_queue) {
+    for (int state = 0; state <= last_state; ++state) c.has_more[state] = of_state[state] >= most;
+    auto& waiting = db_.sql(
+        "SELECT count(*) FROM (SELECT 1 FROM canigo_job INDEXED BY canigo_job_ready WHERE state=0 AND queue=?1 "
+        "LIMIT ?2)");
+    const auto jobs = waiting.number(id, most).value_or(0);
+    note(c, 0, jobs, jobs >= most);
+    auto& ended = db_.sql(
+        "SELECT count(*), coalesce(sum(state=2), 0) FROM (SELECT state FROM canigo_job INDEXED BY canigo_job_finish "
+        "WHERE state>=2 AND queue=?1 ORDER BY finished_at DESC, state DESC LIMIT ?2)");
+    ended.start(id, most);
+    if (ended.next()) note(c, 2, ended.integer(1), ended.integer(0) >= most);
+    ended.reset();
     for (int priority = 0; c.of(job_state::waiting) > 0 && priority < most_priorities; ++priority) {
       const auto first = first_run_at(id, priority);
       if (first) c.oldest = std::max(c.oldest, until(instant_of(*first), now));

@@ -4,6 +4,7 @@
 #include "canigo/jobs/error.hpp"
 
 #include "../../lib/jobs/postgres_query.hpp"
+#include "foreign_rows.hpp"
 #include "postgres_server.hpp"
 #include "support/catch.hpp"
 
@@ -509,19 +510,7 @@ TEST_CASE("values that another program wrote stop no other job, and are named", 
   postgres_store store{w.io(), w.url(), o};
   w.wait(store.count());
   auto& s = w.session();
-  struct foreign {
-    std::string column, value, range;
-  };
-  const foreign rows[] = {{"state", "30000", "0 to 4"},
-                          {"state", "-1", "0 to 4"},
-                          {"token", "-7", "0 to 9223372036854775807"},
-                          {"attempt", "-2147483648", "0 to 2147483647"},
-                          {"max_attempts", "-3", "0 to 2147483647"},
-                          {"crashes", "-1", "0 to 2147483647"},
-                          {"snoozes", "-1", "0 to 2147483647"},
-                          {"token", "9223372036854775807", ""},
-                          {"attempt", "2147483647", ""}};
-  for (const auto& f : rows) {
+  for (const auto& f : foreign_rows) {
     CAPTURE(f.column, f.value);
     // Tables of an earlier version check nothing.
     s.run("ALTER TABLE canigo_job DROP CONSTRAINT IF EXISTS canigo_job_" + f.column + "_check");
