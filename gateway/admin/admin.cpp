@@ -80,12 +80,13 @@ std::string metrics(service& s) {
       "# TYPE canigo_gateway_running gauge\ncanigo_gateway_running {}\n"
       "# TYPE canigo_gateway_connections gauge\ncanigo_gateway_connections {}\n"
       "# TYPE canigo_gateway_retries_total counter\ncanigo_gateway_retries_total {}\n"
+      "# TYPE canigo_gateway_usage_missing_total counter\ncanigo_gateway_usage_missing_total {}\n"
       "# TYPE canigo_gateway_kept_bytes gauge\ncanigo_gateway_kept_bytes {}\n"
       "# TYPE canigo_gateway_log_lines_dropped_total counter\ncanigo_gateway_log_lines_dropped_total {}\n"
       "# TYPE canigo_gateway_bytes_total counter\n"
       "canigo_gateway_bytes_total{{direction=\"in\"}} {}\ncanigo_gateway_bytes_total{{direction=\"out\"}} {}\n",
-      s.counts.running.load(), s.clients.all(), s.counts.retries.load(), s.kept.now(), s.log.dropped(),
-      s.counts.bytes_in.load(), s.counts.bytes_out.load());
+      s.counts.running.load(), s.clients.all(), s.counts.retries.load(), s.counts.usage_missing.load(), s.kept.now(),
+      s.log.dropped(), s.counts.bytes_in.load(), s.counts.bytes_out.load());
   return text;
 }
 

@@ -23,6 +23,8 @@ std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::c
 
 std::string quoted_or_null(std::string_view text) { return text.empty() ? "null" : json_string(text); }
 
+std::string number_or_null(std::optional<std::uint64_t> n) { return n ? std::to_string(*n) : "null"; }
+
 std::string line_of(const call_record& r) {
   std::string line;
   const auto out = std::back_inserter(line);
@@ -36,9 +38,10 @@ std::string line_of(const call_record& r) {
                  milliseconds(r.waited), quoted_or_null(r.bound_by), r.attempts, milliseconds(r.connect),
                  r.first_byte ? std::to_string(milliseconds(*r.first_byte)) : "null");
   fmt::format_to(out,
-                 R"("total_ms":{},"bytes_in":{},"bytes_out":{}}})"
+                 R"("total_ms":{},"bytes_in":{},"bytes_out":{},"tokens_asked":{},"tokens_used":{}}})"
                  "\n",
-                 milliseconds(std::chrono::steady_clock::now() - r.since), r.bytes_in, r.bytes_out);
+                 milliseconds(std::chrono::steady_clock::now() - r.since), r.bytes_in, r.bytes_out,
+                 number_or_null(r.tokens_asked), number_or_null(r.tokens_used));
   return line;
 }
 

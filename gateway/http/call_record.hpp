@@ -33,6 +33,8 @@ struct call_record {
   std::optional<duration> first_byte;
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
+  std::optional<std::uint64_t> tokens_asked;  ///< of an upstream that counts tokens
+  std::optional<std::uint64_t> tokens_used;   ///< if the upstream has told
 };
 
 }  // namespace canigo::gateway

@@ -188,6 +188,8 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
   const bool is_whole = !parser.has_body() || body.is_all_ahead();
   const read_body read{body.ahead(), is_whole, plan.has_length ? plan.length : body.bytes()};
   const auto& amounts = account.ask(head.target, read, p.granted.least_tokens);
+  for (const token_amount& a : amounts)
+    if (a.unit != "requests") r.tokens_asked = r.tokens_asked.value_or(0) + a.amount;
   const request ask = q.ask(p.tenant, p.granted.priority, deadline_, tag_, amounts);
   outgoing_body framing;
   if (parser.has_body() || plan.has_length) {
@@ -262,8 +264,11 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
       if (nothing_was_sent(end)) {
         q.give_back(place);
       } else {
-        // Of an attempt that broke nobody knows what it used: the estimate stands.
-        if (end == attempt_end::complete) q.settle(place, account.settle(true));
+        if (end != attempt_end::put_back) {
+          q.settle(place, account.settle(end == attempt_end::complete));
+          if (account.used()) r.tokens_used = account.used()->input + account.used()->output;
+          if (account.is_usage_missing()) service_.counts.usage_missing.fetch_add(1, std::memory_order_relaxed);
+        }
         place.release();
       }
       if (end == attempt_end::put_back ||

@@ -54,6 +54,7 @@ class call_counts {
   std::atomic<std::uint64_t> bytes_out{0};
   std::atomic<std::int64_t> running{0};
   std::atomic<std::uint64_t> retries{0};
+  std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have told its usage, and has not
 
  private:
   mutable std::mutex mutex_;

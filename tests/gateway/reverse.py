@@ -344,6 +344,11 @@ class Reverse(unittest.TestCase):
             self.assertEqual(bodies, [json.loads(request)] * 12)
             for head in script.heads:
                 self.assertEqual(re.findall(r"\r\nAccept-Encoding: (.*?)\r\n", head), ["identity"])
+            wait_until(lambda: len(g.log()) == 12, "all are in the log")
+            tokens = [(e["tokens_asked"], e["tokens_used"]) for e in g.log()]
+            self.assertEqual(tokens, [(1000, 10 if name == "told" else None)] * 12)
+            missing = "canigo_gateway_usage_missing_total " + ("0" if name == "told" else "12") + "\n"
+            self.assertIn(missing, g.ask_admin("/metrics"))
             if name == "told":  # never more than the burst, and at most 10 of it are missing
                 wait_until(lambda: g.state()["levels"][0] == 1000, "the level is the burst again")
         print(f"  12 calls: {took}", file=sys.stderr)
