@@ -24,7 +24,7 @@ constexpr std::string_view usage =
   --help          this text
 
 Exit status: 0 all requests were served, 1 some were cut or it can't run, 2 the configuration or the command is wrong.
-docs/gateway.md describes the configuration.
+docs/gateway-configuration.md describes the configuration.
 )";
 
 constexpr int wrong = 2;

@@ -17,6 +17,7 @@ std::vector<std::string> unsupported(const config& c) {
     const auto of = [&](std::string_view field) { return fmt::format("upstream \"{}\": {}", u.name, field); };
     if (u.shared) refuse(of("shared"));
     if (u.hedge_after) refuse(of("hedge"));
+    if (u.breaker != breaker_options{}) refuse(of("breaker"));
   }
   return found;
 }

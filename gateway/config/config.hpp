@@ -149,6 +149,8 @@ struct breaker_options {
   duration within = std::chrono::seconds{30};  ///< the window
   duration open = std::chrono::seconds{5};     ///< the first time
   duration most = std::chrono::seconds{60};    ///< doubled after each failed trial, up to this
+
+  friend bool operator==(const breaker_options&, const breaker_options&) = default;
 };
 
 struct upstream {
