@@ -1044,12 +1044,14 @@ class FetchTest(unittest.TestCase):
         folder = self.folder()
         size = 100_000_000
         run = Fetch("--rate", "1000/s", "-o", folder, "--format", "json", "--timeout", "1h")
-        run.feed(*[f"0 {self.url}/body/{size}/{i}" for i in range(2)])
-        for _ in range(2):
-            self.assertEqual(json.loads(run.process.stdout.readline())["bytes"], size)
-        self.assertLess(peak_memory(run.process.pid), 60_000)
+        peaks = []
+        for bytes_of_each in (10, size):
+            run.feed(f"0 {self.url}/body/{bytes_of_each}")
+            self.assertEqual(json.loads(run.process.stdout.readline())["bytes"], bytes_of_each)
+            peaks.append(peak_memory(run.process.pid))
+        self.assertLess(peaks[1] - peaks[0], 60_000)
         self.assertEqual(run.end()[0], 0)
-        self.assertEqual([os.path.getsize(os.path.join(folder, name)) for name in ("1", "2")], [size, size])
+        self.assertEqual([os.path.getsize(os.path.join(folder, name)) for name in ("1", "2")], [10, size])
 
     def test_a_stored_body_is_bounded_in_length_and_in_time(self):
         folder = self.folder()
