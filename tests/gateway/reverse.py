@@ -5,241 +5,23 @@ nginx is the upstream and curl the client; where an upstream has to fail, or to 
 Ends with the totals that Catch2 prints.
 """
 
-import contextlib
 import json
 import os
 import pathlib
 import random
 import re
-import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import unittest
 import urllib.error
-import urllib.request
 
-GATEWAY = sys.argv[1]
-TOKEN = "an-admin-of-the-test"
-SKIPPED = 77
-
-NGINX = """
-{user} daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log; worker_processes 1;
-events {{ worker_connections 4096; }}
-http {{
-  client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
-  uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-  log_format calls '$msec $request_method $request_uri $status $request_body_file [$http_x_canigo_key] $http_expect';
-  access_log {dir}/calls.log calls;
-  client_max_body_size 2g; client_body_in_file_only on; keepalive_requests 100000;
-  server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{sink}; }} }}
-  server {{ listen 127.0.0.1:{plain}; location / {{ return 200 "hello\\n"; }} }}
-  server {{ listen 127.0.0.1:{sink}; access_log off; location / {{ return 200 "taken\\n"; }} }}
-}}
-"""
+from rig import GATEWAY, TOKEN, Curls, GatewayCase, curl, main, wait_until
 
 
-def free_ports(n):
-    """Ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
-
-
-def wait_until(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.01)
-
-
-def connects(port):
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False
-
-
-class Nginx:
-    """nginx, which logs each call and keeps each body in a file."""
-
-    def __init__(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="canigo-nginx"))
-        self.port, self.plain, sink = free_ports(3)
-        (self.dir / "nginx.conf").write_text(NGINX.format(
-            user="user root;" if os.geteuid() == 0 else "", dir=self.dir, port=self.port, plain=self.plain, sink=sink))
-        self.process = subprocess.Popen(["nginx", "-p", self.dir, "-c", self.dir / "nginx.conf"],
-                                        stderr=subprocess.DEVNULL)
-        wait_until(lambda: connects(self.port) and connects(self.plain), "nginx listens")
-
-    def calls(self):
-        """Of each call: time, method, target, status, the file of its body, and the rest."""
-        return [line.split(" ", 5) for line in (self.dir / "calls.log").read_text().splitlines()]
-
-    def forget(self):
-        (self.dir / "calls.log").write_text("")
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-
-class Gateway:
-    """canigo-gateway with these upstreams, each a text of TOML; the client's port is `port`."""
-
-    def __init__(self, *upstreams, head="", listen=""):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="canigo-gateway"))
-        self.port, self.admin = free_ports(2)
-        text = f"""
-threads = 2
-access_log = "file:{self.dir}/access.log"
-admin = {{ listen = "127.0.0.1:{self.admin}", token = "env:CANIGO_ADMIN_TOKEN" }}
-{head}
-[[listen]]
-address = "127.0.0.1:{self.port}"
-anonymous = "local"
-{listen}
-"""
-        (self.dir / "gateway.toml").write_text(text + "".join("[[upstream]]\n" + u for u in upstreams))
-        self.process = subprocess.Popen([GATEWAY, "--config", self.dir / "gateway.toml"], stderr=subprocess.PIPE,
-                                        text=True, env={**os.environ, "CANIGO_ADMIN_TOKEN": TOKEN})
-        for _ in range(2):
-            line = self.process.stderr.readline()
-            assert "listening on" in line, line
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def ask_admin(self, path, token=TOKEN, host=None):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.admin}{path}")
-        if token:
-            request.add_header("Authorization", f"Bearer {token}")
-        if host:
-            request.add_header("Host", host)
-        with urllib.request.urlopen(request) as answer:
-            return answer.read().decode()
-
-    def state(self, upstream=0):
-        return json.loads(self.ask_admin("/api/state"))["upstreams"][upstream]
-
-    def waiting(self):
-        return self.state()["waiting"]
-
-    def log(self):
-        return [json.loads(line) for line in (self.dir / "access.log").read_text().splitlines()]
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait()
-        rest = self.process.stderr.read()
-        self.process.stderr.close()
-        return code, rest
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.process.stderr.close()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-
-def curl(*args):
-    """Runs curl; returns its status, its fields in lower case, and its body."""
-    done = subprocess.run(["curl", "-sS", "-i", *args], capture_output=True)
-    if done.returncode != 0:
-        raise AssertionError(f"curl {args}: {done.returncode}: {done.stderr.decode()}")
-    head, _, body = done.stdout.partition(b"\r\n\r\n")
-    while head.startswith(b"HTTP/1.1 100"):
-        head, _, body = body.partition(b"\r\n\r\n")
-    lines = head.decode().split("\r\n")
-    fields = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:])}
-    return int(lines[0].split()[1]), fields, body
-
-
-class Curls:
-    """Many calls at once by one curl, each of which prints its status."""
-
-    def __init__(self, urls, *args):
-        config = "".join(f'url = "{u}"\noutput = /dev/null\n' for u in urls)
-        self.process = subprocess.Popen(
-            ["curl", "-sS", "--parallel", "--parallel-immediate", "--parallel-max", str(len(urls)),
-             "-w", "%{http_code}\n", *args, "-K", "-"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.process.stdin.write(config)
-        self.process.stdin.close()
-
-    def statuses(self):
-        text = self.process.stdout.read()
-        self.process.stdout.close()
-        self.process.wait()
-        return [int(line) for line in text.split()]
-
-    def kill(self):
-        self.process.kill()
-        self.process.stdout.close()
-        self.process.wait()
-
-
-class Script:
-    """An upstream of a few lines: `answer` gets each connection and the head of each of its requests."""
-
-    def __init__(self, answer):
-        self.answer = answer
-        self.heads = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
-
-    def serve(self, client):
-        with client, contextlib.suppress(OSError):
-            stream = client.makefile("rb")
-            while True:
-                head = b""
-                while not head.endswith(b"\r\n\r\n"):
-                    line = stream.readline()
-                    if not line:
-                        return
-                    head += line
-                self.heads.append(head.decode())
-                if self.answer(client, stream, head.decode()) == "close":
-                    return
-
-    def close(self):
-        self.listener.close()
-
-
-class Reverse(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.nginx = Nginx()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.nginx.close()
-
-    def setUp(self):
-        self.nginx.forget()
-
-    def gateway(self, *upstreams, **more):
-        g = Gateway(*upstreams, **more)
-        self.addCleanup(g.close)
-        return g
-
-    def upstream(self, more="", port=None):
-        # "max_wait = 2s" is that of each class.
-        more = re.sub(r"max_wait = (\w+)", r'max_wait = { interactive = "\1", normal = "\1", batch = "\1" }', more)
-        return f'name = "web"\nurl = "http://127.0.0.1:{port or self.nginx.port}"\nprefix = "/web"\n{more}\n'
-
+class Reverse(GatewayCase):
     def test_targets_and_bodies_arrive_as_they_were_sent(self):  # G1
         g = self.gateway(self.upstream())
         body = random.Random(7).randbytes(1 << 20)
@@ -324,8 +106,7 @@ class Reverse(unittest.TestCase):
             for at in range(0, len(text), 777):
                 client.sendall(text[at:at + 777])
 
-        script = Script(answer)
-        self.addCleanup(script.close)
+        script = self.script(answer)
         return script, bodies
 
     def test_tokens_are_settled_by_the_usage(self):  # G9
@@ -395,8 +176,7 @@ class Reverse(unittest.TestCase):
         def answer(client, _stream, _head):
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-        script = Script(answer)
-        self.addCleanup(script.close)
+        script = self.script(answer)
         g = self.gateway(self.upstream("forwarded = true", script.port))
         claim = ["-H", "X-Forwarded-For: 6.6.6.6", "-H", "Forwarded: for=6.6.6.6", "-H", "Host: front.example:81"]
         self.assertEqual(curl(*claim, f"{g.url}/web/")[0], 200)
@@ -415,8 +195,7 @@ class Reverse(unittest.TestCase):
             else:
                 client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-        script = Script(answer)
-        self.addCleanup(script.close)
+        script = self.script(answer)
         g = self.gateway(self.upstream("", script.port))
         start = time.monotonic()
         status, fields, _ = curl("-d", "x", f"{g.url}/web/")
@@ -457,8 +236,7 @@ class Reverse(unittest.TestCase):
             held.wait()
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-        script = Script(answer)
-        self.addCleanup(script.close)
+        script = self.script(answer)
         g = self.gateway(self.upstream('concurrency = 1\nmax_wait = 1h', script.port))
         first = Curls([f"{g.url}/web/first"])
         self.addCleanup(first.kill)
@@ -476,8 +254,7 @@ class Reverse(unittest.TestCase):
                 time.sleep(0.1)
             return "close"
 
-        script = Script(answer)
-        self.addCleanup(script.close)
+        script = self.script(answer)
         g = self.gateway(self.upstream(port=script.port))
         reader = subprocess.Popen(["curl", "-sSN", f"{g.url}/web/events"], stdout=subprocess.PIPE)
         late = []
@@ -529,8 +306,7 @@ class Reverse(unittest.TestCase):
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             return None
 
-        script = Script(answer)
-        self.addCleanup(script.close)
+        script = self.script(answer)
         g = self.gateway(self.upstream(port=script.port))
         status, fields, _ = curl("-d", "x=1", f"{g.url}/web/post")
         self.assertEqual((status, fields["x-canigo-error"], fields["x-canigo-attempts"]), (502, "upstream_failed", "1"))
@@ -550,8 +326,7 @@ class Reverse(unittest.TestCase):
             else:
                 client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
-        script = Script(answer)
-        self.addCleanup(script.close)
+        script = self.script(answer)
         g = self.gateway(self.upstream(port=script.port))
         status, fields, body = curl(f"{g.url}/web/a", "-d", "kept")
         self.assertEqual((status, body, fields["x-canigo-attempts"]), (200, b"ok", "2"))
@@ -622,19 +397,5 @@ class Reverse(unittest.TestCase):
                          r'canigo_gateway_requests_total\{upstream="web",tenant="local",.*code="200",error=""\} 1')
 
 
-def main():
-    if shutil.which("nginx") is None or shutil.which("curl") is None:
-        print("nginx or curl is missing")
-        sys.exit(SKIPPED)
-    names = unittest.TestLoader().getTestCaseNames(Reverse)
-    wanted = [n for n in names if len(sys.argv) < 3 or any(part in n for part in sys.argv[2:])]
-    result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(Reverse(n) for n in wanted))
-    bad = len(result.failures) + len(result.errors)
-    good = len(wanted) - bad
-    print(f"test cases: {len(wanted)} | {good} passed | {bad} failed" if bad or not wanted else
-          f"All tests passed (1 assertion in {good} test cases)")
-    sys.exit(0 if good and not bad else 1)
-
-
 if __name__ == "__main__":
-    main()
+    main(Reverse)
