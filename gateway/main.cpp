@@ -12,6 +12,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -35,7 +36,7 @@ int fail_usage(const std::string& why) {
 }
 
 int serve(const std::string& file, bool only_check) {
-  const auto read = canigo::gateway::read_config(file);
+  auto read = canigo::gateway::read_config(file);
   for (const auto& e : read.errors) fmt::print(stderr, "{}\n", canigo::gateway::message_of(e, file));
   if (!read.value) return wrong;
   const auto missing = canigo::gateway::unsupported(*read.value);
@@ -45,7 +46,7 @@ int serve(const std::string& file, bool only_check) {
     fmt::print("{}: ok\n", file);
     return 0;
   }
-  canigo::gateway::server s{*read.value};
+  canigo::gateway::server s{std::move(*read.value)};
   for (const std::string& a : s.addresses()) fmt::print(stderr, "canigo-gateway: listening on {}\n", a);
   return s.run() ? 0 : 1;
 }

@@ -35,10 +35,10 @@ std::string escaped(std::string_view value) {
   return text;
 }
 
-std::string metrics(service& s) {
+std::string metrics(service& s, const generation& g) {
   std::string text;
   const auto out = std::back_inserter(text);
-  const config& c = s.settings();
+  const config& c = g.settings;
   fmt::format_to(out, "# TYPE canigo_gateway_requests_total counter\n");
   for (const auto& [k, n] : s.counts.all()) {
     fmt::format_to(
@@ -51,8 +51,8 @@ std::string metrics(service& s) {
   std::string level = "# TYPE canigo_gateway_limit_level gauge\n";
   std::string held = "# TYPE canigo_gateway_held gauge\n";
   constexpr std::array<int, 8> edges{0, 3, 6, 9, 12, 15, 18, 21};  // in powers of two of 512 ns: exact edges
-  for (std::size_t i = 0; i < s.queues(); ++i) {
-    const limiter_stats now = s.queue(i).limit().stats();
+  for (std::size_t i = 0; i < g.queues(); ++i) {
+    const limiter_stats now = g.queue(i).limit().stats();
     const std::string name = escaped(c.upstreams[i].name);
     for (std::size_t p = 0; p < now.classes.size(); ++p) {
       const class_stats& of = now.classes[p];
@@ -90,14 +90,14 @@ std::string metrics(service& s) {
   return text;
 }
 
-nlohmann::json state(service& s) {
+nlohmann::json state(service& s, const generation& g) {
   constexpr std::array<std::string_view, 6> causes{"none", "paused", "rate", "concurrency", "share", "flow"};
-  const config& c = s.settings();
+  const config& c = g.settings;
   nlohmann::json all{
       {"draining", s.is_draining()}, {"connections", s.clients.all()}, {"running", s.counts.running.load()}};
   const auto now = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < s.queues(); ++i) {
-    limiter& l = s.queue(i).limit();
+  for (std::size_t i = 0; i < g.queues(); ++i) {
+    limiter& l = g.queue(i).limit();
     const limiter_stats stats = l.stats();
     nlohmann::json u{
         {"name", c.upstreams[i].name}, {"waiting", stats.waiting}, {"held", stats.held}, {"levels", stats.tokens}};
@@ -139,7 +139,7 @@ bool has_token(const admin_options& o, const message_head& head) {
 
 }  // namespace
 
-std::string admin_answer(service& s, const message_head& head, bool closes) {
+std::string admin_answer(service& s, const generation& g, const message_head& head, bool closes) {
   const bool to_head = head.method == "HEAD";
   const auto say = [&](int status, std::string_view type, const std::string& body) {
     return page(status, type, body, closes, to_head);
@@ -148,11 +148,11 @@ std::string admin_answer(service& s, const message_head& head, bool closes) {
   if (head.method != "GET" && !to_head) return say(405, plain, "GET and HEAD are served\n");
   if (path == "/healthz") return say(200, plain, "ok\n");
   if (path == "/readyz") return s.is_draining() ? say(503, plain, "draining\n") : say(200, plain, "ready\n");
-  const admin_options& o = *s.settings().admin;
+  const admin_options& o = *g.settings.admin;
   if (!is_own_host(o, value_of(head, "host").value_or(""))) return say(421, plain, "Host is none of admin.hosts\n");
   if (!has_token(o, head)) return say(401, plain, "Authorization: Bearer with admin.token is wanted\n");
-  if (path == "/metrics") return say(200, "text/plain; version=0.0.4", metrics(s));
-  if (path == "/api/state") return say(200, "application/json", state(s).dump() + '\n');
+  if (path == "/metrics") return say(200, "text/plain; version=0.0.4", metrics(s, g));
+  if (path == "/api/state") return say(200, "application/json", state(s, g).dump() + '\n');
   return say(404, plain, "there is nothing here\n");
 }
 

@@ -6,9 +6,10 @@
 
 namespace canigo::gateway {
 
+class generation;
 class service;
 
 /// The whole response to a request to the admin's listener.
-std::string admin_answer(service& s, const message_head& head, bool closes);
+std::string admin_answer(service& s, const generation& g, const message_head& head, bool closes);
 
 }  // namespace canigo::gateway

@@ -68,27 +68,36 @@ connection::~connection() {
 }
 
 net::awaitable<void> connection::run() {
-  const config& c = service_.settings();
-  if (entrance_.tls != nullptr) {
-    error_code error;
-    co_await client_.secure_as_server(*entrance_.tls, c.time.header, error);
-    if (error) co_return;
-    certificate_names_ = client_.peer_names();
-  }
+  if (!co_await secure()) co_return;
   peer_uid_ = uid_of_peer(client_.descriptor());
   while (goes_on_ && !service_.is_draining()) {
     phase_ = phase::idle;
     if (input_.empty()) input_.shrink();
-    auto parser = message_parser::of_request(limits_of(c));
+    auto parser = message_parser::of_request(limits_of(loop_.now->settings));
     if (!co_await read_head(parser)) break;
     co_await serve(parser);
   }
   if (lingers_ && !has_left_) co_await client_.linger_and_close();
 }
 
+/// Makes the connection one of TLS, if its listener has a certificate. False: it has failed.
+net::awaitable<bool> connection::secure() {
+  const std::shared_ptr<const generation> g = loop_.now;
+  net::ssl::context* certificate = entrance_.listener ? g->certificate(*entrance_.listener) : nullptr;
+  if (certificate == nullptr) co_return true;
+  error_code error;
+  co_await client_.secure_as_server(*certificate, g->settings.time.header, error);
+  if (error) co_return false;
+  is_secured_ = true;
+  certificate_names_ = client_.peer_names();
+  co_return true;
+}
+
 /// False if there is no request: the client has gone, was too slow, or sent something else.
 net::awaitable<bool> connection::read_head(message_parser& parser) {
-  const config& c = service_.settings();
+  // Copies: the configuration may change while it waits.
+  const time_limits time = loop_.now->settings.time;
+  const std::uint64_t most = loop_.now->settings.size.header;
   time_point since = clock::now();
   for (;;) {
     while (!parser.has_begun() && input_.unread().size() >= 2 && input_.unread()[0] == '\r' &&
@@ -108,15 +117,15 @@ net::awaitable<bool> connection::read_head(message_parser& parser) {
       if (parser.has_head()) co_return true;
       if (!step.wants_more) continue;
     }
-    const std::size_t room = std::clamp<std::size_t>(2 * input_.size(), first_room, c.size.header);
+    const std::size_t room = std::clamp<std::size_t>(2 * input_.size(), first_room, most);
     error_code error;
-    const duration limit = phase_ == phase::idle ? c.time.keep_alive : c.time.header;
+    const duration limit = phase_ == phase::idle ? time.keep_alive : time.header;
     const duration left = std::max(limit - (clock::now() - since), duration{1});
     input_.commit(co_await client_.read_some(input_.prepare(room), left, error));
     if (!error) continue;
     if (error == errc::timed_out && phase_ == phase::head) {
       call_record r = begin_record(parser.head());
-      const refusal why{408, "bad_request", "the head took longer than " + to_string(c.time.header)};
+      const refusal why{408, "bad_request", "the head took longer than " + to_string(time.header)};
       co_await answer(why, r, nullptr);
     }
     co_return false;
@@ -141,7 +150,7 @@ void connection::end_record(call_record& r) {
 net::awaitable<void> connection::write(std::string_view text) {
   std::array pieces{net::const_buffer{text.data(), text.size()}};
   error_code error;
-  co_await client_.write(pieces, service_.settings().time.write_stall, error);
+  co_await client_.write(pieces, loop_.now->settings.time.write_stall, error);
   lingers_ = true;
   if (error) goes_on_ = lingers_ = false;
 }
@@ -160,23 +169,24 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
 }
 
 net::awaitable<void> connection::serve(message_parser& parser) {
+  const std::shared_ptr<const generation> g = loop_.now;
   message_head head = parser.take_head();
   call_record r = begin_record(head);
   r.host = value_of(head, "host").value_or("");
   goes_on_ = parser.keep_alive();
-  const listen_mode mode = entrance_.from == nullptr ? listen_mode::reverse : entrance_.from->mode;
-  const head_judgement judged = judge_head(head, mode, service_.settings().size);
+  const listen_mode mode = entrance_.listener ? g->settings.listeners[*entrance_.listener].mode : listen_mode::reverse;
+  const head_judgement judged = judge_head(head, mode, g->settings.size);
   if (judged.refused) {
     co_await answer(*judged.refused, r, &parser);
     co_return;
   }
-  if (entrance_.from == nullptr) {
+  if (!entrance_.listener) {
     if (!parser.is_done()) goes_on_ = false;
-    const std::string text = admin_answer(service_, head, !goes_on_);
+    const std::string text = admin_answer(service_, *g, head, !goes_on_);
     co_await write(text);
     co_return;
   }
-  co_await forward(parser, head, judged.plan, r);
+  co_await forward(*g, parser, head, judged.plan, r);
 }
 
 void connection::client_left() {

@@ -28,8 +28,7 @@ struct exchange;
 
 /// What a connection is for.
 struct entrance {
-  const listener* from = nullptr;  ///< null: the admin's
-  net::ssl::context* tls = nullptr;
+  std::optional<std::size_t> listener;  ///< an index into config::listeners; none: the admin's
 };
 
 /// A client's connection: its requests, one after the other. It is used on its loop only.
@@ -53,16 +52,18 @@ class connection {
  private:
   enum class phase : std::uint8_t { idle, head, waiting, running };
 
+  net::awaitable<bool> secure();
   net::awaitable<bool> read_head(message_parser& parser);
   net::awaitable<void> serve(message_parser& parser);
-  net::awaitable<void> forward(message_parser& parser, message_head& head, const request_plan& plan, call_record& r);
+  net::awaitable<void> forward(const generation& g, message_parser& parser, message_head& head,
+                               const request_plan& plan, call_record& r);
   /// Whose a request is, where it goes, and how it is treated.
   struct errand {
     std::size_t tenant = 0;
     std::size_t upstream = 0;
     wishes granted;
   };
-  std::optional<refusal> find_errand(const message_head& head, call_record& r, errand& e) const;
+  std::optional<refusal> find_errand(const generation& g, const message_head& head, call_record& r, errand& e) const;
   net::awaitable<bool> get_permit(upstream_queue& q, std::size_t tenant, request ask, call_record& r, permit& granted,
                                   std::optional<refusal>& why);
   net::awaitable<void> sleep_watched(duration d);
@@ -77,6 +78,7 @@ class connection {
   const entrance entrance_;
   byte_stream client_;
   const std::string address_;
+  bool is_secured_ = false;  // by TLS
   std::vector<std::string> certificate_names_;
   std::optional<std::uint32_t> peer_uid_;
   read_buffer input_;

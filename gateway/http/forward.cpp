@@ -136,13 +136,14 @@ net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenan
   co_return false;
 }
 
-std::optional<refusal> connection::find_errand(const message_head& head, call_record& r, errand& e) const {
-  const config& c = service_.settings();
-  const auto found = service_.routes().find(head.target);
+std::optional<refusal> connection::find_errand(const generation& g, const message_head& head, call_record& r,
+                                               errand& e) const {
+  const config& c = g.settings;
+  const auto found = g.routes.find(head.target);
   const upstream* to = found ? &c.upstreams[*found] : nullptr;
   const bool replaces = to != nullptr && same_text(to->credential.header, "authorization");
-  identification who =
-      service_.identities().find(head, {certificate_names_, peer_uid_, entrance_.from->anonymous}, replaces, false);
+  const std::string& anonymous = c.listeners[*entrance_.listener].anonymous;
+  identification who = g.identities.find(head, {certificate_names_, peer_uid_, anonymous}, replaces, false);
   if (who.refused) return std::move(who.refused);
   const tenant& t = c.tenants[*who.tenant];
   r.tenant = t.name;
@@ -156,16 +157,17 @@ std::optional<refusal> connection::find_errand(const message_head& head, call_re
   return std::nullopt;
 }
 
-net::awaitable<void> connection::forward(message_parser& parser, message_head& head, const request_plan& plan,
-                                         call_record& r) {
-  const config& c = service_.settings();
+/// The caller holds `g`.
+net::awaitable<void> connection::forward(const generation& g, message_parser& parser, message_head& head,
+                                         const request_plan& plan, call_record& r) {
+  const config& c = g.settings;
   errand p;
-  if (const auto wrong = find_errand(head, r, p)) {
+  if (const auto wrong = find_errand(g, head, r, p)) {
     co_await answer(*wrong, r, &parser);
     co_return;
   }
   const upstream* to = &c.upstreams[p.upstream];
-  upstream_queue& q = service_.queue(p.upstream);
+  upstream_queue& q = g.queue(p.upstream);
   tag_ = service_.next_tag.fetch_add(1, std::memory_order_relaxed);
   deadline_ = saturating_add(r.since, p.granted.max_wait);
   const int most_attempts = to->retry.attempts;
@@ -203,9 +205,9 @@ net::awaitable<void> connection::forward(message_parser& parser, message_head& h
   }
   const std::string target = target_for(*to, plan.path);
   std::optional<client_place> client;
-  if (to->forwarded) client = {address_, r.host, entrance_.tls != nullptr};
+  if (to->forwarded) client = {address_, r.host, is_secured_};
 
-  exchange x{*to, service_.trust(), client_};
+  exchange x{*to, g.trust(), client_};
   x.head = request_head(head, {.target = target,
                                .host_field = to->url.host_field,
                                .credential = &to->credential,

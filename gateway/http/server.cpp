@@ -93,19 +93,6 @@ std::string name_of(int socket, const listen_address& a) {
   return is_v6 ? fmt::format("[{}]:{}", a.host, ntohs(port)) : fmt::format("{}:{}", a.host, ntohs(port));
 }
 
-std::unique_ptr<net::ssl::context> make_tls(const tls_files& f) {
-  auto tls = std::make_unique<net::ssl::context>(net::ssl::context::tls_server);
-  tls->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
-                   net::ssl::context::no_tlsv1_1);
-  tls->use_certificate_chain_file(f.cert);
-  tls->use_private_key_file(f.key, net::ssl::context::pem);
-  if (!f.client_ca.empty()) {
-    tls->load_verify_file(f.client_ca);
-    tls->set_verify_mode(net::ssl::verify_peer);
-  }
-  return tls;
-}
-
 /// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024.
 void raise_descriptor_limit() {
   rlimit files{};
@@ -118,17 +105,18 @@ net::awaitable<void> serve(std::unique_ptr<connection> c) { co_await c->run(); }
 
 }  // namespace
 
-server::server(const config& c)
-    : config_{c},
-      loops_{make_loops(c)},
-      service_{c, loops_},
+server::server(config c)
+    : loops_{make_loops(c)},
+      service_{std::move(c), loops_},
       acceptors_(loops_.size()),
       signals_{loops_.front()->io},
       grace_{loops_.front()->io},
       look_{loops_.front()->io} {
   raise_descriptor_limit();
-  for (const listener& l : c.listeners) open(l.address, &l);
-  if (c.admin) open(c.admin->listen, nullptr);
+  const std::shared_ptr<const generation> first = service_.current();
+  const config& now = first->settings;
+  for (std::size_t i = 0; i < now.listeners.size(); ++i) open(now.listeners[i].address, now.listeners[i].reuse_port, i);
+  if (now.admin) open(now.admin->listen, false, std::nullopt);
 }
 
 server::~server() {
@@ -138,10 +126,9 @@ server::~server() {
   }
 }
 
-void server::open(const listen_address& a, const listener* from) {
+void server::open(const listen_address& a, bool reuses_port, std::optional<std::size_t> listener) {
   auto d = std::make_unique<door>();
-  d->from = from;
-  if (from != nullptr && from->tls) d->tls = make_tls(*from->tls);
+  d->listener = listener;
   socket_address s = address_of(a);
   const std::string where = a.is_unix() ? a.path : fmt::format("{} port {}", a.host, a.port);
   d->descriptor = ::socket(s.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -157,7 +144,7 @@ void server::open(const listen_address& a, const listener* from) {
     ::setsockopt(d->descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     // What is accepted takes it over.
     ::setsockopt(d->descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (from != nullptr && from->reuse_port) ::setsockopt(d->descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    if (reuses_port) ::setsockopt(d->descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   }
   const bool is_open = ::bind(d->descriptor, s.get(), s.size) == 0 && ::listen(d->descriptor, SOMAXCONN) == 0;
   const int reason = errno;
@@ -218,8 +205,7 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
 void server::take(loop& l, door& d, stream_socket socket) {
   std::string address = peer_of(socket.native_handle());
   if (!service_.clients.enter(address)) return;  // and the socket closes
-  auto c =
-      std::make_unique<connection>(service_, l, entrance{d.from, d.tls.get()}, std::move(socket), std::move(address));
+  auto c = std::make_unique<connection>(service_, l, entrance{d.listener}, std::move(socket), std::move(address));
   net::co_spawn(l.io, serve(std::move(c)), [](const std::exception_ptr& error) {
     if (!error) return;
     try {  // no memory, or a defect: this connection ends, and the others go on
@@ -261,8 +247,10 @@ void server::drain() {
     });
   }
   // These clients can go elsewhere at once.
-  for (std::size_t i = 0; i < service_.queues(); ++i) service_.end_long_waits(service_.queue(i), config_.grace);
-  grace_.expires_after(config_.grace);
+  const auto now = service_.current();
+  const duration grace = now->settings.grace;
+  for (std::size_t i = 0; i < now->queues(); ++i) service_.end_long_waits(now->queue(i), grace);
+  grace_.expires_after(grace);
   grace_.async_wait([this](const error_code& error) {
     if (!error) finish();
   });

@@ -6,10 +6,10 @@
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,7 +20,7 @@ namespace canigo::gateway {
 class server {
  public:
   /// Listens. Throws system_error, whose text says on which address it can't, or which file is wrong.
-  explicit server(const config& c);
+  explicit server(config c);
   ~server();
   server(const server&) = delete;
   server& operator=(const server&) = delete;
@@ -36,14 +36,13 @@ class server {
   using acceptor = net::basic_socket_acceptor<net::generic::stream_protocol>;
   /// A listening socket, shared by the loops.
   struct door {
-    const listener* from = nullptr;  // null: the admin's
-    std::unique_ptr<net::ssl::context> tls;
+    std::optional<std::size_t> listener;  // none: the admin's
     int descriptor = -1;
     std::string name;
     std::string path;  // of a unix socket that is removed at the end
   };
 
-  void open(const listen_address& a, const listener* from);
+  void open(const listen_address& a, bool reuses_port, std::optional<std::size_t> listener);
   void accept(loop& l, door& d, std::shared_ptr<acceptor> at);
   void take(loop& l, door& d, stream_socket socket);
   void wait_for_signal();
@@ -51,7 +50,6 @@ class server {
   void finish();
   void look_for_end();
 
-  const config& config_;
   std::vector<std::unique_ptr<loop>> loops_;
   service service_;
   std::vector<std::unique_ptr<door>> doors_;

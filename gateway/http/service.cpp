@@ -6,8 +6,24 @@
 #include <fmt/format.h>
 
 #include <random>
+#include <utility>
 
 namespace canigo::gateway {
+namespace {
+
+std::vector<net::any_io_executor> executors_of(const std::vector<std::unique_ptr<loop>>& loops) {
+  std::vector<net::any_io_executor> executors;
+  for (const auto& l : loops) executors.emplace_back(l->io.get_executor());
+  return executors;
+}
+
+/// The same object, with a count of uses of its own.
+std::shared_ptr<const generation> own_count(std::shared_ptr<const generation> g) {
+  const auto held = std::make_shared<std::shared_ptr<const generation>>(std::move(g));
+  return {held, held->get()};
+}
+
+}  // namespace
 
 void call_counts::count(const call_record& r) {
   bytes_in.fetch_add(r.bytes_in, std::memory_order_relaxed);
@@ -46,21 +62,26 @@ std::size_t connection_counts::all() const {
   return all_;
 }
 
-service::service(const config& c, const std::vector<std::unique_ptr<loop>>& loops)
+service::service(config c, const std::vector<std::unique_ptr<loop>>& loops)
     : log{c.access_log},
       clients{c.connections},
       kept{c.size.buffered},
-      config_{c},
       loops_{loops},
-      routes_{c.upstreams},
-      identities_{c.tenants} {
-  std::vector<net::any_io_executor> executors;
-  for (const auto& l : loops) executors.emplace_back(l->io.get_executor());
-  trust_.set_default_verify_paths();
-  for (const upstream& u : c.upstreams) queues_.push_back(std::make_unique<upstream_queue>(c, u, executors));
+      current_{std::make_shared<generation>(std::move(c), executors_of(loops), nullptr)} {
+  for (const auto& l : loops) l->now = own_count(current_);
   std::random_device random;
   process_ = fmt::format("{:08x}", random());
   via_ = "1.1 canigo-" + process_;
+}
+
+service::~service() {
+  // A generation has parts on all loops, so it must not outlive one of them.
+  for (const auto& l : loops_) l->now.reset();
+}
+
+std::shared_ptr<const generation> service::current() const {
+  const std::lock_guard lock{mutex_};
+  return current_;
 }
 
 std::string service::new_request_id() {
@@ -86,7 +107,8 @@ void service::end_long_waits(upstream_queue& q, duration most) {
 }
 
 void service::stop_waiting() noexcept {
-  for (const auto& q : queues_) q->limit().stop();
+  const auto now = current();
+  for (std::size_t i = 0; i < now->queues(); ++i) now->queue(i).limit().stop();
 }
 
 }  // namespace canigo::gateway

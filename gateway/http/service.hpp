@@ -4,13 +4,10 @@
 #include "gateway/http/access_log.hpp"
 #include "gateway/http/call_record.hpp"
 #include "gateway/http/departure_watch.hpp"
+#include "gateway/http/generation.hpp"
 #include "gateway/http/request_body.hpp"
-#include "gateway/policy/identity.hpp"
-#include "gateway/policy/routes.hpp"
-#include "gateway/upstream/upstream_queue.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ssl/context.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -36,6 +33,8 @@ struct loop {
   net::io_context io{1};
   departure_watch watch{io};
   std::unordered_set<connection*> connections;
+  /// What new requests go by. Each loop counts its own uses of it, so that loops share no counter in the hot path.
+  std::shared_ptr<const generation> now;
 };
 
 /// The ends of all requests, by what they have in common. Threads: any.
@@ -81,16 +80,13 @@ class connection_counts {
 class service {
  public:
   /// Throws system_error for what the configuration names and is not there, or is refused.
-  service(const config& c, const std::vector<std::unique_ptr<loop>>& loops);
+  service(config c, const std::vector<std::unique_ptr<loop>>& loops);
+  ~service();
   service(const service&) = delete;
   service& operator=(const service&) = delete;
 
-  const config& settings() const noexcept { return config_; }
-  upstream_queue& queue(std::size_t upstream) { return *queues_[upstream]; }
-  std::size_t queues() const noexcept { return queues_.size(); }
-  const route_table& routes() const noexcept { return routes_; }
-  const identity_table& identities() const noexcept { return identities_; }
-  net::ssl::context& trust() noexcept { return trust_; }
+  /// The newest generation. On a loop, loop::now is cheaper.
+  std::shared_ptr<const generation> current() const;
   /// "1.1 canigo-" and a number of this process, for Via.
   const std::string& via() const noexcept { return via_; }
   /// Another one each time.
@@ -115,12 +111,9 @@ class service {
   std::atomic<bool> has_cut{false};  ///< a request was ended by the end of the process
 
  private:
-  const config& config_;
   const std::vector<std::unique_ptr<loop>>& loops_;
-  const route_table routes_;
-  const identity_table identities_;
-  net::ssl::context trust_{net::ssl::context::tls_client};
-  std::vector<std::unique_ptr<upstream_queue>> queues_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const generation> current_;
   std::string process_;
   std::string via_;
   std::atomic<std::uint64_t> next_request_{1};

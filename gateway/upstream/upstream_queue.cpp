@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string_view>
+#include <tuple>
 
 namespace canigo::gateway {
 namespace {
@@ -11,6 +11,8 @@ namespace {
 constexpr duration kept_for = std::chrono::seconds{50};
 // Of one loop. A pool has a worker for each.
 constexpr std::uint64_t most_connections = 4096;
+
+std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
 
 limiter_options limits_of(const config& c, const upstream& u) {
   limiter_options o;
@@ -32,27 +34,97 @@ flow_options share_of(const tenant& t, const upstream& u) {
   return o;
 }
 
+std::vector<std::string> units_of(const upstream& u) {
+  std::vector<std::string> units;
+  for (const rate_limit& r : u.rates) {
+    if (std::ranges::find(units, r.unit) == units.end()) units.push_back(r.unit);
+  }
+  return units;
+}
+
+/// Whether a connection that was made for one of them may serve the other: each judges addresses by its own rules.
+bool leads_to_the_same(const upstream& a, const upstream& b) {
+  const auto place = [](const upstream& u) {
+    return std::tie(u.url.is_tls, u.url.host, u.url.port, u.private_addresses);
+  };
+  return place(a) == place(b);
+}
+
+/// Whether the rates of a share differ in nothing but their speed.
+bool has_same_bursts(const flow_options& a, const flow_options& b) {
+  return std::ranges::equal(a.rates, b.rates, [](const rate_limit& x, const rate_limit& y) {
+    return x.unit == y.unit && x.burst == y.burst;
+  });
+}
+
 }  // namespace
 
-upstream_queue::upstream_queue(const config& c, const upstream& u, const std::vector<net::any_io_executor>& loops)
+upstream_queue::upstream_queue(const config& c, const upstream& u, const std::vector<net::any_io_executor>& loops,
+                               const upstream_queue* before)
     : upstream_{u},
-      limit_{loops.front(), limits_of(c, u)},
-      budget_{{.percent = u.retry.budget}},
-      own_pauses_(c.tenants.size()) {
-  for (const tenant& t : c.tenants) flows_.push_back(std::make_unique<flow>(limit_, share_of(t, u)));
-  const resource_pool_options<link> o{.concurrency = std::min(u.concurrency, most_connections),
+      tenants_{c.tenants},
+      units_{units_of(u)},
+      limit_{std::make_shared<shared_limit>(loops.front(), limits_of(c, u))},
+      budget_{std::make_shared<retry_budget>(retry_budget::options{.percent = u.retry.budget})} {
+  for (const tenant& t : c.tenants) {
+    shares_.push_back({std::make_shared<flow>(limit_->limit, share_of(t, u)), std::make_shared<pause_end>(0)});
+  }
+  if (before != nullptr && leads_to_the_same(before->upstream_, u)) {
+    pools_ = before->pools_;
+    return;
+  }
+  pools_ = std::make_shared<pools>();
+  const resource_pool_options<link> o{.concurrency = connections_of(u),
                                       .queue_limit = 1'000'000,
                                       .make = [] { return link{}; },
                                       .idle_timeout = kept_for};
-  for (const auto& loop : loops) pools_.push_back(std::make_unique<resource_pool<link>>(loop, o));
-  for (const rate_limit& r : u.rates) {
-    if (std::ranges::find(units_, r.unit) == units_.end()) units_.push_back(r.unit);
+  for (const auto& loop : loops) pools_->push_back(std::make_unique<resource_pool<link>>(loop, o));
+}
+
+void upstream_queue::take_over(const upstream_queue& before) {
+  const upstream& old = before.upstream_;
+  limiter& limit = before.limit_->limit;
+  for (std::size_t i = 0; i < upstream_.rates.size(); ++i) {
+    if (upstream_.rates[i].rate != old.rates[i].rate) limit.set_rate(i, upstream_.rates[i].rate);
+    if (upstream_.rates[i].burst != old.rates[i].burst) limit.set_burst(i, upstream_.rates[i].burst);
+  }
+  if (upstream_.concurrency != old.concurrency) {
+    limit.set_concurrency(upstream_.concurrency);
+    if (pools_ == before.pools_)
+      for (const auto& p : *pools_) p->resize(connections_of(upstream_));
+  }
+  limit_ = before.limit_;
+  if (upstream_.retry.budget == old.retry.budget) budget_ = before.budget_;
+  for (std::size_t t = 0; t < shares_.size(); ++t) take_over_share(t, before);
+}
+
+void upstream_queue::take_over_share(std::size_t tenant, const upstream_queue& before) {
+  const gateway::tenant& now = tenants_[tenant];
+  const auto found = std::ranges::find(before.tenants_, now.name, &gateway::tenant::name);
+  const flow_options wanted = share_of(now, upstream_);
+  tenant_share& share = shares_[tenant];
+  if (found == before.tenants_.end()) {
+    share.part = std::make_shared<flow>(limit_->limit, wanted);
+    return;
+  }
+  const tenant_share& old = before.shares_[static_cast<std::size_t>(found - before.tenants_.begin())];
+  share.pause = old.pause;
+  const flow_options had = share_of(*found, before.upstream_);
+  if (!has_same_bursts(had, wanted)) {
+    share.part = std::make_shared<flow>(limit_->limit, wanted);
+    return;
+  }
+  share.part = old.part;
+  if (had.weight != wanted.weight) share.part->set_weight(wanted.weight);
+  if (had.concurrency != wanted.concurrency) share.part->set_concurrency(wanted.concurrency);
+  for (std::size_t i = 0; i < wanted.rates.size(); ++i) {
+    if (had.rates[i].rate != wanted.rates[i].rate) share.part->set_rate(i, wanted.rates[i].rate);
   }
 }
 
 request upstream_queue::ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
                             std::span<const token_amount> amounts) const {
-  request r{.priority = priority, .deadline = deadline, .flow = flows_[tenant].get(), .tag = tag};
+  request r{.priority = priority, .deadline = deadline, .flow = shares_[tenant].part.get(), .tag = tag};
   for (const token_amount& a : amounts) {
     // Unit 0 is that of the first rate.
     const auto unit = static_cast<std::size_t>(std::ranges::find(units_, a.unit) - units_.begin());
@@ -72,12 +144,12 @@ void upstream_queue::settle(permit& p, std::span<const token_amount> used) const
 
 void upstream_queue::pause(std::size_t tenant, time_point until) {
   const bool is_own = upstream_.credential.is_passed();
-  std::atomic<duration::rep>& end = is_own ? own_pauses_[tenant] : pause_;
+  pause_end& end = is_own ? *shares_[tenant].pause : limit_->pause;
   const duration::rep wanted = until.time_since_epoch().count();
   duration::rep now = end.load(std::memory_order_relaxed);
   while (now < wanted) {
     if (!end.compare_exchange_weak(now, wanted, std::memory_order_relaxed)) continue;
-    if (!is_own) limit_.pause_until(until);
+    if (!is_own) limit_->limit.pause_until(until);
     return;
   }
 }

@@ -1,0 +1,57 @@
+#include "gateway/http/generation.hpp"
+
+#include "canigo/error.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f) {
+  auto tls = std::make_unique<net::ssl::context>(net::ssl::context::tls_server);
+  tls->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
+                   net::ssl::context::no_tlsv1_1);
+  const auto check = [](const error_code& error, const std::string& file) {
+    if (error) throw system_error{error, file};
+  };
+  error_code error;
+  tls->use_certificate_chain_file(f.cert, error);
+  check(error, f.cert);
+  tls->use_private_key_file(f.key, net::ssl::context::pem, error);
+  check(error, f.key);
+  if (f.client_ca.empty()) return tls;
+  tls->load_verify_file(f.client_ca, error);
+  check(error, f.client_ca);
+  tls->set_verify_mode(net::ssl::verify_peer);
+  return tls;
+}
+
+}  // namespace
+
+generation::generation(config c, const std::vector<net::any_io_executor>& loops, const generation* before)
+    : settings{std::move(c)},
+      routes{settings.upstreams},
+      identities{settings.tenants},
+      trust_{std::make_unique<net::ssl::context>(net::ssl::context::tls_client)} {
+  trust_->set_default_verify_paths();
+  for (const listener& l : settings.listeners) certificates_.push_back(l.tls ? make_certificate(*l.tls) : nullptr);
+  for (const upstream& u : settings.upstreams) {
+    const upstream_queue* old = before == nullptr ? nullptr : before->queue_of(u.name);
+    queues_.push_back(std::make_unique<upstream_queue>(settings, u, loops, old));
+  }
+}
+
+void generation::take_over(const generation& before) {
+  for (const auto& q : queues_) {
+    if (const upstream_queue* old = before.queue_of(q->settings().name)) q->take_over(*old);
+  }
+}
+
+upstream_queue* generation::queue_of(std::string_view upstream) const noexcept {
+  const auto found = std::ranges::find_if(queues_, [&](const auto& q) { return q->settings().name == upstream; });
+  return found == queues_.end() ? nullptr : found->get();
+}
+
+}  // namespace canigo::gateway

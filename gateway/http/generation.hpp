@@ -1,0 +1,53 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include "gateway/config/config.hpp"
+#include "gateway/policy/identity.hpp"
+#include "gateway/policy/routes.hpp"
+#include "gateway/upstream/upstream_queue.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ssl/context.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// A configuration, and what is made of it. A reload makes another one; a request keeps the one that it began with.
+///
+/// Immutable, except for what its queues do. Threads: any.
+class generation {
+ public:
+  /// Throws system_error for what the configuration names and is not there, or is refused.
+  ///
+  /// `before`: the generation that this one is to replace, if any. Nothing of it changes before take_over().
+  generation(config c, const std::vector<net::any_io_executor>& loops, const generation* before);
+  generation(const generation&) = delete;
+  generation& operator=(const generation&) = delete;
+
+  /// Takes over the limits of `before`, with those who wait at them, under the terms of this configuration.
+  void take_over(const generation& before);
+
+  const config settings;
+  const route_table routes;
+  const identity_table identities;
+
+  upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
+  std::size_t queues() const noexcept { return queues_.size(); }
+  /// Of the upstream with this name; null: there is none.
+  upstream_queue* queue_of(std::string_view upstream) const noexcept;
+  /// The certificates that upstreams are checked against.
+  net::ssl::context& trust() const noexcept { return *trust_; }
+  /// The certificate of a listener; null: it has none.
+  net::ssl::context* certificate(std::size_t listener) const noexcept { return certificates_[listener].get(); }
+
+ private:
+  std::unique_ptr<net::ssl::context> trust_;
+  std::vector<std::unique_ptr<net::ssl::context>> certificates_;  // by listener
+  std::vector<std::unique_ptr<upstream_queue>> queues_;           // by upstream
+};
+
+}  // namespace canigo::gateway
