@@ -537,7 +537,7 @@ DEFECTS = {
     "job_counts_without_rest": (JOB_SERVICE, jobs("a count that is slow*"),
                                 "(now - begun_at) * «count_pause»", "0"),
     "job_counted_without_end": (JOB_TABLE, jobs("a count of a table ends*"),
-                                "state>=2 AND queue=?1 ORDER BY finished_at DESC, state DESC LIMIT «?2»", "9000000"),
+                                "ended.start(id, «most»);", "std::int64_t{9'000'000}"),
     "job_commit_failed_unseen": (JOB_LINE, jobs("a step on the disk that fails*"),
                                  "«db_->sql(\"COMMIT\").run();»",
                                  "try { db_->sql(\"COMMIT\").run(); } catch (const std::system_error&) {}"),

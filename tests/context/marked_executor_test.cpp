@@ -50,3 +50,26 @@ TEST_CASE("a marked executor does what the one below does, and tells whose it is
   CHECK(copy == marked);
   CHECK(net::any_io_executor{net::require(marked, net::execution::blocking.never)} != marked);
 }
+
+// An executor that did not say so let the strand run the post at once, inside the call that makes it. A coroutine
+// could then end inside its own co_spawn, and Asio read its freed state.
+TEST_CASE("a post to a strand above a marked executor never runs at once", "[marked_executor]") {
+  net::io_context io;
+  const int mine = 0;
+  const auto mark = std::make_shared<detail::executor_mark>(&mine, net::any_io_executor{net::make_strand(io)});
+  const net::any_io_executor marked{detail::marked_executor{mark}};
+  const net::any_io_executor never = net::require(marked, net::execution::blocking.never);
+  CHECK(net::query(never, net::execution::blocking) == net::execution::blocking.never);
+  CHECK(net::query(marked, net::execution::blocking) == net::execution::blocking.possibly);
+
+  const net::any_io_executor above{net::make_strand(marked)};
+  bool is_inside = false;
+  bool has_run = false;
+  net::post(above, [&] {
+    is_inside = true;
+    net::post(above, [&] { has_run = !is_inside; });
+    is_inside = false;
+  });
+  io.run();
+  CHECK(has_run);
+}

@@ -5,8 +5,10 @@
 #include "support/catch.hpp"
 #include "support/pool_run.hpp"
 
+#include <asio/any_io_executor.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
+#include <asio/strand.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -171,4 +173,23 @@ TEST_CASE("what an operation posts to its executor does not run at the same time
   (void)pool.try_post([&] { order.push_back(2); });
   b.time.run();
   CHECK(order == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("a post to a strand above a worker's executor never runs at once") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1}};
+  bool is_inside = false;
+  bool has_run = false;
+  auto task = pool.submit([&](task_context& t) -> net::awaitable<void> {
+    const net::any_io_executor above{net::make_strand(net::any_io_executor{t.executor()})};
+    net::post(above, [&, above] {
+      is_inside = true;
+      net::post(above, [&] { has_run = !is_inside; });
+      is_inside = false;
+    });
+    co_await sleep_for(1ms);
+  });
+  b.time.run();
+  CHECK(task.state() == task_state::succeeded);
+  CHECK(has_run);
 }

@@ -392,6 +392,18 @@ def asio(tree):
 
 
 @rule
+def executors(tree):
+    """An executor that can be required to run nothing at once says so when it is asked; a strand above it asks."""
+    for path in tree.under("include/", "lib/", "tests/"):
+        if re.search(r"\bquery\((\w+::)*blocking_t\b", tree.text(path)):
+            continue
+        for number, line in tree.lines(path):
+            if re.search(r"\brequire\((\w+::)*blocking_t::never_t\b", line):
+                yield path, number, "an executor with require(blocking_t::never_t), and without query(blocking_t)"
+                break
+
+
+@rule
 def formats(tree):
     """fmt/core.h of fmt 12 has print, and no format."""
     for path in tree.under("include/", "lib/", "tests/", "examples/", "bench/", "docs/"):

@@ -69,6 +69,11 @@ class worker_executor {
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(strand_->strand.get_inner_executor(), net::execution::context);
   }
+  /// A strand above this executor asks: it runs a post at once unless it is told that nothing may run at once.
+  net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
+    return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
+                         : net::execution::blocking_t{net::execution::blocking.possibly};
+  }
   worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, operation(), true}; }
   worker_executor require(net::execution::blocking_t::possibly_t) const noexcept {
     return {strand_, operation(), false};
