@@ -1,6 +1,7 @@
 """What the tests of canigo-gateway share: nginx and small upstreams, the gateway itself, curl, and a runner.
 
 The first argument of the program that imports this is CANIGO_GATEWAY; the others are parts of the names of tests.
+part=K/N runs the K-th of N shares of them.
 """
 
 import contextlib
@@ -250,8 +251,13 @@ def main(*cases):
         if shutil.which(program) is None:
             print(f"{program} is missing")
             sys.exit(SKIPPED)
+    names = [a for a in sys.argv[2:] if not a.startswith("part=")]
     wanted = [case(name) for case in cases for name in unittest.TestLoader().getTestCaseNames(case)
-              if len(sys.argv) < 3 or any(part in name for part in sys.argv[2:])]
+              if not names or any(part in name for part in names)]
+    for share in sys.argv[2:]:
+        if share.startswith("part="):
+            part, parts = map(int, share[5:].split("/"))
+            wanted = wanted[part - 1::parts]
     # Tests of one class stand together: the runner sets the class up once.
     result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(wanted))
     bad = len(result.failures) + len(result.errors)
