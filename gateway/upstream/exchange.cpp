@@ -226,6 +226,8 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   if (x.is_aborted) co_return attempt_end::client_lost;
   if (error) co_return attempt_end::lost;
   if (x.body != nullptr) start(x, *l.stream, u, executor);
+  // It may have failed at once, when there was no read yet that it could end.
+  if (has_failed(x.body)) co_return attempt_end::body_failed;
 
   auto parser = message_parser::of_response(response_limits, x.is_to_head);
   const head_end h = co_await read_head(x, l, parser);
