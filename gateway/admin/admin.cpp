@@ -46,6 +46,10 @@ std::string metrics(service& s, const generation& g) {
         "canigo_gateway_requests_total{{upstream=\"{}\",tenant=\"{}\",class=\"{}\",code=\"{}\",error=\"{}\"}} {}\n",
         escaped(k.upstream), escaped(k.tenant), escaped(k.priority), k.status, escaped(k.error), n);
   }
+  fmt::format_to(out, "# TYPE canigo_gateway_lowered_total counter\n");
+  for (const auto& [tenant, n] : s.counts.lowered()) {
+    fmt::format_to(out, "canigo_gateway_lowered_total{{tenant=\"{}\"}} {}\n", escaped(tenant), n);
+  }
   std::string waiting = "# TYPE canigo_gateway_waiting gauge\n";
   std::string waits = "# TYPE canigo_gateway_wait_seconds histogram\n";
   std::string level = "# TYPE canigo_gateway_limit_level gauge\n";

@@ -152,6 +152,7 @@ std::optional<refusal> connection::find_errand(const generation& g, const messag
   if (auto looped = judge_loop(head, service_.via())) return looped;
   wish_reading wanted = read_wishes(head, t, c.classes, to->max_wait);
   if (wanted.refused) return std::move(wanted.refused);
+  if (wanted.granted.asked_above_best) service_.counts.count_lowered(t.name);
   r.priority = c.classes[static_cast<std::size_t>(wanted.granted.priority)];
   e = {*who.tenant, *found, wanted.granted};
   return std::nullopt;

@@ -38,6 +38,16 @@ std::map<call_counts::key, std::uint64_t> call_counts::all() const {
   return counts_;
 }
 
+void call_counts::count_lowered(const std::string& tenant) {
+  const std::lock_guard lock{mutex_};
+  ++lowered_[tenant];
+}
+
+std::map<std::string, std::uint64_t> call_counts::lowered() const {
+  const std::lock_guard lock{mutex_};
+  return lowered_;
+}
+
 bool connection_counts::enter(const std::string& address) {
   const std::lock_guard lock{mutex_};
   if (all_ >= limits_.all) return false;

@@ -49,6 +49,10 @@ class call_counts {
   void count(const call_record& r);
   std::map<key, std::uint64_t> all() const;
 
+  /// A call of this tenant has asked for a class above the tenant's best, and is served as the best.
+  void count_lowered(const std::string& tenant);
+  std::map<std::string, std::uint64_t> lowered() const;
+
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};
   std::atomic<std::int64_t> running{0};
@@ -58,6 +62,7 @@ class call_counts {
  private:
   mutable std::mutex mutex_;
   std::map<key, std::uint64_t> counts_;
+  std::map<std::string, std::uint64_t> lowered_;
 };
 
 /// How many connections there are, in all and from each address. Threads: any.
