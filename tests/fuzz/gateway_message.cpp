@@ -1,0 +1,122 @@
+// Messages as they come from a socket: heads, bodies and chunks. The pieces that they come in make no difference, every
+// bound holds, and the body of a request in chunks is what a second, strict reader takes it for.
+
+#include "gateway/http/message_parser.hpp"
+#include "gateway/policy/head_rules.hpp"
+#include "target.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gateway = canigo::gateway;
+
+namespace {
+
+constexpr gateway::parser_limits bounds{.head = 1024, .body = 2048, .fields = 10};
+
+struct result {
+  gateway::message_head head;
+  bool has_head = false;
+  bool is_done = false;
+  bool has_failed = false;
+  std::size_t head_size = 0;  ///< bytes up to the end of the head
+  std::size_t used = 0;       ///< bytes up to the end of the message
+  std::string body;
+};
+
+gateway::message_parser parser_of(std::uint8_t kind) {
+  return kind % 3 == 0 ? gateway::message_parser::of_request(bounds)
+                       : gateway::message_parser::of_response(bounds, kind % 3 == 1);
+}
+
+/// Reads a message, of which the first `first` bytes come at once, and then `step` bytes each time.
+result read(std::uint8_t kind, std::string_view text, std::size_t first, std::size_t step) {
+  gateway::message_parser parser = parser_of(kind);
+  result r;
+  std::size_t there = std::min(first, text.size());
+  while (!parser.is_done() && parser.failure() == gateway::parse_failure::none) {
+    const auto s = parser.read(text.substr(r.used, there - r.used));
+    fuzz::require(s.used <= there - r.used, "no more is used than there is");
+    r.used += s.used;
+    r.body.append(s.piece.data(), s.piece.size());
+    if (parser.has_head() && !r.has_head) {
+      r.has_head = true;
+      r.head_size = r.used;
+      r.head = parser.head();
+    }
+    if (s.used > 0 && !s.wants_more) continue;
+    if (there == text.size()) break;
+    there = std::min(there + step, text.size());
+  }
+  r.is_done = parser.is_done();
+  r.has_failed = parser.failure() != gateway::parse_failure::none;
+  return r;
+}
+
+/// A body in chunks as RFC 9112, 7.1 has it; none if it is anything else, or is not all there.
+std::optional<std::string> strict_chunks(std::string_view text) {
+  std::string body;
+  for (;;) {
+    const auto end = text.find("\r\n");
+    if (end == text.npos) return std::nullopt;
+    const std::string_view line = text.substr(0, end);
+    std::uint64_t size = 0;
+    const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), size, 16);
+    if (error != std::errc{} || line.front() == '-') return std::nullopt;
+    if (line.find_first_of("\r\n") != line.npos) return std::nullopt;
+    const auto after = line.substr(static_cast<std::size_t>(rest - line.data())).find_first_not_of(" \t");
+    const std::string_view extension =
+        after == line.npos ? std::string_view{} : line.substr(static_cast<std::size_t>(rest - line.data()) + after);
+    if (!extension.empty() && extension.front() != ';') return std::nullopt;
+    text.remove_prefix(end + 2);
+    if (size == 0) break;
+    if (text.size() < size + 2 || text.substr(size, 2) != "\r\n") return std::nullopt;
+    body += text.substr(0, size);
+    text.remove_prefix(size + 2);
+  }
+  for (;;) {  // the trailer
+    const auto end = text.find("\r\n");
+    if (end == text.npos || text.substr(0, end).find('\n') != text.npos) return std::nullopt;
+    if (end == 0) return body;
+    text.remove_prefix(end + 2);
+  }
+}
+
+void check_request(const result& r, std::string_view text) {
+  const auto j = gateway::judge_head(r.head, gateway::listen_mode::both, {});
+  if (j.refused || !r.is_done) return;
+  const std::string_view rest = text.substr(r.head_size, r.used - r.head_size);
+  if (j.plan.is_chunked) {
+    const auto body = strict_chunks(rest);
+    fuzz::require(body.has_value(), "what is taken for chunks is chunks");
+    fuzz::require(*body == r.body, "and has the same body");
+  } else {
+    fuzz::require(rest == r.body && r.body.size() == j.plan.length, "a body is as long as its head says");
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::input in{data, size};
+  const std::uint8_t kind = in.byte();
+  const std::size_t first = in.byte(), step = in.byte() % 16 + 1u;
+  const std::string_view text = in.text();
+  const result whole = read(kind, text, text.size(), 1);
+  const result pieces = read(kind, text, first, step);
+  fuzz::require(pieces.has_failed == whole.has_failed && pieces.is_done == whole.is_done, "pieces make no difference");
+  if (!whole.has_failed) {
+    fuzz::require(pieces.has_head == whole.has_head && pieces.body == whole.body, "nor to what is read");
+    fuzz::require(!whole.is_done || pieces.used == whole.used, "nor to where the message ends");
+  }
+  for (const result* r : {&whole, &pieces}) {
+    fuzz::require(r->head_size <= bounds.head && r->head.fields.size() <= bounds.fields, "a head is bounded");
+    fuzz::require(r->body.size() <= bounds.body, "a body is bounded");
+  }
+  if (kind % 3 == 0 && whole.has_head && !whole.has_failed) check_request(whole, text);
+  return 0;
+}
