@@ -16,10 +16,11 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
-from rig import Curls, GatewayCase, curl, main, wait_until
+from rig import GATEWAY, Curls, GatewayCase, connects, curl, free_ports, main, wait_until
 
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 MIB = 1 << 20
@@ -348,6 +349,42 @@ class Scenarios(GatewayCase):
         self.assertEqual(waiting, {"interactive": 1, "normal": 1, "batch": 3})
         self.assertIn('canigo_gateway_lowered_total{tenant="reports"} 1\n', g.ask_admin("/metrics"))
         self.assertNotIn('canigo_gateway_lowered_total{tenant="search"}', g.ask_admin("/metrics"))
+
+    def test_the_page_for_beginners_is_true(self):  # docs/gateway.md
+        page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "gateway.md").read_text()
+        toml, python = (re.search(rf"```{kind}\n(.*?)```", page, re.S)[1] for kind in ("toml", "python"))
+        upstream, client, admin = free_ports(3)
+        toml = toml.replace(":9000", f":{upstream}").replace(":8080", f":{client}").replace(":9901", f":{admin}")
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="canigo-page"))
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "gateway.toml").write_text(toml)
+        (folder / "calls.py").write_text(python.replace(":8080", f":{client}"))
+        env = {**os.environ, "CANIGO_ADMIN_TOKEN": "secret", "NO_PROXY": "*"}
+        check = [GATEWAY, "--check", "--config", "gateway.toml"]
+        self.assertEqual(subprocess.run(check, cwd=folder, env=env).returncode, 0)
+        for command, port in (([sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(upstream)], upstream),
+                              ([GATEWAY, "--config", "gateway.toml"], client)):
+            process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            wait_until(lambda: connects(port), f"{command[0]} listens")
+        calls = subprocess.Popen([sys.executable, "calls.py"], cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+        state = {}
+
+        def they_wait():
+            done = subprocess.run(["curl", "-s", "-H", "Authorization: Bearer secret",
+                                   f"http://127.0.0.1:{admin}/api/state"], capture_output=True, check=True)
+            state.update(json.loads(done.stdout)["upstreams"][0])
+            return state["waiting"] >= 5
+
+        wait_until(they_wait, "calls wait")
+        self.assertEqual(state["binds"], "rate")
+        self.assertEqual(len(state["waiters"]), state["waiting"])
+        lines = [line.split() for line in calls.communicate()[0].splitlines()]
+        self.assertEqual([status for _, status, _ in lines], ["200"] * 10)
+        self.assertIn("9", [lines[0][0], lines[1][0]])
+        self.assertGreater(max(int(wait) for _, _, wait in lines), 15_000)
 
     def test_the_upstream_sees_nothing_that_is_for_the_gateway(self):  # G16
         script = self.script(lambda client, _s, _h: client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
