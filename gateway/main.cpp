@@ -1,38 +1,41 @@
+// canigo-gateway: outbound HTTP calls within quotas, the important ones first. docs/gateway-configuration.md describes
+// it.
+
 #include "canigo/error.hpp"
 #include "canigo/version.hpp"
 
+#include "examples/tools/pages.hpp"
+#include "examples/tools/versions.hpp"
 #include "gateway/config/reader.hpp"
 #include "gateway/http/server.hpp"
 #include "gateway/supported.hpp"
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <boost/version.hpp>
 #include <fmt/core.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <openssl/crypto.h>
+#include <toml++/toml.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace {
 
-constexpr std::string_view usage =
-    R"(canigo-gateway --config FILE    outbound HTTP calls within quotas, the important ones first
-
-  --config FILE   the configuration, in TOML
-  --check         only reads the configuration, and says what is wrong with it
-  --version       the version
-  --help          this text
-
-Exit status: 0 all requests were served, 1 some were cut or it can't run, 2 the configuration or the command is wrong.
-docs/gateway-configuration.md describes the configuration.
-)";
-
 constexpr int wrong = 2;
 
-int fail_usage(const std::string& why) {
-  fmt::print(stderr, "canigo-gateway: {}\nTry: canigo-gateway --help\n", why);
-  return wrong;
+/// Those that the program alone has; the rest is that of every program of canigo.
+std::string own_libraries() {
+  return fmt::format("Boost/{}.{}.{} {} toml++/{}.{}.{} nlohmann_json/{}.{}.{}", BOOST_VERSION / 100'000,
+                     BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, OpenSSL_version(OPENSSL_VERSION),
+                     TOML_LIB_MAJOR, TOML_LIB_MINOR, TOML_LIB_PATCH, NLOHMANN_JSON_VERSION_MAJOR,
+                     NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH);
 }
 
 int serve(const std::string& file, bool only_check) {
@@ -46,7 +49,7 @@ int serve(const std::string& file, bool only_check) {
     fmt::print("{}: ok\n", file);
     return 0;
   }
-  canigo::gateway::server s{std::move(*read.value)};
+  canigo::gateway::server s{std::move(*read.value), file};
   for (const std::string& a : s.addresses()) fmt::print(stderr, "canigo-gateway: listening on {}\n", a);
   return s.run() ? 0 : 1;
 }
@@ -54,27 +57,23 @@ int serve(const std::string& file, bool only_check) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  CLI::App app{"Outbound HTTP calls within quotas, the important ones first", "canigo-gateway"};
+  app.footer(
+      "SIGHUP reads the configuration again. SIGTERM ends the program when all who wait are served, or when their "
+      "grace is over; a second one ends it now.\n\n"
+      "Exit status: 0 all requests were served, 1 some were cut or it can't run, 2 the configuration or the command is "
+      "wrong. docs/gateway-configuration.md describes the configuration.");
   std::string file;
   bool only_check = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view option = argv[i];
-    if (option == "--help") {
-      fmt::print("{}", usage);
-      return 0;
-    }
-    if (option == "--version") {
-      fmt::print("canigo-gateway {}\n", canigo::version());
-      return 0;
-    }
-    if (option == "--check") {
-      only_check = true;
-    } else if (option == "--config" && i + 1 < argc) {
-      file = argv[++i];
-    } else {
-      return fail_usage(fmt::format("{} is no option, or its value is missing", option));
-    }
+  app.add_option("--config", file, "The configuration, in TOML")->type_name("FILE")->required();
+  app.add_flag("--check", only_check, "Only read the configuration, and say what is wrong with it");
+  app.set_version_flag("--version", tools::versions("canigo-gateway", own_libraries()));
+  tools::add_page_option(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : wrong;
   }
-  if (file.empty()) return fail_usage("--config is missing");
   return serve(file, only_check);
 } catch (const std::exception& e) {
   fmt::print(stderr, "canigo-gateway: {}\n", e.what());

@@ -11,7 +11,6 @@ std::vector<std::string> unsupported(const config& c) {
   if (!c.redis.source.empty()) refuse("redis");
   for (const listener& l : c.listeners) {
     if (l.mode != listen_mode::reverse) refuse("listen.mode other than \"reverse\"");
-    if (!l.systemd.empty()) refuse("listen.systemd");
   }
   for (const upstream& u : c.upstreams) {
     const auto of = [&](std::string_view field) { return fmt::format("upstream \"{}\": {}", u.name, field); };

@@ -47,30 +47,40 @@ std::string line_of(const call_record& r) {
 
 }  // namespace
 
-access_log::access_log(const access_log_options& o) {
-  if (o.to == access_log_options::kind::off) return;
-  descriptor_ = STDOUT_FILENO;
-  if (o.to == access_log_options::kind::file) {
-    descriptor_ = ::open(o.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-    if (descriptor_ < 0) throw system_error{errno, boost::system::system_category(), "access_log: " + o.path};
-    owns_ = true;
-  }
+access_log::file::~file() {
+  if (owns_) ::close(descriptor_);
+}
+
+std::shared_ptr<const access_log::file> access_log::open(const access_log_options& o) {
+  if (o.to == access_log_options::kind::off) return nullptr;
+  if (o.to == access_log_options::kind::standard_output) return std::make_shared<file>(STDOUT_FILENO, false);
+  const int descriptor = ::open(o.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+  if (descriptor < 0) throw system_error{errno, boost::system::system_category(), "access_log: " + o.path};
+  return std::make_shared<file>(descriptor, true);
+}
+
+access_log::access_log(const access_log_options& o) : is_on_{false}, file_{open(o)} {
+  is_on_ = file_ != nullptr;
   writer_ = std::thread{[this] { run(); }};
 }
 
 access_log::~access_log() {
-  if (!writer_.joinable()) return;
   {
     const std::lock_guard lock{mutex_};
     ends_ = true;
   }
   knock_.notify_one();
   writer_.join();
-  if (owns_) ::close(descriptor_);
+}
+
+void access_log::use(std::shared_ptr<const file> f) {
+  const std::lock_guard lock{mutex_};
+  is_on_.store(f != nullptr, std::memory_order_relaxed);
+  std::swap(file_, f);
 }
 
 void access_log::write(const call_record& r) {
-  if (descriptor_ < 0) return;
+  if (!is_on_.load(std::memory_order_relaxed)) return;
   const std::string line = line_of(r);
   const std::lock_guard lock{mutex_};
   if (waiting_.size() + line.size() > most_waiting) {
@@ -84,14 +94,16 @@ void access_log::write(const call_record& r) {
 void access_log::run() {
   for (bool ends = false; !ends;) {
     std::string lines;
+    std::shared_ptr<const file> to;
     {
       std::unique_lock lock{mutex_};
       knock_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
       ends = ends_;
       std::swap(lines, waiting_);
+      to = file_;
     }
-    for (std::size_t at = 0; at < lines.size();) {
-      const auto n = ::write(descriptor_, lines.data() + at, lines.size() - at);
+    for (std::size_t at = 0; to && at < lines.size();) {
+      const auto n = ::write(to->descriptor(), lines.data() + at, lines.size() - at);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) break;
       at += static_cast<std::size_t>(n);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -18,7 +19,24 @@ namespace canigo::gateway {
 /// Threads: any.
 class access_log {
  public:
-  /// Throws system_error if the file can't be opened.
+  /// What lines are written to; it closes what it has opened.
+  class file {
+   public:
+    file(int descriptor, bool owns) noexcept : descriptor_{descriptor}, owns_{owns} {}
+    ~file();
+    file(const file&) = delete;
+    file& operator=(const file&) = delete;
+    int descriptor() const noexcept { return descriptor_; }
+
+   private:
+    const int descriptor_;
+    const bool owns_;
+  };
+
+  /// Null for no log. Throws system_error if the file can't be opened.
+  static std::shared_ptr<const file> open(const access_log_options& o);
+
+  /// Throws as open() does.
   explicit access_log(const access_log_options& o);
   /// Writes what waits.
   ~access_log();
@@ -26,15 +44,17 @@ class access_log {
   access_log& operator=(const access_log&) = delete;
 
   void write(const call_record& r);
+  /// Later lines go there, and so do those that wait.
+  void use(std::shared_ptr<const file> f);
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
  private:
   void run();
 
-  int descriptor_ = -1;  // -1: no log
-  bool owns_ = false;
   std::atomic<std::uint64_t> dropped_{0};
+  std::atomic<bool> is_on_;
   std::mutex mutex_;
+  std::shared_ptr<const file> file_;
   std::condition_variable knock_;
   std::string waiting_;
   bool ends_ = false;

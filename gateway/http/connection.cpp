@@ -60,23 +60,28 @@ refusal refusal_of(parse_failure f) {
 connection::connection(service& s, loop& l, const entrance& e, stream_socket socket, std::string address)
     : service_{s}, loop_{l}, entrance_{e}, client_{std::move(socket)}, address_{std::move(address)} {
   loop_.connections.insert(this);
+  if (entrance_.listener) service_.callers.fetch_add(1, std::memory_order_relaxed);
 }
 
 connection::~connection() {
   loop_.connections.erase(this);
+  if (entrance_.listener) service_.callers.fetch_sub(1, std::memory_order_relaxed);
   service_.clients.leave(address_);
 }
 
 net::awaitable<void> connection::run() {
   if (!co_await secure()) co_return;
   peer_uid_ = uid_of_peer(client_.descriptor());
-  while (goes_on_ && !service_.is_draining()) {
+  while (goes_on_) {
+    if (is_last() && has_served_ && input_.empty() && client_.is_quiet()) break;
     phase_ = phase::idle;
     if (input_.empty()) input_.shrink();
     auto parser = message_parser::of_request(limits_of(loop_.now->settings));
     if (!co_await read_head(parser)) break;
+    has_served_ = true;
     co_await serve(parser);
   }
+  phase_ = phase::closing;
   if (lingers_ && !has_left_) co_await client_.linger_and_close();
 }
 
@@ -158,7 +163,7 @@ net::awaitable<void> connection::write(std::string_view text) {
 /// Answers instead of an upstream, and ends the record. `parser`: of the request; null if it has no sound head.
 net::awaitable<void> connection::answer(const refusal& why, call_record& r, const message_parser* parser) {
   if (parser == nullptr || !parser->is_done() || !parser->keep_alive() || why.status == 400 || why.status == 414 ||
-      service_.is_draining()) {
+      is_last()) {
     goes_on_ = false;
   }
   r.status = why.status;
@@ -173,7 +178,7 @@ net::awaitable<void> connection::serve(message_parser& parser) {
   message_head head = parser.take_head();
   call_record r = begin_record(head);
   r.host = value_of(head, "host").value_or("");
-  goes_on_ = parser.keep_alive();
+  goes_on_ = parser.keep_alive() && !is_last();
   const listen_mode mode = entrance_.listener ? g->settings.listeners[*entrance_.listener].mode : listen_mode::reverse;
   const head_judgement judged = judge_head(head, mode, g->settings.size);
   if (judged.refused) {
@@ -196,9 +201,49 @@ void connection::client_left() {
   if (exchange_ != nullptr) exchange_->abort();
 }
 
+void connection::follow(const generation& next) noexcept {
+  if (caller_ == nullptr) return;
+  const upstream_queue* queue = next.queue_of(caller_->queue.settings().name);
+  const auto tenant = next.tenant_of(caller_->tenant);
+  if (queue == nullptr) {
+    caller_->dismissed = refusal{503, "no_route", "the upstream is no longer in the configuration",
+                                 std::chrono::seconds{1}};
+  } else if (!tenant) {
+    caller_->dismissed = refusal{401, "bad_request", "the tenant is no longer in the configuration"};
+  } else if (auto share = queue->share(*tenant); share != caller_->share) {
+    caller_->next_share = std::move(share);
+  } else {
+    return;
+  }
+  if (phase_ == phase::waiting) wait_.emit(net::cancellation_type::terminal);
+}
+
+/// Whether the drain lets this connection have no further request. The admin's stays until the end.
+bool connection::is_last() const noexcept { return entrance_.listener && service_.is_draining(); }
+
 void connection::drain() noexcept {
+  if (!entrance_.listener) return;
+  if (phase_ == phase::idle) {
+    if (has_served_ && client_.is_quiet()) client_.cancel();
+    return;
+  }
   goes_on_ = false;
-  if (phase_ == phase::idle) client_.cancel();
+  if (exchange_ != nullptr) exchange_->keeps_client = false;
+}
+
+void connection::end_idle() noexcept {
+  if (phase_ == phase::idle && entrance_.listener) client_.cancel();
+}
+
+void connection::finish() noexcept {
+  if (!entrance_.listener) return;
+  if (exchange_ != nullptr || phase_ == phase::head) {
+    cut();
+  } else if (phase_ == phase::waiting) {
+    wait_.emit(net::cancellation_type::terminal);
+  } else {
+    end_idle();
+  }
 }
 
 void connection::give_up(const std::unordered_map<std::uint64_t, duration>& estimates, duration most) noexcept {
@@ -210,7 +255,7 @@ void connection::give_up(const std::unordered_map<std::uint64_t, duration>& esti
 }
 
 void connection::cut() noexcept {
-  if (phase_ == phase::running || phase_ == phase::head) service_.has_cut = true;
+  if (entrance_.listener && (phase_ == phase::running || phase_ == phase::head)) service_.has_cut = true;
   goes_on_ = lingers_ = false;
   client_left();
   client_.cancel();

@@ -41,17 +41,27 @@ class connection {
 
   net::awaitable<void> run();
 
-  /// The process ends: no further request. If none is on, the connection ends at once.
+  /// There is another configuration. Who waits goes on waiting, unless it no longer has his upstream or his tenant.
+  void follow(const generation& next) noexcept;
+  /// The number of the last request that has waited here; it grows with each.
+  std::uint64_t tag() const noexcept { return tag_; }
+  /// The process ends: the request that is on, or that has come, is the last one. A client that has connected and asked
+  /// for nothing yet may still do so; the others go.
   void drain() noexcept;
+  /// Ends a connection on which nothing is on.
+  void end_idle() noexcept;
   /// Ends the wait of the request, if its estimate, which these are by tag, is longer than `most`, or reaches past the
   /// longest wait that is allowed.
   void give_up(const std::unordered_map<std::uint64_t, duration>& estimates, duration most) noexcept;
+  /// The time of the drain is over: who waits is told so, and the request that an upstream has is cut.
+  void finish() noexcept;
   /// Ends the request that is on.
   void cut() noexcept;
 
  private:
-  enum class phase : std::uint8_t { idle, head, waiting, running };
+  enum class phase : std::uint8_t { idle, head, waiting, running, closing };
 
+  bool is_last() const noexcept;
   net::awaitable<bool> secure();
   net::awaitable<bool> read_head(message_parser& parser);
   net::awaitable<void> serve(message_parser& parser);
@@ -63,8 +73,16 @@ class connection {
     std::size_t upstream = 0;
     wishes granted;
   };
+  /// A request that waits, or may wait again.
+  struct caller {
+    const upstream_queue& queue;
+    std::string_view tenant;
+    std::shared_ptr<const flow> share;       // that it asks for
+    std::shared_ptr<const flow> next_share;  // that it has to ask for from now on
+    std::optional<refusal> dismissed;        // a reload has taken away what it asks for
+  };
   std::optional<refusal> find_errand(const generation& g, const message_head& head, call_record& r, errand& e) const;
-  net::awaitable<bool> get_permit(upstream_queue& q, std::size_t tenant, request ask, call_record& r, permit& granted,
+  net::awaitable<bool> get_permit(upstream_queue& q, std::size_t tenant, request& ask, call_record& r, permit& granted,
                                   std::optional<refusal>& why);
   net::awaitable<void> sleep_watched(duration d);
   net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* parser);
@@ -83,6 +101,7 @@ class connection {
   std::optional<std::uint32_t> peer_uid_;
   read_buffer input_;
   bool goes_on_ = true;
+  bool has_served_ = false;  // a request
   bool lingers_ = false;  // the client may still be sending
   phase phase_ = phase::idle;
   bool has_left_ = false;
@@ -90,6 +109,7 @@ class connection {
   time_point deadline_{};
   net::cancellation_signal wait_;
   exchange* exchange_ = nullptr;
+  caller* caller_ = nullptr;
 };
 
 }  // namespace canigo::gateway

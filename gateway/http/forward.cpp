@@ -96,12 +96,17 @@ net::awaitable<void> connection::sleep_watched(duration d) {
 }
 
 /// Waits for a place. False if there is none: the client has left, or `why` says why not.
-net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenant, request ask, call_record& r,
+net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
                                             permit& granted, std::optional<refusal>& why) {
   const time_point start = clock::now();
   error_code error;
   for (;;) {
     error = {};
+    if (caller_->dismissed) break;
+    if (caller_->next_share) {
+      caller_->share = std::move(caller_->next_share);
+      ask.flow = caller_->share.get();
+    }
     try {
       if (auto p = q.limit().try_acquire(ask)) granted = std::move(*p);
     } catch (const system_error& e) {
@@ -113,6 +118,7 @@ net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenan
       std::tie(error, granted) = co_await q.limit().async_acquire(
           ask, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
       phase_ = phase::running;
+      if (error == net::error::operation_aborted && caller_->next_share && !has_left_) continue;
     }
     const time_point until = q.paused_until(tenant);
     if (error || has_left_ || until <= clock::now()) break;
@@ -129,8 +135,16 @@ net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenan
     if (granted) q.give_back(granted);
     co_return false;
   }
+  if (caller_->dismissed) {
+    if (granted) q.give_back(granted);
+    why = caller_->dismissed;
+    co_return false;
+  }
   if (!error) co_return true;
   if (error == net::error::operation_aborted && !service_.is_draining()) error = errc::deadline_unreachable;
+  // Another instance may have the time that is missing here.
+  const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
+  if (is_late && service_.is_draining()) error = errc::stopped;
   why = refusal_of(error, q.limit(), ask);
   if (const time_point until = q.paused_until(tenant); until > clock::now()) why->retry_after = until - clock::now();
   co_return false;
@@ -170,7 +184,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   const upstream* to = &c.upstreams[p.upstream];
   upstream_queue& q = g.queue(p.upstream);
   tag_ = service_.next_tag.fetch_add(1, std::memory_order_relaxed);
-  deadline_ = saturating_add(r.since, p.granted.max_wait);
+  deadline_ = std::min(saturating_add(r.since, p.granted.max_wait), service_.end());
   const int most_attempts = to->retry.attempts;
   request_body body{client_, parser, input_, c.time.body_idle, most_attempts > 1 ? to->retry.body : 0, service_.kept};
   if (parser.has_body() && input_.empty() && plan.wants_continue) body.expect_continue();
@@ -193,7 +207,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   const auto& amounts = account.ask(head.target, read, p.granted.least_tokens);
   for (const token_amount& a : amounts)
     if (a.unit != "requests") r.tokens_asked = r.tokens_asked.value_or(0) + a.amount;
-  const request ask = q.ask(p.tenant, p.granted.priority, deadline_, tag_, amounts);
+  request ask = q.ask(p.tenant, p.granted.priority, deadline_, tag_, amounts);
   outgoing_body framing;
   if (parser.has_body() || plan.has_length) {
     framing = {plan.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan.length};
@@ -244,14 +258,18 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
 
   std::minstd_rand random{static_cast<std::uint32_t>(tag_)};
   std::optional<refusal> why;
+  caller asks{q, c.tenants[p.tenant].name, q.share(p.tenant), {}, {}};
   {
     const departure_watch::entry watched{loop_.watch, client_.descriptor(), [this] { client_left(); }};
     phase_ = phase::running;
+    caller_ = &asks;
+    if (loop_.now.get() != &g) follow(*loop_.now);  // there was a reload since the head came
     for (;;) {
       permit place;
       if (!co_await get_permit(q, p.tenant, ask, r, place, why)) break;
       if (++r.attempts == 1) q.budget().pay_in();
       if (x.until == time_point::max()) x.until = clock::now() + to->timeout.total;
+      if (!goes_on_) x.keeps_client = false;
       exchange_ = &x;
       service_.counts.running.fetch_add(1, std::memory_order_relaxed);
       const auto operation = [&x](link& l) { return attempt(x, l); };
@@ -290,6 +308,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
       if (end == attempt_end::complete) lingers_ = true;
       break;
     }
+    caller_ = nullptr;
   }
   r.bytes_in = body.bytes();
   r.bytes_out = x.bytes_out;

@@ -49,6 +49,12 @@ void generation::take_over(const generation& before) {
   }
 }
 
+std::optional<std::size_t> generation::tenant_of(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(settings.tenants, name, &tenant::name);
+  if (found == settings.tenants.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - settings.tenants.begin());
+}
+
 upstream_queue* generation::queue_of(std::string_view upstream) const noexcept {
   const auto found = std::ranges::find_if(queues_, [&](const auto& q) { return q->settings().name == upstream; });
   return found == queues_.end() ? nullptr : found->get();

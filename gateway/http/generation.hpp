@@ -12,6 +12,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace canigo::gateway {
@@ -39,6 +41,8 @@ class generation {
   std::size_t queues() const noexcept { return queues_.size(); }
   /// Of the upstream with this name; null: there is none.
   upstream_queue* queue_of(std::string_view upstream) const noexcept;
+  /// An index into settings.tenants.
+  std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;
   /// The certificates that upstreams are checked against.
   net::ssl::context& trust() const noexcept { return *trust_; }
   /// The certificate of a listener; null: it has none.

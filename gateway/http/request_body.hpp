@@ -24,18 +24,20 @@ class kept_bytes {
   explicit kept_bytes(std::uint64_t most) : most_{most} {}
   /// Whether `n` more are allowed; if so, they are counted until give_back().
   bool take(std::uint64_t n) noexcept {
-    if (now_.fetch_add(n, std::memory_order_relaxed) + n <= most_) return true;
+    if (now_.fetch_add(n, std::memory_order_relaxed) + n <= most_.load(std::memory_order_relaxed)) return true;
     give_back(n);
     return false;
   }
-  bool has_room(std::uint64_t n) const noexcept { return now() + n <= most_; }
+  bool has_room(std::uint64_t n) const noexcept { return now() + n <= most_.load(std::memory_order_relaxed); }
   /// Counts them even if that is too many.
   void add(std::uint64_t n) noexcept { now_.fetch_add(n, std::memory_order_relaxed); }
   void give_back(std::uint64_t n) noexcept { now_.fetch_sub(n, std::memory_order_relaxed); }
+  /// What is kept already stays.
+  void set_most(std::uint64_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
   std::uint64_t now() const noexcept { return now_.load(std::memory_order_relaxed); }
 
  private:
-  const std::uint64_t most_;
+  std::atomic<std::uint64_t> most_;
   std::atomic<std::uint64_t> now_{0};
 };
 

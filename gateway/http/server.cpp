@@ -2,29 +2,24 @@
 
 #include "canigo/error.hpp"
 
+#include "gateway/config/passed_sockets.hpp"
 #include "gateway/http/connection.hpp"
 
-#include <arpa/inet.h>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstddef>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -32,6 +27,12 @@ namespace canigo::gateway {
 namespace {
 
 using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+// In a drain. A client that has connected in time has so long to say what it wants.
+constexpr duration patience_with_new = 2s;
+// And so long to take the answer that there is no place for it.
+constexpr duration patience_with_last = 2s;
 
 std::vector<std::unique_ptr<loop>> make_loops(const config& c) {
   constexpr unsigned most = 4;
@@ -40,57 +41,6 @@ std::vector<std::unique_ptr<loop>> make_loops(const config& c) {
   std::vector<std::unique_ptr<loop>> loops;
   for (std::size_t i = 0; i < n; ++i) loops.push_back(std::make_unique<loop>(i));
   return loops;
-}
-
-[[noreturn]] void fail(const std::string& what) { throw system_error{errno, boost::system::system_category(), what}; }
-
-struct socket_address {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(sockaddr_storage);
-
-  sockaddr* get() noexcept { return reinterpret_cast<sockaddr*>(&storage); }
-};
-
-socket_address address_of(const listen_address& a) {
-  socket_address s;
-  if (a.is_unix()) {
-    auto& un = reinterpret_cast<sockaddr_un&>(s.storage);
-    un.sun_family = AF_UNIX;
-    if (a.path.size() >= sizeof un.sun_path) {
-      errno = ENAMETOOLONG;
-      fail(a.path);
-    }
-    std::memcpy(un.sun_path, a.path.data(), a.path.size());
-    s.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + a.path.size() + 1);
-    return s;
-  }
-  const net::ip::tcp::endpoint e{net::ip::make_address(a.host), a.port};
-  std::memcpy(&s.storage, e.data(), e.size());
-  s.size = static_cast<socklen_t>(e.size());
-  return s;
-}
-
-/// The address of a peer without its port; empty for a unix socket.
-std::string peer_of(int socket) {
-  socket_address s;
-  if (::getpeername(socket, s.get(), &s.size) != 0) return {};
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (s.storage.ss_family == AF_INET) {
-    ::inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in&>(s.storage).sin_addr, text.data(), text.size());
-  } else if (s.storage.ss_family == AF_INET6) {
-    ::inet_ntop(AF_INET6, &reinterpret_cast<sockaddr_in6&>(s.storage).sin6_addr, text.data(), text.size());
-  }
-  return text.data();
-}
-
-std::string name_of(int socket, const listen_address& a) {
-  if (a.is_unix()) return "unix:" + a.path;
-  socket_address s;
-  if (::getsockname(socket, s.get(), &s.size) != 0) fail("getsockname");
-  const bool is_v6 = s.storage.ss_family == AF_INET6;
-  const auto port =
-      is_v6 ? reinterpret_cast<sockaddr_in6&>(s.storage).sin6_port : reinterpret_cast<sockaddr_in&>(s.storage).sin_port;
-  return is_v6 ? fmt::format("[{}]:{}", a.host, ntohs(port)) : fmt::format("{}:{}", a.host, ntohs(port));
 }
 
 /// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024.
@@ -105,79 +55,60 @@ net::awaitable<void> serve(std::unique_ptr<connection> c) { co_await c->run(); }
 
 }  // namespace
 
-server::server(config c)
+server::server(config c, std::string file)
     : loops_{make_loops(c)},
-      service_{std::move(c), loops_},
+      service_{std::move(c), std::move(file), loops_},
       acceptors_(loops_.size()),
       signals_{loops_.front()->io},
       grace_{loops_.front()->io},
-      look_{loops_.front()->io} {
+      patience_{loops_.front()->io},
+      look_{loops_.front()->io},
+      watchdog_{loops_.front()->io} {
   raise_descriptor_limit();
   const std::shared_ptr<const generation> first = service_.current();
-  const config& now = first->settings;
-  for (std::size_t i = 0; i < now.listeners.size(); ++i) open(now.listeners[i].address, now.listeners[i].reuse_port, i);
-  if (now.admin) open(now.admin->listen, false, std::nullopt);
+  open_doors(first->settings);
 }
 
-server::~server() {
-  for (const auto& d : doors_) {
-    if (d->descriptor >= 0) ::close(d->descriptor);
-    if (!d->path.empty()) ::unlink(d->path.c_str());
+void server::open_doors(const config& c) {
+  const auto passed = read_passed_sockets(std::getenv("LISTEN_PID"), std::getenv("LISTEN_FDS"),
+                                          std::getenv("LISTEN_FDNAMES"), ::getpid());
+  bool reuses_port = false;
+  for (std::size_t i = 0; i < c.listeners.size(); ++i) {
+    const listener& l = c.listeners[i];
+    reuses_port = reuses_port || l.reuse_port;
+    doors_.push_back({i, l.systemd.empty() ? listening_socket::open(l.address, l.reuse_port)
+                                           : listening_socket::take(passed, l.systemd, l.address)});
   }
-}
-
-void server::open(const listen_address& a, bool reuses_port, std::optional<std::size_t> listener) {
-  auto d = std::make_unique<door>();
-  d->listener = listener;
-  socket_address s = address_of(a);
-  const std::string where = a.is_unix() ? a.path : fmt::format("{} port {}", a.host, a.port);
-  d->descriptor = ::socket(s.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (d->descriptor < 0) fail(where);
-  const int on = 1;
-  if (a.is_unix()) {
-    // One that nobody listens on any more.
-    if (const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); probe >= 0) {
-      if (::connect(probe, s.get(), s.size) != 0 && errno == ECONNREFUSED) ::unlink(a.path.c_str());
-      ::close(probe);
-    }
-  } else {
-    ::setsockopt(d->descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    // What is accepted takes it over.
-    ::setsockopt(d->descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (reuses_port) ::setsockopt(d->descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+  for (const passed_socket& p : passed) {
+    if (std::ranges::any_of(c.listeners, [&](const listener& l) { return l.systemd == p.name; })) continue;
+    fmt::print(stderr, "canigo-gateway: the socket \"{}\" of systemd is of no use: no listener names it\n", p.name);
   }
-  const bool is_open = ::bind(d->descriptor, s.get(), s.size) == 0 && ::listen(d->descriptor, SOMAXCONN) == 0;
-  const int reason = errno;
-  if (is_open && a.is_unix()) d->path = a.path;
-  if (is_open) d->name = name_of(d->descriptor, a);
-  doors_.push_back(std::move(d));
-  errno = reason;
-  if (!is_open) fail(where);
+  // The admin's stays until the end, so that it can tell how the drain goes. Beside a successor it must not.
+  if (c.admin) doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});
 }
 
 std::vector<std::string> server::addresses() const {
   std::vector<std::string> names;
-  for (const auto& d : doors_) names.push_back(d->name);
+  for (const door& d : doors_) names.push_back(d.socket.name());
   return names;
 }
 
 bool server::run() {
   for (const auto& l : loops_) {
-    for (const auto& d : doors_) {
-      const int own = ::fcntl(d->descriptor, F_DUPFD_CLOEXEC, 0);
-      if (own < 0) fail("fcntl");
-      socket_address s;
-      ::getsockname(own, s.get(), &s.size);
+    for (door& d : doors_) {
+      const int own = ::fcntl(d.socket.descriptor(), F_DUPFD_CLOEXEC, 0);
+      if (own < 0) throw system_error{errno, boost::system::system_category(), d.socket.name()};
       auto at = std::make_shared<acceptor>(l->io);
-      at->assign({s.storage.ss_family, 0}, own);
+      at->assign({d.socket.family(), 0}, own);
       acceptors_[l->index].push_back(at);
-      accept(*l, *d, at);
+      accept(*l, d, at);
     }
   }
   ::signal(SIGPIPE, SIG_IGN);
-  signals_.add(SIGTERM);
-  signals_.add(SIGINT);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   wait_for_signal();
+  watch();
+  supervisor_.tell("READY=1");
   std::vector<std::thread> threads;
   for (std::size_t i = 1; i < loops_.size(); ++i) threads.emplace_back([&io = loops_[i]->io] { io.run(); });
   loops_.front()->io.run();
@@ -185,11 +116,26 @@ bool server::run() {
   return !service_.has_cut;
 }
 
+/// Tells the supervisor that every loop runs.
+void server::watch() {
+  const auto every = supervisor_.watchdog();
+  if (!every) return;
+  if (silent_loops_ == 0) {
+    supervisor_.tell("WATCHDOG=1");
+    silent_loops_ = loops_.size();
+    for (const auto& l : loops_) net::post(l->io, [this] { --silent_loops_; });
+  }
+  watchdog_.expires_after(*every / 2);
+  watchdog_.async_wait([this](const error_code& error) {
+    if (!error) watch();
+  });
+}
+
 void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   acceptor& a = *at;
   a.async_accept(l.io, [this, &l, &d, at = std::move(at)](const error_code& error, stream_socket socket) mutable {
-    if (!at->is_open()) return;
     if (!error) take(l, d, std::move(socket));
+    if (!at->is_open()) return;
     if (error == net::error::no_descriptors || error == net::error::no_memory) {
       // It would fail again at once. The queue of the kernel keeps those who come.
       auto later = std::make_shared<net::steady_timer>(l.io, 100ms);
@@ -217,39 +163,51 @@ void server::take(loop& l, door& d, stream_socket socket) {
 }
 
 void server::wait_for_signal() {
-  signals_.async_wait([this](const error_code& error, int) {
+  signals_.async_wait([this](const error_code& error, int number) {
     if (error) return;
-    if (service_.is_draining()) {
-      finish();
-      return;
-    }
     wait_for_signal();
-    drain();
+    if (number == SIGHUP) {
+      reload();
+    } else if (service_.is_draining()) {
+      finish();
+    } else {
+      drain();
+    }
   });
 }
 
-void server::drain() {
-  service_.drain();
-  // Who has connected already is taken; the others find nobody.
+void server::reload() {
+  supervisor_.tell_reloading();
+  const std::vector<std::string> wrong = service_.reload();
+  for (const std::string& w : wrong) fmt::print(stderr, "{}\n", w);
+  fmt::print(stderr, "canigo-gateway: {}\n", wrong.empty() ? "reloaded" : "not reloaded, nothing has changed");
+  supervisor_.tell("READY=1");
+}
+
+/// Calls it for each connection, on its loop.
+void server::on_connections(const std::function<void(connection&)>& f) {
   for (const auto& l : loops_) {
-    net::post(l->io, [this, l = l.get()] {
-      for (const auto& a : acceptors_[l->index]) {
-        error_code error;
-        a->non_blocking(true, error);
-        while (!error) {
-          stream_socket s{l->io};
-          a->accept(s, error);
-          if (!error) take(*l, *doors_[static_cast<std::size_t>(&a - acceptors_[l->index].data())], std::move(s));
-        }
-        a->close(error);
-      }
-      for (connection* c : std::vector<connection*>{l->connections.begin(), l->connections.end()}) c->drain();
+    net::post(l->io, [l = l.get(), f] {
+      for (connection* c : std::vector<connection*>{l->connections.begin(), l->connections.end()}) f(*c);
     });
   }
-  // These clients can go elsewhere at once.
+}
+
+void server::drain() {
   const auto now = service_.current();
   const duration grace = now->settings.grace;
+  // The manager would kill what takes longer than its own limit.
+  const auto most = std::chrono::ceil<std::chrono::microseconds>(grace + patience_with_last + 10s);
+  supervisor_.tell(fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", most.count()));
+  service_.drain(clock::now() + grace);
+  close_doors();
+  on_connections([](connection& c) { c.drain(); });
+  // These clients can go elsewhere at once.
   for (std::size_t i = 0; i < now->queues(); ++i) service_.end_long_waits(now->queue(i), grace);
+  patience_.expires_after(std::min(grace, patience_with_new));
+  patience_.async_wait([this](const error_code& error) {
+    if (!error) on_connections([](connection& c) { c.end_idle(); });
+  });
   grace_.expires_after(grace);
   grace_.async_wait([this](const error_code& error) {
     if (!error) finish();
@@ -257,24 +215,69 @@ void server::drain() {
   look_for_end();
 }
 
-/// Nobody waits or runs any longer.
-void server::finish() {
-  service_.stop_waiting();
+/// Whoever has connected already is taken; the others find nobody.
+void server::close_doors() {
+  open_loops_ = loops_.size();
   for (const auto& l : loops_) {
-    net::post(l->io, [l = l.get()] {
-      for (connection* c : std::vector<connection*>{l->connections.begin(), l->connections.end()}) c->cut();
+    net::post(l->io, [this, l = l.get()] {
+      for (std::size_t i = 0; i < doors_.size(); ++i) {
+        error_code ignored;
+        if (doors_[i].closes_early) acceptors_[l->index][i]->close(ignored);
+      }
+      if (--open_loops_ == 0) net::post(loops_.front()->io, [this] { take_last(); });
     });
   }
+}
+
+void server::take_last() {
+  for (door& d : doors_) {
+    if (!d.closes_early) continue;
+    for (;;) {
+      const int taken = ::accept4(d.socket.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (taken < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+      if (taken < 0) break;
+      take(*loops_.front(), d, stream_socket{loops_.front()->io, {d.socket.family(), 0}, taken});
+    }
+    d.socket.close();
+  }
+}
+
+/// Nobody waits or runs any longer.
+void server::finish() {
+  if (is_finishing_) {  // it has been told three times
+    fmt::print(stderr, "canigo-gateway: ended at once\n");
+    std::_Exit(EXIT_FAILURE);
+  }
+  is_finishing_ = true;
+  service_.drain(clock::now());
+  service_.stop_waiting();
+  on_connections([](connection& c) { c.finish(); });
+  patience_.expires_after(patience_with_last);
+  patience_.async_wait([this](const error_code& error) {
+    if (!error) on_connections([](connection& c) { c.cut(); });
+  });
+}
+
+/// Its pages were good for as long as somebody was served.
+void server::end_admin() {
+  if (!std::exchange(is_ending_, true)) {
+    for (door& d : doors_) d.closes_early = true;
+    close_doors();
+  }
+  on_connections([](connection& c) { c.cut(); });
 }
 
 void server::look_for_end() {
   look_.expires_after(20ms);
   look_.async_wait([this](const error_code&) {
-    if (service_.clients.all() > 0) {
-      look_for_end();
+    const auto is_open = [](const door& d) { return d.closes_early && d.socket.is_open(); };
+    const bool is_served = std::ranges::none_of(doors_, is_open) && service_.callers == 0;
+    if (is_served && is_ending_ && service_.clients.all() == 0) {
+      for (const auto& l : loops_) l->io.stop();
       return;
     }
-    for (const auto& l : loops_) l->io.stop();
+    if (is_served) end_admin();
+    look_for_end();
   });
 }
 

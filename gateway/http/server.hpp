@@ -1,17 +1,20 @@
 #pragma once
 
 #include "gateway/config/config.hpp"
+#include "gateway/http/listening_socket.hpp"
 #include "gateway/http/service.hpp"
+#include "gateway/http/supervisor.hpp"
 
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace canigo::gateway {
@@ -20,8 +23,9 @@ namespace canigo::gateway {
 class server {
  public:
   /// Listens. Throws system_error, whose text says on which address it can't, or which file is wrong.
-  explicit server(config c);
-  ~server();
+  ///
+  /// `file`: where the configuration was read, and is read again at SIGHUP.
+  server(config c, std::string file);
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
@@ -29,7 +33,7 @@ class server {
   std::vector<std::string> addresses() const;
 
   /// Serves until SIGTERM or SIGINT, and then until all who wait and run are done, or their grace is over. A second
-  /// signal ends it now. Returns whether everybody was served.
+  /// signal ends it now. SIGHUP reloads. Returns whether everybody was served.
   bool run();
 
  private:
@@ -37,26 +41,38 @@ class server {
   /// A listening socket, shared by the loops.
   struct door {
     std::optional<std::size_t> listener;  // none: the admin's
-    int descriptor = -1;
-    std::string name;
-    std::string path;  // of a unix socket that is removed at the end
+    listening_socket socket;
+    bool closes_early = true;  // when a drain begins
   };
 
-  void open(const listen_address& a, bool reuses_port, std::optional<std::size_t> listener);
+  void open_doors(const config& c);
   void accept(loop& l, door& d, std::shared_ptr<acceptor> at);
   void take(loop& l, door& d, stream_socket socket);
   void wait_for_signal();
+  void watch();
+  void reload();
   void drain();
+  void close_doors();
+  void take_last();
   void finish();
+  void end_admin();
   void look_for_end();
+  void on_connections(const std::function<void(connection&)>& f);
 
+  supervisor supervisor_;
   std::vector<std::unique_ptr<loop>> loops_;
   service service_;
-  std::vector<std::unique_ptr<door>> doors_;
-  std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;  // by loop
+  std::vector<door> doors_;
+  std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;  // by loop, in the order of the doors
   net::signal_set signals_;
   net::steady_timer grace_;
+  net::steady_timer patience_;
   net::steady_timer look_;
+  net::steady_timer watchdog_;
+  std::atomic<std::size_t> silent_loops_{0};  // that have not answered the watchdog yet
+  std::atomic<std::size_t> open_loops_{0};    // that still accept
+  bool is_finishing_ = false;
+  bool is_ending_ = false;
 };
 
 }  // namespace canigo::gateway

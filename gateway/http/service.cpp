@@ -1,10 +1,16 @@
 #include "gateway/http/service.hpp"
 
+#include "gateway/config/reader.hpp"
+#include "gateway/config/restart.hpp"
 #include "gateway/http/connection.hpp"
+#include "gateway/supported.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <exception>
 #include <random>
 #include <utility>
 
@@ -72,10 +78,16 @@ std::size_t connection_counts::all() const {
   return all_;
 }
 
-service::service(config c, const std::vector<std::unique_ptr<loop>>& loops)
+void connection_counts::set_limits(const connection_limits& limits) {
+  const std::lock_guard lock{mutex_};
+  limits_ = limits;
+}
+
+service::service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops)
     : log{c.access_log},
       clients{c.connections},
       kept{c.size.buffered},
+      file_{std::move(file)},
       loops_{loops},
       current_{std::make_shared<generation>(std::move(c), executors_of(loops), nullptr)} {
   for (const auto& l : loops) l->now = own_count(current_);
@@ -94,13 +106,58 @@ std::shared_ptr<const generation> service::current() const {
   return current_;
 }
 
+std::vector<std::string> service::reload() {
+  const std::lock_guard one_at_a_time{reloading_};
+  std::vector<std::string> wrong = try_reload();
+  (wrong.empty() ? counts.reloads : counts.reloads_refused).fetch_add(1, std::memory_order_relaxed);
+  return wrong;
+}
+
+std::vector<std::string> service::try_reload() {
+  if (is_draining()) return {file_ + ": this instance ends, so it takes no other configuration"};
+  std::vector<std::string> wrong;
+  auto read = read_config(file_);
+  for (const config_error& e : read.errors) wrong.push_back(message_of(e, file_));
+  if (!read.value) return wrong;
+  for (const std::string& m : unsupported(*read.value)) wrong.push_back(file_ + ": " + m);
+  const std::shared_ptr<const generation> before = current();
+  for (const std::string& m : changes_for_restart(before->settings, *read.value))
+    wrong.push_back(file_ + ": " + m + ", which needs a restart");
+  if (!wrong.empty()) return wrong;
+  std::shared_ptr<generation> next;
+  try {
+    next = std::make_shared<generation>(std::move(*read.value), executors_of(loops_), before.get());
+    auto to = access_log::open(next->settings.access_log);
+    next->take_over(*before);
+    log.use(std::move(to));
+  } catch (const std::exception& e) {
+    return {file_ + ": " + e.what()};
+  }
+  clients.set_limits(next->settings.connections);
+  kept.set_most(next->settings.size.buffered);
+  {
+    const std::lock_guard lock{mutex_};
+    current_ = next;
+  }
+  for (const auto& l : loops_) {
+    net::post(l->io, [&l = *l, next] {
+      l.now = own_count(next);
+      // In the order of arrival: some go to another queue.
+      std::vector<connection*> all{l.connections.begin(), l.connections.end()};
+      std::ranges::sort(all, {}, &connection::tag);
+      for (connection* c : all) c->follow(*next);
+    });
+  }
+  return {};
+}
+
 std::string service::new_request_id() {
   return fmt::format("{}-{:x}", process_, next_request_.fetch_add(1, std::memory_order_relaxed));
 }
 
 void service::pause(upstream_queue& q, std::size_t tenant, time_point until) {
   q.pause(tenant, until);
-  end_long_waits(q, duration::max());
+  end_long_waits(q, is_draining() ? end() - std::chrono::steady_clock::now() : duration::max());
 }
 
 void service::end_long_waits(upstream_queue& q, duration most) {

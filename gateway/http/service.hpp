@@ -57,6 +57,8 @@ class call_counts {
   std::atomic<std::uint64_t> bytes_out{0};
   std::atomic<std::int64_t> running{0};
   std::atomic<std::uint64_t> retries{0};
+  std::atomic<std::uint64_t> reloads{0};
+  std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have told its usage, and has not
 
  private:
@@ -73,10 +75,12 @@ class connection_counts {
   bool enter(const std::string& address);
   void leave(const std::string& address) noexcept;
   std::size_t all() const;
+  /// Nobody is sent away who is there already.
+  void set_limits(const connection_limits& limits);
 
  private:
-  const connection_limits limits_;
   mutable std::mutex mutex_;
+  connection_limits limits_;
   std::size_t all_ = 0;
   std::unordered_map<std::string, std::size_t> by_address_;
 };
@@ -85,13 +89,22 @@ class connection_counts {
 class service {
  public:
   /// Throws system_error for what the configuration names and is not there, or is refused.
-  service(config c, const std::vector<std::unique_ptr<loop>>& loops);
+  ///
+  /// `file`: where `c` was read, and where reload() reads the next one.
+  service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops);
   ~service();
   service(const service&) = delete;
   service& operator=(const service&) = delete;
 
   /// The newest generation. On a loop, loop::now is cheaper.
   std::shared_ptr<const generation> current() const;
+
+  /// Reads the file again. Returns what is wrong with it, one line each, and then nothing has changed. If nothing is
+  /// wrong, limits change for all who wait, at once, and new requests go by the new configuration.
+  ///
+  /// Threads: any; of several calls one goes after the other. Blocks for as long as it reads files.
+  std::vector<std::string> reload();
+
   /// "1.1 canigo-" and a number of this process, for Via.
   const std::string& via() const noexcept { return via_; }
   /// Another one each time.
@@ -102,9 +115,11 @@ class service {
   /// Ends the waits for `q` that are longer than `most` by their estimates, or than what was allowed for each.
   void end_long_waits(upstream_queue& q, duration most);
 
-  /// From now on no request begins.
-  void drain() noexcept { is_draining_.store(true, std::memory_order_relaxed); }
-  bool is_draining() const noexcept { return is_draining_.load(std::memory_order_relaxed); }
+  /// The process ends: each connection has one more request at most, and nobody waits beyond `end`.
+  void drain(time_point end) noexcept { end_.store(end.time_since_epoch().count(), std::memory_order_relaxed); }
+  bool is_draining() const noexcept { return end() != time_point::max(); }
+  /// When the drain ends; max(): there is none.
+  time_point end() const noexcept { return time_point{duration{end_.load(std::memory_order_relaxed)}}; }
   /// Ends all who wait.
   void stop_waiting() noexcept;
 
@@ -113,16 +128,21 @@ class service {
   connection_counts clients;
   kept_bytes kept;
   std::atomic<std::uint64_t> next_tag{1};
-  std::atomic<bool> has_cut{false};  ///< a request was ended by the end of the process
+  std::atomic<std::size_t> callers{0};  ///< connections other than the admin's
+  std::atomic<bool> has_cut{false};     ///< a request was ended by the end of the process
 
  private:
+  std::vector<std::string> try_reload();
+
+  const std::string file_;
   const std::vector<std::unique_ptr<loop>>& loops_;
+  std::mutex reloading_;
   mutable std::mutex mutex_;
   std::shared_ptr<const generation> current_;
   std::string process_;
   std::string via_;
   std::atomic<std::uint64_t> next_request_{1};
-  std::atomic<bool> is_draining_{false};
+  std::atomic<duration::rep> end_{duration::max().count()};
 };
 
 }  // namespace canigo::gateway

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// A listening socket that the process was started with.
+struct passed_socket {
+  int descriptor = -1;
+  std::string name;
+};
+
+/// The sockets that systemd, or another supervisor, hands over. The arguments are the values of LISTEN_PID, LISTEN_FDS
+/// and LISTEN_FDNAMES; null is a variable that is not set.
+///
+/// Empty if they are meant for another process than `own_pid`, or make no sense. Without LISTEN_FDNAMES each name is
+/// "unknown", as sd_listen_fds_with_names(3) has it.
+std::vector<passed_socket> read_passed_sockets(const char* pid, const char* count, const char* names, int own_pid);
+
+}  // namespace canigo::gateway

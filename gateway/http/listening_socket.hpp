@@ -1,0 +1,46 @@
+#pragma once
+
+#include "gateway/config/config.hpp"
+#include "gateway/config/passed_sockets.hpp"
+
+#include <string>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// A socket that listens. It closes with this object, which also removes the file of a unix socket that it has made.
+class listening_socket {
+ public:
+  /// Opens one. Throws system_error, whose text names the address.
+  static listening_socket open(const listen_address& a, bool reuses_port);
+  /// Takes the one of `passed` that has this name and this address. Throws std::runtime_error, naming both, if there is
+  /// none, or if it does not listen.
+  static listening_socket take(const std::vector<passed_socket>& passed, const std::string& name,
+                               const listen_address& a);
+
+  listening_socket(listening_socket&& other) noexcept;
+  listening_socket& operator=(listening_socket&&) = delete;
+  ~listening_socket();
+
+  int descriptor() const noexcept { return descriptor_; }
+  bool is_open() const noexcept { return descriptor_ >= 0; }
+  /// Its address: "127.0.0.1:8080", "[::1]:8080" or "unix:/path". The port is the one that it has.
+  const std::string& name() const noexcept { return name_; }
+  /// The protocol family, of its address.
+  int family() const noexcept { return family_; }
+  /// Closes it in this process. The file of a unix socket stays until the end.
+  void close() noexcept;
+
+ private:
+  listening_socket() = default;
+
+  int descriptor_ = -1;
+  int family_ = 0;
+  std::string name_;
+  std::string path_;
+};
+
+/// The address of a peer without its port; empty for a unix socket.
+std::string peer_of(int socket);
+
+}  // namespace canigo::gateway
