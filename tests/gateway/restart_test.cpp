@@ -3,6 +3,7 @@
 #include "gateway/config/reader.hpp"
 #include "support/catch.hpp"
 
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@ threads = 2
 grace = '25s'
 classes = ['high', 'low']
 ageing = '60s'
-admin = { listen = '127.0.0.1:9901' }
+admin = { listen = '127.0.0.1:9901', token = 'env:CANIGO_RESTART_TEST' }
 limits.connections = { all = 100 }
 [[listen]]
 address = '127.0.0.1:8080'
@@ -29,6 +30,7 @@ rates = [{ limit = '10/1s', burst = 2 }, { limit = '600/1m', burst = 60, unit = 
 concurrency = 64
 queue = 100
 overflow = 'reject_new'
+tokens = { api = 'openai' }
 max_wait = { high = '1s' }
 [[tenant]]
 name = 'one'
@@ -38,6 +40,7 @@ limits.a = { concurrency = 3 }
 )";
 
 gateway::config config_of(std::string_view text) {
+  ::setenv("CANIGO_RESTART_TEST", "token", 1);
   auto read = gateway::parse_config(text);
   for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "text"));
   REQUIRE(read.value);
@@ -65,7 +68,7 @@ TEST_CASE("gateway: what a process is built on asks for a restart", "[gateway][r
       {"['high', 'low']", "['high', 'middle', 'low']", "classes has changed"},
       {"ageing = '60s'", "ageing = 'never'", "ageing has changed"},
       {"127.0.0.1:9901", "127.0.0.1:9902", "admin.listen has changed"},
-      {"admin = { listen = '127.0.0.1:9901' }", "", "admin.listen has changed"},
+      {"admin = { listen = '127.0.0.1:9901', token = 'env:CANIGO_RESTART_TEST' }", "", "admin.listen has changed"},
       {"127.0.0.1:8080", "127.0.0.1:8081", socket},
       {"mode = 'reverse'", "reuse_port = true", socket},
       {"mode = 'reverse'", "systemd = 'web'", socket},
