@@ -69,6 +69,9 @@ TARGETS = [
     ("B22-run8", "ns", "postgres_store", "Go: River", 1 / 1.5),
     ("B22-idle", "ns", "sqlite_store", "Go: goqite", 1.0),
     ("B22-idle", "ns", "postgres_store", "Go: River", 1.0),
+    ("B23", "ns", "semaphore.acquire", "Rust: tokio Semaphore", 1.2),
+    ("B23l", "ns", "limiter.acquire", "Rust: tokio Semaphore and governor", 1.2),
+    ("B23r", "ns", "scheduler.acquire", "Rust: governor until_ready", 1.2),
     ("K2", "bytes", "keyed_scheduler.try_acquire", "value", 100),
 ]
 # What bare Asio does in another way for these is no bound of what is possible.
@@ -93,6 +96,12 @@ def is_floor(name):
     return name.startswith(("floor", "bare"))
 
 
+def results(samples):
+    """What bench/run writes of the rounds: {(id, name): [a dictionary for each round]}."""
+    return [{"id": work, "name": name, "median": statistics.median(r["ns"] for r in rounds), "repetitions": rounds}
+            for (work, name), rounds in samples.items()]
+
+
 class Run:
     """What was measured in one run. A ratio of figures of two runs is refused."""
 
@@ -103,6 +112,11 @@ class Run:
     @staticmethod
     def read(path):
         return Run(json.loads(pathlib.Path(path).read_text()))
+
+    @staticmethod
+    def of(samples):
+        """Of a run that has not ended."""
+        return Run({"run": "", "results": results(samples)})
 
     def has(self, work, name):
         return (work, name) in self.samples
@@ -126,6 +140,28 @@ class Run:
         # Of each round, and then the median: what slows the machine for a second slows both.
         rounds = zip(self.values(work, ours, what), of.values(work, other, what))
         return statistics.median(above / below if below else float("inf") for above, below in rounds)
+
+    def is_unsteady(self, work):
+        """Whether a ratio that counts is not one: its middle rounds differ by more than the half."""
+        ours = self.ours(work)
+        others = {other for of, what, name, other, _ in TARGETS if of == work and what == "ns" and name == ours}
+        others |= {self.best_peer(work)}
+        return any(self.differ(work, ours, other) for other in others if ours and other and self.has(work, other))
+
+    def differ(self, work, ours, other):
+        rounds = list(zip(self.values(work, ours, "ns"), self.values(work, other, "ns")))
+        ratios = sorted(above / below for above, below in rounds if below)
+        if len(ratios) >= 5:  # one that was disturbed tells nothing
+            low, _, high = statistics.quantiles(ratios, n=4)
+        else:
+            low, high = (ratios[0], ratios[-1]) if ratios else (1, 1)
+        return high > 1.5 * low
+
+    def beside_peers(self):
+        """Of each piece of work the best peer, and our share of its time: what another host is compared by."""
+        return {work: {"peer": best, "ratio": round(self.ratio(work, ours, best), 3)}
+                for work in self.works() if self.has_times(work)
+                for ours, best in [(self.ours(work), self.best_peer(work))] if ours and best}
 
     def has_times(self, work):
         """Whether it is a matter of time: adaptive limits are judged by goodput."""

@@ -54,6 +54,16 @@ void free_permits() {
                }
              });
            })
+      .add("semaphore.try_acquire, or else acquire",
+           [] {
+             return bench::in_coroutine(many, []() -> net::awaitable<void> {
+               semaphore mine{co_await net::this_coro::executor, {.permits = 8}};
+               for (auto i = many; i > 0; --i) {
+                 auto p = mine.try_acquire();
+                 if (!p) p = co_await mine.acquire();
+               }
+             });
+           })
       .add("floor: two atomic steps, empty coroutine",
            [&] {
              return bench::in_coroutine(many, [&]() -> net::awaitable<void> {

@@ -1,3 +1,4 @@
+use crate::rates::plenty;
 use crate::{bytes_in_use, contestant, measure, one_thread, two_threads, Contestant, Sample, MANY};
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +19,36 @@ fn contended(runtime: Runtime, permits: usize) -> Sample {
                     tokio::spawn(async move {
                         for _ in 0..ROUNDS {
                             let _permit = s.acquire().await.unwrap();
+                            yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            for t in tasks {
+                t.await.unwrap();
+            }
+        })
+    })
+}
+
+/// The same with a token before each permit, if there is a semaphore; the tokens are all there.
+fn with_tokens(permits: Option<usize>) -> Sample {
+    const CONTENDERS: usize = 64;
+    const ROUNDS: usize = 3_000;
+    let s = permits.map(|n| Arc::new(Semaphore::new(n)));
+    let tokens = Arc::new(plenty());
+    measure(CONTENDERS * ROUNDS, || {
+        two_threads().block_on(async {
+            let tasks: Vec<_> = (0..CONTENDERS)
+                .map(|_| {
+                    let (s, tokens) = (s.clone(), tokens.clone());
+                    tokio::spawn(async move {
+                        for _ in 0..ROUNDS {
+                            tokens.until_ready().await;
+                            let _permit = match &s {
+                                Some(s) => Some(s.acquire().await.unwrap()),
+                                None => None,
+                            };
                             yield_now().await;
                         }
                     })
@@ -78,6 +109,11 @@ pub fn contestants() -> Vec<Contestant> {
         }),
         contestant("B6", "tokio Semaphore", || contended(one_thread(), 1)),
         contestant("B6b", "tokio Semaphore", || contended(two_threads(), 8)),
+        contestant("B23", "tokio Semaphore", || contended(two_threads(), 8)),
+        contestant("B23l", "tokio Semaphore and governor", || {
+            with_tokens(Some(8))
+        }),
+        contestant("B23r", "governor until_ready", || with_tokens(None)),
         million,
     ]
 }

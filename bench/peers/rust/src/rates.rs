@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tower::{limit::RateLimit, Service, ServiceExt};
 
 /// A token a nanosecond, and as many at the start as governor can keep.
-fn plenty() -> DefaultDirectRateLimiter {
+pub fn plenty() -> DefaultDirectRateLimiter {
     let most = NonZeroU32::new(1_000_000_000).unwrap();
     RateLimiter::direct(Quota::per_second(most).allow_burst(most))
 }

@@ -1,0 +1,88 @@
+// What a limit costs that two loops share, each with a thread of its own: the common way to use two cores (B23).
+
+#include "canigo/limiter.hpp"
+#include "canigo/scheduler.hpp"
+#include "canigo/semaphore.hpp"
+
+#include "loops.hpp"
+
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+
+namespace net = canigo::net;
+
+namespace {
+
+constexpr int repetitions = 7;
+constexpr int contenders = 64;
+constexpr std::int64_t rounds = 3'000;
+
+/// No limit: what is left of the work is the yield.
+struct none {
+  template <class... Args>
+  explicit none(Args&&...) {}
+};
+
+/// All contenders yield while they hold what they got. A scheduler's token is spent, and not held.
+template <class Limit>
+net::awaitable<void> contend([[maybe_unused]] Limit& limit) {
+  for (auto i = rounds; i > 0; --i) {
+    if constexpr (std::is_same_v<Limit, none>) {
+      co_await net::post(net::use_awaitable);
+    } else if constexpr (std::is_same_v<Limit, canigo::scheduler>) {
+      co_await limit.acquire();
+      co_await net::post(net::use_awaitable);
+    } else {
+      const canigo::permit held = co_await limit.acquire();
+      co_await net::post(net::use_awaitable);
+    }
+  }
+}
+
+/// Half of the contenders are on each loop. They share a limit, or each loop has one of its own.
+template <class Limit, class Options>
+bench::sample by_two_loops(bool is_shared, const Options& options) {
+  net::io_context first{1}, second{1};
+  Limit a{first, options}, b{second, options};
+  for (int c = 0; c < contenders / 2; ++c) {
+    net::co_spawn(first, contend(a), net::detached);
+    net::co_spawn(second, contend(is_shared ? a : b), net::detached);
+  }
+  return bench::measure(contenders * rounds, [&] {
+    std::thread other{[&] { second.run(); }};
+    first.run();
+    other.join();
+  });
+}
+
+// A token a nanosecond: the bucket is never empty.
+const canigo::rate plenty{1, std::chrono::nanoseconds{1}};
+constexpr std::uint64_t many = 1'000'000'000;
+
+}  // namespace
+
+int main() {
+  using canigo::semaphore;
+  const canigo::semaphore_options eight{.permits = 8}, four{.permits = 4};
+  const canigo::limiter_options rate_and_cap{.rates = {{plenty, many, many}}, .concurrency = 8};
+  const canigo::scheduler_options tokens{.rate = plenty, .burst = many, .initial_tokens = many};
+  const auto yields = [] { return by_two_loops<none>(true, 0); };
+  bench::match{"B23", "semaphore(8) that two loops share, 64 coroutines yield while they hold it"}
+      .add("semaphore.acquire", [&] { return by_two_loops<semaphore>(true, eight); })
+      .add("semaphore.acquire, 4 permits for each loop", [&] { return by_two_loops<semaphore>(false, four); })
+      .add("bare Asio: the yield alone", yields)
+      .run(repetitions);
+  bench::match{"B23l", "the same with a limiter: a rate that is not reached, and a cap of 8"}
+      .add("limiter.acquire", [&] { return by_two_loops<canigo::limiter>(true, rate_and_cap); })
+      .add("bare Asio: the yield alone", yields)
+      .run(repetitions);
+  bench::match{"B23r", "a scheduler's tokens, all there, that two loops share"}
+      .add("scheduler.acquire", [&] { return by_two_loops<canigo::scheduler>(true, tokens); })
+      .add("bare Asio: the yield alone", yields)
+      .run(repetitions);
+}
