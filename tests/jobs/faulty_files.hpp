@@ -2,10 +2,15 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <new>
 #include <sqlite3.h>
 #include <stdexcept>
+#include <string>
 
 /// The files of SQLite in this process, in which the k-th write, sync or truncate fails. Nothing is synced in truth.
 class faulty_files {
@@ -15,6 +20,7 @@ class faulty_files {
     from_then_on,  ///< all from the k-th on fail, as when a disk is gone
     full,          ///< the disk is full at the k-th, and then has space again
     torn,          ///< half of the k-th is written, and none after it: the machine has lost its power
+    cut,           ///< the same, and the k-th is a sync; then lose_unsynced() takes back what no sync has reached
   };
 
   faulty_files() {
@@ -25,6 +31,13 @@ class faulty_files {
     vfs_.zName = "faulty";
     vfs_.szOsFile = static_cast<int>(sizeof(file)) + real_->szOsFile;
     vfs_.xOpen = &open;
+    vfs_.xDelete = [](sqlite3_vfs*, const char* name, int syncs) {
+      {
+        const std::lock_guard lock{the_one->mutex_};
+        the_one->synced_.erase(name);
+      }
+      return the_one->real_->xDelete(the_one->real_, name, syncs);
+    };
     ::sqlite3_vfs_register(&vfs_, 1);
   }
   faulty_files(const faulty_files&) = delete;
@@ -40,23 +53,36 @@ class faulty_files {
     left_ = k;
   }
   void heal() { left_ = INT64_MAX; }
+  /// From now on syncs are as lies: what was written after this is taken back by lose_unsynced(). A control.
+  void drop_syncs(bool drops) { drops_syncs_ = drops; }
+  /// The files as the last sync of each left them, as after a loss of power. No file is open.
+  void lose_unsynced() {
+    const std::lock_guard lock{mutex_};
+    for (const auto& [name, bytes] : synced_) {
+      std::ofstream out{name, std::ios::binary | std::ios::trunc};
+      out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    }
+    synced_.clear();
+  }
   /// Whether the fault was met since fail_at().
   bool was_met() const { return left_ <= 0; }
 
  private:
   struct file {
     sqlite3_file base;
+    const char* name;
     sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
     static file& of(sqlite3_file* f) { return *reinterpret_cast<file*>(f); }
     static sqlite3_file* real_of(sqlite3_file* f) { return of(f).real(); }
   };
 
   /// SQLITE_OK, or what a step answers.
-  static int step(int error) {
+  static int step(int what) {
+    if (the_one->mode_ == mode::cut && what != SQLITE_IOERR_FSYNC && the_one->left_ > 0) return SQLITE_OK;
     const auto left = --the_one->left_;
-    if (left > 0 || (left < 0 && the_one->mode_ != mode::from_then_on && the_one->mode_ != mode::torn))
-      return SQLITE_OK;
-    return the_one->mode_ == mode::full ? SQLITE_FULL : error;
+    const mode m = the_one->mode_;
+    if (left > 0 || (left < 0 && m != mode::from_then_on && m != mode::torn && m != mode::cut)) return SQLITE_OK;
+    return m == mode::full ? SQLITE_FULL : what;
   }
 
   static int write(sqlite3_file* f, const void* bytes, int size, sqlite3_int64 at) {
@@ -70,7 +96,17 @@ class faulty_files {
     const int answer = step(SQLITE_IOERR_TRUNCATE);
     return answer != SQLITE_OK ? answer : file::real_of(f)->pMethods->xTruncate(file::real_of(f), size);
   }
-  static int sync(sqlite3_file*, int) { return step(SQLITE_IOERR_FSYNC); }
+  static int sync(sqlite3_file* f, int) {
+    const int answer = step(SQLITE_IOERR_FSYNC);
+    if (answer == SQLITE_OK && the_one->mode_ == mode::cut && !the_one->drops_syncs_) the_one->keep(file::of(f).name);
+    return answer;
+  }
+  /// Notes what is in the file: a loss of power leaves at least this.
+  void keep(const char* name) {
+    std::ifstream in{name, std::ios::binary};
+    const std::lock_guard lock{mutex_};
+    synced_[name] = {std::istreambuf_iterator<char>{in}, {}};
+  }
 
   template <auto Member>
   struct forward;
@@ -110,8 +146,12 @@ class faulty_files {
 
   static int open(sqlite3_vfs*, const char* name, sqlite3_file* f, int flags, int* out_flags) {
     file& opened = *new (f) file{};
+    opened.name = name;
+    const bool is_new = name != nullptr && !std::filesystem::exists(name);
     const int code = the_one->real_->xOpen(the_one->real_, name, opened.real(), flags, out_flags);
     opened.base.pMethods = code == SQLITE_OK ? &methods() : nullptr;
+    // The name of a file that was made is in its folder by then: SQLite syncs that for its journals.
+    if (code == SQLITE_OK && is_new && the_one->mode_ == mode::cut) the_one->keep(name);
     return code;
   }
 
@@ -121,4 +161,7 @@ class faulty_files {
   sqlite3_vfs vfs_{};
   std::atomic<mode> mode_{mode::once};
   std::atomic<std::int64_t> left_{INT64_MAX};
+  std::atomic<bool> drops_syncs_{false};
+  std::mutex mutex_;
+  std::map<std::string, std::string> synced_;
 };
