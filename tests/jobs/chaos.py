@@ -142,7 +142,9 @@ class Workers:
         for index in sorted(self.processes):
             if self.processes[index].poll() is not None:
                 self.start(index)
-        return [p.wait(timeout=300) for p in self.processes.values()]
+        # A busy machine may have fallen far behind.
+        limit = 300 + 3 * self.options.seconds
+        return [p.wait(timeout=limit) for p in self.processes.values()]
 
     def kill(self):
         for process in self.processes.values():
