@@ -24,7 +24,7 @@ using tools::printable;
 
 net::awaitable<bool> list(jobs::store& store, const options& o) {
   if (!o.as_json) print_head_of_list();
-  jobs::list_request r{.queue = o.queue, .state = o.state, .after = o.after};
+  jobs::list_request r{.queue = o.queue, .state = o.state, .batch = o.batch, .after = o.after};
   for (std::size_t left = o.limit; left > 0;) {
     r.limit = std::min<std::size_t>(left, 1000);
     const auto found = co_await store.list(r);

@@ -20,6 +20,7 @@ namespace {
 std::string_view obstacle(const jobs::job_info& j) {
   if (j.state == job_state::running) return "was left: it runs";
   if (j.state != job_state::waiting) return "was left: it has ended";
+  if (!j.batch.empty() || !j.after_batch.empty()) return "was left: it has a batch, or waits for one";
   // For how long it is unique is not told.
   if (!j.unique_key.empty()) return "was left: it has a key, which is unique where it is";
   return "";

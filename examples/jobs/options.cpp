@@ -32,10 +32,10 @@ CLI::Validator whole(std::int64_t least, std::int64_t most) {
   return {check, {}, "number"};
 }
 
-CLI::Validator name_of_queue() {
-  const auto check = [](const std::string& text) -> std::string {
+CLI::Validator name_of(const std::string& what) {
+  const auto check = [what](const std::string& text) -> std::string {
     if (!text.empty() && text.size() <= canigo::jobs::most_name) return {};
-    return "the name of a queue has 1 to 255 bytes";
+    return "the name of a " + what + " has 1 to 255 bytes";
   };
   return {check, {}, "name"};
 }
@@ -63,7 +63,7 @@ void add_commands(CLI::App& app, options& o) {
     sub->add_option("id", o.ids, "numbers of jobs")->required()->type_name("NUMBER")->check(whole(1, most));
   };
   const auto of_queue = [&](CLI::App* sub) {
-    sub->add_option("queue", o.queue, "its name")->required()->type_name("NAME")->check(name_of_queue());
+    sub->add_option("queue", o.queue, "its name")->required()->type_name("NAME")->check(name_of("queue"));
     sub->add_flag("--create", o.makes_queue, "also if no job was ever put into the queue");
   };
   add("stats", "how many jobs each queue has");
@@ -71,7 +71,7 @@ void add_commands(CLI::App& app, options& o) {
   top->add_option("--every", o.every, "how often; 2 by default")->type_name("SECONDS")->check(seconds(0.01, 86400));
   top->add_option("--rounds", o.rounds, "end after so many looks")->type_name("NUMBER")->check(whole(1, most));
   CLI::App* list = add("list", "jobs by number");
-  list->add_option("--queue", o.queue, "of this queue only")->type_name("NAME")->check(name_of_queue());
+  list->add_option("--queue", o.queue, "of this queue only")->type_name("NAME")->check(name_of("queue"));
   const std::map<std::string, job_state> states = {{"waiting", job_state::waiting},
                                                    {"running", job_state::running},
                                                    {"done", job_state::done},
@@ -81,6 +81,7 @@ void add_commands(CLI::App& app, options& o) {
   list->add_option_function<std::string>("--state", find_state, "of this state only")
       ->type_name("waiting|running|done|dead|cancelled")
       ->check(CLI::IsMember(states));
+  list->add_option("--batch", o.batch, "of this batch only")->type_name("NAME")->check(name_of("batch"));
   list->add_option("--after", o.after, "with a greater number")->type_name("NUMBER")->check(whole(0, most));
   list->add_option("--limit", o.limit, "at most so many; 100 by default")->type_name("NUMBER")->check(whole(1, most));
   of_jobs(add("show", "all about some jobs"));
@@ -89,7 +90,7 @@ void add_commands(CLI::App& app, options& o) {
   of_jobs(add("remove", "forget jobs that do not run"));
   CLI::App* move = add("move", "put jobs that wait into another queue, another store, or both");
   of_jobs(move);
-  move->add_option("--queue", o.to_queue, "its name; as it is by default")->type_name("NAME")->check(name_of_queue());
+  move->add_option("--queue", o.to_queue, "its name; as it is by default")->type_name("NAME")->check(name_of("queue"));
   move->add_option("--to", o.to_place, "a file or URL, as PLACE; where it is by default")->type_name("PLACE");
   of_queue(add("pause", "let no job of a queue begin"));
   of_queue(add("resume", "let them begin again"));

@@ -15,6 +15,7 @@ struct options {
   bool as_json = false;
   std::vector<canigo::jobs::job_id> ids = {};
   std::string queue = {};
+  std::string batch = {};
   bool makes_queue = false;
   std::optional<canigo::jobs::job_state> state = {};
   canigo::jobs::job_id after = 0;

@@ -19,8 +19,14 @@ using jobs::job_state;
 using tools::printable;
 
 std::string text_of(jobs::instant t) {
+  if (t == jobs::instant::max()) return "never";
   const auto seconds = std::chrono::floor<std::chrono::seconds>(t.time_since_epoch()).count();
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+std::string due_text(const jobs::job_info& j) {
+  const bool waits = j.run_at == jobs::instant::max() && !j.after_batch.empty();
+  return waits ? "after its batch" : text_of(j.run_at);
 }
 
 /// The fields of a job, in their order: name, value, and whether the value is a text.
@@ -41,11 +47,13 @@ std::vector<field> fields_of(const jobs::job_info& j, bool is_whole) {
                              {"crashes", std::to_string(j.crashes), false},
                              {"snoozes", std::to_string(j.snoozes), false},
                              {"created_at", text_of(j.created_at), true},
-                             {"run_at", text_of(j.run_at), true}};
+                             {"run_at", due_text(j), true}};
   if (j.lease_until) list.push_back({"lease_until", text_of(*j.lease_until), true});
   if (j.deadline) list.push_back({"deadline", text_of(*j.deadline), true});
   if (j.cancel_at) list.push_back({"cancel_at", text_of(*j.cancel_at), true});
   if (j.finished_at) list.push_back({"finished_at", text_of(*j.finished_at), true});
+  if (!j.batch.empty()) list.push_back({"batch", j.batch, true});
+  if (!j.after_batch.empty()) list.push_back({"after_batch", j.after_batch, true});
   if (!j.unique_key.empty()) list.push_back({"unique_key", j.unique_key, true});
   if (!is_whole) return list;
   list.push_back({"payload", j.payload, true});
@@ -86,8 +94,8 @@ void print_head_of_list() {
 void print(const jobs::job_info& j, bool as_json, bool is_whole) {
   if (as_json) return print_as_json(j, is_whole);
   if (!is_whole) {
-    fmt::print("{:>10} {:9} {:>8} {:>7} {:20} {:16} {}\n", j.id, to_string(j.state), j.priority, j.attempt,
-               text_of(j.run_at), printable(j.queue), printable(j.kind));
+    fmt::print("{:>10} {:9} {:>8} {:>7} {:20} {:16} {}\n", j.id, to_string(j.state), j.priority, j.attempt, due_text(j),
+               printable(j.queue), printable(j.kind));
     return;
   }
   for (const field& f : fields_of(j, true)) fmt::print("{:12} {}\n", f.name, printable(f.value));

@@ -15,8 +15,8 @@ std::vector<claimed_job> tool::claim(std::size_t limit, std::string queue) {
   return wait(store_->claim({.queue = std::move(queue), .limit = limit}));
 }
 
-claimed_job tool::claim_one(const place& at) {
-  auto list = claim(1);
+claimed_job tool::claim_one_of(std::string queue, const place& at) {
+  auto list = claim(1, std::move(queue));
   if (list.size() != 1) conformance::fail("a job is due, and none came", at);
   return std::move(list.front());
 }
@@ -42,6 +42,7 @@ std::span<const test_case> cases() noexcept {
     add_change_cases(list);
     add_unique_cases(list);
     add_content_cases(list);
+    add_batch_cases(list);
     std::ranges::sort(list, {}, [](const test_case& c) { return std::pair{c.number, c.name}; });
     return list;
   }();

@@ -74,7 +74,8 @@ class tool {
   }
   std::vector<claimed_job> claim(std::size_t limit, std::string queue = "default");
   /// The one job that is due.
-  claimed_job claim_one(const place& at = place::current());
+  claimed_job claim_one(const place& at = place::current()) { return claim_one_of("default", at); }
+  claimed_job claim_one_of(std::string queue, const place& at = place::current());
   /// Takes in what ran out: each claim does so, also one that brings nothing.
   void reap() { same(claim(1, "nobody knows it").size(), 0u); }
   /// The numbers of the jobs that a claim brings.
@@ -119,5 +120,6 @@ void add_failure_cases(std::vector<test_case>& list);
 void add_change_cases(std::vector<test_case>& list);
 void add_unique_cases(std::vector<test_case>& list);
 void add_content_cases(std::vector<test_case>& list);
+void add_batch_cases(std::vector<test_case>& list);
 
 }  // namespace canigo::jobs::conformance

@@ -8,6 +8,13 @@
 #include <iterator>
 
 namespace canigo::jobs::detail {
+namespace {
+
+bool waits_for_batch(const job_info& j) {
+  return j.state == job_state::waiting && !j.after_batch.empty() && j.run_at == instant::max();
+}
+
+}  // namespace
 
 /// The job of the last claim, if it runs still.
 memory_table::row* memory_table::held(lease l) {
@@ -19,6 +26,8 @@ memory_table::row* memory_table::held(lease l) {
 
 /// Puts the job where its state belongs.
 void memory_table::enter(row& r) {
+  if (!r.batch.empty() && !has_ended(r.state)) ++unended_[r.batch];
+  if (waits_for_batch(r)) after_batches_[r.after_batch].insert(r.id);
   switch (r.state) {
     case job_state::waiting:
       ready_.emplace(r.queue, r.priority, r.run_at, r.id);
@@ -33,6 +42,8 @@ void memory_table::enter(row& r) {
 }
 
 void memory_table::leave(row& r) {
+  if (!r.batch.empty() && !has_ended(r.state) && --unended_[r.batch] == 0) unended_.erase(r.batch);
+  if (waits_for_batch(r)) after_batches_[r.after_batch].erase(r.id);
   switch (r.state) {
     case job_state::waiting:
       ready_.erase({r.queue, r.priority, r.run_at, r.id});
@@ -69,7 +80,23 @@ void memory_table::end(row& r, job_state s, instant now) {
   if (s != job_state::done) r.result.clear();
   if (r.scope != unique_scope::for_a_time || r.unique_until <= now) drop_key(r);
   enter(r);
+  settle(r.batch, now);
   note_news();
+}
+
+/// Lets those begin that wait for a batch whose last job has ended.
+void memory_table::settle(const std::string& batch, instant now) {
+  if (unended_.contains(batch)) return;
+  const auto found = after_batches_.find(batch);
+  if (found == after_batches_.end()) return;
+  const std::set<job_id> ready = std::move(found->second);
+  after_batches_.erase(found);
+  for (const job_id id : ready) {
+    row& r = rows_.at(id);
+    leave(r);
+    r.run_at = now;
+    enter(r);
+  }
 }
 
 /// The end of a run that may not be that of the job.
@@ -124,7 +151,9 @@ std::vector<put_answer> memory_table::put_all(const std::vector<new_job>& list, 
     r.priority = j.priority;
     r.max_attempts = j.max_attempts;
     r.created_at = now;
-    r.run_at = later(now, j.delay);
+    r.run_at = due_of(j, now);
+    r.batch = j.batch;
+    r.after_batch = j.after_batch;
     if (j.expires_in != duration::max()) r.deadline = later(now, j.expires_in);
     r.unique_key = r.key_as_put = j.unique_key;
     r.scope = j.scope;
@@ -135,6 +164,9 @@ std::vector<put_answer> memory_table::put_all(const std::vector<new_job>& list, 
     enter(kept);
     note_news();
     answers.push_back({.id = kept.id, .is_new = true});
+  }
+  for (const new_job& j : list) {
+    if (!j.after_batch.empty()) settle(j.after_batch, now);
   }
   return answers;
 }
@@ -278,11 +310,13 @@ void memory_table::forget(rows::iterator r) {
   rows_.erase(r);
 }
 
-remove_answer memory_table::remove(job_id id) {
+remove_answer memory_table::remove(job_id id, instant now) {
   const auto found = rows_.find(id);
   if (found == rows_.end()) return remove_answer::unknown;
   if (found->second.state == job_state::running) return remove_answer::running;
+  const std::string batch = found->second.batch;
   forget(found);
+  settle(batch, now);
   note_news();
   return remove_answer::removed;
 }
@@ -331,7 +365,10 @@ std::vector<job_info> memory_table::list(const list_request& r) {
   std::vector<job_info> jobs;
   for (auto next = rows_.upper_bound(r.after); next != rows_.end() && jobs.size() < r.limit; ++next) {
     const row& found = next->second;
-    if ((!r.queue.empty() && found.queue != r.queue) || (r.state && found.state != *r.state)) continue;
+    if ((!r.queue.empty() && found.queue != r.queue) || (r.state && found.state != *r.state) ||
+        (!r.batch.empty() && found.batch != r.batch)) {
+      continue;
+    }
     job_info& info = jobs.emplace_back(found);
     info.payload.clear();
     info.result.clear();

@@ -30,7 +30,7 @@ class memory_table final : public table {
   extension extend(lease l, duration d, const std::optional<std::string>& progress, instant now) override;
   cancel_answer cancel(job_id id, instant now) override;
   requeue_answer requeue(job_id id, instant now) override;
-  remove_answer remove(job_id id) override;
+  remove_answer remove(job_id id, instant now) override;
   std::size_t trim(const trim_request& r, instant now) override;
   void pause(const std::string& queue, bool is_paused, instant now) override;
   instant next_due(const std::string& queue) override;
@@ -55,6 +55,7 @@ class memory_table final : public table {
   void note(row& r, event::type what, const std::string& text, instant now);
   void reap(instant now);
   void drop_key(row& r);
+  void settle(const std::string& batch, instant now);
   std::optional<job_id> holder_of(const std::string& key, instant now);
   void forget(rows::iterator r);
 
@@ -68,6 +69,8 @@ class memory_table final : public table {
   std::set<ready_place> ready_;
   std::set<std::pair<instant, job_id>> deadlines_;  // of jobs that wait
   std::set<std::pair<instant, job_id>> leases_;
+  std::map<std::string, std::size_t> unended_;             // jobs of a batch
+  std::map<std::string, std::set<job_id>> after_batches_;  // jobs that wait for it
   std::set<std::tuple<std::string, instant, job_state, job_id>> ended_;
 };
 

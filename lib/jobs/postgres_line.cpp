@@ -113,8 +113,14 @@ void postgres_store::line::wait(duration most) noexcept {
   knocker_.answer();
 }
 
+std::size_t postgres_store::line::waiting() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return box_.size();
+}
+
 void postgres_store::line::run() noexcept {
   for (;;) {
+    if (waiting() > 0) gathering_.wait([this] { return waiting(); });
     orders list;
     bool is_over = false;
     {
@@ -206,8 +212,10 @@ void postgres_store::line::open(time_point give_up) {
 
 void postgres_store::line::carry_out(orders list) {
   const orders all = list;
+  gathering_.begin();
   while (!try_once(list)) {
   }
+  gathering_.end(all.size());
   if (type_ == type::reads) look_at_ = saturating_add(now(), idle_limit);
   bool has_news = false;
   for (const auto& o : all) has_news = has_news || (o->tells && !o->error && !o->is_held);
@@ -340,40 +348,6 @@ bool postgres_store::line::try_once(orders& list) {
     } catch (...) {
       return all_fail(std::current_exception());
     }
-  }
-}
-
-/// All in one transaction.
-void postgres_store::line::perform(orders& list) {
-  static const detail::postgres_query defer_disk{detail::postgres_statement::defer_disk};
-  std::vector<const detail::postgres_query*> queries;
-  const bool waits_for_disk =
-      std::ranges::any_of(list, &order::is_durable, [](const auto& o) -> const order& { return *o; });
-  if (!waits_for_disk) queries.push_back(&defer_disk);
-  const std::size_t before = queries.size();
-  bool tells = false;
-  // Claims wait for no lock themselves, and may let what comes after them wait for long.
-  orders claims;
-  std::ranges::copy_if(list, std::back_inserter(claims), &order::is_claim,
-                       [](const auto& o) -> const order& { return *o; });
-  std::erase_if(list, [](const auto& o) { return o->is_claim; });
-  list.insert(list.end(), claims.begin(), claims.end());
-  for (const auto& o : list) {
-    for (const auto& q : o->queries) queries.push_back(&q);
-    tells = tells || o->tells;
-  }
-  const auto tell = detail::postgres_query{detail::postgres_statement::tell_and_wait}.bytes(commit_wait_);
-  if (tells) queries.push_back(&tell);
-  const auto answers = link_->run(queries);
-  std::span<const detail::postgres_rows> rest{answers};
-  rest = rest.subspan(before);
-  for (const auto& o : list) {
-    try {
-      o->read(rest.first(o->queries.size()));
-    } catch (...) {
-      o->error = std::current_exception();
-    }
-    rest = rest.subspan(o->queries.size());
   }
 }
 

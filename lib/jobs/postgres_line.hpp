@@ -5,6 +5,7 @@
 #include "canigo/wait_group.hpp"
 
 #include "changes.hpp"
+#include "gathering.hpp"
 #include "knocker.hpp"
 #include "postgres_link.hpp"
 #include "postgres_place.hpp"
@@ -31,14 +32,20 @@ namespace canigo::jobs {
 struct postgres_store::order {
   explicit order(const net::any_io_executor& executor) : done{executor} { done.add(); }
   std::vector<new_job> jobs = {};  // the queries point into them
-  std::string text = {};           // and into this
-  bool is_durable = false;         // it must not be lost, and is not done again unasked
-  bool tells = false;              // others may wait for what it changes
+  std::string text = {};           // and into these
+  std::string batch = {};
+  bool is_durable = false;  // it must not be lost, and is not done again unasked
+  bool tells = false;       // others may wait for what it changes
   bool is_claim = false;
   bool reads_much = false;  // it may take long, and changes nothing
   std::vector<detail::postgres_query> queries;
   std::vector<detail::postgres_query> undo;  // before it is done again, if it may have been done
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
+  // Instead of the above, in one statement with those of other orders; null: they can't be.
+  std::function<void(std::span<const put_answer>)> read_put = {};
+  std::function<void(verdict)> read_end = {};
+  lease ends = {};  // and `text` is the result
+  bool is_shared = false;
   /// Whether both put a job with the same key, or, without keys, into the same queue: a lock that one of them waits for
   /// stops the other as well.
   bool waits_with(const order& other) const noexcept;
@@ -77,6 +84,7 @@ class postgres_store::line {
  private:
   line& reads();
   void wait(duration most) noexcept;
+  std::size_t waiting() const noexcept;
 
   // On the thread.
   void run() noexcept;
@@ -89,6 +97,9 @@ class postgres_store::line {
   void hold_back(orders& list);
   void retry_held();
   void perform(orders& list);
+  struct shared_statement;
+  static shared_statement share_puts(const orders& list);
+  static shared_statement share_ends(const orders& list);
   void open(time_point give_up);
   void connect(duration most);
   void look_around();
@@ -102,7 +113,7 @@ class postgres_store::line {
   const std::shared_ptr<detail::changes> news_;
   detail::knocker knocker_;
 
-  canigo::detail::mutex mutex_;
+  mutable canigo::detail::mutex mutex_;
   orders box_;
   std::uint64_t marks_;
   bool is_stopped_ = false;
@@ -114,6 +125,7 @@ class postgres_store::line {
   time_point lost_at_ = {};     // the last connection
   std::uint32_t failures_ = 0;  // to connect, one after the other
   time_point look_at_ = {};
+  detail::gathering gathering_;
   orders held_;  // other connections have locks that these wait for
   time_point retry_at_ = {};
 

@@ -74,12 +74,36 @@ std::string put_text() {
   return "WITH known AS (INSERT INTO canigo_queue(name) VALUES($1::text) ON CONFLICT DO NOTHING), "
          "held AS MATERIALIZED (SELECT id FROM canigo_job WHERE unique_key = $8::bytea AND state = 1), "
          "put AS (INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, unique_key, "
-         "unique_home, unique_scope, unique_until, created_at) SELECT $1::text, $2::text, $3::bytea, $4::int8, " +
-         after_or_never("$5") + ", " + after("$6") + ", $7::int8, $8::bytea, $8::bytea, $9::int8, " + after("$10") +
-         ", now() WHERE NOT EXISTS (SELECT 1 FROM held) ON CONFLICT (unique_key) WHERE unique_key IS NOT NULL "
+         "unique_home, unique_scope, unique_until, created_at, batch, after_batch) SELECT $1::text, $2::text, "
+         "$3::bytea, $4::int8, CASE WHEN $13::text IS NULL THEN coalesce(timestamptz 'epoch' + $11::int8 * interval "
+         "'1 microsecond', " +
+         after_or_never("$5") + ") ELSE 'infinity' END, " + after("$6") +
+         ", $7::int8, $8::bytea, $8::bytea, $9::int8, " + after("$10") +
+         ", now(), $12::text, $13::text WHERE NOT EXISTS (SELECT 1 FROM held) ON CONFLICT (unique_key) WHERE "
+         "unique_key IS NOT NULL "
          "DO UPDATE SET unique_key = excluded.unique_key "
          // A row that was there has been locked by this transaction.
          "RETURNING id, xmax = 0 AS is_new) SELECT id, is_new FROM put UNION ALL SELECT id, false FROM held";
+}
+
+/// RETURNING promises no order: the place of a job in the arguments is kept where its holder will be.
+std::string put_many_text() {
+  return "WITH known AS (INSERT INTO canigo_queue(name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO "
+         "NOTHING) INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, created_at, "
+         "batch, holder) SELECT queue, kind, payload, priority, coalesce(timestamptz 'epoch' + at * interval "
+         "'1 microsecond', " +
+         after_or_never("delay") + "), " + after("expiry") +
+         ", attempts, now(), batch, place FROM unnest($1::text[], $2::text[], $3::bytea[], $4::int8[], $5::int8[], "
+         "$6::int8[], $7::int8[], $8::int8[], $9::text[]) WITH ORDINALITY AS j(queue, kind, payload, priority, delay, "
+         "expiry, attempts, at, batch, place) RETURNING id, holder";
+}
+
+/// As a join this would be planned for many jobs.
+std::string complete_many_text() {
+  const std::string place = "array_position($1::int8[], id)";
+  return "UPDATE canigo_job SET state = 2, finished_at = now(), lease_until = NULL, result = ($3::bytea[])[" + place +
+         "], " + key_if_ended("true") + " WHERE id = ANY($1::int8[]) AND state = 1 AND token = ($2::int8[])[" + place +
+         "] RETURNING id";
 }
 
 /// $1 queue, $2 most jobs, $3 lease, $4 mark.
@@ -194,7 +218,7 @@ std::string count_text() {
 
 const std::string fields_of_job =
     "SELECT id, token, queue, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, run_at, "
-    "lease_until, deadline, cancel_at, finished_at, unique_key";
+    "lease_until, deadline, cancel_at, finished_at, unique_key, batch, after_batch";
 
 std::array<std::string, postgres_statements> make_texts() {
   const std::string job_of_home_key =
@@ -205,12 +229,14 @@ std::array<std::string, postgres_statements> make_texts() {
       tell_and_wait("$1"),
       "UPDATE canigo_job SET unique_key = NULL WHERE unique_key = $1::bytea AND unique_until <= now()",
       put_text(),
+      put_many_text(),
       reap_text(),
       expire_text(),
       claim_text(),
       undone("") + " WHERE state = 1 AND holder = $1::int8",
       "UPDATE canigo_job SET state = 2, finished_at = now(), lease_until = NULL, result = $3::bytea, " +
           key_if_ended("true") + of_lease,
+      complete_many_text(),
       fail_text(),
       snooze_text(),
       undone("") + of_lease,
@@ -230,13 +256,17 @@ std::array<std::string, postgres_statements> make_texts() {
       "INSERT INTO canigo_queue(name, paused_at) VALUES($1::text, CASE WHEN $2::int8 = 1 THEN now() END) "
       "ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at",
       next_due_text(),
+      "SELECT now()",
+      "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 109266741946223))",
+      "UPDATE canigo_job SET run_at = now() WHERE state = 0 AND after_batch = $1::text AND run_at = 'infinity' AND "
+      "NOT EXISTS (SELECT FROM canigo_job WHERE state < 2 AND batch = $1::text)",
       fields_of_job + ", payload, result, history FROM canigo_job WHERE id = $1::int8",
       fields_of_job +
           " FROM canigo_job WHERE id > $1::int8 AND ($2::text = '' OR queue = $2::text) AND "
-          "($3::int8 IS NULL OR state = $3::int8) ORDER BY id LIMIT $4::int8",
+          "($3::int8 IS NULL OR state = $3::int8) AND ($5::text = '' OR batch = $5::text) ORDER BY id LIMIT $4::int8",
       fields_of_job +
           " FROM canigo_job WHERE id > $1::int8 AND ($2::text = '' OR queue = $2::text) AND state = $3::int8 AND "
-          "state > 2 ORDER BY id LIMIT $4::int8",
+          "state > 2 AND ($5::text = '' OR batch = $5::text) ORDER BY id LIMIT $4::int8",
       count_text(),
   };
 }
@@ -273,6 +303,54 @@ postgres_query& postgres_query::bytes(std::string_view b) {
   return *this;
 }
 
+namespace {
+
+void add_number(std::string& to, std::uint64_t n, int bytes) {
+  for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) to += static_cast<char>(n >> shift);
+}
+
+/// An array of one dimension as the server takes it. `of` is the OID of the type of its elements.
+template <class T, class Add>
+std::string array_of(const std::vector<T>& list, std::uint32_t of, Add add) {
+  std::string a;
+  add_number(a, 1, 4);  // dimensions
+  add_number(a, 1, 4);  // there may be nulls
+  add_number(a, of, 4);
+  add_number(a, list.size(), 4);
+  add_number(a, 1, 4);  // the first index
+  for (const T& element : list) add(a, element);
+  return a;
+}
+
+void add_null(std::string& to) { add_number(to, UINT32_MAX, 4); }
+void add_bytes(std::string& to, std::string_view bytes) {
+  add_number(to, bytes.size(), 4);
+  to += bytes;
+}
+
+}  // namespace
+
+postgres_query& postgres_query::number_array(const std::vector<std::optional<std::int64_t>>& list) {
+  args_.push_back({.own = array_of(list, 20, [](std::string& to, const std::optional<std::int64_t>& n) {
+                     if (!n) return add_null(to);
+                     add_number(to, 8, 4);
+                     add_number(to, static_cast<std::uint64_t>(*n), 8);
+                   })});
+  return *this;
+}
+
+postgres_query& postgres_query::bytea_array(const std::vector<std::string_view>& list) {
+  args_.push_back({.own = array_of(list, 17, [](std::string& to, std::string_view b) { add_bytes(to, b); })});
+  return *this;
+}
+
+postgres_query& postgres_query::text_array(const std::vector<std::optional<std::string_view>>& list) {
+  args_.push_back({.own = array_of(list, 25, [](std::string& to, const std::optional<std::string_view>& text) {
+                     text ? add_bytes(to, *text) : add_null(to);
+                   })});
+  return *this;
+}
+
 postgres_query& postgres_query::none() {
   args_.push_back({.is_null = true});
   return *this;
@@ -306,6 +384,53 @@ std::vector<postgres_query> put_queries(const new_job& j) {
                      .bytes_or_none(j.unique_key)
                      .number(static_cast<int>(j.scope))
                      .span(is_for_a_time ? j.unique_for : duration::max()));
+  j.at ? list.back().number(j.at->time_since_epoch().count()) : list.back().none();
+  list.back().bytes_or_none(j.batch).bytes_or_none(j.after_batch);
+  return list;
+}
+
+postgres_query put_many_query(const std::vector<const new_job*>& jobs) {
+  using number = std::optional<std::int64_t>;
+  const auto us = [](duration d) {
+    return d == duration::max() ? number{} : number{std::chrono::ceil<std::chrono::microseconds>(d).count()};
+  };
+  std::vector<std::optional<std::string_view>> queues, kinds, batches;
+  std::vector<std::string_view> payloads;
+  std::vector<number> priorities, delays, expiries, attempts, instants;
+  for (const new_job* j : jobs) {
+    queues.emplace_back(j->queue);
+    kinds.emplace_back(j->kind);
+    payloads.emplace_back(j->payload);
+    priorities.emplace_back(j->priority);
+    delays.push_back(us(j->delay));
+    expiries.push_back(us(j->expires_in));
+    attempts.emplace_back(j->max_attempts);
+    instants.push_back(j->at ? number{j->at->time_since_epoch().count()} : number{});
+    batches.push_back(j->batch.empty() ? std::nullopt : std::optional<std::string_view>{j->batch});
+  }
+  postgres_query q{postgres_statement::put_many};
+  q.text_array(queues).text_array(kinds).bytea_array(payloads).number_array(priorities).number_array(delays);
+  q.number_array(expiries).number_array(attempts).number_array(instants).text_array(batches);
+  return q;
+}
+
+postgres_query complete_many_query(const std::vector<lease>& leases, const std::vector<std::string_view>& results) {
+  std::vector<std::optional<std::int64_t>> ids, tokens;
+  for (const lease& l : leases) {
+    ids.emplace_back(l.id);
+    tokens.emplace_back(static_cast<std::int64_t>(l.token));
+  }
+  postgres_query q{postgres_statement::complete_many};
+  q.number_array(ids).number_array(tokens).bytea_array(results);
+  return q;
+}
+
+std::vector<postgres_query> settle_queries(const new_job& j) {
+  using s = postgres_statement;
+  std::vector<postgres_query> list;
+  if (j.after_batch.empty()) return list;
+  list.push_back(postgres_query{s::lock_batch}.bytes(j.after_batch));
+  list.push_back(postgres_query{s::settle_batch}.bytes(j.after_batch));
   return list;
 }
 

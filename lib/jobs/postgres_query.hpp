@@ -20,11 +20,13 @@ enum class postgres_statement : std::uint8_t {
   tell_and_wait,
   free_key,
   put,
+  put_many,
   reap,
   expire,
   claim,
   undo_claim,
   complete,
+  complete_many,
   fail,
   snooze,
   give_back,
@@ -38,6 +40,9 @@ enum class postgres_statement : std::uint8_t {
   trim,
   pause,
   next_due,
+  now,
+  lock_batch,
+  settle_batch,
   look,
   list,
   list_unwell,
@@ -59,6 +64,10 @@ class postgres_query {
   postgres_query& bytes(std::string_view b);
   postgres_query& bytes_or_none(std::string_view b) { return b.empty() ? none() : bytes(b); }
   postgres_query& none();
+  /// Arrays with one element for each, in the binary form. They own their bytes. An element without bytes is null.
+  postgres_query& number_array(const std::vector<std::optional<std::int64_t>>& list);
+  postgres_query& bytea_array(const std::vector<std::string_view>& list);
+  postgres_query& text_array(const std::vector<std::optional<std::string_view>>& list);
 
   /// In the form of libpq.
   struct arguments {
@@ -81,6 +90,12 @@ class postgres_query {
 };
 
 std::vector<postgres_query> put_queries(const new_job& j);
+/// Jobs without keys, and that wait for no batch, in one statement.
+postgres_query put_many_query(const std::vector<const new_job*>& jobs);
+/// The ends of different jobs in one statement.
+postgres_query complete_many_query(const std::vector<lease>& leases, const std::vector<std::string_view>& results);
+/// After all puts of the same step: lets the job begin if nothing is left of the batch that it waits for.
+std::vector<postgres_query> settle_queries(const new_job& j);
 /// `mark` is kept with the jobs, so that the claim can be found again if its answer is lost. `commit_wait` is as in
 /// tell_and_wait, and outlives the queries.
 std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,

@@ -73,6 +73,14 @@ std::optional<instant> postgres_rows::time_if(int row, int column) const noexcep
 
 put_answer read_put(const postgres_rows& rows) { return {.id = rows.number(0, 0), .is_new = rows.number(0, 1) != 0}; }
 
+std::vector<put_answer> read_put_many(const postgres_rows& rows) {
+  std::vector<put_answer> list(static_cast<std::size_t>(rows.size()));
+  for (int i = 0; i < rows.size(); ++i) {
+    list.at(static_cast<std::size_t>(rows.number(i, 1) - 1)) = {.id = rows.number(i, 0), .is_new = true};
+  }
+  return list;
+}
+
 std::vector<claimed_job> read_claimed(const postgres_rows& rows) {
   std::vector<claimed_job> list;
   for (int i = 0; i < rows.size(); ++i) {
@@ -112,12 +120,14 @@ job_info read_job(const postgres_rows& rows, int row) {
                 .deadline = rows.time_if(row, 13),
                 .cancel_at = rows.time_if(row, 14),
                 .finished_at = rows.time_if(row, 15),
-                .unique_key = rows.text(row, 16)};
-  if (::PQnfields(rows.get()) > 17) {
-    info.payload = rows.text(row, 17);
-    info.result = rows.text(row, 18);
+                .unique_key = rows.text(row, 16),
+                .batch = rows.text(row, 17),
+                .after_batch = rows.text(row, 18)};
+  if (::PQnfields(rows.get()) > 19) {
+    info.payload = rows.text(row, 19);
+    info.result = rows.text(row, 20);
     std::string history;
-    for (const auto line : elements_of(rows.view(row, 19))) history.append(line) += '\n';
+    for (const auto line : elements_of(rows.view(row, 21))) history.append(line) += '\n';
     info.history = decode_history(history);
   }
   return info;

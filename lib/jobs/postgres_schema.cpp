@@ -11,7 +11,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-constexpr int postgres_version = 1;
+constexpr int postgres_version = 2;
 
 /// From one version to the next; the first makes the tables.
 constexpr const char* migrations[postgres_version] = {R"(
@@ -51,6 +51,27 @@ CREATE INDEX canigo_job_lease    ON canigo_job(lease_until)                    W
 CREATE INDEX canigo_job_finish   ON canigo_job(queue, finished_at, state, id)  WHERE state >= 2;
 CREATE INDEX canigo_job_unwell   ON canigo_job(state, id, queue)               WHERE state < 0 OR state > 2;
 CREATE UNIQUE INDEX canigo_job_unique ON canigo_job(unique_key)                WHERE unique_key IS NOT NULL;
+)",
+                                                      R"(
+ALTER TABLE canigo_job ADD COLUMN batch text, ADD COLUMN after_batch text;
+CREATE INDEX canigo_job_batch ON canigo_job(batch)       WHERE state < 2 AND batch IS NOT NULL;
+CREATE INDEX canigo_job_after ON canigo_job(after_batch) WHERE state = 0 AND after_batch IS NOT NULL;
+
+-- The last job of a batch to end, whatever statement ends it, lets those begin that wait for the batch. Transactions
+-- that end several at once do not see each other: the lock lets the last one see all. Each statement sees what was
+-- committed before it. The other number is "canigo" in ASCII.
+CREATE OR REPLACE FUNCTION canigo_batch_ends() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $canigo$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(OLD.batch, 109266741946223));
+  UPDATE canigo_job SET run_at = now() WHERE state = 0 AND after_batch = OLD.batch AND run_at = 'infinity'
+    AND NOT EXISTS (SELECT FROM canigo_job WHERE state < 2 AND batch = OLD.batch);
+  RETURN NULL;
+END
+$canigo$;
+CREATE TRIGGER canigo_batch_ends AFTER UPDATE OF state ON canigo_job FOR EACH ROW
+  WHEN (OLD.batch IS NOT NULL AND OLD.state < 2 AND NEW.state >= 2) EXECUTE FUNCTION canigo_batch_ends();
+CREATE TRIGGER canigo_batch_loses AFTER DELETE ON canigo_job FOR EACH ROW
+  WHEN (OLD.batch IS NOT NULL AND OLD.state < 2) EXECUTE FUNCTION canigo_batch_ends();
 )"};
 
 /// The version of the tables that the search path finds; 0: there are none.

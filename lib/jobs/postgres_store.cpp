@@ -14,6 +14,7 @@
 #include <exception>
 #include <span>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 namespace canigo::jobs {
@@ -69,6 +70,11 @@ net::awaitable<T> postgres_store::ask(std::shared_ptr<order> o, Decode decode) {
   // The order may outlive this frame.
   const auto result = std::make_shared<std::optional<T>>();
   o->read = [result, decode = std::move(decode)](answers a) { result->emplace(decode(a)); };
+  if constexpr (std::is_same_v<T, std::vector<put_answer>>) {
+    o->read_put = [result](std::span<const put_answer> a) { result->emplace(a.begin(), a.end()); };
+  } else if constexpr (std::is_same_v<T, verdict>) {
+    if (o->ends.id != 0) o->read_end = [result](verdict v) { result->emplace(v); };
+  }
   line_->push(o);
   // Nothing cancels the wait: a claim whose answer is lost would hold its jobs until the end of their leases.
   co_await o->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
@@ -98,6 +104,9 @@ net::awaitable<std::vector<put_answer>> postgres_store::put_all(std::vector<new_
     for (auto& q : detail::put_queries(j)) o->queries.push_back(std::move(q));
     places.push_back(o->queries.size() - 1);
   }
+  for (const new_job& j : o->jobs) {
+    for (auto& q : detail::settle_queries(j)) o->queries.push_back(std::move(q));
+  }
   auto read = [places = std::move(places)](answers a) {
     std::vector<put_answer> put;
     for (const std::size_t p : places) put.push_back(detail::read_put(a[p]));
@@ -109,6 +118,7 @@ net::awaitable<std::vector<put_answer>> postgres_store::put_all(std::vector<new_
 put_answer postgres_store::put_in(pg_conn* connection, const new_job& j) {
   detail::check(j);
   auto queries = detail::put_queries(j);
+  for (auto& q : detail::settle_queries(j)) queries.push_back(std::move(q));
   queries.emplace_back(what::tell);
   postgres_rows rows;
   for (const auto& q : queries) {
@@ -147,6 +157,7 @@ net::awaitable<verdict> postgres_store::complete(lease l, std::string result) {
   detail::check_bytes("store.result", result);
   auto o = change();
   o->text = std::move(result);
+  o->ends = l;
   o->queries.push_back(of(what::complete, l));
   o->queries.back().bytes(o->text);
   co_return co_await ask<verdict>(std::move(o), read_verdict);
@@ -264,6 +275,12 @@ net::awaitable<duration> postgres_store::next_due(std::string queue) {
   });
 }
 
+net::awaitable<instant> postgres_store::clock() {
+  auto o = glance();
+  o->queries.emplace_back(what::now);
+  co_return co_await ask<instant>(std::move(o), [](answers a) { return a.back().time(0, 0); });
+}
+
 net::awaitable<std::optional<job_info>> postgres_store::look(job_id id) {
   auto o = glance();
   o->queries.push_back(of(what::look, id));
@@ -281,7 +298,8 @@ net::awaitable<std::vector<job_info>> postgres_store::list(list_request r) {
   postgres_query q = of(is_unwell ? what::list_unwell : what::list, r.after);
   q.bytes(o->text);
   r.state ? q.number(static_cast<int>(*r.state)) : q.none();
-  q.number(static_cast<std::int64_t>(r.limit));
+  o->batch = std::move(r.batch);
+  q.number(static_cast<std::int64_t>(r.limit)).bytes(o->batch);
   o->queries.push_back(std::move(q));
   co_return co_await ask<std::vector<job_info>>(std::move(o), [](answers a) {
     std::vector<job_info> found;

@@ -51,6 +51,7 @@ struct running_job {
   time_point renewed_at;
   time_point renew_at;
   bool is_renewing = false;
+  bool is_reporting = false;  // its handler has ended, and the store does not know it yet
 };
 
 }  // namespace canigo::jobs::detail

@@ -22,7 +22,9 @@ new_job job_of(std::string kind, std::string payload, const submit_options& o) {
           .max_attempts = o.max_attempts,
           .unique_key = std::string{o.unique},
           .scope = o.scope,
-          .unique_for = o.unique_for};
+          .unique_for = o.unique_for,
+          .batch = std::string{o.batch},
+          .after_batch = std::string{o.after_batch}};
 }
 
 net::awaitable<job_id> put(std::shared_ptr<detail::service_core> core, new_job j) {
@@ -43,6 +45,10 @@ service::service(const net::any_io_executor& executor, store& s, service_options
 service::~service() { core_->abandon(); }
 
 void service::add(std::string kind, detail::handler h) { core_->add(std::move(kind), std::move(h)); }
+
+void service::repeat(std::string kind, schedule when, std::string payload, const submit_options& o) {
+  core_->repeat(job_of(std::move(kind), std::move(payload), o), std::move(when));
+}
 
 void service::start() { core_->start(); }
 

@@ -120,6 +120,7 @@ void service_core::start() {
     spawn(serve(shared_from_this(), q));
     spawn(watch(shared_from_this(), q));
   }
+  for (const repetition& r : repetitions_) spawn(repeat(shared_from_this(), r));
   spawn(keep_leases(shared_from_this()));
 }
 

@@ -2,6 +2,7 @@
 
 #include "canigo/cancel.hpp"
 #include "canigo/detail/base/mutex.hpp"
+#include "canigo/jobs/schedule.hpp"
 #include "canigo/jobs/service.hpp"
 #include "canigo/jobs/store.hpp"
 #include "canigo/net.hpp"
@@ -35,6 +36,8 @@ class service_core : public std::enable_shared_from_this<service_core> {
   service_core(const net::any_io_executor& executor, store& s, service_options o);
 
   void add(std::string kind, handler h);
+  /// The key of the job is the name of the schedule; empty: its kind.
+  void repeat(new_job j, schedule when);
   void start();
   /// Begins to stop. Idempotent; a harder mode may follow.
   void request_stop(stop_mode mode, duration grace, std::exception_ptr cause = nullptr);
@@ -56,11 +59,17 @@ class service_core : public std::enable_shared_from_this<service_core> {
     queue_options options;
     strand_pool pool;
     // With the lock held.
-    std::size_t taken = 0;  // jobs that were claimed and not reported
+    std::size_t taken = 0;      // jobs that were claimed and not reported
+    std::size_t reporting = 0;  // of these, handlers that have ended
     job_queue_stats counts = {};
     time_point trim_at = time_point::min();
   };
   using running = std::shared_ptr<running_job>;
+  struct repetition {
+    std::string name;
+    new_job job;
+    schedule when;
+  };
 
   void spawn(net::awaitable<void> work);
   void end_work(std::size_t ended) noexcept;
@@ -68,13 +77,15 @@ class service_core : public std::enable_shared_from_this<service_core> {
   bool is_stopping() const noexcept { return is_stopping_.load(); }
   std::size_t free_places(const queue& q) const;
   void take(queue& q, claimed_job c, std::shared_ptr<admitted> admission);
+  void free_place(queue& q, running_job& r) noexcept;
   void let_go(queue& q, const running& r) noexcept;
   time_point next_renewal() const;
   std::vector<running> to_renew(bool all);
 
   static net::awaitable<void> listen(std::shared_ptr<service_core> core);
   static net::awaitable<void> serve(std::shared_ptr<service_core> core, queue& q);
-  static net::awaitable<bool> claim(std::shared_ptr<service_core> core, queue& q, std::size_t places);
+  static net::awaitable<std::size_t> claim(std::shared_ptr<service_core> core, queue& q, std::size_t places);
+  static net::awaitable<void> repeat(std::shared_ptr<service_core> core, const repetition& r);
   static net::awaitable<void> watch(std::shared_ptr<service_core> core, queue& q);
   static net::awaitable<void> keep_leases(std::shared_ptr<service_core> core);
   void start_renewal(running r);
@@ -98,6 +109,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   const service_options options_;
   std::map<std::string, handler> handlers_;  // not changed after start()
   std::list<queue> queues_;
+  std::list<repetition> repetitions_;  // not changed after start()
 
   const std::shared_ptr<changes> news_;        // something has changed, here or in the store
   const std::shared_ptr<changes> store_news_;  // something has changed in the store

@@ -22,27 +22,36 @@ constexpr duration trim_every = std::chrono::minutes{1};
 
 std::size_t service_core::free_places(const queue& q) const {
   const std::lock_guard lock{mutex_};
-  return q.options.concurrency - std::min(q.taken, q.options.concurrency);
+  const std::size_t most = q.options.concurrency;
+  // A job whose end is on its way to the store needs no worker: the next one is claimed in the same transaction. While
+  // the store takes no ends, so many jobs are held at most.
+  const std::size_t free = most - std::min(q.taken - q.reporting, most);
+  return std::min(free, 2 * most - std::min(q.taken, 2 * most));
 }
 
 net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, queue& q) {
   std::uint64_t seen = 0;
+  bool has_more = false;  // the last claim brought as many jobs as it might
   for (std::uint32_t failures = 0; !core->is_stopping();) {
     std::exception_ptr failed;
     try {
       const std::size_t places = core->free_places(q);
-      duration due = duration::max();
-      if (places > 0) due = co_await core->store_.next_due(q.options.name);
+      duration due = has_more ? duration::zero() : duration::max();
+      if (places > 0 && !has_more) due = co_await core->store_.next_due(q.options.name);
       if (places > 0 && due <= duration::zero()) {
-        if (co_await claim(core, q, places)) {
+        has_more = false;
+        const std::size_t came = co_await claim(core, q, places);
+        if (came > 0) {
           failures = 0;
+          // With a limit it would be asked for nothing.
+          has_more = came == places && !q.options.limit;
           continue;
         }
         // A lease or a deadline was due, and no job, or another process was faster.
         due = std::max<duration>(co_await core->store_.next_due(q.options.name), std::chrono::milliseconds{1});
       }
       failures = 0;
-      co_await core->wait(seen, due);
+      co_await core->wait(seen, has_more ? duration::max() : due);
     } catch (...) {
       failed = std::current_exception();
     }
@@ -59,8 +68,8 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
   }
 }
 
-/// Takes the jobs that may run now; whether there were any.
-net::awaitable<bool> service_core::claim(std::shared_ptr<service_core> core, queue& q, std::size_t places) {
+/// Takes the jobs that may run now; how many there were.
+net::awaitable<std::size_t> service_core::claim(std::shared_ptr<service_core> core, queue& q, std::size_t places) {
   std::shared_ptr<admitted> admission;
   // First the limit, then the job: so the job that goes is the one that matters most when it may go.
   if (q.options.limit) {
@@ -78,7 +87,7 @@ net::awaitable<bool> service_core::claim(std::shared_ptr<service_core> core, que
   if (list.empty() && admission != nullptr) admission->unused();
   if (failed) std::rethrow_exception(failed);
   for (claimed_job& c : list) core->take(q, std::move(c), std::exchange(admission, nullptr));
-  co_return !list.empty();
+  co_return list.size();
 }
 
 void service_core::take(queue& q, claimed_job c, std::shared_ptr<admitted> admission) {
@@ -100,11 +109,22 @@ void service_core::take(queue& q, claimed_job c, std::shared_ptr<admitted> admis
   news_->bump();
 }
 
+/// Its handler has ended, so another job may run.
+void service_core::free_place(queue& q, running_job& r) noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    r.is_reporting = true;
+    ++q.reporting;
+  }
+  news_->bump();
+}
+
 void service_core::let_go(queue& q, const running& r) noexcept {
   {
     const std::lock_guard lock{mutex_};
     running_.remove(r);
     --q.taken;
+    if (r->is_reporting) --q.reporting;
   }
   news_->bump();
 }
@@ -127,6 +147,7 @@ net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, que
     end.error = std::current_exception();
   }
   admission.reset();
+  core->free_place(q, *r);
   try {
     co_await report_end(core, q, r, std::move(end));
   } catch (...) {

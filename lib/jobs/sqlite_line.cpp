@@ -100,6 +100,11 @@ void sqlite_store::line::wait(duration most) noexcept {
   knocker_.answer();
 }
 
+std::size_t sqlite_store::line::waiting() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return box_.size();
+}
+
 void sqlite_store::line::run() noexcept {
   using clock = std::chrono::steady_clock;
   auto look_at = clock::now();
@@ -109,6 +114,7 @@ void sqlite_store::line::run() noexcept {
     close();  // the first step says what is wrong
   }
   for (bool goes_on = true; goes_on;) {
+    if (waiting() > 0) gathering_.wait([this] { return waiting(); });
     orders list;
     bool wants_ring = false;
     {
@@ -118,7 +124,11 @@ void sqlite_store::line::run() noexcept {
       goes_on = !list.empty() || !is_ending_;
     }
     try {
-      if (!list.empty()) carry_out(list);
+      if (!list.empty()) {
+        gathering_.begin();
+        carry_out(list);
+        gathering_.end(list.size());
+      }
       if (wants_ring) tell_others(true);
       if (clock::now() >= look_at) {
         look_at_others();

@@ -6,6 +6,7 @@
 #include "canigo/wait_group.hpp"
 
 #include "changes.hpp"
+#include "gathering.hpp"
 #include "knocker.hpp"
 #include "sqlite_db.hpp"
 #include "sqlite_table.hpp"
@@ -54,6 +55,7 @@ class sqlite_store::line {
  private:
   static instant system_now() noexcept;
   void wait(duration most) noexcept;
+  std::size_t waiting() const noexcept;
 
   // On the thread.
   void run() noexcept;
@@ -74,7 +76,7 @@ class sqlite_store::line {
   const std::shared_ptr<detail::changes> news_;
   detail::knocker knocker_;
 
-  canigo::detail::mutex mutex_;
+  mutable canigo::detail::mutex mutex_;
   orders box_;
   bool is_stopped_ = false;
   bool is_ending_ = false;
@@ -88,6 +90,7 @@ class sqlite_store::line {
   std::vector<std::int64_t> gone_;  // processes whose leases are still to be ended
   std::int64_t data_version_ = 0;
   int wal_pages_ = 0;
+  detail::gathering gathering_;
 
   std::thread thread_;
 };

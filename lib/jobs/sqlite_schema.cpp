@@ -46,6 +46,19 @@ CREATE INDEX canigo_job_lease    ON canigo_job(lease_until)                WHERE
 CREATE INDEX canigo_job_finish   ON canigo_job(queue, finished_at, state)  WHERE state>=2;
 CREATE INDEX canigo_job_unwell   ON canigo_job(state, queue)               WHERE state>2 OR state<0;
 CREATE UNIQUE INDEX canigo_job_unique ON canigo_job(unique_key)            WHERE unique_key IS NOT NULL;
+)",
+    // The last job of a batch to end, whatever statement ends it, lets those begin that wait for the batch.
+    R"(
+ALTER TABLE canigo_job ADD COLUMN batch TEXT;
+ALTER TABLE canigo_job ADD COLUMN after_batch TEXT;
+CREATE INDEX canigo_job_batch ON canigo_job(batch)       WHERE state<2 AND batch IS NOT NULL;
+CREATE INDEX canigo_job_after ON canigo_job(after_batch) WHERE state=0 AND after_batch IS NOT NULL;
+CREATE TRIGGER canigo_batch_ends AFTER UPDATE OF state ON canigo_job
+WHEN NEW.batch IS NOT NULL AND NEW.state>=2 AND OLD.state<2
+BEGIN
+  UPDATE canigo_job SET run_at=NEW.finished_at WHERE state=0 AND after_batch=NEW.batch AND run_at=9223372036854775807
+    AND NOT EXISTS (SELECT 1 FROM canigo_job WHERE state<2 AND batch=NEW.batch);
+END;
 )"};
 
 std::int64_t version_of(sqlite_db& db) {

@@ -5,7 +5,7 @@
 namespace canigo::jobs::detail {
 
 /// The version of the tables. A library refuses a greater one, and brings a lesser one up to this.
-inline constexpr int schema_version = 1;
+inline constexpr int schema_version = 2;
 
 /// Makes or migrates the tables, in the transaction that is open, if there is one. Several processes may do so at once.
 ///

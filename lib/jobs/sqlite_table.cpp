@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 namespace canigo::jobs::detail {
@@ -19,6 +20,9 @@ constexpr auto last_state = static_cast<std::int64_t>(job_state::cancelled);
 std::int64_t number(instant t) noexcept { return t.time_since_epoch().count(); }
 std::int64_t number(job_state s) noexcept { return static_cast<std::int64_t>(s); }
 instant instant_of(std::int64_t n) noexcept { return instant{std::chrono::microseconds{n}}; }
+std::optional<std::string_view> text_unless_empty(std::string_view text) noexcept {
+  return text.empty() ? std::nullopt : std::optional{text};
+}
 std::optional<std::int64_t> number_unless(bool is_none, instant t) noexcept {
   return is_none ? std::nullopt : std::optional{number(t)};
 }
@@ -70,15 +74,25 @@ std::vector<put_answer> sqlite_table::put_all(const std::vector<new_job>& list, 
     const auto key = is_unique ? std::optional{blob{j.unique_key}} : std::nullopt;
     db_.sql(
            "INSERT INTO canigo_job(queue, priority, run_at, created_at, max_attempts, deadline, unique_key, "
-           "unique_home, unique_scope, unique_until, kind, payload) VALUES(?1,?2,?3,?4,?5,?6,?7,?7,?8,?9,?10,?11)")
-        .run(number_of(j.queue), j.priority, number(later(now, j.delay)), number(now), j.max_attempts,
+           "unique_home, unique_scope, unique_until, kind, payload, batch, after_batch) "
+           "VALUES(?1,?2,?3,?4,?5,?6,?7,?7,?8,?9,?10,?11,?12,?13)")
+        .run(number_of(j.queue), j.priority, number(due_of(j, now)), number(now), j.max_attempts,
              number_unless(j.expires_in == duration::max(), later(now, j.expires_in)), key, static_cast<int>(j.scope),
              number_unless(!is_unique || j.scope != unique_scope::for_a_time, later(now, j.unique_for)), j.kind,
-             is_long ? std::nullopt : std::optional{blob{j.payload}});
+             is_long ? std::nullopt : std::optional{blob{j.payload}}, text_unless_empty(j.batch),
+             text_unless_empty(j.after_batch));
     const job_id id = ::sqlite3_last_insert_rowid(db_.connection());
     if (is_long) db_.sql("INSERT INTO canigo_body(id, payload) VALUES(?1,?2)").run(id, blob{j.payload});
     answers.push_back({.id = id, .is_new = true});
     note_news();
+  }
+  for (const new_job& j : list) {
+    if (j.after_batch.empty()) continue;
+    // The trigger does the same when a job ends.
+    db_.sql(
+           "UPDATE canigo_job SET run_at=?2 WHERE state=0 AND after_batch=?1 AND run_at=9223372036854775807 AND NOT "
+           "EXISTS (SELECT 1 FROM canigo_job WHERE state<2 AND batch=?1)")
+        .run(j.after_batch, number(now));
   }
   return answers;
 }
@@ -342,10 +356,13 @@ void sqlite_table::forget(job_id id) {
   db_.sql("DELETE FROM canigo_body WHERE id=?1").run(id);
 }
 
-remove_answer sqlite_table::remove(job_id id) {
+remove_answer sqlite_table::remove(job_id id, instant now) {
   const auto state = db_.sql("SELECT state FROM canigo_job WHERE id=?1").number(id);
   if (!state) return remove_answer::unknown;
   if (*state == number(job_state::running)) return remove_answer::running;
+  // A batch waits for what has not ended.
+  db_.sql("UPDATE canigo_job SET state=4, finished_at=?2 WHERE id=?1 AND state=0 AND batch IS NOT NULL")
+      .run(id, number(now));
   forget(id);
   note_news();
   return remove_answer::removed;
@@ -412,14 +429,15 @@ namespace {
 
 constexpr const char* look_at_job =
     "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
-    "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, payload, result, history "
+    "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, batch, after_batch, payload, result, history "
     "FROM canigo_job JOIN canigo_queue ON canigo_queue.id=queue WHERE canigo_job.id=?1";
 // The columns that are left out would be read from further pages of the file.
 constexpr const char* list_jobs =
     "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
-    "run_at, lease_until, deadline, cancel_at, finished_at, unique_key "
+    "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, batch, after_batch "
     "FROM canigo_job CROSS JOIN canigo_queue ON canigo_queue.id=queue "
-    "WHERE canigo_job.id>?1 AND (?2='' OR name=?2) AND (?3<0 OR state=?3) ORDER BY canigo_job.id LIMIT ?4";
+    "WHERE canigo_job.id>?1 AND (?2='' OR name=?2) AND (?3<0 OR state=?3) AND (?5='' OR batch=?5) "
+    "ORDER BY canigo_job.id LIMIT ?4";
 
 job_info read_info(sqlite_statement& s) {
   const auto number = [&](int column, std::int64_t most) {
@@ -443,7 +461,9 @@ job_info read_info(sqlite_statement& s) {
           .deadline = instant_at(s, 13),
           .cancel_at = instant_at(s, 14),
           .finished_at = instant_at(s, 15),
-          .unique_key = s.text(16)};
+          .unique_key = s.text(16),
+          .batch = s.text(17),
+          .after_batch = s.text(18)};
 }
 
 }  // namespace
@@ -453,10 +473,10 @@ std::optional<job_info> sqlite_table::look(job_id id) {
   s.start(id);
   if (!s.next()) return std::nullopt;
   job_info info = read_info(s);
-  const bool is_long = s.is_null(17);
-  info.payload = s.text(17);
-  info.result = s.text(18);
-  info.history = decode_history(s.text(19));
+  const bool is_long = s.is_null(19);
+  info.payload = s.text(19);
+  info.result = s.text(20);
+  info.history = decode_history(s.text(21));
   s.reset();
   if (is_long) info.payload = payload_of(id);
   return info;
@@ -465,7 +485,7 @@ std::optional<job_info> sqlite_table::look(job_id id) {
 std::vector<job_info> sqlite_table::list(const list_request& r) {
   std::vector<job_info> jobs;
   auto& s = db_.sql(list_jobs);
-  s.start(r.after, r.queue, r.state ? number(*r.state) : -1, static_cast<std::int64_t>(r.limit));
+  s.start(r.after, r.queue, r.state ? number(*r.state) : -1, static_cast<std::int64_t>(r.limit), r.batch);
   while (s.next()) jobs.push_back(read_info(s));
   return jobs;
 }

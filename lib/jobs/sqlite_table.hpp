@@ -28,7 +28,7 @@ class sqlite_table final : public table {
   extension extend(lease l, duration d, const std::optional<std::string>& progress, instant now) override;
   cancel_answer cancel(job_id id, instant now) override;
   requeue_answer requeue(job_id id, instant now) override;
-  remove_answer remove(job_id id) override;
+  remove_answer remove(job_id id, instant now) override;
   std::size_t trim(const trim_request& r, instant now) override;
   void pause(const std::string& queue, bool is_paused, instant now) override;
   instant next_due(const std::string& queue) override;

@@ -25,6 +25,21 @@ void check(const new_job& j) {
     throw_invalid("new_job.priority", j.priority, "0 to 15", errc::invalid_priority);
   }
   if (j.delay < duration::zero()) throw_invalid("new_job.delay", j.delay, "0 or more");
+  if (j.at) {
+    constexpr std::chrono::sys_days least{}, past{std::chrono::year{10000} / 1 / 1};
+    if (*j.at < least || *j.at >= past) {
+      throw_invalid("new_job.at", j.at->time_since_epoch().count(), "microseconds since 1970, up to the year 9999");
+    }
+    if (j.delay != duration::zero()) throw_invalid("new_job.delay", j.delay, "0 for a job with new_job.at");
+  }
+  if (j.batch.size() > most_name) throw_invalid("new_job.batch", j.batch, "0 to 255 bytes");
+  if (j.after_batch.size() > most_name) throw_invalid("new_job.after_batch", j.after_batch, "0 to 255 bytes");
+  if (!j.after_batch.empty()) {
+    if (j.after_batch == j.batch) throw_invalid("new_job.after_batch", j.after_batch, "another batch than its own");
+    if (j.at || j.delay != duration::zero()) {
+      throw_invalid("new_job.after_batch", j.after_batch, "empty for a job with a delay, or with new_job.at");
+    }
+  }
   if (j.expires_in <= duration::zero()) throw_invalid("new_job.expires_in", j.expires_in, "more than 0");
   if (j.max_attempts < 1 || j.max_attempts > 1'000'000) {
     throw_invalid("new_job.max_attempts", j.max_attempts, "1 to 1'000'000");
@@ -53,6 +68,7 @@ void check(const trim_request& r) {
 
 void check(const list_request& r) {
   if (r.queue.size() > most_name) throw_invalid("list_request.queue", r.queue, "0 to 255 bytes");
+  if (r.batch.size() > most_name) throw_invalid("list_request.batch", r.batch, "0 to 255 bytes");
   if (r.limit < 1 || r.limit > 1000) throw_invalid("list_request.limit", r.limit, "1 to 1000");
 }
 

@@ -33,7 +33,7 @@ class table {
   virtual extension extend(lease l, duration d, const std::optional<std::string>& progress, instant now) = 0;
   virtual cancel_answer cancel(job_id id, instant now) = 0;
   virtual requeue_answer requeue(job_id id, instant now) = 0;
-  virtual remove_answer remove(job_id id) = 0;
+  virtual remove_answer remove(job_id id, instant now) = 0;
   virtual std::size_t trim(const trim_request& r, instant now) = 0;
   virtual void pause(const std::string& queue, bool is_paused, instant now) = 0;
   virtual instant next_due(const std::string& queue) = 0;
@@ -60,6 +60,12 @@ class table {
 inline instant later(instant now, duration d) noexcept {
   const auto span = std::chrono::ceil<std::chrono::microseconds>(d);
   return d == duration::max() || now > instant::max() - span ? instant::max() : now + span;
+}
+
+/// When a job that is handed in can be claimed, unless it has a batch to wait for.
+inline instant due_of(const new_job& j, instant now) noexcept {
+  if (!j.after_batch.empty()) return instant::max();
+  return j.at ? *j.at : later(now, j.delay);
 }
 
 /// The time from `now` to `then`: negative if it has passed; max if there is no such time.

@@ -66,6 +66,10 @@ JOB_REPORT = "jobs/run_report.cpp"
 JOB_RUNS = "jobs/service_runs.cpp"
 JOB_TABLE = "jobs/sqlite_table.cpp"
 JOB_LINE = "jobs/sqlite_line.cpp"
+JOB_SCHEDULE = "jobs/schedule.cpp"
+JOB_FIELD = "jobs/cron_field.cpp"
+JOB_REPEATS = "jobs/service_repeats.cpp"
+JOB_MEMORY = "jobs/memory_table.cpp"
 SYNC_PLAN = "redis/sync_plan.cpp"
 LEDGER = "redis/ledger.cpp"
 TERMS = "redis/terms.cpp"
@@ -545,5 +549,25 @@ DEFECTS = {
                                      "if («is_at_the_end && e.code() == error::io») {", "false"),
     "job_file_moved_unseen": (JOB_LINE, jobs("a store says what is wrong with its file*"),
                               "«if (db_->has_moved()) throw_gone();»\n  } catch", ""),
+    "job_repeated_by_each_process": (JOB_REPEATS, jobs("a job runs at each time of its schedule*"),
+                                     "j.unique_key = key_of(«r.name», at);", "r.name + std::to_string("
+                                     "reinterpret_cast<std::uintptr_t>(core.get()))"),
+    "job_repeated_at_once": (JOB_REPEATS, jobs("a job runs at each time of its schedule*"), "«j.at = at;»", ""),
+    "job_repeated_until_a_failure": (JOB_REPEATS, jobs("a schedule goes on after its store*"),
+                                     "«co_await core->pause_after(++failures);»", "co_return;"),
+    "job_times_of_now": (JOB_SCHEDULE, jobs("a span is repeated at the same instants*"),
+                         "return instant{«before - into + period_»};", "before + period_"),
+    "job_day_of_both_fields": (JOB_SCHEDULE, jobs("a day has to match one*"),
+                               "return «needs_both_days_» ?", "true"),
+    "job_sunday_forgotten": (JOB_SCHEDULE, jobs("a text of cron names minutes"), "if («has(s.weekdays_, 7)»)", "false"),
+    "job_step_of_its_own": (JOB_FIELD, jobs("a text of cron names minutes"), "v <= *last; «v += step»)", "++v"),
+    "job_begins_before_its_batch": (JOB_MEMORY, jobs("the store in memory passes*"),
+                                    "«if (unended_.contains(batch)) return;»", ""),
+    "job_of_no_batch_never_begins": (JOB_TABLE, jobs("the store in SQLite*"),
+                                     "«if (j.after_batch.empty()) continue;»", "continue;"),
+    "job_place_not_free_in_time": (JOB_RUNS, jobs("a result that is on its way*"),
+                                   "most - std::min(«q.taken - q.reporting», most);", "q.taken"),
+    "job_results_pile_up": (JOB_RUNS, jobs("a store that takes no results*"),
+                            "return «std::min(free, 2 * most - std::min(q.taken, 2 * most))»;", "free"),
     "job_key_never_free": (JOB_TABLE, jobs("the store in SQLite*"), "«free_key(l.id, now);»", ""),
 }

@@ -35,6 +35,8 @@ CANARIES = {
     "port_0": ("redis_endpoint", "redis/endpoint.cpp", "if (!n || *n == 0)", "if (!n)"),
     "stray_at_shown": ("redis_endpoint", "redis/endpoint.cpp",
                        "  take_credentials(rest, e);\n  refuse_stray_at(rest);", "  take_credentials(rest, e);"),
+    "day_that_never_comes": ("jobs_schedule", "jobs/schedule.cpp",
+                             "if (s.next_after(instant{}) == instant::max()) throw", "if (false) throw"),
 }
 
 

@@ -120,6 +120,22 @@ struct payloads_are_text : store_around {
   }
 };
 
+struct batches_are_of_nobody : store_around {
+  using store_around::store_around;
+  awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) override {
+    for (auto& j : list) j.batch.clear();
+    co_return co_await inner.put_all(std::move(list));
+  }
+};
+
+struct instants_are_now : store_around {
+  using store_around::store_around;
+  awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) override {
+    for (auto& j : list) j.at.reset();
+    co_return co_await inner.put_all(std::move(list));
+  }
+};
+
 struct pauses_nothing : store_around {
   using store_around::store_around;
   awaitable<void> pause(std::string) override { co_return; }
@@ -180,7 +196,9 @@ TEST_CASE("the cases find the stores that break a promise", "[jobs]") {
   CHECK(failures_of<keys_are_text>() == found{38});
   CHECK(failures_of<keys_last_until_the_end>().contains(37));
   CHECK(failures_of<payloads_are_text>() == found{43});
+  CHECK(failures_of<batches_are_of_nobody>() == found{47});
+  CHECK(failures_of<instants_are_now>().contains(48));
   CHECK(failures_of<pauses_nothing>() == found{16, 33, 41});
-  CHECK(failures_of<lists_all_states>() == found{44});
+  CHECK(failures_of<lists_all_states>() == found{44, 47});
   CHECK(failures_of<tells_no_change>() == found{41, 46});
 }

@@ -48,7 +48,7 @@ TEST_CASE("a handler takes a value and returns one, as JSON", "[jobs]") {
   run.note_result(service, run.now(service.submit("count", jobs::to_json(o))));
   run.note_result(service, run.now(service.submit("note", "\"it\"")));
   run.time.run_for(1s);
-  CHECK(run.log == log_lines{R"({"number":2,"wares":["count"]}@10)", "it@10", "@10"});
+  CHECK(run.log == log_lines{"it@10", R"({"number":2,"wares":["count"]}@10)", "@10"});
   CHECK(jobs::from_json<shop::order>(run.look(1).result).number == 2);
 }
 

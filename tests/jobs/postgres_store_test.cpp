@@ -152,6 +152,90 @@ TEST_CASE("a put in one store wakes those who wait in another", "[jobs][postgres
   }
 }
 
+TEST_CASE("transactions that end the last jobs of a batch at once let one job begin", "[jobs][postgres]") {
+  postgres_world w;
+  const auto store = w.open();
+  std::vector<new_job> list(3, plain());
+  list[0].batch = list[1].batch = "b";
+  list[2].after_batch = "b";
+  const auto put = w.wait(store->put_all(list));
+  const claim_request two{.limit = 2};
+  const auto runs = w.wait(store->claim(two));
+  REQUIRE(runs.size() == 2);
+  auto& other = w.session();
+  other.run("BEGIN");
+  other.run("UPDATE canigo_job SET state = 2, finished_at = now() WHERE id = " + std::to_string(runs[0].lease.id));
+  std::optional<verdict> ended;
+  net::co_spawn(
+      w.io(), [&]() -> net::awaitable<void> { ended = co_await store->complete(runs[1].lease, ""); }, net::detached);
+  // It waits for the other transaction, and other steps go on.
+  CHECK(w.wait(store->look(put[2].id))->run_at == instant::max());
+  CHECK_FALSE(ended);
+  other.run("COMMIT");
+  while (!ended) w.io().run_one();
+  CHECK(ended == verdict::accepted);
+  const auto last = w.wait(store->claim(claim_request{two}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].lease.id == put[2].id);
+}
+
+TEST_CASE("steps that wait together share statements, and each has its own answer", "[jobs][postgres]") {
+  postgres_world w;
+  const auto store = w.open();
+  std::vector<put_answer> puts(40);
+  int left = 40;
+  const auto put = [&](int i) -> net::awaitable<void> {
+    new_job j = plain("payload " + std::to_string(i));
+    j.queue = i % 2 == 0 ? "even" : "odd";
+    j.priority = i % 16;
+    if (i % 5 == 0) j.unique_key = "key " + std::to_string(i % 10);
+    if (i % 7 == 0) j.batch = "of seven";
+    if (i % 3 == 0) j.expires_in = 1h;
+    puts[static_cast<std::size_t>(i)] = co_await store->put(std::move(j));
+    --left;
+  };
+  for (int i = 0; i < 40; ++i) net::co_spawn(w.io(), put(i), net::detached);
+  w.io().restart();
+  while (left > 0) w.io().run_one();
+  for (int i = 0; i < 40; ++i) {
+    const auto& answer = puts[static_cast<std::size_t>(i)];
+    if (!answer.is_new) continue;
+    const auto info = w.wait(store->look(answer.id)).value();
+    CHECK(info.payload == "payload " + std::to_string(i));
+    CHECK((info.queue == (i % 2 == 0 ? "even" : "odd") && info.priority == i % 16));
+    CHECK(info.batch == (i % 7 == 0 ? "of seven" : ""));
+    CHECK(info.deadline.has_value() == (i % 3 == 0));
+    CHECK(info.max_attempts == 25);
+  }
+  CHECK(std::ranges::count(puts, true, &put_answer::is_new) == 34);
+
+  const claim_request all{.queue = "even", .limit = 100};
+  auto runs = w.wait(store->claim(claim_request{all}));
+  REQUIRE(runs.size() > 10);
+  std::vector<verdict> verdicts(runs.size());
+  left = static_cast<int>(runs.size()) + 1;
+  const auto end = [&](std::size_t i) -> net::awaitable<void> {
+    lease l = runs[i].lease;
+    if (i % 4 == 1) --l.token;
+    verdicts[i] = co_await store->complete(l, "result " + std::to_string(i));
+    --left;
+  };
+  const auto end_again = [&]() -> net::awaitable<void> {
+    CHECK(co_await store->complete(runs[0].lease, "again") == verdict::superseded);
+    --left;
+  };
+  for (std::size_t i = 0; i < runs.size(); ++i) net::co_spawn(w.io(), end(i), net::detached);
+  net::co_spawn(w.io(), end_again(), net::detached);
+  w.io().restart();
+  while (left > 0) w.io().run_one();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto info = w.wait(store->look(runs[i].lease.id)).value();
+    CHECK(verdicts[i] == (i % 4 == 1 ? verdict::superseded : verdict::accepted));
+    CHECK(info.state == (i % 4 == 1 ? job_state::running : job_state::done));
+    CHECK(info.result == (i % 4 == 1 ? "" : "result " + std::to_string(i)));
+  }
+}
+
 TEST_CASE("a lock that another connection holds ends a step in time", "[jobs][postgres]") {
   postgres_world w;
   w.wait(w.open()->next_due("default"));  // so that nobody waits for tables to be made
@@ -659,11 +743,12 @@ TEST_CASE("no step but a list reads all jobs, however many there are", "[jobs][p
   s.run("SET plan_cache_mode = force_generic_plan");
   using statement = jobs::detail::postgres_statement;
   const std::pair<statement, const char*> steps[] = {
-      {statement::claim, "'', 1, 1, 1"},       {statement::reap, "1, 1, '{1}', '{1}', '1'"},
-      {statement::expire, "1, '1'"},           {statement::next_due, "''"},
-      {statement::complete, "1, 1, ''"},       {statement::fail, "1, 1, '', 1"},
-      {statement::extend, "1, 1, 1, NULL"},    {statement::requeue, "1"},
-      {statement::list_unwell, "1, '', 3, 1"}, {statement::count, "100"}};
+      {statement::claim, "'', 1, 1, 1"}, {statement::reap, "1, 1, '{1}', '{1}', '1'"},
+      {statement::expire, "1, '1'"},     {statement::next_due, "''"},
+      {statement::complete, "1, 1, ''"}, {statement::complete_many, "'{1}', '{1}', '{1}'"},
+      {statement::fail, "1, 1, '', 1"},  {statement::extend, "1, 1, 1, NULL"},
+      {statement::requeue, "1"},         {statement::list_unwell, "1, '', 3, 1, ''"},
+      {statement::count, "100"},         {statement::settle_batch, "'b'"}};
   for (const auto& [step, arguments] : steps) {
     s.run("PREPARE step AS " + jobs::detail::text_of(step));
     const std::string plan = s.run("EXPLAIN (FORMAT json) EXECUTE step(" + std::string{arguments} + ")");
@@ -675,7 +760,8 @@ TEST_CASE("no step but a list reads all jobs, however many there are", "[jobs][p
     // A count joins a few rows for each queue.
     CHECK_FALSE((step != statement::count && (has(plan, "Merge Join") || has(plan, "Hash Join"))));
     // A join is planned for a tenth of those that wait, and reads all jobs once there are enough of them.
-    const bool is_of_many = step == statement::claim || step == statement::reap || step == statement::expire;
+    const bool is_of_many = step == statement::complete_many || step == statement::claim || step == statement::reap ||
+                            step == statement::expire;
     CHECK(has(plan, "(id = ANY (") == is_of_many);
     s.run("DEALLOCATE step");
   }

@@ -55,6 +55,10 @@ class troubled_store : public store_around {
     co_await begin("next_due");
     co_return co_await store_around::next_due(std::move(queue));
   }
+  awaitable<canigo::jobs::instant> clock() override {
+    co_await begin("clock");
+    co_return co_await store_around::clock();
+  }
   awaitable<std::size_t> trim(canigo::jobs::trim_request r) override {
     co_await begin("trim " + r.queue);
     co_return co_await store_around::trim(std::move(r));

@@ -128,6 +128,35 @@ TEST_CASE("a result that can't be written is kept until it can", "[jobs]") {
   CHECK(run.log == log_lines{"it is over@0"});
 }
 
+TEST_CASE("a result that is on its way holds no place", "[jobs]") {
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.handle("kind", noted_sleep(run, 1s));
+  run.store.delays["complete"] = 10s;
+  for (const char* name : {"first", "second"}) run.put({.kind = "kind", .payload = name});
+  service.start();
+  run.time.run_for(1min);
+  CHECK(run.log == log_lines{"first is over@1000", "second is over@2000"});
+  CHECK(service.stats().queues[0].done == 2);
+}
+
+TEST_CASE("a store that takes no results is asked for no more than twice as many jobs as run at once", "[jobs]") {
+  service_run run;
+  auto o = one_queue(2);
+  o.store_retry = backoff::constant(1s);
+  jobs::service service{run.io, run.store, o};
+  service.handle("kind", noted_sleep(run, 1s));
+  run.store.fails["complete"] = make_error_code(jobs::error::full);
+  for (int i = 0; i < 10; ++i) run.put({.kind = "kind", .payload = "it"});
+  service.start();
+  run.time.run_for(10min);
+  CHECK(run.log.size() == 4);
+  CHECK(service.stats().queues[0].running == 4);
+  run.store.fails.clear();
+  run.time.run_for(1min);
+  CHECK(run.log.size() == 10);
+}
+
 TEST_CASE("a result that no store takes ends its job", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};

@@ -293,7 +293,7 @@ TEST_CASE("a store says what is wrong with its file, and goes on when it is mend
     sqlite_store store{w.io(), w.file(), w.options()};
     const auto [code, text] = w.error_of(store.claim({}));
     CHECK(code == jobs::error::newer_schema);
-    CHECK(text == w.file() + ": its tables are of version 99, and this is for 1; use a newer canigo: " +
+    CHECK(text == w.file() + ": its tables are of version 99, and this is for 2; use a newer canigo: " +
                       "a newer version of canigo made the store");
   }
   SECTION("locked") {

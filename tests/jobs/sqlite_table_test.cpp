@@ -67,6 +67,14 @@ class twins {
         j.scope = static_cast<unique_scope>(one_of(3));
         j.unique_for = (1 + one_of(60)) * 1s;
       }
+      if (one_of(3) == 0) j.batch = one_of(2) == 0 ? "x" : "y";
+      if (one_of(6) == 0) {
+        j.after_batch = j.batch == "x" ? "y" : "x";
+        j.delay = duration::zero();
+      } else if (one_of(6) == 0) {
+        j.at = jobs::detail::later(now_, j.delay);
+        j.delay = duration::zero();
+      }
       list.push_back(j);
     }
     const auto ours = file_.put_all(list, now_);
@@ -125,7 +133,7 @@ class twins {
         return;
       }
       default:
-        if (one_of(3) == 0) return same(file_.remove(id), memory_.remove(id));
+        if (one_of(3) == 0) return same(file_.remove(id, now_), memory_.remove(id, now_));
         if (one_of(2) == 0) {
           const auto name = queue();
           const bool is_paused = one_of(2) == 0;
@@ -249,7 +257,7 @@ TEST_CASE("a file's values that another program wrote stop no other job, and are
     if (f.column == "state") {
       CHECK(text_of([&] { table.count(now); }).starts_with("a job of queue default: state is " + f.value));
     }
-    CHECK(table.remove(id) == remove_answer::removed);
+    CHECK(table.remove(id, now) == remove_answer::removed);
     db.exec("PRAGMA ignore_check_constraints=OFF");
   }
 }

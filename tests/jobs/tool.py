@@ -97,6 +97,23 @@ class Tool(unittest.TestCase):
         self.assertEqual([(j["id"], j["state"]) for j in self.objects("list")],
                          [(2, "waiting"), (3, "cancelled"), (4, "waiting")])
 
+    def test_a_batch_is_listed_and_left_together(self):
+        with sqlite3.connect(self.file) as db:
+            db.execute("UPDATE canigo_job SET state=0, finished_at=NULL, unique_key=NULL")
+            db.execute("UPDATE canigo_job SET batch='import' WHERE id<3")
+            db.execute("UPDATE canigo_job SET after_batch='import', run_at=9223372036854775807 WHERE id=3")
+        self.assertEqual([job["id"] for job in self.objects("list", "--batch", "import")], [1, 2])
+        self.assertEqual(self.objects("list", "--batch", "other"), [])
+        last, = self.objects("show", "3")
+        self.assertEqual((last["after_batch"], last["run_at"]), ("import", "after its batch"))
+        left = self.run_tool("move", "1", "3", "--queue", "mail", status=1).splitlines()
+        self.assertEqual(left, ["canigo-jobs: job 1 was left: it has a batch, or waits for one",
+                                "canigo-jobs: job 3 was left: it has a batch, or waits for one"])
+        self.run_tool("remove", "1")
+        self.assertEqual(self.objects("show", "3")[0]["run_at"], "after its batch")
+        self.run_tool("cancel", "2")
+        self.assertEqual(self.objects("show", "3")[0]["run_at"][10], "T")
+
     def test_jobs_are_moved_to_another_store(self):
         self.run_tool("retry", "1", "2")
         self.forget_the_key_of(1, 2)

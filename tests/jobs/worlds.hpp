@@ -72,6 +72,7 @@ class store_around : public canigo::jobs::store {
   awaitable<void> pause(std::string queue) override { return inner.pause(std::move(queue)); }
   awaitable<void> resume(std::string queue) override { return inner.resume(std::move(queue)); }
   awaitable<canigo::duration> next_due(std::string queue) override { return inner.next_due(std::move(queue)); }
+  awaitable<canigo::jobs::instant> clock() override { return inner.clock(); }
   awaitable<std::optional<canigo::jobs::job_info>> look(canigo::jobs::job_id id) override { return inner.look(id); }
   awaitable<std::vector<canigo::jobs::job_info>> list(canigo::jobs::list_request r) override {
     return inner.list(std::move(r));

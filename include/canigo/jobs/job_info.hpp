@@ -61,11 +61,16 @@ struct new_job {
   std::string payload = {};               ///< any bytes, up to most_bytes
   int priority = 0;                       ///< class, 0 (first) … 15
   duration delay = duration::zero();      ///< before it can be claimed; 0 or more
+  std::optional<instant> at = {};         ///< when it can be claimed, instead of a delay; 1970 to 9999
   duration expires_in = duration::max();  ///< then a job that waits is dead; more than 0; max: never
   std::uint32_t max_attempts = 25;        ///< 1 to 1'000'000; crashes do not count
   std::string unique_key = {};            ///< any bytes, up to most_name; empty: not unique
   unique_scope scope = unique_scope::until_ended;
   duration unique_for = duration::zero();  ///< for unique_scope::for_a_time; more than 0
+  std::string batch = {};  ///< it is one of the jobs of this name, up to most_name bytes; empty: of none
+  /// It waits until all jobs of that batch have ended, however they end; so it has no delay. Empty: for none. If no job
+  /// of the batch waits or runs when it is put, it does not wait.
+  std::string after_batch = {};
 };
 
 /// The answer to a job that was handed in.
@@ -135,6 +140,8 @@ struct job_info {
   std::optional<instant> cancel_at = {};  ///< when it was cancelled; a job that runs is told of it
   std::optional<instant> finished_at = {};
   std::string unique_key = {};      ///< that it has now; empty: none
+  std::string batch = {};           ///< as in new_job
+  std::string after_batch = {};     ///< as in new_job; run_at is instant::max() while it waits for the batch
   std::string result = {};          ///< of a job that is done; of one that runs: its progress
   std::vector<event> history = {};  ///< the last most_events entries, oldest first
   bool operator==(const job_info&) const = default;

@@ -91,6 +91,7 @@ class postgres_store final : public store {
   net::awaitable<void> pause(std::string queue) override;
   net::awaitable<void> resume(std::string queue) override;
   net::awaitable<duration> next_due(std::string queue) override;
+  net::awaitable<instant> clock() override;
   net::awaitable<std::optional<job_info>> look(job_id id) override;
   net::awaitable<std::vector<job_info>> list(list_request r) override;
   net::awaitable<std::vector<queue_count>> count() override;

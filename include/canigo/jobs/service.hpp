@@ -4,6 +4,7 @@
 #include "canigo/concepts.hpp"
 #include "canigo/jobs/job.hpp"
 #include "canigo/jobs/job_info.hpp"
+#include "canigo/jobs/schedule.hpp"
 #include "canigo/jobs/service_stats.hpp"
 #include "canigo/jobs/store.hpp"
 #include "canigo/net.hpp"
@@ -139,6 +140,8 @@ struct submit_options {
   std::string_view unique = {};                    ///< the key of a job of which there is one only; empty: none
   unique_scope scope = unique_scope::until_ended;  ///< for how long it is the only one
   duration unique_for = duration::zero();          ///< for unique_scope::for_a_time
+  std::string_view batch = {};                     ///< the batch that it is one of; empty: none
+  std::string_view after_batch = {};               ///< it waits until all jobs of this batch have ended; empty: none
 };
 
 /// Runs the jobs of a store in this process: each queue in a strand_pool.
@@ -192,6 +195,18 @@ class service {
       add(std::move(kind), std::move(f));
     }
   }
+
+  /// Hands in a job of the kind for each time of a schedule, from start() on. Call it before that.
+  ///
+  /// One job waits for the next time, in the store. Its key has that time, so one of all services and processes hands
+  /// it in. If no process runs at that time, the job runs once they do, and the times that were missed after it have
+  /// no job. The name of a schedule is o.unique, or the kind; it has up to 200 bytes, and a service has one of each.
+  /// Of the other options, a delay and a batch are refused, and the scope has no effect. Each time counts by the clock
+  /// of the store.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  void repeat(std::string kind, schedule when, std::string payload, const submit_options& o);
+  void repeat(std::string kind, schedule when) { repeat(std::move(kind), std::move(when), {}, submit_options{}); }
 
   /// Begins to take jobs. Idempotent.
   void start();

@@ -72,6 +72,7 @@ struct trim_request {
 struct list_request {
   std::string queue = {};               ///< empty: all queues
   std::optional<job_state> state = {};  ///< empty: all states
+  std::string batch = {};               ///< empty: all jobs
   job_id after = 0;                     ///< only jobs with a greater number
   std::size_t limit = 100;              ///< most jobs to return; 1 to 1000
 };
@@ -102,7 +103,8 @@ class store {
 
   /// Adds the jobs, in one step. When it returns they are as durable as the store can make them.
   ///
-  /// Of jobs with one key, the first is added and the others are answered with its number.
+  /// Of jobs with one key, the first is added and the others are answered with its number. A job that waits for a
+  /// batch waits for all members in the same list, whatever their order.
   virtual net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) = 0;
   net::awaitable<put_answer> put(new_job j);
 
@@ -139,6 +141,8 @@ class store {
   /// The time until a claim can find more than now: a job of the queue falls due, or a lease or deadline of any queue
   /// ends. 0: at once; max: nothing is known.
   virtual net::awaitable<duration> next_due(std::string queue) = 0;
+  /// The time by the store's clock.
+  virtual net::awaitable<instant> clock() = 0;
   virtual net::awaitable<std::optional<job_info>> look(job_id id) = 0;
   /// Jobs by number, without payload, result and history. It reads through all jobs that it leaves out.
   virtual net::awaitable<std::vector<job_info>> list(list_request r) = 0;

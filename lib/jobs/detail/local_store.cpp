@@ -72,7 +72,7 @@ net::awaitable<requeue_answer> local_store::requeue(job_id id) {
 }
 
 net::awaitable<remove_answer> local_store::remove(job_id id) {
-  auto f = [id](table& t, instant) { return t.remove(id); };
+  auto f = [id](table& t, instant now) { return t.remove(id, now); };
   co_return co_await on_table(weight::durable, std::move(f));
 }
 
@@ -99,6 +99,11 @@ net::awaitable<duration> local_store::next_due(std::string queue) {
   auto f = [queue = std::move(queue)](table& t, instant now) {
     return std::max(until(now, t.next_due(queue)), duration::zero());
   };
+  co_return co_await on_table(weight::reads, std::move(f));
+}
+
+net::awaitable<instant> local_store::clock() {
+  auto f = [](table&, instant now) { return now; };
   co_return co_await on_table(weight::reads, std::move(f));
 }
 

@@ -33,6 +33,7 @@ class local_store : public store {
   net::awaitable<void> pause(std::string queue) final;
   net::awaitable<void> resume(std::string queue) final;
   net::awaitable<duration> next_due(std::string queue) final;
+  net::awaitable<instant> clock() final;
   net::awaitable<std::optional<job_info>> look(job_id id) final;
   net::awaitable<std::vector<job_info>> list(list_request r) final;
   net::awaitable<std::vector<queue_count>> count() final;

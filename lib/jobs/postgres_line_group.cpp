@@ -1,0 +1,135 @@
+#include "canigo/jobs/error.hpp"
+
+#include "postgres_line.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <span>
+#include <string_view>
+#include <vector>
+
+// How orders that wait together become one transaction. A statement costs the server more than a row, so plain puts
+// are one statement, and so are the ends of jobs.
+
+namespace canigo::jobs {
+namespace {
+
+using detail::postgres_query;
+using detail::postgres_rows;
+using what = detail::postgres_statement;
+
+/// A larger put has a statement of its own, so that one of many stays short.
+constexpr std::size_t most_bytes_together = std::size_t{64} << 10;
+/// The server finds the place of a row in the arguments by a search.
+constexpr std::size_t most_ends = 100;
+
+bool is_plain(const new_job& j) {
+  return j.unique_key.empty() && j.after_batch.empty() && j.payload.size() <= most_bytes_together;
+}
+
+}  // namespace
+
+/// A statement for several orders.
+struct postgres_store::line::shared_statement {
+  orders members = {};
+  std::vector<postgres_query> query = {};  // one, or none if there are too few
+  std::function<void(const orders&, const postgres_rows&)> read = {};
+
+  void mark() {
+    for (const auto& o : members) o->is_shared = true;
+  }
+};
+
+postgres_store::line::shared_statement postgres_store::line::share_puts(const orders& list) {
+  shared_statement s;
+  std::vector<const new_job*> jobs;
+  for (const auto& o : list) {
+    if (!o->read_put || !std::ranges::all_of(o->jobs, is_plain)) continue;
+    s.members.push_back(o);
+    for (const new_job& j : o->jobs) jobs.push_back(&j);
+  }
+  if (jobs.size() < 2) return {};
+  s.query.push_back(detail::put_many_query(jobs));
+  s.mark();
+  s.read = [](const orders& members, const postgres_rows& rows) {
+    auto answers = detail::read_put_many(rows);
+    std::span<const put_answer> rest{answers};
+    for (const auto& o : members) {
+      o->read_put(rest.first(o->jobs.size()));
+      rest = rest.subspan(o->jobs.size());
+    }
+  };
+  return s;
+}
+
+postgres_store::line::shared_statement postgres_store::line::share_ends(const orders& list) {
+  shared_statement s;
+  std::set<job_id> ids;
+  std::vector<lease> leases;
+  std::vector<std::string_view> results;
+  for (const auto& o : list) {
+    // Of two reports about one job, the second one comes after this statement.
+    if (!o->read_end || leases.size() == most_ends || !ids.insert(o->ends.id).second) continue;
+    s.members.push_back(o);
+    leases.push_back(o->ends);
+    results.emplace_back(o->text);
+  }
+  if (leases.size() < 2) return {};
+  s.query.push_back(detail::complete_many_query(leases, results));
+  s.mark();
+  s.read = [](const orders& members, const postgres_rows& rows) {
+    std::set<job_id> ended;
+    for (int i = 0; i < rows.size(); ++i) ended.insert(rows.number(i, 0));
+    for (const auto& o : members) o->read_end(ended.contains(o->ends.id) ? verdict::accepted : verdict::superseded);
+  };
+  return s;
+}
+
+/// All in one transaction.
+void postgres_store::line::perform(orders& list) {
+  static const detail::postgres_query defer_disk{detail::postgres_statement::defer_disk};
+  std::vector<const detail::postgres_query*> queries;
+  const bool waits_for_disk =
+      std::ranges::any_of(list, &order::is_durable, [](const auto& o) -> const order& { return *o; });
+  if (!waits_for_disk) queries.push_back(&defer_disk);
+  const std::size_t before = queries.size();
+  bool tells = false;
+  // Claims wait for no lock themselves, and may let what comes after them wait for long.
+  orders claims;
+  std::ranges::copy_if(list, std::back_inserter(claims), &order::is_claim,
+                       [](const auto& o) -> const order& { return *o; });
+  std::erase_if(list, [](const auto& o) { return o->is_claim; });
+  list.insert(list.end(), claims.begin(), claims.end());
+  for (const auto& o : list) o->is_shared = false;
+  const shared_statement shared[] = {share_puts(list), share_ends(list)};
+  for (const shared_statement& s : shared) {
+    for (const auto& q : s.query) queries.push_back(&q);
+  }
+  for (const auto& o : list) {
+    tells = tells || o->tells;
+    if (o->is_shared) continue;
+    for (const auto& q : o->queries) queries.push_back(&q);
+  }
+  const auto tell = detail::postgres_query{detail::postgres_statement::tell_and_wait}.bytes(commit_wait_);
+  if (tells) queries.push_back(&tell);
+  const auto answers = link_->run(queries);
+  std::span<const detail::postgres_rows> rest{answers};
+  rest = rest.subspan(before);
+  for (const shared_statement& s : shared) {
+    if (s.query.empty()) continue;
+    s.read(s.members, rest.front());
+    rest = rest.subspan(1);
+  }
+  for (const auto& o : list) {
+    if (o->is_shared) continue;
+    try {
+      o->read(rest.first(o->queries.size()));
+    } catch (...) {
+      o->error = std::current_exception();
+    }
+    rest = rest.subspan(o->queries.size());
+  }
+}
+
+}  // namespace canigo::jobs

@@ -1,0 +1,111 @@
+#include "canigo/jobs/schedule.hpp"
+
+#include "canigo/error.hpp"
+
+#include "cron_field.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace canigo::jobs {
+namespace {
+
+using canigo::detail::throw_invalid;
+using namespace std::chrono_literals;
+using std::chrono::days;
+using std::chrono::sys_days;
+using std::chrono::year_month_day;
+
+constexpr std::size_t most_text = 255;
+constexpr sys_days last_day = std::chrono::year{9999} / 12 / 31;
+/// The 29th of February comes on each day of the week within forty years.
+constexpr days longest_gap{366 * 41};
+
+constexpr std::array<std::string_view, 12> month_names = {"jan", "feb", "mar", "apr", "may", "jun",
+                                                          "jul", "aug", "sep", "oct", "nov", "dec"};
+constexpr std::array<std::string_view, 7> day_names = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
+
+const std::array<detail::cron_field, 5> fields = {{{"minute", 0, 59, "0 to 59"},
+                                                   {"hour", 0, 23, "0 to 23"},
+                                                   {"day of the month", 1, 31, "1 to 31"},
+                                                   {"month", 1, 12, "1 to 12, jan to dec", month_names},
+                                                   {"day of the week", 0, 7, "0 to 7, sun to sat", day_names}}};
+
+/// The text between blanks.
+std::array<std::string_view, 5> split(std::string_view text) {
+  std::array<std::string_view, 5> parts;
+  std::string_view rest = text;
+  std::size_t n = 0;
+  for (; n <= parts.size(); ++n) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+    if (rest.empty()) break;
+    const std::string_view part = rest.substr(0, rest.find_first_of(" \t"));
+    if (n < parts.size()) parts[n] = part;
+    rest.remove_prefix(part.size());
+  }
+  if (n != parts.size()) {
+    throw_invalid("schedule.cron", text.substr(0, most_text),
+                  "five fields: minute, hour, day of the month, month, day of the week");
+  }
+  return parts;
+}
+
+constexpr bool has(std::uint64_t bits, unsigned i) noexcept { return (bits >> i & 1) != 0; }
+
+}  // namespace
+
+schedule schedule::every(duration period) {
+  schedule s;
+  s.period_ = std::chrono::floor<std::chrono::seconds>(period);
+  if (period != s.period_ || s.period_ < 1s || s.period_ > days{366}) {
+    throw_invalid("schedule.every", period, "1s to 366 days, whole seconds");
+  }
+  s.text_ = "every " + canigo::to_string(period);
+  return s;
+}
+
+schedule schedule::cron(std::string_view text) {
+  if (text.size() > most_text) throw_invalid("schedule.cron", text.substr(0, most_text), "up to 255 bytes");
+  const auto parts = split(text);
+  schedule s;
+  s.text_ = text;
+  s.minutes_ = detail::read(fields[0], parts[0]);
+  s.hours_ = static_cast<std::uint32_t>(detail::read(fields[1], parts[1]));
+  s.days_ = static_cast<std::uint32_t>(detail::read(fields[2], parts[2]));
+  s.months_ = static_cast<std::uint32_t>(detail::read(fields[3], parts[3]));
+  s.weekdays_ = static_cast<std::uint32_t>(detail::read(fields[4], parts[4]));
+  if (has(s.weekdays_, 7)) s.weekdays_ |= 1;
+  s.needs_both_days_ = parts[2].starts_with('*') || parts[4].starts_with('*');
+  if (s.next_after(instant{}) == instant::max()) throw_invalid("schedule.cron", text, "a day that comes");
+  return s;
+}
+
+bool schedule::has_day(sys_days day) const {
+  const year_month_day date{day};
+  if (!has(months_, static_cast<unsigned>(date.month()))) return false;
+  const bool is_day = has(days_, static_cast<unsigned>(date.day()));
+  const bool is_weekday = has(weekdays_, std::chrono::weekday{day}.c_encoding());
+  return needs_both_days_ ? is_day && is_weekday : is_day || is_weekday;
+}
+
+instant schedule::next_after(instant t) const {
+  if (t >= last_day) return instant::max();
+  if (period_ > 0s) {
+    const auto before = std::chrono::floor<std::chrono::seconds>(t).time_since_epoch();
+    const auto into = (before % period_ + period_) % period_;  // t may be before 1970
+    return instant{before - into + period_};
+  }
+  const auto from = std::chrono::floor<std::chrono::minutes>(t) + 1min;
+  const sys_days today = std::chrono::floor<days>(from);
+  for (sys_days day = today; day < std::min(last_day, today + longest_gap); day += days{1}) {
+    if (!has_day(day)) continue;
+    for (auto at = std::max<std::chrono::sys_time<std::chrono::minutes>>(from, day); at < day + days{1}; at += 1min) {
+      const auto minute = static_cast<unsigned>((at - day).count());
+      if (has(hours_, minute / 60) && has(minutes_, minute % 60)) return at;
+    }
+  }
+  return instant::max();
+}
+
+}  // namespace canigo::jobs

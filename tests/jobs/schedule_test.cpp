@@ -1,0 +1,198 @@
+#include "canigo/jobs/schedule.hpp"
+
+#include "support/catch.hpp"
+#include "support/limits_run.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace canigo;
+using namespace canigo::jobs;
+using namespace std::chrono_literals;
+
+namespace {
+
+instant at(const std::string& text) {
+  int y = 0, mo = 0, d = 0, h = 0, mi = 0, s = 0;
+  REQUIRE(std::sscanf(text.c_str(), "%d-%d-%d %d:%d:%d", &y, &mo, &d, &h, &mi, &s) >= 5);
+  return std::chrono::sys_days{std::chrono::year{y} / mo / d} + std::chrono::hours{h} + std::chrono::minutes{mi} +
+         std::chrono::seconds{s};
+}
+
+/// The first time after `from`.
+std::string next(const schedule& s, const std::string& from) {
+  const auto t = s.next_after(at(from));
+  const auto day = std::chrono::floor<std::chrono::days>(t);
+  const std::chrono::year_month_day date{day};
+  const std::chrono::hh_mm_ss time{std::chrono::floor<std::chrono::seconds>(t - day)};
+  char text[64];
+  std::snprintf(text, sizeof text, "%04d-%02u-%02u %02d:%02d:%02d", static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+                static_cast<int>(time.seconds().count()));
+  return text;
+}
+std::string next(const std::string& cron, const std::string& from) { return next(schedule::cron(cron), from); }
+
+/// A field as a set of values, by the words of crontab(5).
+struct field {
+  std::string text;
+  std::set<unsigned> values;
+};
+
+field random_field(std::mt19937& random, unsigned least, unsigned most) {
+  const auto pick = [&](unsigned first, unsigned last) {
+    return first + static_cast<unsigned>(random()) % (last - first + 1);
+  };
+  field f;
+  if (pick(0, 2) == 0) {
+    f.text = "*";
+    for (unsigned v = least; v <= most; ++v) f.values.insert(v);
+    return f;
+  }
+  for (unsigned parts = pick(1, 3); parts > 0; --parts) {
+    const unsigned first = pick(least, most), last = pick(first, most);
+    const unsigned step = last > first ? pick(1, last - first) : 1;
+    if (!f.text.empty()) f.text += ',';
+    f.text += std::to_string(first);
+    if (last > first) f.text += "-" + std::to_string(last) + (step > 1 ? "/" + std::to_string(step) : "");
+    for (unsigned v = first; v <= last; v += step) f.values.insert(v);
+  }
+  return f;
+}
+
+std::string refused(const std::string& cron) {
+  return refusal_of([&] { schedule::cron(cron); });
+}
+
+}  // namespace
+
+TEST_CASE("a span is repeated at the same instants in every process", "[jobs]") {
+  const auto s = schedule::every(10min);
+  CHECK(s.text() == "every 10m");
+  CHECK(next(s, "2026-11-24 06:00:00") == "2026-11-24 06:10:00");
+  CHECK(next(s, "2026-11-24 06:09:59") == "2026-11-24 06:10:00");
+  CHECK(s.next_after(at("2026-11-24 06:10:00") - 1us) == at("2026-11-24 06:10:00"));
+  CHECK(next(schedule::every(7s), "1970-01-01 00:00:06") == "1970-01-01 00:00:07");
+  CHECK(next(schedule::every(10min), "1969-12-31 23:55:00") == "1970-01-01 00:00:00");
+  CHECK(s.next_after(instant::max()) == instant::max());
+  for (const duration d :
+       {duration{0}, duration{-1h}, duration{1500ms}, duration{1ms}, duration{24h * 367}, duration::max()}) {
+    CHECK_THROWS_AS(schedule::every(d), std::system_error);
+  }
+  CHECK(refusal_of([] { schedule::every(1500ms); }) ==
+        "schedule.every is 1500ms; allowed: 1s to 366 days, whole seconds: invalid argument");
+}
+
+TEST_CASE("a text of cron names minutes", "[jobs]") {
+  CHECK(schedule::cron("30 6 * * mon-fri").text() == "30 6 * * mon-fri");
+  CHECK(next("* * * * *", "2026-11-24 06:00:00") == "2026-11-24 06:01:00");
+  CHECK(next("* * * * *", "2026-11-24 06:00:59") == "2026-11-24 06:01:00");
+  CHECK(next("*/15 * * * *", "2026-11-24 06:45:00") == "2026-11-24 07:00:00");
+  CHECK(next("5-20/5,59 * * * *", "2026-11-24 06:20:00") == "2026-11-24 06:59:00");
+  CHECK(next("\t 30  6 * * *", "2026-11-24 06:30:00") == "2026-11-25 06:30:00");
+  // A Friday.
+  CHECK(next("30 6 * * mon-fri", "2026-11-27 06:30:00") == "2026-11-30 06:30:00");
+  CHECK(next("0 0 * * 7", "2026-11-24 00:00:00") == "2026-11-29 00:00:00");
+  CHECK(next("0 0 * * SUN", "2026-11-24 00:00:00") == "2026-11-29 00:00:00");
+  CHECK(next("0 0 * * 5-7", "2026-11-28 00:00:00") == "2026-11-29 00:00:00");
+  CHECK(next("0 0 1 jan,jul *", "2026-11-24 00:00:00") == "2027-01-01 00:00:00");
+  CHECK(next("59 23 31 12 *", "2026-12-31 23:59:00") == "2027-12-31 23:59:00");
+  CHECK(next("0 0 31 * *", "2026-11-24 00:00:00") == "2026-12-31 00:00:00");
+  CHECK(next("0 0 29 2 *", "2096-03-01 00:00:00") == "2104-02-29 00:00:00");
+  CHECK(schedule::cron("0 12 * * *").next_after(at("9999-12-30 12:00:00")) == instant::max());
+}
+
+TEST_CASE("a day has to match one of two fields, or both if one begins with a star", "[jobs]") {
+  // The 13th, and each Friday.
+  CHECK(next("0 0 13 * fri", "2026-11-24 00:00:00") == "2026-11-27 00:00:00");
+  CHECK(next("0 0 13 * fri", "2026-12-11 00:00:00") == "2026-12-13 00:00:00");
+  // Odd days that are a Friday.
+  CHECK(next("0 0 */2 * fri", "2026-11-24 00:00:00") == "2026-11-27 00:00:00");
+  CHECK(next("0 0 */2 * fri", "2026-11-27 00:00:00") == "2026-12-11 00:00:00");
+}
+
+TEST_CASE("a text of cron that names no time is refused", "[jobs]") {
+  CHECK(refused("60 * * * *") ==
+        "schedule.cron: minute is 60; allowed: 0 to 59; *, lists, ranges, and steps of ranges, shorter than these: "
+        "invalid argument");
+  CHECK(refused("0 0 30 2 *") == "schedule.cron is 0 0 30 2 *; allowed: a day that comes: invalid argument");
+  CHECK(refused("0 0 * *") ==
+        "schedule.cron is 0 0 * *; allowed: five fields: minute, hour, day of the month, "
+        "month, day of the week: invalid argument");
+  for (const char* text : {"",
+                           " ",
+                           "* * * * * *",
+                           "@daily",
+                           "*/0 * * * *",
+                           "*/60 * * * *",
+                           "5/2 * * * *",
+                           "1-0 * * * *",
+                           "1- * * * *",
+                           "-1 * * * *",
+                           "+1 * * * *",
+                           "1,,2 * * * *",
+                           ",1 * * * *",
+                           "1, * * * *",
+                           "* 24 * * *",
+                           "* * 0 * *",
+                           "* * 32 * *",
+                           "* * * 0 *",
+                           "* * * 13 *",
+                           "* * * * 8",
+                           "* * * monday *",
+                           "* * * * mo",
+                           "*-5 * * * *",
+                           "** * * * *",
+                           "1-2-3 * * * *",
+                           "*/1/2 * * * *",
+                           "18446744073709551616 * * * *",
+                           "0x1 * * * *",
+                           "* * 31 2,4,6,9,11 *"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(schedule::cron(text), std::system_error);
+  }
+  CHECK_THROWS_AS(schedule::cron("0 0 1 1 " + std::string(300, '0')), std::system_error);
+}
+
+TEST_CASE("any text of cron means what a search through all minutes finds", "[jobs]") {
+  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random{seed};
+    const field minutes = random_field(random, 0, 59), hours = random_field(random, 0, 23);
+    const field days = random_field(random, 1, 31), months = random_field(random, 1, 12);
+    const field weekdays = random_field(random, 0, 7);
+    const std::string text =
+        minutes.text + " " + hours.text + " " + days.text + " " + months.text + " " + weekdays.text;
+    CAPTURE(text);
+    std::optional<schedule> s;
+    try {
+      s = schedule::cron(text);
+    } catch (const std::system_error&) {
+      continue;  // no day of February, say
+    }
+    const instant from = at("2026-11-24 06:00:00") + std::chrono::minutes{random() % 600'000};
+    instant expected = instant::max();
+    for (auto t = std::chrono::floor<std::chrono::minutes>(from) + 1min; t < from + 24h * 800; t += 1min) {
+      const auto day = std::chrono::floor<std::chrono::days>(t);
+      const std::chrono::year_month_day date{day};
+      const std::chrono::hh_mm_ss time{t - day};
+      const unsigned weekday = std::chrono::weekday{day}.c_encoding();
+      const bool is_day = days.values.contains(static_cast<unsigned>(date.day()));
+      const bool is_weekday = weekdays.values.contains(weekday) || (weekday == 0 && weekdays.values.contains(7));
+      const bool is_either = days.text[0] != '*' && weekdays.text[0] != '*';
+      if (minutes.values.contains(static_cast<unsigned>(time.minutes().count())) &&
+          hours.values.contains(static_cast<unsigned>(time.hours().count())) &&
+          months.values.contains(static_cast<unsigned>(date.month())) &&
+          (is_either ? is_day || is_weekday : is_day && is_weekday)) {
+        expected = t;
+        break;
+      }
+    }
+    if (expected != instant::max()) CHECK(s->next_after(from) == expected);
+  }
+}
