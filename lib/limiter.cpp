@@ -91,6 +91,16 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
   admission_->change_supplies([=](detail::supplies& s, time_point) { s.set_capacity(concurrency); });
 }
 
+void limiter::lower_tokens(std::size_t index, std::uint64_t most) {
+  admission_->change_supplies([=](detail::supplies& s, time_point now) {
+    token_bucket& bucket = bucket_at(s, index, "limiter.lower_tokens: index");
+    const std::int64_t there = bucket.available(now);
+    if (there > 0 && static_cast<std::uint64_t>(there) > most) {
+      bucket.charge(now, static_cast<std::uint64_t>(there) - most);
+    }
+  });
+}
+
 wait_reason limiter::why_waiting() const {
   return admission_->look([](const detail::supplies& s, const detail::demand* wanted, time_point paused, time_point now,
                              const detail::flow_ceiling* held_by) {

@@ -91,6 +91,12 @@ class limiter : public limit_handle<detail::permit_waiter> {
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
 
+  /// Drops tokens of a rate until no more than `most` are there: for a quota of which the other side says how much is
+  /// left. A rate that has fewer keeps what it has, also a debt. Later tokens come as ever.
+  ///
+  /// Errors: errc::invalid_argument for an unknown index.
+  void lower_tokens(std::size_t index, std::uint64_t most);
+
   /// Tells which limit holds up the first waiter in the queue, and when that ends.
   wait_reason why_waiting() const;
 

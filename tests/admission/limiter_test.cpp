@@ -49,6 +49,7 @@ TEST_CASE("limiter options out of range are named with value and range", "[limit
         }).find("limiter.set_rate: index is 1; allowed: less than 1") == 0);
   CHECK(refusal_of([&] { l.set_burst(2, 1); }).find("limiter.set_burst: index is 2") == 0);
   CHECK_FALSE(refusal_of([&] { l.set_burst(0, 0); }).empty());
+  CHECK(refusal_of([&] { l.lower_tokens(1, 1); }).find("limiter.lower_tokens: index is 1; allowed: less than 1") == 0);
   CHECK(refusal_of([&] { l.set_concurrency(0); }).find("limiter.set_concurrency: concurrency is 0") == 0);
 }
 
@@ -258,6 +259,40 @@ TEST_CASE("stopping and destroying a limiter ends who waits", "[limiter]") {
   run.time.run();
   const auto said = make_error_code(errc::stopped).message();
   CHECK(run.log == log_lines{"a=" + said + "@0", "b=" + said + "@0"});
+}
+
+TEST_CASE("tokens of one rate are lowered, and never raised", "[limiter]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1), 10, 10}, {rate::per_second(1), 8, 8}}}};
+  l.lower_tokens(0, 12);
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{10, 8});
+  l.lower_tokens(0, 4);
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{4, 8});
+  l.lower_tokens(0, 6);
+  l.lower_tokens(1, 0);
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{4, 0});
+  run.go(caller(run, l, "a", {.tokens = 2}));
+  run.time.run();
+  CHECK(run.log == log_lines{"a@2000"});
+  run.go([&]() -> net::awaitable<void> {
+    permit p = co_await l.acquire({.tokens = 1});
+    p.settle(9);
+    l.lower_tokens(1, 0);
+  });
+  run.time.run();
+  CHECK(run.ms() == 3000);
+  CHECK(l.stats().tokens[1] == -8);  // a debt stays as it is
+}
+
+TEST_CASE("a waiter is timed anew when tokens are lowered", "[limiter]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1), 10, 5}}}};
+  run.go(caller(run, l, "a", {.tokens = 6}));
+  run.time.run_for(500ms);
+  l.lower_tokens(0, 3);
+  run.time.run();
+  // The half of a token that was on its way stays.
+  CHECK(run.log == log_lines{"a@3000"});
 }
 
 TEST_CASE("a permit may outlive its limiter, and still be settled", "[limiter]") {
