@@ -54,6 +54,8 @@ std::string metrics(service& s, const generation& g) {
   std::string waits = "# TYPE canigo_gateway_wait_seconds histogram\n";
   std::string level = "# TYPE canigo_gateway_limit_level gauge\n";
   std::string held = "# TYPE canigo_gateway_held gauge\n";
+  std::string breaker = "# TYPE canigo_gateway_breaker_state gauge\n";
+  std::string paused = "# TYPE canigo_gateway_paused gauge\n";
   constexpr std::array<int, 8> edges{0, 3, 6, 9, 12, 15, 18, 21};  // in powers of two of 512 ns: exact edges
   for (std::size_t i = 0; i < g.queues(); ++i) {
     const limiter_stats now = g.queue(i).limit().stats();
@@ -76,21 +78,32 @@ std::string metrics(service& s, const generation& g) {
       fmt::format_to(std::back_inserter(level), "canigo_gateway_limit_level{{upstream=\"{}\",limit=\"{}\"}} {}\n", name,
                      r, now.tokens[r]);
     }
+    const upstream_limit::status state = g.queue(i).limits().now();
+    fmt::format_to(std::back_inserter(breaker), "canigo_gateway_breaker_state{{upstream=\"{}\",state=\"{}\"}} 1\n",
+                   name, to_string(state.breaker));
+    for (std::size_t cause = 0; cause < pause_cause_names.size(); ++cause) {
+      const bool is_on = state.pauses.until(static_cast<pause_cause>(cause)) > std::chrono::steady_clock::now();
+      fmt::format_to(std::back_inserter(paused), "canigo_gateway_paused{{upstream=\"{}\",cause=\"{}\"}} {}\n", name,
+                     pause_cause_names[cause], is_on ? 1 : 0);
+    }
     fmt::format_to(std::back_inserter(held), "canigo_gateway_held{{upstream=\"{}\"}} {}\n", name, now.held);
   }
-  text += waiting + waits + level + held;
+  text += waiting + waits + level + held + breaker + paused;
   fmt::format_to(
       out,
       "# TYPE canigo_gateway_running gauge\ncanigo_gateway_running {}\n"
       "# TYPE canigo_gateway_connections gauge\ncanigo_gateway_connections {}\n"
       "# TYPE canigo_gateway_retries_total counter\ncanigo_gateway_retries_total {}\n"
+      "# TYPE canigo_gateway_hedges_total counter\n"
+      "canigo_gateway_hedges_total{{result=\"started\"}} {}\ncanigo_gateway_hedges_total{{result=\"won\"}} {}\n"
       "# TYPE canigo_gateway_usage_missing_total counter\ncanigo_gateway_usage_missing_total {}\n"
       "# TYPE canigo_gateway_kept_bytes gauge\ncanigo_gateway_kept_bytes {}\n"
       "# TYPE canigo_gateway_log_lines_dropped_total counter\ncanigo_gateway_log_lines_dropped_total {}\n"
       "# TYPE canigo_gateway_bytes_total counter\n"
       "canigo_gateway_bytes_total{{direction=\"in\"}} {}\ncanigo_gateway_bytes_total{{direction=\"out\"}} {}\n",
-      s.counts.running.load(), s.clients.all(), s.counts.retries.load(), s.counts.usage_missing.load(), s.kept.now(),
-      s.log.dropped(), s.counts.bytes_in.load(), s.counts.bytes_out.load());
+      s.counts.running.load(), s.clients.all(), s.counts.retries.load(), s.counts.hedges.load(),
+      s.counts.hedges_won.load(), s.counts.usage_missing.load(), s.kept.now(), s.log.dropped(),
+      s.counts.bytes_in.load(), s.counts.bytes_out.load());
   return text;
 }
 
@@ -99,6 +112,10 @@ nlohmann::json state(service& s, const generation& g) {
   const config& c = g.settings;
   nlohmann::json all{
       {"draining", s.is_draining()}, {"connections", s.clients.all()}, {"running", s.counts.running.load()}};
+  if (const shared_store* store = s.store()) {
+    const shared_store::status redis = store->now();
+    all["redis"] = {{"is_connected", redis.is_connected}, {"why", redis.why}};
+  }
   const auto now = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < g.queues(); ++i) {
     limiter& l = g.queue(i).limit();
@@ -112,6 +129,7 @@ nlohmann::json state(service& s, const generation& g) {
                               {"wait_p50_ms", 1e3 * seconds(stats.classes[p].wait.quantile(0.5))},
                               {"wait_p99_ms", 1e3 * seconds(stats.classes[p].wait.quantile(0.99))}});
     }
+    u["breaker"] = to_string(g.queue(i).limits().now().breaker);
     u["binds"] = causes[static_cast<std::size_t>(l.why_waiting().binds)];
     u["waiters"] = nlohmann::json::array();
     for (const waiting_request& w : l.waiting(50)) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/hedge_options.hpp"
 #include "canigo/rate_limit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
@@ -169,7 +170,9 @@ struct upstream {
   upstream_timeouts timeout;
   retry_options retry;
   breaker_options breaker;
-  std::optional<int> hedge_after;  ///< the percentile of the time to the first byte, 1 to 99; none: no hedging
+  /// When a GET without a response is sent again beside the first: after a time, or a quantile of the times to the
+  /// first byte; none: never.
+  std::optional<hedge_delay> hedge_after;
   bool forwarded = false;          ///< adds Forwarded and X-Forwarded-*
   bool private_addresses = false;  ///< its name may lead to an address that is not of the public Internet
 };

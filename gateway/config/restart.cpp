@@ -24,6 +24,8 @@ bool has_same_units(const upstream& a, const upstream& b) {
   return std::ranges::equal(a.rates, b.rates, {}, &rate_limit::unit, &rate_limit::unit);
 }
 
+bool has_same_failure(const redis_failure& a, const redis_failure& b) { return a.what == b.what && a.share == b.share; }
+
 }  // namespace
 
 std::vector<std::string> changes_for_restart(const config& now, const config& next) {
@@ -49,6 +51,7 @@ std::vector<std::string> changes_for_restart(const config& now, const config& ne
     compare_part(old->queue == u.queue, "queue");
     compare_part(old->on_overflow == u.on_overflow, "overflow");
     compare_part(old->shared == u.shared, "shared");
+    compare_part(!u.shared || has_same_failure(old->on_redis_failure, u.on_redis_failure), "on_redis_failure");
   }
   return found;
 }

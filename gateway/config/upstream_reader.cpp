@@ -127,21 +127,27 @@ void read_breaker(table_view& t, upstream& u) {
   given->finish();
 }
 
+std::optional<hedge_delay> parse_hedge_delay(std::string_view text) {
+  if (const auto time = parse_duration(text)) {
+    if (*time < 1ms || *time > 1h) return std::nullopt;
+    return hedge_delay{*time};
+  }
+  if (!text.starts_with('p')) return std::nullopt;
+  int percentile = 0;
+  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), percentile);
+  if (error != std::errc{} || end != text.data() + text.size() || percentile < 1 || percentile > 99) {
+    return std::nullopt;
+  }
+  return hedge_delay{quantile{percentile / 100.0}};
+}
+
 void read_hedge(table_view& t, upstream& u) {
   auto given = t.table("hedge");
   if (!given) return;
-  constexpr std::string_view allowed = "p1 to p99 such as \"p95\"";
+  constexpr std::string_view allowed = "p1 to p99 such as \"p95\", or 1ms to 1h such as \"200ms\"";
   if (const auto after = given->needed("after", allowed)) {
-    int percentile = 0;
-    const std::string_view text = after->text;
-    const auto [end, error] =
-        std::from_chars(text.data() + std::min<std::size_t>(1, text.size()), text.data() + text.size(), percentile);
-    if (text.starts_with('p') && error == std::errc{} && end == text.data() + text.size() && percentile >= 1 &&
-        percentile <= 99) {
-      u.hedge_after = percentile;
-    } else {
-      given->problems().refuse_text(after->where, after->field, after->text, allowed);
-    }
+    u.hedge_after = parse_hedge_delay(after->text);
+    if (!u.hedge_after) t.problems().refuse_text(after->where, after->field, after->text, allowed);
   }
   given->finish();
 }
@@ -198,6 +204,14 @@ upstream read_upstream(table_view& t, const config& c) {
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
   read_on_redis_failure(t, u);
+  // More than that is not counted exactly by the scripts in Redis.
+  constexpr std::uint64_t most_burst = std::uint64_t{1} << 31;
+  if (u.shared && std::ranges::any_of(u.rates, [](const rate_limit& r) { return r.burst > most_burst; }))
+    t.problems().complain(t.where("rates"), t.field("rates"),
+                          fmt::format("has a burst above {}, which is the most of a shared upstream", most_burst));
+  if (u.shared && u.rates.empty() && u.on_redis_failure.what != redis_failure::kind::closed)
+    t.problems().complain(t.where("on_redis_failure"), t.field("on_redis_failure"),
+                          "says what becomes of shared rates, and there are none; allowed: \"closed\"");
   read_tokens(t, u);
   read_timeouts(t, u);
   read_retry(t, u);

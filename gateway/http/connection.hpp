@@ -10,6 +10,7 @@
 #include "gateway/http/read_buffer.hpp"
 #include "gateway/http/service.hpp"
 #include "gateway/policy/head_rules.hpp"
+#include "gateway/policy/repeat_rules.hpp"
 #include "gateway/policy/wishes.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -24,6 +25,7 @@
 
 namespace canigo::gateway {
 
+enum class attempt_end : std::uint8_t;
 struct exchange;
 
 /// What a connection is for.
@@ -82,8 +84,14 @@ class connection {
     std::optional<refusal> dismissed;        // a reload has taken away what it asks for
   };
   std::optional<refusal> find_errand(const generation& g, const message_head& head, call_record& r, errand& e) const;
-  net::awaitable<bool> get_permit(upstream_queue& q, std::size_t tenant, request& ask, call_record& r, permit& granted,
-                                  std::optional<refusal>& why);
+  net::awaitable<bool> get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
+                                 upstream_place& granted, std::optional<refusal>& why);
+  net::awaitable<attempt_end> attempt_at(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held);
+  net::awaitable<attempt_end> attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held,
+                                             const request& ask, call_record& r);
+  net::awaitable<upstream_place> spare_place(upstream_queue& q, std::size_t tenant, const request& ask);
+  void learn(upstream_queue& q, std::size_t tenant, upstream_place& held, const message_head& h);
+  void report(upstream_queue& q, upstream_place& held, const attempt_result& result);
   net::awaitable<void> sleep_watched(duration d);
   net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* parser);
   net::awaitable<void> write(std::string_view text);
@@ -102,7 +110,7 @@ class connection {
   read_buffer input_;
   bool goes_on_ = true;
   bool has_served_ = false;  // a request
-  bool lingers_ = false;  // the client may still be sending
+  bool lingers_ = false;     // the client may still be sending
   phase phase_ = phase::idle;
   bool has_left_ = false;
   std::uint64_t tag_ = 0;

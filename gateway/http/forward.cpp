@@ -34,7 +34,7 @@ std::optional<duration> estimate(const limiter& l, const request& ask) {
   }
 }
 
-refusal refusal_of(const error_code& error, const limiter& l, const request& ask) {
+refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask) {
   refusal why{429, "wait_timed_out", "no place was free before the longest wait was over"};
   if (error == errc::queue_full) why = {429, "queue_full", "as many wait for this upstream as may wait"};
   if (error == errc::evicted) why = {429, "evicted", "a more important request took its place in the queue"};
@@ -46,7 +46,12 @@ refusal refusal_of(const error_code& error, const limiter& l, const request& ask
   }
   if (error == errc::too_large) why = {429, "wait_too_long", "it asks for more than the limit ever has"};
   if (error == errc::not_enough_memory) why = {503, "queue_full", "there is no memory to wait with"};
-  why.retry_after = estimate(l, ask).value_or(std::chrono::seconds{1});
+  if (is_store_failure(error)) why = {503, "store_unavailable", "Redis, which keeps this limit, does not answer"};
+  why.retry_after = estimate(q.limit(), ask).value_or(std::chrono::seconds{1});
+  if (q.limits().shared() != nullptr) why.retry_after = std::max(*why.retry_after, q.limits().shared()->least_wait());
+  const bool is_too_late = error == errc::deadline_unreachable || error == errc::timed_out;
+  if (is_too_late && q.limits().now().breaker != circuit_state::closed)
+    why = {503, "circuit_open", "the upstream fails, and is tried again only later", why.retry_after};
   return why;
 }
 
@@ -81,10 +86,6 @@ std::optional<refusal> refusal_of(attempt_end end, const request_body& body) {
   }
 }
 
-bool nothing_was_sent(attempt_end end) {
-  return end == attempt_end::unreachable || end == attempt_end::connect_timed_out || end == attempt_end::forbidden;
-}
-
 }  // namespace
 
 /// Until then, or until the client leaves.
@@ -96,8 +97,8 @@ net::awaitable<void> connection::sleep_watched(duration d) {
 }
 
 /// Waits for a place. False if there is none: the client has left, or `why` says why not.
-net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
-                                            permit& granted, std::optional<refusal>& why) {
+net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
+                                           upstream_place& granted, std::optional<refusal>& why) {
   const time_point start = clock::now();
   error_code error;
   for (;;) {
@@ -107,36 +108,60 @@ net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenan
       caller_->share = std::move(caller_->next_share);
       ask.flow = caller_->share.get();
     }
+    permit local;
     try {
-      if (auto p = q.limit().try_acquire(ask)) granted = std::move(*p);
+      if (auto p = q.limit().try_acquire(ask)) local = std::move(*p);
     } catch (const system_error& e) {
       error = e.code();
     }
-    if (!granted && !error) {
+    if (!local && !error) {
       if (input_.empty()) input_.shrink();
       phase_ = phase::waiting;
-      std::tie(error, granted) = co_await q.limit().async_acquire(
+      std::tie(error, local) = co_await q.limit().async_acquire(
           ask, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
       phase_ = phase::running;
       if (error == net::error::operation_aborted && caller_->next_share && !has_left_) continue;
     }
-    const time_point until = q.paused_until(tenant);
-    if (error || has_left_ || until <= clock::now()) break;
-    q.give_back(granted);
-    if (until > ask.deadline) {
-      error = errc::deadline_unreachable;
+    if (error || has_left_) {
+      // The grant may have come when the client left. Nothing is consumed all the same.
+      if (local) q.limits().give_back(local);
       break;
     }
-    co_await sleep_watched(until - clock::now());
+    const time_point until = q.paused_until(tenant);
+    if (until > clock::now()) {
+      q.limits().give_back(local);
+      if (until > ask.deadline) {
+        error = errc::deadline_unreachable;
+        break;
+      }
+      co_await sleep_watched(until - clock::now());
+      if (has_left_) break;
+      continue;
+    }
+    if (caller_->dismissed) {  // a reload has, while it was granted
+      q.limits().give_back(local);
+      break;
+    }
+    redis::permit shared;
+    if (q.limits().shared() != nullptr) {
+      phase_ = phase::waiting;
+      shared = co_await q.limits().shared()->acquire(ask, wait_.slot(), error);
+      phase_ = phase::running;
+      if (error || has_left_) {
+        q.limits().give_back(local, shared);
+        if (error == net::error::operation_aborted && caller_->next_share && !has_left_) continue;
+        break;
+      }
+    }
+    if (auto entered = q.limits().enter(std::move(local), std::move(shared))) {
+      granted = std::move(*entered);
+      break;
+    }
   }
   r.waited += clock::now() - start;
-  if (has_left_) {
-    // The grant may have come at the same time. Nothing is consumed all the same.
-    if (granted) q.give_back(granted);
-    co_return false;
-  }
+  if (has_left_) co_return false;
   if (caller_->dismissed) {
-    if (granted) q.give_back(granted);
+    granted.give_back();
     why = caller_->dismissed;
     co_return false;
   }
@@ -145,7 +170,7 @@ net::awaitable<bool> connection::get_permit(upstream_queue& q, std::size_t tenan
   // Another instance may have the time that is missing here.
   const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
   if (is_late && service_.is_draining()) error = errc::stopped;
-  why = refusal_of(error, q.limit(), ask);
+  why = refusal_of(error, q, ask);
   if (const time_point until = q.paused_until(tenant); until > clock::now()) why->retry_after = until - clock::now();
   co_return false;
 }
@@ -188,7 +213,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   const int most_attempts = to->retry.attempts;
   request_body body{client_, parser, input_, c.time.body_idle, most_attempts > 1 ? to->retry.body : 0, service_.kept};
   if (parser.has_body() && input_.empty() && plan.wants_continue) body.expect_continue();
-  token_account account{*to, c.tenants[p.tenant], q.ratios()};
+  token_account account{*to, c.tenants[p.tenant], q.limits().ratios()};
   const bool reads_body = token_account::reads_body(*to);
   if (reads_body && parser.has_body()) {
     co_await body.read_ahead(most_read_body);
@@ -249,48 +274,49 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   x.wants_again = [&](const message_head& h) {
     const auto after = read_retry_after(h, std::chrono::system_clock::now());
     const attempt_result result{attempt_end_kind::answered, h.status, after.has_value()};
-    // Where tenants bring their own credential, the pause is only theirs.
-    const time_point until = clock::now() + after.value_or(duration{0});
-    if (after && asks_for_pause(result)) service_.pause(q, p.tenant, until);
     const repeat again = judge_repeat(head, result, body.can_repeat());
+    const time_point until = clock::now() + after.value_or(duration{0});
     return again != repeat::no && (again == repeat::yes || until < ask.deadline) && may_repeat();
   };
 
   std::minstd_rand random{static_cast<std::uint32_t>(tag_)};
   std::optional<refusal> why;
   caller asks{q, c.tenants[p.tenant].name, q.share(p.tenant), {}, {}};
+  const bool is_hedged = to->hedge_after && head.method == "GET" && !parser.has_body();
+  bool is_place_lost = false;
   {
     const departure_watch::entry watched{loop_.watch, client_.descriptor(), [this] { client_left(); }};
     phase_ = phase::running;
     caller_ = &asks;
     if (loop_.now.get() != &g) follow(*loop_.now);  // there was a reload since the head came
     for (;;) {
-      permit place;
-      if (!co_await get_permit(q, p.tenant, ask, r, place, why)) break;
+      upstream_place held;
+      if (!co_await get_place(q, p.tenant, ask, r, held, why)) break;
       if (++r.attempts == 1) q.budget().pay_in();
       if (x.until == time_point::max()) x.until = clock::now() + to->timeout.total;
       if (!goes_on_) x.keeps_client = false;
       exchange_ = &x;
-      service_.counts.running.fetch_add(1, std::memory_order_relaxed);
-      const auto operation = [&x](link& l) { return attempt(x, l); };
+      held.watch(loop_.io.get_executor(), [&] {
+        is_place_lost = true;
+        x.abort();
+      });
       attempt_end end = attempt_end::unreachable;
-      try {
-        end = co_await q.pool(loop_.index).run(operation);
-      } catch (const std::exception&) {  // the pool has stopped, or there is no memory
-        end = x.has_begun ? attempt_end::cut : attempt_end::lost;
+      if (is_hedged) {
+        end = co_await attempt_hedged(q, p.tenant, x, held, ask, r);
+      } else {
+        end = co_await attempt_at(q, p.tenant, x, held);
       }
-      service_.counts.running.fetch_sub(1, std::memory_order_relaxed);
       exchange_ = nullptr;
       r.connect += std::exchange(x.connect_time, duration{});
       if (nothing_was_sent(end)) {
-        q.give_back(place);
+        held.give_back();
       } else {
         if (end != attempt_end::put_back) {
-          q.settle(place, account.settle(end == attempt_end::complete));
+          held.settle(account.settle(end == attempt_end::complete));
           if (account.used()) r.tokens_used = account.used()->input + account.used()->output;
           if (account.is_usage_missing()) service_.counts.usage_missing.fetch_add(1, std::memory_order_relaxed);
         }
-        place.release();
+        held.release();
       }
       if (end == attempt_end::put_back ||
           ((end == attempt_end::unreachable || end == attempt_end::connect_timed_out ||
@@ -303,8 +329,11 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
         break;
       }
       why = refusal_of(end, body);
+      const bool is_taken = is_place_lost && !has_left_ && end == attempt_end::client_lost;
+      if (is_taken && !x.has_begun) why = refusal_of(errc::lease_lost, q, ask);
       if (end != attempt_end::complete && !why) goes_on_ = false;
       if (end == attempt_end::cut) r.error = "upstream_failed";
+      if (is_taken) r.error = "store_unavailable";
       if (end == attempt_end::complete) lingers_ = true;
       break;
     }

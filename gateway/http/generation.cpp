@@ -30,7 +30,8 @@ std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f) {
 
 }  // namespace
 
-generation::generation(config c, const std::vector<net::any_io_executor>& loops, const generation* before)
+generation::generation(config c, const std::vector<net::any_io_executor>& loops, redis::client* store,
+                       const generation* before)
     : settings{std::move(c)},
       routes{settings.upstreams},
       identities{settings.tenants},
@@ -39,7 +40,7 @@ generation::generation(config c, const std::vector<net::any_io_executor>& loops,
   for (const listener& l : settings.listeners) certificates_.push_back(l.tls ? make_certificate(*l.tls) : nullptr);
   for (const upstream& u : settings.upstreams) {
     const upstream_queue* old = before == nullptr ? nullptr : before->queue_of(u.name);
-    queues_.push_back(std::make_unique<upstream_queue>(settings, u, loops, old));
+    queues_.push_back(std::make_unique<upstream_queue>(settings, u, loops, store, old));
   }
 }
 

@@ -25,8 +25,9 @@ class generation {
  public:
   /// Throws system_error for what the configuration names and is not there, or is refused.
   ///
+  /// `store`: where instances share limits; null: nowhere.
   /// `before`: the generation that this one is to replace, if any. Nothing of it changes before take_over().
-  generation(config c, const std::vector<net::any_io_executor>& loops, const generation* before);
+  generation(config c, const std::vector<net::any_io_executor>& loops, redis::client* store, const generation* before);
   generation(const generation&) = delete;
   generation& operator=(const generation&) = delete;
 

@@ -89,7 +89,8 @@ service::service(config c, std::string file, const std::vector<std::unique_ptr<l
       kept{c.size.buffered},
       file_{std::move(file)},
       loops_{loops},
-      current_{std::make_shared<generation>(std::move(c), executors_of(loops), nullptr)} {
+      store_{open_store(c, loops.front()->io.get_executor())},
+      current_{std::make_shared<generation>(std::move(c), executors_of(loops), client_of_store(), nullptr)} {
   for (const auto& l : loops) l->now = own_count(current_);
   std::random_device random;
   process_ = fmt::format("{:08x}", random());
@@ -126,7 +127,7 @@ std::vector<std::string> service::try_reload() {
   if (!wrong.empty()) return wrong;
   std::shared_ptr<generation> next;
   try {
-    next = std::make_shared<generation>(std::move(*read.value), executors_of(loops_), before.get());
+    next = std::make_shared<generation>(std::move(*read.value), executors_of(loops_), client_of_store(), before.get());
     auto to = access_log::open(next->settings.access_log);
     next->take_over(*before);
     log.use(std::move(to));
@@ -151,6 +152,11 @@ std::vector<std::string> service::try_reload() {
   return {};
 }
 
+std::unique_ptr<shared_store> service::open_store(const config& c, const net::any_io_executor& loop) {
+  if (c.redis.source.empty()) return nullptr;
+  return std::make_unique<shared_store>(loop, c.redis.value, [this] { end_waits_for_others(); });
+}
+
 std::string service::new_request_id() {
   return fmt::format("{}-{:x}", process_, next_request_.fetch_add(1, std::memory_order_relaxed));
 }
@@ -162,7 +168,11 @@ void service::pause(upstream_queue& q, std::size_t tenant, time_point until) {
 
 void service::end_long_waits(upstream_queue& q, duration most) {
   const auto estimates = std::make_shared<std::unordered_map<std::uint64_t, duration>>();
-  for (const waiting_request& w : q.limit().waiting(q.settings().queue)) estimates->emplace(w.tag, w.estimate);
+  redis_limit* const shared = q.limits().shared();
+  const duration least = shared != nullptr ? shared->least_wait() : duration::zero();
+  for (const waiting_request& w : q.limit().waiting(q.settings().queue)) {
+    estimates->emplace(w.tag, std::max(w.estimate, least));
+  }
   if (estimates->empty()) return;
   for (const auto& l : loops_) {
     net::post(l->io, [&l = *l, estimates, most] {
@@ -170,6 +180,16 @@ void service::end_long_waits(upstream_queue& q, duration most) {
         c->give_up(*estimates, most);
       }
     });
+  }
+}
+
+/// Another instance may have paused an upstream.
+void service::end_waits_for_others() {
+  constexpr duration worth_a_look = std::chrono::seconds{1};
+  const auto now = current();
+  for (std::size_t i = 0; i < now->queues(); ++i) {
+    redis_limit* const shared = now->queue(i).limits().shared();
+    if (shared != nullptr && shared->least_wait() > worth_a_look) end_long_waits(now->queue(i), duration::max());
   }
 }
 

@@ -6,6 +6,7 @@
 #include "gateway/http/departure_watch.hpp"
 #include "gateway/http/generation.hpp"
 #include "gateway/http/request_body.hpp"
+#include "gateway/upstream/shared_store.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -59,6 +60,8 @@ class call_counts {
   std::atomic<std::uint64_t> retries{0};
   std::atomic<std::uint64_t> reloads{0};
   std::atomic<std::uint64_t> reloads_refused{0};
+  std::atomic<std::uint64_t> hedges{0};         ///< attempts beside a slow one
+  std::atomic<std::uint64_t> hedges_won{0};     ///< of those: whose response was the answer
   std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have told its usage, and has not
 
  private:
@@ -105,6 +108,8 @@ class service {
   /// Threads: any; of several calls one goes after the other. Blocks for as long as it reads files.
   std::vector<std::string> reload();
 
+  /// The Redis of shared limits; null: the configuration has none.
+  const shared_store* store() const noexcept { return store_.get(); }
   /// "1.1 canigo-" and a number of this process, for Via.
   const std::string& via() const noexcept { return via_; }
   /// Another one each time.
@@ -133,9 +138,13 @@ class service {
 
  private:
   std::vector<std::string> try_reload();
+  std::unique_ptr<shared_store> open_store(const config& c, const net::any_io_executor& loop);
+  redis::client* client_of_store() const noexcept { return store_ ? &store_->client() : nullptr; }
+  void end_waits_for_others();
 
   const std::string file_;
   const std::vector<std::unique_ptr<loop>>& loops_;
+  const std::unique_ptr<shared_store> store_;
   std::mutex reloading_;
   mutable std::mutex mutex_;
   std::shared_ptr<const generation> current_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <system_error>
 
 namespace canigo::gateway {
@@ -74,10 +75,12 @@ quota_left read_quota(const message_head& response) noexcept {
   return left;
 }
 
-std::uint64_t charge_for(std::int64_t level, std::uint64_t left) noexcept {
-  if (level <= 0) return 0;
-  const auto believed = static_cast<std::uint64_t>(level);
-  return believed > left ? believed - left : 0;
+std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept {
+  constexpr double hour = std::chrono::nanoseconds{std::chrono::hours{1}}.count();
+  const double made = static_cast<double>(r.rate.tokens()) * hour / static_cast<double>(r.rate.period().count());
+  const auto burst = static_cast<double>(r.burst);
+  const double least = made < burst ? std::ceil(burst - made) : 0;
+  return std::max(left, static_cast<std::uint64_t>(least));
 }
 
 std::optional<duration> read_retry_after(const message_head& response, std::chrono::system_clock::time_point now,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/rate_limit.hpp"
 #include "canigo/time.hpp"
 
 #include "gateway/http/message.hpp"
@@ -30,9 +31,11 @@ struct quota_left {
 /// Allocates: never.
 quota_left read_quota(const message_head& response) noexcept;
 
-/// The charge after which no more is left than the upstream says: the difference, and 0 if it says more.
-/// `level`: the tokens that are believed to be left; below 0: a debt.
-std::uint64_t charge_for(std::int64_t level, std::uint64_t left) noexcept;
+/// The tokens that a rate may keep if the upstream says that `left` of its unit are left: as many.
+///
+/// But a header may not stop the upstream for longer than an hour. So a full burst drops no more than the rate makes in
+/// an hour.
+std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept;
 
 /// How long the upstream asks to wait: Retry-After in seconds, or as a date, which is compared with the response's own
 /// Date, or with `now` if it has none. Zero for a date in the past; never more than `most`. Nothing if the field is not

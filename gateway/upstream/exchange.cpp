@@ -238,10 +238,12 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     : h == head_end::bad          ? attempt_end::bad_response
                                   : attempt_end::lost;
   }
+  if (x.sees_head) x.sees_head(parser.head());
   if (!u.is_on && x.wants_again && x.wants_again(parser.head())) {
     x.status = parser.head().status;
     co_return attempt_end::put_back;
   }
+  if (x.may_answer && !x.may_answer()) co_return attempt_end::outrun;
   const attempt_end end = co_await relay(x, l, parser, u);
   if (!parser.keep_alive() || !l.input.empty()) l.close_later = true;
   co_return end;
@@ -249,34 +251,43 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
 
 }  // namespace
 
-void exchange::abort() noexcept {
+void exchange::drop() noexcept {
   is_aborted = true;
+  if (over != nullptr) over->cancel();
+}
+
+void exchange::abort() noexcept {
   client.cancel();
-  if (upstream_side != nullptr) upstream_side->cancel();
+  drop();
+  if (beside != nullptr) beside->drop();
 }
 
 net::awaitable<attempt_end> attempt(exchange& x, link& l) {
   if (x.is_aborted) co_return attempt_end::client_lost;
-  if (!l.is_ready()) {
-    const link_result opened = co_await open_link(l, x.up, x.trust, x.connect_time);
-    if (opened == link_result::forbidden) co_return attempt_end::forbidden;
-    if (opened == link_result::timed_out) co_return attempt_end::connect_timed_out;
-    if (opened != link_result::open) co_return attempt_end::unreachable;
+  x.over = &l;
+  attempt_end end = attempt_end::unreachable;
+  link_result opened = link_result::open;
+  if (!l.is_ready()) opened = co_await open_link(l, x.up, x.trust, x.connect_time);
+  if (opened == link_result::open && !x.is_aborted) {
+    const net::any_io_executor executor = co_await net::this_coro::executor;
+    l.close_later = false;
+    upload u{executor};
+    end = co_await send_and_read(x, l, u, executor);
+    co_await finish(x, *l.stream, u);
+    ++l.uses;
+    if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete)) {
+      l.close();
+    } else {
+      l.input.shrink();
+    }
+  } else if (x.is_aborted) {
+    end = attempt_end::client_lost;
+  } else if (opened == link_result::forbidden) {
+    end = attempt_end::forbidden;
+  } else if (opened == link_result::timed_out) {
+    end = attempt_end::connect_timed_out;
   }
-  if (x.is_aborted) co_return attempt_end::client_lost;
-  const net::any_io_executor executor = co_await net::this_coro::executor;
-  x.upstream_side = l.stream.get();
-  l.close_later = false;
-  upload u{executor};
-  const attempt_end end = co_await send_and_read(x, l, u, executor);
-  co_await finish(x, *l.stream, u);
-  x.upstream_side = nullptr;
-  ++l.uses;
-  if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete)) {
-    l.close();
-  } else {
-    l.input.shrink();
-  }
+  x.over = nullptr;
   co_return end;
 }
 

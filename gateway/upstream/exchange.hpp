@@ -31,8 +31,14 @@ enum class attempt_end : std::uint8_t {
   bad_response,       ///< what came is no HTTP
   body_failed,        ///< the client's body could not be read; see request_body::state()
   cut,                ///< it broke when the client already had the beginning of the response
+  outrun,             ///< another attempt for the same request has had its response sooner
   client_lost,        ///< the client does not take the response, or has left
 };
+
+/// Whether not even the head of the request went out.
+constexpr bool nothing_was_sent(attempt_end end) noexcept {
+  return end == attempt_end::unreachable || end == attempt_end::connect_timed_out || end == attempt_end::forbidden;
+}
 
 /// One request on its way to an upstream and back. It belongs to the connection of the client.
 struct exchange {
@@ -50,8 +56,12 @@ struct exchange {
   duration write_stall{};
   time_point until = time_point::max();  ///< when the whole exchange has to have ended
 
+  /// Sees the head of each response first.
+  std::function<void(const message_head&)> sees_head;
   /// Whether a response is to be dropped, because the request will be sent again.
   std::function<bool(const message_head&)> wants_again;
+  /// Whether a response goes to the client, now that there is one; null: it does. If not, another one does.
+  std::function<bool()> may_answer;
   /// The head for the client: status line and fields, without framing, Connection and the empty line.
   std::function<std::string(const message_head&)> head_for_client;
   /// Sees each piece of the response's body; null: nobody wants to.
@@ -65,10 +75,13 @@ struct exchange {
   std::optional<time_point> first_byte;
   std::uint64_t bytes_out = 0;  ///< of the response's body
 
-  /// The upstream's side while an attempt is on. abort() ends what it waits for.
-  byte_stream* upstream_side = nullptr;
+  /// The upstream's side while an attempt is on. drop() ends what it waits for.
+  link* over = nullptr;
   bool is_aborted = false;
-  /// Ends the attempt soon, with client_lost. From the loop's thread.
+  exchange* beside = nullptr;  ///< another attempt for the same request
+  /// Ends the attempt soon, with client_lost. The client is left alone. From the loop's thread.
+  void drop() noexcept;
+  /// Ends all attempts soon, and what the client's side waits for.
   void abort() noexcept;
 };
 

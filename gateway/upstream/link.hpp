@@ -9,6 +9,7 @@
 #include "gateway/http/read_buffer.hpp"
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,12 @@ struct link {
   bool close_later = false;  ///< it can't serve another request
   std::uint64_t uses = 0;    ///< requests that were sent on this connection
 
+  // While it is being opened.
+  net::ip::tcp::resolver* resolving = nullptr;
+  stream_socket* connecting = nullptr;
+
+  /// Ends what it waits for with an error. It opens no other connection then.
+  void cancel() noexcept;
   /// Whether it can take another request: open, and the upstream has neither closed it nor said anything unasked.
   bool is_ready() noexcept { return stream && stream->is_open() && stream->is_quiet(); }
   void close() noexcept {

@@ -14,17 +14,6 @@ constexpr std::uint64_t most_connections = 4096;
 
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
 
-limiter_options limits_of(const config& c, const upstream& u) {
-  limiter_options o;
-  o.rates = u.rates;
-  o.concurrency = u.concurrency;
-  o.priorities = static_cast<int>(c.classes.size());
-  o.queue_limit = u.queue;
-  o.on_overflow = u.on_overflow;
-  o.ageing = c.ageing;
-  return o;
-}
-
 flow_options share_of(const tenant& t, const upstream& u) {
   flow_options o{.weight = t.weight};
   if (const auto own = t.limits.find(u.name); own != t.limits.end()) {
@@ -32,14 +21,6 @@ flow_options share_of(const tenant& t, const upstream& u) {
     o.concurrency = own->second.concurrency;
   }
   return o;
-}
-
-std::vector<std::string> units_of(const upstream& u) {
-  std::vector<std::string> units;
-  for (const rate_limit& r : u.rates) {
-    if (std::ranges::find(units, r.unit) == units.end()) units.push_back(r.unit);
-  }
-  return units;
 }
 
 /// Whether a connection that was made for one of them may serve the other: each judges addresses by its own rules.
@@ -60,14 +41,13 @@ bool has_same_bursts(const flow_options& a, const flow_options& b) {
 }  // namespace
 
 upstream_queue::upstream_queue(const config& c, const upstream& u, const std::vector<net::any_io_executor>& loops,
-                               const upstream_queue* before)
+                               redis::client* store, const upstream_queue* before)
     : upstream_{u},
       tenants_{c.tenants},
-      units_{units_of(u)},
-      limit_{std::make_shared<shared_limit>(loops.front(), limits_of(c, u))},
+      limit_{std::make_shared<upstream_limit>(loops.front(), c, u, store)},
       budget_{std::make_shared<retry_budget>(retry_budget::options{.percent = u.retry.budget})} {
   for (const tenant& t : c.tenants) {
-    shares_.push_back({std::make_shared<flow>(limit_->limit, share_of(t, u)), std::make_shared<pause_end>(0)});
+    shares_.push_back({std::make_shared<flow>(limit_->local(), share_of(t, u)), std::make_shared<pause_end>(0)});
   }
   if (before != nullptr && leads_to_the_same(before->upstream_, u)) {
     pools_ = before->pools_;
@@ -83,17 +63,10 @@ upstream_queue::upstream_queue(const config& c, const upstream& u, const std::ve
 
 void upstream_queue::take_over(const upstream_queue& before) {
   const upstream& old = before.upstream_;
-  limiter& limit = before.limit_->limit;
-  for (std::size_t i = 0; i < upstream_.rates.size(); ++i) {
-    if (upstream_.rates[i].rate != old.rates[i].rate) limit.set_rate(i, upstream_.rates[i].rate);
-    if (upstream_.rates[i].burst != old.rates[i].burst) limit.set_burst(i, upstream_.rates[i].burst);
-  }
-  if (upstream_.concurrency != old.concurrency) {
-    limit.set_concurrency(upstream_.concurrency);
-    if (pools_ == before.pools_)
-      for (const auto& p : *pools_) p->resize(connections_of(upstream_));
-  }
   limit_ = before.limit_;
+  limit_->change(upstream_);
+  if (upstream_.concurrency != old.concurrency && pools_ == before.pools_)
+    for (const auto& p : *pools_) p->resize(connections_of(upstream_));
   if (upstream_.retry.budget == old.retry.budget) budget_ = before.budget_;
   for (std::size_t t = 0; t < shares_.size(); ++t) take_over_share(t, before);
 }
@@ -104,14 +77,14 @@ void upstream_queue::take_over_share(std::size_t tenant, const upstream_queue& b
   const flow_options wanted = share_of(now, upstream_);
   tenant_share& share = shares_[tenant];
   if (found == before.tenants_.end()) {
-    share.part = std::make_shared<flow>(limit_->limit, wanted);
+    share.part = std::make_shared<flow>(limit_->local(), wanted);
     return;
   }
   const tenant_share& old = before.shares_[static_cast<std::size_t>(found - before.tenants_.begin())];
   share.pause = old.pause;
   const flow_options had = share_of(*found, before.upstream_);
   if (!has_same_bursts(had, wanted)) {
-    share.part = std::make_shared<flow>(limit_->limit, wanted);
+    share.part = std::make_shared<flow>(limit_->local(), wanted);
     return;
   }
   share.part = old.part;
@@ -127,7 +100,7 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   request r{.priority = priority, .deadline = deadline, .flow = shares_[tenant].part.get(), .tag = tag};
   for (const token_amount& a : amounts) {
     // Unit 0 is that of the first rate.
-    const auto unit = static_cast<std::size_t>(std::ranges::find(units_, a.unit) - units_.begin());
+    const std::size_t unit = limit_->number_of(a.unit);
     if (unit == 0) {
       r.tokens = a.amount;
     } else {
@@ -137,26 +110,28 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   return r;
 }
 
-void upstream_queue::settle(permit& p, std::span<const token_amount> used) const {
-  for (const token_amount& a : used)
-    p.settle(static_cast<std::size_t>(std::ranges::find(units_, a.unit) - units_.begin()), a.amount);
-}
-
 void upstream_queue::pause(std::size_t tenant, time_point until) {
-  const bool is_own = upstream_.credential.is_passed();
-  pause_end& end = is_own ? *shares_[tenant].pause : limit_->pause;
+  if (!upstream_.credential.is_passed()) {
+    limit_->pause(until);
+    return;
+  }
+  pause_end& end = *shares_[tenant].pause;
   const duration::rep wanted = until.time_since_epoch().count();
   duration::rep now = end.load(std::memory_order_relaxed);
-  while (now < wanted) {
-    if (!end.compare_exchange_weak(now, wanted, std::memory_order_relaxed)) continue;
-    if (!is_own) limit_->limit.pause_until(until);
-    return;
+  while (now < wanted && !end.compare_exchange_weak(now, wanted, std::memory_order_relaxed)) {
   }
 }
 
-void upstream_queue::give_back(permit& p) const {
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) p.settle(unit, 0);
-  p.release();
+void upstream_queue::learn(const quota_left& left) {
+  if (!upstream_.credential.is_passed()) limit_->lower(left);
+}
+
+std::optional<duration> upstream_queue::hedge_after() {
+  if (!upstream_.hedge_after) return std::nullopt;
+  limit_->hedges().pay_in();
+  const hedge_delay& after = *upstream_.hedge_after;
+  if (!after.is_quantile()) return after.after();
+  return limit_->latencies().quantile(std::chrono::steady_clock::now(), after.share());
 }
 
 }  // namespace canigo::gateway

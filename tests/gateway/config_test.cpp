@@ -204,7 +204,9 @@ name = "guest"
   CHECK((u.retry.attempts == 2 && u.retry.budget == 10 && u.retry.body == 128 << 10));
   CHECK((u.breaker.failures == 40 && u.breaker.of == 10 && u.breaker.within == 10s));
   CHECK((u.breaker.open == 1s && u.breaker.most == 2s));
-  CHECK((u.hedge_after == 95 && u.forwarded && u.private_addresses));
+  CHECK((u.forwarded && u.private_addresses));
+  REQUIRE(u.hedge_after);
+  CHECK((u.hedge_after->is_quantile() && u.hedge_after->share() == 0.95));
   CHECK((c.upstreams[1].credential.is_passed() && c.upstreams[1].url.path == "/v1" && c.upstreams[1].url.is_address));
   REQUIRE(c.tenants.size() == 2);
   const gateway::tenant& n = c.tenants[0];
@@ -285,10 +287,20 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
   check_refused("breaker = { failures = '0%' }", "upstream[0].breaker.failures is \"0%\"; allowed: \"1%\" to \"100%\"");
   check_refused("breaker = { open = '2m' }",
                 "upstream[0].breaker.most is 1m; allowed: 2m or more, which is how long it is open first");
-  check_refused("hedge = { after = '95' }", "upstream[0].hedge.after is \"95\"; allowed: p1 to p99 such as \"p95\"");
-  check_refused("hedge = { after = 'p100' }",
-                "upstream[0].hedge.after is \"p100\"; allowed: p1 to p99 such as \"p95\"");
-  check_refused("hedge = { after = '' }", "upstream[0].hedge.after is \"\"; allowed: p1 to p99 such as \"p95\"");
+  for (const std::string after : {"95", "p100", "p0", "p", "", "0ms", "2h", "p9x"}) {
+    check_refused("hedge = { after = '" + after + "' }", "upstream[0].hedge.after is \"" + after +
+                                                             "\"; allowed: p1 to p99 such as \"p95\", or 1ms to 1h "
+                                                             "such as \"200ms\"");
+  }
+  ::setenv("CANIGO_TEST_REDIS_URL", "redis://127.0.0.1:6379", 1);
+  const std::string redis = "redis = 'env:CANIGO_TEST_REDIS_URL'\n";
+  const auto nothing = wrongs(redis + with("shared = true\non_redis_failure = 'open'"));
+  REQUIRE(nothing.size() == 1);
+  CHECK(nothing[0].ends_with(
+      "upstream[0].on_redis_failure says what becomes of shared rates, and there are none; allowed: \"closed\""));
+  const auto deep = wrongs(redis + with("shared = true\nrates = [{ limit = '1/1s', burst = 3_000_000_000 }]"));
+  REQUIRE(deep.size() == 1);
+  CHECK(deep[0].ends_with("upstream[0].rates has a burst above 2147483648, which is the most of a shared upstream"));
   check_refused("tokens = { api = 'cohere' }",
                 "upstream[0].tokens.api is \"cohere\"; allowed: none, openai, anthropic, gemini, bytes/4");
   check_refused("tokens = { api = 'gemini', add_usage = true }",

@@ -69,15 +69,20 @@ TEST_CASE("gateway: a quota that makes no sense is as if it were not there", "[g
   }
 }
 
-TEST_CASE("gateway: less left than believed is charged, more is ignored", "[gateway][quota]") {
-  CHECK(gateway::charge_for(20, 5) == 15);
-  CHECK(gateway::charge_for(20, 20) == 0);
-  CHECK(gateway::charge_for(20, 500) == 0);
-  CHECK(gateway::charge_for(20, 0) == 20);
-  CHECK(gateway::charge_for(0, 0) == 0);
-  CHECK(gateway::charge_for(-5, 0) == 0);
-  CHECK(gateway::charge_for(std::numeric_limits<std::int64_t>::min(), 0) == 0);
-  CHECK(gateway::charge_for(std::numeric_limits<std::int64_t>::max(), 1) == 9223372036854775806u);
+TEST_CASE("gateway: a rate keeps what the upstream says, and what takes longer than an hour", "[gateway][quota]") {
+  using canigo::rate;
+  using gateway::tokens_to_keep;
+  CHECK(tokens_to_keep({rate{500, 1min}, 20}, 5) == 5);
+  CHECK(tokens_to_keep({rate{500, 1min}, 20}, 0) == 0);
+  CHECK(tokens_to_keep({rate{500, 1min}, 20}, 500) == 500);
+  CHECK(tokens_to_keep({rate{10, 1h}, 10}, 0) == 0);
+  CHECK(tokens_to_keep({rate{10, 1h}, 25}, 0) == 15);
+  CHECK(tokens_to_keep({rate{10, 1h}, 25}, 20) == 20);
+  CHECK(tokens_to_keep({rate{5, 24h}, 5}, 0) == 5);  // a token takes longer than an hour
+  CHECK(tokens_to_keep({rate{200'000, 24h}, 40'000}, 0) == 31'667);
+  CHECK(tokens_to_keep({rate{1, 1h}, std::uint64_t{1} << 62}, 7) <= std::uint64_t{1} << 62);
+  CHECK(tokens_to_keep({rate{1, 1h}, 1}, std::numeric_limits<std::uint64_t>::max()) ==
+        std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST_CASE("gateway: a time to wait is in seconds or a date", "[gateway][quota]") {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view running = R"(
 threads = 2
+redis = 'env:CANIGO_RESTART_REDIS'
 grace = '25s'
 classes = ['high', 'low']
 ageing = '60s'
@@ -30,6 +31,8 @@ rates = [{ limit = '10/1s', burst = 2 }, { limit = '600/1m', burst = 60, unit = 
 concurrency = 64
 queue = 100
 overflow = 'reject_new'
+shared = true
+on_redis_failure = 'local:0.5'
 tokens = { api = 'openai' }
 max_wait = { high = '1s' }
 [[tenant]]
@@ -41,6 +44,7 @@ limits.a = { concurrency = 3 }
 
 gateway::config config_of(std::string_view text) {
   ::setenv("CANIGO_RESTART_TEST", "token", 1);
+  ::setenv("CANIGO_RESTART_REDIS", "redis://127.0.0.1", 1);
   auto read = gateway::parse_config(text);
   for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "text"));
   REQUIRE(read.value);
@@ -77,6 +81,9 @@ TEST_CASE("gateway: what a process is built on asks for a restart", "[gateway][r
       {"{ limit = '10/1s', burst = 2 }, ", "", units},
       {"queue = 100", "queue = 200", "upstream \"a\": queue has changed"},
       {"'reject_new'", "'evict_oldest'", "upstream \"a\": overflow has changed"},
+      {"shared = true", "shared = false", "upstream \"a\": shared has changed"},
+      {"'local:0.5'", "'local:0.4'", "upstream \"a\": on_redis_failure has changed"},
+      {"'local:0.5'", "'open'", "upstream \"a\": on_redis_failure has changed"},
   };
   for (const row& r : rows) {
     CAPTURE(r.part, r.other);

@@ -138,18 +138,18 @@ class Reverse(GatewayCase):
 
     def test_a_file_that_asks_for_more_is_refused_in_words(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-            file.write('[[listen]]\naddress = "127.0.0.1:0"\n[[upstream]]\n'
-                       + self.upstream('hedge = { after = "p95" }\nbreaker = { of = 5 }\nqueue = 0'))
+            file.write('[[listen]]\naddress = "127.0.0.1:0"\nmode = "both"\n[forward]\nallow = ["example.com:80"]\n'
+                       "[[upstream]]\n" + self.upstream('queue = 0'))
             file.flush()
             check = [GATEWAY, "--check", "--config", file.name]
             done = subprocess.run(check, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr),
-                             (2, f"{file.name}:9:9: upstream[0].queue is 0; allowed: 1 to 10000000\n"))
+                             (2, f"{file.name}:10:9: upstream[0].queue is 0; allowed: 1 to 10000000\n"))
             pathlib.Path(file.name).write_text(pathlib.Path(file.name).read_text().replace("queue = 0", ""))
             done = subprocess.run(check, capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
-            self.assertEqual([line.split(": ", 1)[1] for line in done.stderr.splitlines()],
-                             [f'upstream "web": {part} is not yet supported' for part in ("hedge", "breaker")])
+            self.assertEqual(done.stderr, f"{file.name}: forward is not yet supported\n"
+                             f'{file.name}: listen.mode other than "reverse" is not yet supported\n')
 
     def test_a_stream_asks_for_its_usage(self):
         script, bodies = self.model({})

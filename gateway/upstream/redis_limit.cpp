@@ -1,0 +1,133 @@
+#include "gateway/upstream/redis_limit.hpp"
+
+#include "canigo/redis/error.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+// Callers wait for so long for a Redis that does not answer. Then those behind them learn it at once, for a while.
+constexpr duration give_up = 2s;
+constexpr duration silent_for = 1s;
+
+redis::failure_mode mode_of(const redis_failure& f) noexcept {
+  switch (f.what) {
+    case redis_failure::kind::open:
+      return redis::failure_mode::open();
+    case redis_failure::kind::local:
+      return redis::failure_mode::local(f.share);
+    case redis_failure::kind::closed:
+      break;
+  }
+  return redis::failure_mode::closed();
+}
+
+redis::limiter_options options_of(const config& c, const upstream& u) {
+  redis::limiter_options o;
+  o.rates = u.rates;
+  if (u.on_redis_failure.what == redis_failure::kind::closed) o.concurrency = u.concurrency;
+  o.priorities = static_cast<int>(c.classes.size());
+  o.queue_limit = 100'000;
+  o.on_failure = mode_of(u.on_redis_failure);
+  o.give_up = give_up;
+  o.space = "canigo-gateway";
+  return o;
+}
+
+/// What Redis is asked for: it knows no flows.
+request for_all(request ask) noexcept {
+  ask.flow = nullptr;
+  return ask;
+}
+
+}  // namespace
+
+std::uint64_t own_concurrency(const upstream& u) noexcept {
+  if (!u.shared || u.on_redis_failure.what != redis_failure::kind::local) return u.concurrency;
+  const double share = std::floor(static_cast<double>(u.concurrency) * u.on_redis_failure.share);
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(share));
+}
+
+bool is_store_failure(const error_code& error) noexcept {
+  return error == errc::store_unavailable || error == errc::lease_lost || error.category() == redis::error_category() ||
+         error.category() == redis::form_category();
+}
+
+redis_limit::redis_limit(redis::client& store, const config& c, const upstream& u)
+    : is_closed_{u.on_redis_failure.what == redis_failure::kind::closed},
+      limit_{store, u.name, options_of(c, u)},
+      most_{u.concurrency} {}
+
+net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellation_slot slot, error_code& error) {
+  ask = for_all(ask);
+  error = {};
+  const time_point now = clock::now();
+  if (now.time_since_epoch().count() < silent_until_.load(std::memory_order_relaxed)) {
+    error = errc::store_unavailable;
+  } else {
+    try {
+      if (saturating_add(now, limit_.estimate(ask)) > ask.deadline) error = errc::deadline_unreachable;
+    } catch (const system_error& e) {
+      error = e.code();
+    }
+  }
+  redis::permit granted;
+  if (error) co_return granted;
+  std::tie(error, granted) =
+      co_await limit_.async_acquire(ask, net::bind_cancellation_slot(slot, net::as_tuple(net::use_awaitable)));
+  note(error);
+  co_return granted;
+}
+
+net::awaitable<redis::permit> redis_limit::acquire_now(request ask) {
+  redis::permit granted;
+  try {
+    std::optional<redis::permit> p = co_await limit_.acquire_now(for_all(ask));
+    if (p) granted = std::move(*p);
+  } catch (const system_error&) {  // then there is none
+  }
+  co_return granted;
+}
+
+void redis_limit::note(const error_code& error) noexcept {
+  if (error == errc::store_unavailable)
+    silent_until_.store((clock::now() + silent_for).time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+void redis_limit::pause_until(time_point until) {
+  // Of several pauses the last one counts there, and another instance's may be longer.
+  if (saturating_add(clock::now(), least_wait()) < until) limit_.pause_until(until);
+}
+
+void redis_limit::change(const std::vector<rate_limit>& before, const upstream& next) {
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i].rate != next.rates[i].rate) limit_.set_rate(i, next.rates[i].rate);
+    if (before[i].burst != next.rates[i].burst) limit_.set_burst(i, next.rates[i].burst);
+  }
+  if (is_closed_ && std::exchange(most_, next.concurrency) != next.concurrency) {
+    limit_.set_concurrency(next.concurrency);
+  }
+}
+
+duration redis_limit::least_wait() const {
+  try {
+    return limit_.estimate({});
+  } catch (const system_error&) {
+    return duration::zero();
+  }
+}
+
+}  // namespace canigo::gateway

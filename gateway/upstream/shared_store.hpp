@@ -1,0 +1,45 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/redis/client.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// The Redis by which instances share limits. It looks each second whether Redis answers.
+///
+/// Threads: any, of status() and client(). It lives on one loop.
+class shared_store {
+ public:
+  struct status {
+    bool is_connected = false;  ///< the last look was answered
+    std::string why;            ///< if it is not: the reason, without a credential
+  };
+
+  /// Connects on the loop of `executor`. `looked` is called there after each look.
+  ///
+  /// Throws system_error for a URL that can't be read. Its text does not show the password.
+  shared_store(const net::any_io_executor& executor, std::string_view url, std::function<void()> looked);
+  shared_store(const shared_store&) = delete;
+  shared_store& operator=(const shared_store&) = delete;
+
+  redis::client& client() noexcept { return client_; }
+  status now() const;
+
+ private:
+  void look();
+
+  std::function<void()> looked_;
+  redis::client client_;
+  net::steady_timer next_;
+  mutable std::mutex mutex_;
+  status status_{false, "it was not asked yet"};
+};
+
+}  // namespace canigo::gateway

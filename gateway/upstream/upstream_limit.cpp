@@ -1,0 +1,161 @@
+#include "gateway/upstream/upstream_limit.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// How many may have a place here and not be under way.
+std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahead : unlimited; }
+
+limiter_options options_of(const config& c, const upstream& u) {
+  limiter_options o;
+  o.rates = u.rates;
+  o.concurrency = std::min(own_concurrency(u), ahead_of(u));
+  o.priorities = static_cast<int>(c.classes.size());
+  o.queue_limit = u.queue;
+  o.on_overflow = u.on_overflow;
+  o.ageing = c.ageing;
+  return o;
+}
+
+std::vector<std::string> units_of(const upstream& u) {
+  std::vector<std::string> units;
+  for (const rate_limit& r : u.rates) {
+    if (std::ranges::find(units, r.unit) == units.end()) units.push_back(r.unit);
+  }
+  return units;
+}
+
+}  // namespace
+
+upstream_limit::upstream_limit(const net::any_io_executor& executor, const config& c, const upstream& u,
+                               redis::client* store)
+    : units_{units_of(u)},
+      local_{executor, options_of(c, u)},
+      rates_{u.rates},
+      most_{own_concurrency(u)},
+      breaker_{u.breaker, ahead_of(u), clock::now()},
+      cap_{std::min(most_, ahead_of(u))} {
+  if (u.shared && store != nullptr) shared_ = std::make_unique<redis_limit>(*store, c, u);
+}
+
+std::size_t upstream_limit::number_of(std::string_view unit) const noexcept {
+  return static_cast<std::size_t>(std::ranges::find(units_, unit) - units_.begin());
+}
+
+std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit shared) {
+  std::optional<upstream_breaker::pass> p;
+  {
+    const std::lock_guard lock{mutex_};
+    const time_point now = clock::now();
+    p = breaker_.enter(now);
+    if (p) apply_cap(now);
+  }
+  if (p) return upstream_place{*this, std::move(local), std::move(shared), *p};
+  give_back(local, shared);
+  return std::nullopt;
+}
+
+bool upstream_limit::report(upstream_breaker::pass& p, bool failed) noexcept {
+  const std::lock_guard lock{mutex_};
+  const time_point now = clock::now();
+  const bool opens = breaker_.report(p, failed, now);
+  if (opens) {
+    ++opened_;
+    pauses_.set(pause_cause::breaker, breaker_.open_until(now));
+    apply_pauses();
+  }
+  apply_cap(now);
+  return opens;
+}
+
+void upstream_limit::leave(const upstream_breaker::pass& p, permit& local) noexcept {
+  const std::lock_guard lock{mutex_};
+  breaker_.leave(p);
+  // Before the permit goes: a call that ends makes no room while the upstream is only tried.
+  apply_cap(clock::now());
+  local.release();
+}
+
+/// Gives the limit the cap that the breaker allows.
+void upstream_limit::apply_cap(time_point now) {
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(breaker_.cap(now), 1, most_);
+  if (wanted != std::exchange(cap_, wanted)) local_.set_concurrency(wanted);
+}
+
+void upstream_limit::apply_pauses() {
+  const time_point until = pauses_.until();
+  if (until == time_point::min()) {
+    local_.resume();
+  } else {
+    local_.pause_until(until);
+  }
+}
+
+void upstream_limit::pause(time_point until) {
+  const std::lock_guard lock{mutex_};
+  pauses_.extend(pause_cause::upstream, until);
+  apply_pauses();
+  if (shared_ != nullptr) shared_->pause_until(until);
+}
+
+void upstream_limit::lower(const quota_left& left) {
+  const std::lock_guard lock{mutex_};
+  for (std::size_t i = 0; i < rates_.size(); ++i) {
+    if (const auto told = left.of(rates_[i].unit)) local_.lower_tokens(i, tokens_to_keep(rates_[i], *told));
+  }
+}
+
+void upstream_limit::pause_by_operator(time_point until) {
+  const std::lock_guard lock{mutex_};
+  pauses_.set(pause_cause::operator_, until);
+  apply_pauses();
+}
+
+void upstream_limit::resume_by_operator() {
+  const std::lock_guard lock{mutex_};
+  pauses_.end(pause_cause::operator_);
+  apply_pauses();
+}
+
+upstream_limit::status upstream_limit::now() const {
+  const std::lock_guard lock{mutex_};
+  const time_point now = clock::now();
+  return {breaker_.state(now), breaker_.open_until(now), opened_, pauses_};
+}
+
+void upstream_limit::change(const upstream& next) {
+  const std::lock_guard lock{mutex_};
+  for (std::size_t i = 0; i < rates_.size(); ++i) {
+    if (rates_[i].rate != next.rates[i].rate) local_.set_rate(i, next.rates[i].rate);
+    if (rates_[i].burst != next.rates[i].burst) local_.set_burst(i, next.rates[i].burst);
+  }
+  if (shared_ != nullptr) shared_->change(rates_, next);
+  rates_ = next.rates;
+  most_ = own_concurrency(next);
+  const time_point now = clock::now();
+  breaker_.configure(next.breaker, now);
+  if (breaker_.state(now) == circuit_state::closed) {
+    pauses_.end(pause_cause::breaker);
+    apply_pauses();
+  }
+  apply_cap(now);
+}
+
+void upstream_limit::give_back(permit& local) const {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) local.settle(unit, 0);
+  local.release();
+}
+
+void upstream_limit::give_back(permit& local, redis::permit& shared) const {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) shared.settle(unit, 0);
+  shared.release();
+  give_back(local);
+}
+
+}  // namespace canigo::gateway

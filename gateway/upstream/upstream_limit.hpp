@@ -1,0 +1,105 @@
+#pragma once
+
+#include "canigo/hedge_options.hpp"
+#include "canigo/latency_window.hpp"
+#include "canigo/limiter.hpp"
+#include "canigo/net.hpp"
+#include "canigo/redis/permit.hpp"
+#include "canigo/retry_budget.hpp"
+
+#include "gateway/config/config.hpp"
+#include "gateway/policy/pause_book.hpp"
+#include "gateway/policy/quota_fields.hpp"
+#include "gateway/policy/token_ratios.hpp"
+#include "gateway/policy/upstream_breaker.hpp"
+#include "gateway/upstream/redis_limit.hpp"
+#include "gateway/upstream/upstream_place.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// The limits of an upstream, its pauses, its breaker, and what is known of its calls. A reload keeps all of it.
+///
+/// Threads: any.
+class upstream_limit {
+ public:
+  /// It lives on the loop of `executor`. `store`: where instances share limits; null: nowhere.
+  ///
+  /// Throws system_error for a value that the library refuses.
+  upstream_limit(const net::any_io_executor& executor, const config& c, const upstream& u, redis::client* store);
+  upstream_limit(const upstream_limit&) = delete;
+  upstream_limit& operator=(const upstream_limit&) = delete;
+
+  /// The limit of this instance, which everybody asks first.
+  limiter& local() noexcept { return local_; }
+  /// The limits of all instances, which come then; null: there are none.
+  redis_limit* shared() noexcept { return shared_.get(); }
+  /// How the usage of calls compares with their estimates.
+  token_ratios& ratios() noexcept { return ratios_; }
+  /// How many hedges there may be.
+  retry_budget& hedges() noexcept { return hedges_; }
+  /// The times to the first byte.
+  latency_window& latencies() noexcept { return latencies_; }
+
+  /// Begins a call with a place of the limits. Nothing: the breaker has opened meanwhile. The permits are given back
+  /// then, and the call has to wait again.
+  std::optional<upstream_place> enter(permit local, redis::permit shared);
+  /// Takes back everything that the permits stand for.
+  void give_back(permit& local, redis::permit& shared) const;
+  void give_back(permit& local) const;
+
+  /// The upstream wants no call before `until`, of anybody. A pause that is on is only made longer.
+  void pause(time_point until);
+  /// The upstream tells how much of its quotas is left. The rates of this instance drop what is more than that.
+  void lower(const quota_left& left);
+  /// An operator wants no call before `until`, or takes that back.
+  void pause_by_operator(time_point until);
+  void resume_by_operator();
+
+  struct status {
+    circuit_state breaker = circuit_state::closed;
+    time_point open_until = time_point::min();  ///< of the breaker; min(): it is not open
+    std::uint64_t opened = 0;                   ///< how often it has opened
+    pause_book pauses;
+  };
+  status now() const;
+
+  /// Changes the terms for all who wait, at once. There are as many rates as before, of the same units.
+  void change(const upstream& next);
+
+  /// The number of a unit that the rates count, in the order in which they come first.
+  std::size_t number_of(std::string_view unit) const noexcept;
+  std::size_t units() const noexcept { return units_.size(); }
+
+ private:
+  friend class upstream_place;
+  bool report(upstream_breaker::pass& p, bool failed) noexcept;
+  void leave(const upstream_breaker::pass& p, permit& local) noexcept;
+  void apply_cap(time_point now);
+  void apply_pauses();
+
+  const std::vector<std::string> units_;
+  limiter local_;
+  std::unique_ptr<redis_limit> shared_;
+  token_ratios ratios_;
+  retry_budget hedges_{hedge_budget};
+  latency_window latencies_;
+
+  mutable std::mutex mutex_;  // of what follows; the limit may be changed under it
+  std::vector<rate_limit> rates_;
+  std::uint64_t most_;  // calls of this instance under way
+  upstream_breaker breaker_;
+  pause_book pauses_;
+  std::uint64_t cap_;  // of the limit just now
+  std::uint64_t opened_ = 0;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/permit.hpp"
+#include "canigo/redis/permit.hpp"
+
+#include "gateway/policy/token_amounts.hpp"
+#include "gateway/policy/upstream_breaker.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace canigo::gateway {
+
+class upstream_limit;
+
+/// A call's place at its upstream: in its limits, here and across instances, and in its breaker. Held until it is ended
+/// or destroyed.
+///
+/// Threads: that of its loop.
+class [[nodiscard]] upstream_place {
+ public:
+  upstream_place() noexcept = default;
+  upstream_place(upstream_place&& other) noexcept { swap(other); }
+  upstream_place& operator=(upstream_place&& other) noexcept {
+    upstream_place taken{std::move(other)};
+    swap(taken);
+    return *this;
+  }
+  ~upstream_place() { release(); }
+
+  explicit operator bool() const noexcept { return home_ != nullptr; }
+
+  /// How the call fares is known: the upstream has failed, or it has not. True: the breaker opens because of it, so the
+  /// waits that have become too long are to be ended.
+  bool report(bool failed) noexcept;
+  /// Calls `lost`, on the loop of `executor`, if another instance may have its place because Redis does not answer.
+  /// That happens while the place is held, and at most once.
+  void watch(const net::any_io_executor& executor, std::function<void()> lost);
+  /// Charges what was used of each unit, instead of what was asked for.
+  void settle(std::span<const token_amount> used);
+  /// Ends it, and takes back everything: nothing has been sent.
+  void give_back();
+  /// Ends it. Idempotent.
+  void release() noexcept;
+
+ private:
+  friend class upstream_limit;
+  void settle(std::size_t unit, std::uint64_t used);
+  upstream_place(upstream_limit& home, permit local, redis::permit shared, const upstream_breaker::pass& p)
+      : home_{&home}, local_{std::move(local)}, pass_{p} {
+    if (shared) shared_ = std::make_shared<redis::permit>(std::move(shared));
+  }
+  void swap(upstream_place& other) noexcept {
+    std::swap(home_, other.home_);
+    std::swap(local_, other.local_);
+    std::swap(shared_, other.shared_);
+    std::swap(lost_, other.lost_);
+    std::swap(pass_, other.pass_);
+  }
+
+  upstream_limit* home_ = nullptr;
+  permit local_;
+  std::shared_ptr<redis::permit> shared_;        // null: the limits are those of this instance
+  std::shared_ptr<std::function<void()>> lost_;  // empty once the place is given up
+  upstream_breaker::pass pass_;
+};
+
+}  // namespace canigo::gateway
