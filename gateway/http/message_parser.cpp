@@ -30,6 +30,8 @@ struct message_parser::machine {
   bool has_body = false;
   bool ends_with_stream = false;
   bool keeps_alive = false;
+  bool is_chunked = false;
+  std::uint64_t chunk_left = 0;  // bytes of the chunk that has begun
   std::optional<std::uint64_t> length;
 };
 
@@ -66,6 +68,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     if (this->has_head || !parser::is_header_done()) return;
     this->has_head = true;
     this->keeps_alive = parser::keep_alive();
+    this->is_chunked = parser::chunked();
     this->ends_with_stream = parser::need_eof() && !IsRequest && !this->done;
     if (const auto n = parser::content_length()) this->length = *n;
     this->has_body = !this->done;
@@ -95,8 +98,12 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
   void on_header_impl(beast::error_code& e) override { e = {}; }
   void on_body_init_impl(const boost::optional<std::uint64_t>&, beast::error_code& e) override { e = {}; }
   std::size_t on_body_impl(beast::string_view body, beast::error_code& e) override { return keep(body, e); }
-  void on_chunk_header_impl(std::uint64_t, beast::string_view, beast::error_code& e) override { e = {}; }
+  void on_chunk_header_impl(std::uint64_t size, beast::string_view, beast::error_code& e) override {
+    e = {};
+    this->chunk_left = size;
+  }
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view body, beast::error_code& e) override {
+    this->chunk_left -= body.size();
     return keep(body, e);
   }
   void on_finish_impl(beast::error_code& e) override { e = {}; }
@@ -125,6 +132,13 @@ message_parser message_parser::of_response(const parser_limits& limits, bool to_
 
 message_parser::step message_parser::read(std::span<const char> input) {
   step s;
+  // Beast asserts that it gets the whole of "0", two line ends at once, and would end the program. Nothing shorter than
+  // that is the rest of a message, so it gets the line of a chunk's size with no less.
+  constexpr std::size_t least = 5;
+  if (machine_->is_chunked && machine_->chunk_left == 0 && input.size() < least) {
+    s.wants_more = true;
+    return s;
+  }
   error_code e;
   s.used = machine_->put({input.data(), input.size()}, e);
   s.piece = machine_->piece;

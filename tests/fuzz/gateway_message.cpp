@@ -108,10 +108,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = in.text();
   const result whole = read(kind, text, text.size(), 1);
   const result pieces = read(kind, text, first, step);
-  fuzz::require(pieces.has_failed == whole.has_failed && pieces.is_done == whole.is_done, "pieces make no difference");
-  if (!whole.has_failed) {
-    fuzz::require(pieces.has_head == whole.has_head && pieces.body == whole.body, "nor to what is read");
-    fuzz::require(!whole.is_done || pieces.used == whole.used, "nor to where the message ends");
+  // Of a message that is not all there a mistake may be seen sooner or later.
+  fuzz::require(pieces.is_done == whole.is_done, "pieces make no difference");
+  if (whole.is_done) {
+    fuzz::require(!pieces.has_failed && !whole.has_failed, "a message is done, or has failed");
+    fuzz::require(pieces.body == whole.body && pieces.used == whole.used, "pieces make no difference to what is read");
   }
   for (const result* r : {&whole, &pieces}) {
     fuzz::require(r->head_size <= bounds.head && r->head.fields.size() <= bounds.fields, "a head is bounded");

@@ -384,6 +384,21 @@ class Hostile(GatewayCase):
                 answer, _ = read_all(client, 2)
                 self.assertLess(processor_seconds() - before, 0.5, (head[:40], answer))
 
+    def test_the_last_chunk_may_come_byte_by_byte(self):
+        recorder = Recorder()
+        self.addCleanup(recorder.close)
+        g = self.gateway(self.upstream(port=recorder.port))
+        for tail in (b"0\r\n\r\n", b"1\r\nA\r\n0\r\n\r\n", b"0\r\nX-A: b\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", g.port)) as client:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                client.sendall(b"POST /web/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                               b"Transfer-Encoding: chunked\r\n\r\n")
+                for byte in tail:
+                    time.sleep(0.02)
+                    client.sendall(bytes([byte]))
+                self.assertEqual(statuses(read_all(client, 30)[0]), [200], tail)
+        self.assertIsNone(g.process.poll())
+
     def latencies(self, g, seconds):
         """Of calls one after the other on a kept connection."""
         took = []
