@@ -36,6 +36,7 @@ struct link {
   bool is_ready() noexcept { return stream && stream->is_open() && stream->is_quiet(); }
   void close() noexcept {
     stream.reset();
+    input.consume(input.size());  // or the rest of one response would be the beginning of another one
     uses = 0;
   }
 };

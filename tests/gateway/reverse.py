@@ -332,6 +332,35 @@ class Reverse(GatewayCase):
         self.assertEqual((status, body, fields["x-canigo-attempts"]), (200, b"ok", "2"))
         self.assertGreaterEqual(time.monotonic() - refused[0], 1.95)
 
+    def test_the_rest_of_a_response_is_no_answer_to_another_request(self):
+        """Neither that of a refusal which is not passed on, nor that of a client which has left."""
+        smuggled = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        seen, go = [], threading.Event()
+
+        def answer(client, _stream, head):
+            seen.append(head.split()[1])
+            if seen == ["/again"]:
+                client.sendall(b"HTTP/1.1 429 No\r\nRetry-After: 0\r\nContent-Length: %d\r\n\r\n%b"
+                               % (len(smuggled), smuggled))
+            elif head.split()[1] == "/left":
+                go.wait(30)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(smuggled), smuggled))
+            else:
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmine")
+
+        script = self.script(answer)
+        g = self.gateway(self.upstream("concurrency = 1", port=script.port))
+        status, fields, body = curl(f"{g.url}/web/again")
+        self.assertEqual((status, body, fields["x-canigo-attempts"]), (200, b"mine", "2"))
+        for _ in range(5):
+            go.clear()
+            with socket.create_connection(("127.0.0.1", g.port)) as client:
+                client.sendall(b"GET /web/left HTTP/1.1\r\nHost: x\r\n\r\n")
+                wait_until(lambda: g.state()["held"] == 1, "it runs")
+                go.set()
+            status, _, body = curl(f"{g.url}/web/next")
+            self.assertEqual((status, body), (200, b"mine"))
+
     def test_what_is_no_request_is_refused(self):
         g = self.gateway(self.upstream())
         host = b"Host: x\r\n"
