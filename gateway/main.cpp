@@ -8,7 +8,6 @@
 #include "examples/tools/versions.hpp"
 #include "gateway/config/reader.hpp"
 #include "gateway/http/server.hpp"
-#include "gateway/supported.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -42,9 +41,6 @@ int serve(const std::string& file, bool only_check) {
   auto read = canigo::gateway::read_config(file);
   for (const auto& e : read.errors) fmt::print(stderr, "{}\n", canigo::gateway::message_of(e, file));
   if (!read.value) return wrong;
-  const auto missing = canigo::gateway::unsupported(*read.value);
-  for (const std::string& m : missing) fmt::print(stderr, "{}: {}\n", file, m);
-  if (!missing.empty()) return wrong;
   if (only_check) {
     fmt::print("{}: ok\n", file);
     return 0;

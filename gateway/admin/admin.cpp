@@ -89,6 +89,17 @@ std::string metrics(service& s, const generation& g) {
     fmt::format_to(std::back_inserter(held), "canigo_gateway_held{{upstream=\"{}\"}} {}\n", name, now.held);
   }
   text += waiting + waits + level + held + breaker + paused;
+  if (forwarded_hosts* hosts = g.hosts()) {
+    // Hosts have no names here: there may be thousands of them.
+    std::uint64_t waits_there = 0;
+    const auto all = hosts->all();
+    for (const auto& q : all) waits_there += q->limit().stats().waiting;
+    fmt::format_to(out,
+                   "# TYPE canigo_gateway_forwarded_hosts gauge\ncanigo_gateway_forwarded_hosts {}\n"
+                   "# TYPE canigo_gateway_forwarded_waiting gauge\ncanigo_gateway_forwarded_waiting {}\n"
+                   "# TYPE canigo_gateway_tunnels gauge\ncanigo_gateway_tunnels {}\n",
+                   all.size(), waits_there, s.counts.tunnels.load());
+  }
   fmt::format_to(
       out,
       "# TYPE canigo_gateway_running gauge\ncanigo_gateway_running {}\n"
@@ -140,6 +151,19 @@ nlohmann::json state(service& s, const generation& g) {
                               {"waits_for", causes[static_cast<std::size_t>(w.reason.binds)]}});
     }
     all["upstreams"].push_back(std::move(u));
+  }
+  if (forwarded_hosts* hosts = g.hosts()) {
+    constexpr std::size_t most_shown = 50;
+    auto used = hosts->all();
+    all["tunnels"] = s.counts.tunnels.load();
+    all["forwarded_hosts"] = used.size();
+    all["forwarded"] = nlohmann::json::array();
+    used.resize(std::min(used.size(), most_shown));  // the ones that were used last
+    for (const auto& q : used) {
+      const limiter_stats stats = q->limit().stats();
+      all["forwarded"].push_back(
+          {{"name", q->settings().name}, {"waiting", stats.waiting}, {"held", stats.held}, {"levels", stats.tokens}});
+    }
   }
   return all;
 }

@@ -82,20 +82,6 @@ struct connection_limits {
   std::size_t per_address = 2'000;
 };
 
-/// A host and a port that forward mode may reach.
-struct allowed_host {
-  std::string host;              ///< lower case, without a dot at its end
-  bool with_subdomains = false;  ///< "*.example.com": each name that ends in ".example.com", and not example.com itself
-  std::uint16_t port = 0;
-};
-
-struct forward_options {
-  std::vector<allowed_host> allow;
-  std::vector<rate_limit> rates;  ///< of each host by itself
-  std::size_t tunnels = 200;      ///< open at once
-  bool private_addresses = false;
-};
-
 /// The origin that a route leads to.
 struct origin {
   bool is_tls = false;
@@ -175,6 +161,21 @@ struct upstream {
   std::optional<hedge_delay> hedge_after;
   bool forwarded = false;          ///< adds Forwarded and X-Forwarded-*
   bool private_addresses = false;  ///< its name may lead to an address that is not of the public Internet
+};
+
+/// A host and a port that forward mode may reach.
+struct allowed_host {
+  std::string text;              ///< as log and metrics show it, such as "*.example.com:443"
+  std::string host;              ///< lower case, without a dot at its end
+  bool with_subdomains = false;  ///< "*.example.com": each name that ends in ".example.com", and not example.com itself
+  std::uint16_t port = 0;
+};
+
+struct forward_options {
+  std::vector<allowed_host> allow;
+  upstream each;               ///< the settings of each host by itself; its name and URL are those of the host
+  std::size_t hosts = 10'000;  ///< that have limits at once
+  std::size_t tunnels = 200;   ///< open at once, of all hosts
 };
 
 /// The most that a tenant takes of one upstream.

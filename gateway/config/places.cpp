@@ -71,7 +71,7 @@ std::optional<origin> parse_origin(std::string_view text) {
   o.host = found->host.text;
   o.is_address = found->host.is_address();
   o.port = found->port.value_or(usual);
-  o.host_field = o.port == usual ? found->host.in_url() : fmt::format("{}:{}", found->host.in_url(), o.port);
+  o.host_field = host_field_of(found->host, o.port, o.is_tls);
   if (slash == text.npos) return o;
   std::string_view path = text.substr(slash);
   if (!is_plain_path(path)) return std::nullopt;
@@ -87,6 +87,7 @@ std::optional<allowed_host> parse_allowed_host(std::string_view text) {
   if (allowed.with_subdomains) text.remove_prefix(any.size());
   auto found = parse_host_and_port(text);
   if (!found || !found->port || (allowed.with_subdomains && found->host.is_address())) return std::nullopt;
+  allowed.text = fmt::format("{}{}:{}", allowed.with_subdomains ? any : "", found->host.in_url(), *found->port);
   allowed.host = std::move(found->host.text);
   allowed.port = *found->port;
   return allowed;

@@ -1,6 +1,6 @@
 #include "gateway/config/reader.hpp"
-#include "gateway/config/file_kind.hpp"
 
+#include "gateway/config/file_kind.hpp"
 #include "gateway/config/reader_parts.hpp"
 #include "gateway/config/secrets.hpp"
 #include "gateway/policy/text.hpp"

@@ -195,26 +195,4 @@ void read_admin(table_view& t, config& c) {
   c.admin = std::move(admin);
 }
 
-void read_forward(table_view& t, config& c) {
-  auto given = t.table("forward");
-  if (!given) return;
-  forward_options forward;
-  const auto allow = given->texts("allow");
-  if (!allow || allow->empty())
-    given->problems().complain(given->where("allow"), given->field("allow"),
-                               fmt::format("names nothing; allowed: {}", allowed_host_syntax));
-  for (const text_at& text : allow.value_or(std::vector<text_at>{})) {
-    if (auto host = parse_allowed_host(text.text)) {
-      forward.allow.push_back(std::move(*host));
-    } else {
-      given->problems().refuse_text(text.where, text.field, text.text, allowed_host_syntax);
-    }
-  }
-  forward.rates = read_rates(*given, {"requests"}, true);
-  given->integer("tunnels", forward.tunnels, 0, 1'000'000);
-  given->flag("private", forward.private_addresses);
-  given->finish();
-  c.forward = std::move(forward);
-}
-
 }  // namespace canigo::gateway

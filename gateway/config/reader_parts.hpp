@@ -21,6 +21,12 @@ std::optional<int> read_class(table_view& t, std::string_view key, const std::ve
 /// The rates of a table; `units`: those that may be named, "requests" first.
 std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units, bool is_of_hosts = false);
 
+// The parts that an upstream and the hosts of forward mode have in common.
+void read_queue(table_view& t, const config& c, upstream& u);
+void read_timeouts(table_view& t, upstream& u);
+void read_retry(table_view& t, upstream& u);
+void read_breaker(table_view& t, upstream& u);
+
 /// Where a listener stands.
 struct listener_place {
   place where;

@@ -41,6 +41,13 @@ std::vector<std::string> changes_for_restart(const config& now, const config& ne
   compare(std::ranges::equal(now.listeners, next.listeners,
                              [](const listener& a, const listener& b) { return has_same_socket(a, b); }),
           "address, reuse_port or systemd of a [[listen]]");
+  if (now.forward && next.forward) {
+    const upstream& old = now.forward->each;
+    const upstream& each = next.forward->each;
+    compare(has_same_units(old, each), "forward: the number of its rates");
+    compare(old.queue == each.queue, "forward: queue");
+    compare(old.on_overflow == each.on_overflow, "forward: overflow");
+  }
   for (const upstream& u : next.upstreams) {
     const auto old = std::ranges::find(now.upstreams, u.name, &upstream::name);
     if (old == now.upstreams.end()) continue;

@@ -1,4 +1,5 @@
 #include "gateway/config/secrets.hpp"
+
 #include "gateway/config/file_kind.hpp"
 
 #include <fmt/format.h>

@@ -17,9 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Of a class that max_wait does not name.
-constexpr duration usual_max_wait = 2min;
-
 /// Fields that the gateway makes itself, so that no credential may replace them.
 bool is_own_field(std::string_view name) noexcept {
   constexpr std::string_view own[] = {"Connection",        "Expect",  "Forwarded", "Host", "Keep-Alive", "TE",
@@ -93,6 +90,110 @@ void read_tokens(table_view& t, upstream& u) {
   given->finish();
 }
 
+std::optional<hedge_delay> parse_hedge_delay(std::string_view text) {
+  if (const auto time = parse_duration(text)) {
+    if (*time < 1ms || *time > 1h) return std::nullopt;
+    return hedge_delay{*time};
+  }
+  if (!text.starts_with('p')) return std::nullopt;
+  int percentile = 0;
+  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), percentile);
+  if (error != std::errc{} || end != text.data() + text.size() || percentile < 1 || percentile > 99) {
+    return std::nullopt;
+  }
+  return hedge_delay{quantile{percentile / 100.0}};
+}
+
+void read_hedge(table_view& t, upstream& u) {
+  auto given = t.table("hedge");
+  if (!given) return;
+  constexpr std::string_view allowed = "p1 to p99 such as \"p95\", or 1ms to 1h such as \"200ms\"";
+  if (const auto after = given->needed("after", allowed)) {
+    u.hedge_after = parse_hedge_delay(after->text);
+    if (!u.hedge_after) t.problems().refuse_text(after->where, after->field, after->text, allowed);
+  }
+  given->finish();
+}
+
+/// Tokens can be counted only where something says how.
+void check_units(table_view& t, const upstream& u) {
+  if (u.tokens.api != token_api::none) return;
+  for (const rate_limit& r : u.rates)
+    if (r.unit != "requests")
+      t.problems().complain(t.where("rates"), t.field("rates"),
+                            fmt::format("counts {}, and {} does not say how", r.unit, t.field("tokens.api")));
+}
+
+void read_max_wait(table_view& t, const config& c, upstream& u) {
+  constexpr duration usual = 2min;  // of a class that it does not name
+  u.max_wait.assign(c.classes.size(), usual);
+  auto given = t.table("max_wait");
+  if (!given) return;
+  for (std::size_t i = 0; i < c.classes.size(); ++i) given->time(c.classes[i], u.max_wait[i], 0ms, 24h * 7);
+  given->finish();
+}
+
+upstream read_upstream(table_view& t, const config& c) {
+  upstream u;
+  if (const auto name = t.needed("name", name_syntax)) {
+    if (!is_plain_name(name->text)) t.problems().refuse_text(name->where, name->field, name->text, name_syntax);
+    u.name = name->text;
+  }
+  if (const auto url = t.needed("url", origin_syntax)) {
+    if (auto o = parse_origin(url->text)) {
+      u.url = std::move(*o);
+    } else if (url->text.find('@') != std::string::npos) {  // before it stands a password
+      t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
+    } else {
+      t.problems().refuse_text(url->where, url->field, url->text, origin_syntax);
+    }
+  }
+  if (const auto prefix = t.needed("prefix", prefix_syntax)) {
+    if (auto p = parse_prefix(prefix->text)) {
+      u.prefix = std::move(*p);
+    } else {
+      t.problems().refuse_text(prefix->where, prefix->field, prefix->text, prefix_syntax);
+    }
+  }
+  read_credential(t, u);
+  u.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"});
+  read_queue(t, c, u);
+  t.flag("shared", u.shared);
+  if (u.shared && c.redis.source.empty())
+    t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
+  read_on_redis_failure(t, u);
+  // More than that is not counted exactly by the scripts in Redis.
+  constexpr std::uint64_t most_burst = std::uint64_t{1} << 31;
+  if (u.shared && std::ranges::any_of(u.rates, [](const rate_limit& r) { return r.burst > most_burst; }))
+    t.problems().complain(t.where("rates"), t.field("rates"),
+                          fmt::format("has a burst above {}, which is the most of a shared upstream", most_burst));
+  if (u.shared && u.rates.empty() && u.on_redis_failure.what != redis_failure::kind::closed)
+    t.problems().complain(t.where("on_redis_failure"), t.field("on_redis_failure"),
+                          "says what becomes of shared rates, and there are none; allowed: \"closed\"");
+  read_tokens(t, u);
+  read_timeouts(t, u);
+  read_retry(t, u);
+  read_breaker(t, u);
+  read_hedge(t, u);
+  t.flag("forwarded", u.forwarded);
+  t.flag("private", u.private_addresses);
+  t.finish();
+  check_units(t, u);
+  return u;
+}
+
+}  // namespace
+
+void read_queue(table_view& t, const config& c, upstream& u) {
+  t.integer("concurrency", u.concurrency, 1, 1'000'000);
+  t.integer("queue", u.queue, 1, 10'000'000);
+  t.word("overflow", u.on_overflow,
+         {{"reject_new", overflow::reject_new},
+          {"evict_oldest", overflow::evict_oldest},
+          {"evict_least_important", overflow::evict_least_important}});
+  read_max_wait(t, c, u);
+}
+
 void read_timeouts(table_view& t, upstream& u) {
   auto given = t.table("timeout");
   if (!given) return;
@@ -126,105 +227,6 @@ void read_breaker(table_view& t, upstream& u) {
                                            to_string(u.breaker.most), to_string(u.breaker.open)));
   given->finish();
 }
-
-std::optional<hedge_delay> parse_hedge_delay(std::string_view text) {
-  if (const auto time = parse_duration(text)) {
-    if (*time < 1ms || *time > 1h) return std::nullopt;
-    return hedge_delay{*time};
-  }
-  if (!text.starts_with('p')) return std::nullopt;
-  int percentile = 0;
-  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), percentile);
-  if (error != std::errc{} || end != text.data() + text.size() || percentile < 1 || percentile > 99) {
-    return std::nullopt;
-  }
-  return hedge_delay{quantile{percentile / 100.0}};
-}
-
-void read_hedge(table_view& t, upstream& u) {
-  auto given = t.table("hedge");
-  if (!given) return;
-  constexpr std::string_view allowed = "p1 to p99 such as \"p95\", or 1ms to 1h such as \"200ms\"";
-  if (const auto after = given->needed("after", allowed)) {
-    u.hedge_after = parse_hedge_delay(after->text);
-    if (!u.hedge_after) t.problems().refuse_text(after->where, after->field, after->text, allowed);
-  }
-  given->finish();
-}
-
-void read_max_wait(table_view& t, const config& c, upstream& u) {
-  u.max_wait.assign(c.classes.size(), usual_max_wait);
-  auto given = t.table("max_wait");
-  if (!given) return;
-  for (std::size_t i = 0; i < c.classes.size(); ++i) given->time(c.classes[i], u.max_wait[i], 0ms, 24h * 7);
-  given->finish();
-}
-
-/// Tokens can be counted only where something says how.
-void check_units(table_view& t, const upstream& u) {
-  if (u.tokens.api != token_api::none) return;
-  for (const rate_limit& r : u.rates)
-    if (r.unit != "requests")
-      t.problems().complain(t.where("rates"), t.field("rates"),
-                            fmt::format("counts {}, and {} does not say how", r.unit, t.field("tokens.api")));
-}
-
-upstream read_upstream(table_view& t, const config& c) {
-  upstream u;
-  if (const auto name = t.needed("name", name_syntax)) {
-    if (!is_plain_name(name->text)) t.problems().refuse_text(name->where, name->field, name->text, name_syntax);
-    u.name = name->text;
-  }
-  if (const auto url = t.needed("url", origin_syntax)) {
-    if (auto o = parse_origin(url->text)) {
-      u.url = std::move(*o);
-    } else if (url->text.find('@') != std::string::npos) {  // before it stands a password
-      t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
-    } else {
-      t.problems().refuse_text(url->where, url->field, url->text, origin_syntax);
-    }
-  }
-  if (const auto prefix = t.needed("prefix", prefix_syntax)) {
-    if (auto p = parse_prefix(prefix->text)) {
-      u.prefix = std::move(*p);
-    } else {
-      t.problems().refuse_text(prefix->where, prefix->field, prefix->text, prefix_syntax);
-    }
-  }
-  read_credential(t, u);
-  u.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"});
-  t.integer("concurrency", u.concurrency, 1, 1'000'000);
-  t.integer("queue", u.queue, 1, 10'000'000);
-  t.word("overflow", u.on_overflow,
-         {{"reject_new", overflow::reject_new},
-          {"evict_oldest", overflow::evict_oldest},
-          {"evict_least_important", overflow::evict_least_important}});
-  read_max_wait(t, c, u);
-  t.flag("shared", u.shared);
-  if (u.shared && c.redis.source.empty())
-    t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
-  read_on_redis_failure(t, u);
-  // More than that is not counted exactly by the scripts in Redis.
-  constexpr std::uint64_t most_burst = std::uint64_t{1} << 31;
-  if (u.shared && std::ranges::any_of(u.rates, [](const rate_limit& r) { return r.burst > most_burst; }))
-    t.problems().complain(t.where("rates"), t.field("rates"),
-                          fmt::format("has a burst above {}, which is the most of a shared upstream", most_burst));
-  if (u.shared && u.rates.empty() && u.on_redis_failure.what != redis_failure::kind::closed)
-    t.problems().complain(t.where("on_redis_failure"), t.field("on_redis_failure"),
-                          "says what becomes of shared rates, and there are none; allowed: \"closed\"");
-  read_tokens(t, u);
-  read_timeouts(t, u);
-  read_retry(t, u);
-  read_breaker(t, u);
-  read_hedge(t, u);
-  t.flag("forwarded", u.forwarded);
-  t.flag("private", u.private_addresses);
-  t.finish();
-  check_units(t, u);
-  return u;
-}
-
-}  // namespace
 
 void read_upstreams(table_view& t, config& c) {
   for (table_view& given : t.tables("upstream", 256)) {

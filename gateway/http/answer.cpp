@@ -33,6 +33,8 @@ std::string problem(const refusal& why, const call_record& r, bool closes, bool 
   text.append("X-Canigo-Error: ").append(why.error).append("\r\n");
   if (why.retry_after) text.append("Retry-After: ").append(seconds_up(*why.retry_after)).append("\r\n");
   if (why.status == 401) text.append("WWW-Authenticate: Bearer\r\n");
+  // Clients of proxies know Basic: the key is the password.
+  if (why.status == 407) text.append("Proxy-Authenticate: Basic realm=\"canigo-gateway\"\r\n");
   text += own_fields(r);
   if (closes) text += "Connection: close\r\n";
   text += "\r\n";

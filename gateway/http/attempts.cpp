@@ -154,13 +154,17 @@ net::awaitable<attempt_end> connection::attempt_at(upstream_queue& q, std::size_
   };
   const auto operation = [&x](link& l) { return attempt(x, l); };
   attempt_end end = attempt_end::unreachable;
+  const bool is_tunnel = x.tunnelled != nullptr;
   service_.counts.running.fetch_add(1, std::memory_order_relaxed);
+  if (is_tunnel) service_.counts.tunnels.fetch_add(1, std::memory_order_relaxed);
   try {
-    end = co_await q.pool(loop_.index).run(operation);
+    link_pool::use connections{q.pool(loop_.index)};
+    end = co_await connections.links().run(operation);
   } catch (const std::exception&) {  // the pool has stopped, or there is no memory
     end = x.has_begun ? attempt_end::cut : attempt_end::lost;
   }
   service_.counts.running.fetch_sub(1, std::memory_order_relaxed);
+  if (is_tunnel) service_.counts.tunnels.fetch_sub(1, std::memory_order_relaxed);
   x.sees_head = nullptr;
   if (const auto kind = kind_of_failure(end)) report(q, held, {*kind, 0, false});
   co_return end;

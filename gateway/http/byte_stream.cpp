@@ -78,6 +78,13 @@ net::awaitable<void> byte_stream::write(std::span<net::const_buffer> pieces, dur
   }
 }
 
+bool byte_stream::end_sending() noexcept {
+  if (tls_) return false;
+  error_code ignored;
+  socket_.shutdown(stream_socket::shutdown_send, ignored);
+  return true;
+}
+
 net::awaitable<void> byte_stream::linger_and_close() {
   error_code error;
   if (!socket_.is_open()) co_return;

@@ -45,6 +45,10 @@ class byte_stream {
   /// Writes everything. `stall` is the longest time without a byte that the peer takes.
   net::awaitable<void> write(std::span<net::const_buffer> pieces, duration stall, error_code& error);
 
+  /// Ends the sending side alone, so that the peer sees the end and may go on sending. False if the connection has TLS,
+  /// which ends both sides at once.
+  bool end_sending() noexcept;
+
   /// Ends the sending side, waits a little for the end of what the peer sends, and closes. A connection that is closed
   /// with unread bytes is reset, and the peer may lose the last answer.
   net::awaitable<void> linger_and_close();

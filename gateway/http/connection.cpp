@@ -206,11 +206,11 @@ void connection::follow(const generation& next) noexcept {
   const upstream_queue* queue = next.queue_of(caller_->queue.settings().name);
   const auto tenant = next.tenant_of(caller_->tenant);
   if (queue == nullptr) {
-    caller_->dismissed = refusal{503, "no_route", "the upstream is no longer in the configuration",
-                                 std::chrono::seconds{1}};
+    caller_->dismissed =
+        refusal{503, "no_route", "the upstream is no longer in the configuration", std::chrono::seconds{1}};
   } else if (!tenant) {
     caller_->dismissed = refusal{401, "bad_request", "the tenant is no longer in the configuration"};
-  } else if (auto share = queue->share(*tenant); share != caller_->share) {
+  } else if (auto share = queue->share(*tenant); share && share != caller_->share) {
     caller_->next_share = std::move(share);
   } else {
     return;

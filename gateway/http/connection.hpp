@@ -17,6 +17,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,7 +73,10 @@ class connection {
   /// Whose a request is, where it goes, and how it is treated.
   struct errand {
     std::size_t tenant = 0;
-    std::size_t upstream = 0;
+    std::shared_ptr<upstream_queue> queue;
+    std::string target;      ///< as it goes out
+    std::string host_field;  ///< the same
+    bool is_tls = false;
     wishes granted;
   };
   /// A request that waits, or may wait again.
@@ -83,9 +87,16 @@ class connection {
     std::shared_ptr<const flow> next_share;  // that it has to ask for from now on
     std::optional<refusal> dismissed;        // a reload has taken away what it asks for
   };
-  std::optional<refusal> find_errand(const generation& g, const message_head& head, call_record& r, errand& e) const;
+  std::optional<refusal> find_errand(const generation& g, const message_head& head, const request_plan& plan,
+                                     call_record& r, errand& e) const;
+  std::optional<refusal> find_upstream(const generation& g, const message_head& head, const request_plan& plan,
+                                       call_record& r, errand& e) const;
+  std::optional<refusal> find_host(const generation& g, const message_head& head, const request_plan& plan,
+                                   call_record& r, errand& e) const;
   net::awaitable<bool> get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
                                  upstream_place& granted, std::optional<refusal>& why);
+  net::awaitable<bool> get_tunnel(semaphore& tunnels, upstream_queue& q, std::size_t tenant, request& ask,
+                                  call_record& r, upstream_place& granted, permit& tunnel, std::optional<refusal>& why);
   net::awaitable<attempt_end> attempt_at(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held);
   net::awaitable<attempt_end> attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held,
                                              const request& ask, call_record& r);

@@ -1,6 +1,7 @@
 #include "canigo/error.hpp"
 
 #include "gateway/http/connection.hpp"
+#include "gateway/policy/destination.hpp"
 #include "gateway/policy/head_writer.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/repeat_rules.hpp"
@@ -63,6 +64,8 @@ std::optional<refusal> refusal_of(attempt_end end, const request_body& body) {
       return refusal{504, "upstream_timeout", "no connection to the upstream in time"};
     case attempt_end::forbidden:
       return refusal{403, "destination_forbidden", "the upstream's name leads to an address that is not public"};
+    case attempt_end::loop:
+      return refusal{508, "loop", "the destination is this gateway itself"};
     case attempt_end::lost:
       return refusal{502, "upstream_failed", "the upstream closed the connection unanswered"};
     case attempt_end::first_byte_late:
@@ -84,6 +87,25 @@ std::optional<refusal> refusal_of(attempt_end end, const request_body& body) {
     default:
       return std::nullopt;
   }
+}
+
+/// Takes a tunnel if there is one at once. Why there is none comes to light when it is waited for.
+bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
+  try {
+    auto free = tunnels.try_acquire(ask);
+    if (free) granted = std::move(*free);
+    return free.has_value();
+  } catch (const system_error&) {
+    return false;
+  }
+}
+
+/// Why a wait has ended, as its caller is told. A wait is cancelled if it would be too long, or at the end.
+error_code judged(const error_code& error, bool is_draining) {
+  if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
+  // Another instance may have the time that is missing here.
+  const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
+  return is_late && is_draining ? error_code{errc::stopped} : error;
 }
 
 }  // namespace
@@ -166,17 +188,48 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
     co_return false;
   }
   if (!error) co_return true;
-  if (error == net::error::operation_aborted && !service_.is_draining()) error = errc::deadline_unreachable;
-  // Another instance may have the time that is missing here.
-  const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
-  if (is_late && service_.is_draining()) error = errc::stopped;
-  why = refusal_of(error, q, ask);
+  why = refusal_of(judged(error, service_.is_draining()), q, ask);
   if (const time_point until = q.paused_until(tenant); until > clock::now()) why->retry_after = until - clock::now();
   co_return false;
 }
 
-std::optional<refusal> connection::find_errand(const generation& g, const message_head& head, call_record& r,
-                                               errand& e) const {
+/// Waits for a place of the host and one of the tunnels. Nobody holds one while it waits for the other: those who wait
+/// for a slow host would keep the tunnels from all others.
+net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& q, std::size_t tenant, request& ask,
+                                            call_record& r, upstream_place& granted, permit& tunnel,
+                                            std::optional<refusal>& why) {
+  const request place{.priority = ask.priority, .deadline = ask.deadline, .tag = ask.tag};
+  for (;;) {
+    const bool is_granted = co_await get_place(q, tenant, ask, r, granted, why);
+    if (!is_granted) co_return false;
+    if (is_free(tunnels, place, tunnel)) co_return true;
+    granted.give_back();
+    const time_point start = clock::now();
+    error_code error;
+    phase_ = phase::waiting;
+    std::tie(error, tunnel) = co_await tunnels.async_acquire(
+        place, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+    phase_ = phase::running;
+    r.waited += clock::now() - start;
+    if (has_left_) co_return false;
+    if (caller_->dismissed) {
+      why = caller_->dismissed;
+      co_return false;
+    }
+    if (error == net::error::operation_aborted && caller_->next_share) continue;
+    if (error) {
+      why = refusal_of(judged(error, service_.is_draining()), q, ask);
+      co_return false;
+    }
+    granted = co_await spare_place(q, tenant, ask);
+    if (granted) co_return true;
+    tunnel.release();
+  }
+}
+
+/// Of reverse mode.
+std::optional<refusal> connection::find_upstream(const generation& g, const message_head& head,
+                                                 const request_plan& plan, call_record& r, errand& e) const {
   const config& c = g.settings;
   const auto found = g.routes.find(head.target);
   const upstream* to = found ? &c.upstreams[*found] : nullptr;
@@ -184,16 +237,54 @@ std::optional<refusal> connection::find_errand(const generation& g, const messag
   const std::string& anonymous = c.listeners[*entrance_.listener].anonymous;
   identification who = g.identities.find(head, {certificate_names_, peer_uid_, anonymous}, replaces, false);
   if (who.refused) return std::move(who.refused);
-  const tenant& t = c.tenants[*who.tenant];
-  r.tenant = t.name;
+  e.tenant = *who.tenant;
+  r.tenant = c.tenants[e.tenant].name;
   if (to == nullptr) return refusal{404, "no_route", "no upstream has this prefix"};
   r.upstream = to->name;
-  if (auto looped = judge_loop(head, service_.via())) return looped;
-  wish_reading wanted = read_wishes(head, t, c.classes, to->max_wait);
+  e.queue = std::shared_ptr<upstream_queue>{std::shared_ptr<void>{}, &g.queue(*found)};  // the generation keeps it
+  e.target = target_for(*to, plan.path);
+  e.host_field = to->url.host_field;
+  e.is_tls = to->url.is_tls;
+  return std::nullopt;
+}
+
+/// Of forward mode.
+std::optional<refusal> connection::find_host(const generation& g, const message_head& head, const request_plan& plan,
+                                             call_record& r, errand& e) const {
+  const config& c = g.settings;
+  const std::string& anonymous = c.listeners[*entrance_.listener].anonymous;
+  identification who = g.identities.find(head, {certificate_names_, peer_uid_, anonymous}, false, true);
+  if (who.refused) return std::move(who.refused);
+  e.tenant = *who.tenant;
+  r.tenant = c.tenants[e.tenant].name;
+  if (r.host.empty()) r.host = limit_name(plan.host, plan.port);
+  const allowed_host* by = find_allowed(*c.forward, plan.host, plan.port);
+  if (by == nullptr) return refuse_destination(plan.host, plan.port);
+  r.upstream = by->text;
+  const bool is_tunnel = plan.form == target_form::tunnel;
+  if (is_tunnel && c.forward->tunnels == 0) return refusal{403, "destination_forbidden", "forward.tunnels is 0"};
+  e.queue = g.hosts()->find(plan.host, plan.port, clock::now());
+  if (!e.queue) {
+    return refusal{503, "queue_full", "as many hosts are in use as forward.hosts allows", std::chrono::seconds{1}};
+  }
+  e.is_tls = plan.is_tls;
+  e.host_field = host_field_of(plan.host, plan.port, plan.is_tls);
+  // RFC 9112, 3.2.4: OPTIONS for the server itself has an absolute target without a path.
+  e.target = head.method == "OPTIONS" && plan.path.empty() ? "*" : target_for(e.queue->settings(), plan.path);
+  return std::nullopt;
+}
+
+std::optional<refusal> connection::find_errand(const generation& g, const message_head& head, const request_plan& plan,
+                                               call_record& r, errand& e) const {
+  const config& c = g.settings;
+  auto refused = plan.form == target_form::origin ? find_upstream(g, head, plan, r, e) : find_host(g, head, plan, r, e);
+  if (!refused) refused = judge_loop(head, service_.via());
+  if (refused) return refused;
+  wish_reading wanted = read_wishes(head, c.tenants[e.tenant], c.classes, e.queue->settings().max_wait);
   if (wanted.refused) return std::move(wanted.refused);
-  if (wanted.granted.asked_above_best) service_.counts.count_lowered(t.name);
+  if (wanted.granted.asked_above_best) service_.counts.count_lowered(c.tenants[e.tenant].name);
   r.priority = c.classes[static_cast<std::size_t>(wanted.granted.priority)];
-  e = {*who.tenant, *found, wanted.granted};
+  e.granted = wanted.granted;
   return std::nullopt;
 }
 
@@ -202,12 +293,13 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
                                          const request_plan& plan, call_record& r) {
   const config& c = g.settings;
   errand p;
-  if (const auto wrong = find_errand(g, head, r, p)) {
+  if (const auto wrong = find_errand(g, head, plan, r, p)) {
     co_await answer(*wrong, r, &parser);
     co_return;
   }
-  const upstream* to = &c.upstreams[p.upstream];
-  upstream_queue& q = g.queue(p.upstream);
+  upstream_queue& q = *p.queue;
+  const upstream* to = &q.settings();
+  const bool is_tunnel = plan.form == target_form::tunnel;
   tag_ = service_.next_tag.fetch_add(1, std::memory_order_relaxed);
   deadline_ = std::min(saturating_add(r.since, p.granted.max_wait), service_.end());
   const int most_attempts = to->retry.attempts;
@@ -243,13 +335,13 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
       body.replace(std::move(*with_usage));
     }
   }
-  const std::string target = target_for(*to, plan.path);
   std::optional<client_place> client;
   if (to->forwarded) client = {address_, r.host, is_secured_};
 
-  exchange x{*to, g.trust(), client_};
-  x.head = request_head(head, {.target = target,
-                               .host_field = to->url.host_field,
+  exchange x{*to, service_.around(g), client_};
+  x.is_tls = p.is_tls;
+  x.head = request_head(head, {.target = p.target,
+                               .host_field = p.host_field,
                                .credential = &to->credential,
                                .body = framing,
                                .via = service_.via(),
@@ -261,6 +353,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   x.client_version = head.version;
   x.write_stall = c.time.write_stall;
   x.keeps_client = goes_on_;
+  if (is_tunnel) x.tunnelled = &input_;
   if (reads_body) x.sees_piece = [&account](std::string_view piece) { account.take(piece); };
   x.head_for_client = [&r, &account](const message_head& h) {
     account.begin_response(h);
@@ -285,13 +378,23 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   const bool is_hedged = to->hedge_after && head.method == "GET" && !parser.has_body();
   bool is_place_lost = false;
   {
-    const departure_watch::entry watched{loop_.watch, client_.descriptor(), [this] { client_left(); }};
+    std::optional<departure_watch::entry> watched;
+    watched.emplace(loop_.watch, client_.descriptor(), [this] { client_left(); });
+    // The client of a tunnel may end its own side.
+    if (is_tunnel) x.begins_tunnel = [&watched] { watched.reset(); };
     phase_ = phase::running;
     caller_ = &asks;
     if (loop_.now.get() != &g) follow(*loop_.now);  // there was a reload since the head came
     for (;;) {
       upstream_place held;
-      if (!co_await get_place(q, p.tenant, ask, r, held, why)) break;
+      permit tunnel;
+      bool is_granted = false;
+      if (is_tunnel) {
+        is_granted = co_await get_tunnel(g.hosts()->tunnels(), q, p.tenant, ask, r, held, tunnel, why);
+      } else {
+        is_granted = co_await get_place(q, p.tenant, ask, r, held, why);
+      }
+      if (!is_granted) break;
       if (++r.attempts == 1) q.budget().pay_in();
       if (x.until == time_point::max()) x.until = clock::now() + to->timeout.total;
       if (!goes_on_) x.keeps_client = false;
@@ -333,13 +436,14 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
       if (is_taken && !x.has_begun) why = refusal_of(errc::lease_lost, q, ask);
       if (end != attempt_end::complete && !why) goes_on_ = false;
       if (end == attempt_end::cut) r.error = "upstream_failed";
+      if (end == attempt_end::idle) r.error = "idle";
       if (is_taken) r.error = "store_unavailable";
       if (end == attempt_end::complete) lingers_ = true;
       break;
     }
     caller_ = nullptr;
   }
-  r.bytes_in = body.bytes();
+  r.bytes_in = body.bytes() + x.bytes_in;
   r.bytes_out = x.bytes_out;
   if (x.first_byte) r.first_byte = *x.first_byte - r.since;
   if (x.has_begun) {

@@ -42,12 +42,14 @@ generation::generation(config c, const std::vector<net::any_io_executor>& loops,
     const upstream_queue* old = before == nullptr ? nullptr : before->queue_of(u.name);
     queues_.push_back(std::make_unique<upstream_queue>(settings, u, loops, store, old));
   }
+  if (settings.forward) hosts_ = std::make_unique<forwarded_hosts>(settings, loops);
 }
 
 void generation::take_over(const generation& before) {
   for (const auto& q : queues_) {
     if (const upstream_queue* old = before.queue_of(q->settings().name)) q->take_over(*old);
   }
+  if (hosts_ && before.hosts_) hosts_->take_over(*before.hosts_);
 }
 
 std::optional<std::size_t> generation::tenant_of(std::string_view name) const noexcept {
@@ -58,7 +60,8 @@ std::optional<std::size_t> generation::tenant_of(std::string_view name) const no
 
 upstream_queue* generation::queue_of(std::string_view upstream) const noexcept {
   const auto found = std::ranges::find_if(queues_, [&](const auto& q) { return q->settings().name == upstream; });
-  return found == queues_.end() ? nullptr : found->get();
+  if (found != queues_.end()) return found->get();
+  return hosts_ ? hosts_->known(upstream) : nullptr;
 }
 
 }  // namespace canigo::gateway

@@ -5,6 +5,7 @@
 #include "gateway/config/config.hpp"
 #include "gateway/policy/identity.hpp"
 #include "gateway/policy/routes.hpp"
+#include "gateway/upstream/forwarded_hosts.hpp"
 #include "gateway/upstream/upstream_queue.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
@@ -40,10 +41,12 @@ class generation {
 
   upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
   std::size_t queues() const noexcept { return queues_.size(); }
-  /// Of the upstream with this name; null: there is none.
+  /// Of the upstream with this name, or the host of forward mode; null: there is none.
   upstream_queue* queue_of(std::string_view upstream) const noexcept;
   /// An index into settings.tenants.
   std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;
+  /// Null without forward mode.
+  forwarded_hosts* hosts() const noexcept { return hosts_.get(); }
   /// The certificates that upstreams are checked against.
   net::ssl::context& trust() const noexcept { return *trust_; }
   /// The certificate of a listener; null: it has none.
@@ -53,6 +56,7 @@ class generation {
   std::unique_ptr<net::ssl::context> trust_;
   std::vector<std::unique_ptr<net::ssl::context>> certificates_;  // by listener
   std::vector<std::unique_ptr<upstream_queue>> queues_;           // by upstream
+  std::unique_ptr<forwarded_hosts> hosts_;
 };
 
 }  // namespace canigo::gateway

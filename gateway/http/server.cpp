@@ -6,6 +6,7 @@
 #include "gateway/http/connection.hpp"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fcntl.h>
+#include <optional>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
@@ -41,6 +43,17 @@ std::vector<std::unique_ptr<loop>> make_loops(const config& c) {
   std::vector<std::unique_ptr<loop>> loops;
   for (std::size_t i = 0; i < n; ++i) loops.push_back(std::make_unique<loop>(i));
   return loops;
+}
+
+/// Nothing, if it is a unix socket.
+std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
+  if (s.family() != AF_INET && s.family() != AF_INET6) return std::nullopt;
+  net::ip::tcp::endpoint at;
+  auto size = static_cast<socklen_t>(at.capacity());
+  if (::getsockname(s.descriptor(), at.data(), &size) != 0)
+    throw system_error{errno, boost::system::system_category(), s.name()};
+  at.resize(size);
+  return at;
 }
 
 /// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024.
@@ -85,6 +98,9 @@ void server::open_doors(const config& c) {
   }
   // The admin's stays until the end, so that it can tell how the drain goes. Beside a successor it must not.
   if (c.admin) doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});
+  for (const door& d : doors_) {
+    if (const auto place = place_of(d.socket)) service_.add_own_place(*place);
+  }
 }
 
 std::vector<std::string> server::addresses() const {
@@ -203,7 +219,7 @@ void server::drain() {
   close_doors();
   on_connections([](connection& c) { c.drain(); });
   // These clients can go elsewhere at once.
-  for (std::size_t i = 0; i < now->queues(); ++i) service_.end_long_waits(now->queue(i), grace);
+  service_.end_long_waits(grace);
   patience_.expires_after(std::min(grace, patience_with_new));
   patience_.async_wait([this](const error_code& error) {
     if (!error) on_connections([](connection& c) { c.end_idle(); });

@@ -3,7 +3,6 @@
 #include "gateway/config/reader.hpp"
 #include "gateway/config/restart.hpp"
 #include "gateway/http/connection.hpp"
-#include "gateway/supported.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
@@ -120,7 +119,6 @@ std::vector<std::string> service::try_reload() {
   auto read = read_config(file_);
   for (const config_error& e : read.errors) wrong.push_back(message_of(e, file_));
   if (!read.value) return wrong;
-  for (const std::string& m : unsupported(*read.value)) wrong.push_back(file_ + ": " + m);
   const std::shared_ptr<const generation> before = current();
   for (const std::string& m : changes_for_restart(before->settings, *read.value))
     wrong.push_back(file_ + ": " + m + ", which needs a restart");
@@ -193,9 +191,17 @@ void service::end_waits_for_others() {
   }
 }
 
+void service::end_long_waits(duration most) {
+  const auto now = current();
+  for (std::size_t i = 0; i < now->queues(); ++i) end_long_waits(now->queue(i), most);
+  if (now->hosts() == nullptr) return;
+  for (const auto& q : now->hosts()->all()) end_long_waits(*q, most);
+}
+
 void service::stop_waiting() noexcept {
   const auto now = current();
   for (std::size_t i = 0; i < now->queues(); ++i) now->queue(i).limit().stop();
+  if (now->hosts() != nullptr) now->hosts()->stop();
 }
 
 }  // namespace canigo::gateway

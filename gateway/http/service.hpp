@@ -6,6 +6,8 @@
 #include "gateway/http/departure_watch.hpp"
 #include "gateway/http/generation.hpp"
 #include "gateway/http/request_body.hpp"
+#include "gateway/policy/own_places.hpp"
+#include "gateway/upstream/name_lookup.hpp"
 #include "gateway/upstream/shared_store.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -57,6 +59,7 @@ class call_counts {
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};
   std::atomic<std::int64_t> running{0};
+  std::atomic<std::int64_t> tunnels{0};  ///< those of `running` that are open tunnels, or become one
   std::atomic<std::uint64_t> retries{0};
   std::atomic<std::uint64_t> reloads{0};
   std::atomic<std::uint64_t> reloads_refused{0};
@@ -110,6 +113,9 @@ class service {
 
   /// The Redis of shared limits; null: the configuration has none.
   const shared_store* store() const noexcept { return store_.get(); }
+  surroundings around(const generation& g) noexcept { return {g.trust(), own_, names_}; }
+  /// The gateway listens there, so no request may lead there. Before any loop runs.
+  void add_own_place(const net::ip::tcp::endpoint& listener) { own_.add(listener); }
   /// "1.1 canigo-" and a number of this process, for Via.
   const std::string& via() const noexcept { return via_; }
   /// Another one each time.
@@ -125,6 +131,8 @@ class service {
   bool is_draining() const noexcept { return end() != time_point::max(); }
   /// When the drain ends; max(): there is none.
   time_point end() const noexcept { return time_point{duration{end_.load(std::memory_order_relaxed)}}; }
+  /// Ends the waits at all upstreams and hosts that are longer than `most`.
+  void end_long_waits(duration most);
   /// Ends all who wait.
   void stop_waiting() noexcept;
 
@@ -145,6 +153,8 @@ class service {
   const std::string file_;
   const std::vector<std::unique_ptr<loop>>& loops_;
   const std::unique_ptr<shared_store> store_;
+  own_places own_;
+  name_lookup names_;
   std::mutex reloading_;
   mutable std::mutex mutex_;
   std::shared_ptr<const generation> current_;

@@ -14,15 +14,27 @@ bool is_under(std::string_view name, std::string_view domain) noexcept {
 
 }  // namespace
 
-std::optional<refusal> judge_destination(const forward_options& forward, const host_name& host, std::uint16_t port) {
-  const bool is_allowed = std::ranges::any_of(forward.allow, [&](const allowed_host& a) {
+const allowed_host* find_allowed(const forward_options& forward, const host_name& host, std::uint16_t port) {
+  const auto found = std::ranges::find_if(forward.allow, [&](const allowed_host& a) {
     if (a.port != port) return false;
     return a.with_subdomains ? !host.is_address() && is_under(host.text, a.host) : host.text == a.host;
   });
-  if (is_allowed) return std::nullopt;
-  return refusal{403, "destination_forbidden", fmt::format("{} is not in forward.allow", limit_name(host, port))};
+  return found == forward.allow.end() ? nullptr : &*found;
+}
+
+refusal refuse_destination(const host_name& host, std::uint16_t port) {
+  return {403, "destination_forbidden", fmt::format("{} is not in forward.allow", limit_name(host, port))};
 }
 
 std::string limit_name(const host_name& host, std::uint16_t port) { return fmt::format("{}:{}", host.in_url(), port); }
+
+upstream upstream_of(const forward_options& forward, const host_name& host, std::uint16_t port) {
+  upstream u = forward.each;
+  u.name = limit_name(host, port);
+  u.url.host = host.text;
+  u.url.port = port;
+  u.url.is_address = host.is_address();
+  return u;
+}
 
 }  // namespace canigo::gateway

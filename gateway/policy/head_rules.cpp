@@ -97,6 +97,14 @@ std::optional<refusal> judge_connection(const message_head& head) {
   return std::nullopt;
 }
 
+/// A host that some resolvers would read as another one is a destination that nobody can have allowed.
+refusal refuse_authority(std::string_view text, const char* otherwise) {
+  const auto bracket = text.rfind(']');
+  const std::string_view host = text.substr(0, text.find(':', bracket == text.npos ? 0 : bracket));
+  if (host.empty() || parse_host(host)) return bad(otherwise);
+  return {403, "destination_forbidden", "the target's host is no plain name or address"};
+}
+
 /// The authority of an absolute-form target and what comes behind it.
 std::optional<refusal> read_absolute(std::string_view target, request_plan& plan) {
   plan.form = target_form::absolute;
@@ -104,8 +112,9 @@ std::optional<refusal> read_absolute(std::string_view target, request_plan& plan
   if (!plan.is_tls && !starts_with_text(target, "http://")) return bad("the target's scheme is neither http nor https");
   target.remove_prefix(target.find("//") + 2);
   const auto end = std::min(target.find_first_of("/?"), target.size());
-  auto found = parse_host_and_port(target.substr(0, end));
-  if (!found) return bad("the target's host is no plain name or address");
+  const std::string_view authority = target.substr(0, end);
+  auto found = parse_host_and_port(authority);
+  if (!found) return refuse_authority(authority, "the target has no HOST or HOST:PORT");
   plan.host = std::move(found->host);
   plan.port = found->port.value_or(plan.is_tls ? 443 : 80);
   plan.path = target.substr(end);
@@ -121,7 +130,7 @@ std::optional<refusal> judge_target(const message_head& head, listen_mode mode, 
   if (head.method == "CONNECT") {
     if (mode == listen_mode::reverse) return bad("CONNECT is for forward mode");
     auto found = parse_host_and_port(target);
-    if (!found || !found->port) return bad("the target of CONNECT is no HOST:PORT");
+    if (!found || !found->port) return refuse_authority(target, "the target of CONNECT is no HOST:PORT");
     plan.form = target_form::tunnel;
     plan.host = std::move(found->host);
     plan.port = *found->port;
@@ -136,7 +145,9 @@ std::optional<refusal> judge_target(const message_head& head, listen_mode mode, 
   return read_absolute(target, plan);
 }
 
-std::optional<refusal> judge_host(const field_census& census, const request_plan& plan) {
+std::optional<refusal> judge_host(const field_census& census, int version, const request_plan& plan) {
+  // Python before 3.12 asks for tunnels in HTTP/1.0, without Host. Nobody can read another one into that.
+  if (census.hosts == 0 && version == 10 && plan.form == target_form::tunnel) return std::nullopt;
   if (census.hosts != 1) return bad(census.hosts == 0 ? "there is no Host" : "there is more than one Host");
   const auto given = parse_host_and_port(census.host);
   if (!given) return bad("Host is no plain name or address");
@@ -160,7 +171,7 @@ std::optional<refusal> judge_all(const message_head& head, listen_mode mode, con
   if (auto no = count_fields(head, census)) return no;
   if (auto no = judge_framing(census, head.version, limits.body, plan)) return no;
   if (auto no = judge_target(head, mode, plan)) return no;
-  if (auto no = judge_host(census, plan)) return no;
+  if (auto no = judge_host(census, head.version, plan)) return no;
   if (plan.form == target_form::tunnel && (plan.is_chunked || plan.length > 0)) return bad("CONNECT has a body");
   if (census.connections > 0)
     if (auto no = judge_connection(head)) return no;

@@ -100,4 +100,9 @@ std::optional<host_and_port> parse_host_and_port(std::string_view text) {
   return host_and_port{std::move(*host), port};
 }
 
+std::string host_field_of(const host_name& host, std::uint16_t port, bool is_tls) {
+  const std::uint16_t usual = is_tls ? 443 : 80;
+  return port == usual ? host.in_url() : host.in_url() + ':' + std::to_string(port);
+}
+
 }  // namespace canigo::gateway

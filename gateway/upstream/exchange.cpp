@@ -1,6 +1,7 @@
 #include "gateway/upstream/exchange.hpp"
 
 #include "gateway/http/message_parser.hpp"
+#include "gateway/upstream/tunnel.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -249,6 +250,40 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   co_return end;
 }
 
+/// Sends the request over an open link, and passes the response on. Or passes on all that both sides say.
+net::awaitable<attempt_end> use(exchange& x, link& l) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  ++l.uses;
+  if (x.tunnelled != nullptr) {
+    const attempt_end end = co_await run_tunnel(x, l);
+    l.close();
+    co_return end;
+  }
+  l.close_later = false;
+  upload u{executor};
+  const attempt_end end = co_await send_and_read(x, l, u, executor);
+  co_await finish(x, *l.stream, u);
+  if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete)) {
+    l.close();
+  } else {
+    l.input.shrink();
+  }
+  co_return end;
+}
+
+attempt_end end_of(link_result r) {
+  switch (r) {
+    case link_result::forbidden:
+      return attempt_end::forbidden;
+    case link_result::own:
+      return attempt_end::loop;
+    case link_result::timed_out:
+      return attempt_end::connect_timed_out;
+    default:
+      return attempt_end::unreachable;
+  }
+}
+
 }  // namespace
 
 void exchange::drop() noexcept {
@@ -265,27 +300,15 @@ void exchange::abort() noexcept {
 net::awaitable<attempt_end> attempt(exchange& x, link& l) {
   if (x.is_aborted) co_return attempt_end::client_lost;
   x.over = &l;
-  attempt_end end = attempt_end::unreachable;
+  attempt_end end = attempt_end::client_lost;
   link_result opened = link_result::open;
-  if (!l.is_ready()) opened = co_await open_link(l, x.up, x.trust, x.connect_time);
+  // A connection that has served requests is no fresh one for a tunnel.
+  if (x.tunnelled != nullptr || !l.is_ready(x.is_tls))
+    opened = co_await open_link(l, x.up, x.is_tls, x.around, x.connect_time);
   if (opened == link_result::open && !x.is_aborted) {
-    const net::any_io_executor executor = co_await net::this_coro::executor;
-    l.close_later = false;
-    upload u{executor};
-    end = co_await send_and_read(x, l, u, executor);
-    co_await finish(x, *l.stream, u);
-    ++l.uses;
-    if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete)) {
-      l.close();
-    } else {
-      l.input.shrink();
-    }
-  } else if (x.is_aborted) {
-    end = attempt_end::client_lost;
-  } else if (opened == link_result::forbidden) {
-    end = attempt_end::forbidden;
-  } else if (opened == link_result::timed_out) {
-    end = attempt_end::connect_timed_out;
+    end = co_await use(x, l);
+  } else if (!x.is_aborted) {
+    end = end_of(opened);
   }
   x.over = nullptr;
   co_return end;

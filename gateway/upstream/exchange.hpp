@@ -26,6 +26,7 @@ enum class attempt_end : std::uint8_t {
   unreachable,        ///< no connection; nothing was sent
   connect_timed_out,  ///< the same
   forbidden,          ///< the upstream's name leads to addresses that are not allowed
+  loop,               ///< it leads to the gateway itself
   lost,               ///< the connection broke after the request, before the first byte of a response
   first_byte_late,    ///< no response in time
   bad_response,       ///< what came is no HTTP
@@ -33,25 +34,30 @@ enum class attempt_end : std::uint8_t {
   cut,                ///< it broke when the client already had the beginning of the response
   outrun,             ///< another attempt for the same request has had its response sooner
   client_lost,        ///< the client does not take the response, or has left
+  idle,               ///< a tunnel in which nothing has moved for too long
 };
 
 /// Whether not even the head of the request went out.
 constexpr bool nothing_was_sent(attempt_end end) noexcept {
-  return end == attempt_end::unreachable || end == attempt_end::connect_timed_out || end == attempt_end::forbidden;
+  return end == attempt_end::unreachable || end == attempt_end::connect_timed_out || end == attempt_end::forbidden ||
+         end == attempt_end::loop;
 }
 
-/// One request on its way to an upstream and back. It belongs to the connection of the client.
+/// One request, or one tunnel, on its way to an upstream and back. It belongs to the connection of the client.
 struct exchange {
-  exchange(const upstream& u, net::ssl::context& t, byte_stream& c) : up{u}, trust{t}, client{c} {}
+  exchange(const upstream& u, const surroundings& s, byte_stream& c) : up{u}, around{s}, client{c} {}
 
   // What is sent. The streams and the rest outlive it.
   const upstream& up;
-  net::ssl::context& trust;
+  const surroundings around;
   byte_stream& client;
+  bool is_tls = false;           ///< the upstream is spoken to through TLS
   std::string head;              ///< of the request, with its framing and the empty line
   request_body* body = nullptr;  ///< null: there is none
   bool is_chunked = false;       ///< how the body is framed on its way out
   bool is_to_head = false;       ///< the method is HEAD
+  /// Null, or this is a tunnel: no request is sent, but all that the client sends, beginning with what is in here.
+  read_buffer* tunnelled = nullptr;
   int client_version = 11;
   duration write_stall{};
   time_point until = time_point::max();  ///< when the whole exchange has to have ended
@@ -64,6 +70,7 @@ struct exchange {
   std::function<bool()> may_answer;
   /// The head for the client: status line and fields, without framing, Connection and the empty line.
   std::function<std::string(const message_head&)> head_for_client;
+  std::function<void()> begins_tunnel;  ///< of a tunnel: the client is about to be told that it is open
   /// Sees each piece of the response's body; null: nobody wants to.
   std::function<void(std::string_view)> sees_piece;
 
@@ -73,7 +80,8 @@ struct exchange {
   bool has_begun = false;  ///< the client has got a byte of the response
   duration connect_time{};
   std::optional<time_point> first_byte;
-  std::uint64_t bytes_out = 0;  ///< of the response's body
+  std::uint64_t bytes_in = 0;   ///< of a tunnel, from the client
+  std::uint64_t bytes_out = 0;  ///< of the response's body, or of a tunnel to the client
 
   /// The upstream's side while an attempt is on. drop() ends what it waits for.
   link* over = nullptr;

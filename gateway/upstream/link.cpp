@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <vector>
 
 namespace canigo::gateway {
@@ -19,22 +18,11 @@ namespace {
 using tcp = net::ip::tcp;
 using clock = std::chrono::steady_clock;
 
-net::awaitable<std::vector<tcp::endpoint>> addresses_of(link& l, const origin& o, duration limit, error_code& error) {
-  std::vector<tcp::endpoint> found;
-  if (const auto literal = net::ip::make_address(o.host, error); !error) {
-    found.emplace_back(literal, o.port);
-    co_return found;
-  }
-  error = {};
-  tcp::resolver resolver{co_await net::this_coro::executor};
-  const std::string port = std::to_string(o.port);
-  l.resolving = &resolver;
-  const auto results =
-      co_await resolver.async_resolve(o.host, port, tcp::resolver::numeric_service,
-                                      canigo::cancel_after(limit, net::redirect_error(net::use_awaitable, error)));
-  l.resolving = nullptr;
-  for (const auto& r : results) found.push_back(r.endpoint());
-  co_return found;
+/// Why a connection to this address is not even tried; `open` if it is.
+link_result judge(const upstream& u, const own_places& own, const tcp::endpoint& to) {
+  if (own.contains(to)) return link_result::own;
+  const bool is_allowed = u.url.is_address || u.private_addresses || http::is_public(to.address());
+  return is_allowed ? link_result::open : link_result::forbidden;
 }
 
 }  // namespace
@@ -46,16 +34,18 @@ void link::cancel() noexcept {
   if (stream) stream->cancel();
 }
 
-net::awaitable<link_result> open_link(link& l, const upstream& u, net::ssl::context& trust, duration& took) {
+net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls, const surroundings& around,
+                                      duration& took) {
   const auto start = clock::now();
   const auto left = [&] { return std::max(u.timeout.connect - (clock::now() - start), duration{1}); };
   l.close();
   error_code error;
-  const std::vector<tcp::endpoint> found = co_await addresses_of(l, u.url, left(), error);
+  const std::vector<tcp::endpoint> found =
+      co_await around.names.find(u.url.host, u.url.port, left(), l.resolving, error);
   link_result result = error == errc::timed_out ? link_result::timed_out : link_result::unreachable;
   for (const tcp::endpoint& e : found) {
-    if (!u.url.is_address && !u.private_addresses && !http::is_public(e.address())) {
-      if (result == link_result::unreachable) result = link_result::forbidden;
+    if (const link_result judged = judge(u, around.own, e); judged != link_result::open) {
+      if (result == link_result::unreachable) result = judged;
       continue;
     }
     stream_socket s{co_await net::this_coro::executor};
@@ -66,7 +56,8 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, net::ssl::cont
       error_code ignored;
       s.set_option(tcp::no_delay{true}, ignored);
       l.stream = std::make_unique<byte_stream>(std::move(s));
-      if (u.url.is_tls) co_await l.stream->secure_as_client(trust, u.url.host, u.url.is_address, left(), error);
+      l.is_tls = with_tls;
+      if (with_tls) co_await l.stream->secure_as_client(around.trust, u.url.host, u.url.is_address, left(), error);
       if (!error) {
         took = clock::now() - start;
         co_return link_result::open;

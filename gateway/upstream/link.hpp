@@ -7,9 +7,11 @@
 #include "gateway/config/config.hpp"
 #include "gateway/http/byte_stream.hpp"
 #include "gateway/http/read_buffer.hpp"
+#include "gateway/policy/own_places.hpp"
+#include "gateway/upstream/name_lookup.hpp"
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +19,20 @@
 namespace canigo::gateway {
 
 /// How opening a link ended.
-enum class link_result : std::uint8_t { open, unreachable, timed_out, forbidden };
+enum class link_result : std::uint8_t {
+  open,
+  unreachable,
+  timed_out,
+  forbidden,  ///< the name leads to addresses that are not public
+  own,        ///< it leads to the gateway itself
+};
+
+/// What of the outside world a link has to know. All of it outlives the link.
+struct surroundings {
+  net::ssl::context& trust;  ///< for servers' certificates
+  const own_places& own;     ///< where the gateway listens
+  name_lookup& names;
+};
 
 /// A connection to an upstream, with the buffer that its responses are read into.
 struct link {
@@ -25,15 +40,19 @@ struct link {
   read_buffer input;
   bool close_later = false;  ///< it can't serve another request
   std::uint64_t uses = 0;    ///< requests that were sent on this connection
+  bool is_tls = false;       ///< the connection is secured
 
   // While it is being opened.
-  net::ip::tcp::resolver* resolving = nullptr;
+  net::steady_timer* resolving = nullptr;
   stream_socket* connecting = nullptr;
 
   /// Ends what it waits for with an error. It opens no other connection then.
   void cancel() noexcept;
-  /// Whether it can take another request: open, and the upstream has neither closed it nor said anything unasked.
-  bool is_ready() noexcept { return stream && stream->is_open() && stream->is_quiet(); }
+  /// Whether it can take another request: open, as secure as is wanted, and the upstream has neither closed it nor said
+  /// anything unasked.
+  bool is_ready(bool with_tls) noexcept {
+    return stream && is_tls == with_tls && stream->is_open() && stream->is_quiet();
+  }
   void close() noexcept {
     stream.reset();
     input.consume(input.size());  // or the rest of one response would be the beginning of another one
@@ -41,9 +60,11 @@ struct link {
   }
 };
 
-/// Resolves the name of the upstream, judges each address, connects to one that is allowed, and secures the connection.
+/// Resolves the name of the upstream, judges each address, connects to one that is allowed, and secures the connection
+/// if that is wanted.
 ///
 /// The address that was judged is the one that is used: there is no second look-up.
-net::awaitable<link_result> open_link(link& l, const upstream& u, net::ssl::context& trust, duration& took);
+net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls, const surroundings& around,
+                                      duration& took);
 
 }  // namespace canigo::gateway

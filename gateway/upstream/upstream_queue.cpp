@@ -3,18 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <tuple>
+#include <utility>
 
 namespace canigo::gateway {
 namespace {
 
-// A connection that nobody uses for longer is closed: many servers close theirs after a minute.
-constexpr duration kept_for = std::chrono::seconds{50};
-// Of one loop. A pool has a worker for each.
+// Of one loop.
 constexpr std::uint64_t most_connections = 4096;
+// A flow takes some 300 bytes, and there may be thousands of tenants at each of thousands of hosts.
+constexpr std::size_t most_flows_of_a_host = 256;
+
+bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
 
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
 
-flow_options share_of(const tenant& t, const upstream& u) {
+flow_options terms_of(const tenant& t, const upstream& u) {
   flow_options o{.weight = t.weight};
   if (const auto own = t.limits.find(u.name); own != t.limits.end()) {
     o.rates = own->second.rates;
@@ -40,25 +43,34 @@ bool has_same_bursts(const flow_options& a, const flow_options& b) {
 
 }  // namespace
 
-upstream_queue::upstream_queue(const config& c, const upstream& u, const std::vector<net::any_io_executor>& loops,
+upstream_queue::upstream_queue(const config& c, upstream u, const std::vector<net::any_io_executor>& loops,
                                redis::client* store, const upstream_queue* before)
-    : upstream_{u},
+    : upstream_{std::move(u)},
       tenants_{c.tenants},
-      limit_{std::make_shared<upstream_limit>(loops.front(), c, u, store)},
-      budget_{std::make_shared<retry_budget>(retry_budget::options{.percent = u.retry.budget})} {
-  for (const tenant& t : c.tenants) {
-    shares_.push_back({std::make_shared<flow>(limit_->local(), share_of(t, u)), std::make_shared<pause_end>(0)});
+      limit_{std::make_shared<upstream_limit>(loops.front(), c, upstream_, store)},
+      budget_{std::make_shared<retry_budget>(retry_budget::options{.percent = upstream_.retry.budget})} {
+  if (!is_host(upstream_)) {
+    for (std::size_t t = 0; t < tenants_.size(); ++t) share_of(t);
   }
-  if (before != nullptr && leads_to_the_same(before->upstream_, u)) {
+  if (before != nullptr && leads_to_the_same(before->upstream_, upstream_)) {
     pools_ = before->pools_;
     return;
   }
   pools_ = std::make_shared<pools>();
-  const resource_pool_options<link> o{.concurrency = connections_of(u),
-                                      .queue_limit = 1'000'000,
-                                      .make = [] { return link{}; },
-                                      .idle_timeout = kept_for};
-  for (const auto& loop : loops) pools_->push_back(std::make_unique<resource_pool<link>>(loop, o));
+  for (const auto& loop : loops) pools_->push_back(std::make_unique<link_pool>(loop, connections_of(upstream_)));
+}
+
+const upstream_queue::tenant_share& upstream_queue::share_of(std::size_t tenant) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = shares_.find(tenant);
+  return found != shares_.end() ? found->second : shares_.emplace(tenant, make_share(tenant)).first->second;
+}
+
+upstream_queue::tenant_share upstream_queue::make_share(std::size_t tenant) const {
+  tenant_share made{nullptr, std::make_shared<pause_end>(0)};
+  if (!is_host(upstream_) || shares_.size() < most_flows_of_a_host)
+    made.part = std::make_shared<flow>(limit_->local(), terms_of(tenants_[tenant], upstream_));
+  return made;
 }
 
 void upstream_queue::take_over(const upstream_queue& before) {
@@ -66,38 +78,41 @@ void upstream_queue::take_over(const upstream_queue& before) {
   limit_ = before.limit_;
   limit_->change(upstream_);
   if (upstream_.concurrency != old.concurrency && pools_ == before.pools_)
-    for (const auto& p : *pools_) p->resize(connections_of(upstream_));
+    for (const auto& p : *pools_) p->set_most(connections_of(upstream_));
   if (upstream_.retry.budget == old.retry.budget) budget_ = before.budget_;
-  for (std::size_t t = 0; t < shares_.size(); ++t) take_over_share(t, before);
+  const std::scoped_lock lock{mutex_, before.mutex_};
+  shares_.clear();
+  for (std::size_t t = 0; t < tenants_.size(); ++t) {
+    const auto found = std::ranges::find(before.tenants_, tenants_[t].name, &tenant::name);
+    const auto number = static_cast<std::size_t>(found - before.tenants_.begin());
+    if (before.shares_.contains(number)) {
+      shares_.emplace(t, continue_share(t, before, number));
+    } else if (!is_host(upstream_)) {
+      shares_.emplace(t, make_share(t));
+    }
+  }
 }
 
-void upstream_queue::take_over_share(std::size_t tenant, const upstream_queue& before) {
-  const gateway::tenant& now = tenants_[tenant];
-  const auto found = std::ranges::find(before.tenants_, now.name, &gateway::tenant::name);
-  const flow_options wanted = share_of(now, upstream_);
-  tenant_share& share = shares_[tenant];
-  if (found == before.tenants_.end()) {
-    share.part = std::make_shared<flow>(limit_->local(), wanted);
-    return;
+upstream_queue::tenant_share upstream_queue::continue_share(std::size_t tenant, const upstream_queue& before,
+                                                            std::size_t old) const {
+  tenant_share share = before.shares_.at(old);
+  const flow_options had = terms_of(before.tenants_[old], before.upstream_);
+  const flow_options wanted = terms_of(tenants_[tenant], upstream_);
+  if (!share.part || !has_same_bursts(had, wanted)) {
+    share.part = make_share(tenant).part;
+    return share;
   }
-  const tenant_share& old = before.shares_[static_cast<std::size_t>(found - before.tenants_.begin())];
-  share.pause = old.pause;
-  const flow_options had = share_of(*found, before.upstream_);
-  if (!has_same_bursts(had, wanted)) {
-    share.part = std::make_shared<flow>(limit_->local(), wanted);
-    return;
-  }
-  share.part = old.part;
   if (had.weight != wanted.weight) share.part->set_weight(wanted.weight);
   if (had.concurrency != wanted.concurrency) share.part->set_concurrency(wanted.concurrency);
   for (std::size_t i = 0; i < wanted.rates.size(); ++i) {
     if (had.rates[i].rate != wanted.rates[i].rate) share.part->set_rate(i, wanted.rates[i].rate);
   }
+  return share;
 }
 
 request upstream_queue::ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
                             std::span<const token_amount> amounts) const {
-  request r{.priority = priority, .deadline = deadline, .flow = shares_[tenant].part.get(), .tag = tag};
+  request r{.priority = priority, .deadline = deadline, .flow = share_of(tenant).part.get(), .tag = tag};
   for (const token_amount& a : amounts) {
     // Unit 0 is that of the first rate.
     const std::size_t unit = limit_->number_of(a.unit);
@@ -115,7 +130,7 @@ void upstream_queue::pause(std::size_t tenant, time_point until) {
     limit_->pause(until);
     return;
   }
-  pause_end& end = *shares_[tenant].pause;
+  pause_end& end = *share_of(tenant).pause;
   const duration::rep wanted = until.time_since_epoch().count();
   duration::rep now = end.load(std::memory_order_relaxed);
   while (now < wanted && !end.compare_exchange_weak(now, wanted, std::memory_order_relaxed)) {
@@ -124,6 +139,17 @@ void upstream_queue::pause(std::size_t tenant, time_point until) {
 
 void upstream_queue::learn(const quota_left& left) {
   if (!upstream_.credential.is_passed()) limit_->lower(left);
+}
+
+bool upstream_queue::is_as_new(time_point now) const {
+  const std::vector<std::int64_t> levels = limit_->local().stats().tokens;
+  for (std::size_t i = 0; i < levels.size(); ++i)
+    if (levels[i] < 0 || static_cast<std::uint64_t>(levels[i]) < upstream_.rates[i].burst) return false;
+  const upstream_limit::status status = limit_->now();
+  if (status.breaker != circuit_state::closed || status.pauses.until() > now) return false;
+  const std::lock_guard lock{mutex_};
+  return std::ranges::all_of(shares_,
+                             [&](const auto& s) { return time_point{duration{s.second.pause->load()}} <= now; });
 }
 
 std::optional<duration> upstream_queue::hedge_after() {

@@ -1,27 +1,28 @@
 #pragma once
 
 #include "canigo/flow.hpp"
-#include "canigo/resource_pool.hpp"
 #include "canigo/retry_budget.hpp"
 
 #include "gateway/config/config.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/token_amounts.hpp"
-#include "gateway/upstream/link.hpp"
+#include "gateway/upstream/link_pool.hpp"
 #include "gateway/upstream/upstream_limit.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace canigo::gateway {
 
-/// What stands before an upstream: one limit for all loops, with a share for each tenant, and for each loop a pool of
-/// connections.
+/// What stands before an upstream, or before a host of forward mode: one limit for all loops, with a share for each
+/// tenant, and for each loop a pool of connections. There may be many hosts, so their shares are made on first use.
 ///
 /// It belongs to one configuration. What has to outlive a reload, such as the limit, it shares with its successor.
 class upstream_queue {
@@ -31,8 +32,8 @@ class upstream_queue {
   /// `store`: where instances share limits; null: nowhere.
   /// `before`: the same upstream in the configuration that this one is to replace, if any. Connections are taken over
   /// from it if they lead to the same place.
-  upstream_queue(const config& c, const upstream& u, const std::vector<net::any_io_executor>& loops,
-                 redis::client* store, const upstream_queue* before = nullptr);
+  upstream_queue(const config& c, upstream u, const std::vector<net::any_io_executor>& loops, redis::client* store,
+                 const upstream_queue* before = nullptr);
   upstream_queue(const upstream_queue&) = delete;
   upstream_queue& operator=(const upstream_queue&) = delete;
 
@@ -44,7 +45,7 @@ class upstream_queue {
   /// Its limits, pauses and breaker, which all generations of the configuration share.
   upstream_limit& limits() noexcept { return *limit_; }
   limiter& limit() noexcept { return limit_->local(); }
-  resource_pool<link>& pool(std::size_t loop) noexcept { return *(*pools_)[loop]; }
+  link_pool& pool(std::size_t loop) noexcept { return *(*pools_)[loop]; }
   retry_budget& budget() noexcept { return *budget_; }
 
   /// How long a call waits for a response before it is sent again beside; nothing: it is not, or too little is known.
@@ -55,33 +56,41 @@ class upstream_queue {
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
               std::span<const token_amount> amounts) const;
   /// The share that such a request names. It lives as long as somebody holds it.
-  std::shared_ptr<const flow> share(std::size_t tenant) const { return shares_[tenant].part; }
+  std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant).part; }
   /// The upstream wants no call before `until`: of anybody, or of this tenant alone if tenants bring their own
   /// credential. A pause that is on is only made longer.
   void pause(std::size_t tenant, time_point until);
   /// Until when this tenant is paused, and the others are not.
-  time_point paused_until(std::size_t tenant) const noexcept {
-    return time_point{duration{shares_[tenant].pause->load(std::memory_order_relaxed)}};
+  time_point paused_until(std::size_t tenant) const {
+    return time_point{duration{share_of(tenant).pause->load(std::memory_order_relaxed)}};
   }
 
   /// What a response tells of quotas. Of a tenant's own credential that says nothing about the others.
   void learn(const quota_left& left);
 
+  /// Whether one that is made anew would do the same: all its rates are full, no pause is on, and the breaker is
+  /// closed. Only while nobody uses it.
+  bool is_as_new(time_point now) const;
+
  private:
   using pause_end = std::atomic<duration::rep>;
-  using pools = std::vector<std::unique_ptr<resource_pool<link>>>;  // by loop
+  using pools = std::vector<std::unique_ptr<link_pool>>;  // by loop
 
   struct tenant_share {
-    std::shared_ptr<flow> part;
+    std::shared_ptr<flow> part;  // null: at this host there are too many, and they share the nameless flow
     std::shared_ptr<pause_end> pause;
   };
 
-  void take_over_share(std::size_t tenant, const upstream_queue& before);
+  /// It is made if it is not there. It does not change later.
+  const tenant_share& share_of(std::size_t tenant) const;
+  tenant_share make_share(std::size_t tenant) const;
+  tenant_share continue_share(std::size_t tenant, const upstream_queue& before, std::size_t old) const;
 
-  const upstream& upstream_;
+  const upstream upstream_;
   const std::vector<tenant>& tenants_;
   std::shared_ptr<upstream_limit> limit_;
-  std::vector<tenant_share> shares_;  // by tenant
+  mutable std::mutex mutex_;
+  mutable std::map<std::size_t, tenant_share> shares_;  // by tenant
   std::shared_ptr<pools> pools_;
   std::shared_ptr<retry_budget> budget_;
 };

@@ -56,7 +56,7 @@ TEST_CASE("gateway: the files of the configuration's page are right", "[gateway]
   for (const char* name : {"CANIGO_ADMIN_TOKEN", "OPENAI_HEADER"}) ::setenv(name, "secret", 1);
   ::setenv("CANIGO_REDIS_URL", "redis://127.0.0.1", 1);
   const auto files = files_of(page());
-  REQUIRE(files.size() == 2);
+  REQUIRE(files.size() == 3);
   for (const std::string& text : files) {
     const auto read = gateway::parse_config(text);
     for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "page"));

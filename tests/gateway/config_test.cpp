@@ -103,6 +103,14 @@ limits.connections = { all = 20, per_address = 2 }
 [forward]
 allow = ["*.example.com:443", "repo.example.org:80"]
 rates = [{ limit = "10/1s", burst = 10, per = "host" }]
+concurrency = 8
+queue = 9
+overflow = "evict_oldest"
+max_wait = { interactive = "1s" }
+timeout = { connect = "2s" }
+retry = { attempts = 1 }
+breaker = { of = 3 }
+hosts = 6
 tunnels = 7
 private = true
 [[listen]]
@@ -176,9 +184,14 @@ name = "guest"
   REQUIRE(c.forward);
   REQUIRE(c.forward->allow.size() == 2);
   CHECK((c.forward->allow[0].host == "example.com" && c.forward->allow[0].with_subdomains));
-  REQUIRE(c.forward->rates.size() == 1);
-  CHECK((c.forward->rates[0].rate == canigo::rate{10, 1s} && c.forward->rates[0].burst == 10));
-  CHECK((c.forward->tunnels == 7 && c.forward->private_addresses));
+  CHECK((c.forward->allow[0].text == "*.example.com:443" && c.forward->allow[1].text == "repo.example.org:80"));
+  const gateway::upstream& each = c.forward->each;
+  REQUIRE(each.rates.size() == 1);
+  CHECK((each.rates[0].rate == canigo::rate{10, 1s} && each.rates[0].burst == 10));
+  CHECK((each.concurrency == 8 && each.queue == 9 && each.on_overflow == canigo::overflow::evict_oldest));
+  CHECK(each.max_wait == std::vector<canigo::duration>{1s, 2min, 2min});
+  CHECK((each.timeout.connect == 2s && each.timeout.idle == 120s && each.retry.attempts == 1 && each.breaker.of == 3));
+  CHECK((c.forward->hosts == 6 && c.forward->tunnels == 7 && each.private_addresses));
   REQUIRE(c.listeners.size() == 2);
   REQUIRE(c.listeners[0].tls);
   CHECK((c.listeners[0].tls->cert == file("cert") && c.listeners[0].tls->key == file("key")));

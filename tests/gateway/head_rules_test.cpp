@@ -199,6 +199,11 @@ TEST_CASE("gateway: forward mode wants a URL, or a host and a port for a tunnel"
   CHECK((tunnel.plan.form == gateway::target_form::tunnel && tunnel.plan.host.text == "example.com"));
   CHECK(tunnel.plan.port == 443);
   CHECK(said(judge("CONNECT a:443 HTTP/1.1\nHost: a\n", listen_mode::forward)).empty());
+  CHECK(said(judge("CONNECT a:443 HTTP/1.0\n", listen_mode::forward)).empty());
+  CHECK(said(judge("CONNECT a:443 HTTP/1.1\n", listen_mode::forward)) == "400 there is no Host");
+  CHECK(said(judge("GET http://a/ HTTP/1.0\n", listen_mode::forward)) == "400 there is no Host");
+  CHECK(said(judge("CONNECT a:443 HTTP/1.0\nHost: b\n", listen_mode::forward)) ==
+        "400 Host is not the host of the target");
   CHECK(said(judge("GET /x HTTP/1.1" + host, listen_mode::both)).empty());
 
   const std::pair<std::string, std::string> refused[] = {
@@ -207,14 +212,10 @@ TEST_CASE("gateway: forward mode wants a URL, or a host and a port for a tunnel"
       {"GET * HTTP/1.1" + host, "the target's scheme is neither http nor https"},
       {"GET a HTTP/1.1" + host, "the target's scheme is neither http nor https"},
       {"GET http:/a HTTP/1.1" + host, "the target's scheme is neither http nor https"},
-      {"GET http:///x HTTP/1.1" + host, "the target's host is no plain name or address"},
-      {"GET http://u:p@a/ HTTP/1.1" + host, "the target's host is no plain name or address"},
-      {"GET http://a:0/ HTTP/1.1" + host, "the target's host is no plain name or address"},
-      {"GET http://a:/ HTTP/1.1" + host, "the target's host is no plain name or address"},
-      {"GET http://[a]/ HTTP/1.1" + host, "the target's host is no plain name or address"},
-      {"GET http://0x7f.1/ HTTP/1.1" + host, "the target's host is no plain name or address"},
-      {"GET http://2130706433/ HTTP/1.1" + host, "the target's host is no plain name or address"},
-      {"GET http://a\\@b/ HTTP/1.1" + host, "the target's host is no plain name or address"},
+      {"GET http:///x HTTP/1.1" + host, "the target has no HOST or HOST:PORT"},
+      {"GET http://u:p@a/ HTTP/1.1" + host, "the target has no HOST or HOST:PORT"},
+      {"GET http://a:0/ HTTP/1.1" + host, "the target has no HOST or HOST:PORT"},
+      {"GET http://a:/ HTTP/1.1" + host, "the target has no HOST or HOST:PORT"},
       {"GET http://a/#b HTTP/1.1" + host, "the target has a fragment"},
       {"GET http://b/ HTTP/1.1" + host, "Host is not the host of the target"},
       {"GET http://a:81/ HTTP/1.1" + host, "Host is not the host of the target"},
@@ -230,6 +231,15 @@ TEST_CASE("gateway: forward mode wants a URL, or a host and a port for a tunnel"
   for (const auto& [text, why] : refused) {
     CAPTURE(text);
     CHECK(said(judge(text, listen_mode::forward)) == "400 " + why);
+  }
+  for (const char* name : {"[a]", "0x7f.1", "2130706433", "a\\@b", "127.1", "[::1", "exam\"ple", "-a"}) {
+    const std::string text = name;
+    for (const std::string& start : {"GET http://" + text + "/", "CONNECT " + text + ":443"}) {
+      CAPTURE(start);
+      const auto j = judge(start + " HTTP/1.1" + host, listen_mode::forward);
+      REQUIRE(j.refused);
+      CHECK((j.refused->status == 403 && j.refused->error == "destination_forbidden"));
+    }
   }
 }
 

@@ -91,7 +91,7 @@ class Nginx:
 class Gateway:
     """canigo-gateway with these upstreams, each a text of TOML; the client's port is `port`."""
 
-    def __init__(self, *upstreams, head="", listen=""):
+    def __init__(self, *upstreams, head="", listen="", anonymous="local", env=None, announced=2):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="canigo-gateway"))
         self.port, self.admin = free_ports(2)
         text = f"""
@@ -101,13 +101,13 @@ admin = {{ listen = "127.0.0.1:{self.admin}", token = "env:CANIGO_ADMIN_TOKEN" }
 {head}
 [[listen]]
 address = "127.0.0.1:{self.port}"
-anonymous = "local"
+anonymous = "{anonymous}"
 {listen}
 """
         (self.dir / "gateway.toml").write_text(text + "".join("[[upstream]]\n" + u for u in upstreams))
         self.process = subprocess.Popen([GATEWAY, "--config", self.dir / "gateway.toml"], stderr=subprocess.PIPE,
-                                        text=True, env={**os.environ, "CANIGO_ADMIN_TOKEN": TOKEN})
-        for _ in range(2):
+                                        text=True, env={**os.environ, "CANIGO_ADMIN_TOKEN": TOKEN, **(env or {})})
+        for _ in range(announced):  # a line for each place where it listens
             line = self.process.stderr.readline()
             assert "listening on" in line, line
         self.url = f"http://127.0.0.1:{self.port}"
@@ -121,8 +121,11 @@ anonymous = "local"
         with urllib.request.urlopen(request) as answer:
             return answer.read().decode()
 
+    def whole_state(self):
+        return json.loads(self.ask_admin("/api/state"))
+
     def state(self, upstream=0):
-        return json.loads(self.ask_admin("/api/state"))["upstreams"][upstream]
+        return self.whole_state()["upstreams"][upstream]
 
     def waiting(self):
         return self.state()["waiting"]
@@ -185,10 +188,11 @@ class Curls:
 class Script:
     """An upstream of a few lines: `answer` gets each connection and the head of each of its requests."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, address="127.0.0.1"):
         self.answer = answer
         self.heads = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.listener = socket.create_server((address, 0), family=family, dualstack_ipv6=address == "::")
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 

@@ -1,0 +1,110 @@
+#include "gateway/upstream/forwarded_hosts.hpp"
+
+#include "canigo/token_bucket.hpp"
+
+#include "gateway/policy/destination.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+// Longer than its connections are kept.
+constexpr duration kept_for = std::chrono::minutes{1};
+// Of one call: what a look-up costs has a bound.
+constexpr int most_judged = 16;
+
+semaphore_options tunnels_of(const config& c) {
+  semaphore_options o;
+  o.permits = std::max<std::uint64_t>(c.forward->tunnels, 1);  // with 0 no tunnel is asked for
+  o.priorities = static_cast<int>(c.classes.size());
+  o.queue_limit = c.forward->each.queue;
+  o.on_overflow = c.forward->each.on_overflow;
+  o.ageing = c.ageing;
+  return o;
+}
+
+}  // namespace
+
+forwarded_hosts::forwarded_hosts(const config& c, const std::vector<net::any_io_executor>& loops)
+    : config_{c}, loops_{loops}, tunnels_{std::make_shared<semaphore>(loops.front(), tunnels_of(c))} {}
+
+std::shared_ptr<upstream_queue> forwarded_hosts::find(const host_name& host, std::uint16_t port, time_point now) {
+  const std::string name = limit_name(host, port);
+  order dropped;  // outlives the lock
+  const std::lock_guard lock{mutex_};
+  if (const auto found = by_name_.find(name); found != by_name_.end()) {
+    found->second->used = now;
+    hosts_.splice(hosts_.begin(), hosts_, found->second);
+    return found->second->queue;
+  }
+  drop(now, dropped);
+  if (hosts_.size() >= config_.forward->hosts) return nullptr;
+  upstream own = upstream_of(*config_.forward, host, port);
+  for (rate_limit& r : own.rates)
+    r.initial_tokens = static_cast<std::uint64_t>(token_bucket{r.rate, r.burst, 0, since_}.available(now));
+  auto queue = std::make_shared<upstream_queue>(config_, std::move(own), loops_, nullptr);
+  add({host, port, queue, now});
+  return queue;
+}
+
+void forwarded_hosts::add(entry e) {
+  hosts_.push_front(std::move(e));
+  by_name_.emplace(hosts_.front().queue->settings().name, hosts_.begin());
+}
+
+void forwarded_hosts::take_over(const forwarded_hosts& before) {
+  const forward_options& now = *config_.forward;
+  tunnels_ = before.tunnels_;
+  tunnels_->resize(tunnels_of(config_).permits);
+  since_ = before.since_;
+  const std::scoped_lock lock{mutex_, before.mutex_};
+  for (auto e = before.hosts_.rbegin(); e != before.hosts_.rend(); ++e) {
+    if (find_allowed(now, e->host, e->port) == nullptr) continue;
+    upstream own = upstream_of(now, e->host, e->port);
+    auto queue = std::make_shared<upstream_queue>(config_, std::move(own), loops_, nullptr, e->queue.get());
+    queue->take_over(*e->queue);
+    add({e->host, e->port, std::move(queue), e->used});
+  }
+}
+
+void forwarded_hosts::drop(time_point now, order& dropped) {
+  for (int judged = 0; judged < most_judged && !hosts_.empty(); ++judged) {
+    const auto last = std::prev(hosts_.end());
+    const bool is_full = hosts_.size() >= config_.forward->hosts;
+    if (!is_full && now - last->used < kept_for) return;
+    if (last->queue.use_count() > 1 || !last->queue->is_as_new(now)) {
+      last->used = now;  // so that it does not hide those before it
+      hosts_.splice(hosts_.begin(), hosts_, last);
+      continue;
+    }
+    by_name_.erase(last->queue->settings().name);
+    dropped.splice(dropped.end(), hosts_, last);
+  }
+}
+
+upstream_queue* forwarded_hosts::known(std::string_view name) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second->queue.get();
+}
+
+std::vector<std::shared_ptr<upstream_queue>> forwarded_hosts::all() const {
+  const std::lock_guard lock{mutex_};
+  std::vector<std::shared_ptr<upstream_queue>> found;
+  found.reserve(hosts_.size());
+  for (const entry& e : hosts_) found.push_back(e.queue);
+  return found;
+}
+
+void forwarded_hosts::stop() noexcept {
+  tunnels_->stop();
+  const std::lock_guard lock{mutex_};
+  for (const entry& e : hosts_) e.queue->limit().stop();
+}
+
+}  // namespace canigo::gateway
