@@ -63,6 +63,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool has_told_head() const noexcept { return head_told_; }
   /// Whether it waits until the transfer can take more of the body.
   bool is_paused() const noexcept { return is_paused_; }
+  /// The part that is missing before its request can be sent, in words.
+  const char* missing_to_send() const noexcept;
   /// Moves what curl knows into the transfer's response, and says how it ended.
   std::error_code end(CURLcode result) noexcept;
 
@@ -132,6 +134,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool head_told_ = false;     // to a stream
   std::error_code no_socket_;  // why none could be opened
   bool has_opened_ = false;    // one for this hop
+  curl_socket_t newest_socket_ = CURL_SOCKET_BAD;
   net::ip::address refused_address_;
   int local_port_ = 0;
   int sent_hop_ = -1;      // the last hop of redirects that the request was sent for

@@ -3,6 +3,7 @@
 #include "text.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace canigo::http::detail {
 namespace {
@@ -43,6 +44,11 @@ std::optional<request_problem> problem_of(const request& r) {
     if (auto problem = problem_of(h)) return problem;
   }
   return std::nullopt;
+}
+
+bool is_idempotent(std::string_view method) noexcept {
+  constexpr std::array all{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"};
+  return std::ranges::find(all, method) != all.end();
 }
 
 }  // namespace canigo::http::detail

@@ -18,4 +18,7 @@ struct request_problem {
 /// The first problem by which a request would become another one on the wire, or an invalid one. curl checks the URL.
 std::optional<request_problem> problem_of(const request& r);
 
+/// RFC 9110, 9.2.2: methods with the same effect whether a request arrives once or twice.
+bool is_idempotent(std::string_view method) noexcept;
+
 }  // namespace canigo::http::detail

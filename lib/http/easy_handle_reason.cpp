@@ -1,0 +1,143 @@
+#include "canigo/error.hpp"
+
+#include "easy_handle.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <fcntl.h>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <system_error>
+#include <unistd.h>
+
+// Why a transfer has ended, as a code and in words.
+
+namespace canigo::http::detail {
+namespace {
+
+bool is_out_of_descriptors() noexcept {
+  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno == EMFILE || errno == ENFILE;
+  ::close(fd);
+  return false;
+}
+
+bool has_memory_for(std::size_t size) noexcept {
+  return std::unique_ptr<char[]>{new (std::nothrow) char[size]} != nullptr;
+}
+
+/// Another TLS library has other numbers for the problems of a certificate.
+bool curl_uses_openssl() noexcept {
+  static const bool does = [] {
+    const char* name = curl_version_info(CURLVERSION_NOW)->ssl_version;
+    return name != nullptr && std::string_view{name}.find("SSL/") != std::string_view::npos;
+  }();
+  return does;
+}
+
+}  // namespace
+
+std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode result) const {
+  if (ec == errc::too_large) return passed_bound(t, result);
+  if (ec == error::address_refused) return "client_options.allow_address refuses " + refused_address_.to_string();
+  const std::string said = said_.data();
+  if (ec == error::bad_content_encoding) return "the body can't be decoded: " + said;
+  if (ec == error::proxy_refused || ec == error::proxy_authentication_required) {
+    return "the proxy answered with status " + std::to_string(number(CURLINFO_HTTP_CONNECTCODE));
+  }
+  constexpr std::array explained_by_curl{
+      error::could_not_resolve_proxy, error::tls_connect_failed,          error::send_failed,
+      error::receive_failed,          error::client_certificate_unusable, error::certificate_rejected,
+      error::certificate_expired,     error::certificate_of_another_host, error::ca_file_unusable};
+  const bool is_explained = std::ranges::any_of(explained_by_curl, [&](error e) { return ec == e; });
+  return is_explained ? said : std::string{};
+}
+
+const char* easy_handle::missing_to_send() const noexcept {
+  curl_off_t microseconds = 0;
+  curl_easy_getinfo(get(), CURLINFO_NAMELOOKUP_TIME_T, &microseconds);
+  if (microseconds == 0) return "the address of the server, or of its proxy, was known";
+  // curl tells the time of TCP's connection only when that of TLS is there, too.
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  const bool is_connected = ::getpeername(newest_socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+  return is_connected ? "TLS was set up, or a proxy had reached the server" : "the server was reached";
+}
+
+std::string easy_handle::passed_bound(const transfer& t, CURLcode result) const {
+  if (is_body_too_large_ || result == CURLE_FILESIZE_EXCEEDED) {
+    const auto* what = t.is_stream() ? "a part of the body decodes to" : "the body has";
+    return what + (" more than client_options.max_body, " + std::to_string(max_body_) + " bytes");
+  }
+  if (decodes_ && head_.is_complete()) return "a part of the body decodes to more than libcurl accepts";
+  if (!refused_) return "the header fields, or one of their lines, are longer than libcurl accepts";
+  return "the header fields have more than client_options.max_headers, " + std::to_string(max_headers_) + " bytes";
+}
+
+std::error_code easy_handle::reason(CURLcode result) const noexcept {
+  // The bound of a header line in curl, several times over.
+  constexpr std::size_t longest_line = 1 << 20;
+  constexpr int too_large = 100;  // CURLE_TOO_LARGE, of 8.6
+  // The bound of a response's head in curl is 300 KiB; its last line, of 100 KiB at most, does not come here.
+  constexpr std::size_t near_bound_of_head = std::size_t{200} << 10;
+  switch (static_cast<int>(result)) {
+    case CURLE_OK:
+      return {};
+    case CURLE_OPERATION_TIMEDOUT:
+      return errc::timed_out;
+    case CURLE_FILESIZE_EXCEEDED:
+    case too_large:
+      return errc::too_large;
+    case CURLE_OUT_OF_MEMORY:
+      // Older ones say the same of a header line beyond their bound.
+      if (was_sent_in_this_hop() && !head_.is_complete() && has_memory_for(longest_line)) return errc::too_large;
+      // And of what it decodes while the transfer is paused.
+      if (decodes_ && is_paused_ && has_memory_for(longest_line)) return errc::too_large;
+      return errc::not_enough_memory;
+    case CURLE_RECV_ERROR:
+      // Older ones say so of a head beyond their bound.
+      if (!head_.is_complete() && head_.bytes() > near_bound_of_head) return errc::too_large;
+      break;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+      // After the request was sent it is the answer's protocol: HTTP/0.9, or an invalid status line.
+      return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;
+    case CURLE_COULDNT_CONNECT:
+      if (no_socket_ && !(has_opened_ && no_socket_ == error::address_refused)) return no_socket_;
+      break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+      if (!may_resend_ && was_sent_in_this_hop()) return error::no_response;
+      if (is_out_of_descriptors()) return std::make_error_code(std::errc::too_many_files_open);
+      break;
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return certificate_problem();
+    default:
+      break;
+  }
+  if (const auto answer = number(CURLINFO_HTTP_CONNECTCODE); answer >= 300) {
+    constexpr int authentication_required = 407;
+    return answer == authentication_required ? error::proxy_authentication_required : error::proxy_refused;
+  }
+  return {static_cast<int>(result), error_category()};
+}
+
+error easy_handle::certificate_problem() const noexcept {
+  if (!curl_uses_openssl()) return error::certificate_rejected;
+  switch (number(CURLINFO_SSL_VERIFYRESULT)) {
+    case 9:   // X509_V_ERR_CERT_NOT_YET_VALID
+    case 10:  // X509_V_ERR_CERT_HAS_EXPIRED
+      return error::certificate_expired;
+    case 0:  // X509_V_OK; curl itself has compared the names, before it asked for the result
+    case 1:  // curl's initial value
+      return error::certificate_of_another_host;
+    default:
+      return error::certificate_rejected;
+  }
+}
+
+}  // namespace canigo::http::detail

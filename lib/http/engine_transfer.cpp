@@ -1,0 +1,193 @@
+#include "canigo/error.hpp"
+
+#include "engine.hpp"
+
+#include <asio/error.hpp>
+#include <asio/prefer.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+// A transfer's way through: the queue, curl, its deadlines, and the news for its caller.
+
+namespace canigo::http::detail {
+
+void engine::begin(transfer& t) noexcept {
+  if (t.error_) return finish(t, t.error_);
+  if (!multi_.is_open()) return finish(t, errc::stopped);
+  if (t.request_.timeout && *t.request_.timeout <= duration::zero()) return finish(t, errc::invalid_argument);
+  set_timeout(t, t.sent_at_);
+  try {
+    queue_.push(t);
+    if (!work_guard_) work_guard_ = net::prefer(loop_executor_, net::execution::outstanding_work.tracked);
+  } catch (...) {
+    finish(t, errc::not_enough_memory);
+  }
+}
+
+void engine::start_waiting_ones() noexcept {
+  while (transfer* t = queue_.next()) {
+    std::error_code ec;
+    try {
+      ec = hand_to_curl(*t);
+    } catch (const std::system_error& e) {
+      ec = e.code();
+    } catch (...) {
+      ec = errc::not_enough_memory;
+    }
+    if (ec) finish(*t, ec);
+  }
+}
+
+std::error_code engine::hand_to_curl(transfer& t) {
+  if (const auto ec = multi_.add(t)) return ec;
+  const time_point now = time_->now();
+  t.response_.timing.queued = time_between(t.sent_at_, now);
+  t.connect_by_ = saturating_add(now, options_.connect_timeout);
+  set_deadline(t);
+  return {};
+}
+
+void engine::set_deadline(transfer& t) noexcept {
+  const time_point when = t.connected_ ? t.done_by_ : std::min(t.connect_by_, t.done_by_);
+  t.deadline_.set(*time_, when);  // if it is being called just now, its mail leads back here
+}
+
+void engine::set_timeout(transfer& t, time_point begin) noexcept {
+  t.done_by_ = saturating_add(begin, t.request_.timeout.value_or(options_.timeout));
+  set_deadline(t);
+}
+
+std::string engine::passed_limit(const transfer& t) const noexcept {
+  const bool is_connecting = t.easy_ != nullptr && !t.connected_;
+  const auto* missing = t.easy_ == nullptr            ? "one of the client's connections was free"
+                        : is_connecting               ? easy_handle::of(t).missing_to_send()
+                        : t.response_.headers.empty() ? "a header of the response came"
+                                                      : "the response was complete";
+  try {
+    if (is_connecting && t.connect_by_ <= t.done_by_) {
+      return "client_options.connect_timeout of " + to_string(options_.connect_timeout) + " passed before " + missing;
+    }
+    const bool is_own = t.request_.timeout.has_value();
+    return (is_own ? "request.timeout of " : "client_options.timeout of ") +
+           to_string(is_own ? *t.request_.timeout : options_.timeout) + " passed before " + missing;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+bool engine::deadline_passed(transfer& t) noexcept {
+  // Before the connection is there, the earlier of the two limits was armed, and has passed.
+  if (!t.connected_ || time_->now() >= t.done_by_) {
+    t.response_.problem = passed_limit(t);
+    finish(t, errc::timed_out);
+    return true;
+  }
+  set_deadline(t);
+  return false;
+}
+
+void engine::head_came(transfer& t) noexcept {
+  time_of_caller_begins(t);
+  has_news(t);
+}
+
+void engine::time_of_caller_begins(transfer& t) noexcept {
+  t.done_by_ = time_point::max();
+  set_deadline(t);
+}
+
+step* engine::waiting_step(const stream& s) const noexcept {
+  const std::lock_guard lock{mutex_};
+  return s.waiting_;
+}
+
+void engine::tell(stream& s) {
+  step* w = nullptr;
+  {
+    const std::lock_guard lock{mutex_};
+    const bool has_ended = s.deadline_.has_ended();
+    if (s.waiting_ == nullptr || !s.waiting_->settle(s, has_ended)) return;
+    w = std::exchange(s.waiting_, nullptr);
+    // The caller may let go of the stream now, and with that an ended one goes.
+    if (has_ended) {
+      transfer_mail_.remove(s);
+      transfers_.remove(s);
+    }
+  }
+  try {
+    w->post();
+  } catch (...) {
+    const std::lock_guard lock{mutex_};
+    s.waiting_ = w;
+    throw;
+  }
+}
+
+void engine::resume(transfer& t) noexcept {
+  if (!t.is_stream() || t.easy_ == nullptr) return;
+  has_news(t);
+  if (t.has_written_all() && t.connected_ && t.done_by_ == time_point::max() && !easy_handle::of(t).has_told_head()) {
+    set_timeout(t, time_->now());
+  }
+  t.read_ahead();
+  if (t.is_ahead()) return;
+  if (const auto ec = multi_.resume(t)) finish(t, ec);
+}
+
+void engine::read_results() noexcept {
+  while (const auto o = multi_.next_outcome()) {
+    const auto ec = multi_.remove(*o->ended, o->result);
+    finish(*o->ended, o->error ? o->error : ec);
+  }
+}
+
+void engine::finish(transfer& t, std::error_code ec) noexcept {
+  if (t.easy_ != nullptr) multi_.abort(t);
+  queue_.remove(t);
+  {
+    const std::lock_guard lock{mutex_};
+    ++stats_.finished;
+    note_stats();
+    t.error_ = ec;
+  }
+  hand_over(t);
+}
+
+void engine::hand_over(transfer& t) noexcept {
+  undelivered_.remove(t);
+  {
+    const std::lock_guard lock{mutex_};
+    if (!t.deadline_.end(*time_)) return;  // it is being called just now, and its mail leads back here
+    transfer_mail_.remove(t);
+    transfers_.remove(t);
+  }
+  try {
+    t.post();
+  } catch (...) {
+    const std::lock_guard lock{mutex_};
+    transfers_.push(t);
+    undelivered_.push(t);
+  }
+}
+
+void engine::deliver() noexcept {
+  linked_list<transfer, in_delivery> list{std::move(undelivered_)};
+  while (transfer* t = list.pop()) {
+    if (t->deadline_.has_ended()) {
+      hand_over(*t);
+      continue;
+    }
+    try {
+      t->tell();
+    } catch (...) {
+      undelivered_.push(*t);
+    }
+  }
+}
+
+}  // namespace canigo::http::detail
