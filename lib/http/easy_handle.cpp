@@ -189,6 +189,7 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
     return size + 1;
   }
   t.response_.body_size += size;
+  if (t.has_room(read_size)) h.source_->took(size);
   return size;
 }
 

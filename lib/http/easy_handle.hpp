@@ -33,6 +33,8 @@ class connection_source {
   virtual bool spoil_idle(int local_port) noexcept = 0;
   /// The transfer of `h` is paused. Its connection is not idle, though curl waits for nothing on it.
   virtual void paused(const easy_handle& h) noexcept = 0;
+  /// So many bytes of a body were taken, and there is room for another read.
+  virtual void took(std::size_t size) noexcept = 0;
 
  protected:
   ~connection_source() = default;
@@ -44,6 +46,10 @@ class connection_source {
 /// a microsecond.
 class easy_handle : public list_node<easy_handle, struct in_unwatched> {
  public:
+  /// As much as curl reads of a connection at once. Of a paused transfer it keeps twice as much, a buffer and a copy of
+  /// its content, and 13 KiB more. That is less than the 64 KiB which http::exchange promises.
+  static constexpr std::size_t read_size = 24 << 10;
+
   /// `options` must stay. Throws std::bad_alloc.
   easy_handle(const client_options& options, const trust& trusted, connection_source& source,
               curl_closesocket_callback close, void* closer);

@@ -57,6 +57,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
 #endif
   set(CURLOPT_HTTP_VERSION, number_of(options.version));
   set(CURLOPT_ERRORBUFFER, said_.data());
+  set(CURLOPT_BUFFERSIZE, static_cast<long>(read_size));
   if (decodes_) {
     // curl decodes all that it has read at once, so it is to read little: gzip makes 4 MB of this at most.
     set(CURLOPT_ACCEPT_ENCODING, "")(CURLOPT_BUFFERSIZE, 4096L);

@@ -147,8 +147,17 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
   const int ready = fired & ~aborted & w.wanted;
   const int events =
       ((ready & CURL_POLL_IN) != 0 ? CURL_CSELECT_IN : 0) | ((ready & CURL_POLL_OUT) != 0 ? CURL_CSELECT_OUT : 0);
-  int running = 0;
-  curl_multi_socket_action(multi_.get(), fd, events, &running);
+  // curl reads once. If that filled its buffer, more is there, and to ask the reactor costs more than to read it. The
+  // bound is for the other connections.
+  constexpr int most_reads = 4;
+  constexpr std::size_t nearly_full = easy_handle::read_size / 4 * 3;
+  for (int reads = 0; reads < most_reads; ++reads) {
+    taken_ = 0;
+    int running = 0;
+    curl_multi_socket_action(multi_.get(), fd, events, &running);
+    const socket_watch* still = sockets_.find(fd);
+    if (taken_ < nearly_full || still != &w || (still->wanted & CURL_POLL_IN) == 0) break;
+  }
   // curl may have closed it, and opened another with the same number.
   if (socket_watch* still = sockets_.find(fd)) sockets_.wait(*still);
 }

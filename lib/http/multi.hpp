@@ -9,6 +9,7 @@
 
 #include <curl/curl.h>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -72,6 +73,7 @@ class multi : private connection_source {
   bool spoil_if_unclean(int local_port) noexcept override;
   bool spoil_idle(int local_port) noexcept override;
   void paused(const easy_handle& h) noexcept override;
+  void took(std::size_t size) noexcept override { taken_ += size; }
 
   static int on_close(void* self, curl_socket_t fd) noexcept;
   static int on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) noexcept;
@@ -88,6 +90,7 @@ class multi : private connection_source {
   std::vector<std::unique_ptr<easy_handle>> handles_;
   std::vector<easy_handle*> idle_handles_;
   linked_list<easy_handle, in_unwatched> unwatched_;  // a socket of theirs could not be watched
+  std::size_t taken_ = 0;                             // of bodies, in one call of curl's
   bool is_due_ = false;
   time_point alarm_at_ = time_point::max();
 };

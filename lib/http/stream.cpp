@@ -100,6 +100,11 @@ bool stream::take(std::string_view part) {
   return is_all;
 }
 
+bool stream::has_room(std::size_t size) const noexcept {
+  const step* reader = engine_->waiting_step(*this);
+  return reader != nullptr && reader->room() >= size;
+}
+
 bool stream::take_all(std::string_view part, std::size_t most) {
   read_ahead();
   if (step* reader = engine_->waiting_step(*this); reader != nullptr && !is_ahead()) {

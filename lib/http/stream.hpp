@@ -47,6 +47,8 @@ class step : public canigo::detail::suspended {
   /// Copies what there is room for, and returns its size.
   std::size_t take(std::string_view part) noexcept;
   bool is_write() const noexcept { return from_.size() != 0; }
+  /// How many bytes it can still take.
+  std::size_t room() const noexcept { return to_.size() - size_; }
   /// Moves bytes to be written, and returns how many.
   std::size_t give(char* to, std::size_t room) noexcept;
   /// Whether the step is there. If so, it is done, with its error.
@@ -119,6 +121,7 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   bool is_stream() const noexcept override { return true; }
   void head_came() noexcept override;
   bool take(std::string_view part) override;
+  bool has_room(std::size_t size) const noexcept override;
   bool take_all(std::string_view part, std::size_t most) override;
   bool is_ahead() const noexcept override { return !ahead_.empty(); }
   void read_ahead() noexcept override;

@@ -67,6 +67,8 @@ class transfer : public canigo::detail::suspended,
   virtual void head_came() noexcept {}
   /// Takes a part of the body. False: there is no room for all of it. Then the part comes again, from its begin.
   virtual bool take(std::string_view part);
+  /// Whether it would take so many bytes of the body.
+  virtual bool has_room(std::size_t) const noexcept { return true; }
   /// For a stream: takes all of a part that can't come again. False: `most` bytes are not enough for those that its
   /// caller has not read.
   virtual bool take_all(std::string_view, std::size_t) { return true; }
