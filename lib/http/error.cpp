@@ -46,6 +46,8 @@ class category final : public std::error_category {
         return "The proxy wants a user and a password, or others (407)";
       case error::address_refused:
         return "The client does not connect to the server's address";
+      case error::server_failed:
+        return "The server failed";
       default:
         return curl_easy_strerror(static_cast<CURLcode>(value));
     }

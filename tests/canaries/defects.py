@@ -500,6 +500,10 @@ DEFECTS = {
                                                 "!w->is_http1 || w->wanted != 0"),
     "http_connects_to_what_is_refused": (HTTP_HANDLE, http("an address that the client refuses*"),
                                          "if («(*allow_address_)(at.address())») return true;", "true"),
+    "http_shortens_a_pause": ("http/server_pause.cpp", http("http: a limit pauses for all*"),
+                              "if («until > until_») limit_", "true"),
+    "http_repeats_what_may_not": ("http/call_error.cpp", http("http: what was not executed*"),
+                                  "may_pass(code, answer.status) && «detail::is_idempotent(r.method)»", "true"),
     "http_believes_the_last_length": (HTTP_HEAD, http("a body whose length is said in two ways*"),
                                       "«!is_number || length_.value_or(length) != length»", "!is_number"),
     # Durable jobs: what the service promises, and the store in SQLite.

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/http/client.hpp"
+#include "canigo/http/request.hpp"
+#include "canigo/http/response.hpp"
+#include "canigo/limiter.hpp"
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <chrono>
+
+namespace canigo::http {
+
+/// Pauses a limit as long as a server asks: for all calls, and not only for the one that it has refused.
+///
+///     canigo::http::server_pause pause{*api.limits()};
+///     auto r = co_await api.run([&] { return pause.send_checked(client, {"GET", url}); });
+///
+/// Of several answers the one that asks for the latest end counts. Calls whose deadline lies before that end are
+/// refused at once.
+///
+/// Threads: any, all members, at once.
+class server_pause {
+ public:
+  /// `most`: the longest pause that a server gets, more than 0. Throws errc::invalid_argument. `limit` must stay.
+  explicit server_pause(limiter& limit, duration most = std::chrono::minutes{5});
+
+  /// Obeys http::asked_wait() of an answer. Returns how long the limit is now paused because of it; zero: it asks for
+  /// nothing.
+  duration obey(const response& answer);
+
+  /// http::send_checked(), and obeys its answer, good or bad.
+  net::awaitable<response> send_checked(client& c, request r);
+
+ private:
+  limiter& limit_;
+  const duration most_;
+  canigo::detail::mutex mutex_;
+  time_point until_ = time_point::min();
+};
+
+}  // namespace canigo::http

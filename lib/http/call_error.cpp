@@ -1,0 +1,118 @@
+#include "canigo/http/call_error.hpp"
+
+#include "canigo/error.hpp"
+#include "canigo/failure.hpp"
+#include "canigo/http/asked_wait.hpp"
+#include "canigo/http/error.hpp"
+
+#include "request_check.hpp"
+
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace canigo::http {
+namespace {
+
+constexpr int request_timed_out = 408, too_many_requests = 429, first_failure = 500, unavailable = 503;
+
+template <std::size_t N>
+bool is_one_of(const std::error_code& code, const error (&some)[N]) noexcept {
+  return std::ranges::any_of(some, [&](error e) { return code == make_error_code(e); });
+}
+
+bool is_refusal(int status) noexcept { return status == too_many_requests || status == unavailable; }
+
+bool fails(int status) noexcept {
+  return status >= first_failure || status == request_timed_out || status == too_many_requests;
+}
+
+bool was_not_executed(const std::error_code& code) noexcept {
+  return code == std::errc::too_many_files_open ||
+         is_one_of(code, {error::could_not_connect, error::could_not_resolve_host, error::could_not_resolve_proxy});
+}
+
+/// Whether it may pass, though the request may have been executed.
+bool may_pass(const std::error_code& code, int status) noexcept {
+  constexpr int passing[]{request_timed_out, first_failure, 502, 504};
+  if (code == make_error_code(error::server_failed)) return std::ranges::find(passing, status) != std::end(passing);
+  return code == errc::timed_out ||
+         is_one_of(code, {error::no_response, error::partial_response, error::send_failed, error::receive_failed,
+                          error::http2_failed, error::http2_stream_failed, error::tls_connect_failed});
+}
+
+std::optional<duration> wait_before(const std::error_code& code, const request& r, const response& answer) {
+  const bool is_harmless = is_refusal(answer.status) && code == errc::overloaded;
+  if (!is_harmless && !was_not_executed(code) && !(may_pass(code, answer.status) && detail::is_idempotent(r.method))) {
+    return std::nullopt;
+  }
+  return asked_wait(answer).value_or(duration::zero());
+}
+
+std::string text_of(const response& answer) {
+  if (!answer.problem.empty()) return answer.problem;
+  return answer.status == 0 ? "the call had no answer" : "the answer had status " + std::to_string(answer.status);
+}
+
+std::error_code code_of(int status) noexcept {
+  if (is_refusal(status)) return errc::overloaded;
+  return error::server_failed;
+}
+
+}  // namespace
+
+call_error::call_error(std::error_code code, const request& r, http::response answer)
+    : std::system_error{code, text_of(answer)},
+      response_{std::make_shared<const http::response>(std::move(answer))},
+      wait_{wait_before(code, r, *response_)} {}
+
+net::awaitable<response> send_checked(client& c, request r) {
+  if (const auto problem = detail::problem_of(r)) {
+    canigo::detail::throw_invalid(problem->field, problem->value, problem->allowed);
+  }
+  request sent{r};
+  std::error_code code;
+  auto token = net::redirect_error(net::use_awaitable, code);
+  response answer = co_await c.async_send(std::move(sent), token);
+  if (code) throw call_error{code, r, std::move(answer)};
+  throw_if_failed(answer, r);
+  co_return answer;
+}
+
+void throw_if_failed(const response& answer, const request& r) {
+  if (fails(answer.status)) throw call_error{code_of(answer.status), r, answer};
+}
+
+std::optional<duration> retry_if_harmless::operator()(const std::exception_ptr& error) const noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const call_error& e) {
+    return e.wait_before_retry();
+  } catch (const std::system_error& e) {
+    return was_not_executed(e.code()) ? std::optional{duration::zero()} : std::nullopt;
+  } catch (...) {
+    return std::nullopt;
+  }
+}
+
+bool is_failure_of_server(const std::exception_ptr& error) noexcept {
+  if (!is_failure_of_callee(error)) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::system_error& e) {
+    return e.code() != std::errc::too_many_files_open &&
+           !is_one_of(e.code(), {http::error::unsupported_protocol, http::error::malformed_url,
+                                 http::error::could_not_resolve_proxy, http::error::client_certificate_unusable,
+                                 http::error::ca_file_unusable, http::error::address_refused,
+                                 http::error::proxy_authentication_required});
+  } catch (...) {
+    return true;
+  }
+}
+
+}  // namespace canigo::http
