@@ -57,6 +57,9 @@ struct client_options {
   /// Asks for an encoded body, in those of gzip, br and zstd that libcurl has, and decodes it. A field Accept-Encoding
   /// of the request replaces that list. Content-Encoding and Content-Length stay as the server sent them. Off by
   /// default: then the body is what these fields say, and costs the loop no decoder.
+  ///
+  /// libcurl does not see that an encoded body lacks its end if its length is the announced one. So a body that a
+  /// broken cache has cut short may look whole.
   bool decode_body = false;
   http_version version = http_version::negotiated;  ///< of HTTP: which one to speak
   std::string user_agent = "canigo";                ///< empty: the field is not sent
