@@ -1,205 +1,217 @@
 #include "gateway/admin/admin.hpp"
 
+#include "gateway/admin/desk.hpp"
+#include "gateway/admin/loop_look.hpp"
+#include "gateway/admin/metrics.hpp"
+#include "gateway/admin/page.hpp"
+#include "gateway/admin/state.hpp"
 #include "gateway/http/answer.hpp"
 #include "gateway/http/service.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/text.hpp"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
-#include <openssl/crypto.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <iterator>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
 constexpr std::string_view plain = "text/plain; charset=utf-8";
+constexpr std::string_view json_type = "application/json";
+// Three bars of a queue, in the page's colour.
+constexpr std::string_view icon =
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\"><path fill=\"#3f7cbf\" "
+    "d=\"M1 2h14v3H1zM1 7h10v3H1zM1 12h6v3H1z\"/></svg>";
+constexpr duration penalty = std::chrono::seconds{1};
 
-double seconds(duration d) { return std::chrono::duration<double>(d).count(); }
+/// One request to the admin, and how it is answered.
+struct errand {
+  service& s;
+  const generation& g;
+  const message_head& head;
+  std::string_view path;
+  bool closes;
 
-/// A label's value as Prometheus' text format has it.
-std::string escaped(std::string_view value) {
-  std::string text;
-  for (const char c : value) {
-    if (c == '\\' || c == '"') text += '\\';
-    if (c == '\n') {
-      text += "\\n";
-    } else {
-      text += c;
-    }
+  bool is(std::string_view method, std::string_view of) const { return head.method == method && path == of; }
+  admin_reply say(int status, std::string_view type, std::string_view body, std::string_view fields = {}) const {
+    return {page(status, type, body, closes, head.method == "HEAD", fields)};
   }
-  return text;
-}
-
-std::string metrics(service& s, const generation& g) {
-  std::string text;
-  const auto out = std::back_inserter(text);
-  const config& c = g.settings;
-  fmt::format_to(out, "# TYPE canigo_gateway_requests_total counter\n");
-  for (const auto& [k, n] : s.counts.all()) {
-    fmt::format_to(
-        out,
-        "canigo_gateway_requests_total{{upstream=\"{}\",tenant=\"{}\",class=\"{}\",code=\"{}\",error=\"{}\"}} {}\n",
-        escaped(k.upstream), escaped(k.tenant), escaped(k.priority), k.status, escaped(k.error), n);
-  }
-  fmt::format_to(out, "# TYPE canigo_gateway_lowered_total counter\n");
-  for (const auto& [tenant, n] : s.counts.lowered()) {
-    fmt::format_to(out, "canigo_gateway_lowered_total{{tenant=\"{}\"}} {}\n", escaped(tenant), n);
-  }
-  std::string waiting = "# TYPE canigo_gateway_waiting gauge\n";
-  std::string waits = "# TYPE canigo_gateway_wait_seconds histogram\n";
-  std::string level = "# TYPE canigo_gateway_limit_level gauge\n";
-  std::string held = "# TYPE canigo_gateway_held gauge\n";
-  std::string breaker = "# TYPE canigo_gateway_breaker_state gauge\n";
-  std::string paused = "# TYPE canigo_gateway_paused gauge\n";
-  constexpr std::array<int, 8> edges{0, 3, 6, 9, 12, 15, 18, 21};  // in powers of two of 512 ns: exact edges
-  for (std::size_t i = 0; i < g.queues(); ++i) {
-    const limiter_stats now = g.queue(i).limit().stats();
-    const std::string name = escaped(c.upstreams[i].name);
-    for (std::size_t p = 0; p < now.classes.size(); ++p) {
-      const class_stats& of = now.classes[p];
-      const std::string labels = fmt::format("upstream=\"{}\",class=\"{}\"", name, escaped(c.classes[p]));
-      fmt::format_to(std::back_inserter(waiting), "canigo_gateway_waiting{{{}}} {}\n", labels, of.waiting);
-      for (const int e : edges) {
-        const duration edge{std::int64_t{512} << (e + 3)};
-        fmt::format_to(std::back_inserter(waits), "canigo_gateway_wait_seconds_bucket{{{},le=\"{}\"}} {}\n", labels,
-                       seconds(edge), of.wait.count_below(edge));
-      }
-      fmt::format_to(std::back_inserter(waits),
-                     "canigo_gateway_wait_seconds_bucket{{{0},le=\"+Inf\"}} {1}\n"
-                     "canigo_gateway_wait_seconds_sum{{{0}}} {2}\ncanigo_gateway_wait_seconds_count{{{0}}} {1}\n",
-                     labels, of.wait.count(), of.wait.sum().count());
-    }
-    for (std::size_t r = 0; r < now.tokens.size(); ++r) {
-      fmt::format_to(std::back_inserter(level), "canigo_gateway_limit_level{{upstream=\"{}\",limit=\"{}\"}} {}\n", name,
-                     r, now.tokens[r]);
-    }
-    const upstream_limit::status state = g.queue(i).limits().now();
-    fmt::format_to(std::back_inserter(breaker), "canigo_gateway_breaker_state{{upstream=\"{}\",state=\"{}\"}} 1\n",
-                   name, to_string(state.breaker));
-    for (std::size_t cause = 0; cause < pause_cause_names.size(); ++cause) {
-      const bool is_on = state.pauses.until(static_cast<pause_cause>(cause)) > std::chrono::steady_clock::now();
-      fmt::format_to(std::back_inserter(paused), "canigo_gateway_paused{{upstream=\"{}\",cause=\"{}\"}} {}\n", name,
-                     pause_cause_names[cause], is_on ? 1 : 0);
-    }
-    fmt::format_to(std::back_inserter(held), "canigo_gateway_held{{upstream=\"{}\"}} {}\n", name, now.held);
-  }
-  text += waiting + waits + level + held + breaker + paused;
-  if (forwarded_hosts* hosts = g.hosts()) {
-    // Hosts have no names here: there may be thousands of them.
-    std::uint64_t waits_there = 0;
-    const auto all = hosts->all();
-    for (const auto& q : all) waits_there += q->limit().stats().waiting;
-    fmt::format_to(out,
-                   "# TYPE canigo_gateway_forwarded_hosts gauge\ncanigo_gateway_forwarded_hosts {}\n"
-                   "# TYPE canigo_gateway_forwarded_waiting gauge\ncanigo_gateway_forwarded_waiting {}\n"
-                   "# TYPE canigo_gateway_tunnels gauge\ncanigo_gateway_tunnels {}\n",
-                   all.size(), waits_there, s.counts.tunnels.load());
-  }
-  fmt::format_to(
-      out,
-      "# TYPE canigo_gateway_running gauge\ncanigo_gateway_running {}\n"
-      "# TYPE canigo_gateway_connections gauge\ncanigo_gateway_connections {}\n"
-      "# TYPE canigo_gateway_retries_total counter\ncanigo_gateway_retries_total {}\n"
-      "# TYPE canigo_gateway_hedges_total counter\n"
-      "canigo_gateway_hedges_total{{result=\"started\"}} {}\ncanigo_gateway_hedges_total{{result=\"won\"}} {}\n"
-      "# TYPE canigo_gateway_usage_missing_total counter\ncanigo_gateway_usage_missing_total {}\n"
-      "# TYPE canigo_gateway_kept_bytes gauge\ncanigo_gateway_kept_bytes {}\n"
-      "# TYPE canigo_gateway_log_lines_dropped_total counter\ncanigo_gateway_log_lines_dropped_total {}\n"
-      "# TYPE canigo_gateway_bytes_total counter\n"
-      "canigo_gateway_bytes_total{{direction=\"in\"}} {}\ncanigo_gateway_bytes_total{{direction=\"out\"}} {}\n",
-      s.counts.running.load(), s.clients.all(), s.counts.retries.load(), s.counts.hedges.load(),
-      s.counts.hedges_won.load(), s.counts.usage_missing.load(), s.kept.now(), s.log.dropped(),
-      s.counts.bytes_in.load(), s.counts.bytes_out.load());
-  return text;
-}
-
-nlohmann::json state(service& s, const generation& g) {
-  constexpr std::array<std::string_view, 6> causes{"none", "paused", "rate", "concurrency", "share", "flow"};
-  const config& c = g.settings;
-  nlohmann::json all{
-      {"draining", s.is_draining()}, {"connections", s.clients.all()}, {"running", s.counts.running.load()}};
-  if (const shared_store* store = s.store()) {
-    const shared_store::status redis = store->now();
-    all["redis"] = {{"is_connected", redis.is_connected}, {"why", redis.why}};
-  }
-  const auto now = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < g.queues(); ++i) {
-    limiter& l = g.queue(i).limit();
-    const limiter_stats stats = l.stats();
-    nlohmann::json u{
-        {"name", c.upstreams[i].name}, {"waiting", stats.waiting}, {"held", stats.held}, {"levels", stats.tokens}};
-    for (std::size_t p = 0; p < stats.classes.size(); ++p) {
-      u["classes"].push_back({{"name", c.classes[p]},
-                              {"waiting", stats.classes[p].waiting},
-                              {"granted", stats.classes[p].granted},
-                              {"wait_p50_ms", 1e3 * seconds(stats.classes[p].wait.quantile(0.5))},
-                              {"wait_p99_ms", 1e3 * seconds(stats.classes[p].wait.quantile(0.99))}});
-    }
-    u["breaker"] = to_string(g.queue(i).limits().now().breaker);
-    u["binds"] = causes[static_cast<std::size_t>(l.why_waiting().binds)];
-    u["waiters"] = nlohmann::json::array();
-    for (const waiting_request& w : l.waiting(50)) {
-      u["waiters"].push_back({{"tag", w.tag},
-                              {"class", c.classes[static_cast<std::size_t>(w.priority)]},
-                              {"waited_ms", 1e3 * seconds(now - w.since)},
-                              {"estimate_ms", 1e3 * seconds(w.estimate)},
-                              {"waits_for", causes[static_cast<std::size_t>(w.reason.binds)]}});
-    }
-    all["upstreams"].push_back(std::move(u));
-  }
-  if (forwarded_hosts* hosts = g.hosts()) {
-    constexpr std::size_t most_shown = 50;
-    auto used = hosts->all();
-    all["tunnels"] = s.counts.tunnels.load();
-    all["forwarded_hosts"] = used.size();
-    all["forwarded"] = nlohmann::json::array();
-    used.resize(std::min(used.size(), most_shown));  // the ones that were used last
-    for (const auto& q : used) {
-      const limiter_stats stats = q->limit().stats();
-      all["forwarded"].push_back(
-          {{"name", q->settings().name}, {"waiting", stats.waiting}, {"held", stats.held}, {"levels", stats.tokens}});
-    }
-  }
-  return all;
-}
+  admin_reply done() const { return say(200, json_type, "{\"ok\":true}\n"); }
+};
 
 bool is_own_host(const admin_options& o, std::string_view host) {
   const auto colon = host.rfind(':');
   if (colon != host.npos && host.find(']', colon) == host.npos) host = host.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return std::ranges::any_of(o.hosts, [&](const std::string& h) { return same_text(h, host); });
 }
 
-bool has_token(const admin_options& o, const message_head& head) {
-  const std::string& token = o.token.value;
-  if (o.token.source.empty()) return true;
-  const std::string_view given = value_of(head, "authorization").value_or("");
+enum class proof { none, wrong, good };
+
+/// The token in the head.
+proof token_of(const errand& e, const admin_options& o) {
+  const auto given = value_of(e.head, "authorization");
+  if (!given) return proof::none;
   constexpr std::string_view scheme = "bearer ";
-  return starts_with_text(given, scheme) && given.size() == scheme.size() + token.size() &&
-         CRYPTO_memcmp(given.data() + scheme.size(), token.data(), token.size()) == 0;
+  if (!starts_with_text(*given, scheme)) return proof::wrong;
+  const std::string_view token = trim(given->substr(scheme.size()));
+  return !token.empty() && e.s.desk.sessions.is_same(token, o.token.value) ? proof::good : proof::wrong;
+}
+
+/// The token, or the cookie that somebody got for it.
+proof proof_of(const errand& e, const admin_options& o) {
+  const proof p = token_of(e, o);
+  if (p != proof::none) return p;
+  const auto cookies = value_of(e.head, "cookie");
+  if (!cookies || !e.s.desk.sessions.is_good(*cookies, o.token.value, std::chrono::system_clock::now()))
+    return proof::none;
+  return proof::good;
+}
+
+/// Refuses. A wrong token costs a while, and only so many at once get an answer at all.
+net::awaitable<admin_reply> refuse(const errand& e, proof p) {
+  constexpr std::string_view wanted = "WWW-Authenticate: Bearer\r\n";
+  if (p == proof::none)
+    co_return e.say(401, plain, "sign in, or send Authorization: Bearer with admin.token\n", wanted);
+  const counted_place place{e.s.desk.penalties, admin_desk::most_penalties};
+  if (!place) co_return e.say(429, plain, "too many wrong tokens\n", "Retry-After: 1\r\n");
+  net::steady_timer delay{co_await net::this_coro::executor, penalty};
+  error_code ignored;
+  co_await delay.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  co_return e.say(401, plain, "this is not admin.token\n", wanted);
+}
+
+/// Health checks and the page; nothing: it is something else.
+std::optional<admin_reply> public_answer(const errand& e, const admin_options& o) {
+  if (e.head.method != "GET" && e.head.method != "HEAD") return std::nullopt;
+  if (e.path == "/") return e.say(200, "text/html; charset=utf-8", page_html());
+  if (e.path == "/page.js") return e.say(200, "text/javascript; charset=utf-8", page_js());
+  if (e.path == "/icon.svg") return e.say(200, "image/svg+xml", icon);
+  if (e.path == "/page.css") return e.say(200, "text/css; charset=utf-8", page_css());
+  if (e.path == "/api/session") {
+    const bool is_in = proof_of(e, o) == proof::good;
+    return e.say(200, json_type, is_in ? "{\"signed_in\":true}\n" : "{\"signed_in\":false}\n");
+  }
+  return std::nullopt;
+}
+
+std::string cookie_field(std::string_view value, std::chrono::seconds age) {
+  return fmt::format("Set-Cookie: {}={}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict\r\n", session_cookie::name,
+                     value, age.count());
+}
+
+/// The upstream of "/api/upstreams/NAME/VERB"; null: it is another path, or there is none of that name.
+upstream_queue* upstream_of(const errand& e, std::string_view verb) {
+  constexpr std::string_view start = "/api/upstreams/";
+  std::string_view name = e.path;
+  if (!name.starts_with(start)) return nullptr;
+  name.remove_prefix(start.size());
+  if (name.size() <= verb.size() || !name.ends_with(verb)) return nullptr;
+  name.remove_suffix(verb.size());
+  return e.g.queue_of(name);
+}
+
+net::awaitable<std::vector<std::string>> reload_there(admin_desk& desk) { co_return desk.reload(); }
+
+net::awaitable<admin_reply> reload(const errand& e) {
+  auto there = reload_there(e.s.desk);
+  const std::vector<std::string> wrong =
+      co_await net::co_spawn(e.s.loops().front()->io, std::move(there), net::use_awaitable);
+  if (wrong.empty()) co_return e.done();
+  std::string text;
+  for (const std::string& line : wrong) text.append(line).append("\n");
+  co_return e.say(422, plain, text);
+}
+
+net::awaitable<admin_reply> change(const errand& e, const admin_options& o) {
+  constexpr std::string_view requests = "/api/requests/";
+  if (e.is("POST", "/login")) {
+    const auto now = std::chrono::system_clock::now();
+    const std::string value = e.s.desk.sessions.make(o.token.value, now);
+    co_return e.say(200, json_type, "{\"ok\":true}\n", cookie_field(value, session_cookie::lifetime));
+  }
+  if (e.is("POST", "/logout")) co_return e.say(200, json_type, "{\"ok\":true}\n", cookie_field("", {}));
+  if (e.is("POST", "/api/drain")) {
+    e.s.desk.drain();
+    co_return e.done();
+  }
+  if (e.is("POST", "/api/reload")) {
+    auto reloading = reload(e);
+    co_return co_await std::move(reloading);
+  }
+  if (e.head.method == "POST") {
+    if (upstream_queue* q = upstream_of(e, "/pause")) {
+      q->limits().pause_by_operator(time_point::max());
+      co_return e.done();
+    }
+    if (upstream_queue* q = upstream_of(e, "/resume")) {
+      q->limits().resume_by_operator();
+      co_return e.done();
+    }
+  }
+  if (e.head.method == "DELETE" && e.path.starts_with(requests)) {
+    auto ending = end_request(e.s, std::string{e.path.substr(requests.size())});
+    const bool found = co_await std::move(ending);
+    if (found) co_return e.done();
+    co_return e.say(404, plain, "no such request waits or runs\n");
+  }
+  co_return e.say(404, plain, "there is nothing here\n");
+}
+
+net::awaitable<admin_reply> look(const errand& e) {
+  if (e.path == "/metrics") co_return e.say(200, "text/plain; version=0.0.4; charset=utf-8", metrics_of(e.s));
+  if (e.path == "/api/state") {
+    auto asking = state_of(e.s, true);
+    std::string text = co_await std::move(asking);
+    text += '\n';
+    co_return e.say(200, json_type, text);
+  }
+  if (e.path == "/api/events" && e.head.method == "GET") co_return admin_reply{{}, true};
+  co_return e.say(404, plain, "there is nothing here\n");
 }
 
 }  // namespace
 
-std::string admin_answer(service& s, const generation& g, const message_head& head, bool closes) {
-  const bool to_head = head.method == "HEAD";
-  const auto say = [&](int status, std::string_view type, const std::string& body) {
-    return page(status, type, body, closes, to_head);
-  };
-  const std::string_view path = std::string_view{head.target}.substr(0, head.target.find('?'));
-  if (head.method != "GET" && !to_head) return say(405, plain, "GET and HEAD are served\n");
-  if (path == "/healthz") return say(200, plain, "ok\n");
-  if (path == "/readyz") return s.is_draining() ? say(503, plain, "draining\n") : say(200, plain, "ready\n");
-  const admin_options& o = *g.settings.admin;
-  if (!is_own_host(o, value_of(head, "host").value_or(""))) return say(421, plain, "Host is none of admin.hosts\n");
-  if (!has_token(o, head)) return say(401, plain, "Authorization: Bearer with admin.token is wanted\n");
-  if (path == "/metrics") return say(200, "text/plain; version=0.0.4", metrics(s, g));
-  if (path == "/api/state") return say(200, "application/json", state(s, g).dump() + '\n');
-  return say(404, plain, "there is nothing here\n");
+net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, bool closes) {
+  const std::shared_ptr<const generation> now = s.current();
+  const errand e{s, *now, head, std::string_view{head.target}.substr(0, head.target.find('?')), closes};
+  const bool looks = head.method == "GET" || head.method == "HEAD";
+  if (looks && e.path == "/healthz") co_return e.say(200, plain, "ok\n");
+  if (looks && e.path == "/readyz")
+    co_return s.is_draining() ? e.say(503, plain, "draining\n") : e.say(200, plain, "ready\n");
+  const admin_options& o = *now->settings.admin;
+  if (!is_own_host(o, value_of(head, "host").value_or("")))
+    co_return e.say(421, plain, "Host is none of admin.hosts\n");
+  const proof shown = proof_of(e, o);
+  if (shown != proof::wrong)
+    if (auto reply = public_answer(e, o)) co_return std::move(*reply);
+  const bool changes = head.method == "POST" || head.method == "DELETE";
+  if (!looks && !changes)
+    co_return e.say(405, plain, "GET, HEAD, POST and DELETE are served\n", "Allow: GET, HEAD, POST, DELETE\r\n");
+  // A page of another site can't send this field without asking first, and nobody answers that question.
+  if (changes && value_of(head, "x-canigo-admin").value_or("") != "1")
+    co_return e.say(403, plain, "X-Canigo-Admin: 1 is missing\n");
+  // A cookie makes no cookie: to sign in again takes the token.
+  const proof enough = e.path == "/login" ? token_of(e, o) : shown;
+  if (enough != proof::good) {
+    auto refusing = refuse(e, enough);
+    co_return co_await std::move(refusing);
+  }
+  auto answering = looks ? look(e) : change(e, o);
+  co_return co_await std::move(answering);
 }
 
 }  // namespace canigo::gateway

@@ -1,15 +1,26 @@
 #pragma once
 
+#include "canigo/net.hpp"
+
 #include "gateway/http/message.hpp"
+
+#include <boost/asio/awaitable.hpp>
 
 #include <string>
 
 namespace canigo::gateway {
 
-class generation;
 class service;
 
-/// The whole response to a request to the admin's listener.
-std::string admin_answer(service& s, const generation& g, const message_head& head, bool closes);
+struct admin_reply {
+  std::string text;            ///< the whole response
+  bool begins_events = false;  ///< instead: see send_events()
+};
+
+/// The response to a request to the admin's listener. `closes`: it is the last one of its connection.
+///
+/// Nothing is told or done without the token, but for the health checks and the page, in which no data is. No body is
+/// read: what is asked for is in the head.
+net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, bool closes);
 
 }  // namespace canigo::gateway

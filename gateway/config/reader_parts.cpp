@@ -178,6 +178,11 @@ void read_admin(table_view& t, config& c) {
     if (auto token = read_secret(*source, given->problems())) {
       if (!std::ranges::all_of(token->value, [](char ch) { return ch > 0x20 && ch < 0x7f; }))
         given->problems().complain(source->where, source->field, "holds something else than visible ASCII");
+      // A stranger may try many.
+      constexpr std::size_t least = 16, most = 256;
+      if (token->value.size() < least || token->value.size() > most)
+        given->problems().complain(source->where, source->field,
+                                   fmt::format("holds {} bytes; allowed: {} to {}", token->value.size(), least, most));
       admin.token = std::move(*token);
     }
   }

@@ -29,9 +29,10 @@ std::string line_of(const call_record& r) {
   std::string line;
   const auto out = std::back_inserter(line);
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(r.time.time_since_epoch()).count();
-  fmt::format_to(out, R"({{"time":"{:%Y-%m-%dT%H:%M:%S}.{:03}Z","id":{},"tenant":{},"class":{},"upstream":{},)",
-                 fmt::gmtime(std::chrono::system_clock::to_time_t(r.time)), ms % 1000, json_string(r.id),
-                 quoted_or_null(r.tenant), quoted_or_null(r.priority), quoted_or_null(r.upstream));
+  fmt::format_to(
+      out, R"({{"time":"{:%Y-%m-%dT%H:%M:%S}.{:03}Z","id":{},"tenant":{},"class":{},"route":{},"upstream":{},)",
+      fmt::gmtime(std::chrono::system_clock::to_time_t(r.time)), ms % 1000, json_string(r.id), quoted_or_null(r.tenant),
+      quoted_or_null(r.priority), quoted_or_null(r.route), quoted_or_null(r.upstream));
   fmt::format_to(out, R"("method":{},"host":{},"path":{},"status":{},"error":{},)", json_string(r.method),
                  json_string(r.host), json_string(r.path), r.status, quoted_or_null(r.error));
   fmt::format_to(out, R"("wait_ms":{},"bound_by":{},"attempts":{},"connect_ms":{},"first_byte_ms":{},)",

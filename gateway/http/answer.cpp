@@ -42,13 +42,20 @@ std::string problem(const refusal& why, const call_record& r, bool closes, bool 
   return text;
 }
 
-std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head) {
-  std::string text = fmt::format(
-      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
-      "Content-Security-Policy: default-src 'self'\r\nX-Content-Type-Options: nosniff\r\n",
-      status, reason_of(status), type, body.size());
-  if (closes) text += "Connection: close\r\n";
-  text += "\r\n";
+std::string page_head(int status, std::string_view type, std::string_view fields) {
+  return fmt::format(
+      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nCache-Control: no-store\r\n"
+      "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'\r\n"
+      "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n"
+      "Cross-Origin-Resource-Policy: same-origin\r\n{}\r\n",
+      status, reason_of(status), type, fields);
+}
+
+std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,
+                 std::string_view fields) {
+  const std::string all =
+      fmt::format("Content-Length: {}\r\n{}{}", body.size(), fields, closes ? "Connection: close\r\n" : "");
+  std::string text = page_head(status, type, all);
   if (!to_head) text += body;
   return text;
 }

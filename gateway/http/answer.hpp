@@ -16,8 +16,11 @@ std::string own_fields(const call_record& r);
 /// A whole response, as application/problem+json. `closes`: it is the last one of its connection.
 std::string problem(const refusal& why, const call_record& r, bool closes, bool to_head);
 
-/// A whole response of another type.
-std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head);
+/// A whole response of the admin. `fields`: further ones, each with its line break.
+std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,
+                 std::string_view fields = {});
+/// The head of such a response that has no length: its body ends with the connection.
+std::string page_head(int status, std::string_view type, std::string_view fields);
 
 /// The text as a string of JSON, in quotes. Bytes that are no UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);

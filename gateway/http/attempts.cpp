@@ -142,7 +142,7 @@ void connection::learn(upstream_queue& q, std::size_t tenant, upstream_place& he
   report(q, held, result);
   if (const quota_left left = read_quota(h); left != quota_left{}) q.learn(left);
   // Where tenants bring their own credential, the pause is only theirs.
-  if (after && asks_for_pause(result)) service_.pause(q, tenant, clock::now() + *after);
+  if (after && asks_for_pause(result)) service_.pause(q, tenant, clock::now() + *after, *record_, h.status);
 }
 
 net::awaitable<attempt_end> connection::attempt_at(upstream_queue& q, std::size_t tenant, exchange& x,

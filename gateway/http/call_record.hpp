@@ -21,20 +21,21 @@ struct call_record {
   std::string_view tenant;
   std::string_view priority;  ///< the name of its class
   std::string_view upstream;
-  int priority_index = 0;
+  std::string_view route;  ///< the prefix that led to the upstream
   std::optional<std::size_t> tenant_index;
-  std::optional<std::size_t> upstream_index;
   int status = 0;          ///< 0: the client left without an answer
   std::string_view error;  ///< of X-Canigo-Error; empty: none
-  std::string_view bound_by;
+  std::string bound_by;    ///< the limit that it found in its way when it last began to wait; empty: it did not wait
   int attempts = 0;
   duration waited{};
   duration connect{};
-  std::optional<duration> first_byte;
+  std::optional<duration> first_byte;           ///< of the response, from the arrival of the request
+  std::optional<duration> upstream_first_byte;  ///< the same, from the beginning of the last attempt
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
   std::optional<std::uint64_t> tokens_asked;  ///< of an upstream that counts tokens
   std::optional<std::uint64_t> tokens_used;   ///< if the upstream has told
+  std::uint64_t tokens_output = 0;            ///< of tokens_used
 };
 
 }  // namespace canigo::gateway

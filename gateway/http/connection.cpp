@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "gateway/admin/admin.hpp"
+#include "gateway/admin/events.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/head_rules.hpp"
 #include "gateway/upstream/exchange.hpp"
@@ -148,7 +149,8 @@ call_record connection::begin_record(const message_head& head) {
 }
 
 void connection::end_record(call_record& r) {
-  service_.counts.count(r);
+  service_.counts.count(loop_.index, r);
+  service_.errors.note(r);
   service_.log.write(r);
 }
 
@@ -187,11 +189,61 @@ net::awaitable<void> connection::serve(message_parser& parser) {
   }
   if (!entrance_.listener) {
     if (!parser.is_done()) goes_on_ = false;
-    const std::string text = admin_answer(service_, *g, head, !goes_on_);
-    co_await write(text);
+    co_await serve_admin(head);
     co_return;
   }
   co_await forward(*g, parser, head, judged.plan, r);
+}
+
+net::awaitable<void> connection::serve_admin(const message_head& head) {
+  auto answering = admin_answer(service_, head, !goes_on_);
+  const admin_reply reply = co_await std::move(answering);
+  if (!reply.begins_events) {
+    co_await write(reply.text);
+    co_return;
+  }
+  goes_on_ = false;
+  co_await send_events(service_, client_, has_left_);
+}
+
+connection::listed::listed(connection& c, call_record& r) : home_{c} {
+  c.tag_ = c.loop_.requests.enter(c);
+  c.record_ = &r;
+  c.is_ended_ = false;
+}
+
+connection::listed::~listed() {
+  home_.loop_.requests.leave(home_.tag_);
+  home_.record_ = nullptr;
+}
+
+request_view connection::look() const {
+  const call_record& r = *record_;
+  request_view v{.number = tag_,
+                 .waits = waits(),
+                 .id = r.id,
+                 .tenant = std::string{r.tenant},
+                 .priority = std::string{r.priority},
+                 .upstream = std::string{r.upstream},
+                 .method = shortened(r.method, 20),
+                 .host = shortened(r.host),
+                 .path = shortened(r.path),
+                 .since = r.since,
+                 .attempts = r.attempts,
+                 .tokens = r.tokens_asked,
+                 .first_byte = std::nullopt};
+  if (exchange_ == nullptr) return v;
+  if (exchange_->has_begun) v.status = exchange_->status;
+  if (exchange_->first_byte) v.first_byte = *exchange_->first_byte - r.since;
+  if (exchange_->body != nullptr) v.bytes_in = exchange_->body->bytes();
+  v.bytes_out = exchange_->bytes_out;
+  return v;
+}
+
+void connection::end_by_operator() noexcept {
+  is_ended_ = true;
+  if (phase_ == phase::waiting) wait_.emit(net::cancellation_type::terminal);
+  if (exchange_ != nullptr) exchange_->abort();
 }
 
 void connection::client_left() {

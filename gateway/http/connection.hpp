@@ -8,6 +8,7 @@
 #include "gateway/http/call_record.hpp"
 #include "gateway/http/message_parser.hpp"
 #include "gateway/http/read_buffer.hpp"
+#include "gateway/http/request_view.hpp"
 #include "gateway/http/service.hpp"
 #include "gateway/policy/head_rules.hpp"
 #include "gateway/policy/repeat_rules.hpp"
@@ -47,7 +48,7 @@ class connection {
   /// There is another configuration. Who waits goes on waiting, unless it no longer has his upstream or his tenant.
   void follow(const generation& next) noexcept;
   /// The number of the last request that has waited here; it grows with each.
-  std::uint64_t tag() const noexcept { return tag_; }
+  time_point since() const noexcept { return record_ == nullptr ? time_point::max() : record_->since; }
   /// The process ends: the request that is on, or that has come, is the last one. A client that has connected and asked
   /// for nothing yet may still do so; the others go.
   void drain() noexcept;
@@ -61,6 +62,13 @@ class connection {
   /// Ends the request that is on.
   void cut() noexcept;
 
+  // Of the request that is on its loop's list; see request_list.
+  request_view look() const;
+  const call_record* record() const noexcept { return record_; }
+  bool waits() const noexcept { return phase_ == phase::waiting; }
+  /// An operator ends it: its client is told so, or is cut off if it already has the beginning of the response.
+  void end_by_operator() noexcept;
+
  private:
   enum class phase : std::uint8_t { idle, head, waiting, running, closing };
 
@@ -70,6 +78,17 @@ class connection {
   net::awaitable<void> serve(message_parser& parser);
   net::awaitable<void> forward(const generation& g, message_parser& parser, message_head& head,
                                const request_plan& plan, call_record& r);
+  /// The place of a request on the loop's list, from its construction to its destruction.
+  class listed {
+   public:
+    listed(connection& c, call_record& r);
+    ~listed();
+    listed(const listed&) = delete;
+    listed& operator=(const listed&) = delete;
+
+   private:
+    connection& home_;
+  };
   /// Whose a request is, where it goes, and how it is treated.
   struct errand {
     std::size_t tenant = 0;
@@ -105,6 +124,8 @@ class connection {
   void report(upstream_queue& q, upstream_place& held, const attempt_result& result);
   net::awaitable<void> sleep_watched(duration d);
   net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* parser);
+  void look_at_what_binds(upstream_queue& q);
+  net::awaitable<void> serve_admin(const message_head& head);
   net::awaitable<void> write(std::string_view text);
   void client_left();
   call_record begin_record(const message_head& head);
@@ -124,7 +145,9 @@ class connection {
   bool lingers_ = false;     // the client may still be sending
   phase phase_ = phase::idle;
   bool has_left_ = false;
+  bool is_ended_ = false;  // by an operator
   std::uint64_t tag_ = 0;
+  call_record* record_ = nullptr;  // of the request that is on the loop's list
   time_point deadline_{};
   net::cancellation_signal wait_;
   exchange* exchange_ = nullptr;

@@ -3,6 +3,7 @@
 #include "gateway/http/connection.hpp"
 #include "gateway/policy/destination.hpp"
 #include "gateway/policy/head_writer.hpp"
+#include "gateway/policy/limit_names.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/repeat_rules.hpp"
 #include "gateway/policy/text.hpp"
@@ -11,6 +12,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -33,6 +35,10 @@ std::optional<duration> estimate(const limiter& l, const request& ask) {
   } catch (const system_error&) {  // it can never be granted: no time would help
     return std::nullopt;
   }
+}
+
+refusal ended_by_operator() {
+  return {503, "cancelled", "an operator has ended this request", std::chrono::seconds{1}};
 }
 
 refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask) {
@@ -108,6 +114,19 @@ error_code judged(const error_code& error, bool is_draining) {
   return is_late && is_draining ? error_code{errc::stopped} : error;
 }
 
+retry_reason reason_of(attempt_end end) {
+  switch (end) {
+    case attempt_end::put_back:
+      return retry_reason::refused;
+    case attempt_end::lost:
+      return retry_reason::lost;
+    case attempt_end::first_byte_late:
+      return retry_reason::late;
+    default:
+      return retry_reason::connect;
+  }
+}
+
 }  // namespace
 
 /// Until then, or until the client leaves.
@@ -118,12 +137,22 @@ net::awaitable<void> connection::sleep_watched(duration d) {
   phase_ = phase::running;
 }
 
+/// Notes which limit holds up the first waiter, as soon as this request is among them.
+void connection::look_at_what_binds(upstream_queue& q) {
+  net::post(loop_.io, [&l = loop_, tag = tag_, &q] {
+    connection* const c = l.requests.find(tag);
+    if (c == nullptr || !c->waits()) return;
+    std::string name = name_of(q.limit().why_waiting(), q.settings().rates);
+    if (!name.empty()) c->record_->bound_by = std::move(name);
+  });
+}
+
 /// Waits for a place. False if there is none: the client has left, or `why` says why not.
 net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
                                            upstream_place& granted, std::optional<refusal>& why) {
   const time_point start = clock::now();
   error_code error;
-  for (;;) {
+  while (!is_ended_) {
     error = {};
     if (caller_->dismissed) break;
     if (caller_->next_share) {
@@ -138,14 +167,15 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
     }
     if (!local && !error) {
       if (input_.empty()) input_.shrink();
+      look_at_what_binds(q);
       phase_ = phase::waiting;
       std::tie(error, local) = co_await q.limit().async_acquire(
           ask, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
       phase_ = phase::running;
       if (error == net::error::operation_aborted && caller_->next_share && !has_left_) continue;
     }
-    if (error || has_left_) {
-      // The grant may have come when the client left. Nothing is consumed all the same.
+    if (error || has_left_ || is_ended_) {
+      // The grant may have come when the client left, or an operator ended it. Nothing is consumed all the same.
       if (local) q.limits().give_back(local);
       break;
     }
@@ -166,10 +196,13 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
     }
     redis::permit shared;
     if (q.limits().shared() != nullptr) {
+      constexpr duration usual_round_trip = std::chrono::milliseconds{10};
+      const time_point asked = clock::now();
       phase_ = phase::waiting;
       shared = co_await q.limits().shared()->acquire(ask, wait_.slot(), error);
+      if (r.bound_by.empty() && clock::now() - asked > usual_round_trip) r.bound_by = "shared";
       phase_ = phase::running;
-      if (error || has_left_) {
+      if (error || has_left_ || is_ended_) {
         q.limits().give_back(local, shared);
         if (error == net::error::operation_aborted && caller_->next_share && !has_left_) continue;
         break;
@@ -182,6 +215,10 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
   }
   r.waited += clock::now() - start;
   if (has_left_) co_return false;
+  if (is_ended_) {
+    why = ended_by_operator();
+    co_return false;
+  }
   if (caller_->dismissed) {
     granted.give_back();
     why = caller_->dismissed;
@@ -206,12 +243,17 @@ net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& 
     granted.give_back();
     const time_point start = clock::now();
     error_code error;
+    r.bound_by = "tunnels";
     phase_ = phase::waiting;
     std::tie(error, tunnel) = co_await tunnels.async_acquire(
         place, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
     phase_ = phase::running;
     r.waited += clock::now() - start;
     if (has_left_) co_return false;
+    if (is_ended_) {
+      why = ended_by_operator();
+      co_return false;
+    }
     if (caller_->dismissed) {
       why = caller_->dismissed;
       co_return false;
@@ -239,8 +281,10 @@ std::optional<refusal> connection::find_upstream(const generation& g, const mess
   if (who.refused) return std::move(who.refused);
   e.tenant = *who.tenant;
   r.tenant = c.tenants[e.tenant].name;
+  r.tenant_index = e.tenant;
   if (to == nullptr) return refusal{404, "no_route", "no upstream has this prefix"};
   r.upstream = to->name;
+  r.route = to->prefix;
   e.queue = std::shared_ptr<upstream_queue>{std::shared_ptr<void>{}, &g.queue(*found)};  // the generation keeps it
   e.target = target_for(*to, plan.path);
   e.host_field = to->url.host_field;
@@ -257,6 +301,7 @@ std::optional<refusal> connection::find_host(const generation& g, const message_
   if (who.refused) return std::move(who.refused);
   e.tenant = *who.tenant;
   r.tenant = c.tenants[e.tenant].name;
+  r.tenant_index = e.tenant;
   if (r.host.empty()) r.host = limit_name(plan.host, plan.port);
   const allowed_host* by = find_allowed(*c.forward, plan.host, plan.port);
   if (by == nullptr) return refuse_destination(plan.host, plan.port);
@@ -300,7 +345,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   upstream_queue& q = *p.queue;
   const upstream* to = &q.settings();
   const bool is_tunnel = plan.form == target_form::tunnel;
-  tag_ = service_.next_tag.fetch_add(1, std::memory_order_relaxed);
+  const listed on_list{*this, r};
   deadline_ = std::min(saturating_add(r.since, p.granted.max_wait), service_.end());
   const int most_attempts = to->retry.attempts;
   request_body body{client_, parser, input_, c.time.body_idle, most_attempts > 1 ? to->retry.body : 0, service_.kept};
@@ -372,7 +417,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
     return again != repeat::no && (again == repeat::yes || until < ask.deadline) && may_repeat();
   };
 
-  std::minstd_rand random{static_cast<std::uint32_t>(tag_)};
+  std::minstd_rand random{static_cast<std::uint32_t>(tag_ ^ tag_ >> 32)};
   std::optional<refusal> why;
   caller asks{q, c.tenants[p.tenant].name, q.share(p.tenant), {}, {}};
   const bool is_hedged = to->hedge_after && head.method == "GET" && !parser.has_body();
@@ -399,6 +444,8 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
       if (x.until == time_point::max()) x.until = clock::now() + to->timeout.total;
       if (!goes_on_) x.keeps_client = false;
       exchange_ = &x;
+      x.first_byte.reset();
+      const time_point begun = clock::now();
       held.watch(loop_.io.get_executor(), [&] {
         is_place_lost = true;
         x.abort();
@@ -411,12 +458,16 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
       }
       exchange_ = nullptr;
       r.connect += std::exchange(x.connect_time, duration{});
+      if (x.first_byte) r.upstream_first_byte = *x.first_byte - begun;
       if (nothing_was_sent(end)) {
         held.give_back();
       } else {
         if (end != attempt_end::put_back) {
           held.settle(account.settle(end == attempt_end::complete));
-          if (account.used()) r.tokens_used = account.used()->input + account.used()->output;
+          if (account.used()) {
+            r.tokens_used = account.used()->input + account.used()->output;
+            r.tokens_output = account.used()->output;
+          }
           if (account.is_usage_missing()) service_.counts.usage_missing.fetch_add(1, std::memory_order_relaxed);
         }
         held.release();
@@ -424,8 +475,8 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
       if (end == attempt_end::put_back ||
           ((end == attempt_end::unreachable || end == attempt_end::connect_timed_out ||
             (is_repeatable && (end == attempt_end::lost || end == attempt_end::first_byte_late))) &&
-           !has_left_ && may_repeat())) {
-        service_.counts.retries.fetch_add(1, std::memory_order_relaxed);
+           !has_left_ && !is_ended_ && may_repeat())) {
+        service_.counts.count_retry(reason_of(end));
         body.rewind();
         co_await sleep_watched(between_attempts.delay(static_cast<std::uint32_t>(r.attempts), random()));
         if (!has_left_) continue;
@@ -438,6 +489,10 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
       if (end == attempt_end::cut) r.error = "upstream_failed";
       if (end == attempt_end::idle) r.error = "idle";
       if (is_taken) r.error = "store_unavailable";
+      if (is_ended_ && end != attempt_end::complete) {
+        if (x.has_begun) r.error = "cancelled";
+        if (!x.has_begun) why = ended_by_operator();
+      }
       if (end == attempt_end::complete) lingers_ = true;
       break;
     }

@@ -78,6 +78,12 @@ server::server(config c, std::string file)
       look_{loops_.front()->io},
       watchdog_{loops_.front()->io} {
   raise_descriptor_limit();
+  service_.desk.reload = [this] { return reload(); };
+  service_.desk.drain = [this] {
+    net::post(loops_.front()->io, [this] {
+      if (!service_.is_draining()) drain();
+    });
+  };
   const std::shared_ptr<const generation> first = service_.current();
   open_doors(first->settings);
 }
@@ -192,12 +198,13 @@ void server::wait_for_signal() {
   });
 }
 
-void server::reload() {
+std::vector<std::string> server::reload() {
   supervisor_.tell_reloading();
   const std::vector<std::string> wrong = service_.reload();
   for (const std::string& w : wrong) fmt::print(stderr, "{}\n", w);
   fmt::print(stderr, "canigo-gateway: {}\n", wrong.empty() ? "reloaded" : "not reloaded, nothing has changed");
   supervisor_.tell("READY=1");
+  return wrong;
 }
 
 /// Calls it for each connection, on its loop.

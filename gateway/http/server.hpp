@@ -50,7 +50,7 @@ class server {
   void take(loop& l, door& d, stream_socket socket);
   void wait_for_signal();
   void watch();
-  void reload();
+  std::vector<std::string> reload();
   void drain();
   void close_doors();
   void take_last();

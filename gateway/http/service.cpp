@@ -30,35 +30,16 @@ std::shared_ptr<const generation> own_count(std::shared_ptr<const generation> g)
 
 }  // namespace
 
-void call_counts::count(const call_record& r) {
-  bytes_in.fetch_add(r.bytes_in, std::memory_order_relaxed);
-  bytes_out.fetch_add(r.bytes_out, std::memory_order_relaxed);
-  key k{std::string{r.upstream}, std::string{r.tenant}, std::string{r.priority}, std::string{r.error}, r.status};
-  const std::lock_guard lock{mutex_};
-  ++counts_[std::move(k)];
-}
-
-std::map<call_counts::key, std::uint64_t> call_counts::all() const {
-  const std::lock_guard lock{mutex_};
-  return counts_;
-}
-
-void call_counts::count_lowered(const std::string& tenant) {
-  const std::lock_guard lock{mutex_};
-  ++lowered_[tenant];
-}
-
-std::map<std::string, std::uint64_t> call_counts::lowered() const {
-  const std::lock_guard lock{mutex_};
-  return lowered_;
-}
-
 bool connection_counts::enter(const std::string& address) {
   const std::lock_guard lock{mutex_};
-  if (all_ >= limits_.all) return false;
+  const auto refuse = [this] {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  };
+  if (all_ >= limits_.all) return refuse();
   if (!address.empty()) {
     std::size_t& here = by_address_[address];
-    if (here >= limits_.per_address) return false;
+    if (here >= limits_.per_address) return refuse();
     ++here;
   }
   ++all_;
@@ -84,6 +65,7 @@ void connection_counts::set_limits(const connection_limits& limits) {
 
 service::service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops)
     : log{c.access_log},
+      counts{loops.size()},
       clients{c.connections},
       kept{c.size.buffered},
       file_{std::move(file)},
@@ -143,7 +125,7 @@ std::vector<std::string> service::try_reload() {
       l.now = own_count(next);
       // In the order of arrival: some go to another queue.
       std::vector<connection*> all{l.connections.begin(), l.connections.end()};
-      std::ranges::sort(all, {}, &connection::tag);
+      std::ranges::sort(all, {}, &connection::since);
       for (connection* c : all) c->follow(*next);
     });
   }
@@ -159,7 +141,17 @@ std::string service::new_request_id() {
   return fmt::format("{}-{:x}", process_, next_request_.fetch_add(1, std::memory_order_relaxed));
 }
 
-void service::pause(upstream_queue& q, std::size_t tenant, time_point until) {
+std::size_t service::waiting() const {
+  const auto now = current();
+  std::size_t all = 0;
+  for (std::size_t i = 0; i < now->queues(); ++i) all += now->queue(i).limit().stats().waiting;
+  if (now->hosts() != nullptr)
+    for (const auto& q : now->hosts()->all()) all += q->limit().stats().waiting;
+  return all;
+}
+
+void service::pause(upstream_queue& q, std::size_t tenant, time_point until, const call_record& r, int status) {
+  origins.note(r, status, q.settings().credential.is_passed());
   q.pause(tenant, until);
   end_long_waits(q, is_draining() ? end() - std::chrono::steady_clock::now() : duration::max());
 }

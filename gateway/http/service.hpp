@@ -1,11 +1,16 @@
 #pragma once
 
+#include "gateway/admin/desk.hpp"
 #include "gateway/config/config.hpp"
 #include "gateway/http/access_log.hpp"
+#include "gateway/http/call_counts.hpp"
 #include "gateway/http/call_record.hpp"
 #include "gateway/http/departure_watch.hpp"
 #include "gateway/http/generation.hpp"
+#include "gateway/http/pause_origins.hpp"
+#include "gateway/http/recent_errors.hpp"
 #include "gateway/http/request_body.hpp"
+#include "gateway/http/request_list.hpp"
 #include "gateway/policy/own_places.hpp"
 #include "gateway/upstream/name_lookup.hpp"
 #include "gateway/upstream/shared_store.hpp"
@@ -13,13 +18,12 @@
 #include <boost/asio/io_context.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -30,7 +34,7 @@ class connection;
 
 /// One thread's part: its events, the clients that it watches, and its connections.
 struct loop {
-  explicit loop(std::size_t n) : index{n} {}
+  explicit loop(std::size_t n) : index{n}, requests{n} {}
 
   const std::size_t index;
   net::io_context io{1};
@@ -38,39 +42,7 @@ struct loop {
   std::unordered_set<connection*> connections;
   /// What new requests go by. Each loop counts its own uses of it, so that loops share no counter in the hot path.
   std::shared_ptr<const generation> now;
-};
-
-/// The ends of all requests, by what they have in common. Threads: any.
-class call_counts {
- public:
-  struct key {
-    std::string upstream, tenant, priority, error;
-    int status = 0;
-    auto operator<=>(const key&) const = default;
-  };
-
-  void count(const call_record& r);
-  std::map<key, std::uint64_t> all() const;
-
-  /// A call of this tenant has asked for a class above the tenant's best, and is served as the best.
-  void count_lowered(const std::string& tenant);
-  std::map<std::string, std::uint64_t> lowered() const;
-
-  std::atomic<std::uint64_t> bytes_in{0};
-  std::atomic<std::uint64_t> bytes_out{0};
-  std::atomic<std::int64_t> running{0};
-  std::atomic<std::int64_t> tunnels{0};  ///< those of `running` that are open tunnels, or become one
-  std::atomic<std::uint64_t> retries{0};
-  std::atomic<std::uint64_t> reloads{0};
-  std::atomic<std::uint64_t> reloads_refused{0};
-  std::atomic<std::uint64_t> hedges{0};         ///< attempts beside a slow one
-  std::atomic<std::uint64_t> hedges_won{0};     ///< of those: whose response was the answer
-  std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have told its usage, and has not
-
- private:
-  mutable std::mutex mutex_;
-  std::map<key, std::uint64_t> counts_;
-  std::map<std::string, std::uint64_t> lowered_;
+  request_list requests;
 };
 
 /// How many connections there are, in all and from each address. Threads: any.
@@ -84,7 +56,11 @@ class connection_counts {
   /// Nobody is sent away who is there already.
   void set_limits(const connection_limits& limits);
 
+  /// How many were not let in.
+  std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+
  private:
+  std::atomic<std::uint64_t> refused_{0};
   mutable std::mutex mutex_;
   connection_limits limits_;
   std::size_t all_ = 0;
@@ -116,13 +92,17 @@ class service {
   surroundings around(const generation& g) noexcept { return {g.trust(), own_, names_}; }
   /// The gateway listens there, so no request may lead there. Before any loop runs.
   void add_own_place(const net::ip::tcp::endpoint& listener) { own_.add(listener); }
+  const std::vector<std::unique_ptr<loop>>& loops() const noexcept { return loops_; }
+  /// How many wait, for all upstreams.
+  std::size_t waiting() const;
   /// "1.1 canigo-" and a number of this process, for Via.
   const std::string& via() const noexcept { return via_; }
   /// Another one each time.
   std::string new_request_id();
 
-  /// Pauses an upstream, or what a tenant has of it, and ends the waits that have become too long.
-  void pause(upstream_queue& q, std::size_t tenant, time_point until);
+  /// Pauses an upstream, or what a tenant has of it, and ends the waits that have become too long. `r` is the request
+  /// whose response, with this status, asked for it.
+  void pause(upstream_queue& q, std::size_t tenant, time_point until, const call_record& r, int status);
   /// Ends the waits for `q` that are longer than `most` by their estimates, or than what was allowed for each.
   void end_long_waits(upstream_queue& q, duration most);
 
@@ -136,11 +116,14 @@ class service {
   /// Ends all who wait.
   void stop_waiting() noexcept;
 
+  const time_point started = std::chrono::steady_clock::now();
   access_log log;
   call_counts counts;
+  recent_errors errors;
+  pause_origins origins;
+  admin_desk desk;
   connection_counts clients;
   kept_bytes kept;
-  std::atomic<std::uint64_t> next_tag{1};
   std::atomic<std::size_t> callers{0};  ///< connections other than the admin's
   std::atomic<bool> has_cut{false};     ///< a request was ended by the end of the process
 

@@ -53,7 +53,7 @@ void add_keys(const std::string& text, std::set<std::string>& keys) {
 }  // namespace
 
 TEST_CASE("gateway: the files of the configuration's page are right", "[gateway][config]") {
-  for (const char* name : {"CANIGO_ADMIN_TOKEN", "OPENAI_HEADER"}) ::setenv(name, "secret", 1);
+  for (const char* name : {"CANIGO_ADMIN_TOKEN", "OPENAI_HEADER"}) ::setenv(name, "secret-of-the-page", 1);
   ::setenv("CANIGO_REDIS_URL", "redis://127.0.0.1", 1);
   const auto files = files_of(page());
   REQUIRE(files.size() == 3);

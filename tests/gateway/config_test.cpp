@@ -1,12 +1,16 @@
+#include "gateway/config/config_view.hpp"
 #include "gateway/config/reader.hpp"
 #include "http/temporary_folder.hpp"
 #include "support/catch.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gateway = canigo::gateway;
@@ -84,7 +88,7 @@ TEST_CASE("gateway: the least configuration has the defaults of all else", "[gat
 TEST_CASE("gateway: each key of a configuration is read", "[gateway][config]") {
   const http_test::temporary_folder folder;
   for (const char* name : {"cert", "key", "ca"}) write_file(folder / name, "PEM");
-  write_file(folder / "admin.token", "s3cret\n");
+  write_file(folder / "admin.token", "s3cret-of-the-admin\n");
   write_file(folder / "openai.header", "Bearer sk-1\r\n");
   ::setenv("CANIGO_TEST_REDIS_URL", "redis://127.0.0.1:6379", 1);
   const auto file = [&](const char* name) { return folder / name; };
@@ -175,7 +179,7 @@ name = "guest"
   CHECK(c.grace == 10s);
   CHECK((c.access_log.to == gateway::access_log_options::kind::file && c.access_log.path == "/var/log/gateway.log"));
   REQUIRE(c.admin);
-  CHECK((c.admin->listen.port == 9901 && c.admin->token.value == "s3cret"));
+  CHECK((c.admin->listen.port == 9901 && c.admin->token.value == "s3cret-of-the-admin"));
   CHECK(c.admin->hosts == std::vector<std::string>{"admin.example"});
   CHECK((c.size.header == 8192 && c.size.fields == 50 && c.size.target == 4096 && c.size.body == 1 << 20));
   CHECK(c.size.buffered == 2 << 20);
@@ -401,6 +405,36 @@ TEST_CASE("gateway: a secret is never in the file, nor in a message", "[gateway]
   for (const std::string& more :
        {std::string{"url2 = 1"}, std::string{"[[upstream]]\nname = 'b'\nprefix = '/b'\nurl = 'http://u:hunter2@b'"}})
     for (const auto& line : wrongs(with(more))) CHECK(line.find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("gateway: the admin's token is too long to be guessed", "[gateway][config]") {
+  const std::string text = "admin = { listen = '127.0.0.1:1', token = 'env:CANIGO_TEST_TOKEN' }\n" + std::string{least};
+  for (const auto& [size, is_good] : {std::pair{15, false}, std::pair{16, true}, std::pair{256, true}, {257, false}}) {
+    ::setenv("CANIGO_TEST_TOKEN", std::string(static_cast<std::size_t>(size), 't').c_str(), 1);
+    const auto found = wrongs(text);
+    CAPTURE(size);
+    CHECK(found == (is_good ? std::vector<std::string>{}
+                            : std::vector<std::string>{"1:43: admin.token holds " + std::to_string(size) +
+                                                       " bytes; allowed: 16 to 256"}));
+  }
+}
+
+TEST_CASE("gateway: the view of a configuration has no secret in it", "[gateway][config]") {
+  const http_test::temporary_folder folder;
+  write_file(folder / "secret", "hunter2-and-some-more");
+  const std::string file = "'file:" + (folder / "secret") + "'";
+  ::setenv("CANIGO_TEST_URL", "redis://:hunter2@localhost", 1);
+  const auto read =
+      gateway::parse_config("redis = 'env:CANIGO_TEST_URL'\nadmin = { listen = '127.0.0.1:1', token = " + file +
+                            " }\n" + with("credential = { header = 'X-Key', value = " + file + " }\n") +
+                            "[[tenant]]\nname = 't'\nkeys = ['sha256:" + std::string(64, 'a') + "']\n");
+  REQUIRE(read.value);
+  const std::string text = gateway::config_view(*read.value).dump();
+  CHECK(text.find("hunter2") == text.npos);
+  CHECK(text.find("aaaa") == text.npos);
+  CHECK(text.find("X-Key from file:/") != text.npos);
+  CHECK(text.find(R"("redis":"env:CANIGO_TEST_URL")") != text.npos);
+  CHECK(text.find(R"("keys":1)") != text.npos);
 }
 
 TEST_CASE("gateway: a credential is a field that the gateway does not make itself", "[gateway][config]") {

@@ -52,17 +52,22 @@ def show_queue(g):
 
 
 def picture(g):
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser is None:
-        print("\nNo Chromium here, so no picture of the page.")
+    if shutil.which("chromedriver") is None:
+        print("\nNo Chromium with its driver here, so no picture of the page.")
         return
     to = ROOT / "build" / "gateway-demo.png"
-    to.parent.mkdir(exist_ok=True)
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900",
-                        "--virtual-time-budget=3000", f"--screenshot={to}",
-                        f"http://127.0.0.1:{g.admin}/?token={TOKEN}"], capture_output=True, timeout=15)
-    print(f"\nA picture of the admin page: {to.relative_to(ROOT)}" if to.exists() else "\nThe browser took no picture.")
+    sys.path.insert(0, str(ROOT / "docs/site"))
+    from look import Browser
+    browser = Browser(1280)
+    try:
+        browser.ask("POST", "/url", {"url": f"http://127.0.0.1:{g.admin}/"})
+        browser.ask("POST", f"/element/{browser.element('#token')}/value", {"text": TOKEN})
+        browser.run("document.querySelector('#form button').click()")
+        wait_until(lambda: browser.run("return document.querySelectorAll('#upstreams h2').length") == 2, "it is shown")
+        browser.picture(to)
+        print(f"\nA picture of the admin page: {to.relative_to(ROOT)}")
+    finally:
+        browser.close()
 
 
 def judge(calls, entries):

@@ -667,7 +667,7 @@ class Life(GatewayCase):
             self.assertIn("\n[admin]", text)
             done = subprocess.run([GATEWAY, "--check", "--config", pathlib.Path(folder) / "all.toml"],
                                   capture_output=True, text=True,
-                                  env={"CANIGO_ADMIN_TOKEN": "t", "EXAMPLE_AUTHORIZATION": "x"})
+                                  env={"CANIGO_ADMIN_TOKEN": "t" * 16, "EXAMPLE_AUTHORIZATION": "x"})
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             if shutil.which("systemd-analyze") is None:
                 return

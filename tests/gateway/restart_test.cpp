@@ -43,7 +43,7 @@ limits.a = { concurrency = 3 }
 )";
 
 gateway::config config_of(std::string_view text) {
-  ::setenv("CANIGO_RESTART_TEST", "token", 1);
+  ::setenv("CANIGO_RESTART_TEST", "a-token-of-the-test", 1);
   ::setenv("CANIGO_RESTART_REDIS", "redis://127.0.0.1", 1);
   auto read = gateway::parse_config(text);
   for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "text"));

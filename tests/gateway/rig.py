@@ -112,8 +112,10 @@ anonymous = "{anonymous}"
             assert "listening on" in line, line
         self.url = f"http://127.0.0.1:{self.port}"
 
-    def ask_admin(self, path, token=TOKEN, host=None):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.admin}{path}")
+    def ask_admin(self, path, token=TOKEN, host=None, method="GET"):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.admin}{path}", method=method)
+        if method != "GET":
+            request.add_header("X-Canigo-Admin", "1")
         if token:
             request.add_header("Authorization", f"Bearer {token}")
         if host:
@@ -129,6 +131,11 @@ anonymous = "{anonymous}"
 
     def waiting(self):
         return self.state()["waiting"]
+
+    def memory(self):
+        """The bytes that it has in memory."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", status)[1])
 
     def log(self):
         return [json.loads(line) for line in (self.dir / "access.log").read_text().splitlines()]

@@ -361,7 +361,7 @@ class Scenarios(GatewayCase):
         self.addCleanup(shutil.rmtree, folder)
         (folder / "gateway.toml").write_text(toml)
         (folder / "calls.py").write_text(python.replace(":8080", f":{client}"))
-        env = {**os.environ, "CANIGO_ADMIN_TOKEN": "secret", "NO_PROXY": "*"}
+        env = {**os.environ, "CANIGO_ADMIN_TOKEN": "an-admin-who-waits", "NO_PROXY": "*"}
         program = pathlib.Path(GATEWAY).resolve()
         check = [program, "--check", "--config", "gateway.toml"]
         self.assertEqual(subprocess.run(check, cwd=folder, env=env).returncode, 0)
@@ -376,13 +376,13 @@ class Scenarios(GatewayCase):
         state = {}
 
         def they_wait():
-            done = subprocess.run(["curl", "-s", "-H", "Authorization: Bearer secret",
+            done = subprocess.run(["curl", "-s", "-H", "Authorization: Bearer an-admin-who-waits",
                                    f"http://127.0.0.1:{admin}/api/state"], capture_output=True, check=True)
             state.update(json.loads(done.stdout)["upstreams"][0])
             return state["waiting"] >= 5
 
         wait_until(they_wait, "calls wait")
-        self.assertEqual(state["binds"], "rate")
+        self.assertEqual(state["binds"], "requests/2s")
         self.assertEqual(len(state["waiters"]), state["waiting"])
         lines = [line.split() for line in calls.communicate()[0].splitlines()]
         self.assertEqual([status for _, status, _ in lines], ["200"] * 10)

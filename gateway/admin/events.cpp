@@ -1,0 +1,53 @@
+#include "gateway/admin/events.hpp"
+
+#include "gateway/admin/desk.hpp"
+#include "gateway/http/answer.hpp"
+#include "gateway/http/service.hpp"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr duration between = 1s;
+constexpr duration longest_stall = 5s;
+
+net::const_buffer text(std::string_view s) { return {s.data(), s.size()}; }
+
+}  // namespace
+
+net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left) {
+  const counted_place place{s.desk.listeners, admin_desk::most_listeners};
+  error_code error;
+  const std::string head = place ? page_head(200, "text/event-stream", "Connection: close\r\n")
+                                 : page(503, "text/plain; charset=utf-8", "too many listen\n", true, false);
+  std::array first{text(head)};
+  co_await client.write(first, longest_stall, error);
+  if (!place) co_return;
+  net::steady_timer tick{co_await net::this_coro::executor};
+  while (!error && !has_left) {
+    auto asking = s.desk.recent_state(s);
+    const std::shared_ptr<const std::string> state = co_await std::move(asking);
+    std::array pieces{text("data: "), text(*state), text("\n\n")};
+    co_await client.write(pieces, longest_stall, error);
+    if (error) break;
+    tick.expires_after(between);
+    co_await tick.async_wait(net::redirect_error(net::use_awaitable, error));
+    if (!client.is_quiet()) break;  // it has left, or asks for something else
+  }
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include "gateway/http/byte_stream.hpp"
+
+#include <boost/asio/awaitable.hpp>
+
+namespace canigo::gateway {
+
+class service;
+
+/// Sends the state each second, as server-sent events, until the client leaves, takes nothing for a while, or the
+/// drain is over. The client has to come again if there are too many listeners already.
+///
+/// Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
+/// `has_left`: becomes true when the connection is to end.
+net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left);
+
+}  // namespace canigo::gateway

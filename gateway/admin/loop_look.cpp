@@ -1,0 +1,97 @@
+#include "gateway/admin/loop_look.hpp"
+
+#include "gateway/http/connection.hpp"
+#include "gateway/http/service.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+struct own_part {
+  std::vector<request_view> asked;
+  std::vector<request_view> running;
+  std::map<std::string, std::size_t> running_in_all;
+  std::map<std::pair<std::string, std::string>, time_point> oldest;
+};
+
+/// The names lie in the configuration, so equal ones have equal addresses.
+using name_pair = std::pair<const char*, const char*>;
+
+net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>& numbers, std::size_t most_running) {
+  own_part p;
+  for (const std::uint64_t n : numbers) {
+    if (const connection* c = l.requests.find(n)) p.asked.push_back(c->look());
+  }
+  std::map<name_pair, const call_record*> first;
+  std::map<std::string_view, std::vector<const connection*>> running;
+  l.requests.each([&](const connection& c) {
+    const call_record& r = *c.record();
+    if (!c.waits()) {
+      running[r.upstream].push_back(&c);
+      return;
+    }
+    const call_record*& known = first[{r.upstream.data(), r.priority.data()}];
+    if (known == nullptr || r.since < known->since) known = &r;
+  });
+  for (const auto& [names, r] : first) p.oldest[{std::string{r->upstream}, std::string{r->priority}}] = r->since;
+  for (auto& [upstream, all] : running) {
+    p.running_in_all[std::string{upstream}] = all.size();
+    const auto shown = static_cast<std::ptrdiff_t>(std::min(all.size(), most_running));
+    std::ranges::partial_sort(all, all.begin() + shown, {}, [](const connection* c) { return c->record()->since; });
+    for (auto c = all.begin(); c != all.begin() + shown; ++c) p.running.push_back((*c)->look());
+  }
+  co_return p;
+}
+
+net::awaitable<bool> end_on(const loop& l, const std::string& id) {
+  connection* found = nullptr;
+  l.requests.each([&](connection& c) {
+    if (c.record()->id == id) found = &c;
+  });
+  if (found != nullptr) found->end_by_operator();
+  co_return found != nullptr;
+}
+
+void add(loop_look& to, own_part& part, std::size_t most_running) {
+  for (request_view& v : part.asked) to.asked.emplace(v.number, std::move(v));
+  for (const auto& [upstream, n] : part.running_in_all) to.running_in_all[upstream] += n;
+  for (const auto& [names, since] : part.oldest) {
+    const auto [known, is_new] = to.oldest.emplace(names, since);
+    if (!is_new) known->second = std::min(known->second, since);
+  }
+  for (request_view& v : part.running) to.running[v.upstream].push_back(std::move(v));
+  for (auto& [upstream, all] : to.running) {
+    std::ranges::sort(all, {}, &request_view::since);
+    if (all.size() > most_running) all.resize(most_running);
+  }
+}
+
+}  // namespace
+
+net::awaitable<loop_look> look_at_loops(service& s, std::vector<std::uint64_t> numbers, std::size_t most_running) {
+  std::vector<std::vector<std::uint64_t>> by_loop(s.loops().size());
+  for (const std::uint64_t n : numbers) by_loop[request_list::loop_of(n)].push_back(n);
+  loop_look all;
+  for (const auto& l : s.loops()) {
+    auto there = look_at(*l, by_loop[l->index], most_running);
+    own_part part = co_await net::co_spawn(l->io, std::move(there), net::use_awaitable);
+    add(all, part, most_running);
+  }
+  co_return all;
+}
+
+net::awaitable<bool> end_request(service& s, std::string id) {
+  for (const auto& l : s.loops()) {
+    auto there = end_on(*l, id);
+    const bool found = co_await net::co_spawn(l->io, std::move(there), net::use_awaitable);
+    if (found) co_return true;
+  }
+  co_return false;
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,180 @@
+#include "gateway/admin/metrics.hpp"
+
+#include "gateway/admin/metric_text.hpp"
+#include "gateway/http/service.hpp"
+#include "gateway/policy/limit_names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace canigo::gateway {
+namespace {
+
+/// An upstream at one moment. Its families are written one after the other, so its state is taken once.
+struct upstream_moment {
+  std::string_view name;
+  const upstream* settings = nullptr;
+  limiter_stats limit;
+  upstream_limit::status state;
+};
+
+std::string status_text(int status) { return status < 0 ? std::string{"other"} : std::to_string(status); }
+
+void show_requests(metric_text& m, const call_counts::totals& all) {
+  m.counter("requests_total", "Requests that ended, by the status that the client got; 0: it left unanswered.");
+  std::map<std::string_view, std::uint64_t> refused;
+  for (const auto& [k, n] : all.requests) {
+    m.sample({{"upstream", k.upstream},
+              {"tenant", k.tenant},
+              {"class", k.priority},
+              {"code", status_text(k.status)},
+              {"error", k.error}},
+             n);
+    if (!k.error.empty()) refused[k.error] += n;
+  }
+  m.counter("refused_total", "Requests that the gateway answered itself, by X-Canigo-Error.");
+  for (const auto& [reason, n] : refused) m.sample({{"reason", reason}}, n);
+  m.histogram("first_byte_seconds", "From the beginning of an attempt to the first byte of the upstream's answer.");
+  for (const auto& [name, u] : all.upstreams) m.sample({{"upstream", name}}, u.first_byte);
+  m.histogram("duration_seconds", "From the arrival of a request that was sent to the last byte of its response.");
+  for (const auto& [name, u] : all.upstreams) m.sample({{"upstream", name}}, u.total);
+  m.counter("tokens_total", "Tokens that requests asked for, and that upstreams told of as used.");
+  for (const auto& [name, u] : all.upstreams) {
+    for (const auto& [tenant, t] : u.by_tenant) {
+      m.sample({{"upstream", name}, {"tenant", tenant}, {"kind", "asked"}}, t.asked);
+      m.sample({{"upstream", name}, {"tenant", tenant}, {"kind", "input"}}, t.input);
+      m.sample({{"upstream", name}, {"tenant", tenant}, {"kind", "output"}}, t.output);
+    }
+  }
+}
+
+void show_queues(metric_text& m, const std::vector<upstream_moment>& all, const config& c) {
+  m.gauge("waiting", "Requests that wait for their upstream.");
+  for (const auto& u : all) {
+    for (std::size_t p = 0; p < u.limit.classes.size(); ++p)
+      m.sample({{"upstream", u.name}, {"class", c.classes[p]}}, u.limit.classes[p].waiting);
+  }
+  m.histogram("wait_seconds", "How long the granted requests waited.");
+  for (const auto& u : all) {
+    for (std::size_t p = 0; p < u.limit.classes.size(); ++p)
+      m.sample({{"upstream", u.name}, {"class", c.classes[p]}}, u.limit.classes[p].wait);
+  }
+  m.gauge("running", "Requests that are at their upstream, or on their way to it.");
+  for (const auto& u : all) m.sample({{"upstream", u.name}}, u.limit.held);
+}
+
+void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
+  m.gauge("limit_level", "The level of a limit now; below 0: charged beyond what was there.");
+  for (const auto& u : all) {
+    const auto names = names_of_rates(u.settings->rates);
+    for (std::size_t r = 0; r < names.size(); ++r)
+      m.sample({{"upstream", u.name}, {"limit", names[r]}}, u.limit.tokens[r]);
+    const auto free = static_cast<std::int64_t>(u.limit.concurrency) - static_cast<std::int64_t>(u.limit.held);
+    m.sample({{"upstream", u.name}, {"limit", "concurrency"}}, free);
+  }
+  m.counter("limit_binding_seconds_total", "For how long a limit was what the first waiter lacked.");
+  for (const auto& u : all) {
+    const auto seconds = [&](std::string_view limit, duration d) {
+      m.sample({{"upstream", u.name}, {"limit", limit}}, std::chrono::duration<double>(d).count());
+    };
+    const auto names = names_of_rates(u.settings->rates);
+    for (std::size_t r = 0; r < names.size(); ++r) seconds(names[r], u.limit.binding.rates[r]);
+    seconds("concurrency", u.limit.binding.concurrency);
+    seconds("paused", u.limit.binding.paused);
+    seconds("tenant", u.limit.binding.flow);
+  }
+}
+
+void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
+  const time_point now = std::chrono::steady_clock::now();
+  m.gauge("paused", "1 while an upstream gets no request for this cause.");
+  for (const auto& u : all) {
+    for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
+      const bool is_paused = u.state.pauses.until(static_cast<pause_cause>(i)) > now;
+      m.sample({{"upstream", u.name}, {"cause", pause_cause_names[i]}}, is_paused ? 1 : 0);
+    }
+  }
+  m.gauge("breaker_state", "1 for the state that the circuit breaker is in.");
+  constexpr std::array<std::pair<circuit_state, std::string_view>, 3> states{
+      {{circuit_state::closed, "closed"}, {circuit_state::open, "open"}, {circuit_state::half_open, "half_open"}}};
+  for (const auto& u : all) {
+    for (const auto& [state, name] : states)
+      m.sample({{"upstream", u.name}, {"state", name}}, u.state.breaker == state ? 1 : 0);
+  }
+}
+
+/// Hosts have no names here: there may be thousands of them.
+void show_forward(metric_text& m, const call_counts& counts, const generation& g) {
+  std::vector<std::shared_ptr<upstream_queue>> hosts;
+  if (g.hosts() != nullptr) hosts = g.hosts()->all();
+  std::size_t waiting = 0;
+  for (const auto& q : hosts) waiting += q->limit().stats().waiting;
+  m.gauge("forwarded_hosts", "Hosts of forward mode that have limits now.");
+  m.sample({}, hosts.size());
+  m.gauge("forwarded_waiting", "Requests that wait for hosts of forward mode.");
+  m.sample({}, waiting);
+  m.gauge("tunnels", "Tunnels that are open, or are being opened.");
+  m.sample({}, std::max<std::int64_t>(counts.tunnels.load(), 0));
+}
+
+void show_process(metric_text& m, service& s) {
+  const auto running = std::max<std::int64_t>(s.counts.running.load(), 0);
+  m.counter("lowered_total", "Requests that asked for a class above the best of their tenant.");
+  for (const auto& [tenant, n] : s.counts.lowered()) m.sample({{"tenant", tenant}}, n);
+  m.counter("retries_total", "Requests that were sent again, by the reason.");
+  for (std::size_t i = 0; i < retry_reason_names.size(); ++i)
+    m.sample({{"reason", retry_reason_names[i]}}, s.counts.retries(static_cast<retry_reason>(i)));
+  m.counter("hedges_total", "Attempts beside a slow one; won: those whose response was the answer.");
+  m.sample({{"result", "started"}}, s.counts.hedges.load());
+  m.sample({{"result", "won"}}, s.counts.hedges_won.load());
+  m.counter("reloads_total", "Reloads of the configuration; refused: it was wrong, and nothing has changed.");
+  m.sample({{"result", "done"}}, s.counts.reloads.load());
+  m.sample({{"result", "refused"}}, s.counts.reloads_refused.load());
+  m.counter("usage_missing_total", "Requests whose upstream should have told the usage of tokens, and has not.");
+  m.sample({}, s.counts.usage_missing.load());
+  m.counter("bytes_total", "Bytes of bodies; in: of requests, out: of responses.");
+  m.sample({{"direction", "in"}}, s.counts.bytes_in.load());
+  m.sample({{"direction", "out"}}, s.counts.bytes_out.load());
+  m.gauge("connections", "Connections of clients, the admin's included; idle ones have no request that is under way.");
+  const auto open = static_cast<std::int64_t>(s.clients.all());
+  const auto waiting = static_cast<std::int64_t>(s.waiting());
+  m.sample({{"state", "waiting"}}, waiting);
+  m.sample({{"state", "running"}}, running);
+  m.sample({{"state", "idle"}}, std::max<std::int64_t>(open - waiting - running, 0));
+  m.counter("connections_refused_total", "Connections that were closed at once, because there were too many.");
+  m.sample({}, s.clients.refused());
+  m.gauge("waiting_bytes", "Bytes of bodies that are kept in memory.");
+  m.sample({}, s.kept.now());
+  m.counter("log_lines_dropped_total", "Lines of the access log that nobody took in time.");
+  m.sample({}, s.log.dropped());
+}
+
+}  // namespace
+
+std::string metrics_of(service& s) {
+  const auto g = s.current();
+  const config& c = g->settings;
+  std::vector<upstream_moment> upstreams;
+  for (std::size_t i = 0; i < g->queues(); ++i) {
+    upstream_queue& q = g->queue(i);
+    upstreams.push_back({q.settings().name, &q.settings(), q.limit().stats(), q.limits().now()});
+  }
+  metric_text m;
+  show_requests(m, s.counts.all());
+  show_queues(m, upstreams, c);
+  show_limits(m, upstreams);
+  show_pauses(m, upstreams);
+  show_forward(m, s.counts, *g);
+  show_process(m, s);
+  return m.take();
+}
+
+}  // namespace canigo::gateway

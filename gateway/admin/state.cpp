@@ -1,0 +1,307 @@
+#include "gateway/admin/state.hpp"
+
+#include "canigo/version.hpp"
+
+#include "gateway/admin/loop_look.hpp"
+#include "gateway/config/config_view.hpp"
+#include "gateway/http/service.hpp"
+#include "gateway/policy/limit_names.hpp"
+
+#include <fmt/chrono.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+using json = nlohmann::json;
+using clock = std::chrono::steady_clock;
+
+constexpr std::size_t most_shown = 50;     // waiters, and running ones, of each upstream
+constexpr std::size_t most_of_host = 10;   // waiters of each host of forward mode
+constexpr std::size_t most_tenants = 100;  // of each upstream
+constexpr std::size_t most_looked_at = 1000;
+
+double seconds(duration d) { return std::chrono::duration<double>(d).count(); }
+std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
+
+/// Milliseconds from now; null: nobody knows.
+json until(time_point end, time_point now) {
+  if (end == time_point::max()) return nullptr;
+  return milliseconds(std::max(end - now, duration::zero()));
+}
+
+std::string utc(std::chrono::system_clock::time_point t) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(t)));
+}
+
+json or_null(std::string_view text) { return text.empty() ? json(nullptr) : json(text); }
+
+json limits_of(const upstream& u, const limiter_stats& stats, const wait_reason& why, time_point now) {
+  json all = json::array();
+  const auto names = names_of_rates(u.rates);
+  for (std::size_t i = 0; i < u.rates.size(); ++i) {
+    const bool binds = why.binds == wait_reason::cause::rate && why.index == i;
+    all.push_back({{"name", names[i]},
+                   {"limit", u.rates[i].rate.tokens()},
+                   {"period_s", seconds(u.rates[i].rate.period())},
+                   {"unit", u.rates[i].unit},
+                   {"level", stats.tokens[i]},
+                   {"burst", u.rates[i].burst},
+                   {"binds", binds},
+                   {"until_ms", binds ? until(why.until, now) : json(nullptr)},
+                   {"binding_s", seconds(stats.binding.rates[i])}});
+  }
+  all.push_back({{"name", "concurrency"},
+                 {"limit", stats.concurrency},
+                 {"unit", "requests"},
+                 {"level", static_cast<std::int64_t>(stats.concurrency) - static_cast<std::int64_t>(stats.held)},
+                 {"burst", stats.concurrency},
+                 {"binds", why.binds == wait_reason::cause::concurrency},
+                 {"until_ms", nullptr},
+                 {"binding_s", seconds(stats.binding.concurrency)}});
+  return all;
+}
+
+json classes_of(const config& c, const std::string& upstream, const limiter_stats& stats, const loop_look& look,
+                time_point now) {
+  json all = json::array();
+  for (std::size_t p = 0; p < stats.classes.size(); ++p) {
+    const class_stats& of = stats.classes[p];
+    const auto oldest = look.oldest.find({upstream, c.classes[p]});
+    all.push_back(
+        {{"name", c.classes[p]},
+         {"waiting", of.waiting},
+         {"granted", of.granted},
+         {"oldest_ms", oldest == look.oldest.end() ? json(nullptr) : json(milliseconds(now - oldest->second))},
+         {"wait_p50_ms", 1e3 * seconds(of.wait.quantile(0.5))},
+         {"wait_p99_ms", 1e3 * seconds(of.wait.quantile(0.99))}});
+  }
+  return all;
+}
+
+json waiter_of(const waiting_request& w, const request_view* v, const upstream& u, const config& c, time_point now) {
+  json one{{"class", c.classes[static_cast<std::size_t>(w.priority)]},
+           {"waited_ms", milliseconds(now - w.since)},
+           {"estimate_ms", milliseconds(w.estimate)},
+           {"waits_for", or_null(name_of(w.reason, u.rates))}};
+  if (v == nullptr) return one;  // it has gone since
+  one.update({{"id", v->id}, {"tenant", v->tenant}, {"method", v->method}, {"host", v->host}, {"path", v->path}});
+  if (v->tokens) one["tokens"] = *v->tokens;
+  if (v->attempts > 0) one["attempts"] = v->attempts;
+  return one;
+}
+
+json running_of(const request_view& v, time_point now) {
+  return {{"id", v.id},
+          {"tenant", v.tenant},
+          {"class", v.priority},
+          {"method", v.method},
+          {"host", v.host},
+          {"path", v.path},
+          {"age_ms", milliseconds(now - v.since)},
+          {"attempts", v.attempts},
+          {"status", v.status == 0 ? json(nullptr) : json(v.status)},
+          {"first_byte_ms", v.first_byte ? json(milliseconds(*v.first_byte)) : json(nullptr)},
+          {"bytes_in", v.bytes_in},
+          {"bytes_out", v.bytes_out}};
+}
+
+json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time_point paused, time_point now) {
+  json one{{"name", t.name},           {"weight", stats.weight},
+           {"waiting", stats.waiting}, {"running", stats.held},
+           {"granted", stats.granted}, {"held_back", stats.is_held_back},
+           {"limits", json::array()},  {"paused_ms", paused > now ? until(paused, now) : json(nullptr)}};
+  const auto own = t.limits.find(u.name);
+  if (own == t.limits.end()) return one;
+  const auto names = names_of_rates(own->second.rates);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const rate_limit& r = own->second.rates[i];
+    one["limits"].push_back(
+        {{"name", names[i]}, {"limit", r.rate.tokens()}, {"level", stats.available[i]}, {"burst", r.burst}});
+  }
+  const std::uint64_t places = own->second.concurrency;
+  if (places != unlimited) {
+    one["limits"].push_back({{"name", "concurrency"},
+                             {"limit", places},
+                             {"level", static_cast<std::int64_t>(places) - static_cast<std::int64_t>(stats.held)},
+                             {"burst", places}});
+  }
+  return one;
+}
+
+/// Those that have limits of their own, wait or run. The busiest first.
+void add_tenants(json& to, const config& c, upstream_queue& q, time_point now) {
+  std::vector<std::pair<std::size_t, json>> found;
+  const std::size_t looked_at = std::min(c.tenants.size(), most_looked_at);
+  for (std::size_t t = 0; t < looked_at; ++t) {
+    const flow_stats stats = q.share(t)->stats();
+    const bool has_own = c.tenants[t].limits.contains(q.settings().name);
+    if (!has_own && stats.waiting == 0 && stats.held == 0 && stats.granted == 0) continue;
+    found.emplace_back(stats.waiting + stats.held,
+                       tenant_of(c.tenants[t], q.settings(), stats, q.paused_until(t), now));
+  }
+  std::ranges::stable_sort(found, std::ranges::greater{}, &std::pair<std::size_t, json>::first);
+  to["tenants"] = json::array();
+  for (std::size_t i = 0; i < std::min(found.size(), most_tenants); ++i)
+    to["tenants"].push_back(std::move(found[i].second));
+  to["tenants_left_out"] = found.size() - to["tenants"].size() + (c.tenants.size() - looked_at);
+}
+
+void add_pauses(json& to, service& s, upstream_queue& q, time_point now) {
+  const upstream_limit::status state = q.limits().now();
+  to["breaker"] = {{"state", to_string(state.breaker)}, {"opened", state.opened}};
+  to["breaker"]["open_ms"] = state.open_until > now ? until(state.open_until, now) : json(nullptr);
+  to["pauses"] = json::array();
+  for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
+    const time_point end = state.pauses.until(static_cast<pause_cause>(i));
+    if (end > now) to["pauses"].push_back({{"cause", pause_cause_names[i]}, {"until_ms", until(end, now)}});
+  }
+  if (const auto o = s.origins.of(q.settings().name)) {
+    to["last_refusal"] = {{"time", utc(o->time)},
+                          {"status", o->status},
+                          {"request", o->request},
+                          {"tenant", o->tenant},
+                          {"of_tenant", o->is_of_tenant}};
+  }
+}
+
+json errors_of(const recent_errors& errors) {
+  json all = json::array();
+  for (const recent_errors::entry& e : errors.all()) {
+    all.push_back({{"time", utc(e.time)},
+                   {"id", e.id},
+                   {"tenant", or_null(e.tenant)},
+                   {"class", or_null(e.priority)},
+                   {"upstream", or_null(e.upstream)},
+                   {"method", e.method},
+                   {"path", e.path},
+                   {"status", e.status},
+                   {"error", or_null(e.error)},
+                   {"attempts", e.attempts},
+                   {"wait_ms", milliseconds(e.waited)}});
+  }
+  return all;
+}
+
+/// What a limit says of itself, before the loops are asked about its waiters.
+struct queue_look {
+  limiter_stats stats;
+  wait_reason why;
+  std::vector<waiting_request> waiters;
+};
+
+json upstream_of(service& s, const config& c, upstream_queue& q, const queue_look& own, const loop_look& look) {
+  const upstream& u = q.settings();
+  const time_point now = clock::now();
+  json one{{"name", u.name},
+           {"waiting", own.stats.waiting},
+           {"held", own.stats.held},
+           {"levels", own.stats.tokens},
+           {"queue", u.queue},
+           {"limits", limits_of(u, own.stats, own.why, now)},
+           {"binds", or_null(name_of(own.why, u.rates))},
+           {"binds_for_ms", own.why.binds == wait_reason::cause::none ? json(nullptr) : until(own.why.until, now)},
+           {"classes", classes_of(c, u.name, own.stats, look, now)},
+           {"waiters", json::array()},
+           {"running", json::array()}};
+  for (const waiting_request& w : own.waiters) {
+    const auto found = look.asked.find(w.tag);
+    one["waiters"].push_back(waiter_of(w, found == look.asked.end() ? nullptr : &found->second, u, c, now));
+  }
+  if (const auto running = look.running.find(u.name); running != look.running.end())
+    for (const request_view& v : running->second) one["running"].push_back(running_of(v, now));
+  const auto in_all = look.running_in_all.find(u.name);
+  one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
+  add_tenants(one, c, q, now);
+  add_pauses(one, s, q, now);
+  return one;
+}
+
+/// The hosts of forward mode that were used last, each in short: there may be thousands.
+void add_forward(json& to, const generation& g, const std::vector<std::shared_ptr<upstream_queue>>& hosts,
+                 const std::vector<queue_look>& looks, const loop_look& look) {
+  const config& c = g.settings;
+  const time_point now = clock::now();
+  json waiters = json::array();
+  to["forwarded"] = json::array();
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    const upstream& u = hosts[i]->settings();
+    const limiter_stats& stats = looks[i].stats;
+    to["forwarded"].push_back({{"name", u.name},
+                               {"waiting", stats.waiting},
+                               {"held", stats.held},
+                               {"levels", stats.tokens},
+                               {"binds", or_null(name_of(looks[i].why, u.rates))}});
+    for (const waiting_request& w : looks[i].waiters) {
+      const auto found = look.asked.find(w.tag);
+      if (waiters.size() < most_shown)
+        waiters.push_back(waiter_of(w, found == look.asked.end() ? nullptr : &found->second, u, c, now));
+    }
+  }
+  json running = json::array();
+  for (const allowed_host& h : c.forward->allow) {
+    const auto found = look.running.find(h.text);
+    if (found == look.running.end()) continue;
+    for (const request_view& v : found->second)
+      if (running.size() < most_shown) running.push_back(running_of(v, now));
+  }
+  to["forwarded_waiters"] = std::move(waiters);
+  to["forwarded_running"] = std::move(running);
+}
+
+}  // namespace
+
+net::awaitable<std::string> state_of(service& s, bool with_config) {
+  const auto g = s.current();
+  const config& c = g->settings;
+  std::vector<queue_look> queues;
+  std::vector<std::uint64_t> numbers;
+  const auto add = [&numbers](std::vector<queue_look>& to, limiter& l, std::size_t most) {
+    to.push_back({l.stats(), l.why_waiting(), l.waiting(most)});
+    for (const waiting_request& w : to.back().waiters) numbers.push_back(w.tag);
+  };
+  for (std::size_t i = 0; i < g->queues(); ++i) add(queues, g->queue(i).limit(), most_shown);
+  std::vector<std::shared_ptr<upstream_queue>> hosts;
+  std::vector<queue_look> host_looks;
+  if (g->hosts() != nullptr) hosts = g->hosts()->all();
+  for (std::size_t i = 0; i < std::min(hosts.size(), most_shown); ++i) add(host_looks, hosts[i]->limit(), most_of_host);
+  auto asking = look_at_loops(s, std::move(numbers), most_shown);
+  const loop_look look = co_await std::move(asking);
+  json all{{"version", version()},
+           {"time", utc(std::chrono::system_clock::now())},
+           {"up_s", seconds(clock::now() - s.started)},
+           {"draining", s.is_draining()},
+           {"loaded", s.desk.number_of(g)},
+           {"connections", s.clients.all()},
+           {"running", s.counts.running.load()},
+           {"kept_bytes", s.kept.now()},
+           {"log_lines_dropped", s.log.dropped()},
+           {"upstreams", json::array()},
+           {"errors", errors_of(s.errors)}};
+  for (std::size_t i = 0; i < queues.size(); ++i)
+    all["upstreams"].push_back(upstream_of(s, c, g->queue(i), queues[i], look));
+  if (g->hosts() != nullptr) {
+    all["tunnels"] = s.counts.tunnels.load();
+    all["forwarded_hosts"] = hosts.size();
+    add_forward(all, *g, hosts, host_looks, look);
+  }
+  if (const shared_store* store = s.store()) {
+    const shared_store::status redis = store->now();
+    all["redis"] = {{"is_connected", redis.is_connected}, {"why", redis.why}};
+  }
+  if (with_config) all["config"] = config_view(c);
+  co_return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "gateway/http/call_record.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// The start of a text that a stranger chose, for a page: at most `most` bytes of it, and "…" if there is more.
+std::string shortened(std::string_view text, std::size_t most = 200);
+
+/// The last requests that failed: the gateway refused them, or their upstream answered 500 or more. Threads: any.
+class recent_errors {
+ public:
+  static constexpr std::size_t most = 100;
+
+  struct entry {
+    std::chrono::system_clock::time_point time;
+    std::string id, tenant, priority, upstream, method, path, error;
+    int status = 0;
+    int attempts = 0;
+    duration waited{};
+  };
+
+  /// Keeps the request if it failed.
+  void note(const call_record& r);
+  /// The newest first.
+  std::vector<entry> all() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<entry> entries_;  // the newest first
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace canigo::gateway {
+
+/// A request that waits or runs, as the admin page shows it. Its texts are short, whatever the client sent.
+struct request_view {
+  std::uint64_t number = 0;  ///< see request_list
+  bool waits = false;
+  std::string id, tenant, priority, upstream, method, host, path;
+  time_point since;
+  int attempts = 0;
+  std::optional<std::uint64_t> tokens;  ///< that it asks for
+  int status = 0;                       ///< of the response; 0: there is none yet
+  std::optional<duration> first_byte;   ///< of the response, from the arrival of the request
+  std::uint64_t bytes_in = 0;           ///< of its body so far
+  std::uint64_t bytes_out = 0;          ///< of the response's body so far
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,45 @@
+#include "gateway/policy/limit_names.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace canigo::gateway {
+namespace {
+
+std::string name_of_rate(const std::vector<rate_limit>& rates, std::size_t index) {
+  const rate_limit& own = rates[index];
+  std::string name = own.unit.empty() ? "requests" : own.unit;
+  name.append("/").append(to_string(own.rate.period()));
+  const auto same = [&](const rate_limit& r) { return r.unit == own.unit && r.rate.period() == own.rate.period(); };
+  const auto before = std::ranges::count_if(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(index), same);
+  if (before > 0) name.append("#").append(std::to_string(before + 1));
+  return name;
+}
+
+}  // namespace
+
+std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < rates.size(); ++i) names.push_back(name_of_rate(rates, i));
+  return names;
+}
+
+std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates) {
+  switch (why.binds) {
+    case wait_reason::cause::none:
+      return {};
+    case wait_reason::cause::paused:
+      return "paused";
+    case wait_reason::cause::rate:
+      return why.index < rates.size() ? name_of_rate(rates, why.index) : "rate";
+    case wait_reason::cause::concurrency:
+      return "concurrency";
+    case wait_reason::cause::share:
+      return "share";
+    case wait_reason::cause::flow:
+      return "tenant";
+  }
+  return {};
+}
+
+}  // namespace canigo::gateway

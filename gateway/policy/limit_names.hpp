@@ -1,0 +1,22 @@
+#pragma once
+
+#include "canigo/wait_reason.hpp"
+
+#include "gateway/config/config.hpp"
+
+#include <string>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// The names of an upstream's rates for log, metrics and page, in their order: "requests/1m", "tokens/1m".
+///
+/// They are of the unit and the period, so a series goes on when a quota is raised. Of two rates with the same ones the
+/// second ends in "#2".
+std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates);
+
+/// The name of what a request waits for: that of a rate, "concurrency", "paused", "tenant" for a limit of the tenant's
+/// own, or "" if it waits for nothing.
+std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates);
+
+}  // namespace canigo::gateway
