@@ -163,7 +163,7 @@ const waiterColumns = [
     number(w.tokens) + ' tokens', w.attempts && 'after attempt ' + w.attempts, w.id))],
   ['Waits for', 'num wide', text(w => w.waits_for || '–')],
   ['Waited', 'num', text(w => time(w.waited_ms))],
-  ['At least', 'num', text(w => time(w.estimate_ms))],
+  ['At least', 'num', text(w => time(w.estimate_ms || null))],
   ['', 'act', end]];
 
 const runningColumns = [

@@ -212,6 +212,27 @@ class Admin(GatewayCase):
         [log] = [e for e in g.log() if e["path"] == "/web/late"]
         self.assertEqual((log["bound_by"], log["route"]), ("concurrency", "/web"))
 
+    def test_the_state_says_who_waits_for_hosts_of_forward_mode(self):
+        script, let = self.hold()
+        g = self.gateway(head=f'[forward]\nallow = ["localhost:{script.port}"]\nprivate = true\nconcurrency = 1\n',
+                         listen='mode = "forward"')
+        url = f"http://localhost:{script.port}"
+        running = Curls([f"{url}/runs?q"], "-x", g.url)
+        wait_until(lambda: json.loads(g.ask_admin("/api/state"))["forwarded_running"], "one runs")
+        waiting = Curls([f"{url}/waits?q"], "-x", g.url)
+        wait_until(lambda: json.loads(g.ask_admin("/api/state"))["forwarded_waiters"], "one waits")
+        state = json.loads(g.ask_admin("/api/state"))
+        self.assertEqual([r["path"] for r in state["forwarded_running"]], [f"{url}/runs"])
+        self.assertEqual([(w["path"], w["waits_for"], w["tenant"]) for w in state["forwarded_waiters"]],
+                         [(f"{url}/waits", "concurrency", "local")])
+        [host] = state["forwarded"]
+        self.assertEqual((host["name"], host["binds"]), (f"localhost:{script.port}", "concurrency"))
+        self.assertEqual(state["config"]["forward"]["allow"], [f"localhost:{script.port}"])
+        self.assertEqual(self.end(g, state["forwarded_waiters"][0]["id"]), 200)
+        self.assertEqual(waiting.statuses(), [503])
+        let.set()
+        self.assertEqual(running.statuses(), [200])
+
     def test_the_log_has_its_fields_and_no_others(self):
         g = self.gateway(self.upstream('rates = [{ limit = "2/1s", burst = 1 }]\nmax_wait = 1m', self.nginx.plain))
         for c in [Curls([f"{g.url}/web/{i}?q=1" for i in range(4)])]:
