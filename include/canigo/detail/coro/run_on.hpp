@@ -24,6 +24,8 @@ net::awaitable<T> first_frame(net::awaitable<T> op) {
   try {
     if constexpr (std::is_void_v<T>) {
       co_await std::move(op);
+      co_await net::this_coro::throw_if_cancelled(false);
+      co_return;
     } else {
       T value = co_await std::move(op);
       co_await net::this_coro::throw_if_cancelled(false);
@@ -34,7 +36,7 @@ net::awaitable<T> first_frame(net::awaitable<T> op) {
   }
   // Asio 1.26 to 1.30.0 throws out of run() where a coroutine is cancelled and ends without having been suspended.
   co_await net::this_coro::throw_if_cancelled(false);
-  if (error) std::rethrow_exception(error);
+  std::rethrow_exception(error);
 }
 
 /// Runs `op` on `executor`, and passes the cancellation of the calling coroutine on.
