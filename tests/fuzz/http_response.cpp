@@ -54,6 +54,7 @@ struct server final : http::detail::connection_source {
   bool spoil_if_unclean(int) noexcept override { return false; }
   bool spoil_idle(int) noexcept override { return false; }
   void paused(const http::detail::easy_handle&) noexcept override {}
+  void took(std::size_t) noexcept override {}
 };
 
 // A part is a packet: curl reads one at a time. A socket takes so much and no more than some 270 packets.
