@@ -140,7 +140,7 @@ void lists_a_batch(world& w) {
   same(s.wait((*s).list(of_a)).size(), 0u);
 }
 
-void refuses(world& w) {
+void refuses_what_conflicts(world& w) {
   tool s{w};
   const auto refused = [&](const new_job& j, const place& at = place::current()) {
     expect(s.error_of((*s).put(j)) == std::errc::invalid_argument, "it is refused", at);
@@ -194,7 +194,7 @@ void add_batch_cases(std::vector<test_case>& list) {
                   {47, "a job of a batch that is to run again counts again", runs_again},
                   {47, "a job that waits for a batch is cancelled, removed and expires as others", is_a_job},
                   {47, "the jobs of a batch are listed", lists_a_batch},
-                  {47, "what can't be meant is refused", refuses},
+                  {47, "what can't be meant is refused", refuses_what_conflicts},
                   {48, "a job is due at an instant of the store's clock", at_an_instant},
               });
 }
