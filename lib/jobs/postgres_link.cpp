@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-time_point now() noexcept { return std::chrono::steady_clock::now(); }
+using clock = std::chrono::steady_clock;
 
 bool is_error(const postgres_rows& rows) noexcept {
   const auto s = ::PQresultStatus(rows.get());
@@ -55,7 +55,7 @@ void postgres_link::connect() {
   }
   keys.push_back(nullptr);
   values.push_back(nullptr);
-  const time_point end = saturating_add(now(), limits_.connect);
+  const time_point end = saturating_add(clock::now(), limits_.connect);
   connection_.reset(::PQconnectStartParams(keys.data(), values.data(), 0));
   if (connection_ == nullptr) throw std::bad_alloc{};
   ::PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);
@@ -64,9 +64,9 @@ void postgres_link::connect() {
     if (state == PGRES_POLLING_FAILED || ::PQstatus(connection_.get()) == CONNECTION_BAD) {
       throw error_of(place_.name(), connection_.get());
     }
-    while (!wait(state == PGRES_POLLING_WRITING, std::min(end, now() + 100ms))) {
+    while (!wait(state == PGRES_POLLING_WRITING, std::min(end, clock::now() + 100ms))) {
       const bool gives_up = limits_.gives_up && limits_.gives_up();
-      if (gives_up || now() >= end) throw error_of(place_.name(), "", "the server does not answer");
+      if (gives_up || clock::now() >= end) throw error_of(place_.name(), "", "the server does not answer");
     }
   }
   ::PQsetErrorVerbosity(connection_.get(), PQERRORS_DEFAULT);
@@ -96,7 +96,7 @@ void postgres_link::prepare() {
 /// Until the socket can be written, or read. Whether it was in time.
 bool postgres_link::wait(bool writes, time_point until) {
   pollfd fd{.fd = descriptor(), .events = static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), .revents = 0};
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until - now()).count();
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
   const int ready = ::poll(&fd, 1, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000)));
   return ready > 0 || (ready < 0 && errno == EINTR);
 }
@@ -111,7 +111,7 @@ postgres_rows postgres_link::next_answer(bool& is_flushed) {
       is_flushed = left == 0;
     }
     if (::PQisBusy(c) == 0) return postgres_rows{::PQgetResult(c)};
-    if (!wait(!is_flushed, saturating_add(now(), limits_.answer))) {
+    if (!wait(!is_flushed, saturating_add(clock::now(), limits_.answer))) {
       lost(is_flushed, "the server has not answered for " + canigo::to_string(limits_.answer));
     }
     if (::PQconsumeInput(c) == 0) lost(is_flushed);

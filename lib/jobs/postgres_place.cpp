@@ -10,7 +10,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-struct meaning {
+struct state_meaning {
   std::string_view state;  // the first characters of a SQLSTATE
   error code;
   bool is_for_good;
@@ -18,7 +18,7 @@ struct meaning {
 };
 
 // The first row that fits counts.
-constexpr meaning meanings[] = {
+constexpr state_meaning state_meanings[] = {
     {"28P01", error::cannot_open, true,
      "give the right password, in the URL, in PGPASSWORD or in the file of passwords"},
     {"28", error::cannot_open, true, "let this user in, by pg_hba.conf, or name another one"},
@@ -45,8 +45,8 @@ constexpr meaning meanings[] = {
     {"", error::failed, true, nullptr},
 };
 
-const meaning& meaning_of(std::string_view state) {
-  return *std::ranges::find_if(meanings, [&](const meaning& m) { return state.starts_with(m.state); });
+const state_meaning& meaning_of(std::string_view state) {
+  return *std::ranges::find_if(state_meanings, [&](const state_meaning& m) { return state.starts_with(m.state); });
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -139,7 +139,7 @@ postgres_error error_of(const std::string& place, std::string_view state, std::s
     text += "; look whether the server runs, and whether the URL names it";
     return {make_error_code(error::cannot_open), text, {}};
   }
-  const meaning& m = meaning_of(state);
+  const state_meaning& m = meaning_of(state);
   if (m.advice != nullptr) text.append("; ").append(m.advice);
   return {make_error_code(m.code), text, std::string{state}};
 }

@@ -12,13 +12,13 @@
 namespace canigo::jobs::detail {
 namespace {
 
-struct meaning {
+struct code_meaning {
   int code;
   jobs::error error;
   const char* advice;
 };
 
-constexpr meaning meanings[] = {
+constexpr code_meaning code_meanings[] = {
     {SQLITE_FULL, error::full, "free space on its disk"},
     {SQLITE_READONLY, error::read_only, "make the file and its folder writable for this process"},
     {SQLITE_PERM, error::cannot_open, "let this process read and write the file and its folder"},
@@ -36,8 +36,8 @@ constexpr meaning meanings[] = {
 
 void throw_sqlite(sqlite3* connection, const std::string& file, int code) {
   if ((code & 0xff) == SQLITE_NOMEM) throw std::bad_alloc{};
-  const auto* row = std::ranges::find(meanings, code & 0xff, &meaning::code);
-  const bool is_known = row != std::end(meanings);
+  const auto* row = std::ranges::find(code_meanings, code & 0xff, &code_meaning::code);
+  const bool is_known = row != std::end(code_meanings);
   std::string text = file + ": SQLite's error " + std::to_string(code) + ", ";
   text += connection != nullptr ? ::sqlite3_errmsg(connection) : ::sqlite3_errstr(code);
   if (is_known) text.append("; ").append(row->advice);

@@ -44,6 +44,8 @@ GOOD = {
 # A layer of its own for the private header of the good tree.
 tidy.TABLE["values"].append("parts")
 
+UNNAMED = "namespace {\n\nvoid f(int a) {\n}\n\n}  // namespace\n"
+
 # rule, what is changed (None removes a file), where the offence must be found
 BAD = [
     ("layers", {"include/canigo/rate.hpp": "#pragma once\n#include \"canigo/scheduler.hpp\"\n"},
@@ -115,6 +117,11 @@ BAD = [
                                              "};\n",
                   "tests/rate_test.cpp": "check_timeout_option(\"rate_options.timeout\", x);\n"},
      "include/canigo/rate.hpp:4"),
+    ("together", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\n" + UNNAMED,
+                  "lib/parts.cpp": "#include \"parts.hpp\"\n\n" + UNNAMED}, "lib/rate.cpp:5"),
+    ("decisions", {"docs/decisions/0001-a.md": "# 0002 A\n"}, "docs/decisions/0001-a.md:1"),
+    ("decisions", {"docs/decisions/0001-a.md": "# 0001 A\n", "docs/decisions/0001-b.md": "# 0001 B\n"},
+     "docs/decisions/0001-b.md:1"),
     ("umbrella", {"include/canigo/canigo.hpp": "#pragma once\n\n#include \"canigo/rate.hpp\"\n"},
      "include/canigo/canigo.hpp:1"),
     ("version", {"meson.build": "project('canigo', 'cpp',\n  version: '0.2.0')\n"}, "include/canigo/version.hpp:1"),

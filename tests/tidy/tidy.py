@@ -27,6 +27,8 @@ CODE = (".cpp", ".hpp")
 TEXT = CODE + (".in", ".py", ".build", ".options", ".sh", ".cmake")
 # Asio has these names, too, since a version that most have not: by its arguments a call may find either.
 OF_ASIO = re.compile(r"(?<![\w:.>])(cancel_after|cancel_at)\s*\(")
+# The head of what an unnamed namespace may define: a type, a function, a constant.
+UNNAMED = re.compile(r"(?:struct|class|enum class) \w+|\w[^;=]*\)(?= (?:noexcept )?\{)|const(?:expr)? [^;={(]*")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 RULES = []
 
@@ -460,6 +462,37 @@ def timeouts(tree):
             if field and not of_base and "more than 0" not in (prose_before + field.group(2)).lower():
                 yield path, number, "a timeout whose docstring does not say \"more than 0\""
             prose_before = prose_before + line if line.lstrip().startswith(("///", "template")) else ""
+
+
+@rule
+def together(tree):
+    """With a sanitizer, several files of a library are compiled as one: what they name without a linkage differs."""
+    first = {}
+    for path in tree.under("lib/", suffix=(".cpp",)):
+        unnamed = False
+        for number, line in tree.lines(path):
+            if line == "namespace {":
+                unnamed = True
+            elif line == "}  // namespace":
+                unnamed = False
+            named = UNNAMED.match(line)
+            if unnamed and named:
+                name = named.group().strip()
+                other = first.setdefault((path.rsplit("/", 1)[0], name), path)
+                if other != path:
+                    yield path, number, f"has \"{name}\", as {other} has"
+
+
+@rule
+def decisions(tree):
+    """The number of a decision is its own, and stands in its heading."""
+    first = {}
+    for path in tree.under("docs/decisions/", suffix=(".md",)):
+        number = path.split("/")[-1][:4]
+        if number.isdigit() and not tree.text(path).startswith(f"# {number} "):
+            yield path, 1, f"its heading does not begin with {number}"
+        if first.setdefault(number, path) != path:
+            yield path, 1, f"has the number of {first[number]}"
 
 
 @rule
