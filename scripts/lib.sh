@@ -85,6 +85,9 @@ variant_args() {
       printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
         -Db_sanitize=thread -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,$frames]" ;;
+    uring*)
+      printf '%s\n' -Dwerror=true -Doptimization=0 -Ddefault_library=static -Dbench=false -Dinterleaving=false \
+        "-Dcpp_args=['-g0','-DASIO_HAS_IO_URING','-DASIO_DISABLE_EPOLL']" -Dcpp_link_args=-luring ;;
     coverage*)
       printf '%s\n' -Doptimization=0 -Ddefault_library=static -Dbench=false -Dexamples=false -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping','-fprofile-update=atomic']" \
