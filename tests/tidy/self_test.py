@@ -119,6 +119,8 @@ BAD = [
      "include/canigo/rate.hpp:4"),
     ("together", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\n" + UNNAMED,
                   "lib/parts.cpp": "#include \"parts.hpp\"\n\n" + UNNAMED}, "lib/rate.cpp:5"),
+    ("test_timeouts", {"tests/meson.build": "'rate_test.cpp', 'scheduler_test.cpp', 'version_test.cpp'\n\n"
+                                            "test('a', a)\ntest('b', f('c'), timeout: 600)\n"}, "tests/meson.build:3"),
     ("decisions", {"docs/decisions/0001-a.md": "# 0002 A\n"}, "docs/decisions/0001-a.md:1"),
     ("decisions", {"docs/decisions/0001-a.md": "# 0001 A\n", "docs/decisions/0001-b.md": "# 0001 B\n"},
      "docs/decisions/0001-b.md:1"),

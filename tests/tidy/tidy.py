@@ -29,6 +29,7 @@ TEXT = CODE + (".in", ".py", ".build", ".options", ".sh", ".cmake")
 OF_ASIO = re.compile(r"(?<![\w:.>])(cancel_after|cancel_at)\s*\(")
 # The head of what an unnamed namespace may define: a type, a function, a constant.
 UNNAMED = re.compile(r"(?:struct|class|enum class) \w+|\w[^;=]*\)(?= (?:noexcept )?\{)|const(?:expr)? [^;={(]*")
+MESON_TEST = re.compile(r"^ *test\((?:[^()']|'[^'\n]*'|\((?:[^()']|'[^'\n]*'|\([^()]*\))*\))*\)", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 RULES = []
 
@@ -481,6 +482,16 @@ def together(tree):
                 other = first.setdefault((path.rsplit("/", 1)[0], name), path)
                 if other != path:
                     yield path, number, f"has \"{name}\", as {other} has"
+
+
+@rule
+def test_timeouts(tree):
+    """Meson ends a test after 30 s unless it is told another time, and a busy machine needs more for many a test."""
+    for path in tree.under("", suffix=("meson.build",)):
+        for call in MESON_TEST.finditer(tree.text(path)):
+            told = re.search(r"\btimeout: (\d+)", call.group())
+            if not told or int(told.group(1)) < 300:
+                yield path, tree.text(path)[:call.start()].count("\n") + 1, "a test without a timeout of 300 s or more"
 
 
 @rule
