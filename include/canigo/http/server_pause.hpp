@@ -20,7 +20,8 @@ namespace canigo::http {
 ///     auto r = co_await api.run([&] { return pause.send_checked(client, {"GET", url}); });
 ///
 /// Of several answers the one that asks for the latest end counts. Calls whose deadline lies before that end are
-/// refused at once.
+/// refused at once. A limit has one pause: that of an answer takes the place of limiter::pause() and pause_until(),
+/// also if it ends sooner.
 ///
 /// Threads: any, all members, at once.
 class server_pause {
