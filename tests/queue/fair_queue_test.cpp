@@ -788,3 +788,27 @@ TEST_CASE("remainders are carried: thirds and sevenths come out even", "[fair_qu
   }
   CHECK(std::abs(of_a * 10'000 - of_b * 9'973) <= 19'973);
 }
+
+TEST_CASE("the least important that wait too long are shed first, however many came before", "[fair_queue]") {
+  using canigo::detail::delay_rule;
+  wait_queue before{3};
+  request_node first{1};
+  before.push(first, epoch);
+  request_node passes{0};
+  for (int i = 0; i < 4'200'000; ++i) {
+    before.push(passes, epoch);
+    before.remove(passes);
+  }
+  const delay_rule codel{{.target = 5ms, .interval = 100ms}};
+  fair_queue queue{3, duration::max(), one, nullptr, codel};
+  queue.take_over(before, epoch);
+  const auto flow = queue.add({});
+  request_node last{2};
+  queue.push(last, flow);
+  queue.advance(epoch + 1s);
+  CHECK(queue.overdue() == &last);
+  queue.remove(last);
+  CHECK(queue.overdue() == &first);
+  queue.remove(first);
+  CHECK(queue.overdue() == nullptr);
+}

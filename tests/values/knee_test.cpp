@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -346,6 +347,64 @@ TEST_CASE("a knee decides at its thresholds what the simulations were judged wit
   // Windows that are full before they are old enough.
   bench small{{.initial = 10}};
   CHECK(decisions(small, 8, 10ms) == "l10@101 l10@201 l10@301 p6@401 m10@511 f11@611 f13@711 f15@811");
+}
+
+/// How many calls a window takes until it is closed for its drops, of which there are too many. A call ends each `gap`.
+int calls_until_cut(bench b, duration gap) {
+  const time_point before = b.k.last_decision().at;
+  for (int n = 1;; ++n) {
+    b.now += gap - 1ms;
+    b.calls(1, 50ms, n % 3 == 0 ? sample_outcome::dropped : sample_outcome::ok);
+    if (b.k.last_decision().at == before) continue;
+    CHECK(b.k.last_decision().why == limit_reason::dropped);
+    return n;
+  }
+}
+
+TEST_CASE("drops may be chance until there were 250 calls, or two seconds have passed", "[knee]") {
+  bench b;
+  b.learn();
+  while (b.k.last_decision().why != limit_reason::fast) b.decide(50ms);
+  REQUIRE(b.k.limit() < 30);  // so that a window without drops is closed sooner
+  CHECK(calls_until_cut(b, 1ms) == 250);
+  CHECK(calls_until_cut(b, 8ms) == 250);
+  CHECK(calls_until_cut(b, 10ms) == 200);
+  CHECK(calls_until_cut(b, 16ms) == 125);
+}
+
+TEST_CASE("a probe goes on only if the callee became faster by more than a fifth", "[knee]") {
+  // The median lies in the middle of its bucket if all calls are in it, at 10.5 * 2^20 ns. With 20 faster ones of 120
+  // it lies at 8.4 * 2^20 ns in the bucket of the others, which is 0.8 of that to the bit.
+  for (const int faster : {19, 20, 21}) {
+    bench b{{.initial = 20}};
+    while (b.k.last_decision().why != limit_reason::probe) b.decide(duration{10 << 20});
+    REQUIRE(b.k.limit() == 12);
+    const time_point begun = b.k.last_decision().at;
+    b.calls(12, duration{8 << 20});  // from before
+    b.calls(faster, 1ms);
+    b.calls(119 - faster, duration{8 << 20});
+    REQUIRE(b.k.last_decision().at == begun);
+    b.calls(1, duration{8 << 20});
+    REQUIRE(b.k.last_decision().at != begun);
+    CAPTURE(faster);
+    CHECK(b.k.last_decision().why == (faster > 20 ? limit_reason::probe : limit_reason::measured));
+  }
+}
+
+TEST_CASE("a probe ends at the least limit, and after eight steps", "[knee]") {
+  const auto [bounds, probes] = GENERATE(std::pair{limit_bounds{.initial = 100, .least = 60}, 1},
+                                         std::pair{limit_bounds{.initial = 100, .least = 36}, 2},
+                                         std::pair{limit_bounds{.initial = 10'000, .most = 10'000}, 9});
+  bench b{bounds};
+  duration latency = 200ms;
+  while (b.k.last_decision().why != limit_reason::probe) b.decide(latency);
+  int n = 0;
+  do {
+    ++n;
+    latency = latency * 2 / 3;
+  } while (b.decide(latency).why == limit_reason::probe);
+  CHECK(n == probes);
+  CHECK(b.k.last_decision().why == limit_reason::measured);
 }
 
 TEST_CASE("a limit never leaves its bounds, whatever the calls are like", "[knee]") {
