@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <ratio>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -146,13 +147,33 @@ net::awaitable<bool> remove(jobs::store& store, const options& o) {
   co_return all;
 }
 
+net::awaitable<bool> has_queue(jobs::store& store, const options& o, std::string_view advice) {
+  const auto queues = co_await store.count();
+  const bool is_known = std::ranges::find(queues, o.queue, &jobs::queue_count::queue) != queues.end();
+  if (!is_known) fmt::print(stderr, "canigo-jobs: there is no queue \"{}\"{}\n", printable(o.queue), advice);
+  co_return is_known;
+}
+
+net::awaitable<bool> trim(jobs::store& store, const options& o) {
+  const bool is_known = co_await has_queue(store, o, "");
+  if (!is_known) co_return false;
+  jobs::trim_request r{.queue = o.queue, .keep = o.keep.value_or(SIZE_MAX)};
+  if (o.days) r.older_than = std::chrono::round<duration>(std::chrono::duration<double, std::ratio<86400>>(*o.days));
+  std::size_t forgotten = 0;
+  for (;;) {
+    const std::size_t some = co_await store.trim(r);
+    if (some == 0) break;
+    forgotten += some;
+  }
+  fmt::print("jobs of queue {} forgotten: {}\n", printable(o.queue), forgotten);
+  co_return true;
+}
+
 /// A store makes a queue that it does not know, and a name may have been mistyped.
 net::awaitable<bool> pause_or_resume(jobs::store& store, const options& o) {
-  const auto queues = co_await store.count();
-  if (!o.makes_queue && std::ranges::find(queues, o.queue, &jobs::queue_count::queue) == queues.end()) {
-    fmt::print(stderr, "canigo-jobs: there is no queue \"{}\"; --create makes it\n", printable(o.queue));
-    co_return false;
-  }
+  bool is_known = o.makes_queue;
+  if (!is_known) is_known = co_await has_queue(store, o, "; --create makes it");
+  if (!is_known) co_return false;
   const bool pauses = o.command == "pause";
   if (pauses) {
     co_await store.pause(o.queue);
@@ -176,6 +197,7 @@ canigo::net::awaitable<bool> carry_out(canigo::jobs::store& store, const options
                                                         {"remove", remove},
                                                         {"move", move},
                                                         {"pause", pause_or_resume},
-                                                        {"resume", pause_or_resume}};
+                                                        {"resume", pause_or_resume},
+                                                        {"trim", trim}};
   return commands.at(o.command)(store, o);
 }

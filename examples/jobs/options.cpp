@@ -41,14 +41,15 @@ CLI::Validator name_of(const std::string& what) {
 }
 
 /// Unlike CLI::Range this refuses what is no number.
-CLI::Validator seconds(double least, double most) {
+CLI::Validator number_of(const std::string& unit, double least, double most) {
+  const std::string range = fmt::format("{} from {} to {}", unit, least, most);
   const auto check = [=](const std::string& text) -> std::string {
     double n = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
     if (error == std::errc{} && end == text.data() + text.size() && n >= least && n <= most) return {};
-    return "\"" + text + "\" is not a number of seconds from 0.01 to 86400";
+    return "\"" + text + "\" is not a number of " + range;
   };
-  return {check, {}, "seconds"};
+  return {check, {}, unit};
 }
 
 constexpr std::int64_t most = INT64_MAX;
@@ -64,11 +65,16 @@ void add_commands(CLI::App& app, options& o) {
   };
   const auto of_queue = [&](CLI::App* sub) {
     sub->add_option("queue", o.queue, "its name")->required()->type_name("NAME")->check(name_of("queue"));
-    sub->add_flag("--create", o.makes_queue, "also if no job was ever put into the queue");
+    return sub;
+  };
+  const auto of_any_queue = [&](CLI::App* sub) {
+    of_queue(sub)->add_flag("--create", o.makes_queue, "also if no job was ever put into the queue");
   };
   add("stats", "how many jobs each queue has");
   CLI::App* top = add("top", "the same again and again, with what changes");
-  top->add_option("--every", o.every, "how often; 2 by default")->type_name("SECONDS")->check(seconds(0.01, 86400));
+  top->add_option("--every", o.every, "how often; 2 by default")
+      ->type_name("SECONDS")
+      ->check(number_of("seconds", 0.01, 86400));
   top->add_option("--rounds", o.rounds, "end after so many looks")->type_name("NUMBER")->check(whole(1, most));
   CLI::App* list = add("list", "jobs by number");
   list->add_option("--queue", o.queue, "of this queue only")->type_name("NAME")->check(name_of("queue"));
@@ -92,8 +98,13 @@ void add_commands(CLI::App& app, options& o) {
   of_jobs(move);
   move->add_option("--queue", o.to_queue, "its name; as it is by default")->type_name("NAME")->check(name_of("queue"));
   move->add_option("--to", o.to_place, "a file or URL, as PLACE; where it is by default")->type_name("PLACE");
-  of_queue(add("pause", "let no job of a queue begin"));
-  of_queue(add("resume", "let them begin again"));
+  of_any_queue(add("pause", "let no job of a queue begin"));
+  of_any_queue(add("resume", "let them begin again"));
+  CLI::App* trim = of_queue(add("trim", "forget jobs of a queue that have ended, the oldest first"));
+  trim->add_option("--older-than", o.days, "those that ended so long ago")
+      ->type_name("DAYS")
+      ->check(number_of("days", 0, 36500));
+  trim->add_option("--keep", o.keep, "all but the last so many")->type_name("NUMBER")->check(whole(0, 100'000));
 }
 
 std::string versions() {
@@ -107,6 +118,7 @@ void check(const options& o) {
   if (o.command.empty()) throw CLI::RequiredError{"a command"};
   if (o.place.empty()) throw CLI::RequiredError{"place, a file or URL,"};
   if (o.command == "move" && o.to_queue.empty() && o.to_place.empty()) throw CLI::RequiredError{"--queue or --to"};
+  if (o.command == "trim" && !o.days && !o.keep) throw CLI::RequiredError{"--older-than or --keep"};
   if (o.as_json && o.command != "list" && o.command != "show" && o.command != "stats") {
     throw CLI::ExcludesError{"--json is for list, show and stats", CLI::ExitCodes::ExcludesError};
   }

@@ -24,6 +24,8 @@ struct options {
   std::string to_place = {};
   double every = 2;
   std::size_t rounds = SIZE_MAX;
+  std::optional<double> days = {};
+  std::optional<std::size_t> keep = {};
 };
 
 /// Ends the program, with status 2, if it was called wrongly; with 0 after help or the version.

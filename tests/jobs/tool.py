@@ -156,6 +156,20 @@ class Tool(unittest.TestCase):
                          [("default", False), ("größe", True)])
         self.assertIn("größe", self.run_tool("stats"))
 
+    def test_jobs_that_have_ended_are_forgotten(self):
+        self.run_tool("retry", "2")
+        with sqlite3.connect(self.file) as db:
+            db.execute("UPDATE canigo_job SET finished_at = finished_at - 172800000000 WHERE id=1")  # two days
+        for how, forgotten, left in ((["--older-than", "2.5"], 0, [1, 2, 3]), (["--older-than", "1.5"], 1, [2, 3]),
+                                     (["--keep", "1"], 0, [2, 3]), (["--keep", "0"], 1, [2])):
+            self.assertEqual(self.run_tool("trim", "default", *how), f"jobs of queue default forgotten: {forgotten}\n")
+            self.assertEqual([job["id"] for job in self.objects("list")], left)
+        self.assertEqual(self.states(), ["waiting"])
+        self.assertIn('no queue "mial"\n', self.run_tool("trim", "mial", "--keep", "0", status=1))
+        self.assertIn("--older-than or --keep", self.run_tool("trim", "default", status=2))
+        for days in "-1", "nan", "1d", "36501":
+            self.assertIn(days, self.run_tool("trim", "default", "--older-than", days, status=2))
+
     def test_any_bytes_come_through_json(self):
         with sqlite3.connect(self.file) as db:
             for length in range(1, 6):
@@ -221,7 +235,8 @@ class Tool(unittest.TestCase):
             return subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                   timeout=120, check=False)
         self.assertRegex(run("--version").stdout, r"^canigo-jobs \d+\.\d+\.\d+\nSQLite/")
-        for command in ("stats", "top", "list", "show", "retry", "cancel", "remove", "move", "pause", "resume"):
+        for command in ("stats", "top", "list", "show", "retry", "cancel", "remove", "move", "pause", "resume",
+                        "trim"):
             with self.subTest(command):
                 helped = run(command, "--help")
                 self.assertEqual(helped.returncode, 0, helped.stderr)
