@@ -26,6 +26,11 @@ net::awaitable<std::uint64_t> changes::after(std::shared_ptr<changes> c, std::ui
   co_return c->number_;
 }
 
+std::uint64_t changes::number() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return number_;
+}
+
 void changes::ring(bool for_good) noexcept {
   std::shared_ptr<wait_group> round;
   {

@@ -20,6 +20,7 @@ class changes {
   /// Waits until the number is not `seen`, and returns it. Throws errc::stopped after stop().
   static net::awaitable<std::uint64_t> after(std::shared_ptr<changes> c, std::uint64_t seen);
 
+  std::uint64_t number() const noexcept;
   void bump() noexcept { ring(false); }
   void stop() noexcept { ring(true); }
 
@@ -27,7 +28,7 @@ class changes {
   void ring(bool for_good) noexcept;
 
   net::any_io_executor executor_;
-  canigo::detail::mutex mutex_;
+  mutable canigo::detail::mutex mutex_;
   std::uint64_t number_ = 1;
   bool is_stopped_ = false;
   std::shared_ptr<wait_group> round_;  // all who wait for the next number; null: nobody

@@ -33,7 +33,7 @@ constexpr duration idle_limit = 1min;
 /// For the answer of a server that has ended a statement which took too long.
 constexpr duration answer_margin = 5s;
 /// Before the next attempt to connect.
-constexpr backoff reconnect = {.first = 50ms, .cap = 2s};
+constexpr backoff reconnect = {.first = 50ms, .cap = 1s};
 
 time_point now() noexcept { return std::chrono::steady_clock::now(); }
 

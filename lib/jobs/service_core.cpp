@@ -28,6 +28,8 @@ using canigo::detail::throw_invalid;
 /// count.
 constexpr duration count_every = std::chrono::seconds{1};
 constexpr int count_pause = 10;
+/// A store that fails may have news all the time.
+constexpr duration least_pause = std::chrono::seconds{1};
 
 strand_pool_options pool_options(const queue_options& q) {
   return {.concurrency = q.concurrency,
@@ -282,12 +284,21 @@ net::awaitable<void> service_core::wait(std::uint64_t& seen, duration most) {
   }
 }
 
-/// Waits before the store is used again. Ends early if the service stops.
+/// Waits before the store is used again. Ends early if the service stops, or if the store has news: it may be back.
 net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
+  const duration whole = options_.store_retry.delay(failures, random());
+  const duration least = std::min(whole, least_pause);
+  const std::uint64_t seen = store_news_->number();
   try {
-    co_await life_.wrap(sleep_for(options_.store_retry.delay(failures, random())));
+    co_await life_.wrap(sleep_for(least));
   } catch (const std::system_error&) {
     co_return;  // it stops
+  }
+  if (whole == least) co_return;
+  try {
+    co_await life_.wrap(with_timeout(changes::after(store_news_, seen), whole - least));
+  } catch (...) {
+    co_return;  // the time is over, or it stops; or there is no memory to wait
   }
 }
 

@@ -39,6 +39,35 @@ TEST_CASE("a service asks a store that fails less and less often, and goes on wh
   CHECK(run.names() == "it is over");
 }
 
+TEST_CASE("a service asks a store that has news after a second, though it would wait for longer", "[jobs]") {
+  service_run run;
+  auto o = one_queue();
+  o.store_retry = backoff::constant(1h);
+  jobs::service service{run.io, run.store, o};
+  service.handle("kind", noted_sleep(run, 0s));
+  const auto id = run.put({.kind = "kind", .payload = "it"}).id;
+  const std::string step = GENERATE("claim", "complete");
+  run.store.fails[step] = make_error_code(jobs::error::cannot_open);
+  service.start();
+  run.time.run_for(10min);
+  CHECK(run.store.calls[step] <= 2);  // the first look for news is over after the first failure
+  run.store.fails.clear();
+  run.now(run.memory.cancel(run.put({.kind = "other"}).id));
+  run.time.run_for(1s);
+  CHECK(run.state(id) == job_state::done);
+
+  // News that come all the time do not hurry it more than that.
+  run.store.fails["claim"] = make_error_code(jobs::error::cannot_open);
+  run.store.calls.clear();
+  run.put({.kind = "kind", .payload = "next"});
+  for (int i = 0; i < 100; ++i) {
+    run.put({.kind = "other", .delay = 1h});
+    run.time.run_for(100ms);
+  }
+  CHECK(run.store.calls["claim"] >= 9);
+  CHECK(run.store.calls["claim"] <= 11);
+}
+
 TEST_CASE("a store that lacks memory once costs nothing but time", "[jobs]") {
   const std::string step = GENERATE("claim", "complete", "extend", "next_due", "trim default", "changed");
   INFO(step);
