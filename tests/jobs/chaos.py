@@ -2,14 +2,18 @@
 """Processes share the jobs of a store while they are killed and stopped at random: is a job lost, or done twice?
 
 chaos.py WORKER [--store sqlite|postgres] [--seconds N] [--processes N] [--jobs N] [--seed N] [--keep FOLDER]
+         [--longest-stall S] [--back-within S]
 
 Each process hands in --jobs jobs and runs those of all. For so many seconds one after the other is killed (kill -9) and
-started again, or stopped for longer than its lease. A server of PostgreSQL is restarted, too, or made to crash. Then
-all is calm, and every job has to end. The judge reads the lines that the workers wrote, and the store:
+started again, or stopped for longer than its lease. A server of PostgreSQL is restarted, too, or killed, or stands
+still for 3 to --longest-stall seconds. Then all is calm, and every job has to end. The judge reads the lines that the
+workers wrote, and the store:
 
   - each job that was acknowledged is there, is done, and was begun;
   - no result was accepted twice, and each that was accepted is that of the last token;
-  - a file of SQLite is sound.
+  - no job was begun again whose result was accepted;
+  - a file of SQLite is sound;
+  - with --back-within, each process began a job so many seconds after the server was back, or sooner.
 
 In a second run the token of a result is not looked at. That run has to show results of holders that had lost their
 job, or the judge is blind.
@@ -30,18 +34,27 @@ import tempfile
 import time
 
 DONE = 2  # job_state::done
+OUTAGES = "restarts", "crashes", "kills", "stalls"  # of a server
+
+
+def children_of(parent):
+    """The processes that this one has started, by number."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if int(fields[1]) == parent:
+            yield int(stat.parent.name)
 
 
 class File:
     """Jobs in a file of SQLite."""
 
-    restarts = 0
+    outages = {}
 
     def __init__(self, folder):
         self.place = str(folder / "jobs.db")
-
-    def restart(self, chance):
-        pass
 
     def end(self):
         pass
@@ -57,7 +70,7 @@ class Server:
     """Jobs in PostgreSQL: a server of our own, which must not run as root."""
 
     def __init__(self, folder):
-        self.folder, self.restarts = tempfile.mkdtemp(prefix="canigo-pg-"), 0
+        self.folder, self.outages = tempfile.mkdtemp(prefix="canigo-pg-"), collections.Counter()
         self.place = f"postgresql://tester@/postgres?host={self.folder}"
         self.user = None
         if os.geteuid() == 0:
@@ -81,12 +94,26 @@ class Server:
                 raise RuntimeError(f"PostgreSQL ended with {self.server.returncode}")
             time.sleep(0.05)
 
-    def restart(self, chance):
-        """Fast, or as after a loss of power."""
-        self.restarts += 1
-        self.server.send_signal(chance.choice([signal.SIGINT, signal.SIGQUIT]))
+    def fail(self, how, chance, longest_stall):
+        """Goes away and comes back: a restart, a crash, kill -9, or a time in which it stands still."""
+        self.outages[how] += 1
+        if how == "stalls":
+            stopped = [self.server.pid]
+            os.kill(self.server.pid, signal.SIGSTOP)  # from here on it starts no other one
+            for child in children_of(self.server.pid):
+                os.kill(child, signal.SIGSTOP)
+                stopped.append(child)
+            time.sleep(chance.uniform(3, max(3, longest_stall)))
+            for process in reversed(stopped):
+                os.kill(process, signal.SIGCONT)
+            return
+        left = list(children_of(self.server.pid))
+        self.server.send_signal({"restarts": signal.SIGINT, "crashes": signal.SIGQUIT, "kills": signal.SIGKILL}[how])
         self.server.wait()
-        time.sleep(chance.uniform(0, 0.3))
+        # Those whose parent was killed notice it, and the next server refuses to start before.
+        while any(pathlib.Path(f"/proc/{child}").exists() for child in left):
+            time.sleep(0.01)
+        time.sleep(chance.choice([chance.uniform(0, 0.3), chance.uniform(0, longest_stall)]))
         self.start()
 
     def end(self):
@@ -108,14 +135,21 @@ class Workers:
     def __init__(self, options, folder, has_fencing):
         self.options, self.folder, self.has_fencing = options, folder, has_fencing
         self.store = Server(folder) if options.store == "postgres" else File(folder)
-        self.processes, self.starts, self.kills, self.stops = {}, 0, 0, 0
+        self.processes, self.logs, self.starts, self.kills, self.stops = {}, {}, 0, 0, 0
+        self.slowest, self.put = 0, collections.Counter()
 
     def start(self, index):
         self.starts += 1
-        command = [self.options.worker, self.store.place, str(self.options.jobs), str(index * self.options.jobs)]
+        # It goes on with the last few jobs that the one before it handed in: they must be known.
+        self.put[index] += self.logs[index].read_bytes().count(b"put ") if index in self.logs else 0
+        done = max(0, min(self.put[index], self.options.jobs) - 5)
+        self.put[index] = done
+        command = [self.options.worker, self.store.place, str(self.options.jobs - done),
+                   str(index * self.options.jobs + done)]
         if not self.has_fencing:
             command.append("--no-fencing")
-        with open(self.folder / f"worker-{self.starts}.log", "wb") as log:
+        self.logs[index] = self.folder / f"worker-{self.starts}.log"
+        with open(self.logs[index], "wb") as log:
             self.processes[index] = subprocess.Popen(command, stdout=log)
 
     def disturb(self, chance):
@@ -125,7 +159,7 @@ class Workers:
             self.start(index)
             return
         if self.has_fencing and self.options.store == "postgres" and chance.random() < 0.1:
-            self.store.restart(chance)
+            self.break_server(chance.choice(OUTAGES), chance)
         elif self.has_fencing and chance.random() < 0.6:
             process.kill()
             process.wait()
@@ -136,6 +170,21 @@ class Workers:
             time.sleep(0.5)
             process.send_signal(signal.SIGCONT)
             self.stops += 1
+
+    def break_server(self, how, chance):
+        """Notes how long it took after the server's return until each process had begun a job."""
+        self.store.fail(how, chance, self.options.longest_stall)
+        back = time.monotonic()
+        before = {index: self.begun(index) for index in self.processes}
+        while time.monotonic() < back + 60:
+            waiting = [i for i, p in self.processes.items() if p.poll() is None and self.begun(i) == before[i]]
+            if not waiting:
+                break
+            time.sleep(0.02)
+        self.slowest = max(self.slowest, time.monotonic() - back)
+
+    def begun(self, index):
+        return self.logs[index].read_bytes().count(b"begun ")
 
     def end(self):
         """Lets all jobs end. A worker that ends by itself says that there are none."""
@@ -177,18 +226,26 @@ def judge(workers):
     wrong["not done"] = sum(row[0] != DONE for row in rows.values())
     wrong["never begun"] = sum(job not in begun for job in acknowledged)
     wrong["accepted twice"] = sum(n > 1 for n in accepted.values())
+    last = dict(told["accepted"])
+    wrong["begun after its end"] = sum(token > last.get(job, token) for job, token in told["begun"])
     wrong["put twice"] = sum(len(jobs) > 1 for jobs in ids.values())
     wrong["by a stale holder"] = sum(rows[j][1] != token for j, token in told["accepted"] if j in rows)
     wrong["result of another"] = sum(row[0] == DONE and str(row[1]) != row[2] for row in rows.values())
     wrong["file: " + sound] = int(sound != "ok")
     counts = f"{len(acknowledged)} jobs, {len(told['begun'])} runs, {workers.kills} kills, {workers.stops} stops"
-    if workers.store.restarts:
-        counts += f", {workers.store.restarts} restarts of the server"
+    if workers.store.outages:
+        counts += ", of the server " + ", ".join(f"{n} {how}" for how, n in sorted(workers.store.outages.items()))
+        counts += f", and all were back {workers.slowest:.1f} s after it"
+    limit = workers.options.back_within
+    wrong[f"back later than {limit} s after the server"] = int(limit is not None and workers.slowest > limit)
     return {what: n for what, n in wrong.items() if n}, counts, len(acknowledged)
 
 
 def run(options, name):
     has_fencing = name == "chaos"
+    if not has_fencing:  # it shows soon what it has to show
+        options = argparse.Namespace(**{**vars(options), "seconds": min(options.seconds, 30),
+                                        "jobs": min(options.jobs, 600)})
     keep = options.keep or tempfile.TemporaryDirectory(prefix="canigo-jobs-")
     folder = pathlib.Path(getattr(keep, "name", keep)) / name
     folder.mkdir(parents=True)
@@ -198,6 +255,12 @@ def run(options, name):
         for index in range(options.processes):
             workers.start(index)
         end = time.monotonic() + options.seconds
+        # Also in a short time.
+        for how in OUTAGES if has_fencing and options.store == "postgres" else ():
+            for _ in range(2):
+                time.sleep(chance.uniform(0.02, 0.2))
+                workers.disturb(chance)
+            workers.break_server(how, chance)
         while time.monotonic() < end:
             time.sleep(chance.uniform(0.02, 0.2))
             workers.disturb(chance)
@@ -221,6 +284,8 @@ def main():
     parser.add_argument("--jobs", type=int, help="of each process; by default 20 for each second")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--keep")
+    parser.add_argument("--longest-stall", type=float, default=3)
+    parser.add_argument("--back-within", type=float)
     options = parser.parse_args()
     options.jobs = options.jobs or int(20 * options.seconds)
     print(f"seed {options.seed}")

@@ -70,14 +70,17 @@ class telling_store : public store_around {
   bool has_fencing_;
 };
 
-/// With a key one may hand a job in again if it is not known whether it was taken.
-net::awaitable<jobs::put_answer> put_surely(jobs::store& store, const jobs::new_job& j) {
+/// Calls until the store answers: a server may be gone for long.
+template <class Call>
+auto surely(Call call) -> decltype(call()) {
   for (;;) {
     try {
-      co_return co_await store.put(j);
+      co_return co_await call();
     } catch (const std::system_error& e) {
-      if (e.code() != jobs::error::unknown_outcome) throw;
+      const auto c = e.code();
+      if (c != jobs::error::unknown_outcome && c != jobs::error::cannot_open && c != jobs::error::locked) throw;
     }
+    co_await sleep_for(10ms);
   }
 }
 
@@ -91,7 +94,8 @@ net::awaitable<void> hand_in(jobs::store& store, long count, long first) {
                           .unique_key = name,
                           .scope = jobs::unique_scope::for_a_time,
                           .unique_for = std::chrono::hours{24}};
-    const auto answer = co_await put_surely(store, j);
+    // With the key it may be handed in again if it is not known whether it was taken.
+    const auto answer = co_await surely([&] { return store.put(j); });
     tell("put " + name + " " + std::to_string(answer.id));
     // Fewer than can be run: a job that was lost is begun again soon, and not after all others.
     if (answer.is_new) co_await sleep_for(40ms);
@@ -108,7 +112,7 @@ bool is_empty(const std::vector<jobs::queue_count>& queues) {
 net::awaitable<void> run(jobs::service& service, jobs::store& store, long count, long first) {
   co_await hand_in(store, count, first);
   for (;;) {
-    const auto queues = co_await store.count();
+    const auto queues = co_await surely([&] { return store.count(); });
     if (is_empty(queues)) break;
     co_await sleep_for(50ms);
   }
