@@ -17,6 +17,7 @@ namespace canigo::jobs {
 
 /// The payload of a job from a value that nlohmann::json can take: `jobs.submit("confirm", jobs::to_json(order))`.
 ///
+/// Under g++ 12, give the value a name if the call is a part of a co_await expression, as in store.hpp.
 /// Throws nlohmann::json::exception, for example for a text that is not UTF-8.
 template <class T>
 std::string to_json(const T& value) {
