@@ -101,6 +101,14 @@ bool postgres_link::wait(bool writes, time_point until) {
   return ready > 0 || (ready < 0 && errno == EINTR);
 }
 
+bool postgres_link::wait_for_answer(bool writes) {
+  if (!is_patient_) return wait(writes, saturating_add(clock::now(), limits_.answer));
+  while (!wait(writes, clock::now() + 100ms)) {
+    if (limits_.gives_up && limits_.gives_up()) return false;
+  }
+  return true;
+}
+
 /// The next result that libpq has; null after the last one of a statement. Sends what is left to send meanwhile.
 postgres_rows postgres_link::next_answer(bool& is_flushed) {
   PGconn* c = connection_.get();
@@ -111,8 +119,9 @@ postgres_rows postgres_link::next_answer(bool& is_flushed) {
       is_flushed = left == 0;
     }
     if (::PQisBusy(c) == 0) return postgres_rows{::PQgetResult(c)};
-    if (!wait(!is_flushed, saturating_add(clock::now(), limits_.answer))) {
-      lost(is_flushed, "the server has not answered for " + canigo::to_string(limits_.answer));
+    if (!wait_for_answer(!is_flushed)) {
+      lost(is_flushed, is_patient_ ? "the store was closed while its tables were changed"
+                                   : "the server has not answered for " + canigo::to_string(limits_.answer));
     }
     if (::PQconsumeInput(c) == 0) lost(is_flushed);
   }
@@ -173,6 +182,12 @@ postgres_rows postgres_link::exec(const std::string& sql) {
   }
   if (first) throw *first;
   return last;
+}
+
+void postgres_link::exec_patiently(const std::string& sql) {
+  is_patient_ = true;
+  exec(sql);
+  is_patient_ = false;  // after an error the connection is given up
 }
 
 void postgres_link::look() {

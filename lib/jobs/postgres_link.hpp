@@ -26,7 +26,7 @@ class postgres_link {
     duration lock;                   ///< how long the server waits for a lock while the tables are made
     duration step_lock;              ///< and in a step
     bool listens;                    ///< whether it is told of changes
-    std::function<bool()> gives_up;  ///< asked now and then while it connects
+    std::function<bool()> gives_up;  ///< asked now and then while it connects, or changes tables
   };
 
   /// Connects, makes the tables, and listens. Throws postgres_error, or std::system_error with error::newer_schema.
@@ -39,6 +39,8 @@ class postgres_link {
   postgres_answers run(std::span<const postgres_query* const> queries);
   /// Carries out statements without arguments, one transaction; the rows of the last one.
   postgres_rows exec(const std::string& sql);
+  /// The same for statements that take as long as the tables are large. Only `gives_up` ends the wait for them.
+  void exec_patiently(const std::string& sql);
 
   int descriptor() const noexcept { return ::PQsocket(connection_.get()); }
   /// Reads what the server sent unasked. Throws postgres_lost if the connection has ended.
@@ -54,11 +56,13 @@ class postgres_link {
   void connect();
   void prepare();
   bool wait(bool writes, time_point until);
+  bool wait_for_answer(bool writes);
   postgres_rows next_answer(bool& is_flushed);
   [[noreturn]] void lost(bool is_unknown, const std::string& why = {});
 
   const postgres_place& place_;
   const limits limits_;
+  bool is_patient_ = false;
   std::unique_ptr<PGconn, finish> connection_;
 };
 

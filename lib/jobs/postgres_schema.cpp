@@ -99,7 +99,9 @@ void make_tables(postgres_link& link, const std::string& place) {
     version = version_of(link);
     if (version < postgres_version) {
       if (version == 0) link.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version int NOT NULL)");
-      for (; version < postgres_version; ++version) link.exec(migrations[version]);
+      // With many jobs this takes longer than any statement of a step.
+      link.exec("SET LOCAL statement_timeout = 0");
+      for (; version < postgres_version; ++version) link.exec_patiently(migrations[version]);
       link.exec("DELETE FROM canigo_schema");
       link.exec("INSERT INTO canigo_schema VALUES(" + std::to_string(postgres_version) + ")");
     }

@@ -213,6 +213,34 @@ class Tool(unittest.TestCase):
         self.file = "postgresql://nobody@/postgres?host=" + server.folder
         self.assertIn("28000", self.run_tool("stats", status=1))
 
+    def list_at_once(self, place):
+        """What several processes print that start together; None for one that fails."""
+        started = [subprocess.Popen([PROGRAM, place, "list", "--json"], stdout=subprocess.PIPE, text=True)
+                   for _ in range(4)]
+        printed = [process.communicate(timeout=120)[0] for process in started]
+        return {text if process.returncode == 0 else None for process, text in zip(started, printed)}
+
+    def test_processes_bring_a_file_up_to_date_at_once(self):
+        before = self.run_tool("list", "--json")
+        with sqlite3.connect(self.file) as db:
+            db.executescript("""DROP TRIGGER canigo_batch_ends;
+                DROP INDEX canigo_job_batch; DROP INDEX canigo_job_after;
+                ALTER TABLE canigo_job DROP COLUMN batch; ALTER TABLE canigo_job DROP COLUMN after_batch;
+                UPDATE canigo_schema SET version=1""")
+        self.assertEqual(self.list_at_once(self.file), {before})
+
+    @unittest.skipUnless(POSTGRES_WORKER, "built without PostgreSQL")
+    def test_processes_bring_a_database_up_to_date_at_once(self):
+        server = chaos.Server(self.folder)
+        self.addCleanup(server.end)
+        subprocess.run([*POSTGRES_WORKER, server.place, "3", "0"], stdout=subprocess.DEVNULL, timeout=120, check=True)
+        self.file = server.place
+        before = self.run_tool("list", "--json")
+        undo = """DROP FUNCTION canigo_batch_ends CASCADE; UPDATE canigo_schema SET version=1;
+            ALTER TABLE canigo_job DROP COLUMN batch, DROP COLUMN after_batch"""
+        self.assertEqual(server.call("psql", "-X", "-q", "-d", server.place, "-c", undo).wait(), 0)
+        self.assertEqual(self.list_at_once(server.place), {before})
+
     def test_what_is_no_file(self):
         self.file = str(self.folder / "nothing.db")
         self.assertIn("nothing.db: there is no such file", self.run_tool("stats", status=1))
