@@ -248,6 +248,29 @@ TEST_CASE("a full limit makes room across all flows, by its policy", "[flow]") {
   CHECK(run.names().find("bB") != std::string::npos);
 }
 
+TEST_CASE("a newcomer for whom a heavy waiter of a flow goes lets those behind that one go at once", "[flow]") {
+  for (const bool is_of_flow : {false, true}) {
+    limits_run run;
+    scheduler s{run.io,
+                {.rate = rate::per_second(10),
+                 .burst = 10,
+                 .initial_tokens = 1,
+                 .queue_limit = is_of_flow ? 9u : 2u,
+                 .on_overflow = overflow::evict_oldest}};
+    flow f{s, {.queue_limit = is_of_flow ? 2u : 9u}};
+    ask(run, s, "heavy", {.tokens = 10, .flow = &f});
+    ask(run, s, "a", {.flow = &f});
+    run.time.poll();
+    CHECK(run.log.empty());
+    ask(run, s, "b", {.flow = &f});
+    run.time.run();
+    REQUIRE(run.log.size() == 3);
+    CHECK(run.log[0].find("heavy=") == 0);
+    CHECK(run.log[1] == "a@0");
+    CHECK(run.log[2] == "b@100");
+  }
+}
+
 TEST_CASE("destroying a flow ends its waiters with stopped, and its permits stay good", "[flow]") {
   limits_run run;
   semaphore s{run.io, {.permits = 2}};

@@ -12,6 +12,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 using namespace canigo;
@@ -173,6 +174,27 @@ TEST_CASE("a timeout under way is a failure for the breaker of a policy, one in 
   run.time.run();
   CHECK(p.stats().timed_out == 8);
   CHECK(p.stats().operations == 4);
+}
+
+TEST_CASE("an operation that says timed_out before the deadline of its call has failed by itself", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.breaker = small_breaker}};
+  const auto gives_up = [](duration after) -> net::awaitable<int> {
+    co_await sleep_for(after);
+    throw std::system_error{make_error_code(errc::timed_out)};
+  };
+  run.go([&]() -> net::awaitable<void> {
+    std::error_code how =
+        co_await outcome_of(p.run([&] { return gives_up(1ms); }, {.deadline = run.time.now() + 1ms + 1ns}));
+    CHECK(how == errc::timed_out);
+    CHECK(p.stats().failed == 1);
+    CHECK(p.stats().timed_out == 0);
+    how = co_await outcome_of(p.run([&] { return gives_up(1h); }, {.deadline = run.time.now() + 1ms}));
+    CHECK(how == errc::timed_out);
+    CHECK(p.stats().timed_out == 1);
+  });
+  run.time.run();
+  CHECK(p.stats().failed == 1);
 }
 
 TEST_CASE("a call that was let in at the end of its time is no sample for the breaker of a policy", "[policy]") {

@@ -180,3 +180,18 @@ TEST_CASE("all are taken out, whatever they wait for", "[pool_backlog]") {
   CHECK(taken == std::vector<pool_task*>{&t[0], &t[3], &t[1], &t[4], &t[2], &t[5]});
   CHECK(b.size() == 0);
 }
+
+TEST_CASE("a task whose flow has gone before it comes is of the nameless one", "[pool_backlog]") {
+  using detail::fair_queue;
+  pool_backlog b{1, 10, overflow::reject_new};
+  b.begin_flows(noon);
+  const std::uint32_t stays = b.flows()->add({});
+  const std::uint32_t goes = b.flows()->add({});
+  b.flows()->forget(goes);
+  for (const std::uint32_t flow : {stays, goes}) {
+    idle_task t;
+    fair_queue::choose(t, flow);
+    CHECK(b.admit(t, 0, noon).is_let_in);
+    CHECK(t.flow() == (flow == stays ? stays : fair_queue::nameless));
+  }
+}
