@@ -1,4 +1,5 @@
 // What a limiter tells of those that wait, and repeats that keep their first arrival.
+#include "canigo/flow.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
@@ -6,9 +7,14 @@
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <random>
+#include <string>
 
 using namespace canigo;
 using namespace std::chrono_literals;
@@ -207,4 +213,88 @@ TEST_CASE("no limit is binding once all who waited have left or were stopped", "
   l.stop();
   run.time.run_for(3s);
   CHECK(l.stats().binding.rates.front() == 5s);
+}
+
+TEST_CASE("a waiter of a flow is told of those of its flow that go before it", "[limiter][waiting][flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10)}}, .priorities = 2}};
+  flow a{l}, b{l, {.rates = {{rate::per_second(2)}}}};
+  std::uint64_t tag = 0;
+  const auto ask = [&](flow& f, int priority) {
+    run.go(shown_caller(run, l, "caller", {.priority = priority, .flow = &f, .tag = ++tag}));
+    run.time.poll();
+  };
+  ask(a, 1);
+  ask(a, 1);
+  ask(a, 0);
+  ask(b, 0);
+  ask(b, 1);
+  ask(b, 1);
+  const auto rows = l.waiting(10);
+  std::string told;
+  for (const waiting_request& w : rows) told += fmt::format("{}: {} ms, ", w.tag, w.estimate / 1ms);
+  // The one of flow b in the class above may be held by its ceiling, so that nobody waits for it.
+  CHECK(told == "3: 100 ms, 4: 500 ms, 1: 200 ms, 2: 300 ms, 5: 1000 ms, 6: 1500 ms, ");
+  REQUIRE(rows.size() == 6);
+  CHECK(rows[5].reason.binds == cause::flow);
+  CHECK(rows[5].reason.ceiling == cause::rate);
+  CHECK((rows[5].reason.until == run.time.now() + 1500ms));
+  CHECK(rows[3].reason.binds == cause::rate);
+  l.stop();
+  run.time.run();
+}
+
+TEST_CASE("a waiter of a flow is told of the flow's cap", "[limiter][waiting][flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 10, 10}}}};
+  flow f{l, {.concurrency = 2}};
+  const permit held = l.try_acquire({.flow = &f}).value();
+  const permit other = l.try_acquire({.flow = &f}).value();
+  run.go(shown_caller(run, l, "caller", {.flow = &f, .tag = 1}));
+  run.time.poll();
+  const auto rows = l.waiting(10);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].reason.binds == cause::flow);
+  CHECK(rows[0].reason.ceiling == cause::concurrency);
+  CHECK(rows[0].estimate == 0s);
+  l.stop();
+  run.time.run();
+}
+
+TEST_CASE("among flows no waiter of the list is promised a longer wait than it has", "[limiter][waiting][flow]") {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    std::mt19937 random{seed};
+    const auto any = [&random](unsigned below) { return static_cast<unsigned>(random() % below); };
+    limits_run run;
+    limiter l{run.io,
+              {.rates = {{rate::per_second(10), 3 + any(3)}, {rate::per_second(100), 50, 50, "bytes"}},
+               .priorities = 3,
+               .ageing = any(3) == 0 ? duration{500ms} : duration::max()}};
+    flow_options with_ceiling;
+    with_ceiling.rates = {{rate::per_second(3 + any(5)), 1 + any(3)}};
+    flow a{l, {.weight = 1 + any(4)}}, b{l, with_ceiling}, c{l};
+    constexpr unsigned callers = 30;
+    std::array<time_point, callers> promised{}, granted{};
+    for (unsigned i = 0; i < callers; ++i) {
+      flow* const f = std::array<flow*, 4>{&a, &b, &c, nullptr}[any(4)];
+      request r{.priority = static_cast<int>(any(3)), .flow = f, .tag = i};
+      if (any(2) == 0) r.amounts = {{"bytes", any(40)}};
+      run.go([&, i, r]() -> net::awaitable<void> {
+        const permit p = co_await l.acquire(r);
+        granted[i] = run.time.now();
+      });
+    }
+    // Nobody comes later, so each promise holds.
+    for (unsigned step = 0; step < 20; ++step) {
+      run.time.run_for(step == 0 ? duration{0} : duration{100ms});
+      for (const waiting_request& w : l.waiting(callers)) {
+        promised[w.tag] = std::max(promised[w.tag], run.time.now() + w.estimate);
+      }
+    }
+    run.time.run();
+    for (unsigned i = 0; i < callers; ++i) {
+      CAPTURE(seed, i);
+      CHECK(promised[i] <= granted[i]);
+    }
+  }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 namespace canigo::detail {
 
@@ -45,32 +46,51 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
   return all;
 }
 
+/// A row of the list, as if those before it had gone.
+waiting_request admission::row_of(time_point now, const wait_node& n, const turn& t) const {
+  const demand all{t.all[0], &t.all};
+  time_point ready = supplies_.rates().ready_at(now, all);
+  wait_reason why = supplies_.what_binds(now, all, t.places);
+  if (flows_ != nullptr) {
+    const flow_ceiling& ceiling = flows_->ceiling(n.flow());
+    const demand own{t.own[0], &t.own};
+    const time_point of_own = ceiling.rates().ready_at(now, own);
+    if (!ceiling.has_room_for(t.places)) {
+      why = {.binds = wait_reason::cause::flow, .ceiling = wait_reason::cause::concurrency};
+    } else if (of_own > ready) {
+      why = ceiling.rates().slowest(now, own);
+      why.ceiling = std::exchange(why.binds, wait_reason::cause::flow);
+    }
+    ready = std::max(ready, of_own);
+  }
+  if (now < paused_until_) {
+    why = {.binds = wait_reason::cause::paused, .until = paused_until_};
+    if (paused_until_ != time_point::max()) ready = std::max(ready, paused_until_);
+  }
+  return {.tag = static_cast<const waiter&>(n).tag_,
+          .priority = n.priority,
+          .tokens = n.tokens,
+          .since = n.since(),
+          .estimate = ready == time_point::max() ? duration::max() : ready - now,
+          .reason = why};
+}
+
 std::vector<waiting_request> admission::list(std::size_t most) const {
   std::vector<waiting_request> rows;
   const std::lock_guard lock{mutex_};
   if (is_shadow()) return rows;
   const time_point now = clock();
-  amounts_by_unit sum{};
-  std::uint64_t places = 0;
+  std::vector<turn> turns(flows_ == nullptr ? 1 : flows_->rows());
   for (const wait_node* n : first_waiters(now, most)) {
-    // Of the others nobody knows who goes before it, where there are flows, or some rise meanwhile.
-    if (flows_ != nullptr || queue_.ageing() != duration::max()) sum = {}, places = 0;
+    turn& t = turns[flows_ == nullptr ? 0 : n->flow()];
+    // Where some rise meanwhile, or the newest goes first at times, nobody knows who goes before it.
+    if (flows_ != nullptr ? !flows_->keeps_order() : queue_.ageing() != duration::max()) t = {};
     const demand wanted = demand_of(*n);
-    for (std::size_t unit = 0; unit < sum.size(); ++unit) sum[unit] = add(sum[unit], wanted.of(unit));
-    places = add(places, supplies_.places_for(n->tokens));
-    const demand all{sum[0], &sum};
-    time_point ready = supplies_.rates().ready_at(now, all);
-    wait_reason why = supplies_.what_binds(now, all, places);
-    if (now < paused_until_) {
-      why = {.binds = wait_reason::cause::paused, .until = paused_until_};
-      if (paused_until_ != time_point::max()) ready = std::max(ready, paused_until_);
-    }
-    rows.push_back({.tag = static_cast<const waiter*>(n)->tag_,
-                    .priority = n->priority,
-                    .tokens = n->tokens,
-                    .since = n->since(),
-                    .estimate = ready == time_point::max() ? duration::max() : ready - now,
-                    .reason = why});
+    for (std::size_t unit = 0; unit < t.own.size(); ++unit) t.own[unit] = add(t.own[unit], wanted.of(unit));
+    t.places = add(t.places, supplies_.places_for(n->tokens));
+    t.all = t.own;
+    if (flows_ != nullptr) flows_->add_classes_above(n->flow(), n->priority, t.all);
+    rows.push_back(row_of(now, *n, t));
   }
   return rows;
 }

@@ -87,6 +87,15 @@ fair_queue::ahead fair_queue::amount_ahead(std::uint32_t flow, int priority, std
   return {saturated(own), saturated(own + others)};
 }
 
+void fair_queue::add_classes_above(std::uint32_t flow, int priority, amounts_by_unit& to) const noexcept {
+  if (ages() || priority == 0) return;
+  const std::size_t units = amounts_ != nullptr ? to.size() : 1;
+  for (std::size_t unit = 0; unit < units; ++unit) {
+    const ahead a = unit == 0 ? tokens_ahead(flow, priority - 1) : amount_ahead(flow, priority - 1, unit);
+    to[unit] = saturated(uint128{to[unit]} + (a.all - a.own));
+  }
+}
+
 time_point fair_queue::first_class_at(time_point now, int priority) const noexcept {
   if (!ages()) return time_point::max();
   time_point at = now;

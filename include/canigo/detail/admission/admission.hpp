@@ -327,7 +327,14 @@ class admission final : public delivery, public flow_host {
 
   // A list of those that wait (admission_look.cpp).
   void note_binding(time_point now) noexcept;
+  /// The amounts that are known to go before a waiter, with its own.
+  struct turn {
+    amounts_by_unit own{};     // of its flow, or of all where there are none
+    amounts_by_unit all{};     // the same, and those of the classes above, of flows that nothing holds
+    std::uint64_t places = 0;  // of its flow
+  };
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
+  waiting_request row_of(time_point now, const wait_node& n, const turn& t) const;
 
   // Where there are flows (admission_flows.cpp).
   bool is_of_this(const request& r) const noexcept;

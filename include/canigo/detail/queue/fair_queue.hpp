@@ -186,6 +186,8 @@ class fair_queue {
   std::size_t size(int priority) const noexcept { return classes_[static_cast<std::size_t>(priority)].size; }
   std::size_t flow_size(std::uint32_t flow) const noexcept { return rows_[flow].size; }
   int priorities() const noexcept { return static_cast<int>(classes_.size()); }
+  /// The numbers of the flows are less.
+  std::size_t rows() const noexcept { return rows_.size(); }
 
   /// The first arrival, of all flows or of one; or nullptr. O(flows that wait).
   wait_node* oldest() const noexcept;
@@ -202,6 +204,10 @@ class fair_queue {
   ahead tokens_ahead(std::uint32_t flow, int priority) const noexcept;
   /// The same of another unit than the first.
   ahead amount_ahead(std::uint32_t flow, int priority, std::size_t unit) const noexcept;
+  /// Whether the waiters of a flow go by class and arrival, whatever comes.
+  bool keeps_order() const noexcept { return !ages() && !delays_.takes_newest_at_times(); }
+  /// Adds what other flows want in the classes above, and nothing holds. Nothing if a class does not go before another.
+  void add_classes_above(std::uint32_t flow, int priority, amounts_by_unit& to) const noexcept;
   /// When a newcomer of this class counts as one of the first; max if never.
   time_point first_class_at(time_point now, int priority) const noexcept;
 
