@@ -91,10 +91,12 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
 }
 
 std::error_code easy_handle::resume() noexcept {
-  const bool is_waiting = std::exchange(is_paused_, false) || is_starved_;
+  // The caller reads what is ahead first. Until then curl may only write.
+  const bool may_read = !transfer_->is_ahead();
+  const bool is_waiting = (may_read && std::exchange(is_paused_, false)) || is_starved_;
   is_starved_ = false;
   if (!is_waiting) return {};
-  const CURLcode result = curl_easy_pause(get(), CURLPAUSE_CONT);
+  const CURLcode result = curl_easy_pause(get(), may_read ? CURLPAUSE_CONT : CURLPAUSE_RECV);
   return refused_ ? *refused_ : reason(result);
 }
 

@@ -135,7 +135,6 @@ void engine::resume(transfer& t) noexcept {
     set_timeout(t, time_->now());
   }
   t.read_ahead();
-  if (t.is_ahead()) return;
   if (const auto ec = multi_.resume(t)) finish(t, ec);
 }
 

@@ -17,14 +17,14 @@ const net::any_io_executor& step::home_executor() const noexcept { return stream
 
 std::size_t step::take(std::string_view part) noexcept {
   if (error_) return 0;
-  const std::size_t n = std::min(part.size(), to_.size() - size_);
+  const std::size_t n = std::min(part.size(), room());
   if (n != 0) std::memcpy(static_cast<char*>(to_.data()) + size_, part.data(), n);
   size_ += n;
   return n;
 }
 
 std::size_t step::give(char* to, std::size_t room) noexcept {
-  if (error_) return 0;
+  if (error_ || !is_write()) return 0;
   const std::size_t n = std::min(room, from_.size() - size_);
   if (n != 0) std::memcpy(to, static_cast<const char*>(from_.data()) + size_, n);
   size_ += n;

@@ -47,8 +47,8 @@ class step : public canigo::detail::suspended {
   /// Copies what there is room for, and returns its size.
   std::size_t take(std::string_view part) noexcept;
   bool is_write() const noexcept { return from_.size() != 0; }
-  /// How many bytes it can still take.
-  std::size_t room() const noexcept { return to_.size() - size_; }
+  /// How many bytes it can still take. The bytes of one that writes count for others.
+  std::size_t room() const noexcept { return is_write() ? 0 : to_.size() - size_; }
   /// Moves bytes to be written, and returns how many.
   std::size_t give(char* to, std::size_t room) noexcept;
   /// Whether the step is there. If so, it is done, with its error.

@@ -236,6 +236,32 @@ TEST_CASE("a server that answers before the body ends is heard, and gets no more
   }
 }
 
+TEST_CASE("an answer that comes during the writes is read after them") {
+  const std::string answer = letters(200'000);
+  scripted_server server{[&answer](peer& p) -> net::awaitable<void> {
+    co_await p.up_to("\r\n\r\n");
+    // In small parts, so that some come between the writes.
+    co_await p.send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(answer.size()) + "\r\n\r\n");
+    for (std::size_t at = 0; at < answer.size(); at += 1000) co_await p.send(answer.substr(at, 1000));
+    co_await p.linger();
+  }};
+  for (const bool decodes : {false, true}) {
+    for (const std::size_t part : {1u, 20'000u, 300'000u}) {
+      CAPTURE(decodes, part);
+      net::io_context io;
+      http::client client{io, {.decode_body = decodes, .proxy = ""}};
+      const auto work = [&]() -> net::awaitable<std::string> {
+        const std::string text = letters(part == 1 ? 2000 : 3'000'000);
+        http::upload u = client.start_upload({"PUT", server.url()}, text.size());
+        const bool is_written = co_await write_all(u, text, part);
+        CHECK(is_written);
+        co_return co_await body_of(co_await u.finish());
+      };
+      CHECK(run_to_end(io, work()) == answer);
+    }
+  }
+}
+
 TEST_CASE("a redirect of an upload is its answer") {
   scripted_server server{[](peer& p) -> net::awaitable<void> {
     const std::string request = co_await p.request();
