@@ -153,7 +153,7 @@ void show_process(metric_text& m, service& s) {
   m.sample({}, s.clients.refused());
   m.gauge("waiting_bytes", "Bytes of bodies that are kept in memory.");
   m.sample({}, s.kept.now());
-  m.counter("log_lines_dropped_total", "Lines of the access log that nobody took in time.");
+  m.counter("log_lines_dropped_total", "Lines of the access log that could not be written, or not in time.");
   m.sample({}, s.log.dropped());
 }
 

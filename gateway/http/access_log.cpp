@@ -7,10 +7,15 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <fcntl.h>
 #include <iterator>
+#include <poll.h>
+#include <string_view>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -18,6 +23,8 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::size_t most_waiting = 4 << 20;
+// At the end, for a reader that takes nothing.
+constexpr duration patience_with_reader = std::chrono::seconds{5};
 
 std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
 
@@ -46,6 +53,20 @@ std::string line_of(const call_record& r) {
   return line;
 }
 
+/// The next lines, as many as a pipe takes in one piece. What others write to it then comes between lines, and a pipe
+/// that has room for a piece does not block.
+std::string_view first_piece(std::string_view lines) {
+  if (lines.size() <= PIPE_BUF) return lines;
+  const auto last = lines.rfind('\n', PIPE_BUF - 1);
+  return lines.substr(0, last == lines.npos ? PIPE_BUF : last + 1);
+}
+
+bool is_same_file(const access_log::file& a, const access_log::file& b) {
+  struct stat one {}, other {};
+  return ::fstat(a.descriptor(), &one) == 0 && ::fstat(b.descriptor(), &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
 }  // namespace
 
 access_log::file::~file() {
@@ -68,7 +89,7 @@ access_log::access_log(const access_log_options& o) : is_on_{false}, file_{open(
 access_log::~access_log() {
   {
     const std::lock_guard lock{mutex_};
-    ends_ = true;
+    ends_ = std::chrono::steady_clock::now();
   }
   knock_.notify_one();
   writer_.join();
@@ -99,17 +120,45 @@ void access_log::run() {
     {
       std::unique_lock lock{mutex_};
       knock_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
-      ends = ends_;
+      ends = ends_.has_value();
       std::swap(lines, waiting_);
       to = file_;
     }
-    for (std::size_t at = 0; to && at < lines.size();) {
-      const auto n = ::write(to->descriptor(), lines.data() + at, lines.size() - at);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) break;
-      at += static_cast<std::size_t>(n);
-    }
+    if (to) write_lines(std::move(to), lines);
   }
+}
+
+void access_log::write_lines(std::shared_ptr<const file> to, std::string_view lines) {
+  const bool goes_on_in_a_line = torn_ && is_same_file(*torn_, *to);
+  if (!goes_on_in_a_line || write_some(*to, "\n") == 1) torn_.reset();
+  const std::size_t written = torn_ ? 0 : write_some(*to, lines);
+  if (written > 0 && lines[written - 1] != '\n') torn_ = std::move(to);
+  const auto lost = std::ranges::count(lines.substr(written), '\n');
+  dropped_.fetch_add(static_cast<std::uint64_t>(lost), std::memory_order_relaxed);
+}
+
+/// Returns how many bytes have gone before the file failed.
+std::size_t access_log::write_some(const file& to, std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size() && may_write(to)) {
+    const std::string_view piece = first_piece(text.substr(at));
+    const auto n = ::write(to.descriptor(), piece.data(), piece.size());
+    if (n < 0 && errno != EINTR && errno != EAGAIN) break;
+    if (n > 0) at += static_cast<std::size_t>(n);
+  }
+  return at;
+}
+
+/// Waits for room. False: the process ends, and the reader takes nothing.
+bool access_log::may_write(const file& to) {
+  constexpr int look_every = 100;  // milliseconds
+  const time_point start = std::chrono::steady_clock::now();
+  pollfd room{to.descriptor(), POLLOUT, 0};
+  while (::poll(&room, 1, look_every) <= 0) {
+    const std::lock_guard lock{mutex_};
+    if (ends_ && std::chrono::steady_clock::now() - std::max(*ends_, start) > patience_with_reader) return false;
+  }
+  return true;
 }
 
 }  // namespace canigo::gateway

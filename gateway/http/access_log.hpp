@@ -1,21 +1,27 @@
 #pragma once
 
+#include "canigo/time.hpp"
+
 #include "gateway/config/config.hpp"
 #include "gateway/http/call_record.hpp"
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace canigo::gateway {
 
 /// One line of JSON for each request. A thread of its own writes them, so a reader that stops stops no loop.
 ///
-/// At most 4 MiB wait to be written. Beyond that, lines are dropped and counted.
+/// At most 4 MiB wait to be written. Lines beyond that, and those that a file does not take, are dropped and counted. A
+/// line that broke off in the middle stands alone.
 /// Threads: any.
 class access_log {
  public:
@@ -38,7 +44,7 @@ class access_log {
 
   /// Throws as open() does.
   explicit access_log(const access_log_options& o);
-  /// Writes what waits.
+  /// Writes what waits, unless its reader takes nothing for 5 seconds.
   ~access_log();
   access_log(const access_log&) = delete;
   access_log& operator=(const access_log&) = delete;
@@ -50,6 +56,9 @@ class access_log {
 
  private:
   void run();
+  void write_lines(std::shared_ptr<const file> to, std::string_view lines);
+  std::size_t write_some(const file& to, std::string_view text);
+  bool may_write(const file& to);
 
   std::atomic<std::uint64_t> dropped_{0};
   std::atomic<bool> is_on_;
@@ -57,7 +66,8 @@ class access_log {
   std::shared_ptr<const file> file_;
   std::condition_variable knock_;
   std::string waiting_;
-  bool ends_ = false;
+  std::optional<time_point> ends_;  // since then
+  std::shared_ptr<const file> torn_;  // its last line broke off; of the thread that writes
   std::thread writer_;
 };
 

@@ -89,14 +89,17 @@ class Nginx:
 
 
 class Gateway:
-    """canigo-gateway with these upstreams, each a text of TOML; the client's port is `port`."""
+    """canigo-gateway with these upstreams, each a text of TOML; the client's port is `port`.
 
-    def __init__(self, *upstreams, head="", listen="", anonymous="local", env=None, announced=2):
+    `start` has what subprocess.Popen is to do otherwise.
+    """
+
+    def __init__(self, *upstreams, head="", listen="", anonymous="local", env=None, announced=2, log=None, **start):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="canigo-gateway"))
         self.port, self.admin = free_ports(2)
         text = f"""
 threads = 2
-access_log = "file:{self.dir}/access.log"
+access_log = "{log or f'file:{self.dir}/access.log'}"
 admin = {{ listen = "127.0.0.1:{self.admin}", token = "env:CANIGO_ADMIN_TOKEN" }}
 {head}
 [[listen]]
@@ -106,7 +109,8 @@ anonymous = "{anonymous}"
 """
         (self.dir / "gateway.toml").write_text(text + "".join("[[upstream]]\n" + u for u in upstreams))
         self.process = subprocess.Popen([GATEWAY, "--config", self.dir / "gateway.toml"], stderr=subprocess.PIPE,
-                                        text=True, env={**os.environ, "CANIGO_ADMIN_TOKEN": TOKEN, **(env or {})})
+                                        text=True, **start,
+                                        env={**os.environ, "CANIGO_ADMIN_TOKEN": TOKEN, **(env or {})})
         for _ in range(announced):  # a line for each place where it listens
             line = self.process.stderr.readline()
             assert "listening on" in line, line
