@@ -158,8 +158,9 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   a.async_accept(l.io, [this, &l, &d, at = std::move(at)](const error_code& error, stream_socket socket) mutable {
     if (!error) take(l, d, std::move(socket));
     if (!at->is_open()) return;
-    if (error == net::error::no_descriptors || error == net::error::no_memory) {
-      // It would fail again at once. The queue of the kernel keeps those who come.
+    if (error && error != net::error::operation_aborted && error != net::error::connection_aborted) {
+      // It might fail again at once: there is no descriptor, no memory, or a firewall. The kernel's queue keeps those
+      // who come.
       auto later = std::make_shared<net::steady_timer>(l.io, 100ms);
       later->async_wait([this, &l, &d, at = std::move(at), later](const error_code&) mutable {
         if (at->is_open()) accept(l, d, std::move(at));

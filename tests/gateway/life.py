@@ -6,16 +6,20 @@ Ends with the totals that Catch2 prints.
 """
 
 import contextlib
+import ctypes
+import errno
 import hashlib
 import json
 import os
 import pathlib
+import platform
 import re
 import selectors
 import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -27,6 +31,27 @@ import urllib.request
 from rig import GATEWAY, TOKEN, GatewayCase, curl, free_ports, main, wait_until
 
 PACKAGING = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "gateway"
+
+
+# The system calls that take a connection.
+ACCEPT_CALLS = {"x86_64": (43, 288), "aarch64": (202, 242)}
+
+
+def refuse_accept(error):
+    """From now on this process, and what it starts, gets this error for each connection that it would take."""
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
+
+    accept, accept4 = ACCEPT_CALLS[platform.machine()]
+    code = [(0x20, 0, 0, 0),  # load the number of the call
+            (0x15, 1, 0, accept), (0x15, 0, 1, accept4),  # jump if it is equal
+            (0x06, 0, 0, 0x00050000 | error),  # the error
+            (0x06, 0, 0, 0x7FFF0000)]  # or let it go
+    packed = b"".join(struct.pack("=HBBI", *c) for c in code)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for args in ((38, 1, 0, 0, 0), (22, 2, ctypes.byref(Program(len(code), packed)), 0, 0)):  # no new rights; filter
+        if libc.prctl(*args) != 0:
+            raise OSError(ctypes.get_errno(), "seccomp")
 
 
 class Callers:
@@ -456,6 +481,17 @@ class Life(GatewayCase):
         self.assertEqual(running.statuses(), [200] * 20)
         self.assertEqual(waiting.statuses(), [200] * 500)
         self.assertEqual(g.process.wait(), 0)
+
+    def test_connections_that_the_system_refuses_cost_no_processor_time(self):
+        if platform.machine() not in ACCEPT_CALLS:
+            self.skipTest("the numbers of its system calls are not known here")
+        for error in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EPERM):
+            g = self.gateway(self.upstream(), preexec_fn=lambda error=error: refuse_accept(error))
+            with socket.create_connection(("127.0.0.1", g.port)):
+                before = g.processor_seconds()
+                time.sleep(1)
+                self.assertLess(g.processor_seconds() - before, 0.5, error)
+            self.assertIsNone(g.process.poll())
 
     def test_the_end_of_the_grace_tells_those_who_wait_and_cuts_those_who_run(self):
         hold = threading.Event()

@@ -141,6 +141,10 @@ anonymous = "{anonymous}"
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", status)[1])
 
+    def processor_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def log(self):
         return [json.loads(line) for line in (self.dir / "access.log").read_text().splitlines()]
 
