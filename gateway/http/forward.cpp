@@ -383,7 +383,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   std::optional<client_place> client;
   if (to->forwarded) client = {address_, r.host, is_secured_};
 
-  exchange x{*to, service_.around(g), client_};
+  exchange x{*to, service_.around(g, plan.form != target_form::origin), client_};
   x.is_tls = p.is_tls;
   x.head = request_head(head, {.target = p.target,
                                .host_field = p.host_field,

@@ -89,7 +89,10 @@ class service {
 
   /// The Redis of shared limits; null: the configuration has none.
   const shared_store* store() const noexcept { return store_.get(); }
-  surroundings around(const generation& g) noexcept { return {g.trust(), own_, names_}; }
+  /// `of_client`: the client chooses the host. Then no name that it chooses holds up those of upstreams.
+  surroundings around(const generation& g, bool of_client) noexcept {
+    return {g.trust(), own_, of_client ? names_of_clients_ : names_};
+  }
   /// The gateway listens there, so no request may lead there. Before any loop runs.
   void add_own_place(const net::ip::tcp::endpoint& listener) { own_.add(listener); }
   const std::vector<std::unique_ptr<loop>>& loops() const noexcept { return loops_; }
@@ -138,6 +141,7 @@ class service {
   const std::unique_ptr<shared_store> store_;
   own_places own_;
   name_lookup names_;
+  name_lookup names_of_clients_;
   std::mutex reloading_;
   mutable std::mutex mutex_;
   std::shared_ptr<const generation> current_;

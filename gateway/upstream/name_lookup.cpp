@@ -2,12 +2,10 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include <atomic>
-#include <memory>
+#include <algorithm>
 #include <utility>
 
 namespace canigo::gateway {
@@ -15,71 +13,165 @@ namespace {
 
 using tcp = net::ip::tcp;
 
-/// One question. The caller and the thread that asks share it: either may end first.
-struct question {
-  question(const net::any_io_executor& e, std::string h, std::uint16_t p)
-      : host{std::move(h)}, port{p}, answered{e, time_point::max()} {}
+constexpr std::size_t most_waiting_callers = 10'000;
 
-  const std::string host;
-  const std::uint16_t port;
-  net::steady_timer answered;           // of the caller's loop
-  std::atomic<bool> is_dropped{false};  // nobody waits any longer
-  bool is_done = false;
-  error_code error;
-  std::vector<tcp::endpoint> found;
-};
+std::string_view zone_of(std::string_view host) {
+  const auto last = host.rfind('.');
+  if (last == host.npos || last == 0) return host;
+  const auto before = host.rfind('.', last - 1);
+  return before == host.npos ? host : host.substr(before + 1);
+}
 
-// Those of callers that wait no longer are among them, until a thread comes to them.
-constexpr std::size_t most_questions = 10'000;
-
-void ask(const std::shared_ptr<question>& q, const net::any_io_executor& here) {
-  if (q->is_dropped) return;
-  error_code error;
-  std::vector<tcp::endpoint> found;
+std::vector<net::ip::address> ask_system(const std::string& host, const net::any_io_executor& here, error_code& error) {
+  std::vector<net::ip::address> found;
   tcp::resolver resolver{here};
-  for (const auto& r : resolver.resolve(q->host, std::to_string(q->port), tcp::resolver::numeric_service, error))
-    found.push_back(r.endpoint());
-  net::post(q->answered.get_executor(), [q, error, found = std::move(found)]() mutable {
-    q->error = error;
-    q->found = std::move(found);
-    q->is_done = true;
-    q->answered.cancel();
-  });
+  for (const auto& r : resolver.resolve(host, "0", tcp::resolver::numeric_service, error))
+    found.push_back(r.endpoint().address());
+  return found;
 }
 
 }  // namespace
 
+/// A caller's. The caller and the thread that answers share it: either may end first.
+struct name_lookup::question {
+  explicit question(const net::any_io_executor& loop) : answered{loop, time_point::max()} {}
+
+  net::steady_timer answered;  // of the caller's loop
+  bool is_done = false;
+  error_code error;
+  std::vector<net::ip::address> found;
+};
+
+/// What all who want to know one name wait for.
+struct name_lookup::look_up {
+  const std::string host;
+  questions from;
+};
+
+name_lookup::name_lookup(std::size_t threads)
+    : most_of_a_zone_{std::max<std::size_t>(threads / 2, 1)}, pool_{threads} {}
+
+name_lookup::~name_lookup() {
+  pool_.stop();
+  pool_.join();
+}
+
 net::awaitable<std::vector<tcp::endpoint>> name_lookup::find(std::string host, std::uint16_t port, duration limit,
                                                              net::steady_timer*& waiting, error_code& error) {
+  std::vector<tcp::endpoint> found;
   if (const auto literal = net::ip::make_address(host, error); !error) {
-    std::vector<tcp::endpoint> found{{literal, port}};
+    found.emplace_back(literal, port);
     co_return found;
   }
   const net::any_io_executor loop = co_await net::this_coro::executor;
-  const auto q = std::make_shared<question>(loop, std::move(host), port);
+  const auto q = std::make_shared<question>(loop);
   q->answered.expires_after(limit);
-  if (questions_.fetch_add(1) >= most_questions) {
-    --questions_;
+  if (!enter(host, q)) {
     error = net::error::no_buffer_space;
-    co_return std::move(q->found);
+    co_return found;
   }
-  net::post(pool_, [this, q] {
-    try {
-      ask(q, pool_.get_executor());
-    } catch (...) {  // no memory: the caller's time runs out
-    }
-    --questions_;
-  });
   waiting = &q->answered;
   co_await q->answered.async_wait(net::redirect_error(net::use_awaitable, error));
   waiting = nullptr;
-  q->is_dropped = true;
-  if (q->is_done) {
-    error = q->error;
-  } else if (!error) {
-    error = errc::timed_out;
+  if (!q->is_done) {
+    leave(host, q);
+    if (!error) error = errc::timed_out;
+    co_return found;
   }
-  co_return std::move(q->found);
+  error = q->error;
+  for (const net::ip::address& a : q->found) found.emplace_back(a, port);
+  co_return found;
+}
+
+/// False: too many wait already.
+bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>& q) {
+  const std::lock_guard lock{mutex_};
+  if (waiting_ >= most_waiting_callers) return false;
+  if (const auto same = by_host_.find(host); same != by_host_.end()) {
+    same->second->from.push_back(q);
+    ++waiting_;
+    return true;
+  }
+  const std::string name{zone_of(host)};
+  zone& z = zones_[name];
+  if (z.threads < most_of_a_zone_) {
+    net::post(pool_, [this, name] { work(name); });
+    ++z.threads;
+  }
+  // If there is no memory for it, that thread finds nothing to do.
+  const auto l = std::make_shared<look_up>(host, questions{q});
+  z.waiting.push_back(l);
+  try {
+    by_host_.emplace(host, l);
+  } catch (...) {
+    z.waiting.pop_back();
+    throw;
+  }
+  ++waiting_;
+  return true;
+}
+
+/// Its caller waits no longer. What nobody waits for is not asked.
+void name_lookup::leave(const std::string& host, const std::shared_ptr<question>& q) {
+  const std::lock_guard lock{mutex_};
+  const auto found = by_host_.find(host);
+  if (found == by_host_.end() || std::erase(found->second->from, q) == 0) return;  // the answer is on its way
+  --waiting_;
+  if (!found->second->from.empty()) return;
+  if (zones_.find(zone_of(host))->second.waiting.remove(found->second) > 0) by_host_.erase(found);
+}
+
+/// Null: a thread of the zone has nothing to do.
+std::shared_ptr<name_lookup::look_up> name_lookup::next_of(std::string_view zone_name) {
+  const std::lock_guard lock{mutex_};
+  const auto found = zones_.find(zone_name);
+  zone& z = found->second;
+  if (z.waiting.empty()) {
+    if (--z.threads == 0) zones_.erase(found);
+    return nullptr;
+  }
+  auto l = std::move(z.waiting.front());
+  z.waiting.pop_front();
+  return l;
+}
+
+/// Those who wait for the answer.
+name_lookup::questions name_lookup::end(const look_up& l) {
+  const std::lock_guard lock{mutex_};
+  const auto found = by_host_.find(l.host);
+  questions from = std::move(found->second->from);
+  by_host_.erase(found);
+  waiting_ -= from.size();
+  return from;
+}
+
+/// A thread of the zone asks for one of its names, and goes on behind the other zones.
+void name_lookup::work(const std::string& zone_name) {
+  while (const auto l = next_of(zone_name)) {
+    error_code error;
+    std::vector<net::ip::address> found;
+    try {
+      found = ask_system(l->host, pool_.get_executor(), error);
+    } catch (...) {
+      error = net::error::no_memory;
+    }
+    for (const auto& q : end(*l)) {
+      try {
+        net::post(q->answered.get_executor(), [q, error, found]() mutable {
+          q->error = error;
+          q->found = std::move(found);
+          q->is_done = true;
+          q->answered.cancel();
+        });
+      } catch (...) {  // no memory: the caller's time runs out
+      }
+    }
+    try {
+      net::post(pool_, [this, zone_name] { work(zone_name); });
+      return;
+    } catch (...) {  // no memory: it goes on at once
+    }
+  }
 }
 
 }  // namespace canigo::gateway

@@ -9,10 +9,15 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace canigo::gateway {
@@ -20,27 +25,46 @@ namespace canigo::gateway {
 /// Asks the system for the addresses of names, on some threads of its own.
 ///
 /// Asio's resolver asks for one name after the other, and for each as long as the system likes. A name whose server is
-/// silent would then hold up all others. Here it takes one thread of several, and its caller waits no longer than it
-/// wants to.
+/// silent would then hold up all others. Here one thread asks for a name, however many want to know it. Half of the
+/// threads at most ask for names of one zone, which is what the last two labels say: "example.com". A caller waits no
+/// longer than it wants to.
 /// Threads: any.
 class name_lookup {
  public:
-  explicit name_lookup(std::size_t threads = 8) : pool_{threads} {}
+  explicit name_lookup(std::size_t threads = 8);
   /// Waits for what the system has been asked.
-  ~name_lookup() { pool_.stop(); }
+  ~name_lookup();
   name_lookup(const name_lookup&) = delete;
   name_lookup& operator=(const name_lookup&) = delete;
 
   /// The addresses of a host, which may be an address itself.
   ///
   /// While it waits, `waiting` is what to cancel so that it ends early.
-  /// Errors: errc::timed_out after `limit`; operation_aborted; no_buffer_space if 10,000 questions wait already; the
+  /// Errors: errc::timed_out after `limit`; operation_aborted; no_buffer_space if 10,000 callers wait already; the
   /// system's.
   net::awaitable<std::vector<net::ip::tcp::endpoint>> find(std::string host, std::uint16_t port, duration limit,
                                                            net::steady_timer*& waiting, error_code& error);
 
  private:
-  std::atomic<std::size_t> questions_{0};
+  struct question;
+  struct look_up;
+  struct zone {
+    std::size_t threads = 0;                      // that ask for its names
+    std::list<std::shared_ptr<look_up>> waiting;  // for a thread
+  };
+  using questions = std::vector<std::shared_ptr<question>>;
+
+  bool enter(const std::string& host, const std::shared_ptr<question>& q);
+  void leave(const std::string& host, const std::shared_ptr<question>& q);
+  std::shared_ptr<look_up> next_of(std::string_view zone_name);
+  questions end(const look_up& l);
+  void work(const std::string& zone_name);
+
+  const std::size_t most_of_a_zone_;
+  std::mutex mutex_;
+  std::size_t waiting_ = 0;  // callers
+  std::map<std::string, std::shared_ptr<look_up>, std::less<>> by_host_;
+  std::map<std::string, zone, std::less<>> zones_;  // those with a name that is to be asked for, or is being
   net::thread_pool pool_;
 };
 

@@ -458,6 +458,44 @@ prefix = "/web"
             self.assertEqual(self.proxied(g, f"http://{name}.example.test:{server.port}/")[0], 200)
         self.assertEqual(silent.statuses(), [504] * 4)
 
+    def test_a_zone_without_answers_holds_up_no_other(self):
+        server = self.server(serve_hello)
+        asked = []
+        slow = [f"{name}.silent.test" for name in "abcdefghijkl"]
+        for name in slow:
+            self.names.table[name] = lambda family, name=name: asked.append((name, family))  # and so no answer
+        up = f'name = "web"\nurl = "http://a.example.test:{server.port}"\nprefix = "/web"\n'
+        g = self.gateway([f"*.test:{server.port}"], 'timeout = { connect = "3s" }\nretry = { attempts = 1 }', up,
+                         mode="both")
+        # Each of them twice: those who want to know the same name wait for one answer.
+        silent = Curls([f"http://{name}:{server.port}/" for name in 2 * slow], "-x", g.url)
+        wait_until(lambda: len({name for name, _ in asked}) >= 4, "names are asked for")
+        for name in "abc":
+            self.assertEqual(self.proxied(g, f"http://{name}.example.test:{server.port}/")[0], 200)
+        self.assertEqual(curl(f"{g.url}/web/x")[0], 200)
+        self.assertEqual(silent.statuses(), [504] * 24)
+        # A name in time is asked for by one thread: one question of each kind, before it is repeated.
+        self.assertLessEqual(max(map(asked.count, asked)), 2)
+
+    def test_a_name_that_many_want_is_asked_for_once(self):
+        server = self.server(serve_hello)
+        go_on = threading.Event()
+        self.addCleanup(go_on.set)
+
+        def answer(family):
+            go_on.wait()
+            return [private_net.PUBLIC]
+
+        self.names.table["late.example.test"] = answer
+        g = self.gateway([f"*.example.test:{server.port}"], 'timeout = { connect = "1m" }')
+        callers = Curls([f"http://late.example.test:{server.port}/"] * 20, "-x", g.url)
+        wait_until(lambda: len(g.whole_state()["forwarded"]) == 1 and g.whole_state()["forwarded"][0]["held"] == 20,
+                   "all want to know it")
+        go_on.set()
+        self.assertEqual(callers.statuses(), [200] * 20)
+        # A resolver that gets no answer in time repeats its question.
+        self.assertLess(self.names.asked.count(("late.example.test", 4)), 10)
+
     def test_ten_megabytes_go_both_ways_at_once(self):
         data = random.Random(3).randbytes(10 << 20)
         got = {}
