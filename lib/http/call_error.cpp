@@ -47,10 +47,11 @@ bool may_pass(const std::error_code& code, int status) noexcept {
 }
 
 std::optional<duration> wait_before(const std::error_code& code, const request& r, const response& answer) {
-  const bool is_harmless = is_refusal(answer.status) && code == errc::overloaded;
-  if (!is_harmless && !was_not_executed(code) && !(may_pass(code, answer.status) && detail::is_idempotent(r.method))) {
-    return std::nullopt;
-  }
+  const bool is_refused = (is_refusal(answer.status) && code == errc::overloaded) || was_not_executed(code);
+  // A server that led on to another place may have executed the request before, as by 303 after a POST.
+  const bool is_harmless = is_refused && answer.redirects == 0;
+  const bool may_help = is_refused || may_pass(code, answer.status);
+  if (!is_harmless && !(may_help && detail::is_idempotent(r.method))) return std::nullopt;
   return asked_wait(answer).value_or(duration::zero());
 }
 

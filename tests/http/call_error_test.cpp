@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 
 #include <asio/error.hpp>
+#include <asio/ip/tcp.hpp>
 
 #include <algorithm>
 #include <array>
@@ -33,14 +34,16 @@ namespace net = canigo::net;
 
 namespace {
 
-std::exception_ptr as_pointer(std::error_code code, const char* method, int status = 0) {
+std::exception_ptr as_pointer(std::error_code code, const char* method, int status = 0, int redirects = 0) {
   http::response answer;
   answer.status = status;
+  answer.redirects = redirects;
   return std::make_exception_ptr(http::call_error{code, {method, "http://x/"}, std::move(answer)});
 }
 
-std::optional<canigo::duration> wait_after(std::error_code code, const char* method, int status = 0) {
-  return http::retry_if_harmless{}(as_pointer(code, method, status));
+std::optional<canigo::duration> wait_after(std::error_code code, const char* method, int status = 0,
+                                           int redirects = 0) {
+  return http::retry_if_harmless{}(as_pointer(code, method, status, redirects));
 }
 
 /// Answers with these, one after the other, and then with the last one.
@@ -85,6 +88,41 @@ TEST_CASE("http: what was not executed may be sent again by any method, and the 
     CHECK_FALSE(wait_after(code, "GET"));
   }
   CHECK_FALSE(http::retry_if_harmless{}(std::make_exception_ptr(1)));
+}
+
+TEST_CASE("http: behind a redirect a request may have been executed, whatever the last server says") {
+  for (const int redirects : {1, 5}) {
+    for (const auto code : std::array{http::error::could_not_connect, http::error::could_not_resolve_host}) {
+      CHECK(wait_after(code, "GET", 0, redirects) == 0s);
+      CHECK_FALSE(wait_after(code, "POST", 0, redirects));
+    }
+    for (const int status : {429, 503}) {
+      CHECK(wait_after(errc::overloaded, "GET", status, redirects) == 0s);
+      CHECK_FALSE(wait_after(errc::overloaded, "POST", status, redirects));
+    }
+  }
+}
+
+TEST_CASE("http: a POST that was answered with 303 is not made again when the other place can't be reached") {
+  net::io_context io;
+  net::ip::tcp::acceptor closed{io, net::ip::tcp::v4()};  // bound, and not listening
+  closed.bind({net::ip::make_address("127.0.0.1"), 0});
+  const std::string there = "http://127.0.0.1:" + std::to_string(closed.local_endpoint().port()) + "/";
+  std::atomic<int> requests{0};
+  scripted_server server{answers({with_status("303", "Location: " + there + "\r\n")}, requests)};
+  http::client client{io, {.proxy = ""}};
+  canigo::policy api{io,
+                     {.retry = canigo::retry_policy{
+                          .attempts = 3, .backoff = {.first = 1ms}, .retry_if = http::retry_if_harmless{}}}};
+  const auto ask = [&](const char* method) -> net::awaitable<int> {
+    const auto send_it = [&, method] { return http::send_checked(client, {method, server.url()}); };
+    const http::response answer = co_await api.run(send_it);
+    co_return answer.status;
+  };
+  CHECK(error_of(io, ask("POST")) == http::error::could_not_connect);
+  CHECK(requests == 1);
+  CHECK(error_of(io, ask("GET")) == http::error::could_not_connect);
+  CHECK(requests == 4);
 }
 
 TEST_CASE("http: a breaker hears of the server's failures, and not of the client's") {

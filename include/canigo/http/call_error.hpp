@@ -27,8 +27,8 @@ class call_error : public std::system_error {
   /// asks for, or zero.
   ///
   /// A server that was not reached, and one that answers 429 or 503, has not executed the request. So any method may be
-  /// sent again. After a connection that broke, a timeout, and the statuses 408, 500, 502 and 504 it may have been
-  /// executed. So only GET, HEAD, PUT, DELETE, OPTIONS and TRACE may be sent again.
+  /// sent again. After a connection that broke, a timeout, the statuses 408, 500, 502 and 504, and whatever happens
+  /// behind a redirect, it may have been executed. So only GET, HEAD, PUT, DELETE, OPTIONS and TRACE may be sent again.
   std::optional<duration> wait_before_retry() const noexcept { return wait_; }
 
  private:
