@@ -18,7 +18,7 @@ using std::chrono::sys_days;
 using std::chrono::year_month_day;
 
 constexpr std::size_t most_text = 255;
-constexpr sys_days last_day = std::chrono::year{9999} / 12 / 31;
+constexpr sys_days past_end = std::chrono::year{10000} / 1 / 1;
 /// The 29th of February comes on each day of the week within forty years.
 constexpr days longest_gap{366 * 41};
 
@@ -90,15 +90,16 @@ bool schedule::has_day(sys_days day) const {
 }
 
 instant schedule::next_after(instant t) const {
-  if (t >= last_day) return instant::max();
+  if (t >= past_end) return instant::max();
   if (period_ > 0s) {
     const auto before = std::chrono::floor<std::chrono::seconds>(t).time_since_epoch();
     const auto into = (before % period_ + period_) % period_;  // t may be before 1970
-    return instant{before - into + period_};
+    const instant next{before - into + period_};
+    return next < past_end ? next : instant::max();
   }
   const auto from = std::chrono::floor<std::chrono::minutes>(t) + 1min;
   const sys_days today = std::chrono::floor<days>(from);
-  for (sys_days day = today; day < std::min(last_day, today + longest_gap); day += days{1}) {
+  for (sys_days day = today; day < std::min(past_end, today + longest_gap); day += days{1}) {
     if (!has_day(day)) continue;
     for (auto at = std::max<std::chrono::sys_time<std::chrono::minutes>>(from, day); at < day + days{1}; at += 1min) {
       const auto minute = static_cast<unsigned>((at - day).count());

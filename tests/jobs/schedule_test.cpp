@@ -104,7 +104,15 @@ TEST_CASE("a text of cron names minutes", "[jobs]") {
   CHECK(next("59 23 31 12 *", "2026-12-31 23:59:00") == "2027-12-31 23:59:00");
   CHECK(next("0 0 31 * *", "2026-11-24 00:00:00") == "2026-12-31 00:00:00");
   CHECK(next("0 0 29 2 *", "2096-03-01 00:00:00") == "2104-02-29 00:00:00");
-  CHECK(schedule::cron("0 12 * * *").next_after(at("9999-12-30 12:00:00")) == instant::max());
+}
+
+TEST_CASE("the last time of a schedule is in the year 9999", "[jobs]") {
+  CHECK(next("0 12 * * *", "9999-12-30 12:00:00") == "9999-12-31 12:00:00");
+  for (const schedule& s : {schedule::cron("0 12 * * *"), schedule::every(12h), schedule::every(24h * 366)}) {
+    CAPTURE(s.text());
+    CHECK(s.next_after(at("9999-12-31 12:00:00")) == instant::max());
+  }
+  CHECK(schedule::every(12h).next_after(at("9999-12-31 11:59:59")) == at("9999-12-31 12:00:00"));
 }
 
 TEST_CASE("a day has to match one of two fields, or both if one begins with a star", "[jobs]") {
