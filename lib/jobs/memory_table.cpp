@@ -43,7 +43,7 @@ void memory_table::enter(row& r) {
 
 void memory_table::leave(row& r) {
   if (!r.batch.empty() && !has_ended(r.state) && --unended_[r.batch] == 0) unended_.erase(r.batch);
-  if (waits_for_batch(r)) after_batches_[r.after_batch].erase(r.id);
+  if (waits_for_batch(r)) wait_no_longer(r);
   switch (r.state) {
     case job_state::waiting:
       ready_.erase({r.queue, r.priority, r.run_at, r.id});
@@ -55,6 +55,13 @@ void memory_table::leave(row& r) {
     default:
       ended_.erase({r.queue, *r.finished_at, r.state, r.id});
   }
+}
+
+void memory_table::wait_no_longer(const row& r) {
+  const auto found = after_batches_.find(r.after_batch);
+  if (found == after_batches_.end()) return;
+  found->second.erase(r.id);
+  if (found->second.empty()) after_batches_.erase(found);  // or each name of a batch would stay
 }
 
 void memory_table::drop_key(row& r) {

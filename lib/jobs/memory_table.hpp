@@ -54,6 +54,7 @@ class memory_table final : public table {
   void end_run(row& r, job_state s, instant run_at, instant now);
   void note(row& r, event::type what, const std::string& text, instant now);
   void reap(instant now);
+  void wait_no_longer(const row& r);
   void drop_key(row& r);
   void settle(const std::string& batch, instant now);
   std::optional<job_id> holder_of(const std::string& key, instant now);
