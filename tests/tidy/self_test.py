@@ -35,6 +35,7 @@ GOOD = {
     "tests/scheduler_test.cpp": "TEST_CASE(\"on the wall clock\",\n          \"[scheduler][realtime]\") {\n"
                                 "  std::this_thread::sleep_for(1ms);\n}\n",
     "tests/version_test.cpp": "",
+    "tests/canaries/defects.py": "DEFECTS = {\n    \"no_rate\": (\"rate.cpp\", None, \"canigo/«rate»\", \"\")}\n",
     "examples/meson.build": "'01_hello'\n",
     "examples/01_hello.cpp": "int main() {}\n",
     "examples/expected/01_hello.txt": "trailing space is what it prints \n",
@@ -90,6 +91,9 @@ BAD = [
     ("refusals", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\nvoid f() { throw_invalid(\"burst\", 0, \"1\"); }\n"},
      "lib/rate.cpp:2"),
     ("names", {"tests/rate_test.cpp": "void f() {\n  g(cancel_after(1s, h));\n}\n"}, "tests/rate_test.cpp:2"),
+    ("canaries", {"tests/canaries/defects.py":
+                  "DEFECTS = {\n    \"no_rate\": (\"rate.cpp\", None, \"«burst»\", \"\")}\n"},
+     "tests/canaries/defects.py:2"),
     ("tests", {"tests/version_test.cpp": None}, "include/canigo/version.hpp:1"),
     ("listed", {"lib/meson.build": "'scheduler.cpp'\n"}, "lib/rate.cpp:1"),
     ("listed", {"lib/meson.build": "'scheduler.cpp'\n# 'rate.cpp'\n"}, "lib/rate.cpp:1"),

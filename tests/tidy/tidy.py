@@ -495,6 +495,17 @@ def test_timeouts(tree):
 
 
 @rule
+def canaries(tree):
+    """What a canary changes stands in its source exactly once, or none of them can be built."""
+    path, names = "tests/canaries/defects.py", {}
+    exec(tree.text(path), names)
+    for name, (source, _, there, _) in names["DEFECTS"].items():
+        if tree.text("lib/" + source).count(there.replace("«", "").replace("»", "")) != 1:
+            number = tree.text(path).split(f'"{name}"')[0].count("\n") + 1
+            yield path, number, f"lib/{source} does not hold exactly once what {name} changes"
+
+
+@rule
 def decisions(tree):
     """The number of a decision is its own, and stands in its heading."""
     first = {}
