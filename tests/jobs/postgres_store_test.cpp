@@ -3,6 +3,8 @@
 #include "canigo/error.hpp"
 #include "canigo/jobs/error.hpp"
 
+#include "../../lib/jobs/postgres_link.hpp"
+#include "../../lib/jobs/postgres_place.hpp"
 #include "../../lib/jobs/postgres_query.hpp"
 #include "foreign_rows.hpp"
 #include "postgres_server.hpp"
@@ -17,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -810,4 +813,35 @@ TEST_CASE("the history of a job keeps its last entries", "[jobs][postgres]") {
   CHECK(history.front().text == "failure 8 \xff");
   CHECK(history.back().text == "failure 39 \xff");
   CHECK(history.back().attempt == 40);
+}
+
+TEST_CASE("who connects to a server that says nothing sleeps, and looks ten times a second whether to give up",
+          "[jobs][postgres]") {
+  net::io_context io;
+  const net::ip::tcp::acceptor silent{io, {net::ip::address_v4::loopback(), 0}};
+  const jobs::detail::postgres_place place{"host=127.0.0.1 user=tester dbname=postgres sslmode=disable port=" +
+                                           std::to_string(silent.local_endpoint().port())};
+  const auto looks = [&place](duration limit, bool gives_up) {
+    int n = 0;
+    try {
+      const jobs::detail::postgres_link never{place,
+                                              {.connect = limit,
+                                               .answer = 1h,
+                                               .statement = 1h,
+                                               .lock = 1h,
+                                               .step_lock = 1h,
+                                               .listens = false,
+                                               .gives_up = [&n, gives_up] {
+                                                 ++n;
+                                                 return gives_up;
+                                               }}};
+    } catch (const jobs::detail::postgres_error& e) {
+      CHECK(has(e.what(), "the server does not answer"));
+    }
+    return n;
+  };
+  CHECK(looks(1h, true) == 1);
+  const int n = looks(350ms, false);
+  CHECK(n >= 1);
+  CHECK(n <= 5);
 }
