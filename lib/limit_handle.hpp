@@ -65,6 +65,11 @@ void limit_handle<Waiter>::pause_until(time_point t) {
 }
 
 template <class Waiter>
+void limit_handle<Waiter>::extend_pause(time_point t) {
+  admission_->pause_until(t, false);
+}
+
+template <class Waiter>
 void limit_handle<Waiter>::set_mode(enforcement mode) {
   admission_->set_mode(mode, "set_mode: mode");
 }

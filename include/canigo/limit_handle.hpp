@@ -93,6 +93,8 @@ class limit_handle {
   /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. Of several calls the last
   /// one counts.
   void pause_until(time_point t);
+  /// The same, but a pause that ends later stays. So none that asks for a pause shortens that of another.
+  void extend_pause(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
 

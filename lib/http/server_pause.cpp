@@ -6,7 +6,6 @@
 #include "canigo/time_source.hpp"
 
 #include <chrono>
-#include <mutex>
 #include <utility>
 
 namespace canigo::http {
@@ -18,10 +17,7 @@ server_pause::server_pause(limiter& limit, duration most) : limit_{limit}, most_
 duration server_pause::obey(const response& answer) {
   const auto wait = asked_wait(answer, std::chrono::system_clock::now(), most_);
   if (!wait || *wait <= duration::zero()) return duration::zero();
-  const time_point until = saturating_add(time_source::of(limit_.get_executor()).now(), *wait);
-  // With the lock held: the limit obeys the last call, which must not be the shorter of two.
-  const std::lock_guard lock{mutex_};
-  if (until > until_) limit_.pause_until(until_ = until);
+  limit_.extend_pause(saturating_add(time_source::of(limit_.get_executor()).now(), *wait));
   return *wait;
 }
 

@@ -172,6 +172,12 @@ TEST_CASE("why_waiting names the limit that binds, and until when", "[limiter]")
   CHECK(why.until == run.time.now() + 3s);
   l.pause();
   CHECK(l.why_waiting().until == time_point::max());
+  l.extend_pause(run.time.now() + 3s);
+  CHECK(l.why_waiting().until == time_point::max());
+  l.resume();
+  l.extend_pause(run.time.now() + 1ms);
+  l.extend_pause(run.time.now() + 3s);
+  CHECK(l.why_waiting().until == run.time.now() + 3s);
   l.resume();
   run.time.run_for(900ms);
   CHECK(run.log == log_lines{"b@100", "c@1000"});

@@ -32,6 +32,13 @@ TEST_CASE("Retry-After in seconds is that long") {
   CHECK(wait_for("007") == 7s);
 }
 
+TEST_CASE("of several fields Retry-After the longest counts") {
+  response r;
+  for (const char* value : {"5", "nonsense", "7", "Thu, 01 Jan 2026 00:00:06 GMT"}) r.headers.add("Retry-After", value);
+  CHECK(retry_after(r, new_year) == 7s);
+  CHECK(retry_after(r, new_year, 2s) == 2s);
+}
+
 TEST_CASE("Retry-After as a date is the time until then") {
   CHECK(wait_for("Thu, 01 Jan 2026 00:00:30 GMT") == 30s);
   CHECK(wait_for("Thursday, 01-Jan-26 00:01:00 GMT") == 60s);

@@ -51,6 +51,25 @@ TEST_CASE("http: a limit pauses for all as long as the server asks, and a shorte
   CHECK(limit.try_acquire());
 }
 
+TEST_CASE("http: a server's pause leaves a longer one as it is") {
+  net::io_context io;
+  canigo::testing::virtual_time time{io};
+  canigo::limiter limit{io, {.concurrency = 1}};
+  http::server_pause pause{limit}, of_another_host{limit};
+  limit.pause();
+  CHECK(pause.obey(asking_for("5")) == 5s);
+  time.run_for(1h);
+  CHECK_FALSE(limit.try_acquire());
+  limit.resume();
+  CHECK(limit.try_acquire());
+  CHECK(pause.obey(asking_for("10")) == 10s);
+  CHECK(of_another_host.obey(asking_for("5")) == 5s);
+  time.run_for(9s);
+  CHECK_FALSE(limit.try_acquire());
+  time.run_for(1s);
+  CHECK(limit.try_acquire());
+}
+
 TEST_CASE("http: a server that asks for years gets the longest pause") {
   net::io_context io;
   canigo::testing::virtual_time time{io};

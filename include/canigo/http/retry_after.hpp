@@ -12,7 +12,7 @@ namespace canigo::http {
 ///
 /// A date is compared with the response's own Date field, so a wrong clock on either side does no harm. Without that
 /// field it is compared with `now`. Returns nothing if the field is absent or makes no sense, zero for a date in the
-/// past, and never more than `most`.
+/// past, and never more than `most`. Of several fields the longest time counts.
 ///
 /// Source: RFC 9110, 10.2.3.
 /// Threads: any.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "canigo/detail/base/mutex.hpp"
 #include "canigo/http/client.hpp"
 #include "canigo/http/request.hpp"
 #include "canigo/http/response.hpp"
@@ -20,8 +19,7 @@ namespace canigo::http {
 ///     auto r = co_await api.run([&] { return pause.send_checked(client, {"GET", url}); });
 ///
 /// Of several answers the one that asks for the latest end counts. Calls whose deadline lies before that end are
-/// refused at once. A limit has one pause: that of an answer takes the place of limiter::pause() and pause_until(),
-/// also if it ends sooner.
+/// refused at once. A limit has one pause: if limiter::pause() or pause_until() has set a longer one, that one stays.
 ///
 /// Threads: any, all members, at once.
 class server_pause {
@@ -29,8 +27,7 @@ class server_pause {
   /// `most`: the longest pause that a server gets, more than 0. Throws errc::invalid_argument. `limit` must stay.
   explicit server_pause(limiter& limit, duration most = std::chrono::minutes{5});
 
-  /// Obeys http::asked_wait() of an answer. Returns how long the limit is now paused because of it; zero: it asks for
-  /// nothing.
+  /// Obeys http::asked_wait() of an answer. Returns for how long it asks; zero: for nothing.
   duration obey(const response& answer);
 
   /// http::send_checked(), and obeys its answer, good or bad.
@@ -39,8 +36,6 @@ class server_pause {
  private:
   limiter& limit_;
   const duration most_;
-  canigo::detail::mutex mutex_;
-  time_point until_ = time_point::min();
 };
 
 }  // namespace canigo::http

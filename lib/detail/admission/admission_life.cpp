@@ -83,9 +83,9 @@ admission* open_idle(const net::any_io_executor& executor) {
   return admission::open(executor, supplies{{}, 0, supplies::occupancy::idle}, {});
 }
 
-void admission::pause_until(time_point t) noexcept {
+void admission::pause_until(time_point t, bool may_shorten) noexcept {
   const change c{*this};
-  paused_until_ = t;
+  paused_until_ = may_shorten ? t : std::max(t, paused_until_);
   if (!context_gone_) pump(time_->now());
 }
 

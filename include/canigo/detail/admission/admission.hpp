@@ -138,7 +138,7 @@ class admission final : public delivery, public flow_host {
   /// Says how much was used of a unit, instead of the amount that is kept.
   void settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
 
-  void pause_until(time_point t) noexcept;
+  void pause_until(time_point t, bool may_shorten = true) noexcept;
   void resume() noexcept { pause_until(time_point::min()); }
   void stop() noexcept;
   duration estimate(const request& r) const;
