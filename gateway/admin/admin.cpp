@@ -124,10 +124,8 @@ upstream_queue* upstream_of(const errand& e, std::string_view verb) {
   return e.g.queue_of(name);
 }
 
-net::awaitable<std::vector<std::string>> reload_there(admin_desk& desk) { co_return desk.reload(); }
-
 net::awaitable<admin_reply> reload(const errand& e) {
-  auto there = reload_there(e.s.desk);
+  auto there = e.s.desk.reload();
   const std::vector<std::string> wrong =
       co_await net::co_spawn(e.s.loops().front()->io, std::move(there), net::use_awaitable);
   if (wrong.empty()) co_return e.done();

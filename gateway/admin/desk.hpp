@@ -33,7 +33,7 @@ class admin_desk {
   /// Begins to drain the process, if that has not begun.
   std::function<void()> drain;
   /// Reads the configuration again, on the first loop, and says what is wrong with it.
-  std::function<std::vector<std::string>()> reload;
+  std::function<net::awaitable<std::vector<std::string>>()> reload;
 
   /// The state as JSON, without the configuration; one that is younger than a second serves all listeners.
   net::awaitable<std::shared_ptr<const std::string>> recent_state(service& s);

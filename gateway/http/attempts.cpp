@@ -196,14 +196,17 @@ net::awaitable<upstream_place> connection::spare_place(upstream_queue& q, std::s
 /// The same as attempt_at(), with a second attempt beside it if no response comes for a while. The first of them with a
 /// sound response answers; the other is cancelled and awaited.
 net::awaitable<attempt_end> connection::attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x,
-                                                       upstream_place& held, const request& ask, call_record& r) {
+                                                       upstream_place& held, request& ask, call_record& r) {
   const std::optional<duration> after = q.hedge_after();
   if (!after) co_return co_await attempt_at(q, tenant, x, held);
   race all{loop_.io.get_executor(), x};
   net::co_spawn(loop_.io, attempt_at(q, tenant, x, held), all.ending(0));
   if (all.is_open()) co_await all.wait(*after);
   upstream_place own;
-  if (all.is_open() && !has_left_ && q.limits().hedges().try_take()) own = co_await spare_place(q, tenant, ask);
+  if (all.is_open() && !has_left_ && q.limits().hedges().try_take()) {
+    take_next_share(ask);
+    own = co_await spare_place(q, tenant, ask);
+  }
   const bool is_hedged = own && all.is_open() && !has_left_;
   if (is_hedged) {
     ++r.attempts;

@@ -253,7 +253,7 @@ void connection::client_left() {
   if (exchange_ != nullptr) exchange_->abort();
 }
 
-void connection::follow(const generation& next) noexcept {
+void connection::follow(const generation& next, const std::shared_ptr<void>& until_moved) noexcept {
   if (caller_ == nullptr) return;
   const upstream_queue* queue = next.queue_of(caller_->queue.settings().name);
   const auto tenant = next.tenant_of(caller_->tenant);
@@ -267,7 +267,9 @@ void connection::follow(const generation& next) noexcept {
   } else {
     return;
   }
-  if (phase_ == phase::waiting) wait_.emit(net::cancellation_type::terminal);
+  if (phase_ != phase::waiting) return;
+  until_moved_ = until_moved;
+  wait_.emit(net::cancellation_type::terminal);
 }
 
 /// Whether the drain lets this connection have no further request. The admin's stays until the end.

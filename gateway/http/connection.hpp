@@ -46,7 +46,8 @@ class connection {
   net::awaitable<void> run();
 
   /// There is another configuration. Who waits goes on waiting, unless it no longer has his upstream or his tenant.
-  void follow(const generation& next) noexcept;
+  /// `until_moved` is held for as long as somebody waits here by what he had of the earlier one.
+  void follow(const generation& next, const std::shared_ptr<void>& until_moved) noexcept;
   /// The number of the last request that has waited here; it grows with each.
   time_point since() const noexcept { return record_ == nullptr ? time_point::max() : record_->since; }
   /// The process ends: the request that is on, or that has come, is the last one. A client that has connected and asked
@@ -106,6 +107,20 @@ class connection {
     std::shared_ptr<const flow> next_share;  // that it has to ask for from now on
     std::optional<refusal> dismissed;        // a reload has taken away what it asks for
   };
+  /// A wait of the request, from its construction to its destruction.
+  class wait_here {
+   public:
+    explicit wait_here(connection& c) noexcept : home_{c} { c.phase_ = phase::waiting; }
+    ~wait_here() {
+      home_.phase_ = phase::running;
+      home_.until_moved_.reset();
+    }
+    wait_here(const wait_here&) = delete;
+    wait_here& operator=(const wait_here&) = delete;
+
+   private:
+    connection& home_;
+  };
   std::optional<refusal> find_errand(const generation& g, const message_head& head, const request_plan& plan,
                                      call_record& r, errand& e) const;
   std::optional<refusal> find_upstream(const generation& g, const message_head& head, const request_plan& plan,
@@ -118,12 +133,13 @@ class connection {
                                   call_record& r, upstream_place& granted, permit& tunnel, std::optional<refusal>& why);
   net::awaitable<attempt_end> attempt_at(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held);
   net::awaitable<attempt_end> attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held,
-                                             const request& ask, call_record& r);
+                                             request& ask, call_record& r);
   net::awaitable<upstream_place> spare_place(upstream_queue& q, std::size_t tenant, const request& ask);
   void learn(upstream_queue& q, std::size_t tenant, upstream_place& held, const message_head& h);
   void report(upstream_queue& q, upstream_place& held, const attempt_result& result);
   net::awaitable<void> sleep_watched(duration d);
   net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* parser);
+  void take_next_share(request& ask) noexcept;
   void look_at_what_binds(upstream_queue& q);
   net::awaitable<void> serve_admin(const message_head& head);
   net::awaitable<void> write(std::string_view text);
@@ -150,6 +166,7 @@ class connection {
   call_record* record_ = nullptr;  // of the request that is on the loop's list
   time_point deadline_{};
   net::cancellation_signal wait_;
+  std::shared_ptr<void> until_moved_;  // the wait that is on is about to end
   exchange* exchange_ = nullptr;
   caller* caller_ = nullptr;
 };

@@ -132,9 +132,15 @@ retry_reason reason_of(attempt_end end) {
 /// Until then, or until the client leaves.
 net::awaitable<void> connection::sleep_watched(duration d) {
   net::steady_timer delay{loop_.io, d};
-  phase_ = phase::waiting;
+  const wait_here waiting{*this};
   co_await delay.async_wait(net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
-  phase_ = phase::running;
+}
+
+/// From now on it asks for the share that its tenant has since a reload.
+void connection::take_next_share(request& ask) noexcept {
+  if (!caller_->next_share) return;
+  caller_->share = std::move(caller_->next_share);
+  ask.flow = caller_->share.get();
 }
 
 /// Notes which limit holds up the first waiter, as soon as this request is among them.
@@ -155,10 +161,7 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
   while (!is_ended_) {
     error = {};
     if (caller_->dismissed) break;
-    if (caller_->next_share) {
-      caller_->share = std::move(caller_->next_share);
-      ask.flow = caller_->share.get();
-    }
+    take_next_share(ask);
     permit local;
     try {
       if (auto p = q.limit().try_acquire(ask)) local = std::move(*p);
@@ -168,10 +171,11 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
     if (!local && !error) {
       if (input_.empty()) input_.shrink();
       look_at_what_binds(q);
-      phase_ = phase::waiting;
-      std::tie(error, local) = co_await q.limit().async_acquire(
-          ask, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
-      phase_ = phase::running;
+      {
+        const wait_here waiting{*this};
+        std::tie(error, local) = co_await q.limit().async_acquire(
+            ask, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+      }
       if (error == net::error::operation_aborted && caller_->next_share && !has_left_) continue;
     }
     if (error || has_left_ || is_ended_) {
@@ -198,10 +202,11 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
     if (q.limits().shared() != nullptr) {
       constexpr duration usual_round_trip = std::chrono::milliseconds{10};
       const time_point asked = clock::now();
-      phase_ = phase::waiting;
-      shared = co_await q.limits().shared()->acquire(ask, wait_.slot(), error);
+      {
+        const wait_here waiting{*this};
+        shared = co_await q.limits().shared()->acquire(ask, wait_.slot(), error);
+      }
       if (r.bound_by.empty() && clock::now() - asked > usual_round_trip) r.bound_by = "shared";
-      phase_ = phase::running;
       if (error || has_left_ || is_ended_) {
         q.limits().give_back(local, shared);
         if (error == net::error::operation_aborted && caller_->next_share && !has_left_) continue;
@@ -244,10 +249,11 @@ net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& 
     const time_point start = clock::now();
     error_code error;
     r.bound_by = "tunnels";
-    phase_ = phase::waiting;
-    std::tie(error, tunnel) = co_await tunnels.async_acquire(
-        place, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
-    phase_ = phase::running;
+    {
+      const wait_here waiting{*this};
+      std::tie(error, tunnel) = co_await tunnels.async_acquire(
+          place, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+    }
     r.waited += clock::now() - start;
     if (has_left_) co_return false;
     if (is_ended_) {
@@ -263,6 +269,7 @@ net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& 
       why = refusal_of(judged(error, service_.is_draining()), q, ask);
       co_return false;
     }
+    take_next_share(ask);
     granted = co_await spare_place(q, tenant, ask);
     if (granted) co_return true;
     tunnel.release();
@@ -429,7 +436,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
     if (is_tunnel) x.begins_tunnel = [&watched] { watched.reset(); };
     phase_ = phase::running;
     caller_ = &asks;
-    if (loop_.now.get() != &g) follow(*loop_.now);  // there was a reload since the head came
+    if (loop_.now.get() != &g) follow(*loop_.now, nullptr);  // there was a reload since the head came
     for (;;) {
       upstream_place held;
       permit tunnel;

@@ -52,6 +52,11 @@ void generation::take_over(const generation& before) {
   if (hosts_ && before.hosts_) hosts_->take_over(*before.hosts_);
 }
 
+void generation::end_take_over() {
+  for (const auto& q : queues_) q->end_take_over();
+  if (hosts_) hosts_->end_take_over();
+}
+
 std::optional<std::size_t> generation::tenant_of(std::string_view name) const noexcept {
   const auto found = std::ranges::find(settings.tenants, name, &tenant::name);
   if (found == settings.tenants.end()) return std::nullopt;

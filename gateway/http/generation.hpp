@@ -32,8 +32,10 @@ class generation {
   generation(const generation&) = delete;
   generation& operator=(const generation&) = delete;
 
-  /// Takes over the limits of `before`, with those who wait at them, under the terms of this configuration.
+  /// Takes over the limits of `before`, with those who wait at them, under the terms of this configuration. What those
+  /// terms allow beyond the earlier ones comes with end_take_over(), once nobody waits by a share of `before`.
   void take_over(const generation& before);
+  void end_take_over();
 
   const config settings;
   const route_table routes;

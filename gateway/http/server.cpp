@@ -6,6 +6,7 @@
 #include "gateway/http/connection.hpp"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
@@ -73,6 +74,7 @@ server::server(config c, std::string file)
       service_{std::move(c), std::move(file), loops_},
       acceptors_(loops_.size()),
       signals_{loops_.front()->io},
+      reloads_{loops_.front()->io, {.permits = 1}},
       grace_{loops_.front()->io},
       patience_{loops_.front()->io},
       look_{loops_.front()->io},
@@ -190,7 +192,7 @@ void server::wait_for_signal() {
     if (error) return;
     wait_for_signal();
     if (number == SIGHUP) {
-      reload();
+      net::co_spawn(loops_.front()->io, reload(), net::detached);
     } else if (service_.is_draining()) {
       finish();
     } else {
@@ -199,13 +201,16 @@ void server::wait_for_signal() {
   });
 }
 
-std::vector<std::string> server::reload() {
+/// One after the other.
+net::awaitable<std::vector<std::string>> server::reload() {
+  const permit turn = co_await reloads_.acquire();
   supervisor_.tell_reloading();
-  const std::vector<std::string> wrong = service_.reload();
+  auto reloading = service_.reload();
+  std::vector<std::string> wrong = co_await std::move(reloading);
   for (const std::string& w : wrong) fmt::print(stderr, "{}\n", w);
   fmt::print(stderr, "canigo-gateway: {}\n", wrong.empty() ? "reloaded" : "not reloaded, nothing has changed");
   supervisor_.tell("READY=1");
-  return wrong;
+  co_return wrong;
 }
 
 /// Calls it for each connection, on its loop.

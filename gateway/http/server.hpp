@@ -1,10 +1,13 @@
 #pragma once
 
+#include "canigo/semaphore.hpp"
+
 #include "gateway/config/config.hpp"
 #include "gateway/http/listening_socket.hpp"
 #include "gateway/http/service.hpp"
 #include "gateway/http/supervisor.hpp"
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -50,7 +53,7 @@ class server {
   void take(loop& l, door& d, stream_socket socket);
   void wait_for_signal();
   void watch();
-  std::vector<std::string> reload();
+  net::awaitable<std::vector<std::string>> reload();
   void drain();
   void close_doors();
   void take_last();
@@ -65,6 +68,7 @@ class server {
   std::vector<door> doors_;
   std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;  // by loop, in the order of the doors
   net::signal_set signals_;
+  semaphore reloads_;
   net::steady_timer grace_;
   net::steady_timer patience_;
   net::steady_timer look_;

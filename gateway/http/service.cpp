@@ -1,5 +1,7 @@
 #include "gateway/http/service.hpp"
 
+#include "canigo/wait_group.hpp"
+
 #include "gateway/config/reader.hpp"
 #include "gateway/config/restart.hpp"
 #include "gateway/http/connection.hpp"
@@ -26,6 +28,13 @@ std::vector<net::any_io_executor> executors_of(const std::vector<std::unique_ptr
 std::shared_ptr<const generation> own_count(std::shared_ptr<const generation> g) {
   const auto held = std::make_shared<std::shared_ptr<const generation>>(std::move(g));
   return {held, held->get()};
+}
+
+/// Counts one more, until its last copy goes.
+std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
+  group->add();
+  wait_group& g = *group;
+  return {&g, [group = std::move(group)](void*) { group->done(); }};
 }
 
 }  // namespace
@@ -88,14 +97,19 @@ std::shared_ptr<const generation> service::current() const {
   return current_;
 }
 
-std::vector<std::string> service::reload() {
-  const std::lock_guard one_at_a_time{reloading_};
-  std::vector<std::string> wrong = try_reload();
+net::awaitable<std::vector<std::string>> service::reload() {
+  std::shared_ptr<generation> next;
+  std::vector<std::string> wrong = begin_reload(next);
+  if (wrong.empty()) {
+    auto moving = move_callers(next);
+    co_await std::move(moving);
+    next->end_take_over();
+  }
   (wrong.empty() ? counts.reloads : counts.reloads_refused).fetch_add(1, std::memory_order_relaxed);
-  return wrong;
+  co_return wrong;
 }
 
-std::vector<std::string> service::try_reload() {
+std::vector<std::string> service::begin_reload(std::shared_ptr<generation>& next) {
   if (is_draining()) return {file_ + ": this instance ends, so it takes no other configuration"};
   std::vector<std::string> wrong;
   auto read = read_config(file_);
@@ -105,7 +119,6 @@ std::vector<std::string> service::try_reload() {
   for (const std::string& m : changes_for_restart(before->settings, *read.value))
     wrong.push_back(file_ + ": " + m + ", which needs a restart");
   if (!wrong.empty()) return wrong;
-  std::shared_ptr<generation> next;
   try {
     next = std::make_shared<generation>(std::move(*read.value), executors_of(loops_), client_of_store(), before.get());
     auto to = access_log::open(next->settings.access_log);
@@ -120,16 +133,22 @@ std::vector<std::string> service::try_reload() {
     const std::lock_guard lock{mutex_};
     current_ = next;
   }
+  return {};
+}
+
+/// Lets each loop go by `next`. Ends when nobody waits by what he had of an earlier generation.
+net::awaitable<void> service::move_callers(std::shared_ptr<const generation> next) {
+  const auto waiting = std::make_shared<wait_group>(loops_.front()->io);
   for (const auto& l : loops_) {
-    net::post(l->io, [&l = *l, next] {
+    net::post(l->io, [&l = *l, next, counted = counted_in(waiting)] {
       l.now = own_count(next);
       // In the order of arrival: some go to another queue.
       std::vector<connection*> all{l.connections.begin(), l.connections.end()};
       std::ranges::sort(all, {}, &connection::since);
-      for (connection* c : all) c->follow(*next);
+      for (connection* c : all) c->follow(*next, counted);
     });
   }
-  return {};
+  co_await waiting->wait();
 }
 
 std::unique_ptr<shared_store> service::open_store(const config& c, const net::any_io_executor& loop) {

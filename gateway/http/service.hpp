@@ -15,6 +15,7 @@
 #include "gateway/upstream/name_lookup.hpp"
 #include "gateway/upstream/shared_store.hpp"
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include <atomic>
@@ -82,10 +83,10 @@ class service {
   std::shared_ptr<const generation> current() const;
 
   /// Reads the file again. Returns what is wrong with it, one line each, and then nothing has changed. If nothing is
-  /// wrong, limits change for all who wait, at once, and new requests go by the new configuration.
+  /// wrong, limits change for all who wait, and new requests go by the new configuration.
   ///
-  /// Threads: any; of several calls one goes after the other. Blocks for as long as it reads files.
-  std::vector<std::string> reload();
+  /// On the first loop, and one at a time. Blocks the loop for as long as it reads files.
+  net::awaitable<std::vector<std::string>> reload();
 
   /// The Redis of shared limits; null: the configuration has none.
   const shared_store* store() const noexcept { return store_.get(); }
@@ -131,7 +132,8 @@ class service {
   std::atomic<bool> has_cut{false};     ///< a request was ended by the end of the process
 
  private:
-  std::vector<std::string> try_reload();
+  std::vector<std::string> begin_reload(std::shared_ptr<generation>& next);
+  net::awaitable<void> move_callers(std::shared_ptr<const generation> next);
   std::unique_ptr<shared_store> open_store(const config& c, const net::any_io_executor& loop);
   redis::client* client_of_store() const noexcept { return store_ ? &store_->client() : nullptr; }
   void end_waits_for_others();
@@ -142,7 +144,6 @@ class service {
   own_places own_;
   name_lookup names_;
   name_lookup names_of_clients_;
-  std::mutex reloading_;
   mutable std::mutex mutex_;
   std::shared_ptr<const generation> current_;
   std::string process_;

@@ -60,7 +60,7 @@ void forwarded_hosts::add(entry e) {
 void forwarded_hosts::take_over(const forwarded_hosts& before) {
   const forward_options& now = *config_.forward;
   tunnels_ = before.tunnels_;
-  tunnels_->resize(tunnels_of(config_).permits);
+  tunnels_->resize(std::min(tunnels_of(config_).permits, tunnels_of(before.config_).permits));
   since_ = before.since_;
   const std::scoped_lock lock{mutex_, before.mutex_};
   for (auto e = before.hosts_.rbegin(); e != before.hosts_.rend(); ++e) {
@@ -70,6 +70,11 @@ void forwarded_hosts::take_over(const forwarded_hosts& before) {
     queue->take_over(*e->queue);
     add({e->host, e->port, std::move(queue), e->used});
   }
+}
+
+void forwarded_hosts::end_take_over() {
+  tunnels_->resize(tunnels_of(config_).permits);
+  for (const auto& q : all()) q->end_take_over();
 }
 
 void forwarded_hosts::drop(time_point now, order& dropped) {

@@ -48,6 +48,8 @@ class forwarded_hosts {
   /// Goes on with the hosts and tunnels of `before`, with those who wait there, under the terms of this configuration.
   /// Hosts that are not allowed any more stay behind. Both have as many rates and classes. Before anybody uses this.
   void take_over(const forwarded_hosts& before);
+  /// What remains for later; see upstream_queue.
+  void end_take_over();
   /// Ends all who wait, here or at a host.
   void stop() noexcept;
 

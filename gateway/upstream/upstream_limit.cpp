@@ -23,6 +23,13 @@ limiter_options options_of(const config& c, const upstream& u) {
   return o;
 }
 
+bool is_slower(const rate& a, const rate& b) noexcept {
+  const auto per_nanosecond = [](const rate& r) {
+    return static_cast<double>(r.tokens()) / static_cast<double>(r.period().count());
+  };
+  return per_nanosecond(a) < per_nanosecond(b);
+}
+
 std::vector<std::string> units_of(const upstream& u) {
   std::vector<std::string> units;
   for (const rate_limit& r : u.rates) {
@@ -38,6 +45,7 @@ upstream_limit::upstream_limit(const net::any_io_executor& executor, const confi
     : units_{units_of(u)},
       local_{executor, options_of(c, u)},
       rates_{u.rates},
+      concurrency_{u.concurrency},
       most_{own_concurrency(u)},
       breaker_{u.breaker, ahead_of(u), clock::now()},
       cap_{std::min(most_, ahead_of(u))} {
@@ -129,16 +137,34 @@ upstream_limit::status upstream_limit::now() const {
   return {breaker_.state(now), breaker_.open_until(now), opened_, pauses_};
 }
 
-void upstream_limit::change(const upstream& next) {
-  const std::lock_guard lock{mutex_};
+void upstream_limit::apply_terms(const upstream& u, time_point now) {
   for (std::size_t i = 0; i < rates_.size(); ++i) {
-    if (rates_[i].rate != next.rates[i].rate) local_.set_rate(i, next.rates[i].rate);
-    if (rates_[i].burst != next.rates[i].burst) local_.set_burst(i, next.rates[i].burst);
+    if (rates_[i].rate != u.rates[i].rate) local_.set_rate(i, u.rates[i].rate);
+    if (rates_[i].burst != u.rates[i].burst) local_.set_burst(i, u.rates[i].burst);
   }
-  if (shared_ != nullptr) shared_->change(rates_, next);
-  rates_ = next.rates;
-  most_ = own_concurrency(next);
+  if (shared_ != nullptr) shared_->change(rates_, u);
+  rates_ = u.rates;
+  concurrency_ = u.concurrency;
+  most_ = own_concurrency(u);
+  apply_cap(now);
+}
+
+void upstream_limit::begin_change(const upstream& next) {
+  const std::lock_guard lock{mutex_};
+  upstream meanwhile = next;
+  for (std::size_t i = 0; i < rates_.size(); ++i) {
+    rate_limit& r = meanwhile.rates[i];
+    if (is_slower(rates_[i].rate, r.rate)) r.rate = rates_[i].rate;
+    r.burst = std::max(r.burst, rates_[i].burst);
+  }
+  meanwhile.concurrency = std::min(concurrency_, next.concurrency);
+  apply_terms(meanwhile, clock::now());
+}
+
+void upstream_limit::end_change(const upstream& next) {
+  const std::lock_guard lock{mutex_};
   const time_point now = clock::now();
+  apply_terms(next, now);
   breaker_.configure(next.breaker, now);
   if (breaker_.state(now) == circuit_state::closed) {
     pauses_.end(pause_cause::breaker);

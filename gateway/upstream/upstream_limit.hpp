@@ -72,8 +72,11 @@ class upstream_limit {
   };
   status now() const;
 
-  /// Changes the terms for all who wait, at once. There are as many rates as before, of the same units.
-  void change(const upstream& next);
+  /// Changes the terms for all who wait, in two steps, between which some move to other shares. The first takes over
+  /// what is stricter, and the room for larger requests. The second takes over the rest: only then may anybody go
+  /// sooner, or ask for too much. There are as many rates as before, of the same units.
+  void begin_change(const upstream& next);
+  void end_change(const upstream& next);
 
   /// The number of a unit that the rates count, in the order in which they come first.
   std::size_t number_of(std::string_view unit) const noexcept;
@@ -83,6 +86,7 @@ class upstream_limit {
   friend class upstream_place;
   bool report(upstream_breaker::pass& p, bool failed) noexcept;
   void leave(const upstream_breaker::pass& p, permit& local) noexcept;
+  void apply_terms(const upstream& u, time_point now);
   void apply_cap(time_point now);
   void apply_pauses();
 
@@ -95,6 +99,7 @@ class upstream_limit {
 
   mutable std::mutex mutex_;  // of what follows; the limit may be changed under it
   std::vector<rate_limit> rates_;
+  std::uint64_t concurrency_;
   std::uint64_t most_;  // calls of this instance under way
   upstream_breaker breaker_;
   pause_book pauses_;

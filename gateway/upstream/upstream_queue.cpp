@@ -76,7 +76,7 @@ upstream_queue::tenant_share upstream_queue::make_share(std::size_t tenant) cons
 void upstream_queue::take_over(const upstream_queue& before) {
   const upstream& old = before.upstream_;
   limit_ = before.limit_;
-  limit_->change(upstream_);
+  limit_->begin_change(upstream_);
   if (upstream_.concurrency != old.concurrency && pools_ == before.pools_)
     for (const auto& p : *pools_) p->set_most(connections_of(upstream_));
   if (upstream_.retry.budget == old.retry.budget) budget_ = before.budget_;

@@ -37,9 +37,11 @@ class upstream_queue {
   upstream_queue(const upstream_queue&) = delete;
   upstream_queue& operator=(const upstream_queue&) = delete;
 
-  /// Goes on with the limit of `before`, and changes its terms for all who wait, at once. Both have as many rates, of
-  /// the same units.
+  /// Goes on with the limit of `before`, and changes its terms for all who wait. Both have as many rates, of the same
+  /// units. Nobody goes sooner by that, nor asks for too much, before end_take_over(): it is to come once those who
+  /// waited by the shares of `before` have moved to those of this.
   void take_over(const upstream_queue& before);
+  void end_take_over() { limit_->end_change(upstream_); }
 
   const upstream& settings() const noexcept { return upstream_; }
   /// Its limits, pauses and breaker, which all generations of the configuration share.
