@@ -28,7 +28,7 @@ import time
 import unittest
 import urllib.request
 
-from rig import GATEWAY, TOKEN, GatewayCase, curl, free_ports, main, wait_until
+from rig import DEFECT, GATEWAY, TOKEN, GatewayCase, curl, free_ports, main, wait_until
 
 PACKAGING = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "gateway"
 
@@ -145,9 +145,12 @@ class Supervisor:
             if p.poll() is None:
                 p.kill()
                 p.wait()
-            p.stderr.close()
         self.ear.close()
         shutil.rmtree(self.dir, ignore_errors=True)
+        ends = [p.stderr.read() for p in self.processes if not p.stderr.closed]
+        for p in self.processes:
+            p.stderr.close()
+        assert not DEFECT.search("".join(ends)), ends
 
 
 class Load:
@@ -198,7 +201,8 @@ class Life(GatewayCase):
         for old, new in changes:
             self.assertIn(old, text)
             text = text.replace(old, new)
-        path.write_text(text)
+        (g.dir / "next.toml").write_text(text)
+        (g.dir / "next.toml").rename(path)  # nobody reads one half of it
 
     def reload(self, g, *changes):
         """The lines that it writes about the reload."""

@@ -23,6 +23,8 @@ import urllib.request
 GATEWAY = sys.argv[1]
 TOKEN = "an-admin-of-the-test"
 SKIPPED = 77
+# Said by a sanitizer, or by the gateway of a connection.
+DEFECT = re.compile(r"Sanitizer|: runtime error: |: a connection ended: ")
 
 NGINX = """
 {user} daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log; worker_processes 1;
@@ -151,16 +153,23 @@ anonymous = "{anonymous}"
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait()
-        rest = self.process.stderr.read()
-        self.process.stderr.close()
+        rest = self.read_end()
         return code, rest
 
     def close(self):
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self.process.stderr.close()
         shutil.rmtree(self.dir, ignore_errors=True)
+        if not self.process.stderr.closed:
+            self.read_end()
+
+    def read_end(self):
+        """What it wrote before it ended; of a defect it tells there, whatever its clients have seen."""
+        rest = self.process.stderr.read()
+        self.process.stderr.close()
+        assert not DEFECT.search(rest), rest
+        return rest
 
 
 def curl(*args):
