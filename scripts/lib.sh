@@ -57,7 +57,7 @@ first_of() {
 variant_compiler() {
   local compiler
   case $1 in
-    asan* | tsan* | clang* | fuzz* | boost-fuzz* | coverage*) compiler=$(first_of clang++-19 clang++) ;;
+    asan* | tsan* | clang* | fuzz* | boost-asan* | boost-fuzz* | coverage*) compiler=$(first_of clang++-19 clang++) ;;
     *) compiler=$(first_of g++-12 g++) ;;
   esac || return 1
   if command -v ccache >/dev/null; then echo "ccache $compiler"; else echo "$compiler"; fi
@@ -92,6 +92,8 @@ variant_args() {
       printf '%s\n' -Doptimization=0 -Ddefault_library=static -Dbench=false -Dexamples=false -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping','-fprofile-update=atomic']" \
         -Dcpp_link_args=-fprofile-instr-generate ;;
+    boost-asan*)
+      variant_args asan && echo -Dgateway=enabled ;;
     boost-fuzz*)
       variant_args fuzz && echo -Dgateway=enabled ;;
     boost-release*)
@@ -173,7 +175,9 @@ build() {
   shift
   [ -t 1 ] && quiet=()
   # A precompiled header of clang names the files it was made of by where they lay.
-  case $variant in asan* | tsan* | clang* | fuzz* | boost-fuzz* | coverage*) here=(env -u CCACHE_NOHASHDIR) ;; esac
+  case $variant in
+    asan* | tsan* | clang* | fuzz* | boost-asan* | boost-fuzz* | coverage*) here=(env -u CCACHE_NOHASHDIR) ;;
+  esac
   if ! "${here[@]}" ninja -C "$root/build/$variant" -j "$jobs" -k 0 "${quiet[@]}" "$@" </dev/null >&2; then
     say "$variant: the build failed"
     return 1
