@@ -79,6 +79,7 @@ class connection {
   net::awaitable<void> serve(message_parser& parser);
   net::awaitable<void> forward(const generation& g, message_parser& parser, message_head& head,
                                const request_plan& plan, call_record& r);
+  class passage;  // of a request through the gateway, once it is known where it goes
   /// The place of a request on the loop's list, from its construction to its destruction.
   class listed {
    public:
@@ -127,6 +128,13 @@ class connection {
                                        call_record& r, errand& e) const;
   std::optional<refusal> find_host(const generation& g, const message_head& head, const request_plan& plan,
                                    call_record& r, errand& e) const;
+  bool is_called_off() const noexcept;
+  std::optional<refusal> why_called_off() const;
+  bool asks_again(const error_code& error) const noexcept;
+  net::awaitable<permit> get_local(upstream_queue& q, const request& ask, error_code& error);
+  net::awaitable<redis::permit> get_shared(upstream_queue& q, const request& ask, call_record& r, error_code& error);
+  net::awaitable<upstream_place> try_for_place(upstream_queue& q, std::size_t tenant, const request& ask,
+                                               call_record& r, error_code& error);
   net::awaitable<bool> get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
                                  upstream_place& granted, std::optional<refusal>& why);
   net::awaitable<bool> get_tunnel(semaphore& tunnels, upstream_queue& q, std::size_t tenant, request& ask,

@@ -1,0 +1,77 @@
+#include "gateway/http/refusals.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace canigo::gateway {
+namespace {
+
+std::optional<duration> estimate(const limiter& l, const request& ask) {
+  try {
+    return l.estimate(ask);
+  } catch (const system_error&) {  // it can never be granted: no time would help
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+refusal ended_by_operator() {
+  return {503, "cancelled", "an operator has ended this request", std::chrono::seconds{1}};
+}
+
+refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask) {
+  refusal why{429, "wait_timed_out", "no place was free before the longest wait was over"};
+  if (error == errc::queue_full) why = {429, "queue_full", "as many wait for this upstream as may wait"};
+  if (error == errc::evicted) why = {429, "evicted", "a more important request took its place in the queue"};
+  if (error == errc::deadline_unreachable) {
+    why = {429, "wait_too_long", "even the shortest wait would be longer than the longest allowed"};
+  }
+  if (error == errc::stopped || error == net::error::operation_aborted) {
+    why = {503, "draining", "this instance ends"};
+  }
+  if (error == errc::too_large) why = {429, "wait_too_long", "it asks for more than the limit ever has"};
+  if (error == errc::not_enough_memory) why = {503, "queue_full", "there is no memory to wait with"};
+  if (is_store_failure(error)) why = {503, "store_unavailable", "Redis, which keeps this limit, does not answer"};
+  why.retry_after = estimate(q.limit(), ask).value_or(std::chrono::seconds{1});
+  if (q.limits().shared() != nullptr) why.retry_after = std::max(*why.retry_after, q.limits().shared()->least_wait());
+  const bool is_too_late = error == errc::deadline_unreachable || error == errc::timed_out;
+  if (is_too_late && q.limits().now().breaker != circuit_state::closed)
+    why = {503, "circuit_open", "the upstream fails, and is tried again only later", why.retry_after};
+  return why;
+}
+
+std::optional<refusal> refusal_of(attempt_end end, const request_body& body) {
+  switch (end) {
+    case attempt_end::unreachable:
+      return refusal{502, "upstream_failed", "no connection to the upstream"};
+    case attempt_end::connect_timed_out:
+      return refusal{504, "upstream_timeout", "no connection to the upstream in time"};
+    case attempt_end::forbidden:
+      return refusal{403, "destination_forbidden", "the upstream's name leads to an address that is not public"};
+    case attempt_end::loop:
+      return refusal{508, "loop", "the destination is this gateway itself"};
+    case attempt_end::lost:
+      return refusal{502, "upstream_failed", "the upstream closed the connection unanswered"};
+    case attempt_end::first_byte_late:
+      return refusal{504, "upstream_timeout", "the upstream did not answer in time"};
+    case attempt_end::bad_response:
+      return refusal{502, "upstream_failed", "the upstream's answer is no HTTP/1.1"};
+    case attempt_end::body_failed:
+      break;
+    default:
+      return std::nullopt;
+  }
+  switch (body.state()) {
+    case request_body::status::timed_out:
+      return refusal{408, "bad_request", "the body came too slowly"};
+    case request_body::status::malformed:
+      return refusal{400, "bad_request", "the body is no HTTP/1.1"};
+    case request_body::status::too_large:
+      return refusal{413, "bad_request", "the body is too large"};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace canigo::gateway

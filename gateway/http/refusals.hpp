@@ -1,0 +1,25 @@
+#pragma once
+
+#include "canigo/error.hpp"
+#include "canigo/request.hpp"
+
+#include "gateway/http/request_body.hpp"
+#include "gateway/policy/refusal.hpp"
+#include "gateway/upstream/exchange.hpp"
+#include "gateway/upstream/upstream_queue.hpp"
+
+#include <optional>
+
+// How the gateway tells a client what came of its request.
+namespace canigo::gateway {
+
+/// An operator has ended it.
+refusal ended_by_operator();
+
+/// Its wait for a place of `q` has ended with this error.
+refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask);
+
+/// An attempt has ended so, before the client had anything of a response; nothing: it needs no words of the gateway.
+std::optional<refusal> refusal_of(attempt_end end, const request_body& body);
+
+}  // namespace canigo::gateway

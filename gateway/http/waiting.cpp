@@ -1,0 +1,202 @@
+#include "canigo/error.hpp"
+
+#include "gateway/http/connection.hpp"
+#include "gateway/http/refusals.hpp"
+#include "gateway/policy/limit_names.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <chrono>
+#include <tuple>
+#include <utility>
+
+// The wait of a request for its turn.
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// Takes a tunnel if there is one at once. Why there is none comes to light when it is waited for.
+bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
+  try {
+    auto free = tunnels.try_acquire(ask);
+    if (free) granted = std::move(*free);
+    return free.has_value();
+  } catch (const system_error&) {
+    return false;
+  }
+}
+
+/// Why a wait has ended, as its caller is told. A wait is cancelled if it would be too long, or at the end.
+error_code judged(const error_code& error, bool is_draining) {
+  if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
+  // Another instance may have the time that is missing here.
+  const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
+  return is_late && is_draining ? error_code{errc::stopped} : error;
+}
+
+}  // namespace
+
+/// Until then, or until the client leaves.
+net::awaitable<void> connection::sleep_watched(duration d) {
+  net::steady_timer delay{loop_.io, d};
+  const wait_here waiting{*this};
+  co_await delay.async_wait(net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+}
+
+/// From now on it asks for the share that its tenant has since a reload.
+void connection::take_next_share(request& ask) noexcept {
+  if (!caller_->next_share) return;
+  caller_->share = std::move(caller_->next_share);
+  ask.flow = caller_->share.get();
+}
+
+/// Notes which limit holds up the first waiter, as soon as this request is among them.
+void connection::look_at_what_binds(upstream_queue& q) {
+  net::post(loop_.io, [&l = loop_, tag = tag_, &q] {
+    connection* const c = l.requests.find(tag);
+    if (c == nullptr || !c->waits()) return;
+    std::string name = name_of(q.limit().why_waiting(), q.settings().rates);
+    if (!name.empty()) c->record_->bound_by = std::move(name);
+  });
+}
+
+/// Whether nobody wants the place any more: the client, an operator, or a configuration that has come meanwhile.
+bool connection::is_called_off() const noexcept { return has_left_ || is_ended_ || caller_->dismissed; }
+
+/// Whether an attempt to get a place is to be followed by another one.
+bool connection::asks_again(const error_code& error) const noexcept {
+  return !error || (error == net::error::operation_aborted && caller_->next_share);
+}
+
+/// Waits for the limit of this instance.
+net::awaitable<permit> connection::get_local(upstream_queue& q, const request& ask, error_code& error) {
+  permit granted;
+  try {
+    if (auto p = q.limit().try_acquire(ask)) granted = std::move(*p);
+  } catch (const system_error& e) {
+    error = e.code();
+  }
+  if (granted || error) co_return granted;
+  if (input_.empty()) input_.shrink();
+  look_at_what_binds(q);
+  const wait_here waiting{*this};
+  std::tie(error, granted) = co_await q.limit().async_acquire(
+      ask, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+  co_return granted;
+}
+
+/// Waits for the limit of all instances, which there is.
+net::awaitable<redis::permit> connection::get_shared(upstream_queue& q, const request& ask, call_record& r,
+                                                     error_code& error) {
+  constexpr duration usual_round_trip = std::chrono::milliseconds{10};
+  redis::permit granted;
+  const time_point asked = clock::now();
+  const wait_here waiting{*this};
+  granted = co_await q.limits().shared()->acquire(ask, wait_.slot(), error);
+  if (r.bound_by.empty() && clock::now() - asked > usual_round_trip) r.bound_by = "shared";
+  co_return granted;
+}
+
+/// One attempt to get a place. Empty without an error: things have changed while it waited, and it is to ask again.
+net::awaitable<upstream_place> connection::try_for_place(upstream_queue& q, std::size_t tenant, const request& ask,
+                                                         call_record& r, error_code& error) {
+  upstream_place granted;
+  auto asking = get_local(q, ask, error);
+  permit local = co_await std::move(asking);
+  if (error) co_return granted;
+  const time_point until = q.paused_until(tenant);
+  // The grant may have come when the client left. Nothing is consumed all the same.
+  if (is_called_off() || until > clock::now()) {
+    q.limits().give_back(local);
+    if (is_called_off()) co_return granted;
+    if (until > ask.deadline) {
+      error = errc::deadline_unreachable;
+    } else {
+      auto sleeping = sleep_watched(until - clock::now());
+      co_await std::move(sleeping);
+    }
+    co_return granted;
+  }
+  redis::permit shared;
+  if (q.limits().shared() != nullptr) {
+    auto asking_all = get_shared(q, ask, r, error);
+    shared = co_await std::move(asking_all);
+  }
+  if (error || is_called_off()) {
+    q.limits().give_back(local, shared);
+  } else if (auto entered = q.limits().enter(std::move(local), std::move(shared))) {
+    granted = std::move(*entered);
+  }
+  co_return granted;
+}
+
+/// Waits for a place. False if there is none: the client has left, or `why` says why not.
+net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
+                                           upstream_place& granted, std::optional<refusal>& why) {
+  const time_point start = clock::now();
+  error_code error;
+  while (!granted && !is_called_off() && asks_again(error)) {
+    error = {};
+    take_next_share(ask);
+    auto trying = try_for_place(q, tenant, ask, r, error);
+    granted = co_await std::move(trying);
+  }
+  r.waited += clock::now() - start;
+  if (granted) co_return true;
+  if (is_called_off()) {
+    why = why_called_off();
+    co_return false;
+  }
+  why = refusal_of(judged(error, service_.is_draining()), q, ask);
+  if (const time_point until = q.paused_until(tenant); until > clock::now()) why->retry_after = until - clock::now();
+  co_return false;
+}
+
+/// Nothing: the client has left, and hears nothing.
+std::optional<refusal> connection::why_called_off() const {
+  if (has_left_) return std::nullopt;
+  return is_ended_ ? ended_by_operator() : caller_->dismissed;
+}
+
+/// Waits for a place of the host and one of the tunnels. Nobody holds one while it waits for the other: those who wait
+/// for a slow host would keep the tunnels from all others.
+net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& q, std::size_t tenant, request& ask,
+                                            call_record& r, upstream_place& granted, permit& tunnel,
+                                            std::optional<refusal>& why) {
+  const request place{.priority = ask.priority, .deadline = ask.deadline, .tag = ask.tag};
+  for (;;) {
+    const bool is_granted = co_await get_place(q, tenant, ask, r, granted, why);
+    if (!is_granted) co_return false;
+    if (is_free(tunnels, place, tunnel)) co_return true;
+    granted.give_back();
+    const time_point start = clock::now();
+    error_code error;
+    r.bound_by = "tunnels";
+    {
+      const wait_here waiting{*this};
+      std::tie(error, tunnel) = co_await tunnels.async_acquire(
+          place, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+    }
+    r.waited += clock::now() - start;
+    if (is_called_off()) {
+      why = why_called_off();
+      co_return false;
+    }
+    if (error && asks_again(error)) continue;
+    if (error) {
+      why = refusal_of(judged(error, service_.is_draining()), q, ask);
+      co_return false;
+    }
+    take_next_share(ask);
+    granted = co_await spare_place(q, tenant, ask);
+    if (granted) co_return true;
+    tunnel.release();
+  }
+}
+
+}  // namespace canigo::gateway
