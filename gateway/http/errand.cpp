@@ -1,7 +1,6 @@
 #include "gateway/http/connection.hpp"
 #include "gateway/policy/destination.hpp"
 #include "gateway/policy/head_writer.hpp"
-#include "gateway/policy/limit_names.hpp"
 #include "gateway/policy/text.hpp"
 
 #include <chrono>
