@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <stdexcept>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <utility>
@@ -106,6 +107,22 @@ void set_no_delay(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+/// The file of a unix socket at this path; nothing: there is none, or a file of another kind.
+std::optional<listening_socket::file> file_at(const std::string& path) {
+  struct stat s {};
+  if (::lstat(path.c_str(), &s) != 0 || !S_ISSOCK(s.st_mode)) return std::nullopt;
+  return listening_socket::file{s.st_dev, s.st_ino};
+}
+
+/// Whether nobody listens there any more.
+bool is_left_over(socket_address& s) {
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return false;
+  const bool is_refused = ::connect(probe, s.get(), s.size) != 0 && errno == ECONNREFUSED;
+  ::close(probe);
+  return is_refused;
+}
+
 }  // namespace
 
 listening_socket listening_socket::open(const listen_address& a, bool reuses_port) {
@@ -117,18 +134,17 @@ listening_socket listening_socket::open(const listen_address& a, bool reuses_por
   if (l.descriptor_ < 0) fail(where);
   const int on = 1;
   if (a.is_unix()) {
-    // One that nobody listens on any more.
-    if (const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); probe >= 0) {
-      if (::connect(probe, s.get(), s.size) != 0 && errno == ECONNREFUSED) ::unlink(a.path.c_str());
-      ::close(probe);
-    }
+    if (file_at(a.path) && is_left_over(s)) ::unlink(a.path.c_str());
   } else {
     ::setsockopt(l.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     set_no_delay(l.descriptor_);
     if (reuses_port) ::setsockopt(l.descriptor_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   }
   if (::bind(l.descriptor_, s.get(), s.size) != 0) fail(where);
-  if (a.is_unix()) l.path_ = a.path;
+  if (a.is_unix()) {
+    l.path_ = a.path;
+    l.file_ = file_at(a.path);
+  }
   if (::listen(l.descriptor_, SOMAXCONN) != 0) fail(where);
   l.name_ = name_of(own_address(l.descriptor_));
   return l;
@@ -167,15 +183,21 @@ listening_socket::listening_socket(listening_socket&& other) noexcept
     : descriptor_{std::exchange(other.descriptor_, -1)},
       family_{other.family_},
       name_{std::move(other.name_)},
-      path_{std::exchange(other.path_, {})} {}
+      path_{std::exchange(other.path_, {})},
+      file_{other.file_} {}
 
-listening_socket::~listening_socket() {
-  close();
-  if (!path_.empty()) ::unlink(path_.c_str());
+listening_socket::~listening_socket() { close(); }
+
+void listening_socket::let_everybody_in() {
+  constexpr mode_t for_everybody = 0666;
+  if (!path_.empty() && ::chmod(path_.c_str(), for_everybody) != 0) fail(path_);
 }
 
 void listening_socket::close() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  if (descriptor_ < 0) return;
+  // As long as this listens no successor puts a file of its own there, and no other file gets the number of this one.
+  if (file_ && file_at(path_) == file_) ::unlink(path_.c_str());
+  ::close(std::exchange(descriptor_, -1));
 }
 
 std::string peer_of(int socket) {

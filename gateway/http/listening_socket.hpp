@@ -3,15 +3,19 @@
 #include "gateway/config/config.hpp"
 #include "gateway/config/passed_sockets.hpp"
 
+#include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace canigo::gateway {
 
-/// A socket that listens. It closes with this object, which also removes the file of a unix socket that it has made.
+/// A socket that listens. It closes with this object.
 class listening_socket {
  public:
   /// Opens one. Throws system_error, whose text names the address.
+  ///
+  /// A unix socket that nobody listens on any more makes room for it. Any other file at its path is left alone.
   static listening_socket open(const listen_address& a, bool reuses_port);
   /// Takes the one of `passed` that has this name and this address. Throws std::runtime_error, naming both, if there is
   /// none, or if it does not listen.
@@ -26,9 +30,18 @@ class listening_socket {
   bool is_open() const noexcept { return descriptor_ >= 0; }
   /// Its address: "127.0.0.1:8080", "[::1]:8080" or "unix:/path". The port is the one that it has.
   const std::string& name() const noexcept { return name_; }
+  /// Tells one file from another that has come to the same path.
+  struct file {
+    dev_t device;
+    ino_t number;
+    friend bool operator==(const file&, const file&) = default;
+  };
+
   /// The protocol family, of its address.
   int family() const noexcept { return family_; }
-  /// Closes it in this process. The file of a unix socket stays until the end.
+  /// Lets every user of this machine connect to a unix socket, whatever the umask.
+  void let_everybody_in();
+  /// Closes it in this process, and removes the file of a unix socket that it has made.
   void close() noexcept;
 
  private:
@@ -38,6 +51,7 @@ class listening_socket {
   int family_ = 0;
   std::string name_;
   std::string path_;
+  std::optional<file> file_;  // at the path, when it was made
 };
 
 /// The address of a peer without its port; empty for a unix socket.

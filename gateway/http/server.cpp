@@ -99,6 +99,8 @@ void server::open_doors(const config& c) {
     reuses_port = reuses_port || l.reuse_port;
     doors_.push_back({i, l.systemd.empty() ? listening_socket::open(l.address, l.reuse_port)
                                            : listening_socket::take(passed, l.systemd, l.address)});
+    // Each client shows who it is.
+    if (l.anonymous.empty()) doors_.back().socket.let_everybody_in();
   }
   for (const passed_socket& p : passed) {
     if (std::ranges::any_of(c.listeners, [&](const listener& l) { return l.systemd == p.name; })) continue;

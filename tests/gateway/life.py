@@ -669,6 +669,75 @@ class Life(GatewayCase):
         self.assertIn(f'the socket "gateway" of systemd is at 127.0.0.1:{port}, and the listener\'s address is '
                       "127.0.0.1:1", process.stderr.read())
 
+    def unix_file(self, path, name):
+        """A file of a gateway that listens at the path of a unix socket."""
+        config = pathlib.Path(path).parent / name
+        config.write_text(f'threads = 2\naccess_log = "off"\n[[listen]]\naddress = "unix:{path}"\n'
+                          'anonymous = "local"\n[[upstream]]\n' + self.upstream(port=self.nginx.plain))
+        return config
+
+    def start_at(self, path, name):
+        process = subprocess.Popen([GATEWAY, "--config", self.unix_file(path, name)], stderr=subprocess.PIPE, text=True)
+
+        def end():
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+        self.addCleanup(end)
+        return process
+
+    def test_a_file_at_the_path_of_a_unix_socket_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "data.db")
+            pathlib.Path(path).write_text("precious")
+            process = self.start_at(path, "a.toml")
+            self.assertEqual(process.wait(60), 1)
+            self.assertIn(path, process.stderr.read())
+            self.assertEqual(pathlib.Path(path).read_text(), "precious")
+
+    def test_a_unix_socket_outlives_the_one_before_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "socket")
+
+            def ask(target="/web/x"):
+                return curl("--unix-socket", path, f"http://x{target}")
+
+            killed = self.start_at(path, "a.toml")
+            self.assertIn("listening on", killed.stderr.readline())
+            killed.kill()
+            killed.wait()
+            first = self.start_at(path, "b.toml")  # at what the killed one has left
+            self.assertIn("listening on", first.stderr.readline())
+            self.assertEqual(ask()[0], 200)
+            kept = socket.socket(socket.AF_UNIX)
+            self.addCleanup(kept.close)
+            kept.connect(path)
+            kept.sendall(b"GET /web/x HTTP/1.1\r\nHost: x")  # it drains as long as this is on
+            time.sleep(0.2)
+            first.send_signal(signal.SIGTERM)
+            wait_until(lambda: not os.path.exists(path), "it listens no longer")
+            second = self.start_at(path, "c.toml")
+            self.assertIn("listening on", second.stderr.readline())
+            kept.sendall(b"\r\n\r\n")
+            self.assertEqual(first.wait(), 0)
+            self.assertEqual(ask()[0], 200)
+            second.terminate()
+            self.assertEqual(second.wait(), 0)
+            self.assertFalse(os.path.exists(path))
+
+    def test_a_unix_socket_without_an_anonymous_tenant_is_for_all_users(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for anonymous, wanted in (("local", 0o700), ("", 0o666)):
+                path = os.path.join(folder, f"socket{wanted}")
+                config = self.unix_file(path, "a.toml")
+                config.write_text(config.read_text().replace('anonymous = "local"', f'anonymous = "{anonymous}"'))
+                with subprocess.Popen([GATEWAY, "--config", config], stderr=subprocess.PIPE, text=True,
+                                      umask=0o077) as process:
+                    self.assertIn("listening on", process.stderr.readline())
+                    self.assertEqual(os.stat(path).st_mode & 0o777, wanted)
+                    process.terminate()
+
     def test_systemd_itself_hands_over_a_socket(self):
         if shutil.which("systemd-socket-activate") is None:
             self.skipTest("systemd-socket-activate is missing")
