@@ -84,11 +84,18 @@ class race {
   bool is_open() const noexcept { return winner_ == nullptr && !ends_[0]; }
   bool is_running() const noexcept { return !ends_[0] || (runners_[1] != nullptr && !ends_[1]); }
   bool has_second_won() const noexcept { return winner_ != nullptr && winner_ == runners_[1]; }
-  attempt_end end_of_loser() const noexcept { return *ends_[has_second_won() ? 0 : 1]; }
+  /// Whose end is that of the race, 0 or 1: the one that answers. Without an answer one that the upstream has seen says
+  /// more than one that it has not.
+  std::size_t decisive() const noexcept {
+    if (winner_ != nullptr || !ends_[1]) return has_second_won() ? 1 : 0;
+    const bool first_is_unsent = nothing_was_sent(*ends_[0]);
+    return first_is_unsent == nothing_was_sent(*ends_[1]) ? last_ : first_is_unsent ? 1 : 0;
+  }
+  attempt_end end_of_other() const noexcept { return *ends_[1 - decisive()]; }
 
   /// How the race has ended, with what is known of it in `x`.
   attempt_end take_result(exchange& x) {
-    const std::size_t of = winner_ == nullptr ? last_ : has_second_won() ? 1 : 0;
+    const std::size_t of = decisive();
     if (second_) x.connect_time += second_->connect_time;
     if (of == 1) {
       x.status = second_->status;
@@ -97,18 +104,22 @@ class race {
       x.first_byte = second_->first_byte;
       x.bytes_out = second_->bytes_out;
     }
-    return *ends_[of];
+    // It made way for the other one, which has not answered either: nobody has asked yet whether it is sent again.
+    return *ends_[of] == attempt_end::put_back && made_way_[of] ? attempt_end::lost : *ends_[of];
   }
 
  private:
   void prepare(exchange& x) {
     x.may_answer = [this, &x] { return claim(x); };
     // While the other one runs, a bad response is not the answer.
-    x.wants_again = [this, &x](const message_head& h) {
-      const exchange* const other = &x == runners_[0] ? runners_[1] : runners_[0];
-      const bool other_runs = other != nullptr && !ends_[other == runners_[0] ? 0 : 1];
+    x.wants_again = [this, own = &x == runners_[0] ? std::size_t{0} : std::size_t{1}](const message_head& h) {
+      if (winner_ != nullptr) return false;
+      const std::size_t other = 1 - own;
+      const bool other_runs = runners_[other] != nullptr && !ends_[other] && !is_put_back_[other];
       const bool is_bad = h.status == 429 || counts_as_failure({attempt_end_kind::answered, h.status, false});
-      return (is_bad && other_runs && winner_ == nullptr) || (winner_ == nullptr && judge_ && judge_(h));
+      made_way_[own] = is_bad && other_runs;
+      is_put_back_[own] = made_way_[own] || (judge_ && judge_(h));
+      return is_put_back_[own];
     };
   }
   bool claim(exchange& x) {
@@ -124,6 +135,8 @@ class race {
   std::optional<exchange> second_;
   std::function<bool(const message_head&)> judge_;
   std::array<std::optional<attempt_end>, 2> ends_;
+  std::array<bool, 2> is_put_back_{};  // a response of it came, and does not go to the client
+  std::array<bool, 2> made_way_{};     // because the other one was still on
   std::size_t last_ = 0;
   exchange* winner_ = nullptr;
 };
@@ -196,7 +209,8 @@ net::awaitable<upstream_place> connection::spare_place(upstream_queue& q, std::s
 /// The same as attempt_at(), with a second attempt beside it if no response comes for a while. The first of them with a
 /// sound response answers; the other is cancelled and awaited.
 net::awaitable<attempt_end> connection::attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x,
-                                                       upstream_place& held, request& ask, call_record& r) {
+                                                       upstream_place& held, request& ask, call_record& r,
+                                                       const std::function<void()>& lost) {
   const std::optional<duration> after = q.hedge_after();
   if (!after) co_return co_await attempt_at(q, tenant, x, held);
   race all{loop_.io.get_executor(), x};
@@ -211,6 +225,7 @@ net::awaitable<attempt_end> connection::attempt_hedged(upstream_queue& q, std::s
   if (is_hedged) {
     ++r.attempts;
     service_.counts.hedges.fetch_add(1, std::memory_order_relaxed);
+    own.watch(loop_.io.get_executor(), lost);
     exchange& copy = all.enter();
     net::co_spawn(loop_.io, attempt_at(q, tenant, copy, own), all.ending(1));
   } else if (own) {
@@ -219,11 +234,9 @@ net::awaitable<attempt_end> connection::attempt_hedged(upstream_queue& q, std::s
   while (all.is_running()) co_await all.wait(duration::max());
   const attempt_end end = all.take_result(x);
   if (!is_hedged) co_return end;
-  if (all.has_second_won()) {
-    service_.counts.hedges_won.fetch_add(1, std::memory_order_relaxed);
-    std::swap(held, own);
-  }
-  if (nothing_was_sent(all.end_of_loser())) own.give_back();
+  if (all.has_second_won()) service_.counts.hedges_won.fetch_add(1, std::memory_order_relaxed);
+  if (all.decisive() == 1) std::swap(held, own);
+  if (nothing_was_sent(all.end_of_other())) own.give_back();
   co_return end;
 }
 

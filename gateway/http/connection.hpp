@@ -18,6 +18,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -141,7 +142,7 @@ class connection {
                                   call_record& r, upstream_place& granted, permit& tunnel, std::optional<refusal>& why);
   net::awaitable<attempt_end> attempt_at(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held);
   net::awaitable<attempt_end> attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held,
-                                             request& ask, call_record& r);
+                                             request& ask, call_record& r, const std::function<void()>& lost);
   net::awaitable<upstream_place> spare_place(upstream_queue& q, std::size_t tenant, const request& ask);
   void learn(upstream_queue& q, std::size_t tenant, upstream_place& held, const message_head& h);
   void report(upstream_queue& q, upstream_place& held, const attempt_result& result);

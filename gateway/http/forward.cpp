@@ -1,12 +1,16 @@
+#include "canigo/error.hpp"
+
 #include "gateway/http/connection.hpp"
 #include "gateway/http/refusals.hpp"
 #include "gateway/policy/head_writer.hpp"
+#include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/repeat_rules.hpp"
 #include "gateway/policy/token_account.hpp"
 #include "gateway/upstream/exchange.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -252,12 +256,13 @@ net::awaitable<attempt_end> connection::passage::attempt(upstream_place& held) {
   home_.exchange_ = &x;
   x.first_byte.reset();
   const time_point begun = clock::now();
-  held.watch(home_.loop_.io.get_executor(), [this] {
+  const std::function<void()> lost = [this] {
     is_place_lost_ = true;
     exchange_.abort();
-  });
+  };
+  held.watch(home_.loop_.io.get_executor(), lost);
   const bool is_hedged = to_.hedge_after && head_.method == "GET" && !parser_.has_body();
-  auto attempting = is_hedged ? home_.attempt_hedged(queue_, errand_.tenant, x, held, ask_, record_)
+  auto attempting = is_hedged ? home_.attempt_hedged(queue_, errand_.tenant, x, held, ask_, record_, lost)
                               : home_.attempt_at(queue_, errand_.tenant, x, held);
   const attempt_end end = co_await std::move(attempting);
   home_.exchange_ = nullptr;

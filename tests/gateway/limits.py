@@ -349,6 +349,47 @@ class Hedge(GatewayCase):
         self.assertEqual(len(seen), 2)
         wait_until(lambda: g.state()["held"] == 0, "both places are free")
 
+    def test_two_bad_answers_at_once_are_one_answer(self):
+        both = threading.Barrier(2)
+
+        def answer(client, _stream, head):
+            seen.append(head)
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both.wait(20)
+            client.sendall(b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")
+
+        seen = []
+        g = self.gateway(self.upstream('hedge = { after = "50ms" }\nretry = { attempts = 1 }\n'
+                                       'breaker = { failures = "100%", of = 1000 }', self.script(answer).port))
+        for n in range(1, 21):
+            status, fields, _ = curl(f"{g.url}/web/x")
+            self.assertEqual((status, fields["x-canigo-attempts"], len(seen)), (503, "2", 2 * n))
+
+    def test_a_call_that_was_sent_stays_charged_if_its_hedge_was_not(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+
+        def answer(_client, _stream, _head):
+            script.listener.shutdown(socket.SHUT_RDWR)  # nobody else gets a connection
+            script.listener.close()
+            came.set()
+            release.wait(20)
+            return "close"
+
+        came = threading.Event()
+        script = self.script(answer)
+        g = self.gateway(self.upstream('hedge = { after = "100ms" }\nretry = { attempts = 1 }\n'
+                                       'rates = [{ limit = "1000/1s", burst = 2 }]', script.port))
+        wait_until(lambda: g.state()["levels"][0] == 2, "there are two tokens")
+        g.rewrite(('"1000/1s"', '"1/1h"'))
+        g.ask_admin("/api/reload", method="POST")
+        call = Curls([f"{g.url}/web/x"])
+        self.assertTrue(came.wait(20))
+        time.sleep(1)  # the second has no connection
+        release.set()
+        self.assertEqual(call.statuses(), [502])
+        self.assertEqual(g.state()["levels"][0], 1)
+
     def test_a_client_that_leaves_ends_both(self):
         closed = []
 
