@@ -114,7 +114,7 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
 }
 
 /// The upstream of "/api/upstreams/NAME/VERB"; null: it is another path, or there is none of that name.
-upstream_queue* upstream_of(const errand& e, std::string_view verb) {
+std::shared_ptr<upstream_queue> upstream_of(const errand& e, std::string_view verb) {
   constexpr std::string_view start = "/api/upstreams/";
   std::string_view name = e.path;
   if (!name.starts_with(start)) return nullptr;
@@ -151,11 +151,11 @@ net::awaitable<admin_reply> change(const errand& e, const admin_options& o) {
     co_return co_await std::move(reloading);
   }
   if (e.head.method == "POST") {
-    if (upstream_queue* q = upstream_of(e, "/pause")) {
+    if (const auto q = upstream_of(e, "/pause")) {
       q->limits().pause_by_operator(time_point::max());
       co_return e.done();
     }
-    if (upstream_queue* q = upstream_of(e, "/resume")) {
+    if (const auto q = upstream_of(e, "/resume")) {
       q->limits().resume_by_operator();
       co_return e.done();
     }

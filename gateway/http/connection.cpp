@@ -255,17 +255,20 @@ void connection::client_left() {
 
 void connection::follow(const generation& next, const std::shared_ptr<void>& until_moved) noexcept {
   if (caller_ == nullptr) return;
-  const upstream_queue* queue = next.queue_of(caller_->queue.settings().name);
+  const upstream& to = caller_->queue.settings();
+  const std::shared_ptr<upstream_queue> queue = next.queue_of(to.name);
   const auto tenant = next.tenant_of(caller_->tenant);
-  if (queue == nullptr) {
+  // The host has come while the next hosts were made: it stays where it is.
+  const bool is_new_host = queue == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
+  if (queue == nullptr && !is_new_host) {
     caller_->dismissed =
         refusal{503, "no_route", "the upstream is no longer in the configuration", std::chrono::seconds{1}};
   } else if (!tenant) {
     caller_->dismissed = refusal{401, "bad_request", "the tenant is no longer in the configuration"};
-  } else if (auto share = queue->share(*tenant); share && share != caller_->share) {
-    caller_->next_share = std::move(share);
   } else {
-    return;
+    auto share = queue == nullptr ? caller_->share : queue->share(*tenant);
+    if (!share || share == caller_->share) return;
+    caller_->next_share = std::move(share);
   }
   if (phase_ != phase::waiting) return;
   until_moved_ = until_moved;

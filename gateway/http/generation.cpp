@@ -39,15 +39,15 @@ generation::generation(config c, const std::vector<net::any_io_executor>& loops,
   trust_->set_default_verify_paths();
   for (const listener& l : settings.listeners) certificates_.push_back(l.tls ? make_certificate(*l.tls) : nullptr);
   for (const upstream& u : settings.upstreams) {
-    const upstream_queue* old = before == nullptr ? nullptr : before->queue_of(u.name);
-    queues_.push_back(std::make_unique<upstream_queue>(settings, u, loops, store, old));
+    const auto old = before == nullptr ? nullptr : before->queue_of(u.name);
+    queues_.push_back(std::make_shared<upstream_queue>(settings, u, loops, store, old.get()));
   }
   if (settings.forward) hosts_ = std::make_unique<forwarded_hosts>(settings, loops);
 }
 
 void generation::take_over(const generation& before) {
   for (const auto& q : queues_) {
-    if (const upstream_queue* old = before.queue_of(q->settings().name)) q->take_over(*old);
+    if (const auto old = before.queue_of(q->settings().name)) q->take_over(*old);
   }
   if (hosts_ && before.hosts_) hosts_->take_over(*before.hosts_);
 }
@@ -63,9 +63,9 @@ std::optional<std::size_t> generation::tenant_of(std::string_view name) const no
   return static_cast<std::size_t>(found - settings.tenants.begin());
 }
 
-upstream_queue* generation::queue_of(std::string_view upstream) const noexcept {
+std::shared_ptr<upstream_queue> generation::queue_of(std::string_view upstream) const {
   const auto found = std::ranges::find_if(queues_, [&](const auto& q) { return q->settings().name == upstream; });
-  if (found != queues_.end()) return found->get();
+  if (found != queues_.end()) return *found;
   return hosts_ ? hosts_->known(upstream) : nullptr;
 }
 

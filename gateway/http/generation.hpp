@@ -44,7 +44,7 @@ class generation {
   upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
   std::size_t queues() const noexcept { return queues_.size(); }
   /// Of the upstream with this name, or the host of forward mode; null: there is none.
-  upstream_queue* queue_of(std::string_view upstream) const noexcept;
+  std::shared_ptr<upstream_queue> queue_of(std::string_view upstream) const;
   /// An index into settings.tenants.
   std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;
   /// Null without forward mode.
@@ -57,7 +57,7 @@ class generation {
  private:
   std::unique_ptr<net::ssl::context> trust_;
   std::vector<std::unique_ptr<net::ssl::context>> certificates_;  // by listener
-  std::vector<std::unique_ptr<upstream_queue>> queues_;           // by upstream
+  std::vector<std::shared_ptr<upstream_queue>> queues_;           // by upstream
   std::unique_ptr<forwarded_hosts> hosts_;
 };
 

@@ -92,10 +92,16 @@ void forwarded_hosts::drop(time_point now, order& dropped) {
   }
 }
 
-upstream_queue* forwarded_hosts::known(std::string_view name) const {
+bool forwarded_hosts::allows(const origin& url) const {
+  using kind = host_name::kind;
+  const kind what = !url.is_address ? kind::name : url.host.find(':') == url.host.npos ? kind::v4 : kind::v6;
+  return find_allowed(*config_.forward, {what, url.host}, url.port) != nullptr;
+}
+
+std::shared_ptr<upstream_queue> forwarded_hosts::known(std::string_view name) const {
   const std::lock_guard lock{mutex_};
   const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : found->second->queue.get();
+  return found == by_name_.end() ? nullptr : found->second->queue;
 }
 
 std::vector<std::shared_ptr<upstream_queue>> forwarded_hosts::all() const {

@@ -39,11 +39,14 @@ class forwarded_hosts {
   /// What stands before this host, which stays while somebody has it. Null if as many hosts as may be are in use.
   std::shared_ptr<upstream_queue> find(const host_name& host, std::uint16_t port, time_point now);
   /// What stands before the host with this name, if it is there; null if not.
-  upstream_queue* known(std::string_view name) const;
+  std::shared_ptr<upstream_queue> known(std::string_view name) const;
   /// All of them, the one that was used last first.
   std::vector<std::shared_ptr<upstream_queue>> all() const;
 
   semaphore& tunnels() noexcept { return *tunnels_; }
+
+  /// Whether the host of this URL is allowed, whether it is there or not.
+  bool allows(const origin& url) const;
 
   /// Goes on with the hosts and tunnels of `before`, with those who wait there, under the terms of this configuration.
   /// Hosts that are not allowed any more stay behind. Both have as many rates and classes. Before anybody uses this.

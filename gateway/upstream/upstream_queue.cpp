@@ -13,8 +13,6 @@ constexpr std::uint64_t most_connections = 4096;
 // A flow takes some 300 bytes, and there may be thousands of tenants at each of thousands of hosts.
 constexpr std::size_t most_flows_of_a_host = 256;
 
-bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
-
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
 
 flow_options terms_of(const tenant& t, const upstream& u) {
@@ -142,9 +140,11 @@ void upstream_queue::learn(const quota_left& left) {
 }
 
 bool upstream_queue::is_as_new(time_point now) const {
-  const std::vector<std::int64_t> levels = limit_->local().stats().tokens;
-  for (std::size_t i = 0; i < levels.size(); ++i)
-    if (levels[i] < 0 || static_cast<std::uint64_t>(levels[i]) < upstream_.rates[i].burst) return false;
+  const limiter_stats limit = limit_->local().stats();
+  // Requests that began before a reload use the limit by the queue of that time.
+  if (limit.held > 0 || limit.waiting > 0) return false;
+  for (std::size_t i = 0; i < limit.tokens.size(); ++i)
+    if (limit.tokens[i] < 0 || static_cast<std::uint64_t>(limit.tokens[i]) < upstream_.rates[i].burst) return false;
   const upstream_limit::status status = limit_->now();
   if (status.breaker != circuit_state::closed || status.pauses.until() > now) return false;
   const std::lock_guard lock{mutex_};

@@ -21,6 +21,9 @@
 
 namespace canigo::gateway {
 
+/// Whether it is a host of forward mode.
+inline bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
+
 /// What stands before an upstream, or before a host of forward mode: one limit for all loops, with a share for each
 /// tenant, and for each loop a pool of connections. There may be many hosts, so their shares are made on first use.
 ///
@@ -70,8 +73,8 @@ class upstream_queue {
   /// What a response tells of quotas. Of a tenant's own credential that says nothing about the others.
   void learn(const quota_left& left);
 
-  /// Whether one that is made anew would do the same: all its rates are full, no pause is on, and the breaker is
-  /// closed. Only while nobody uses it.
+  /// Whether one that is made anew would do the same: nobody waits or runs, all its rates are full, no pause is on, and
+  /// the breaker is closed. Only while nobody uses it.
   bool is_as_new(time_point now) const;
 
  private:

@@ -716,6 +716,91 @@ prefix = "/web"
         self.assertEqual(hosts_after("a"), {"a", "b"})  # one that is known already makes nobody look
         self.assertEqual(hosts_after("c"), {"a", "c"})
 
+    def reload(self, g, *changes):
+        g.rewrite(*changes)
+        g.ask_admin("/api/reload", method="POST")
+
+    def test_a_reload_changes_the_rate_of_those_who_wait_at_a_host(self):
+        server = self.script()
+        g = self.gateway([f"*.example.test:{server.port}"],
+                         'rates = [{ limit = "1/1h", burst = 1 }]\nqueue = 5_000\nmax_wait = 7d')
+        calls = [Curls([f"http://{name}.example.test:{server.port}/{i}" for i in range(100)], "-x", g.url)
+                 for name in "ab"]
+        for c in calls:
+            self.addCleanup(c.kill)
+        wait_until(lambda: sum(h["waiting"] for h in g.whole_state()["forwarded"]) == 200, "they wait")
+        self.reload(g, ('"1/1h"', '"1000/1s"'))
+        for c in calls:
+            self.assertEqual(c.statuses(), [200] * 100)
+
+    def test_a_reload_that_forbids_a_host_ends_the_waits_there_and_no_others(self):
+        server = self.script()
+        allowed = [f"{name}.example.test:{server.port}" for name in "ab"]
+        g = self.gateway(allowed, 'rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 7d')
+        gone, stays = (Curls([f"http://{name}/{i}" for i in range(10)], "-x", g.url) for name in allowed)
+        self.addCleanup(stays.kill)
+        self.addCleanup(gone.kill)
+        wait_until(lambda: sum(h["waiting"] for h in g.whole_state()["forwarded"]) == 20, "they wait")
+        self.reload(g, (f'"{allowed[0]}", ', ""))
+        self.assertEqual(gone.statuses(), [503] * 10)
+        self.assertEqual({e["error"] for e in self.ends(g, 10)}, {"no_route"})
+        self.assertEqual(self.proxied(g, f"http://{allowed[0]}/")[0], 403)
+        self.assertEqual([(h["name"], h["waiting"]) for h in g.whole_state()["forwarded"]], [(allowed[1], 10)])
+        self.reload(g, ('"1/1h"', '"1000/1s"'))
+        self.assertEqual(stays.statuses(), [200] * 10)
+
+    def test_a_reload_changes_the_number_of_tunnels(self):
+        server = self.server(read_all)
+        target = f"a.example.test:{server.port}"
+        g = self.gateway([target], "tunnels = 1\nmax_wait = 10m")
+        first = self.open_tunnel(g, target)
+        second = self.ask_tunnel(g, target)
+        time.sleep(0.5)
+        self.assertEqual(len(server.came_to), 1)
+        self.reload(g, ("tunnels = 1", "tunnels = 2"))
+        self.assertEqual(self.status_of_tunnel(second), 200)
+        self.reload(g, ("tunnels = 2", "tunnels = 1"))
+        third = self.ask_tunnel(g, target)
+        first.close()
+        time.sleep(0.5)
+        self.assertEqual(len(server.came_to), 2)
+        second.close()
+        self.assertEqual(self.status_of_tunnel(third), 200)
+
+    def test_a_host_in_use_since_before_a_reload_is_not_forgotten(self):
+        server = self.server(read_all)
+        targets = [f"{name}.example.test:{server.port}" for name in "ab"]
+        g = self.gateway(targets, "concurrency = 1\nhosts = 1\nmax_wait = 10m")
+        first = self.open_tunnel(g, targets[0])
+        self.reload(g)
+        self.assertEqual(self.status_of_tunnel(self.ask_tunnel(g, targets[1])), 503)  # there is no room for it
+        second = self.ask_tunnel(g, targets[0])
+        wait_until(lambda: (self.host(g)["held"], self.host(g)["waiting"]) == (1, 1), "the second waits")
+        first.close()
+        self.assertEqual(self.status_of_tunnel(second), 200)
+
+    def test_reloads_harm_no_host_that_comes_and_goes(self):
+        server = self.script()
+        g = self.gateway([f"*.example.test:{server.port}"], "hosts = 2\nmax_wait = 10m")
+        ends = threading.Event()
+
+        def reload_on():
+            while not ends.is_set():
+                g.ask_admin("/api/reload", method="POST")
+
+        reloading = threading.Thread(target=reload_on)
+        reloading.start()
+        try:
+            names = "abcabcabcabc" * 10
+            # Past two hosts there is no room now and then, and nothing else ever goes wrong.
+            found = Curls([f"http://{n}.example.test:{server.port}/" for n in names], "-x", g.url).statuses()
+        finally:
+            ends.set()
+            reloading.join()
+        self.assertIn(200, found)
+        self.assertLessEqual({(e["status"], e["error"]) for e in self.ends(g, len(names))},
+                             {(200, None), (503, "queue_full")})
+
     def test_a_host_has_as_many_connections_as_run_at_once(self):
         gate = threading.Event()
         self.addCleanup(gate.set)
