@@ -2,8 +2,11 @@
 
 #include "canigo/error.hpp"
 
+#include <openssl/ssl.h>
+
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace canigo::gateway {
@@ -25,6 +28,10 @@ std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f) {
   tls->load_verify_file(f.client_ca, error);
   check(error, f.client_ca);
   tls->set_verify_mode(net::ssl::verify_peer);
+  // Without a name for its sessions OpenSSL refuses clients with certificates that resume one.
+  constexpr std::string_view sessions = "canigo-gateway";
+  ::SSL_CTX_set_session_id_context(tls->native_handle(), reinterpret_cast<const unsigned char*>(sessions.data()),
+                                   sessions.size());
   return tls;
 }
 

@@ -425,6 +425,34 @@ class Life(GatewayCase):
         self.assertIn(cert, self.reload(g)[0])
         self.assertEqual(curl("-k", f"https://127.0.0.1:{g.port}/web/x")[0], 200)
 
+    def test_a_client_with_a_certificate_resumes_its_session(self):
+        if shutil.which("openssl") is None:
+            self.skipTest("openssl is missing")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        cert, key = (os.path.join(folder.name, n) for n in ("cert.pem", "key.pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                        "-nodes", "-days", "2", "-subj", "/CN=search", "-keyout", key, "-out", cert],
+                       check=True, capture_output=True)
+        g = self.gateway(self.upstream(port=self.nginx.plain) + '[[tenant]]\nname = "a"\nsubject = "CN=search"\n',
+                         listen=f'tls = {{ cert = "{cert}", key = "{key}", client_ca = "{cert}" }}', anonymous="")
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            client.check_hostname = False
+            client.load_verify_locations(cert)
+            client.load_cert_chain(cert, key)
+            client.minimum_version = client.maximum_version = version
+            session = None
+            for is_resumed in (False, True):
+                with socket.create_connection(("127.0.0.1", g.port)) as plain:
+                    with client.wrap_socket(plain, session=session) as s:
+                        s.sendall(b"GET /web/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                        self.assertRegex(s.makefile("rb").read(), rb"^HTTP/1.1 200")
+                        self.assertEqual(s.session_reused, is_resumed, version)
+                        session = s.session
+        wait_until(lambda: len(g.log()) == 4, "all are in the log")
+        self.assertEqual({e["tenant"] for e in g.log()}, {"a"})
+
     def test_a_log_that_was_moved_away_is_opened_anew(self):
         g = self.gateway(self.upstream(port=self.nginx.plain))
         curl(f"{g.url}/web/a")
