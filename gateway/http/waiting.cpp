@@ -73,6 +73,14 @@ bool connection::asks_again(const error_code& error) const noexcept {
   return !error || (error == net::error::operation_aborted && caller_->next_share);
 }
 
+/// Asks for what a new request would ask for, if a reload has made a burst smaller. False: that is not less.
+bool connection::asks_for_less(request& ask) const {
+  const generation& now = *loop_.now;
+  const auto queue = now.queue_of(caller_->queue.settings().name);
+  const auto tenant = now.tenant_of(caller_->tenant);
+  return queue != nullptr && tenant && queue->lower_to_most(ask, *tenant);
+}
+
 /// Waits for the limit of this instance.
 net::awaitable<permit> connection::get_local(upstream_queue& q, const request& ask, error_code& error) {
   permit granted;
@@ -145,6 +153,7 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
     take_next_share(ask);
     auto trying = try_for_place(q, tenant, ask, r, error);
     granted = co_await std::move(trying);
+    if (error == errc::too_large && asks_for_less(ask)) error = {};
   }
   r.waited += clock::now() - start;
   if (granted) co_return true;

@@ -20,17 +20,20 @@ std::uint64_t least_burst(const std::vector<rate_limit>& rates, std::string_view
 
 }  // namespace
 
+std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept {
+  const std::uint64_t most = least_burst(u.rates, unit);
+  return own == nullptr ? most : std::min(most, least_burst(own->rates, unit));
+}
+
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
                                         double ratio, std::uint64_t least) {
   std::vector<token_amount> amounts;
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
     if (std::ranges::find(u.rates, unit, &rate_limit::unit) == u.rates.end()) continue;
-    const std::uint64_t most = own == nullptr ? least_burst(u.rates, unit)
-                                              : std::min(least_burst(u.rates, unit), least_burst(own->rates, unit));
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);
-    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, 1, most)});
+    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, 1, most_amount(u, own, unit))});
   }
   return amounts;
 }

@@ -18,8 +18,11 @@ struct token_amount {
   friend bool operator==(const token_amount&, const token_amount&) = default;
 };
 
+/// The most of a unit that a request may ask for: the least burst of its rates, as it could never go with more.
+std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept;
+
 /// The amount of each unit that a request asks of its upstream's rates: the estimate times `ratio`, and of "tokens" at
-/// least `least`. It is at least 1, and no more than the least burst of the unit, as it could never go.
+/// least `least`. It is at least 1, and no more than most_amount().
 ///
 /// `own`: the rates of the tenant, whose bursts count, too; null: it has none.
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,

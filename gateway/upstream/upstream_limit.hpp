@@ -81,6 +81,7 @@ class upstream_limit {
   /// The number of a unit that the rates count, in the order in which they come first.
   std::size_t number_of(std::string_view unit) const noexcept;
   std::size_t units() const noexcept { return units_.size(); }
+  const std::string& unit(std::size_t number) const noexcept { return units_[number]; }
 
  private:
   friend class upstream_place;

@@ -123,6 +123,24 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   return r;
 }
 
+bool upstream_queue::lower_to_most(request& r, std::size_t tenant) const {
+  if (limit_->units() == 0) return false;
+  const auto& limits = tenants_[tenant].limits;
+  const auto own = limits.find(upstream_.name);
+  bool is_less = false;
+  const auto lowered = [&](std::size_t unit, std::uint64_t amount) {
+    const std::uint64_t most =
+        most_amount(upstream_, own == limits.end() ? nullptr : &own->second, limit_->unit(unit));
+    is_less = is_less || amount > most;
+    return std::min(amount, most);
+  };
+  r.tokens = lowered(0, r.tokens);
+  unit_amounts others;
+  for (const unit_amount& a : r.amounts) others.add(a.unit, lowered(a.unit.number(), a.amount));
+  r.amounts = others;
+  return is_less;
+}
+
 void upstream_queue::pause(std::size_t tenant, time_point until) {
   if (!upstream_.credential.is_passed()) {
     limit_->pause(until);

@@ -60,6 +60,8 @@ class upstream_queue {
   /// The request of a tenant's call for these amounts, one of each unit that the upstream's rates count.
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
               std::span<const token_amount> amounts) const;
+  /// Lowers what such a request asks for to the most that it may ask for here. Whether that is less.
+  bool lower_to_most(request& r, std::size_t tenant) const;
   /// The share that such a request names. It lives as long as somebody holds it.
   std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant).part; }
   /// The upstream wants no call before `until`: of anybody, or of this tenant alone if tenants bring their own

@@ -329,6 +329,20 @@ class Life(GatewayCase):
         self.reload_well(g, (own, 'limits.web = { rates = [{ limit = "1000/1s", burst = 1 }] }\n'))
         self.assertEqual(callers.statuses(), [200] * n)
 
+    def test_who_waits_for_more_than_a_smaller_burst_asks_for_less(self):
+        tenant = '[[tenant]]\nname = "local"\n'
+        own = 'limits.web = { rates = [{ limit = "1000000/1s", burst = 50, unit = "tokens" }] }\n'
+        for changes in ([("burst = 1000", "burst = 100")],  # of the upstream
+                        [(tenant, tenant + own)]):          # of the tenant alone
+            with self.subTest(changes=changes):
+                g = self.gateway(self.upstream(
+                    'rates = [{ limit = "1/1h", burst = 1000, unit = "tokens" }]\ntokens = { api = "bytes/4" }\n'
+                    'max_wait = 7d', self.nginx.plain) + tenant)
+                callers = self.calls(g, 20, "web", "X-Canigo-Tokens: 900")
+                wait_until(lambda g=g: g.waiting() == 20, "they wait")
+                self.reload_well(g, ('"1/1h"', '"1000000/1s"'), *changes)
+                self.assertEqual(callers.statuses(), [200] * 20)
+
     def test_a_tenant_that_is_gone_gets_nothing_of_a_higher_rate(self):
         digest = hashlib.sha256(b"key").hexdigest()
         tenant = f'[[tenant]]\nname = "gone"\nkeys = ["sha256:{digest}"]\n'
