@@ -1,6 +1,7 @@
 #include "gateway/policy/identity.hpp"
 
 #include "gateway/policy/fields.hpp"
+#include "gateway/policy/host_name.hpp"
 #include "gateway/policy/text.hpp"
 
 #include <openssl/crypto.h>
@@ -32,6 +33,28 @@ std::optional<std::string_view> of_scheme(std::string_view value, std::string_vi
   const auto space = value.find(' ');
   if (space == value.npos || !same_text(value.substr(0, space), scheme)) return std::nullopt;
   return trim(value.substr(space));
+}
+
+/// Whether no other machine has this name: an address of the loopback, or a name that no site can have.
+bool is_of_this_machine(std::string_view authority) {
+  const auto at = parse_host_and_port(authority);
+  if (!at) return false;
+  const std::string& host = at->host.text;
+  if (at->host.what == host_name::kind::v4) return host.starts_with("127.");
+  if (at->host.what == host_name::kind::v6) return host == "::1";
+  return host.find('.') == host.npos || host.ends_with(".localhost");
+}
+
+/// Whether a page of another site, in a browser on this machine, may have sent it. Browsers name the site of a page in
+/// Origin and Sec-Fetch-Site. A site whose name leads here, for a while, is known by Host alone.
+bool may_be_a_page(const message_head& head) {
+  const auto site = value_of(head, "Sec-Fetch-Site");
+  if (site && *site != "none" && *site != "same-origin") return true;
+  if (const auto page = value_of(head, "Origin")) {
+    const auto scheme = page->find("://");
+    if (scheme == page->npos || !is_of_this_machine(page->substr(scheme + 3))) return true;
+  }
+  return !is_of_this_machine(value_of(head, "Host").value_or(""));
 }
 
 int base64_value(char c) noexcept {
@@ -127,7 +150,11 @@ identification identity_table::find(const message_head& head, const client_facts
 
   if (client.uid)
     if (const auto found = uids_.find(*client.uid); found != uids_.end()) return {found->second, std::nullopt};
-  if (const auto found = names_.find(client.anonymous); found != names_.end()) return {found->second, std::nullopt};
+  if (const auto found = names_.find(client.anonymous); found != names_.end()) {
+    if (!is_proxy && !client.uid && may_be_a_page(head))
+      return refuse("without a key it is not served: it may come from a page of another site in a browser");
+    return {found->second, std::nullopt};
+  }
   return refuse("there is no key that is somebody's");
 }
 

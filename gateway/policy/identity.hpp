@@ -34,6 +34,9 @@ class identity_table {
  public:
   explicit identity_table(const std::vector<tenant>& tenants);
 
+  /// A page of another site in a browser must not spend what the anonymous tenant may. So what may come from one is
+  /// served with a key only, unless it comes by a unix socket, or to a proxy.
+  ///
   /// The first that matches: the certificate; a key in X-Canigo-Key, in Proxy-Authorization, or in Authorization if
   /// `replaces_authorization`, as the upstream then gets another one; the uid; the listener's anonymous tenant.
   ///

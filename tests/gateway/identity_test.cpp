@@ -41,12 +41,13 @@ struct asked {
   std::string_view anonymous = {};
   bool replaces = false;
   bool is_proxy = false;
+  std::string host = "a";
 };
 
 gateway::identification find(const asked& a) {
   static const gateway::identity_table table{tenants()};
-  return table.find(head_of("GET / HTTP/1.1\nHost: a\n" + a.fields), {a.names, a.uid, a.anonymous}, a.replaces,
-                    a.is_proxy);
+  return table.find(head_of("GET / HTTP/1.1\nHost: " + a.host + "\n" + a.fields), {a.names, a.uid, a.anonymous},
+                    a.replaces, a.is_proxy);
 }
 
 /// The tenant, or minus the status of the refusal.
@@ -101,6 +102,32 @@ TEST_CASE("gateway: the first match counts: certificate, key, uid, anonymous", "
   CHECK(found({.fields = "", .names = {"CN=other"}, .uid = 1005, .anonymous = "twin"}) == 3);
   CHECK(found({.fields = "", .names = {"cn=search", "search", ""}, .uid = 0}) == -401);
   CHECK(found({.fields = "", .anonymous = "nobody"}) == -401);
+}
+
+TEST_CASE("gateway: without a key no page of another site is served", "[gateway][identity]") {
+  for (const std::string host : {"localhost", "localhost:8080", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "gateway",
+                                 "a.localhost:80"}) {
+    CAPTURE(host);
+    CHECK(found({.fields = "", .anonymous = "local", .host = host}) == 2);
+    CHECK(found({.fields = "Origin: http://" + host + "\nSec-Fetch-Site: same-origin\n",
+                 .anonymous = "local",
+                 .host = host}) == 2);
+  }
+  // A site whose name leads to this machine.
+  for (const std::string host : {"evil.example", "evil.example:8080", "localhost.evil.example", "10.0.0.1", "[::2]"}) {
+    CAPTURE(host);
+    CHECK(found({.fields = "", .anonymous = "local", .host = host}) == -401);
+    CHECK(found({.fields = "", .uid = 7, .anonymous = "local", .host = host}) == 2);
+    CHECK(found({.fields = "", .anonymous = "local", .is_proxy = true, .host = host}) == 2);
+    CHECK(found({.fields = "X-Canigo-Key: test\n", .anonymous = "local", .host = host}) == 0);
+  }
+  // A site that names this machine.
+  for (const std::string fields : {"Origin: https://evil.example\n", "Origin: null\n", "Sec-Fetch-Site: cross-site\n",
+                                   "Sec-Fetch-Site: same-site\n", "sec-fetch-site: CROSS-SITE\n"}) {
+    CAPTURE(fields);
+    CHECK(found({.fields = fields, .anonymous = "local"}) == -401);
+    CHECK(found({.fields = fields + "X-Canigo-Key: test\n", .anonymous = "local"}) == 0);
+  }
 }
 
 TEST_CASE("gateway: base64 is read in its one form", "[gateway][identity]") {

@@ -176,11 +176,11 @@ class Reverse(GatewayCase):
 
         script = self.script(answer)
         g = self.gateway(self.upstream("forwarded = true", script.port))
-        claim = ["-H", "X-Forwarded-For: 6.6.6.6", "-H", "Forwarded: for=6.6.6.6", "-H", "Host: front.example:81"]
+        claim = ["-H", "X-Forwarded-For: 6.6.6.6", "-H", "Forwarded: for=6.6.6.6", "-H", "Host: front:81"]
         self.assertEqual(curl(*claim, f"{g.url}/web/")[0], 200)
         self.assertEqual(re.findall(r"((?:X-)?Forwarded.*?): (.*?)\r\n", script.heads[0]),
-                         [("Forwarded", 'for=127.0.0.1;host="front.example:81";proto=http'),
-                          ("X-Forwarded-For", "127.0.0.1"), ("X-Forwarded-Host", "front.example:81"),
+                         [("Forwarded", 'for=127.0.0.1;host="front:81";proto=http'),
+                          ("X-Forwarded-For", "127.0.0.1"), ("X-Forwarded-Host", "front:81"),
                           ("X-Forwarded-Proto", "http")])
 
     def test_a_date_to_come_back_is_obeyed(self):
