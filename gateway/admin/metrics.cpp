@@ -144,13 +144,13 @@ void show_process(metric_text& m, service& s) {
   m.sample({{"direction", "in"}}, s.counts.bytes_in.load());
   m.sample({{"direction", "out"}}, s.counts.bytes_out.load());
   m.gauge("connections", "Connections of clients, the admin's included; idle ones have no request that is under way.");
-  const auto open = static_cast<std::int64_t>(s.clients.all());
+  const auto open = static_cast<std::int64_t>(s.clients.all() + s.admins.all());
   const auto waiting = static_cast<std::int64_t>(s.waiting());
   m.sample({{"state", "waiting"}}, waiting);
   m.sample({{"state", "running"}}, running);
   m.sample({{"state", "idle"}}, std::max<std::int64_t>(open - waiting - running, 0));
   m.counter("connections_refused_total", "Connections that were closed at once, because there were too many.");
-  m.sample({}, s.clients.refused());
+  m.sample({}, s.clients.refused() + s.admins.refused());
   m.gauge("waiting_bytes", "Bytes of bodies that are kept in memory.");
   m.sample({}, s.kept.now());
   m.counter("log_lines_dropped_total", "Lines of the access log that could not be written, or not in time.");

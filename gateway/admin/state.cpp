@@ -283,7 +283,7 @@ net::awaitable<std::string> state_of(service& s, bool with_config) {
            {"up_s", seconds(clock::now() - s.started)},
            {"draining", s.is_draining()},
            {"loaded", s.desk.number_of(g)},
-           {"connections", s.clients.all()},
+           {"connections", s.clients.all() + s.admins.all()},
            {"running", s.counts.running.load()},
            {"kept_bytes", s.kept.now()},
            {"log_lines_dropped", s.log.dropped()},

@@ -67,7 +67,7 @@ connection::connection(service& s, loop& l, const entrance& e, stream_socket soc
 connection::~connection() {
   loop_.connections.erase(this);
   if (entrance_.listener) service_.callers.fetch_sub(1, std::memory_order_relaxed);
-  service_.clients.leave(address_);
+  entrance_.count.leave(address_);
 }
 
 net::awaitable<void> connection::run() {

@@ -34,6 +34,7 @@ struct exchange;
 /// What a connection is for.
 struct entrance {
   std::optional<std::size_t> listener;  ///< an index into config::listeners; none: the admin's
+  connection_counts& count;             ///< where it is counted
 };
 
 /// A client's connection: its requests, one after the other. It is used on its loop only.

@@ -177,8 +177,10 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
 
 void server::take(loop& l, door& d, stream_socket socket) {
   std::string address = peer_of(socket.native_handle());
-  if (!service_.clients.enter(address)) return;  // and the socket closes
-  auto c = std::make_unique<connection>(service_, l, entrance{d.listener}, std::move(socket), std::move(address));
+  connection_counts& count = d.listener ? service_.clients : service_.admins;
+  if (!count.enter(address)) return;  // and the socket closes
+  const entrance by{d.listener, count};
+  auto c = std::make_unique<connection>(service_, l, by, std::move(socket), std::move(address));
   net::co_spawn(l.io, serve(std::move(c)), [](const std::exception_ptr& error) {
     if (!error) return;
     try {  // no memory, or a defect: this connection ends, and the others go on
@@ -303,7 +305,7 @@ void server::look_for_end() {
   look_.async_wait([this](const error_code&) {
     const auto is_open = [](const door& d) { return d.closes_early && d.socket.is_open(); };
     const bool is_served = std::ranges::none_of(doors_, is_open) && service_.callers == 0;
-    if (is_served && is_ending_ && service_.clients.all() == 0) {
+    if (is_served && is_ending_ && service_.clients.all() + service_.admins.all() == 0) {
       for (const auto& l : loops_) l->io.stop();
       return;
     }

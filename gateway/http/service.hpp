@@ -120,6 +120,8 @@ class service {
   /// Ends all who wait.
   void stop_waiting() noexcept;
 
+  static constexpr std::size_t most_admins = 100;
+
   const time_point started = std::chrono::steady_clock::now();
   access_log log;
   call_counts counts;
@@ -127,6 +129,7 @@ class service {
   pause_origins origins;
   admin_desk desk;
   connection_counts clients;
+  connection_counts admins{{most_admins, most_admins}};  ///< whose doors stay open when there are too many clients
   kept_bytes kept;
   std::atomic<std::size_t> callers{0};  ///< connections other than the admin's
   std::atomic<bool> has_cut{false};     ///< a request was ended by the end of the process

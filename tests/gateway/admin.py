@@ -119,6 +119,16 @@ class Admin(GatewayCase):
         self.assertFalse(re.search(r"<style|<script>|style=|\son\w+=|https?://", page[0]))
         self.assertNotRegex(page[1], r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(")
 
+    def test_too_many_clients_do_not_keep_it_out(self):
+        g = self.gateway(self.upstream(), head="limits.connections = { all = 1, per_address = 1 }")
+        with socket.create_connection(("127.0.0.1", g.port)) as first:
+            first.sendall(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertTrue(first.recv(1))
+            with socket.create_connection(("127.0.0.1", g.port)) as second:
+                self.assertEqual(second.recv(1), b"")
+            self.assertEqual(g.ask_admin("/healthz"), "ok\n")
+            self.assertIn("canigo_gateway_connections_refused_total 1\n", g.ask_admin("/metrics"))
+
     def test_many_wrong_tokens_do_not_keep_the_right_one_out(self):
         g = self.gateway(self.upstream())
         statuses = []
