@@ -43,6 +43,18 @@ std::optional<std::uint32_t> uid_of_peer(int socket) {
   return peer.uid;
 }
 
+/// A target, or a Host, without the query, and without a user and a password.
+std::string without_secrets(std::string_view target) {
+  target = target.substr(0, target.find_first_of("?#"));
+  if (target.starts_with('/')) return std::string{target};
+  const auto scheme = target.find("://");
+  const std::size_t start = scheme == target.npos ? 0 : scheme + 3;
+  const std::string_view authority = target.substr(start, target.find('/', start) - start);
+  const auto at = authority.rfind('@');
+  if (at == authority.npos) return std::string{target};
+  return std::string{target.substr(0, start)}.append(target.substr(start + at + 1));
+}
+
 refusal refusal_of(parse_failure f) {
   switch (f) {
     case parse_failure::head_too_large:
@@ -144,7 +156,7 @@ call_record connection::begin_record(const message_head& head) {
   r.since = clock::now();
   r.id = service_.new_request_id();
   r.method = head.method;
-  r.path = head.target.substr(0, head.target.find('?'));
+  r.path = without_secrets(head.target);
   return r;
 }
 
@@ -179,7 +191,7 @@ net::awaitable<void> connection::serve(message_parser& parser) {
   const std::shared_ptr<const generation> g = loop_.now;
   message_head head = parser.take_head();
   call_record r = begin_record(head);
-  r.host = value_of(head, "host").value_or("");
+  r.host = without_secrets(value_of(head, "host").value_or(""));
   goes_on_ = parser.keep_alive() && !is_last();
   const listen_mode mode = entrance_.listener ? g->settings.listeners[*entrance_.listener].mode : listen_mode::reverse;
   const head_judgement judged = judge_head(head, mode, g->settings.size);

@@ -12,6 +12,7 @@ nginx. Ends with the totals that Catch2 prints.
 import concurrent.futures
 import contextlib
 import hashlib
+import json
 import multiprocessing
 import os
 import pathlib
@@ -366,6 +367,18 @@ class Hostile(GatewayCase):
         differ = sum(any(f[name] != f["h11"] for name in f) for f in found)
         print(f"  passed on as they are, the readers differ about {differ} of {len(bad)}", file=sys.stderr)
         self.assertGreater(differ, 10)
+
+    def test_a_password_in_a_target_is_told_nobody(self):
+        g = self.gateway(self.upstream())
+        for target, host in (("http://alice:secret@b.example/x?secret", "b.example"), ("//alice:secret@b/x", "b"),
+                             ("alice:secret@b.example:443", "b"), ("http://secret@", "b"), ("/web", "alice:secret@b")):
+            with socket.create_connection(("127.0.0.1", g.port)) as client:
+                client.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                self.assertRegex(client.makefile("rb").read(), rb"^HTTP/1.1 4")
+        wait_until(lambda: len(g.log()) == 5, "all are in the log")
+        told = json.dumps(g.log()) + g.ask_admin("/api/state")
+        self.assertIn("http://b.example/x", told)
+        self.assertNotIn("secret", told.replace("//alice:secret@b/x", ""))  # a path, and no authority
 
     def test_a_head_of_exactly_the_bound_costs_no_processor_time(self):
         g = self.gateway(self.upstream())
