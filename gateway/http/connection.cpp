@@ -297,6 +297,7 @@ void connection::drain() noexcept {
     return;
   }
   goes_on_ = false;
+  if (sleeps_until_ > service_.end()) wait_.emit(net::cancellation_type::terminal);
   if (exchange_ != nullptr) exchange_->keeps_client = false;
 }
 

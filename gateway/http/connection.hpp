@@ -116,6 +116,7 @@ class connection {
     explicit wait_here(connection& c) noexcept : home_{c} { c.phase_ = phase::waiting; }
     ~wait_here() {
       home_.phase_ = phase::running;
+      home_.sleeps_until_ = time_point::min();
       home_.until_moved_.reset();
     }
     wait_here(const wait_here&) = delete;
@@ -176,6 +177,7 @@ class connection {
   std::uint64_t tag_ = 0;
   call_record* record_ = nullptr;  // of the request that is on the loop's list
   time_point deadline_{};
+  time_point sleeps_until_ = time_point::min();  // in a wait without a place in a queue
   net::cancellation_signal wait_;
   std::shared_ptr<void> until_moved_;  // the wait that is on is about to end
   exchange* exchange_ = nullptr;

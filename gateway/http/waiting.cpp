@@ -10,6 +10,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <tuple>
 #include <utility>
@@ -45,6 +46,7 @@ error_code judged(const error_code& error, bool is_draining) {
 net::awaitable<void> connection::sleep_watched(duration d) {
   net::steady_timer delay{loop_.io, d};
   const wait_here waiting{*this};
+  sleeps_until_ = delay.expiry();
   co_await delay.async_wait(net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
 }
 
@@ -122,7 +124,7 @@ net::awaitable<upstream_place> connection::try_for_place(upstream_queue& q, std:
   if (is_called_off() || until > clock::now()) {
     q.limits().give_back(local);
     if (is_called_off()) co_return granted;
-    if (until > ask.deadline) {
+    if (until > std::min<time_point>(ask.deadline, service_.end())) {
       error = errc::deadline_unreachable;
     } else {
       auto sleeping = sleep_watched(until - clock::now());

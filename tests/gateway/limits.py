@@ -8,6 +8,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -265,6 +266,23 @@ class Quotas(GatewayCase):
         self.assertEqual((status, fields["x-canigo-error"]), (429, "wait_too_long"))
         self.assertGreater(int(fields["retry-after"]), 3000)
         self.assertEqual(curl(*b, f"{g.url}/web/other")[0], 200)
+
+
+    def test_a_drain_tells_those_whose_pause_is_too_long(self):
+        def answer(client, _stream, _head):
+            client.sendall(b"HTTP/1.1 429 No\r\nRetry-After: 40\r\nContent-Length: 0\r\n\r\n")
+
+        g = self.gateway(self.upstream("max_wait = 2m\nretry = { attempts = 1 }", self.script(answer).port),
+                         head='grace = "15s"')
+        self.assertEqual(curl(f"{g.url}/web/limited")[0], 429)
+        waits = Curls([f"{g.url}/web/again"])
+        time.sleep(0.5)
+        self.assertIsNone(waits.process.poll())
+        start = time.monotonic()
+        g.process.send_signal(signal.SIGTERM)
+        self.assertEqual(waits.statuses(), [503])
+        self.assertLess(time.monotonic() - start, 10)
+        self.assertEqual(g.process.wait(), 0)
 
 
 class Hedge(GatewayCase):
