@@ -135,7 +135,7 @@ net::awaitable<bool> connection::read_head(message_parser& parser) {
       if (parser.has_head()) co_return true;
       if (!step.wants_more) continue;
     }
-    const std::size_t room = std::clamp<std::size_t>(2 * input_.size(), first_room, most);
+    const std::size_t room = std::min<std::size_t>(std::max(2 * input_.size(), first_room), most);
     error_code error;
     const duration limit = phase_ == phase::idle ? time.keep_alive : time.header;
     const duration left = std::max(limit - (clock::now() - since), duration{1});

@@ -392,6 +392,16 @@ class Hostile(GatewayCase):
                 answer, _ = read_all(client, 2)
                 self.assertLess(g.processor_seconds() - before, 0.5, (head[:40], answer))
 
+    def test_a_small_bound_of_heads_holds(self):
+        g = self.gateway(self.upstream(port=self.nginx.plain),
+                         head='limits.size = { header = "1KiB", fields = 100, target = "512B", body = "1MiB", '
+                              'buffered = "1MiB" }')
+        for filling, wanted in ((100, b"HTTP/1.1 200"), (1100, b"HTTP/1.1 431"), (3000, b"HTTP/1.1 431")):
+            with socket.create_connection(("127.0.0.1", g.port)) as client:
+                client.sendall(b"GET /web/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-A: " + b"a" * filling +
+                               b"\r\n\r\n")
+                self.assertEqual(client.makefile("rb").read(12), wanted)
+
     def test_the_last_chunk_may_come_byte_by_byte(self):
         recorder = Recorder()
         self.addCleanup(recorder.close)
