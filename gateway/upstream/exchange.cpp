@@ -135,6 +135,8 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser)
       const int status = parser.head().status;
       if (status == 101 || !is_one_chunked(parser.head())) co_return head_end::bad;
       if (status >= 200) co_return head_end::there;
+      // An upstream may send such heads without an end, and faster than they are read.
+      if (left_of(x, x.up.timeout.first_byte, since) == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);
     }
     const net::mutable_buffer room = l.input.prepare(piece_size);
