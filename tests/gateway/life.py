@@ -206,9 +206,9 @@ class Life(GatewayCase):
     def reload_well(self, g, *changes):
         self.assertEqual(self.reload(g, *changes), ["canigo-gateway: reloaded"])
 
-    def blocked(self, more=""):
-        """An upstream at which everybody waits for an hour."""
-        return self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nqueue = 50_000\nmax_wait = 7d\n' + more,
+    def blocked(self, more="", rate="1/1h"):
+        """An upstream at which everybody waits for an hour, or as long as the rate says. The bound is a week."""
+        return self.upstream(f'rates = [{{ limit = "{rate}", burst = 1 }}]\nqueue = 50_000\nmax_wait = 7d\n' + more,
                              self.nginx.plain)
 
     def empty(self, g):
@@ -317,13 +317,13 @@ class Life(GatewayCase):
         self.assertEqual(curl("-H", "X-Canigo-Key: three", f"{g.url}/web/x")[0], 200)
 
     def test_a_limit_of_a_tenant_holds_for_those_who_wait(self):
-        g = self.gateway(self.blocked() + '[[tenant]]\nname = "local"\n')
+        g = self.gateway(self.blocked(rate="10/1h") + '[[tenant]]\nname = "local"\n')
         self.empty(g)
         n = 1000  # it takes a while to move them to the new share
         callers = self.calls(g, n)
         wait_until(lambda: g.waiting() == n, "they wait")
-        own = 'limits.web = { rates = [{ limit = "1/1h", burst = 1 }] }\n'
-        self.reload_well(g, ('"1/1h"', '"1000000/1s"'), ('name = "local"\n', 'name = "local"\n' + own))
+        own = 'limits.web = { rates = [{ limit = "10/1h", burst = 1 }] }\n'
+        self.reload_well(g, ('"10/1h"', '"1000000/1s"'), ('name = "local"\n', 'name = "local"\n' + own))
         time.sleep(0.5)
         self.assertEqual(g.waiting(), n)  # a new share begins empty
         self.reload_well(g, (own, 'limits.web = { rates = [{ limit = "1000/1s", burst = 1 }] }\n'))
@@ -336,23 +336,23 @@ class Life(GatewayCase):
                         [(tenant, tenant + own)]):          # of the tenant alone
             with self.subTest(changes=changes):
                 g = self.gateway(self.upstream(
-                    'rates = [{ limit = "1/1h", burst = 1000, unit = "tokens" }]\ntokens = { api = "bytes/4" }\n'
+                    'rates = [{ limit = "1000/1h", burst = 1000, unit = "tokens" }]\ntokens = { api = "bytes/4" }\n'
                     'max_wait = 7d', self.nginx.plain) + tenant)
                 callers = self.calls(g, 20, "web", "X-Canigo-Tokens: 900")
                 wait_until(lambda g=g: g.waiting() == 20, "they wait")
-                self.reload_well(g, ('"1/1h"', '"1000000/1s"'), *changes)
+                self.reload_well(g, ('"1000/1h"', '"1000000/1s"'), *changes)
                 self.assertEqual(callers.statuses(), [200] * 20)
 
     def test_a_tenant_that_is_gone_gets_nothing_of_a_higher_rate(self):
         digest = hashlib.sha256(b"key").hexdigest()
         tenant = f'[[tenant]]\nname = "gone"\nkeys = ["sha256:{digest}"]\n'
-        g = self.gateway(self.blocked() + tenant)
+        g = self.gateway(self.blocked(rate="10/1h") + tenant)
         self.empty(g)
         n = 500
         callers = self.calls(g, n, "web", "X-Canigo-Key: key")
         wait_until(lambda: g.waiting() == n, "they wait")
         before = len(self.nginx.calls())
-        self.reload_well(g, ('"1/1h"', '"1000000/1s"'), (tenant, ""))
+        self.reload_well(g, ('"10/1h"', '"1000000/1s"'), (tenant, ""))
         self.assertEqual(callers.statuses(), [401] * n)
         self.assertEqual(len(self.nginx.calls()), before)
 
@@ -773,7 +773,9 @@ class Life(GatewayCase):
             for anonymous, wanted in (("local", 0o700), ("", 0o666)):
                 path = os.path.join(folder, f"socket{wanted}")
                 config = self.unix_file(path, "a.toml")
-                config.write_text(config.read_text().replace('anonymous = "local"', f'anonymous = "{anonymous}"'))
+                digest = hashlib.sha256(b"key").hexdigest()
+                config.write_text(config.read_text().replace('anonymous = "local"', f'anonymous = "{anonymous}"') +
+                                  f'[[tenant]]\nname = "keyed"\nkeys = ["sha256:{digest}"]\n')
                 with subprocess.Popen([GATEWAY, "--config", config], stderr=subprocess.PIPE, text=True,
                                       umask=0o077) as process:
                     self.assertIn("listening on", process.stderr.readline())
