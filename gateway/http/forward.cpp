@@ -2,6 +2,7 @@
 
 #include "gateway/http/connection.hpp"
 #include "gateway/http/refusals.hpp"
+#include "gateway/policy/fields.hpp"
 #include "gateway/policy/head_writer.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/repeat_rules.hpp"
@@ -182,6 +183,7 @@ void connection::passage::make_exchange(const outgoing_body& framing) {
   x.body = parser_.has_body() ? &body_ : nullptr;
   x.is_chunked = framing.how == outgoing_body::framing::chunked;
   x.is_to_head = head_.method == "HEAD";
+  x.signs_in_connection = signs_in_connection(head_);
   x.client_version = head_.version;
   x.write_stall = config_.time.write_stall;
   x.keeps_client = home_.goes_on_;

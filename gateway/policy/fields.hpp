@@ -13,6 +13,11 @@ namespace canigo::gateway {
 /// The value of the first field of that name.
 std::optional<std::string_view> value_of(const message_head& head, std::string_view name) noexcept;
 std::size_t count_of(const message_head& head, std::string_view name) noexcept;
+/// Whether it signs a connection in, and not a request, by NTLM or Negotiate. Then another's request over the same
+/// connection would pass for his.
+///
+/// Source: RFC 4559, section 5; [MS-NTHT].
+bool signs_in_connection(const message_head& head) noexcept;
 
 /// The elements of all Connection fields. They lie in the head.
 std::vector<std::string_view> named_by_connection(const message_head& head);

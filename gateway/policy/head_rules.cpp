@@ -22,6 +22,8 @@ std::optional<refusal> judge_method(std::string_view method) {
   // Methods differ by case; all that are registered are in upper case, and some readers take "get" for GET.
   if (std::ranges::any_of(method, [](char c) { return c >= 'a' && c <= 'z'; }))
     return bad("the method is not in upper case");
+  // RFC 9110, 9.3.8: the answer is the request as it came, with the credential that the tenant must not see.
+  if (method == "TRACE") return refuse(501, "TRACE is not passed on");
   return std::nullopt;
 }
 

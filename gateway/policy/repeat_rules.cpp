@@ -8,7 +8,7 @@
 namespace canigo::gateway {
 
 bool may_be_sent_twice(const message_head& request) noexcept {
-  constexpr std::string_view methods[] = {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"};
+  constexpr std::string_view methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"};
   if (std::ranges::find(methods, request.method) != std::end(methods)) return true;
   const auto key = value_of(request, "Idempotency-Key");
   return key && !trim(*key).empty();

@@ -41,7 +41,7 @@ bool asks_for_pause(const attempt_result& result) noexcept;
 /// does, and so do 500, 502, 503 and 504; 429 does not.
 bool counts_as_failure(const attempt_result& result) noexcept;
 
-/// GET, HEAD, OPTIONS, TRACE, PUT and DELETE, and any method with an Idempotency-Key.
+/// GET, HEAD, OPTIONS, PUT and DELETE, and any method with an Idempotency-Key.
 bool may_be_sent_twice(const message_head& request) noexcept;
 
 }  // namespace canigo::gateway

@@ -1,6 +1,7 @@
 #include "gateway/upstream/exchange.hpp"
 
 #include "gateway/http/message_parser.hpp"
+#include "gateway/policy/fields.hpp"
 #include "gateway/upstream/tunnel.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -50,6 +51,7 @@ struct upload {
   bool is_on = false;
   bool is_complete = false;
   bool is_stopped = false;
+  time_point over_at = time_point::min();
   net::steady_timer ended;
 };
 
@@ -89,6 +91,7 @@ void start(exchange& x, byte_stream& to, upload& u, const net::any_io_executor& 
   u.is_on = true;
   net::co_spawn(executor, send_body(x, to, u), [&u](const std::exception_ptr&) {
     u.is_on = false;
+    u.over_at = clock::now();
     u.ended.cancel();
   });
 }
@@ -123,8 +126,12 @@ bool is_one_chunked(const message_head& head) {
 
 enum class head_end : std::uint8_t { there, lost, late, bad };
 
-net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser) {
-  const time_point since = clock::now();
+/// The upstream has its time for the first byte when it has the body. Until then the limits of the body hold.
+net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser, const upload& u) {
+  const time_point start = clock::now();
+  const auto left = [&] {
+    return left_of(x, x.up.timeout.first_byte, u.is_on ? clock::now() : std::max(start, u.over_at));
+  };
   for (;;) {
     while (!l.input.empty()) {
       const auto step = parser.read(l.input.unread());
@@ -136,14 +143,15 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser)
       if (status == 101 || !is_one_chunked(parser.head())) co_return head_end::bad;
       if (status >= 200) co_return head_end::there;
       // An upstream may send such heads without an end, and faster than they are read.
-      if (left_of(x, x.up.timeout.first_byte, since) == duration{1}) co_return head_end::late;
+      if (left() == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);
     }
     const net::mutable_buffer room = l.input.prepare(piece_size);
     if (room.size() == 0) co_return head_end::bad;
     error_code error;
-    l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up.timeout.first_byte, since), error));
+    l.input.commit(co_await l.stream->read_some(room, left(), error));
     if (x.is_aborted) co_return head_end::lost;
+    if (error == errc::timed_out && left() > duration{1}) continue;  // the body was on its way
     if (error) co_return error == errc::timed_out ? head_end::late : head_end::lost;
     if (!x.first_byte) x.first_byte = clock::now();
   }
@@ -233,7 +241,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   if (has_failed(x.body)) co_return attempt_end::body_failed;
 
   auto parser = message_parser::of_response(response_limits, x.is_to_head);
-  const head_end h = co_await read_head(x, l, parser);
+  const head_end h = co_await read_head(x, l, parser, u);
   if (has_failed(x.body)) co_return attempt_end::body_failed;
   if (x.is_aborted) co_return attempt_end::client_lost;
   if (h != head_end::there) {
@@ -241,6 +249,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     : h == head_end::bad          ? attempt_end::bad_response
                                   : attempt_end::lost;
   }
+  if (x.signs_in_connection || signs_in_connection(parser.head())) l.close_later = true;
   if (x.sees_head) x.sees_head(parser.head());
   if (!u.is_on && x.wants_again && x.wants_again(parser.head())) {
     x.status = parser.head().status;

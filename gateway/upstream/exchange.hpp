@@ -74,6 +74,8 @@ struct exchange {
   /// Sees each piece of the response's body; null: nobody wants to.
   std::function<void(std::string_view)> sees_piece;
 
+  bool signs_in_connection = false;  ///< the connection then serves no other request
+
   // What becomes of it.
   bool keeps_client = true;  ///< in: whether the client's connection may go on; out: whether it can
   int status = 0;

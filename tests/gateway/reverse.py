@@ -5,6 +5,7 @@ nginx is the upstream and curl the client; where an upstream has to fail, or to 
 Ends with the totals that Catch2 prints.
 """
 
+import http.client
 import json
 import os
 import pathlib
@@ -169,6 +170,41 @@ class Reverse(GatewayCase):
         wait_until(lambda: len(self.nginx.calls()) == 2, "nginx logs the calls")
         for call in self.nginx.calls():
             self.assertEqual(pathlib.Path(call[4]).read_bytes(), body)
+
+    def test_a_slow_upload_is_no_late_first_byte(self):
+        def answer(client, stream, head):
+            stream.read(int(re.search(r"(?i)content-length: (\d+)", head)[1]))
+            if "/silent" in head:
+                client.recv(1)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+        g = self.gateway(self.upstream('timeout = { first_byte = "1s" }\nretry = { attempts = 1 }',
+                                       self.script(answer).port))
+        for path, wanted in (("x", b"HTTP/1.1 200"), ("silent", b"HTTP/1.1 504")):
+            with socket.create_connection(("127.0.0.1", g.port)) as s:
+                s.sendall(f"POST /web/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n".encode())
+                for _ in range(10):
+                    time.sleep(0.25)
+                    s.sendall(b"x")
+                self.assertTrue(s.recv(100).startswith(wanted), path)
+
+    def test_a_connection_that_is_signed_in_serves_nobody_else(self):
+        def answer(client, _stream, head):
+            self.served.append((client.getpeername()[1], "NTLM" in head))
+            asks = "WWW-Authenticate: Basic realm=a, Negotiate\r\n" if "/asks" in head else ""
+            client.sendall(f"HTTP/1.1 200 OK\r\n{asks}Content-Length: 2\r\n\r\nok".encode())
+
+        self.served = []
+        g = self.gateway(self.upstream('credential = "pass"', self.script(answer).port))
+        client = http.client.HTTPConnection("127.0.0.1", g.port)  # of one thread, which has connections of its own
+        self.addCleanup(client.close)
+        signs_in = {"Authorization": "NTLM abc"}
+        for path, fields in (("x", {}), ("x", signs_in), ("x", {}), ("asks", {}), ("x", {}), ("x", {})):
+            client.request("GET", f"/web/{path}", headers={"Host": "localhost", **fields})
+            self.assertEqual(client.getresponse().read(), b"ok")
+        of = [connection for connection, _ in self.served]
+        self.assertEqual(self.served[1][1], True)
+        self.assertEqual([a == b for a, b in zip(of, of[1:])], [True, False, True, False, True])
 
     def test_an_upstream_that_wants_it_is_told_of_the_client(self):
         def answer(client, _stream, _head):
