@@ -26,16 +26,23 @@ std::string_view obstacle(const jobs::job_info& j) {
   return "";
 }
 
-/// The same job to be handed in elsewhere. Times count from now on, by the clock of this machine.
+/// The time until then by the clock of this machine. Beyond 292 years it is no limit.
+duration time_until(jobs::instant then) {
+  using std::chrono::microseconds;
+  const auto left = then - std::chrono::floor<microseconds>(std::chrono::system_clock::now());
+  if (left > std::chrono::floor<microseconds>(duration::max())) return duration::max();
+  return std::max(left, microseconds{1});
+}
+
+/// The same job to be handed in elsewhere.
 jobs::new_job copy_of(const jobs::job_info& j, const options& o) {
-  const auto now = std::chrono::system_clock::now();
   jobs::new_job n;
   n.queue = o.to_queue.empty() ? j.queue : o.to_queue;
   n.kind = j.kind;
   n.payload = j.payload;
   n.priority = j.priority;
-  n.delay = std::max<duration>(j.run_at - now, duration::zero());
-  if (j.deadline) n.expires_in = std::max<duration>(*j.deadline - now, std::chrono::microseconds{1});
+  n.at = j.run_at;
+  if (j.deadline) n.expires_in = time_until(*j.deadline);
   n.max_attempts = j.max_attempts - std::min(j.attempt, j.max_attempts - 1);
   return n;
 }
