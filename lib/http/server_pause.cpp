@@ -17,7 +17,8 @@ server_pause::server_pause(limiter& limit, duration most) : limit_{limit}, most_
 duration server_pause::obey(const response& answer) {
   const auto wait = asked_wait(answer, std::chrono::system_clock::now(), most_);
   if (!wait || *wait <= duration::zero()) return duration::zero();
-  limit_.extend_pause(saturating_add(time_source::of(limit_.get_executor()).now(), *wait));
+  const time_point until = saturating_add(time_source::of(limit_.get_executor()).now(), *wait);
+  limit_.extend_pause(until);
   return *wait;
 }
 

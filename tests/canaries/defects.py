@@ -501,7 +501,7 @@ DEFECTS = {
     "http_connects_to_what_is_refused": (HTTP_HANDLE, http("an address that the client refuses*"),
                                          "if («(*allow_address_)(at.address())») return true;", "true"),
     "http_shortens_a_pause": ("http/server_pause.cpp", http("http: a limit pauses for all*"),
-                              "limit_.«extend_pause»(", "pause_until"),
+                              "«limit_.extend_pause(until)»;", "limit_.pause_until(until)"),
     "http_reads_into_a_write": ("http/stream.cpp", http("an answer that comes during the writes*"),
                                 "std::min(part.size(), «room()»)", "to_.size() - size_"),
     "http_repeats_what_may_not": ("http/call_error.cpp", http("http: what was not executed*"),
