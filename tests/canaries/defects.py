@@ -502,8 +502,6 @@ DEFECTS = {
                                          "if («(*allow_address_)(at.address())») return true;", "true"),
     "http_shortens_a_pause": ("http/server_pause.cpp", http("http: a limit pauses for all*"),
                               "«limit_.extend_pause(until)»;", "limit_.pause_until(until)"),
-    "http_reads_into_a_write": ("http/stream.cpp", http("an answer that comes during the writes*"),
-                                "std::min(part.size(), «room()»)", "to_.size() - size_"),
     "http_repeats_what_may_not": ("http/call_error.cpp", http("http: what was not executed*"),
                                   "may_help && «detail::is_idempotent(r.method)»", "true"),
     "http_believes_the_last_length": (HTTP_HEAD, http("a body whose length is said in two ways*"),
