@@ -117,6 +117,14 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   return ec;
 }
 
+/// A response that was read to its end on a connection that closes ends the request, too: curl sends no more, and does
+/// not say so. A transfer of HTTP/2 waits for others of its connection.
+void easy_handle::waits_for_nothing() noexcept {
+  if (transfer_ == nullptr || !is_paused_ || is_starved_) return;
+  const int version = number(CURLINFO_HTTP_VERSION);
+  if (version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1) transfer_->sends_no_more();
+}
+
 void easy_handle::pause() noexcept {
   is_paused_ = true;  // before curl says that it waits no more
   is_paused_ = curl_easy_pause(get(), CURLPAUSE_RECV) == CURLE_OK;

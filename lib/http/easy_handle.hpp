@@ -63,6 +63,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::error_code resume() noexcept;
   /// Has curl read no more of the body until resume().
   void pause() noexcept;
+  /// curl waits for nothing of the socket any more.
+  void waits_for_nothing() noexcept;
   /// Whether its transfer has more of the body than its caller has read.
   bool is_ahead() const noexcept { return transfer_->is_ahead(); }
   /// Whether its transfer, a stream, knows the head of the response.

@@ -100,6 +100,14 @@ std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
   return ec;
 }
 
+std::error_code multi::resume(transfer& t) noexcept {
+  easy_handle& h = easy_handle::of(t);
+  const auto ec = h.resume();
+  const int port = h.local_port();
+  if (!ec && port != 0 && !sockets_.is_in_use(port)) h.waits_for_nothing();
+  return ec;
+}
+
 void multi::abort(transfer& t) noexcept {
   easy_handle& h = easy_handle::of(t);
   const int port = h.local_port();
@@ -231,7 +239,8 @@ void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {
 
 void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   w.wanted = 0;
-  const easy_handle* h = easy_handle::of(easy);
+  easy_handle* h = easy_handle::of(easy);
+  if (h != nullptr) h->waits_for_nothing();
   w.paused = h != nullptr && h->is_paused() ? h : nullptr;
   // A wait on an idle connection would keep the loop running.
   if (w.is_connection || w.paused != nullptr) {

@@ -37,7 +37,7 @@ class multi : private connection_source {
   std::error_code remove(transfer& t, CURLcode result) noexcept;
 
   /// Lets a transfer's body go on that it could not take before. After an error it is to be aborted.
-  std::error_code resume(transfer& t) noexcept { return easy_handle::of(t).resume(); }
+  std::error_code resume(transfer& t) noexcept;
 
   /// Ends a transfer in any state. Its server is told at once.
   void abort(transfer& t) noexcept;

@@ -129,6 +129,11 @@ void stream::read_ahead() noexcept {
   if (ahead_.capacity() > most_room_kept) std::string{}.swap(ahead_);
 }
 
+void stream::sends_no_more() noexcept {
+  sends_no_more_ = true;
+  engine_->has_news(*this);
+}
+
 std::uint64_t stream::bytes_to_write() const noexcept {
   const auto all = to_write_->bytes;
   return all && !writes_no_more_ ? *all - written_ : std::numeric_limits<std::uint64_t>::max();

@@ -105,7 +105,9 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   /// Its caller was told that no more of the body is taken.
   void writes_no_more() noexcept { writes_no_more_ = true; }
   /// Whether the server has answered that it does not want the rest of the body.
-  bool was_turned_down() const noexcept { return has_head_ && to_write_ && head_.status >= 300; }
+  bool was_turned_down() const noexcept {
+    return has_head_ && to_write_ && (head_.status >= 300 || sends_no_more_);
+  }
 
   /// Why it ended.
   std::error_code error() const noexcept { return error_; }
@@ -125,6 +127,7 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   bool take_all(std::string_view part, std::size_t most) override;
   bool is_ahead() const noexcept override { return !ahead_.empty(); }
   void read_ahead() noexcept override;
+  void sends_no_more() noexcept override;
   std::optional<std::int64_t> length_to_write() const noexcept override;
   std::optional<std::size_t> give(char* to, std::size_t room) noexcept override;
   bool has_written_all() const noexcept override;
@@ -133,6 +136,7 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   request own_request_;
   std::optional<body_length> to_write_;
   std::uint64_t written_ = 0;
+  bool sends_no_more_ = false;   // curl has sent all that it will
   bool writes_no_more_ = false;  // and its caller was told so
   response head_;
   bool is_started_ = false;

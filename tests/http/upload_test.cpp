@@ -262,6 +262,55 @@ TEST_CASE("an answer that comes during the writes is read after them") {
   }
 }
 
+TEST_CASE("an upload ends if its server answers in full and closes") {
+  const std::string answer = letters(20'000);
+  scripted_server server{[&answer](peer& p) -> net::awaitable<void> {
+    co_await p.up_to("\r\n\r\n");
+    co_await p.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n" + answer);
+    co_await p.linger();
+  }};
+  for (const bool decodes : {false, true}) {
+    CAPTURE(decodes);
+    net::io_context io;
+    http::client client{io, {.decode_body = decodes, .proxy = ""}};
+    const auto work = [&]() -> net::awaitable<std::string> {
+      const std::string text = letters(3'000'000);
+      http::upload u = client.start_upload({"PUT", server.url()}, text.size());
+      co_await write_all(u, text, 2'000);  // it ends, whether the server gets all or not
+      co_return co_await body_of(co_await u.finish());
+    };
+    CHECK(run_to_end(io, work()) == answer);
+  }
+}
+
+TEST_CASE("answers that come during the writes of several threads are read after them") {
+  const std::string answer = letters(20'000);
+  scripted_server server{[&answer](peer& p) -> net::awaitable<void> {
+    co_await p.up_to("\r\n\r\n");
+    co_await p.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n");
+    for (std::size_t at = 0; at < answer.size(); at += 100) co_await p.send(answer.substr(at, 100));
+    co_await p.linger();
+  }};
+  net::io_context io;
+  http::client client{io, {.connections = 8, .proxy = ""}};
+  const std::string text = letters(100'000);
+  std::atomic<int> whole{0};
+  constexpr int callers = 20, uploads = 5;
+  const auto work = [&]() -> net::awaitable<void> {
+    for (int i = 0; i < uploads; ++i) {
+      http::upload u = client.start_upload({"PUT", server.url()}, text.size());
+      co_await write_all(u, text, 2'000);
+      const std::string seen = co_await body_of(co_await u.finish());
+      if (seen == answer) ++whole;
+    }
+  };
+  for (int i = 0; i < callers; ++i) net::co_spawn(net::make_strand(io), work(), net::detached);
+  std::vector<std::thread> loops;
+  for (int i = 0; i < 4; ++i) loops.emplace_back([&] { io.run(); });
+  for (auto& t : loops) t.join();
+  CHECK(whole == callers * uploads);
+}
+
 TEST_CASE("a redirect of an upload is its answer") {
   scripted_server server{[](peer& p) -> net::awaitable<void> {
     const std::string request = co_await p.request();

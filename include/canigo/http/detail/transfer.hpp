@@ -80,6 +80,8 @@ class transfer : public canigo::detail::suspended,
   virtual bool has_written_all() const noexcept { return false; }
   /// For a stream: whether it has bytes that its caller has not read.
   virtual bool is_ahead() const noexcept { return false; }
+  /// For a stream: the rest of the body that its caller writes is not sent.
+  virtual void sends_no_more() noexcept {}
   /// For a stream: gives its caller such bytes.
   virtual void read_ahead() noexcept {}
   /// Tells its caller what is there, before the end. If that throws, nothing has happened.
