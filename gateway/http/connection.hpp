@@ -127,6 +127,8 @@ class connection {
   };
   std::optional<refusal> find_errand(const generation& g, const message_head& head, const request_plan& plan,
                                      call_record& r, errand& e) const;
+  std::optional<refusal> find_tenant(const generation& g, const message_head& head, bool replaces_authorization,
+                                     bool is_proxy, call_record& r, errand& e) const;
   std::optional<refusal> find_upstream(const generation& g, const message_head& head, const request_plan& plan,
                                        call_record& r, errand& e) const;
   std::optional<refusal> find_host(const generation& g, const message_head& head, const request_plan& plan,

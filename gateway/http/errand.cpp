@@ -9,6 +9,19 @@
 // Whose a request is, where it goes, and how it is treated.
 namespace canigo::gateway {
 
+std::optional<refusal> connection::find_tenant(const generation& g, const message_head& head,
+                                               bool replaces_authorization, bool is_proxy, call_record& r,
+                                               errand& e) const {
+  const std::string& anonymous = g.settings.listeners[*entrance_.listener].anonymous;
+  identification who =
+      g.identities.find(head, {certificate_names_, peer_uid_, anonymous}, replaces_authorization, is_proxy);
+  if (who.refused) return std::move(who.refused);
+  e.tenant = *who.tenant;
+  r.tenant = g.settings.tenants[e.tenant].name;
+  r.tenant_index = e.tenant;
+  return std::nullopt;
+}
+
 /// Of reverse mode.
 std::optional<refusal> connection::find_upstream(const generation& g, const message_head& head,
                                                  const request_plan& plan, call_record& r, errand& e) const {
@@ -16,12 +29,7 @@ std::optional<refusal> connection::find_upstream(const generation& g, const mess
   const auto found = g.routes.find(head.target);
   const upstream* to = found ? &c.upstreams[*found] : nullptr;
   const bool replaces = to != nullptr && same_text(to->credential.header, "authorization");
-  const std::string& anonymous = c.listeners[*entrance_.listener].anonymous;
-  identification who = g.identities.find(head, {certificate_names_, peer_uid_, anonymous}, replaces, false);
-  if (who.refused) return std::move(who.refused);
-  e.tenant = *who.tenant;
-  r.tenant = c.tenants[e.tenant].name;
-  r.tenant_index = e.tenant;
+  if (auto refused = find_tenant(g, head, replaces, false, r, e)) return refused;
   if (to == nullptr) return refusal{404, "no_route", "no upstream has this prefix"};
   r.upstream = to->name;
   r.route = to->prefix;
@@ -36,12 +44,7 @@ std::optional<refusal> connection::find_upstream(const generation& g, const mess
 std::optional<refusal> connection::find_host(const generation& g, const message_head& head, const request_plan& plan,
                                              call_record& r, errand& e) const {
   const config& c = g.settings;
-  const std::string& anonymous = c.listeners[*entrance_.listener].anonymous;
-  identification who = g.identities.find(head, {certificate_names_, peer_uid_, anonymous}, false, true);
-  if (who.refused) return std::move(who.refused);
-  e.tenant = *who.tenant;
-  r.tenant = c.tenants[e.tenant].name;
-  r.tenant_index = e.tenant;
+  if (auto refused = find_tenant(g, head, false, true, r, e)) return refused;
   if (r.host.empty()) r.host = limit_name(plan.host, plan.port);
   const allowed_host* by = find_allowed(*c.forward, plan.host, plan.port);
   if (by == nullptr) return refuse_destination(plan.host, plan.port);
