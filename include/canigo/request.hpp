@@ -18,7 +18,7 @@ struct request {
   unit_amounts amounts = {};           ///< how much of each other unit, for a limiter whose rates have several
   std::uint64_t tag = 0;               ///< a number of the caller's choice; the limit's waiting() shows it
   /// For a repeat: when it arrived first. Its place in its class, its ageing and its wait count from then. An instant
-  /// in the future counts as now. Where there are flows it has no effect.
+  /// in the future counts as now. Where there are flows, this is its place in its flow; between flows, shares decide.
   time_point since = time_point::max();
 };
 

@@ -151,6 +151,42 @@ TEST_CASE("a repeat that keeps its first arrival goes before those that came aft
   CHECK(l.stats().classes[1].wait.max() == 4s);
 }
 
+TEST_CASE("a repeat keeps its first arrival within its flow", "[limiter][waiting][flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1)}}}};
+  flow x{l}, y{l};
+  const time_point first = run.time.now();
+  run.time.run_for(1s);
+  CHECK(l.try_acquire());
+  for (const char* name : {"a", "b"}) run.go(shown_caller(run, l, name, {.flow = &x}));
+  for (const char* name : {"c", "d"}) run.go(shown_caller(run, l, name, {.flow = &y}));
+  run.go(shown_caller(run, l, "repeat", {.flow = &x, .since = first}));
+  run.time.poll();
+  CHECK(l.waiting(1).front().since == first);
+  run.time.run();
+  CHECK(run.log == log_lines{"c@2000", "repeat@3000", "a@4000", "d@5000", "b@6000"});
+}
+
+TEST_CASE("a repeat is not refused for those that arrived after it", "[limiter][waiting][flow]") {
+  limits_run run;
+  const bool has_flows = GENERATE(false, true);
+  const duration ageing = GENERATE(duration{10s}, duration::max());
+  CAPTURE(has_flows);
+  limiter l{run.io, {.rates = {{rate::per_second(1)}}, .priorities = 2, .ageing = ageing}};
+  std::optional<flow> x;
+  if (has_flows) x.emplace(l);
+  const flow* const of = has_flows ? &*x : nullptr;
+  run.time.run_for(9s);
+  CHECK(l.try_acquire());
+  for (const char* name : {"a", "b"}) run.go(shown_caller(run, l, name, {.priority = 1, .flow = of}));
+  const time_point soon = run.time.now() + 1s;
+  // In time for the next token; without its first arrival it would be the third.
+  run.go(shown_caller(run, l, "repeat", {.priority = 1, .deadline = soon, .flow = of, .since = time_point{}}));
+  CHECK(l.estimate({.priority = 1, .flow = of, .since = time_point{}}) <= l.estimate({.priority = 1, .flow = of}));
+  run.time.run();
+  CHECK(run.log == log_lines{"repeat@10000", "a@11000", "b@12000"});
+}
+
 TEST_CASE("the age of a repeat counts from its first arrival", "[limiter][waiting]") {
   limits_run run;
   limiter l{run.io, {.rates = {{rate::per_second(1)}}, .priorities = 2, .ageing = 10s}};

@@ -145,8 +145,7 @@ DEFECTS = {
     # Its queue and its supplies.
     "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).tail»",
                                        "at(waiting_.last()).head"),
-    "last_in_first_out": (QUEUE, SIMULATION, "«arrived_before(*best, *head)»",
-                          "arrived_before(*head, *best)"),
+    "last_in_first_out": (QUEUE, SIMULATION, "«best->arrived_before(*head)»", "head->arrived_before(*best)"),
     "refund_twice": (RATES, SIMULATION, "«rates_[i].refund(now, wanted_of(i, d));»",
                      "rates_[i].refund(now, wanted_of(i, d) * 2);"),
     "ready_a_nanosecond_late": (RATES, SIMULATION, "«std::max(ready, rate_ready_at(i, now, d))»",
@@ -186,7 +185,9 @@ DEFECTS = {
     "flow_held_for_ever": (FAIR_FLOWS, SIMULATION, "ceiling.release(places);\n  «look_at_ceiling(flow);»", ""),
     "risen_waiter_stays_behind_its_flow": (FAIR, SIMULATION,
                                            "if («head_class > best_class || (head_class == best_class && "
-                                           "head->sequence_ > best->sequence_)») continue;", "true"),
+                                           "best->arrived_before(*head))») continue;", "true"),
+    "repeat_goes_to_the_end_of_its_flow": (FAIR, tests("a repeat keeps its first arrival within its flow"),
+                                           "if («since < now_») [[unlikely]] {", "false"),
     "flow_catches_up_too_much": (ENGINE, SIMULATION, "queue.grant(*n, «caught_up»);", "saturating_add(now, -catch_up)"),
     "wake_up_of_held_flows_lost": (ENGINE, SIMULATION, "«if (n == nullptr) next = queue.next_change();»", ""),
     "flow_evicts_anothers": (FLOWS, SIMULATION, "victim = «flows_->oldest_of(flow)»;", "flows_->oldest()"),

@@ -344,14 +344,17 @@ TEST_CASE("ahead of a newcomer are its own flow, and the free flows of the class
   c.push(b, 0, 4);
   c.push(b, 1, 8);
   c.push(capped, 0, 16);
-  const auto of_a = c.queue.tokens_ahead(a, 1);
+  const auto of_a = c.queue.tokens_ahead(a, 1, 1);
   CHECK(of_a.own == 1);
   CHECK(of_a.all == 5);
-  const auto of_capped = c.queue.tokens_ahead(capped, 2);
+  const auto of_capped = c.queue.tokens_ahead(capped, 2, 2);
   CHECK(of_capped.own == 16);
   CHECK(of_capped.all == 29);
   c.queue.set_cap(capped, canigo::detail::flow_ceiling::no_cap);
-  CHECK(c.queue.tokens_ahead(a, 1).all == 21);
+  CHECK(c.queue.tokens_ahead(a, 1, 1).all == 21);
+  CHECK(c.queue.tokens_ahead(a, 2, 1).own == 1);
+  CHECK(c.queue.tokens_ahead(a, 2, 1).all == 29);
+  CHECK(c.queue.tokens_ahead(a, 2, -1).all == 0);
   CHECK(c.queue.first_class_at(c.now, 2) == epoch + 20s);
   CHECK(crowd{2}.queue.first_class_at(epoch, 1) == time_point::max());
 }
@@ -374,6 +377,35 @@ TEST_CASE("a fair queue with impossible arguments is refused with field, value a
   CHECK(refusal([] { fair_queue{0, duration::max(), one}; }).find("fair_queue.priorities is 0; allowed: 1 to 1024") ==
         0);
   CHECK(refusal([] { fair_queue{1, 0s, one}; }).find("fair_queue.ageing is 0s; allowed: 1ns or more") == 0);
+}
+
+TEST_CASE("a repeat stands in its flow where its first arrival puts it", "[fair_queue]") {
+  crowd c{3, 10s};
+  const auto a = c.queue.add({}), b = c.queue.add({});
+  request_node& first = c.push(a, 1);
+  c.pass(2s);
+  request_node& second = c.push(a, 1);
+  request_node& third = c.push(a, 1);
+  request_node between{1}, foremost{1}, in_future{1}, high{0}, risen{2};
+  c.queue.push(between, a, epoch + 1s);
+  c.queue.push(in_future, a, c.now + 1h);
+  CHECK(in_future.since() == c.now);
+  CHECK(c.queue.front() == &first);
+  c.queue.push(foremost, a, epoch - 1s);
+  CHECK(c.queue.front() == &foremost);
+  CHECK(c.queue.oldest() == &foremost);
+  c.queue.push(high, a, epoch - 10s);
+  CHECK(c.queue.front() == &high);
+  std::vector<const wait_node*> order;
+  c.queue.for_each_of(a, [&order](const wait_node& n) { order.push_back(&n); });
+  CHECK(order == std::vector<const wait_node*>{&high, &foremost, &first, &between, &second, &third, &in_future});
+  // The age counts from then, too: it has risen to class 0 of its flow. Between the flows, shares decide.
+  c.queue.push(risen, b, epoch - 18s);
+  CHECK(c.queue.effective_class(risen) == 0);
+  CHECK(c.next() == static_cast<int>(a));
+  CHECK(c.next() == static_cast<int>(b));
+  CHECK(c.next() == static_cast<int>(a));
+  c.queue.for_each([&](wait_node& n) { c.queue.remove(n); });
 }
 
 // ---- against plainer words ----
@@ -412,8 +444,9 @@ class fair_model {
   void erase(std::uint32_t number) { flows_.erase(number); }
   flow& at(std::uint32_t number) { return flows_.at(number); }
 
-  void push(wait_node& n, std::uint32_t number) {
-    waiting_.push_back({&n, number, n.priority, n.tokens, arrivals_++, now_});
+  void push(wait_node& n, std::uint32_t number, time_point since) {
+    const waiter w{&n, number, n.priority, n.tokens, arrivals_++, std::min(since, now_)};
+    waiting_.insert(std::ranges::upper_bound(waiting_, w.since, {}, &waiter::since), w);
     look();
   }
   void remove(wait_node& n) {
@@ -483,10 +516,11 @@ class fair_model {
     const flow& f = flows_.at(number);
     return !f.rates.empty() || f.cap != std::numeric_limits<std::uint64_t>::max();
   }
-  std::pair<std::uint64_t, std::uint64_t> ahead(std::uint32_t number, int priority) const {
+  std::pair<std::uint64_t, std::uint64_t> ahead(std::uint32_t number, int priority, int last) const {
     std::uint64_t own = 0, others = 0;
     for (const waiter& w : waiting_) {
-      if (w.flow == number && w.priority <= priority) own += w.tokens;
+      if (w.priority > last) continue;
+      if (w.flow == number) own += w.tokens;
       if (w.flow != number && w.priority < priority && !has_limits(w.flow)) others += w.tokens;
     }
     return {own, own + others};
@@ -655,8 +689,11 @@ std::optional<std::string> differs(std::uint64_t seed, int steps) {
         if (model.size() > 30) break;
         auto node = std::make_unique<request_node>(static_cast<int>(roll(static_cast<std::uint64_t>(priorities))),
                                                    roll(2) == 0 ? 1 : 1 + roll(4));
-        queue.push(*node, f);
-        model.push(*node, f);
+        // One of four is a repeat.
+        const time_point since =
+            roll(4) == 0 ? now + 5ns - duration{static_cast<std::int64_t>(roll(60))} : time_point::max();
+        queue.push(*node, f, since);
+        model.push(*node, f, since);
         nodes[node.get()] = std::move(node);
         break;
       }
@@ -668,8 +705,9 @@ std::optional<std::string> differs(std::uint64_t seed, int steps) {
     if (queue.youngest_of_least_important() != node_of(model.least())) return fail(i, "the least important");
     const int priority = static_cast<int>(roll(static_cast<std::uint64_t>(priorities)));
     const std::uint32_t g = flows[roll(flows.size())];
-    const auto ahead = queue.tokens_ahead(g, priority);
-    if (std::pair{ahead.own, ahead.all} != model.ahead(g, priority)) return fail(i, "the tokens ahead");
+    const int last = static_cast<int>(roll(static_cast<std::uint64_t>(priority) + 2)) - 1;
+    const auto ahead = queue.tokens_ahead(g, priority, last);
+    if (std::pair{ahead.own, ahead.all} != model.ahead(g, priority, last)) return fail(i, "the tokens ahead");
     if (queue.next_change() <= now) return fail(i, "a change that is due was not made");
   }
   queue.for_each([&](wait_node& n) { queue.remove(n); });

@@ -170,7 +170,7 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
     ready(w);
     return;
   }
-  flows_->push(w, flow);
+  flows_->push(w, flow, r.since);
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
@@ -213,7 +213,7 @@ time_point admission::earliest_in_flow(const request& r, time_point now) const n
   const auto with = [&r](std::uint64_t ahead) {
     return ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
   };
-  const fair_queue::ahead ahead = flows_->tokens_ahead(flow, r.priority);
+  const fair_queue::ahead ahead = flows_->tokens_ahead(flow, r.priority, last_class_ahead(r));
   amounts_by_unit own{with(ahead.own)}, all{with(ahead.all)};
   if (units_ != nullptr) add_amounts_ahead(r, flow, own, all);
   const demand of_flow{own[0], &own};

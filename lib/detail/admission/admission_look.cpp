@@ -40,7 +40,7 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
   std::vector<const wait_node*> all;
   flows_->for_each([&all](const wait_node& n) { all.push_back(&n); });
   std::ranges::sort(all, [](const wait_node* a, const wait_node* b) {
-    return a->priority != b->priority ? a->priority < b->priority : a->sequence() < b->sequence();
+    return a->priority != b->priority ? a->priority < b->priority : a->arrived_before(*b);
   });
   all.resize(std::min(all.size(), most));
   return all;

@@ -73,7 +73,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
     supplies_.units()->resolve(r.tokens, r.amounts, p->amounts_->amounts);
   }
   if (flows_ != nullptr) {
-    flows_->push(*p, flow);
+    flows_->push(*p, flow, r.since);
   } else {
     queue_.push(*p, now, r.since);
     if (p->amounts_ != nullptr) wait_for_amounts(*p);

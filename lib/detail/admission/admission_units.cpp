@@ -130,7 +130,7 @@ void admission::add_amounts_ahead(const request& r, std::uint32_t flow, amounts_
     return static_cast<std::uint64_t>(std::min<uint128>(a + b, std::numeric_limits<std::uint64_t>::max()));
   };
   for (std::size_t unit = 1; unit < most_units; ++unit) {
-    const fair_queue::ahead ahead = flows_->amount_ahead(flow, r.priority, unit);
+    const fair_queue::ahead ahead = flows_->amount_ahead(flow, r.priority, last_class_ahead(r), unit);
     own[unit] = sum(ahead.own, wanted[unit]);
     all[unit] = sum(ahead.all, wanted[unit]);
   }

@@ -125,12 +125,33 @@ void fair_queue::count_others(const wait_node& node, bool comes) noexcept {
   }
 }
 
-void fair_queue::push(wait_node& node, std::uint32_t flow) noexcept {
+/// Moves the last of a class to where it stands by its first arrival.
+void fair_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
+  cell& c = at(node.flow_, node.priority);
+  node.since_ = since;
+  wait_node* after = &node;
+  while (after != c.head && after->previous_->since_ > since) after = after->previous_;
+  if (after == &node) return;
+  c.tail = node.previous_;
+  c.tail->next_ = nullptr;
+  node.next_ = after;
+  node.previous_ = after->previous_;
+  (after == c.head ? c.head : after->previous_->next_) = &node;
+  after->previous_ = &node;
+}
+
+void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noexcept {
   assert(!node.linked_ && node.priority < classes_.size());
   node.flow_ = flow;
   node.sequence_ = next_sequence_++;
   node.since_ = now_;
   link(node);
+  if (since < now_) [[unlikely]] {
+    put_back_in_line(node, since);
+    if (delays_.sheds()) look_at_delays(flow);
+    look_at(flow);
+    return end_of_step();
+  }
   const row& r = rows_[flow];
   // Behind the first one it stays, as both rise. The one after that is looked for when the first one goes.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
@@ -180,7 +201,7 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   while ((index = next_class(flow, static_cast<unsigned>(index) + 1)) >= 0) {
     wait_node* head = at(flow, index).head;
     const int head_class = effective_class(*head);
-    if (head_class > best_class || (head_class == best_class && head->sequence_ > best->sequence_)) continue;
+    if (head_class > best_class || (head_class == best_class && best->arrived_before(*head))) continue;
     best = head;
     best_class = head_class;
   }

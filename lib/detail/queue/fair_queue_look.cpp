@@ -22,8 +22,8 @@ const wait_node* fair_queue::first_held() const noexcept {
   for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
     if (!is_held(flow)) continue;
     const wait_node& n = *rows_[flow].front;
-    if (found == nullptr ||
-        std::pair{effective_class(n), n.sequence_} < std::pair{effective_class(*found), found->sequence_}) {
+    if (found == nullptr || effective_class(n) < effective_class(*found) ||
+        (effective_class(n) == effective_class(*found) && n.arrived_before(*found))) {
       found = &n;
     }
   }
@@ -33,7 +33,7 @@ const wait_node* fair_queue::first_held() const noexcept {
 wait_node* fair_queue::oldest_of(std::uint32_t flow) const noexcept {
   wait_node* found = nullptr;
   for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
-    if (wait_node* head = at(flow, index).head; !found || head->sequence_ < found->sequence_) found = head;
+    if (wait_node* head = at(flow, index).head; !found || head->arrived_before(*found)) found = head;
   }
   return found;
 }
@@ -42,7 +42,7 @@ wait_node* fair_queue::oldest() const noexcept {
   wait_node* found = nullptr;
   for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
     if (rows_[flow].size == 0) continue;
-    if (wait_node* n = oldest_of(flow); !found || n->sequence_ < found->sequence_) found = n;
+    if (wait_node* n = oldest_of(flow); !found || n->arrived_before(*found)) found = n;
   }
   return found;
 }
@@ -57,30 +57,31 @@ wait_node* fair_queue::youngest_of_least_important() const noexcept {
   for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
     if (rows_[flow].size == 0) continue;
     wait_node* n = youngest_of_least_important_of(flow);
-    if (!found || std::pair{n->priority, n->sequence_} > std::pair{found->priority, found->sequence_}) found = n;
+    if (!found || n->priority > found->priority || (n->priority == found->priority && found->arrived_before(*n))) {
+      found = n;
+    }
   }
   return found;
 }
 
-fair_queue::ahead fair_queue::tokens_ahead(std::uint32_t flow, int priority) const noexcept {
+fair_queue::ahead fair_queue::tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept {
   uint128 own = 0, others = 0;
   const bool is_limited = rows_[flow].is_limited;
-  for (int c = 0; c <= priority; ++c) {
+  for (int c = 0; c <= last; ++c) {
     const uint128 here = at(flow, c).tokens;
-    if (c == priority && delays_.takes_newest_at_times()) break;  // then it makes nobody wait for its own class
     own += here;
     if (c < priority) others += classes_[static_cast<std::size_t>(c)].free_tokens - (is_limited ? 0 : here);
   }
   return {saturated(own), saturated(own + others)};
 }
 
-fair_queue::ahead fair_queue::amount_ahead(std::uint32_t flow, int priority, std::size_t unit) const noexcept {
+fair_queue::ahead fair_queue::amount_ahead(std::uint32_t flow, int priority, int last,
+                                           std::size_t unit) const noexcept {
   uint128 own = 0, others = 0;
   const bool is_limited = rows_[flow].is_limited;
-  for (int c = 0; c <= priority; ++c) {
+  for (int c = 0; c <= last; ++c) {
     const auto of_class = static_cast<std::size_t>(c);
     const uint128 here = others_[std::size_t{flow} * classes_.size() + of_class][unit - 1];
-    if (c == priority && delays_.takes_newest_at_times()) break;
     own += here;
     if (c < priority) others += free_others_[of_class][unit - 1] - (is_limited ? 0 : here);
   }
@@ -91,7 +92,8 @@ void fair_queue::add_classes_above(std::uint32_t flow, int priority, amounts_by_
   if (ages() || priority == 0) return;
   const std::size_t units = amounts_ != nullptr ? to.size() : 1;
   for (std::size_t unit = 0; unit < units; ++unit) {
-    const ahead a = unit == 0 ? tokens_ahead(flow, priority - 1) : amount_ahead(flow, priority - 1, unit);
+    const int above = priority - 1;
+    const ahead a = unit == 0 ? tokens_ahead(flow, above, above) : amount_ahead(flow, above, above, unit);
     to[unit] = saturated(uint128{to[unit]} + (a.all - a.own));
   }
 }

@@ -124,10 +124,6 @@ void wait_queue::remove(wait_node& node) noexcept {
   node.linked_ = false;
 }
 
-bool wait_queue::arrived_before(const wait_node& a, const wait_node& b) noexcept {
-  return a.since_ != b.since_ ? a.since_ < b.since_ : a.sequence_ < b.sequence_;
-}
-
 // Only heads are in the choice, so only their promotions can change it.
 time_point wait_queue::next_promotion(time_point now) const noexcept {
   time_point next = time_point::max();
@@ -157,7 +153,7 @@ wait_node* wait_queue::front_by_age(time_point now) noexcept {
     earliest = std::min(earliest, head->since_);
     if (needed > span(head->since_, now)) continue;
     const int head_class = effective_class(*head, now);
-    if (head_class == best_class && arrived_before(*best, *head)) continue;
+    if (head_class == best_class && best->arrived_before(*head)) continue;
     best = head;
     best_class = head_class;
   }
@@ -179,7 +175,7 @@ std::vector<const wait_node*> wait_queue::list(time_point now, std::size_t most)
   while (result.size() < most && !heads.empty()) {
     const auto first = std::ranges::min_element(heads, [&](const wait_node* a, const wait_node* b) {
       const int class_a = effective_class(*a, now), class_b = effective_class(*b, now);
-      return class_a != class_b ? class_a < class_b : arrived_before(*a, *b);
+      return class_a != class_b ? class_a < class_b : a->arrived_before(*b);
     });
     result.push_back(*first);
     *first = (*first)->next_;
@@ -191,7 +187,7 @@ std::vector<const wait_node*> wait_queue::list(time_point now, std::size_t most)
 wait_node* wait_queue::oldest() const noexcept {
   wait_node* found = nullptr;
   for (int index = waiting_.next(0); index >= 0; index = waiting_.next(static_cast<unsigned>(index) + 1))
-    if (wait_node* head = at(index).head; !found || arrived_before(*head, *found)) found = head;
+    if (wait_node* head = at(index).head; !found || head->arrived_before(*found)) found = head;
   return found;
 }
 

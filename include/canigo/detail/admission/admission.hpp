@@ -320,9 +320,12 @@ class admission final : public delivery, public flow_host {
   wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
-  /// A class that may serve its last arrival first makes nobody wait for those of the same class.
+  /// A class that may serve its last arrival first makes nobody wait for those of the same class. Nor does a repeat
+  /// wait for those that arrived after it; and where waiters rise, it may go before those of any class.
   int last_class_ahead(const request& r) const noexcept {
-    return r.priority - (delays_ && delays_->takes_newest_at_times() ? 1 : 0);
+    const bool is_repeat = r.since != time_point::max();
+    if (is_repeat && queue_.ageing() != duration::max()) return -1;
+    return r.priority - (is_repeat || (delays_ && delays_->takes_newest_at_times()) ? 1 : 0);
   }
 
   // A list of those that wait (admission_look.cpp).

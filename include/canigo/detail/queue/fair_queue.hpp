@@ -89,8 +89,9 @@ class fair_queue {
   /// of the following happens at `now`.
   void advance(time_point now) noexcept;
 
-  /// Appends to the class node.priority of its flow. O(log flows).
-  void push(wait_node& node, std::uint32_t flow) noexcept;
+  /// Puts it into the class node.priority of its flow, behind those that arrived until `since`, or until now.
+  /// O(log flows), and for a repeat O(those of the class that arrived after it).
+  void push(wait_node& node, std::uint32_t flow, time_point since = time_point::max()) noexcept;
   /// Takes a waiter out, wherever it stands. O(log flows).
   void remove(wait_node& node) noexcept;
   /// The waiter that goes next, or nullptr if none may. O(1).
@@ -201,9 +202,10 @@ class fair_queue {
     std::uint64_t own;  // of its flow
     std::uint64_t all;  // the same and those of the classes above, of flows that nothing holds
   };
-  ahead tokens_ahead(std::uint32_t flow, int priority) const noexcept;
+  /// `last`: the last class that goes before it, within its flow too; at most `priority`, or -1 if none does.
+  ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
   /// The same of another unit than the first.
-  ahead amount_ahead(std::uint32_t flow, int priority, std::size_t unit) const noexcept;
+  ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
   /// Whether the waiters of a flow go by class and arrival, whatever comes.
   bool keeps_order() const noexcept { return !ages() && !delays_.takes_newest_at_times(); }
   /// Adds what other flows want in the classes above, and nothing holds. Nothing if a class does not go before another.
@@ -310,6 +312,7 @@ class fair_queue {
   }
   bool ages() const noexcept { return ageing_ != duration::max(); }
   void link(wait_node& node) noexcept;
+  void put_back_in_line(wait_node& node, time_point since) noexcept;
   void unlink(wait_node& node) noexcept;
   wait_node* first_of(std::uint32_t flow) const noexcept;
   time_point next_rise(std::uint32_t flow) const noexcept;

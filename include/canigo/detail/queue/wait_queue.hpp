@@ -27,6 +27,10 @@ class wait_node {
   time_point since() const noexcept { return since_; }
   /// The number of its flow in a fair_queue; 0 if it has none.
   std::uint32_t flow() const noexcept { return flow_; }
+  /// Whether it stands before another one of its class. A repeat stands where its first arrival puts it.
+  bool arrived_before(const wait_node& other) const noexcept {
+    return since_ != other.since_ ? since_ < other.since_ : sequence_ < other.sequence_;
+  }
 
  private:
   friend class fair_queue;
@@ -162,7 +166,6 @@ class wait_queue {
   const class_list& at(int priority) const noexcept { return classes_[static_cast<std::size_t>(priority)]; }
   wait_node* front_by_age(time_point now) noexcept;
   void put_back_in_line(wait_node& node, time_point since) noexcept;
-  static bool arrived_before(const wait_node& a, const wait_node& b) noexcept;
 
   std::vector<class_list> classes_;
   class_set waiting_;
