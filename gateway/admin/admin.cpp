@@ -62,21 +62,21 @@ bool is_own_host(const admin_options& o, std::string_view host) {
 enum class proof { none, wrong, good };
 
 /// The token in the head.
-proof token_of(const errand& e, const admin_options& o) {
-  const auto given = value_of(e.head, "authorization");
+proof token_of(const service& s, const message_head& head, const admin_options& o) {
+  const auto given = value_of(head, "authorization");
   if (!given) return proof::none;
   constexpr std::string_view scheme = "bearer ";
   if (!starts_with_text(*given, scheme)) return proof::wrong;
   const std::string_view token = trim(given->substr(scheme.size()));
-  return !token.empty() && e.s.desk.sessions.is_same(token, o.token.value) ? proof::good : proof::wrong;
+  return !token.empty() && s.desk.sessions.is_same(token, o.token.value) ? proof::good : proof::wrong;
 }
 
 /// The token, or the cookie that somebody got for it.
-proof proof_of(const errand& e, const admin_options& o) {
-  const proof p = token_of(e, o);
+proof proof_of(const service& s, const message_head& head, const admin_options& o) {
+  const proof p = token_of(s, head, o);
   if (p != proof::none) return p;
-  const auto cookies = value_of(e.head, "cookie");
-  if (!cookies || !e.s.desk.sessions.is_good(*cookies, o.token.value, std::chrono::system_clock::now()))
+  const auto cookies = value_of(head, "cookie");
+  if (!cookies || !s.desk.sessions.is_good(*cookies, o.token.value, std::chrono::system_clock::now()))
     return proof::none;
   return proof::good;
 }
@@ -102,7 +102,7 @@ std::optional<admin_reply> public_answer(const errand& e, const admin_options& o
   if (e.path == "/icon.svg") return e.say(200, "image/svg+xml", icon);
   if (e.path == "/page.css") return e.say(200, "text/css; charset=utf-8", page_css());
   if (e.path == "/api/session") {
-    const bool is_in = proof_of(e, o) == proof::good;
+    const bool is_in = proof_of(e.s, e.head, o) == proof::good;
     return e.say(200, json_type, is_in ? "{\"signed_in\":true}\n" : "{\"signed_in\":false}\n");
   }
   return std::nullopt;
@@ -183,6 +183,12 @@ net::awaitable<admin_reply> look(const errand& e) {
 
 }  // namespace
 
+bool is_still_admitted(const service& s, const message_head& head) {
+  const std::shared_ptr<const generation> now = s.current();
+  const auto& o = now->settings.admin;
+  return o && is_own_host(*o, value_of(head, "host").value_or("")) && proof_of(s, head, *o) == proof::good;
+}
+
 net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, bool closes) {
   const std::shared_ptr<const generation> now = s.current();
   const errand e{s, *now, head, std::string_view{head.target}.substr(0, head.target.find('?')), closes};
@@ -193,7 +199,7 @@ net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, b
   const admin_options& o = *now->settings.admin;
   if (!is_own_host(o, value_of(head, "host").value_or("")))
     co_return e.say(421, plain, "Host is none of admin.hosts\n");
-  const proof shown = proof_of(e, o);
+  const proof shown = proof_of(e.s, e.head, o);
   if (shown != proof::wrong)
     if (auto reply = public_answer(e, o)) co_return std::move(*reply);
   const bool changes = head.method == "POST" || head.method == "DELETE";
@@ -203,7 +209,7 @@ net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, b
   if (changes && value_of(head, "x-canigo-admin").value_or("") != "1")
     co_return e.say(403, plain, "X-Canigo-Admin: 1 is missing\n");
   // A cookie makes no cookie: to sign in again takes the token.
-  const proof enough = e.path == "/login" ? token_of(e, o) : shown;
+  const proof enough = e.path == "/login" ? token_of(e.s, e.head, o) : shown;
   if (enough != proof::good) {
     auto refusing = refuse(e, enough);
     co_return co_await std::move(refusing);

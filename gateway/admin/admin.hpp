@@ -23,4 +23,8 @@ struct admin_reply {
 /// read: what is asked for is in the head.
 net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, bool closes);
 
+/// Whether this request, which had an answer, would have one now too: its cookie may have ended since, or the token be
+/// another one.
+bool is_still_admitted(const service& s, const message_head& head);
+
 }  // namespace canigo::gateway

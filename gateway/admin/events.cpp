@@ -11,6 +11,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,7 +30,8 @@ net::const_buffer text(std::string_view s) { return {s.data(), s.size()}; }
 
 }  // namespace
 
-net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left) {
+net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left,
+                                 std::function<bool()> may_listen) {
   const counted_place place{s.desk.listeners, admin_desk::most_listeners};
   error_code error;
   const std::string head = place ? page_head(200, "text/event-stream", "Connection: close\r\n")
@@ -38,7 +40,7 @@ net::awaitable<void> send_events(service& s, byte_stream& client, const bool& ha
   co_await client.write(first, longest_stall, error);
   if (!place) co_return;
   net::steady_timer tick{co_await net::this_coro::executor};
-  while (!error && !has_left) {
+  while (!error && !has_left && may_listen()) {
     auto asking = s.desk.recent_state(s);
     const std::shared_ptr<const std::string> state = co_await std::move(asking);
     std::array pieces{text("data: "), text(*state), text("\n\n")};

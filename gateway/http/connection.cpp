@@ -215,7 +215,8 @@ net::awaitable<void> connection::serve_admin(const message_head& head) {
     co_return;
   }
   goes_on_ = false;
-  co_await send_events(service_, client_, has_left_);
+  auto sending = send_events(service_, client_, has_left_, [this, &head] { return is_still_admitted(service_, head); });
+  co_await std::move(sending);
 }
 
 connection::listed::listed(connection& c, call_record& r) : home_{c} {

@@ -156,6 +156,7 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
     auto trying = try_for_place(q, tenant, ask, r, error);
     granted = co_await std::move(trying);
     if (error == errc::too_large && asks_for_less(ask)) error = {};
+    ask.since = std::min<time_point>(ask.since, start);  // it keeps its place in the line if it asks again
   }
   r.waited += clock::now() - start;
   if (granted) co_return true;

@@ -311,6 +311,7 @@ void exchange::abort() noexcept {
 net::awaitable<attempt_end> attempt(exchange& x, link& l) {
   if (x.is_aborted) co_return attempt_end::client_lost;
   x.over = &l;
+  l.is_called_off = false;
   attempt_end end = attempt_end::client_lost;
   link_result opened = link_result::open;
   // A connection that has served requests is no fresh one for a tunnel.

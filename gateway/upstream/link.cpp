@@ -29,6 +29,7 @@ link_result judge(const upstream& u, const own_places& own, const tcp::endpoint&
 
 void link::cancel() noexcept {
   error_code ignored;
+  is_called_off = true;
   if (resolving != nullptr) resolving->cancel();
   if (connecting != nullptr) connecting->cancel(ignored);
   if (stream) stream->cancel();
@@ -44,6 +45,7 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
       co_await around.names.find(u.url.host, u.url.port, left(), l.resolving, error);
   link_result result = error == errc::timed_out ? link_result::timed_out : link_result::unreachable;
   for (const tcp::endpoint& e : found) {
+    if (l.is_called_off) break;  // a step that had succeeded already when it was cancelled tells nothing of it
     if (const link_result judged = judge(u, around.own, e); judged != link_result::open) {
       if (result == link_result::unreachable) result = judged;
       continue;
@@ -52,7 +54,7 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
     l.connecting = &s;
     co_await s.async_connect(e, canigo::cancel_after(left(), net::redirect_error(net::use_awaitable, error)));
     l.connecting = nullptr;
-    if (!error) {
+    if (!error && !l.is_called_off) {
       error_code ignored;
       s.set_option(tcp::no_delay{true}, ignored);
       l.stream = std::make_unique<byte_stream>(std::move(s));

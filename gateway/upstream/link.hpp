@@ -45,6 +45,7 @@ struct link {
   // While it is being opened.
   net::steady_timer* resolving = nullptr;
   stream_socket* connecting = nullptr;
+  bool is_called_off = false;
 
   /// Ends what it waits for with an error. It opens no other connection then.
   void cancel() noexcept;

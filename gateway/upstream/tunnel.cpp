@@ -25,8 +25,9 @@ constexpr std::size_t most_piece = 64 << 10;
 /// What the two ways of a tunnel share.
 struct tunnel {
   tunnel(exchange& x, byte_stream& far, const net::any_io_executor& e)
-      : client{x.client}, server{far}, idle{x.up.timeout.idle}, ended{e, time_point::max()} {}
+      : of{x}, client{x.client}, server{far}, idle{x.up.timeout.idle}, ended{e, time_point::max()} {}
 
+  const exchange& of;
   byte_stream& client;
   byte_stream& server;
   const duration idle;
@@ -63,6 +64,7 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
+    if (t.of.is_aborted) t.stop(attempt_end::client_lost);  // an operation that was over already did not hear of it
     if (t.is_stopped) co_return false;
     const net::mutable_buffer room = w.buffer.prepare(piece);
     error_code error;

@@ -12,6 +12,7 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -382,6 +383,19 @@ class Admin(GatewayCase):
             return b" 200 " in self.listen(g).makefile("rb").readline()
         wait_until(has_room, "a place is free again")
         self.assertEqual(g.stop()[0], 0)  # a listener is no reason to wait
+
+    def test_a_listener_ends_with_the_token_that_let_it_in(self):
+        g = self.gateway(self.upstream())
+        kept, ended = self.listen(g), self.listen(g)
+        streams = [s.makefile("rb") for s in (kept, ended)]
+        for stream in streams:
+            self.assertIn(b" 200 ", stream.readline())
+        (g.dir / "token").write_text("another-token-of-the-operator")
+        g.rewrite(('token = "env:CANIGO_ADMIN_TOKEN"', f'token = "file:{g.dir}/token"'))
+        g.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: Answer(g, "GET", "/api/state").status == 401, "the token is another one")
+        for stream in streams:
+            stream.read()  # to its end
 
     def test_a_listener_that_takes_nothing_is_cut(self):
         g = self.gateway(*(self.upstream(NEVER).replace('"web"', f'"web{i}"').replace('"/web"', f'"/web{i}"')

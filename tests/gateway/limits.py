@@ -152,6 +152,33 @@ class Breaker(GatewayCase):
         targets = [head.split()[1] for head in upstream.heads[4:]]
         self.assertEqual(sorted(targets[:3]), ["/urgent0", "/urgent1", "/urgent2"])
 
+    def test_a_repeat_keeps_its_first_arrival(self):
+        def answer(client, _stream, head):
+            target = head.split()[1]
+            begun[target].set()
+            if upstream.heads.count(head) == 1 and target == "/a":
+                let["/a"].wait()
+                return client.sendall(b"HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n")
+            let[target].wait()
+            return client.sendall(OK)
+
+        names = ["/a", "/b", "/c", "/d"]
+        begun, let = ({name: threading.Event() for name in names} for _ in range(2))
+        upstream = self.script(answer)
+        g = self.gateway(self.upstream("concurrency = 1\nmax_wait = 10m", upstream.port))
+        calls = []
+        for n, name in enumerate(names):
+            calls.append(Curls([f"{g.url}/web{name}"]))
+            self.addCleanup(calls[-1].kill)
+            wait_until(lambda: begun["/a"].is_set() and g.waiting() == n, "it waits behind those before it")
+        let["/a"].set()  # and while it is put off for a moment, /b goes
+        wait_until(lambda: begun["/b"].is_set() and g.waiting() == 3, "/a waits again")
+        for event in let.values():
+            event.set()
+        for call in calls:
+            self.assertEqual(call.statuses(), [200])
+        self.assertEqual([head.split()[1] for head in upstream.heads], ["/a", "/b", "/a", "/c", "/d"])
+
     def flood(self, settings, answer, seconds=3):
         """A hundred calls a second, without waiting for answers. Returns how many reached the upstream."""
         upstream = self.script(lambda client, _stream, _head: client.sendall(answer))
