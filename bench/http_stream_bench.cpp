@@ -34,7 +34,7 @@ namespace {
 
 net::awaitable<void> read(http::client& client, std::string url) {
   http::exchange x = co_await client.open(std::move(url));
-  std::vector<char> room(64 << 10);
+  std::vector<char> room(256 << 10);
   while (co_await x.read_some(net::buffer(room)) != 0) {
   }
 }

@@ -68,14 +68,17 @@ class new_file {
   bool is_in_place_ = false;
 };
 
+/// A part that fills the room pauses curl for a moment, so a body that comes fast gets more room.
 net::awaitable<std::uint64_t> copy(exchange& from, new_file& to) {
-  constexpr std::size_t part = 64 << 10;
-  std::vector<char> room(part);
+  constexpr std::size_t first_room = 64 << 10;
+  constexpr std::size_t most_room = 256 << 10;
+  std::vector<char> room(first_room);
   std::uint64_t size = 0;
   try {
     while (const std::size_t n = co_await from.read_some(net::buffer(room))) {
       to.write(room.data(), n);
       size += n;
+      if (n == room.size() && n < most_room) room.resize(2 * n);
     }
   } catch (const std::system_error& e) {
     if (e.code().category() == std::system_category() || from.problem().empty()) throw;

@@ -24,7 +24,7 @@ namespace canigo::http {
 /// Errors: those of client::open() and exchange::read_some(), thrown with their problem; those of the system category,
 /// whose text names the file. If `to` is there and no regular file: errc::invalid_argument, and nothing is sent.
 /// Cancellation: that of client::open() and exchange::read_some().
-/// Allocates: 64 KiB, and the coroutine's frame.
+/// Allocates: 64 KiB, up to 256 KiB for a body that comes fast, and the coroutine's frame.
 net::awaitable<response> download(client& c, request r, std::filesystem::path to);
 
 }  // namespace canigo::http
