@@ -145,16 +145,17 @@ struct sent {
   std::error_code error;
   http::response response;
   net::cancellation_signal signal;
+  std::shared_ptr<int> life = std::make_shared<int>();  // the handler has a share of it
 
   /// False if there was not even the memory to say that there is none.
   bool start(http::client& client, http::request r) {
     return attempt([&] {
-      client.async_send(std::move(r),
-                        net::bind_cancellation_slot(signal.slot(), [this](std::error_code ec, http::response got) {
-                          ++ends;
-                          error = ec;
-                          response = std::move(got);
-                        }));
+      auto handler = [this, share = life](std::error_code ec, http::response got) {
+        ++ends;
+        error = ec;
+        response = std::move(got);
+      };
+      client.async_send(std::move(r), net::bind_cancellation_slot(signal.slot(), std::move(handler)));
     });
   }
 };
@@ -388,6 +389,18 @@ TEST_CASE("an end that there is no memory to tell is told later, whatever comes 
     }
     io.reset();
     CHECK(s.ends == 0);
+    CHECK(s.life.use_count() == 1);
+  }
+  SECTION("the client is stopped, and then the context goes") {
+    {
+      const failing all_of_them{0, victims::cplusplus, 1'000'000};
+      cancel_in_vain();
+      client.stop();
+      io->poll();
+    }
+    io.reset();
+    CHECK(s.ends == 0);
+    CHECK(s.life.use_count() == 1);
   }
 }
 
