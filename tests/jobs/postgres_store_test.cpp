@@ -456,9 +456,29 @@ TEST_CASE("a URL that is none is refused without being told", "[jobs][postgres]"
       CHECK_FALSE(has(e.what(), "s3cret"));
     }
   }
-  postgres_store_options o;
-  o.lock_limit = 0ms;
-  CHECK_THROWS_AS((postgres_store{io, "dbname=x", o}), std::system_error);
+}
+
+TEST_CASE("options outside their range are named, and their ends are taken", "[jobs][postgres]") {
+  net::io_context io;
+  const auto refused = [&io](const postgres_store_options& o) -> std::string {
+    try {
+      const postgres_store store{io, "host=/nowhere", o};
+    } catch (const std::system_error& e) {
+      return e.what();
+    }
+    return {};
+  };
+  const std::string lock = "postgres_store_options.lock_limit is 999999ns; allowed: 1ms or more: invalid argument";
+  CHECK(refused({.lock_limit = 1ms - 1ns}) == lock);
+  CHECK(refused({.lock_limit = 1ms}).empty());
+  CHECK(refused({.reconnect_limit = -1ns}) ==
+        "postgres_store_options.reconnect_limit is -1ns; allowed: 0 or more: invalid argument");
+  CHECK(refused({.reconnect_limit = 0ns}).empty());
+  CHECK(refused({.answer_limit = 0ns}) ==
+        "postgres_store_options.answer_limit is 0s; allowed: more than 0: invalid argument");
+  CHECK(refused({.answer_limit = 1ns}).empty());
+  CHECK(refused({.poll = 0ns}) == "postgres_store_options.poll is 0s; allowed: more than 0: invalid argument");
+  CHECK(refused({.poll = 1ns}).empty());
 }
 
 TEST_CASE("a store goes on after the server was restarted, and while its connections are ended",
