@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -214,8 +215,9 @@ TEST_CASE("a command without a key is asked of the node that was dialled [realti
 namespace {
 
 /// A node of a cluster that says who has the slots, and is told what to say to all else.
-scripted_server::script node_that_says(std::string& slots, std::string& all_else) {
-  return [&slots, &all_else](peer& p) -> net::awaitable<void> {
+scripted_server::script node_that_says(std::string& slots, std::string& all_else,
+                                       std::atomic<int>* asked = nullptr) {
+  return [&slots, &all_else, asked](peer& p) -> net::awaitable<void> {
     co_await command_with(p, "server");
     co_await p.send("+OK\r\n$31\r\nrun_id:fake\r\nredis_mode:cluster\r\n");
     for (std::array<char, 4096> part;;) {
@@ -223,6 +225,7 @@ scripted_server::script node_that_says(std::string& slots, std::string& all_else
       std::string_view said{part.data(), n};
       for (std::size_t at = said.find('*'); at != said.npos; at = said.find("\n*", at + 1)) {
         const bool asks = said.substr(said.find('*', at)).starts_with("*2\r\n$7\r\nCLUSTER");
+        if (asks && asked != nullptr) ++*asked;
         co_await p.send(asks ? slots : all_else);
       }
     }
@@ -270,6 +273,25 @@ TEST_CASE("a node that is named no more is forgotten") {
   client.stop();
   CHECK(nodes.count() == 0);
   CHECK(error_of_reply(io, client.run("ECHO", "go")) == errc::stopped);
+}
+
+TEST_CASE("who has the slots is asked where the client was sent to, and not of every node that it finds") {
+  std::string slots, all_else = "+here\r\n";
+  std::atomic<int> asked_home = 0, asked_other = 0;
+  scripted_server home{node_that_says(slots, all_else, &asked_home)};
+  scripted_server other{node_that_says(slots, all_else, &asked_other)};
+  slots = all_slots_at(std::to_string(other.port()));
+  net::io_context io;
+  redis::client client{io, url_of(home)};
+  const auto& nodes = redis::detail::engine_of(client).cluster();
+  run_until(io, [&] {
+    error_of_reply(io, client.run("PING"));
+    return nodes.count() == 1;
+  });
+  CHECK(run(io, client.run("GET", "a key")).text() == "here");
+  CHECK(nodes.of(0)->stats().connects == 1);
+  CHECK(asked_home == 1);
+  CHECK(asked_other == 0);
 }
 
 TEST_CASE("a node that is silent when it is asked for the slots is not waited for, however long commands may take") {
