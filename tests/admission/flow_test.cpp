@@ -383,6 +383,17 @@ TEST_CASE("settling moves the ceilings of the flow as well", "[flow]") {
   CHECK(f.stats().available == std::vector<std::int64_t>{0});
 }
 
+TEST_CASE("what is settled long after it was granted counts from then on", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(100), 100, 100}}}};
+  const flow f{l, {.rates = {{rate::per_second(10), 10, 10}}}};
+  permit p = l.try_acquire({.tokens = 5, .flow = &f}).value();
+  run.time.run_for(1s);  // all that it took has come back
+  p.settle(8);
+  CHECK(f.stats().available == std::vector<std::int64_t>{7});
+  CHECK(l.stats().tokens == std::vector<std::int64_t>{97});
+}
+
 TEST_CASE("ceilings change at once", "[flow]") {
   limits_run run;
   semaphore s{run.io, {.permits = 10}};

@@ -182,6 +182,18 @@ TEST_CASE("a flow in debt for one unit lets a request go that wants nothing of i
   CHECK(l.stats().tokens == tokens_left{6, 1000});
 }
 
+TEST_CASE("a unit that is settled long after it was granted counts from then on", "[flow][units]") {
+  limits_run run;
+  limiter l{run.io,
+            {.rates = {{rate::per_second(10), 10, 10, "requests"}, {rate::per_second(1000), 1000, 1000, "tokens"}}}};
+  const flow f{l, {.rates = {{rate::per_second(100), 100, 100, "tokens"}}}};
+  permit p = l.try_acquire({.flow = &f, .amounts = {{"tokens", 50}}}).value();
+  run.time.run_for(1s);  // all that it took has come back
+  p.settle("tokens", 80);
+  CHECK(f.stats().available == tokens_left{70});
+  CHECK(l.stats().tokens == tokens_left{10, 970});
+}
+
 TEST_CASE("what a flow's units can never give is refused, and nothing is taken", "[flow][units]") {
   limits_run run;
   limiter l{run.io,

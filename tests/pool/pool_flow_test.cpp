@@ -143,6 +143,17 @@ TEST_CASE("ceilings of a flow change at once", "[pool_flow]") {
   run.time.run();
 }
 
+TEST_CASE("a new rate of a pool's flow counts from now on", "[pool_flow]") {
+  limits_run run;
+  strand_pool pool{run.io, {.concurrency = 1}};
+  flow f{pool, {.rates = {{rate::per_second(10), 1000, 0}}}};
+  run.time.run_for(1s);
+  f.set_rate(0, rate::per_second(500));
+  CHECK(f.stats().available == std::vector<std::int64_t>{10});
+  run.time.run_for(1s);
+  CHECK(f.stats().available == std::vector<std::int64_t>{510});
+}
+
 TEST_CASE("a flow's own queue limit makes room among its own, beyond the workers that are about to take them",
           "[pool_flow]") {
   const auto left = [](overflow o) {
