@@ -9,6 +9,7 @@
 #include "redis/asked.hpp"
 #include "redis/scene.hpp"
 #include "support/catch.hpp"
+#include "support/fickle_executor.hpp"
 #include "support/said_by.hpp"
 
 #include <asio/awaitable.hpp>
@@ -382,6 +383,32 @@ TEST_CASE("what is kept may be had at the last moment, and once a pause is over,
   // Others may want them by now.
   slots.resize(2);
   CHECK(slots.stats().idle == 0);
+}
+
+TEST_CASE("who can't be told at once that a permit has ended is told a moment later") {
+  scene s;
+  redis::semaphore_options o = three_places;
+  o.horizon = 1min;
+  redis::semaphore slots{s.client, "crm", o};
+  waiting w{slots, {}};
+  s.serve(1, {.held = 1, .runs = {{1, 1, 1, 7}}});
+  s.until_ended(w);
+  mood next = mood::posts;
+  const net::any_io_executor fickle{fickle_executor{s.time.io, [&] { return std::exchange(next, mood::posts); }}};
+  int told = 0;
+  // The one between the others is told, and then there is no memory for the rest.
+  for (const net::any_io_executor& executor : {net::any_io_executor{s.time.io.get_executor()}, fickle,
+                                               net::any_io_executor{s.time.io.get_executor()}}) {
+    net::co_spawn(executor, w.p.lost(), [&](const std::exception_ptr&) { ++told; });
+  }
+  s.settle();
+  next = mood::calls_and_throws;
+  w.p.release();
+  s.settle();
+  CHECK(told > 0);
+  CHECK(told < 3);
+  s.time.advance(canigo::detail::retry_after);
+  run_until(s.time.io, [&] { return told == 3; });
 }
 
 TEST_CASE("a message may say when to ask again, or that a process elsewhere waits for what lies idle here") {
