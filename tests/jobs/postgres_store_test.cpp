@@ -720,6 +720,26 @@ TEST_CASE("a count that takes long holds no other step up, and ends", "[jobs][po
   }
 }
 
+TEST_CASE("counts that follow each other share a connection", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.poll = 1ms;  // of the other connection
+  postgres_store store{w.io(), w.url() + " application_name=counts", o};
+  const auto connections = [&] {
+    return w.session().run(
+        "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE application_name = 'counts'");
+  };
+  w.wait(store.put(plain()));
+  w.wait(store.count());
+  const std::string first = connections();
+  CHECK(std::ranges::count(first, ' ') == 1);
+  for (int i = 0; i < 10; ++i) {
+    w.session().run("SELECT pg_sleep(0.005)");
+    w.wait(store.count());
+    CHECK(connections() == first);
+  }
+}
+
 TEST_CASE("a count ends at a number, and says so", "[jobs][postgres]") {
   postgres_world w;
   const auto store = w.open();
