@@ -186,8 +186,6 @@ DEFECTS = {
     "risen_waiter_stays_behind_its_flow": (FAIR, SIMULATION,
                                            "if («head_class > best_class || (head_class == best_class && "
                                            "best->arrived_before(*head))») continue;", "true"),
-    "repeat_goes_to_the_end_of_its_flow": (FAIR, tests("a repeat keeps its first arrival within its flow"),
-                                           "if («since < now_») [[unlikely]] {", "false"),
     "flow_catches_up_too_much": (ENGINE, SIMULATION, "queue.grant(*n, «caught_up»);", "saturating_add(now, -catch_up)"),
     "wake_up_of_held_flows_lost": (ENGINE, SIMULATION, "«if (n == nullptr) next = queue.next_change();»", ""),
     "flow_evicts_anothers": (FLOWS, SIMULATION, "victim = «flows_->oldest_of(flow)»;", "flows_->oldest()"),
