@@ -63,6 +63,11 @@ variant_compiler() {
   if command -v ccache >/dev/null; then echo "ccache $compiler"; else echo "$compiler"; fi
 }
 
+# asio_version [DIR]: the ASIO_VERSION of the asio.hpp in DIR, or of the system's.
+asio_version() {
+  "$(first_of g++-12 g++)" ${1:+"-I$1"} -E -P -x c++ - <<<$'#include <asio/version.hpp>\nASIO_VERSION' | tail -n 1
+}
+
 # variant_args VARIANT: the meson arguments of a variant, one a line.
 variant_args() {
   # clang writes a precompiled header's time into it, and what uses it would never be in the cache.

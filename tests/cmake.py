@@ -51,6 +51,8 @@ class Meson:
             return json.loads(run(*command, "introspect", what, build))
         self.version = asked("--projectinfo")["version"]
         self.options = {o["name"]: o["value"] for o in asked("--buildoptions")}
+        # What the builder gives Meson is the builder's to give CMake.
+        given = set(self.options["cpp_args"])
         self.sources, self.defines = {}, {}
         for target in asked("--targets"):
             if is_library(target["name"]):
@@ -58,7 +60,8 @@ class Meson:
                     self.sources.setdefault(target["name"], set()).update(
                         source(s, root) for s in part.get("sources", ()))
                     self.defines.setdefault(target["name"], set()).update(
-                        a[2:] for a in part.get("parameters", ()) if re.match(r"-D(BOOST_ASIO|ASIO|CANIGO)_", a))
+                        a[2:] for a in part.get("parameters", ())
+                        if a not in given and re.match(r"-D(BOOST_ASIO|ASIO|CANIGO)_", a))
         self.prefix, self.libdir = self.options["prefix"], self.options["libdir"]
         self.installed = {os.path.relpath(d, self.prefix): s for s, d in asked("--installed").items()}
 

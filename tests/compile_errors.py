@@ -75,6 +75,7 @@ TWICE = ("This compiler destroys the captures of a lambda that is written inside
          "Give the lambda a name first: auto f = [...] {...}; co_await pool.run(f); "
          "or the operation: asio::awaitable<T> op = pool.run([...] {...}); co_await std::move(op); "
          "or wait for a task: auto t = pool.submit([...] {...}); co_await t.result();")
+LOST_HANDLERS = "take Asio 1.28 or later, or epoll"
 # What a compiler says of a result that is dropped ends with one of these. Clang has a text only if the type has none.
 CO_AWAIT, GRANTED = "co_await it", "was it granted?"
 CO_AWAIT_OF_CLANG = "ignoring return value of function declared with 'nodiscard' attribute"
@@ -193,6 +194,21 @@ class Compiler:
         return found.group(1) if found else ""
 
 
+def error_on_io_uring(command):
+    """The first error of an edge that has sockets, on Asio's io_uring back end."""
+    done = subprocess.run([*command, "-std=c++20", "-DASIO_HAS_IO_URING", "-DASIO_DISABLE_EPOLL", "-fsyntax-only",
+                           "-x", "c++", "-"], text=True, capture_output=True, env={**os.environ, "LC_ALL": "C.UTF-8"},
+                          input="#include <canigo/detail/context/asio_sockets.hpp>\n")
+    found = re.search(r"error: (.*)", done.stderr)
+    return found.group(1) if found else ""
+
+
+def version_of_asio(command):
+    done = subprocess.run([*command, "-E", "-P", "-x", "c++", "-"], input="#include <asio/version.hpp>\nASIO_VERSION",
+                          text=True, capture_output=True, check=True)
+    return int(done.stdout.split()[-1])
+
+
 def is_said(said, expected):
     """The compilers put their own words around a text."""
     return expected in said if expected else not said
@@ -212,7 +228,11 @@ def main(command):
             if not is_said(said, expected):
                 print(f"{code}\n  says: {said}\n  not:  {expected}")
                 wrong += 1
-    print(f"{len(CASES) - wrong} of {len(CASES)} as they should be")
+        said, expected = error_on_io_uring(command), LOST_HANDLERS if version_of_asio(command) < 102800 else ""
+        if not is_said(said, expected):
+            print(f"an edge on io_uring\n  says: {said}\n  not:  {expected}")
+            wrong += 1
+    print(f"{len(CASES) + 1 - wrong} of {len(CASES) + 1} as they should be")
     return 1 if wrong else 0
 
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/asio_sockets.hpp"
 #include "canigo/detail/context/post.hpp"
 #include "canigo/http/detail/linked_list.hpp"
 #include "canigo/net.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/asio_sockets.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/endpoint.hpp"
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "canigo/detail/context/asio_settings.hpp"
+
+#include <asio/detail/config.hpp>
+#include <asio/version.hpp>
+
+// An edge that closes a socket counts on it that whatever waits on that socket is then called.
+#if defined(ASIO_HAS_IO_URING_AS_DEFAULT)
+static_assert(ASIO_VERSION >= 102800, "Asio's io_uring back end before 1.28 forgets who waits on a socket that is "
+                                      "closed: take Asio 1.28 or later, or epoll");
+#endif
