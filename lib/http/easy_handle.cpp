@@ -92,7 +92,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
 
 std::error_code easy_handle::resume() noexcept {
   // The caller reads what is ahead first. Until then curl may only write.
-  const bool may_read = !transfer_->is_ahead();
+  const bool may_read = !transfer_->is_ahead() || must_read();
   const bool is_waiting = (may_read && std::exchange(is_paused_, false)) || is_starved_;
   is_starved_ = false;
   if (!is_waiting) return {};
@@ -185,8 +185,8 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
   }
   try {
     if (t.is_stream()) h.tell_head();
-    if (t.is_stream() && h.decodes_) {
-      if (!h.take_decoded({data, size})) return size + 1;
+    if (t.is_stream() && (h.decodes_ || t.is_ahead() || h.must_read())) {
+      if (!h.take_ahead({data, size})) return size + 1;
     } else {
       h.is_paused_ = !t.take({data, size});
       if (h.is_paused_) {
@@ -210,15 +210,19 @@ std::size_t easy_handle::on_read(char* to, std::size_t, std::size_t room, void* 
   return size.value_or(CURL_READFUNC_PAUSE);
 }
 
-bool easy_handle::take_decoded(std::string_view part) {
+bool easy_handle::take_ahead(std::string_view part) {
   if (!transfer_->take_all(part, max_body_)) {
     refused_ = errc::too_large;
     is_body_too_large_ = true;
     return false;
   }
   // To refuse the part would have curl copy all that follows of this read once for each part of it.
-  if (transfer_->is_ahead()) pause();
+  if (transfer_->is_ahead() && !must_read()) pause();
   return true;
+}
+
+bool easy_handle::must_read() const noexcept {
+  return transfer_->is_writing() && number(CURLINFO_HTTP_VERSION) >= CURL_HTTP_VERSION_2_0;
 }
 
 bool easy_handle::is_final_head() const noexcept {

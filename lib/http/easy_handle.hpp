@@ -67,6 +67,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   void waits_for_nothing() noexcept;
   /// Whether its transfer has more of the body than its caller has read.
   bool is_ahead() const noexcept { return transfer_->is_ahead(); }
+  /// Whether curl must read although nobody reads the body.
+  bool must_read() const noexcept;
   /// Whether its transfer, a stream, knows the head of the response.
   bool has_told_head() const noexcept { return head_told_; }
   /// Whether it waits until the transfer can take more of the body.
@@ -119,7 +121,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool is_final_head() const noexcept;
   void tell_head();
   /// Takes a part that curl has decoded, and so can't offer again. False: it is too large.
-  bool take_decoded(std::string_view part);
+  bool take_ahead(std::string_view part);
   void fill(response& r) const;
 
   const std::size_t max_headers_;

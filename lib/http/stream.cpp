@@ -154,10 +154,18 @@ bool stream::has_written_all() const noexcept {
   return w != nullptr && !w->is_write();
 }
 
+bool stream::is_writing() const noexcept {
+  if (!to_write_ || was_told_the_end_ || writes_no_more_ || was_turned_down()) return false;
+  return !to_write_->bytes || written_ < *to_write_->bytes;
+}
+
 std::optional<std::size_t> stream::give(char* to, std::size_t room) noexcept {
   step* writer = engine_->waiting_step(*this);
   if (writer == nullptr) return std::nullopt;
-  if (!writer->is_write()) return 0;
+  if (!writer->is_write()) {
+    was_told_the_end_ = true;
+    return 0;
+  }
   const std::size_t n = writer->give(to, room);
   if (n == 0) return std::nullopt;
   if (std::exchange(written_, written_ + n) == 0) engine_->time_of_caller_begins(*this);

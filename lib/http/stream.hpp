@@ -75,8 +75,9 @@ struct body_length {
 /// A transfer whose caller reads the body of the response part by part, and may write that of the request so.
 ///
 /// It keeps no part. curl holds one that the caller has no room for, stops reading the connection, and offers the part
-/// again. A part that was decoded can't come again, so it is kept, and curl then reads no more until it is read. From
-/// the start to the end it keeps itself.
+/// again. A part that was decoded can't come again, so it is kept, and curl then reads no more until it is read. A part
+/// of an answer that begins during an upload over HTTP/2 is kept, too, as curl has to read on there. From the start to
+/// the end it keeps itself.
 class stream final : public transfer, public std::enable_shared_from_this<stream> {
  public:
   stream(std::shared_ptr<engine> e, request&& r) noexcept
@@ -131,18 +132,20 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   std::optional<std::int64_t> length_to_write() const noexcept override;
   std::optional<std::size_t> give(char* to, std::size_t room) noexcept override;
   bool has_written_all() const noexcept override;
+  bool is_writing() const noexcept override;
   void tell() override;
 
   request own_request_;
   std::optional<body_length> to_write_;
   std::uint64_t written_ = 0;
+  bool was_told_the_end_ = false;  // curl, of a body without a length
   bool sends_no_more_ = false;   // curl has sent all that it will
   bool writes_no_more_ = false;  // and its caller was told so
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;
   std::size_t taken_ = 0;         // of the part that comes again
-  std::string ahead_;             // decoded, and not read
+  std::string ahead_;             // taken, and not read
   std::size_t ahead_taken_ = 0;   // of those
   std::shared_ptr<stream> self_;  // while the engine has it
   step* waiting_ = nullptr;       // with the engine's lock held

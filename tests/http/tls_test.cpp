@@ -1,5 +1,7 @@
 #include "canigo/error.hpp"
 #include "canigo/http/client.hpp"
+#include "canigo/http/exchange.hpp"
+#include "canigo/http/upload.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 
@@ -252,6 +254,10 @@ class http2_server {
   std::string certificate() const { return folder_ / "certificate"; }
   std::string url() const { return "https://localhost:" + std::to_string(acceptor_.local_endpoint().port()) + "/"; }
 
+  /// It begins to answer each request at once, and ends when it has the whole body.
+  bool answers_early = false;
+  std::size_t bytes_taken = 0;
+
   std::vector<std::uint32_t> opened;
   bool has_reset(std::uint32_t stream) const { return std::ranges::find(reset_, stream) != reset_.end(); }
   int connections = 0;
@@ -265,7 +271,7 @@ class http2_server {
   }
 
  private:
-  static constexpr unsigned char headers = 1, rst_stream = 3, settings = 4;
+  static constexpr unsigned char data_frame = 0, headers = 1, rst_stream = 3, settings = 4, window_update = 8;
   static constexpr unsigned char end_stream = 1, end_headers = 4, ack = 1;
   using tls_stream = net::ssl::stream<net::ip::tcp::socket>;
 
@@ -278,6 +284,26 @@ class http2_server {
 
   net::awaitable<void> write(const std::vector<unsigned char>& frame) {
     co_await net::async_write(*stream_, net::buffer(frame), net::use_awaitable);
+  }
+
+  net::awaitable<void> begin_answer(unsigned char stream) {
+    const std::vector<unsigned char> head{0, 0, 1, headers, end_headers, 0, 0, 0, stream, 0x88};
+    const std::vector<unsigned char> part{0, 0, 5, data_frame, 0, 0, 0, 0, stream, 'f', 'i', 'r', 's', 't'};
+    co_await write(head);
+    co_await write(part);
+  }
+
+  net::awaitable<void> take_body(unsigned char stream, unsigned char flags, std::size_t size) {
+    bytes_taken += size;
+    for (const unsigned char of : {static_cast<unsigned char>(0), stream}) {
+      if (size == 0) break;
+      const auto byte = [size](int shift) { return static_cast<unsigned char>(size >> shift); };
+      const std::vector<unsigned char> more{0, 0, 4, window_update, 0, 0, 0, 0, of, 0, byte(16), byte(8), byte(0)};
+      co_await write(more);
+    }
+    if ((flags & end_stream) == 0) co_return;
+    const std::vector<unsigned char> last{0, 0, 4, data_frame, end_stream, 0, 0, 0, stream, 'l', 'a', 's', 't'};
+    co_await write(last);
   }
 
   net::awaitable<void> accept() {
@@ -306,6 +332,8 @@ class http2_server {
       data.resize(std::size_t{head[0]} << 16 | std::size_t{head[1]} << 8 | head[2]);
       co_await net::async_read(*stream_, net::buffer(data), net::use_awaitable);
       if (head[3] == headers) opened.push_back(head[8]);
+      if (head[3] == headers && answers_early) co_await begin_answer(head[8]);
+      if (head[3] == data_frame && answers_early) co_await take_body(head[8], head[4], data.size());
       if (head[3] == rst_stream) reset_.push_back(head[8]);
       if (head[3] == settings && head[4] == 0) co_await write(acknowledgement);
     }
@@ -363,6 +391,44 @@ TEST_CASE("the server of a cancelled HTTP/2 request hears of it at once, and the
   third_signal.emit(net::cancellation_type::total);
   run_until([&] { return third && (server.has_reset(server.opened[3]) || server.closed > 0); });
   CHECK(third == net::error::operation_aborted);
+}
+
+TEST_CASE("an answer that begins during an upload over HTTP/2 does not stop it") {
+  constexpr std::size_t size = 300'000;  // more than the server takes without telling that it takes more
+  const bool is_announced = GENERATE(true, false);
+  const bool decodes = GENERATE(false, true);
+  CAPTURE(is_announced, decodes);
+  net::io_context io;
+  http2_server server{io};
+  server.answers_early = true;
+  http::client_options o{.ca_file = server.certificate(), .proxy = ""};
+  o.decode_body = decodes;
+  http::client client{io, o};
+  std::string got;
+  bool is_over = false;
+  const auto send = [&]() -> net::awaitable<void> {
+    const std::string body(size, 'x');
+    http::request r{"POST", server.url()};
+    const std::optional<std::uint64_t> length = is_announced ? std::optional<std::uint64_t>{size} : std::nullopt;
+    http::upload u = client.start_upload(std::move(r), length);
+    for (std::size_t at = 0; at < size; at += size / 3) {
+      const bool goes_on = co_await u.write(net::buffer(body.data() + at, size / 3));
+      CHECK(goes_on);
+    }
+    http::exchange x = co_await u.finish();
+    CHECK(x.head().status == 200);
+    char room[3];
+    while (const std::size_t n = co_await x.read_some(net::buffer(room))) got.append(room, n);
+  };
+  net::co_spawn(io, send(), [&](const std::exception_ptr& failed) {
+    CHECK_FALSE(failed);
+    is_over = true;
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+  while (!is_over && std::chrono::steady_clock::now() < end) io.run_one_for(std::chrono::seconds{1});
+  CHECK(is_over);
+  CHECK(got == "firstlast");
+  CHECK(server.bytes_taken == size);
 }
 
 TEST_CASE("an unclean idle TLS connection is replaced, and the request sent once") {

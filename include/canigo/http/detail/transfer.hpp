@@ -80,6 +80,9 @@ class transfer : public canigo::detail::suspended,
   virtual bool has_written_all() const noexcept { return false; }
   /// For a stream: whether it has bytes that its caller has not read.
   virtual bool is_ahead() const noexcept { return false; }
+  /// For a stream: whether its caller still writes the body of the request. On a connection of HTTP/2 curl has to read
+  /// meanwhile, or it never learns that the server takes more.
+  virtual bool is_writing() const noexcept { return false; }
   /// For a stream: the rest of the body that its caller writes is not sent.
   virtual void sends_no_more() noexcept {}
   /// For a stream: gives its caller such bytes.
