@@ -120,7 +120,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// Whether the head that has just ended is that of the response itself, and not one before it.
   bool is_final_head() const noexcept;
   void tell_head();
-  /// Takes a part that curl has decoded, and so can't offer again. False: it is too large.
+  /// Takes a part that curl can't offer again: it has decoded it, or has to read on. False: it is too large.
   bool take_ahead(std::string_view part);
   void fill(response& r) const;
 

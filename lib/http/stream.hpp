@@ -139,8 +139,8 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   std::optional<body_length> to_write_;
   std::uint64_t written_ = 0;
   bool was_told_the_end_ = false;  // curl, of a body without a length
-  bool sends_no_more_ = false;   // curl has sent all that it will
-  bool writes_no_more_ = false;  // and its caller was told so
+  bool sends_no_more_ = false;     // curl has sent all that it will
+  bool writes_no_more_ = false;    // and its caller was told so
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;
