@@ -221,7 +221,8 @@ net::awaitable<void> service_core::trim(std::shared_ptr<service_core> core, queu
   const trim_request r{.queue = q.options.name, .older_than = q.options.keep_ended, .keep = q.options.most_ended};
   if (r.older_than == duration::max() && r.keep == SIZE_MAX) co_return;
   try {
-    while (!core->is_stopping() && co_await core->store_.trim(r) > 0) {
+    while (!core->is_stopping()) {
+      if (co_await core->store_.trim(r) == 0) break;
     }
   } catch (...) {
     co_return;  // at another time

@@ -114,6 +114,10 @@ BAD = [
     ("lines", {"lib/rate.cpp": "#include \"canigo/rate.hpp\""}, "lib/rate.cpp:1"),
     ("options", {"include/canigo/rate.hpp": "#pragma once\n\nstruct rate_options {\n  int a = 1;  ///< one\n"
                                             "  int b;\n};\n"}, "include/canigo/rate.hpp:5"),
+    ("conditions", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\nwhile (f(a(1)) &&\n       co_await g()) {\n}\n"},
+     "lib/rate.cpp:3"),
+    ("conditions", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\nfor (;; co_await g()) {\n}\n"
+                                    "for (int i = 0; i < 3 && co_await g(); ++i) {\n}\n"}, "lib/rate.cpp:5"),
     ("timeouts", {"include/canigo/rate.hpp": "#pragma once\n\nstruct rate_options {\n"
                                              "  duration timeout = duration::max();  ///< more than 0\n};\n"},
      "include/canigo/rate.hpp:4"),

@@ -31,6 +31,7 @@ OF_ASIO = re.compile(r"(?<![\w:.>])(cancel_after|cancel_at)\s*\(")
 UNNAMED = re.compile(r"(?:struct|class|enum class) \w+|\w[^;=]*\)(?= (?:noexcept )?\{)|const(?:expr)? [^;={(]*")
 MESON_TEST = re.compile(r"^ *test\((?:[^()']|'[^'\n]*'|\((?:[^()']|'[^'\n]*'|\([^()]*\))*\))*\)", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+LOOP = re.compile(r"\b(?:while|for) ?\(((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*)\)")
 RULES = []
 
 
@@ -253,6 +254,17 @@ def sleeps(tree):
                 allowed = False
             if SLEEP.search(line) and not allowed:
                 yield path, number, "sleeps on the wall clock in a test that is not [realtime]"
+
+
+@rule
+def conditions(tree):
+    """g++ 12 evaluates a co_await on the right of && in a loop's condition when the left is false, too."""
+    for path in tree.under("", suffix=CODE):
+        text = tree.text(path)
+        for loop in LOOP.finditer(text):
+            condition = loop.group(1).split(";")[1] if loop.group(1).count(";") == 2 else loop.group(1)
+            if re.search(r"(&&|\|\||\?).*\bco_await\b", condition, re.S):
+                yield path, text[:loop.start()].count("\n") + 1, "a co_await in a part of a loop's condition"
 
 
 @rule
