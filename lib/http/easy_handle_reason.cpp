@@ -46,7 +46,10 @@ std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode
   if (ec == errc::too_large) return passed_bound(t, result);
   if (ec == error::address_refused) return "client_options.allow_address refuses " + refused_address_.to_string();
   const std::string said = said_.data();
-  if (ec == error::bad_content_encoding) return "the body can't be decoded: " + said;
+  if (ec == error::bad_content_encoding) {
+    const bool is_longer = result == CURLE_WRITE_ERROR;
+    return "the body can't be decoded: " + (is_longer ? "bytes follow the end of what is encoded" : said);
+  }
   if (ec == error::proxy_refused || ec == error::proxy_authentication_required) {
     return "the proxy answered with status " + std::to_string(number(CURLINFO_HTTP_CONNECTCODE));
   }
@@ -99,6 +102,10 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       // And of what it decodes while the transfer is paused.
       if (decodes_ && is_paused_ && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
+    case CURLE_WRITE_ERROR:
+      // Of what follows the end of an encoded body, such as a second member of gzip.
+      if (decodes_ && head_.is_complete()) return error::bad_content_encoding;
+      break;
     case CURLE_RECV_ERROR:
       // Older ones say so of a head beyond their bound.
       if (!head_.is_complete() && head_.bytes() > near_bound_of_head) return errc::too_large;

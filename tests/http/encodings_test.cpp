@@ -191,13 +191,17 @@ TEST_CASE("a body that is not what its encoding says is an error in words") {
       const std::string request = co_await p.request();
       std::string broken = hello_gzip;
       broken[12] ^= 0x55;
-      const std::string reply = request.starts_with("GET /other ") ? encoded("snappy", hello) : encoded("gzip", broken);
+      std::string reply = encoded("gzip", broken);
+      if (request.starts_with("GET /other ")) reply = encoded("snappy", hello);
+      if (request.starts_with("GET /two ")) reply = encoded("gzip", hello_gzip + hello_gzip);
+      if (request.starts_with("GET /longer ")) reply = encoded("gzip", hello_gzip + "more");
+      if (request.starts_with("GET /br ")) reply = encoded("br", hello_br + "more");
       co_await p.send(reply);
     }
   }};
   net::io_context io;
   http::client client{io, decoding()};
-  for (const char* path : {"/", "/other"}) {
+  for (const char* path : {"/", "/other", "/two", "/longer", "/br"}) {
     CAPTURE(path);
     CHECK(error_of(io, client.get(server.url(path))) == http::error::bad_content_encoding);
     const std::string text = text_of(io, client.get(server.url(path)));

@@ -431,6 +431,50 @@ TEST_CASE("an answer that begins during an upload over HTTP/2 does not stop it")
   CHECK(server.bytes_taken == size);
 }
 
+TEST_CASE("an upload over HTTP/2 whose answer has begun is reset if it goes, is cancelled or stopped") {
+  enum class end { goes, is_cancelled, is_stopped };
+  const end how = GENERATE(end::goes, end::is_cancelled, end::is_stopped);
+  const bool decodes = GENERATE(false, true);
+  CAPTURE(static_cast<int>(how), decodes);
+  net::io_context io;
+  http2_server server{io};
+  server.answers_early = true;
+  http::client_options o{.ca_file = server.certificate(), .proxy = ""};
+  o.decode_body = decodes;
+  http::client client{io, o};
+  std::optional<std::error_code> result;
+  bool is_there = false;
+  net::cancellation_signal signal;
+  const std::string part(100'000, 'x');
+  const auto work = [&]() -> net::awaitable<void> {
+    co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
+    try {
+      http::upload u = client.start_upload({"POST", server.url()});
+      for (int i = 0; i < 3; ++i) co_await u.write(net::buffer(part));
+      is_there = true;
+      if (how == end::goes) {
+        result.emplace();
+        co_return;
+      }
+      while (co_await u.write(net::buffer(part))) {
+      }
+    } catch (const std::system_error& e) {
+      result = e.code();
+    }
+  };
+  net::co_spawn(io, work(), net::bind_cancellation_slot(signal.slot(), net::detached));
+  while (!is_there) io.run_one();
+  for (int i = 0; i < 20; ++i) io.poll_one();
+  if (how == end::is_cancelled) signal.emit(net::cancellation_type::total);
+  if (how == end::is_stopped) client.stop();
+  while (!result || (!server.has_reset(server.opened[0]) && server.closed == 0)) io.run_one();
+  const std::error_code expected = how == end::goes           ? std::error_code{}
+                                   : how == end::is_cancelled ? net::error::operation_aborted
+                                                              : make_error_code(canigo::errc::stopped);
+  CHECK(*result == expected);
+  CHECK(client.stats().running == 0);
+}
+
 TEST_CASE("an unclean idle TLS connection is replaced, and the request sent once") {
   net::io_context io;
   temporary_folder folder;

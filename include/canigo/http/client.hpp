@@ -58,8 +58,9 @@ struct client_options {
   /// of the request replaces that list. Content-Encoding and Content-Length stay as the server sent them. Off by
   /// default: then the body is what these fields say, and costs the loop no decoder.
   ///
-  /// libcurl does not see that an encoded body lacks its end if its length is the announced one. So a body that a
-  /// broken cache has cut short may look whole.
+  /// libcurl does not see that an encoded body lacks its end, if the transfer itself is whole. It is whole if as many
+  /// bytes came as were announced, or if the server ended the body as usual. So a body that a broken cache has cut
+  /// short may look whole. libcurl takes one member of gzip: bytes after it are a bad_content_encoding.
   bool decode_body = false;
   http_version version = http_version::negotiated;  ///< of HTTP: which one to speak
   std::string user_agent = "canigo";                ///< empty: the field is not sent
