@@ -33,7 +33,7 @@ std::optional<secret> read_secret(const text_at& source, report& problems) {
   std::optional<std::string> value;
   if (source.text.starts_with(env) && source.text.size() > env.size()) {
     if (const char* found = std::getenv(source.text.c_str() + env.size())) value = found;
-    if (!value) problems.refuse_text(source.where, source.field, source.text, "a variable of the environment");
+    if (!value) problems.refuse_text(source.where, source.field, source.text, "an environment variable that is set");
   } else if (source.text.starts_with("file:/")) {
     value = read_file(source.text.substr(file.size()));
     if (!value) problems.refuse_text(source.where, source.field, source.text, "a file that can be read, up to 64KiB");

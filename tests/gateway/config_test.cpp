@@ -377,7 +377,8 @@ TEST_CASE("gateway: a secret is never in the file, nor in a message", "[gateway]
   check_refused("credential = { header = 'Authorization', value = 'file:relative' }",
                 "upstream[0].credential.value is not shown here; allowed: env:NAME or file:/PATH, never the secret");
   check_refused("credential = { header = 'Authorization', value = 'env:CANIGO_TEST_NOT_SET' }",
-                "upstream[0].credential.value is \"env:CANIGO_TEST_NOT_SET\"; allowed: a variable of the environment");
+                "upstream[0].credential.value is \"env:CANIGO_TEST_NOT_SET\"; "
+                "allowed: an environment variable that is set");
   check_refused(
       "credential = { header = 'Authorization', value = 'file:/nowhere/at/all' }",
       "upstream[0].credential.value is \"file:/nowhere/at/all\"; allowed: a file that can be read, up to 64KiB");
