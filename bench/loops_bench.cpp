@@ -4,6 +4,7 @@
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 
+#include "bare_semaphore.hpp"
 #include "loops.hpp"
 
 #include <asio/post.hpp>
@@ -28,6 +29,11 @@ struct none {
   explicit none(Args&&...) {}
 };
 
+/// The same list under the same lock for both loops: a waiter is posted to its own.
+struct bare : bench::bare_semaphore {
+  bare(net::io_context&, std::uint64_t permits) : bare_semaphore{permits} {}
+};
+
 /// All contenders yield while they hold what they got. A scheduler's token is spent, and not held.
 template <class Limit>
 net::awaitable<void> contend([[maybe_unused]] Limit& limit) {
@@ -37,6 +43,10 @@ net::awaitable<void> contend([[maybe_unused]] Limit& limit) {
     } else if constexpr (std::is_same_v<Limit, canigo::scheduler>) {
       co_await limit.acquire();
       co_await net::post(net::use_awaitable);
+    } else if constexpr (std::is_same_v<Limit, bare>) {
+      co_await limit.acquire();
+      co_await net::post(net::use_awaitable);
+      limit.release();
     } else {
       const canigo::permit held = co_await limit.acquire();
       co_await net::post(net::use_awaitable);
@@ -72,13 +82,16 @@ int main() {
   const canigo::limiter_options rate_and_cap{.rates = {{plenty, many, many}}, .concurrency = 8};
   const canigo::scheduler_options tokens{.rate = plenty, .burst = many, .initial_tokens = many};
   const auto yields = [] { return by_two_loops<none>(true, 0); };
+  const auto floor = [] { return by_two_loops<bare>(true, std::uint64_t{8}); };
   bench::match{"B23", "semaphore(8) that two loops share, 64 coroutines yield while they hold it"}
       .add("semaphore.acquire", [&] { return by_two_loops<semaphore>(true, eight); })
       .add("semaphore.acquire, 4 permits for each loop", [&] { return by_two_loops<semaphore>(false, four); })
+      .add("floor: a list under the same lock, and a post", floor)
       .add("bare Asio: the yield alone", yields)
       .run(repetitions);
   bench::match{"B23l", "the same with a limiter: a rate that is not reached, and a cap of 8"}
       .add("limiter.acquire", [&] { return by_two_loops<canigo::limiter>(true, rate_and_cap); })
+      .add("floor: a list under the same lock, and a post", floor)
       .add("bare Asio: the yield alone", yields)
       .run(repetitions);
   bench::match{"B23r", "a scheduler's tokens, all there, that two loops share"}

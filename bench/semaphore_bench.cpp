@@ -1,20 +1,16 @@
 // What a permit costs: free (B5), handed from one coroutine to the next (B6), and with two threads (B6b). Beside each,
 // what bare Asio or the machine need for the least part of it.
 
-#include "canigo/detail/base/mutex.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
 
+#include "bare_semaphore.hpp"
 #include "loops.hpp"
 
-#include <asio/async_result.hpp>
 #include <asio/post.hpp>
-#include <asio/recycling_allocator.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <atomic>
-#include <memory>
-#include <mutex>
 
 namespace net = canigo::net;
 using canigo::permit;
@@ -116,84 +112,9 @@ bench::sample contended(std::uint64_t permits, int threads, Acquire acquire) {
   return bench::run_by(threads, io, contenders * rounds);
 }
 
-/// The least that a semaphore of coroutines comes to: a count, and a list of who waits, under the same lock; who gives
-/// back posts the first. It knows no classes, no deadlines, no cancellation and no end.
-class bare_semaphore {
- public:
-  explicit bare_semaphore(std::uint64_t permits) : free_{permits} {}
-
-  net::awaitable<void> acquire() {
-    if (try_acquire()) co_return;
-    co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(
-        [this](auto handler) { wait(std::move(handler)); }, net::use_awaitable);
-  }
-  void release() {
-    waiter* w = nullptr;
-    {
-      const std::lock_guard guard{lock_};
-      w = first_;
-      if (w == nullptr) {
-        ++free_;
-        return;
-      }
-      first_ = w->next;
-    }
-    w->post();
-  }
-
- private:
-  struct waiter {
-    virtual void post() = 0;
-    waiter* next = nullptr;
-
-   protected:
-    ~waiter() = default;
-  };
-  template <class Handler>
-  struct waiter_of final : waiter {
-    explicit waiter_of(Handler h) : handler{std::move(h)} {}
-    void post() override {
-      Handler h = std::move(handler);
-      allocator memory;
-      std::destroy_at(this);
-      memory.deallocate(this, 1);
-      net::post(std::move(h));
-    }
-    using allocator = net::recycling_allocator<waiter_of>;
-    Handler handler;
-  };
-
-  bool try_acquire() {
-    const std::lock_guard guard{lock_};
-    if (free_ == 0) return false;
-    --free_;
-    return true;
-  }
-  template <class Handler>
-  void wait(Handler handler) {
-    typename waiter_of<Handler>::allocator memory;
-    waiter* w = std::construct_at(memory.allocate(1), std::move(handler));
-    {
-      const std::lock_guard guard{lock_};
-      if (free_ == 0) {
-        (first_ == nullptr ? first_ : last_->next) = w;
-        last_ = w;
-        return;
-      }
-      --free_;
-    }
-    w->post();
-  }
-
-  canigo::detail::mutex lock_;
-  std::uint64_t free_;
-  waiter* first_ = nullptr;
-  waiter* last_ = nullptr;
-};
-
 bench::sample contended_bare(std::uint64_t permits, int threads) {
   net::io_context io{threads};
-  bare_semaphore s{permits};
+  bench::bare_semaphore s{permits};
   for (int c = 0; c < contenders; ++c) {
     net::co_spawn(
         io,
