@@ -15,7 +15,9 @@
 #include <asio/post.hpp>
 #include <asio/strand.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -101,6 +103,18 @@ TEST_CASE("a race that a run in order never shows is found by some seed", "[simu
   }
   CHECK(lost > 0);
   CHECK(lost < 100);
+}
+
+TEST_CASE("who waits for the last instant runs when it comes, and is counted", "[simulation]") {
+  simulation world{1};
+  bool woke = false;
+  net::co_spawn(world.get_executor(), sleep_until(time_point::max()), [&](const std::exception_ptr&) { woke = true; });
+  world.run_until(time_point::max() - 1ns);
+  CHECK_FALSE(woke);
+  const std::size_t handlers = world.run_until(time_point::max());
+  CHECK(woke);
+  CHECK(handlers > 0);
+  CHECK(handlers < 100);
 }
 
 TEST_CASE("all of time passes, and nothing is run at once", "[simulation]") {
