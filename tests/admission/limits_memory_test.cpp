@@ -169,6 +169,24 @@ TEST_CASE("flows allocate nothing in steady state, whatever holds them", "[memor
   run.time.run();
 }
 
+TEST_CASE("flows that come and go allocate nothing, also those whose permit outlives them", "[memory]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2}};
+  const auto come_and_go = [&s] {
+    for (int i = 0; i < 500; ++i) {
+      std::optional<flow> gone{std::in_place, s};
+      const flow stays{s};
+      const auto p = s.try_acquire({.flow = &*gone}), q = s.try_acquire({.flow = &stays});
+      gone.reset();
+    }
+  };
+  come_and_go();
+  const counted c;
+  come_and_go();
+  const auto allocated = c.so_far();
+  CHECK(allocated == 0);
+}
+
 TEST_CASE("requests of several units allocate nothing in steady state, with flows or without", "[memory]") {
   limits_run run;
   const rate r = rate::per_second(1000);

@@ -93,6 +93,19 @@ TEST_CASE("in steady state tasks with results, groups, timeouts and retries allo
         }) == 0);
 }
 
+TEST_CASE("flows that come and go in a pool allocate nothing, also those whose task outlives them") {
+  if (!blocks_are_cached) return;
+  net::io_context io{1};
+  strand_pool pool{io, {.concurrency = 2}};
+  CHECK(allocated_in_steady_state(io, [&]() -> net::awaitable<void> {
+          std::optional<flow> gone{std::in_place, pool};
+          const flow stays{pool, {.weight = 2}};
+          const auto drop_flow = [&gone] { gone.reset(); };
+          co_await pool.run(drop_flow, {.flow = &*gone});
+          co_await pool.run([] {}, {.flow = &stays});
+        }) == 0);
+}
+
 TEST_CASE("in steady state an operation on a resource allocates nothing") {
   if (!blocks_are_cached) return;
   net::io_context io{1};
