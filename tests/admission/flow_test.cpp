@@ -394,6 +394,17 @@ TEST_CASE("what is settled long after it was granted counts from then on", "[flo
   CHECK(l.stats().tokens == std::vector<std::int64_t>{97});
 }
 
+TEST_CASE("what is settled in a pause counts from then on", "[flow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 10}};
+  const flow f{s, {.rates = {{rate::per_second(10), 10, 10}}}};
+  permit p = s.try_acquire({.tokens = 5, .flow = &f}).value();
+  s.pause();
+  run.time.run_for(1s);
+  p.settle(8);
+  CHECK(f.stats().available == std::vector<std::int64_t>{7});
+}
+
 TEST_CASE("ceilings change at once", "[flow]") {
   limits_run run;
   semaphore s{run.io, {.permits = 10}};
