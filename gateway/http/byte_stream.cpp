@@ -94,9 +94,9 @@ net::awaitable<void> byte_stream::linger_and_close() {
   }
   socket_.shutdown(stream_socket::shutdown_send, error);
   std::array<char, 4096> unread;
-  constexpr int most_pieces = 64;
-  for (int i = 0; !error && i < most_pieces; ++i) {
-    co_await socket_.async_read_some(net::buffer(unread), within(1s, error));
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (!error && std::chrono::steady_clock::now() < end) {
+    co_await socket_.async_read_some(net::buffer(unread), within(5s, error));
   }
   close();
 }

@@ -312,6 +312,8 @@ void connection::finish() noexcept {
     cut();
   } else if (phase_ == phase::waiting) {
     wait_.emit(net::cancellation_type::terminal);
+  } else if (phase_ == phase::closing) {
+    client_.cancel();
   } else {
     end_idle();
   }

@@ -306,7 +306,7 @@ void connection::passage::judge(attempt_end end) {
   const bool is_taken = is_place_lost_ && !home_.has_left_ && end == attempt_end::client_lost;
   if (is_taken && !has_begun) why_ = refusal_of(errc::lease_lost, queue_, ask_);
   if (end != attempt_end::complete && !why_) home_.goes_on_ = false;
-  if (end == attempt_end::cut) record_.error = "upstream_failed";
+  if (end == attempt_end::cut || exchange_.has_lost_rest) record_.error = "upstream_failed";
   if (end == attempt_end::idle) record_.error = "idle";
   if (is_taken) record_.error = "store_unavailable";
   if (home_.is_ended_ && end != attempt_end::complete) {

@@ -235,17 +235,28 @@ void server::drain() {
   service_.drain(clock::now() + grace);
   close_doors();
   on_connections([](connection& c) { c.drain(); });
+  // What begins late would be cut.
+  const duration last = grace / 10;
   // These clients can go elsewhere at once.
-  service_.end_long_waits(grace);
+  service_.end_long_waits(grace - last);
   patience_.expires_after(std::min(grace, patience_with_new));
   patience_.async_wait([this](const error_code& error) {
     if (!error) on_connections([](connection& c) { c.end_idle(); });
   });
-  grace_.expires_after(grace);
-  grace_.async_wait([this](const error_code& error) {
-    if (!error) finish();
+  grace_.expires_after(grace - last);
+  grace_.async_wait([this, last](const error_code& error) {
+    if (!error && !is_finishing_) begin_no_more(last);
   });
   look_for_end();
+}
+
+/// Nobody waits any longer. Who runs has the rest of the grace.
+void server::begin_no_more(duration rest) {
+  service_.stop_waiting();
+  grace_.expires_after(rest);
+  grace_.async_wait([this](const error_code& error) {
+    if (!error && !is_finishing_) finish();
+  });
 }
 
 /// Whoever has connected already is taken; the others find nobody.

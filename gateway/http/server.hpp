@@ -55,6 +55,7 @@ class server {
   void watch();
   net::awaitable<std::vector<std::string>> reload();
   void drain();
+  void begin_no_more(duration rest);
   void close_doors();
   void take_last();
   void finish();

@@ -140,7 +140,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       if (step.wants_more) break;
       if (!parser.has_head()) continue;
       const int status = parser.head().status;
-      if (status == 101 || !is_one_chunked(parser.head())) co_return head_end::bad;
+      if (status < 100 || status == 101 || !is_one_chunked(parser.head())) co_return head_end::bad;
       if (status >= 200) co_return head_end::there;
       // An upstream may send such heads without an end, and faster than they are read.
       if (left() == duration{1}) co_return head_end::late;
@@ -163,9 +163,21 @@ struct framing {
   std::string fields;
 };
 
+/// Whether the upstream gets the rest of a request after its response, as it would from the client itself. An error
+/// says that it wants no more.
+bool takes_rest(const message_parser& parser) { return parser.head().status < 300 && parser.keep_alive(); }
+
+net::awaitable<void> send_rest(exchange& x, upload& u) {
+  error_code ignored;
+  u.ended.expires_at(x.until);
+  co_await u.ended.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  x.has_lost_rest = !u.is_complete && !has_failed(x.body) && !x.is_aborted;
+  u.ended.expires_at(time_point::max());
+}
+
 framing frame(exchange& x, const message_parser& parser, const upload& u) {
   framing f;
-  if (u.is_on) x.keeps_client = false;  // the rest of its body may stay unread
+  if (u.is_on && !takes_rest(parser)) x.keeps_client = false;  // the rest of its body may stay unread
   if (parser.has_body() && !parser.length()) {
     f.is_chunked = x.client_version >= 11;
     if (!f.is_chunked) x.keeps_client = false;
@@ -258,6 +270,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   if (x.may_answer && !x.may_answer()) co_return attempt_end::outrun;
   const attempt_end end = co_await relay(x, l, parser, u);
   if (!parser.keep_alive() || !l.input.empty()) l.close_later = true;
+  if (end == attempt_end::complete && u.is_on && takes_rest(parser)) co_await send_rest(x, u);
   co_return end;
 }
 

@@ -80,6 +80,7 @@ struct exchange {
   bool keeps_client = true;  ///< in: whether the client's connection may go on; out: whether it can
   int status = 0;
   bool has_begun = false;  ///< the client has got a byte of the response
+  bool has_lost_rest = false;  ///< the upstream has answered, and then not taken the rest of the body
   duration connect_time{};
   std::optional<time_point> first_byte;
   std::uint64_t bytes_in = 0;   ///< of a tunnel, from the client

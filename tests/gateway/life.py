@@ -572,6 +572,21 @@ class Life(GatewayCase):
         self.assertEqual(running.wait(), [""])
         self.assertEqual(g.process.wait(), 1)
 
+    def test_nothing_begins_late_in_a_drain(self):
+        def answer(client, _stream, _head):
+            time.sleep(0.4)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        g = self.gateway(self.upstream("concurrency = 4\nmax_wait = 10m", self.script(answer).port),
+                         head='grace = "20s"')
+        waiting = self.calls(g, 400)  # for 40 seconds
+        wait_until(lambda: g.waiting() > 300, "they wait")
+        g.process.send_signal(signal.SIGTERM)
+        ends = waiting.statuses()
+        self.assertEqual(set(ends), {200, 503})
+        self.assertGreater(ends.count(200), 50)
+        self.assertEqual(g.process.wait(), 0)
+
     def test_nobody_is_cut_who_is_told(self):
         g = self.gateway(self.upstream('concurrency = 1\nrates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h'),
                          head='grace = "0s"')

@@ -188,6 +188,54 @@ class Reverse(GatewayCase):
                     s.sendall(b"x")
                 self.assertTrue(s.recv(100).startswith(wanted), path)
 
+    def test_an_upload_goes_on_after_an_early_answer_that_is_no_error(self):
+        got = []
+
+        def answer(client, stream, head):
+            size = int(re.search(r"(?i)content-length: (\d+)", head)[1])
+            status = "202 Accepted" if "/early" in head else "413 No"
+            client.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok".encode())
+            if "/cut" in head:
+                raise ConnectionError
+            got.append(len(stream.read(size)) if "/early" in head else 0)
+
+        g = self.gateway(self.upstream(port=self.script(answer).port))
+        size = 8 << 20
+        for path, status in (("early", b"202"), ("early", b"202"), ("early/cut", b"202"), ("error", b"413")):
+            with socket.create_connection(("127.0.0.1", g.port)) as s:
+                s.sendall(f"POST /web/{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode() + b"x")
+                head = b""
+                while b"\r\n\r\nok" not in head:
+                    self.assertTrue(part := s.recv(65536), head)
+                    head += part
+                self.assertIn(status, head.split(b"\r\n")[0])
+                self.assertEqual(b"Connection: close" in head, status == b"413")
+                try:
+                    s.sendall(b"x" * (size - 1))
+                    if path == "early":  # the connection serves another request
+                        s.sendall(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
+                        self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 404"))
+                except ConnectionError:
+                    self.assertNotEqual(path, "early")
+        wait_until(lambda: got.count(size) == 2, "the upstream has all bytes")
+        wait_until(lambda: sum(line["path"] == "/web/early/cut" for line in g.log()) == 1, "it is in the log")
+        ends = {line["path"]: line["error"] for line in g.log()}
+        self.assertEqual(ends["/web/early/cut"], "upstream_failed")
+        self.assertFalse(ends["/web/early"])
+
+    def test_a_status_below_100_is_no_answer(self):
+        script = self.script(lambda client, _s, _h: client.sendall(b"HTTP/1.1 000 x\r\nContent-Length: 0\r\n\r\n"))
+        g = self.gateway(self.upstream(port=script.port))
+        self.assertEqual(curl("-d", "x", f"{g.url}/web/x")[0], 502)
+
+    def test_a_client_that_still_sends_gets_its_answer(self):
+        g = self.gateway(self.upstream(), head='limits.size = { body = "16MiB" }')
+        for path, size, status in (("nowhere", 12, 404), ("web/large", 30, 413)):
+            caller = http.client.HTTPConnection("127.0.0.1", g.port)
+            caller.request("POST", f"/{path}", body=b"x" * (size << 20))  # all of it, before it looks for an answer
+            self.assertEqual(caller.getresponse().status, status)
+            caller.close()
+
     def test_a_connection_that_is_signed_in_serves_nobody_else(self):
         def answer(client, _stream, head):
             self.served.append((client.getpeername()[1], "NTLM" in head))
