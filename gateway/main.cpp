@@ -41,6 +41,12 @@ int serve(const std::string& file, bool only_check) {
   auto read = canigo::gateway::read_config(file);
   for (const auto& e : read.errors) fmt::print(stderr, "{}\n", canigo::gateway::message_of(e, file));
   if (!read.value) return wrong;
+  if (const auto& admin = read.value->admin; admin && !admin->listen.is_local()) {
+    fmt::print(stderr,
+               "canigo-gateway: warning: other machines reach admin.listen, {}, and there is no TLS: the token can be "
+               "read on the way\n",
+               admin->listen.host);
+  }
   if (only_check) {
     fmt::print("{}: ok\n", file);
     return 0;

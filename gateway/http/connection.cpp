@@ -137,7 +137,7 @@ net::awaitable<bool> connection::read_head(message_parser& parser) {
     }
     const std::size_t room = std::min<std::size_t>(std::max(2 * input_.size(), first_room), most);
     error_code error;
-    const duration limit = phase_ == phase::idle ? time.keep_alive : time.header;
+    const duration limit = phase_ == phase::idle && has_served_ ? time.keep_alive : time.header;
     const duration left = std::max(limit - (clock::now() - since), duration{1});
     input_.commit(co_await client_.read_some(input_.prepare(room), left, error));
     if (!error) continue;

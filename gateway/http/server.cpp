@@ -58,11 +58,17 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
 }
 
 /// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024.
-void raise_descriptor_limit() {
+void raise_descriptor_limit(std::size_t connections) {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_max < connections) {
+    fmt::print(stderr,
+               "canigo-gateway: this process may open {} files (RLIMIT_NOFILE), fewer than the {} of "
+               "limits.connections.all; who has connected beyond that is not heard\n",
+               files.rlim_max, connections);
+  }
 }
 
 net::awaitable<void> serve(std::unique_ptr<connection> c) { co_await c->run(); }
@@ -79,7 +85,7 @@ server::server(config c, std::string file)
       patience_{loops_.front()->io},
       look_{loops_.front()->io},
       watchdog_{loops_.front()->io} {
-  raise_descriptor_limit();
+  raise_descriptor_limit(service_.current()->settings.connections.all);
   service_.desk.reload = [this] { return reload(); };
   service_.desk.drain = [this] {
     net::post(loops_.front()->io, [this] {
@@ -175,10 +181,34 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
+/// Ends a connection to the admin's listener that has said nothing yet, so that a newer one may. False: there is none.
+bool server::push_out_silent(loop& l) {
+  const auto silent = std::ranges::find_if(l.connections, [](const connection* c) { return c->is_silent_admin(); });
+  if (silent == l.connections.end()) return false;
+  (*silent)->cut();
+  return true;
+}
+
+/// Once a minute at most, of many.
+void server::tell_of_refusal(const std::string& bound, const std::string& address) {
+  const std::int64_t now = clock::now().time_since_epoch() / 1s;
+  std::int64_t last = refusal_told_.load(std::memory_order_relaxed);
+  if (last != 0 && now - last < 60) return;
+  if (!refusal_told_.compare_exchange_strong(last, now, std::memory_order_relaxed)) return;
+  fmt::print(stderr, "canigo-gateway: connections are closed unanswered, as {}; this one is from {}\n", bound,
+             address.empty() ? "a unix socket" : address);
+}
+
 void server::take(loop& l, door& d, stream_socket socket) {
   std::string address = peer_of(socket.native_handle());
   connection_counts& count = d.listener ? service_.clients : service_.admins;
-  if (!count.enter(address)) return;  // and the socket closes
+  if (const std::string bound = count.enter(address); !bound.empty()) {
+    if (d.listener || !push_out_silent(l)) {
+      tell_of_refusal(d.listener ? bound : fmt::format("admin.listen takes {}", service::most_admins), address);
+      return;  // and the socket closes
+    }
+    count.replace(address);
+  }
   const entrance by{d.listener, count};
   auto c = std::make_unique<connection>(service_, l, by, std::move(socket), std::move(address));
   net::co_spawn(l.io, serve(std::move(c)), [](const std::exception_ptr& error) {

@@ -56,12 +56,16 @@ class server {
   net::awaitable<std::vector<std::string>> reload();
   void drain();
   void begin_no_more(duration rest);
+  static bool push_out_silent(loop& l);
+  void tell_of_refusal(const std::string& bound, const std::string& address);
   void close_doors();
   void take_last();
   void finish();
   void end_admin();
   void look_for_end();
   void on_connections(const std::function<void(connection&)>& f);
+
+  std::atomic<std::int64_t> refusal_told_{0};  // in seconds of the clock
 
   supervisor supervisor_;
   std::vector<std::unique_ptr<loop>> loops_;

@@ -6,6 +6,7 @@
 #include "gateway/config/restart.hpp"
 #include "gateway/http/connection.hpp"
 
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <exception>
 #include <random>
+#include <string_view>
 #include <utility>
 
 namespace canigo::gateway {
@@ -37,22 +39,38 @@ std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
   return {&g, [group = std::move(group)](void*) { group->done(); }};
 }
 
+bool is_loopback(const std::string& address) {
+  error_code error;
+  const net::ip::address a = net::ip::make_address(address, error);
+  if (error) return false;
+  const bool is_mapped = a.is_v6() && a.to_v6().is_v4_mapped();
+  return is_mapped ? net::ip::make_address_v4(net::ip::v4_mapped, a.to_v6()).is_loopback() : a.is_loopback();
+}
+
 }  // namespace
 
-bool connection_counts::enter(const std::string& address) {
+std::string connection_counts::enter(const std::string& address) {
   const std::lock_guard lock{mutex_};
-  const auto refuse = [this] {
+  const auto refuse = [this](std::string_view bound, std::size_t value) {
     refused_.fetch_add(1, std::memory_order_relaxed);
-    return false;
+    return fmt::format("limits.connections.{} is {}", bound, value);
   };
-  if (all_ >= limits_.all) return refuse();
-  if (!address.empty()) {
-    std::size_t& here = by_address_[address];
-    if (here >= limits_.per_address) return refuse();
-    ++here;
-  }
+  if (all_ >= limits_.all) return refuse("all", limits_.all);
+  const auto here = by_address_.find(address);
+  if (here != by_address_.end() && here->second >= limits_.per_address)
+    return refuse("per_address", limits_.per_address);
+  count(address);
+  return {};
+}
+
+void connection_counts::replace(const std::string& address) {
+  const std::lock_guard lock{mutex_};
+  count(address);
+}
+
+void connection_counts::count(const std::string& address) {
+  if (!address.empty() && !is_loopback(address)) ++by_address_[address];
   ++all_;
-  return true;
 }
 
 void connection_counts::leave(const std::string& address) noexcept {

@@ -50,8 +50,11 @@ struct loop {
 class connection_counts {
  public:
   explicit connection_counts(const connection_limits& limits) : limits_{limits} {}
-  /// Counts one more, unless that is too many. `address` may be empty: of a unix socket.
-  bool enter(const std::string& address);
+  /// Counts one more, unless that is too many: then the text names the bound. `address` may be empty: of a unix socket.
+  /// All programs of this machine have the same address, so those of the loopback count to `all` alone.
+  std::string enter(const std::string& address);
+  /// Counts one that takes the place of another, which is about to leave.
+  void replace(const std::string& address);
   void leave(const std::string& address) noexcept;
   std::size_t all() const;
   /// Nobody is sent away who is there already.
@@ -61,6 +64,8 @@ class connection_counts {
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
  private:
+  void count(const std::string& address);
+
   std::atomic<std::uint64_t> refused_{0};
   mutable std::mutex mutex_;
   connection_limits limits_;

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import http.client
 import json
+import os
 import pathlib
 import re
 import resource
@@ -16,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -127,8 +129,40 @@ class Admin(GatewayCase):
             self.assertTrue(first.recv(1))
             with socket.create_connection(("127.0.0.1", g.port)) as second:
                 self.assertEqual(second.recv(1), b"")
+            self.assertIn("limits.connections.all is 1; this one is from 127.0.0.1", g.process.stderr.readline())
             self.assertEqual(g.ask_admin("/healthz"), "ok\n")
             self.assertIn("canigo_gateway_connections_refused_total 1\n", g.ask_admin("/metrics"))
+
+    def test_programs_of_this_machine_are_not_counted_by_address(self):
+        g = self.gateway(self.upstream(), head="limits.connections = { per_address = 1 }")
+        with contextlib.ExitStack() as stack:
+            for _ in range(5):
+                s = stack.enter_context(socket.create_connection(("127.0.0.1", g.port)))
+                s.sendall(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
+                self.assertTrue(s.recv(1))
+
+    def test_silent_connections_do_not_keep_it_out(self):
+        g = self.gateway(self.upstream())
+        with contextlib.ExitStack() as stack:
+            silent = [stack.enter_context(socket.create_connection(("127.0.0.1", g.admin))) for _ in range(150)]
+            for _ in range(20):
+                self.assertEqual(g.ask_admin("/healthz"), "ok\n")
+            start = time.monotonic()
+            for s in silent:
+                s.settimeout(60)
+                self.assertEqual(s.recv(1), b"")  # of those, too, that were not pushed out
+            self.assertLess(time.monotonic() - start, 50)  # keep_alive is 75 s
+
+    def test_who_reaches_the_admin_from_elsewhere_is_told_of(self):
+        for place, warns in (("0.0.0.0:0", True), ("127.0.0.1:0", False)):
+            with tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder) / "c.toml"
+                file.write_text(f'admin = {{ listen = "{place}", token = "env:CANIGO_TEST_TOKEN" }}\n'
+                                '[[listen]]\naddress = "127.0.0.1:0"\n[[upstream]]\n' + self.upstream())
+                done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True,
+                                      env={**os.environ, "CANIGO_TEST_TOKEN": TOKEN})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual("other machines reach admin.listen" in done.stderr, warns, done.stderr)
 
     def test_many_wrong_tokens_do_not_keep_the_right_one_out(self):
         g = self.gateway(self.upstream())
