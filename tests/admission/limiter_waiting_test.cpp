@@ -334,3 +334,24 @@ TEST_CASE("among flows no waiter of the list is promised a longer wait than it h
     }
   }
 }
+
+TEST_CASE("where some rise, the waiters of one class still count those before them", "[limiter][waiting]") {
+  for (const bool has_flows : {false, true}) {
+    CAPTURE(has_flows);
+    limits_run run;
+    limiter l{run.io, {.rates = {{rate::per_second(1), 1}}, .priorities = 3, .ageing = 10s}};
+    std::optional<flow> f;
+    if (has_flows) f.emplace(l, flow_options{});
+    const flow* const of = has_flows ? &*f : nullptr;
+    for (std::uint64_t tag = 0; tag < 6; ++tag) {
+      const auto priority = static_cast<int>(tag % 2 + 1);
+      run.go(shown_caller(run, l, "x", {.priority = priority, .flow = of, .tag = tag}));
+    }
+    run.time.run_for(1ms);
+    for (const waiting_request& w : l.waiting(10)) {
+      CAPTURE(w.tag);
+      CHECK(w.estimate == (1 + w.tag / 2) * 1s - 1ms);
+    }
+    l.stop();
+  }
+}

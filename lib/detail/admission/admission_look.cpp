@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 namespace canigo::detail {
@@ -80,11 +81,16 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
   const std::lock_guard lock{mutex_};
   if (is_shadow()) return rows;
   const time_point now = clock();
-  std::vector<turn> turns(flows_ == nullptr ? 1 : flows_->rows());
+  const bool takes_newest = flows_ != nullptr ? flows_->takes_newest_at_times()
+                                              : delays_ && delays_->takes_newest_at_times();
+  // Where some rise meanwhile, those of one class keep their order. Of another class nobody knows who goes first.
+  const bool some_rise = queue_.ageing() != duration::max();
+  std::unordered_map<std::uint64_t, turn> turns;
   for (const wait_node* n : first_waiters(now, most)) {
-    turn& t = turns[flows_ == nullptr ? 0 : n->flow()];
-    // Where some rise meanwhile, or the newest goes first at times, nobody knows who goes before it.
-    if (flows_ != nullptr ? !flows_->keeps_order() : queue_.ageing() != duration::max()) t = {};
+    constexpr unsigned class_bits = 16;
+    const std::uint64_t flow = flows_ == nullptr ? 0 : n->flow();
+    turn& t = turns[flow << class_bits | (some_rise ? n->priority : 0u)];
+    if (takes_newest) t = {};
     const demand wanted = demand_of(*n);
     for (std::size_t unit = 0; unit < t.own.size(); ++unit) t.own[unit] = add(t.own[unit], wanted.of(unit));
     t.places = add(t.places, supplies_.places_for(n->tokens));

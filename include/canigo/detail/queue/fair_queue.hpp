@@ -206,8 +206,7 @@ class fair_queue {
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
   /// The same of another unit than the first.
   ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
-  /// Whether the waiters of a flow go by class and arrival, whatever comes.
-  bool keeps_order() const noexcept { return !ages() && !delays_.takes_newest_at_times(); }
+  bool takes_newest_at_times() const noexcept { return delays_.takes_newest_at_times(); }
   /// Adds what other flows want in the classes above, and nothing holds. Nothing if a class does not go before another.
   void add_classes_above(std::uint32_t flow, int priority, amounts_by_unit& to) const noexcept;
   /// When a newcomer of this class counts as one of the first; max if never.
