@@ -128,6 +128,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   const std::size_t max_body_;
   const int max_redirects_;
   const bool decodes_;
+  const http_version version_;
   const std::function<bool(const net::ip::address&)>* allow_address_;
   connection_source* source_;
   std::unique_ptr<CURL, cleanup> easy_;

@@ -21,9 +21,11 @@ long to_milliseconds(duration d) noexcept {
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(std::min(d, most)).count());
 }
 
-long number_of(http_version v) noexcept {
-  if (v == http_version::http1) return CURL_HTTP_VERSION_1_1;
-  return v == http_version::http2 ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS;
+/// A server of HTTP/2 that does not want a body may end the stream behind its answer, as servers in Go do. libcurl then
+/// loses the answer, and a 429 would never be heard. So a body goes by HTTP/1.1, unless the user says otherwise.
+long number_of(http_version v, bool sends_body) noexcept {
+  if (v == http_version::http2) return CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE;
+  return v == http_version::http1 || sends_body ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS;
 }
 
 }  // namespace
@@ -34,6 +36,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
       max_body_{options.max_body},
       max_redirects_{options.max_redirects},
       decodes_{options.decode_body},
+      version_{options.version},
       allow_address_{&options.allow_address},
       source_{&source},
       easy_{curl_easy_init()} {
@@ -55,7 +58,6 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   constexpr long protocols = CURLPROTO_HTTP | CURLPROTO_HTTPS;
   set(CURLOPT_PROTOCOLS, protocols)(CURLOPT_REDIR_PROTOCOLS, protocols);
 #endif
-  set(CURLOPT_HTTP_VERSION, number_of(options.version));
   set(CURLOPT_ERRORBUFFER, said_.data());
   set(CURLOPT_BUFFERSIZE, static_cast<long>(read_size));
   if (decodes_) {
@@ -126,6 +128,7 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
   const bool is_plain_get = is_get && !is_stream && r.target.empty();
   if (is_plain_get && is_set_for_get_) return CURLE_OK;
   option_setter set{get()};
+  set(CURLOPT_HTTP_VERSION, number_of(version_, length_to_write || !r.body.empty()));
   // Takes back what the request before has set. In this order: any POSTFIELDS makes it a POST.
   set(CURLOPT_POSTFIELDS, nullptr)(CURLOPT_CUSTOMREQUEST, nullptr)(CURLOPT_HTTPGET, 1L);
   if (is_head) {

@@ -401,7 +401,7 @@ TEST_CASE("an answer that begins during an upload over HTTP/2 does not stop it")
   net::io_context io;
   http2_server server{io};
   server.answers_early = true;
-  http::client_options o{.ca_file = server.certificate(), .proxy = ""};
+  http::client_options o{.version = http::http_version::http2, .ca_file = server.certificate(), .proxy = ""};
   o.decode_body = decodes;
   http::client client{io, o};
   std::string got;
@@ -439,7 +439,7 @@ TEST_CASE("an upload over HTTP/2 whose answer has begun is reset if it goes, is 
   net::io_context io;
   http2_server server{io};
   server.answers_early = true;
-  http::client_options o{.ca_file = server.certificate(), .proxy = ""};
+  http::client_options o{.version = http::http_version::http2, .ca_file = server.certificate(), .proxy = ""};
   o.decode_body = decodes;
   http::client client{io, o};
   std::optional<std::error_code> result;

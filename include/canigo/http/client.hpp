@@ -28,8 +28,13 @@
 namespace canigo::http {
 
 /// The version of HTTP that a client speaks.
+///
+/// `negotiated` speaks HTTP/1.1 for a request with a body, because libcurl (seen with 7.88) has faults there over HTTP/2:
+/// - A server that answers before it has the body may end the stream, as those in Go do. The answer is then lost, and
+///   the request ends with error::http2_stream_failed.
+/// - Where a server answers in full and takes no more, or where both bodies flow at once, libcurl may wait for ever.
 enum class http_version {
-  negotiated,  ///< HTTP/2 where a server offers it in the TLS handshake, else HTTP/1.1
+  negotiated,  ///< HTTP/2 where a server offers it in the TLS handshake, else HTTP/1.1; HTTP/1.1 for all with a body
   http1,       ///< HTTP/1.1
   http2,       ///< HTTP/2 from the first byte, without TLS too; the server must know it
 };
