@@ -29,7 +29,7 @@ namespace canigo::http {
 
 /// The version of HTTP that a client speaks.
 ///
-/// `negotiated` speaks HTTP/1.1 for a request with a body, because libcurl (seen with 7.88) has faults there over HTTP/2:
+/// `negotiated` speaks HTTP/1.1 for a request with a body. libcurl (seen with 7.88) has faults there over HTTP/2:
 /// - A server that answers before it has the body may end the stream, as those in Go do. The answer is then lost, and
 ///   the request ends with error::http2_stream_failed.
 /// - Where a server answers in full and takes no more, or where both bodies flow at once, libcurl may wait for ever.
