@@ -373,6 +373,27 @@ TEST_CASE("one that is stopped while its time runs out ends once") {
   CHECK(ends == std::vector<std::error_code>{errc::stopped});
 }
 
+TEST_CASE("what a stopped client has not ended yet goes with the context, however much it is") {
+  constexpr int many = 2000;  // one turn of work ends half of them
+  full_port nobody;
+  const auto life = std::make_shared<int>();
+  auto io = std::make_unique<net::io_context>();
+  canigo::time_source_control clock{*io, {}};
+  http::client client{*io, {.connections = 1, .connect_timeout = 1h, .timeout = 1s, .proxy = ""}};
+  int ends = 0;
+  for (int i = 0; i < many; ++i) {
+    client.async_send(http::request{nobody.url()}, [&, life](std::error_code, const http::response&) { ++ends; });
+  }
+  io->poll();
+  clock.advance(clock.now() + 1s);
+  client.stop();
+  io->restart();
+  io->poll_one();
+  io.reset();
+  CHECK(ends == 0);
+  CHECK(life.use_count() == 1);
+}
+
 TEST_CASE("one whose time runs out just as its turn comes ends once") {
   scripted_server silent{silence()};
   scripted_server quick{answer(ok("x"))};
