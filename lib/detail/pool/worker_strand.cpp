@@ -151,7 +151,6 @@ class strand_on final : public worker_strand {
       net::dispatch(strand_->strand, resumption<block_allocator<void>>{s, {}});
     } catch (...) {
       if (p.was_dropped()) throw;
-      return;
     }
     if (p.was_dropped()) s.destroy();
   }
