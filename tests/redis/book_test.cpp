@@ -265,10 +265,15 @@ TEST_CASE("so many tokens are taken ahead as were used in time, twice over, up t
 TEST_CASE("a book that is cleared has no requests, and its permits stay") {
   book b{true, 0s};
   entry w{b};
+  call(b);
+  const entry fresh{b};
   const auto p = b.hold(nullptr, 9, 1, 1);
   b.clear();
   CHECK_FALSE(b.has_waiters());
   CHECK(b.find(w.id) == nullptr);
+  CHECK_FALSE(b.has_fresh());
+  CHECK_FALSE(b.has_asked());
+  CHECK(wishes(b) == numbers{});
   int seen = 0;
   b.for_each([&](limit_request&) { ++seen; });
   CHECK(seen == 0);
