@@ -65,6 +65,15 @@ limit_request asked(duration since, time_point deadline = never) {
   return r;
 }
 
+TEST_CASE("once Redis has answered no call waits for an earlier one's failure") {
+  sync_plan p = plan_with(failure_mode::closed());
+  fail_call(p, start, 1s);
+  CHECK(p.is_before_retry(start + 1s));
+  answer_call(p, start + 1s);
+  CHECK_FALSE(p.is_before_retry(start + 1s));
+  CHECK(p.next_call(new_waiter, start + 1s) == start + 1s);
+}
+
 TEST_CASE("a limit that works calls when there is something to tell or to ask") {
   struct {
     const char* what;
