@@ -73,6 +73,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool has_told_head() const noexcept { return head_told_; }
   /// Whether it waits until the transfer can take more of the body.
   bool is_paused() const noexcept { return is_paused_; }
+  /// Whether it has a transfer whose request, or whose last redirect, has no connection yet.
+  bool is_connecting() const noexcept { return transfer_ != nullptr && !was_sent_in_this_hop(); }
   /// The part that is missing before its request can be sent, in words.
   const char* missing_to_send() const noexcept;
   /// Moves what curl knows into the transfer's response, and says how it ended.

@@ -64,7 +64,7 @@ void multi::close() noexcept {
   handles_.clear();
   multi_.reset();
   sockets_.unwatch_all();
-  is_due_ = false;
+  is_due_ = has_lost_socket_ = false;
   alarm_at_ = time_point::max();
 }
 
@@ -171,10 +171,21 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
 }
 
 void multi::run() noexcept {
+  if (std::exchange(has_lost_socket_, false)) go_on_connecting();
   if (!std::exchange(is_due_, false)) return;
   alarm_at_ = time_point::max();
   int running = 0;
   curl_multi_socket_action(multi_.get(), CURL_SOCKET_TIMEOUT, 0, &running);
+}
+
+/// curl 7.87 to 8.3 closes the socket of an address whose time has passed, and forgets to look at the next address. To
+/// pause and go on makes it look. See https://github.com/curl/curl/issues/11920.
+void multi::go_on_connecting() noexcept {
+  for (const auto& h : handles_) {
+    if (!h->is_connecting()) continue;
+    curl_easy_pause(h->get(), CURLPAUSE_RECV);
+    curl_easy_pause(h->get(), CURLPAUSE_CONT);
+  }
 }
 
 int multi::on_timer(CURLM*, long milliseconds, void* self) noexcept {
@@ -241,6 +252,7 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   w.wanted = 0;
   easy_handle* h = easy_handle::of(easy);
   if (h != nullptr) h->waits_for_nothing();
+  has_lost_socket_ = has_lost_socket_ || (h != nullptr && h->is_connecting());
   w.paused = h != nullptr && h->is_paused() ? h : nullptr;
   // A wait on an idle connection would keep the loop running.
   if (w.is_connection || w.paused != nullptr) {

@@ -56,7 +56,7 @@ class multi : private connection_source {
   void alarm_rang() noexcept { is_due_ = alarm_at_ != time_point::max(); }
   /// Whether curl wants to be called at once; the next run() does that. A timer that has already expired would cost a
   /// turn of the reactor.
-  bool is_due() const noexcept { return is_due_; }
+  bool is_due() const noexcept { return is_due_ || has_lost_socket_; }
   void run() noexcept;
   /// When curl wants to be called; time_point::max(): not at all.
   time_point alarm_at() const noexcept { return alarm_at_; }
@@ -68,6 +68,7 @@ class multi : private connection_source {
 
   easy_handle& idle_handle();
   void flush(int local_port) noexcept;
+  void go_on_connecting() noexcept;
 
   curl_socket_t open_socket(const curl_sockaddr& address) noexcept override;
   bool spoil_if_unclean(int local_port) noexcept override;
@@ -92,6 +93,7 @@ class multi : private connection_source {
   linked_list<easy_handle, in_unwatched> unwatched_;  // a socket of theirs could not be watched
   std::size_t taken_ = 0;                             // of bodies, in one call of curl's
   bool is_due_ = false;
+  bool has_lost_socket_ = false;  // a transfer that connects has none now
   time_point alarm_at_ = time_point::max();
 };
 

@@ -16,6 +16,7 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <dlfcn.h>
 #include <netdb.h>
@@ -30,6 +31,7 @@
 using namespace http_test;
 namespace http = canigo::http;
 namespace net = canigo::net;
+using namespace std::chrono_literals;
 using namespace std::string_literals;
 
 namespace {
@@ -62,6 +64,15 @@ TEST_CASE("where nobody is at a name's first address the second is tried") {
     CHECK(r.body == "x");
     CHECK(r.reused == (i == 1));
   }
+}
+
+TEST_CASE("where a name's first address does not answer the second has the rest of the time") {
+  scripted_server server{answer(ok("x"))};
+  const full_port silent{"127.0.0.2", server.port()};
+  net::io_context io;
+  http::client client{io, {.connect_timeout = 4s, .proxy = ""}};
+  const std::string url = std::string{"http://"} + two_addresses + ":" + std::to_string(server.port()) + "/";
+  CHECK(run_to_end(io, client.get(url)).body == "x");
 }
 
 TEST_CASE("an address that the client refuses is not connected to, and is named") {
