@@ -140,6 +140,23 @@ TEST_CASE("a job of a transaction is there if the transaction is, and services a
   CHECK(claimed[0].payload == "a@example.org");
 }
 
+TEST_CASE("a job that the transaction's session refuses is refused for the server's reason", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store store{w.io(), w.url()};
+  w.wait(store.count());
+  auto& shop = w.session();
+  shop.run("BEGIN READ ONLY");
+  std::string said;
+  try {
+    (void)store.put_in(shop.get(), plain("1"));
+  } catch (const std::system_error& e) {
+    said = e.what();
+  }
+  shop.run("ROLLBACK");
+  CAPTURE(said);
+  CHECK(said.find("PostgreSQL's error 25006, cannot execute INSERT in a read-only transaction") != std::string::npos);
+}
+
 TEST_CASE("a put in one store wakes those who wait in another", "[jobs][postgres]") {
   postgres_world w;
   postgres_store_options o;
