@@ -16,6 +16,7 @@ struct own_part {
   std::vector<request_view> asked;
   std::vector<request_view> running;
   std::map<std::string, std::size_t> running_in_all;
+  std::map<std::string_view, std::size_t> waiting_in_all;
   std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
@@ -35,6 +36,7 @@ net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>
       running[r.upstream].push_back(&c);
       return;
     }
+    ++p.waiting_in_all[r.upstream];
     const call_record*& known = first[{r.upstream.data(), r.priority.data()}];
     if (known == nullptr || r.since < known->since) known = &r;
   });
@@ -60,6 +62,7 @@ net::awaitable<bool> end_on(const loop& l, const std::string& id) {
 void add(loop_look& to, own_part& part, std::size_t most_running) {
   for (request_view& v : part.asked) to.asked.emplace(v.number, std::move(v));
   for (const auto& [upstream, n] : part.running_in_all) to.running_in_all[upstream] += n;
+  for (const auto& [upstream, n] : part.waiting_in_all) to.waiting_in_all[std::string{upstream}] += n;
   for (const auto& [names, since] : part.oldest) {
     const auto [known, is_new] = to.oldest.emplace(names, since);
     if (!is_new) known->second = std::min(known->second, since);

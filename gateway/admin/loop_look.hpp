@@ -25,6 +25,7 @@ struct loop_look {
   std::unordered_map<std::uint64_t, request_view> asked;  ///< by number: those that were asked for, and still are there
   std::map<std::string, std::vector<request_view>> running;          ///< by upstream: those that began first
   std::map<std::string, std::size_t> running_in_all;                 ///< by upstream
+  std::map<std::string, std::size_t> waiting_in_all;  ///< by upstream: those, too, that a pause of their tenant holds
   std::map<std::pair<std::string, std::string>, time_point> oldest;  ///< arrival, by upstream and class, of the waiters
 };
 

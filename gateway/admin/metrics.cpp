@@ -151,6 +151,10 @@ void show_process(metric_text& m, service& s) {
   m.sample({{"state", "idle"}}, std::max<std::int64_t>(open - waiting - running, 0));
   m.counter("connections_refused_total", "Connections that were closed at once, because there were too many.");
   m.sample({}, s.clients.refused() + s.admins.refused());
+  if (s.store() != nullptr) {
+    m.gauge("redis_connected", "1 while the Redis of shared limits answers.");
+    m.sample({}, s.store()->now().is_connected ? 1 : 0);
+  }
   m.gauge("waiting_bytes", "Bytes of bodies that are kept in memory.");
   m.sample({}, s.kept.now());
   m.counter("log_lines_dropped_total", "Lines of the access log that could not be written, or not in time.");

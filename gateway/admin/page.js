@@ -201,7 +201,7 @@ function pauseText(u) {
   return u.pauses.map(p => {
     const whose = p.cause === 'upstream' && u.last_refusal && !u.last_refusal.of_tenant
       ? ` (${u.last_refusal.status} to ${u.last_refusal.request} of ${u.last_refusal.tenant})` : '';
-    return `Paused by ${why[p.cause] || p.cause}${whose} ${left(p)}.`;
+    return `Paused${p.tenant ? ' for ' + p.tenant : ''} by ${why[p.cause] || p.cause}${whose} ${left(p)}.`;
   }).join(' ');
 }
 
@@ -237,9 +237,10 @@ function upstream(name) {
     isPaused = u.pauses.some(p => p.cause === 'operator');
     say(toggle, isPaused ? 'Resume' : 'Pause');
     toggle.ariaLabel = `${isPaused ? 'Resume' : 'Pause'} ${name}`;
-    const state = u.pauses.length ? 'paused' : u.binds || (u.waiting ? 'waiting' : 'free');
+    const isOff = u.pauses.some(p => !p.tenant);
+    const state = isOff ? 'paused' : u.binds || (u.waiting ? 'waiting' : 'free');
     say(binds, state === 'free' ? 'nobody waits' : state === 'paused' ? 'paused' : `${state} binds`);
-    binds.className = 'pill ' + (u.pauses.length ? 'stop' : u.binds ? 'warn' : 'good');
+    binds.className = 'pill ' + (isOff ? 'stop' : u.binds ? 'warn' : 'good');
     breaker.hidden = u.breaker.state === 'closed';
     say(breaker, 'breaker ' + u.breaker.state.replace('_', ' '));
     say(says, dots(pauseText(u), bindText(u)) || (u.waiting ? '' : 'Requests go at once.'));

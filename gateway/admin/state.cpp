@@ -147,7 +147,8 @@ void add_tenants(json& to, const config& c, upstream_queue& q, time_point now) {
   for (std::size_t t = 0; t < looked_at; ++t) {
     const flow_stats stats = q.share(t)->stats();
     const bool has_own = c.tenants[t].limits.contains(q.settings().name);
-    if (!has_own && stats.waiting == 0 && stats.held == 0 && stats.granted == 0) continue;
+    const bool is_paused = q.paused_until(t) > now;
+    if (!has_own && !is_paused && stats.waiting == 0 && stats.held == 0 && stats.granted == 0) continue;
     found.emplace_back(stats.waiting + stats.held,
                        tenant_of(c.tenants[t], q.settings(), stats, q.paused_until(t), now));
   }
@@ -158,7 +159,7 @@ void add_tenants(json& to, const config& c, upstream_queue& q, time_point now) {
   to["tenants_left_out"] = found.size() - to["tenants"].size() + (c.tenants.size() - looked_at);
 }
 
-void add_pauses(json& to, service& s, upstream_queue& q, time_point now) {
+void add_pauses(json& to, service& s, const config& c, upstream_queue& q, time_point now) {
   const upstream_limit::status state = q.limits().now();
   to["breaker"] = {{"state", to_string(state.breaker)}, {"opened", state.opened}};
   to["breaker"]["open_ms"] = state.open_until > now ? until(state.open_until, now) : json(nullptr);
@@ -166,6 +167,13 @@ void add_pauses(json& to, service& s, upstream_queue& q, time_point now) {
   for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
     const time_point end = state.pauses.until(static_cast<pause_cause>(i));
     if (end > now) to["pauses"].push_back({{"cause", pause_cause_names[i]}, {"until_ms", until(end, now)}});
+  }
+  // Tenants with a credential of their own have pauses of their own.
+  for (std::size_t t = 0; t < std::min(c.tenants.size(), most_looked_at); ++t) {
+    const time_point end = q.paused_until(t);
+    if (end <= now) continue;
+    to["pauses"].push_back({{"cause", "upstream"}, {"tenant", c.tenants[t].name}, {"until_ms", until(end, now)}});
+    if (to["binds"].is_null() && to["waiting"] != 0) to["binds"] = "paused";
   }
   if (const auto o = s.origins.of(q.settings().name)) {
     to["last_refusal"] = {{"time", utc(o->time)},
@@ -204,8 +212,10 @@ struct queue_look {
 json upstream_of(service& s, const config& c, upstream_queue& q, const queue_look& own, const loop_look& look) {
   const upstream& u = q.settings();
   const time_point now = clock::now();
+  const auto waiting = look.waiting_in_all.find(u.name);
+  const std::size_t held_back = waiting == look.waiting_in_all.end() ? 0 : waiting->second;
   json one{{"name", u.name},
-           {"waiting", own.stats.waiting},
+           {"waiting", std::max(own.stats.waiting, held_back)},
            {"held", own.stats.held},
            {"levels", own.stats.tokens},
            {"queue", u.queue},
@@ -224,7 +234,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
   const auto in_all = look.running_in_all.find(u.name);
   one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
   add_tenants(one, c, q, now);
-  add_pauses(one, s, q, now);
+  add_pauses(one, s, c, q, now);
   return one;
 }
 

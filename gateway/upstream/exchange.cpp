@@ -128,11 +128,12 @@ enum class head_end : std::uint8_t { there, lost, late, bad };
 
 /// The upstream has its time for the first byte when it has the body. Until then the limits of the body hold.
 net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser, const upload& u) {
+  constexpr int most_interim = 100;
   const time_point start = clock::now();
   const auto left = [&] {
     return left_of(x, x.up.timeout.first_byte, u.is_on ? clock::now() : std::max(start, u.over_at));
   };
-  for (;;) {
+  for (int interim = 0;;) {
     while (!l.input.empty()) {
       const auto step = parser.read(l.input.unread());
       l.input.consume(step.used);
@@ -143,6 +144,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       if (status < 100 || status == 101 || !is_one_chunked(parser.head())) co_return head_end::bad;
       if (status >= 200) co_return head_end::there;
       // An upstream may send such heads without an end, and faster than they are read.
+      if (++interim > most_interim) co_return head_end::bad;
       if (left() == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);
     }

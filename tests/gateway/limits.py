@@ -294,6 +294,25 @@ class Quotas(GatewayCase):
         self.assertGreater(int(fields["retry-after"]), 3000)
         self.assertEqual(curl(*b, f"{g.url}/web/other")[0], 200)
 
+    def test_who_waits_for_a_pause_of_its_tenant_is_seen(self):
+        refused = []
+
+        def answer(client, _stream, _head):
+            refused.append(1)
+            late = b"HTTP/1.1 429 No\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n"
+            client.sendall(late if len(refused) == 1 else OK)
+
+        g = self.gateway(self.upstream("max_wait = 1m", self.script(answer).port))
+        first = Curls([f"{g.url}/web/first"])
+        wait_until(lambda: refused, "it is refused")
+        others = Curls([f"{g.url}/web/{i}" for i in range(3)])
+        wait_until(lambda: g.waiting() == 4, "they wait")
+        state = g.state()
+        self.assertEqual(state["binds"], "paused")
+        self.assertEqual([(p["cause"], p["tenant"]) for p in state["pauses"]], [("upstream", "local")])
+        self.assertEqual(first.statuses() + others.statuses(), [200] * 4)
+        self.assertEqual((g.waiting(), g.state()["pauses"]), (0, []))
+
 
     def test_a_drain_tells_those_whose_pause_is_too_long(self):
         def answer(client, _stream, _head):
@@ -645,8 +664,10 @@ class Shared(GatewayCase):
     def test_admin_says_whether_redis_answers(self):
         a, _ = self.two('rates = [{ limit = "50/1s", burst = 5 }]')
         wait_until(lambda: '"is_connected":true' in a.ask_admin("/api/state").replace(" ", ""), "it is connected")
+        self.assertIn("\ncanigo_gateway_redis_connected 1\n", a.ask_admin("/metrics"))
         self.redis.kill()
         wait_until(lambda: '"is_connected":false' in a.ask_admin("/api/state").replace(" ", ""), "it is not")
+        self.assertIn("\ncanigo_gateway_redis_connected 0\n", a.ask_admin("/metrics"))
 
 
 if __name__ == "__main__":

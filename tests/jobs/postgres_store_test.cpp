@@ -9,6 +9,7 @@
 #include "foreign_rows.hpp"
 #include "postgres_server.hpp"
 #include "support/catch.hpp"
+#include "support/said_by.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
@@ -481,7 +482,7 @@ TEST_CASE("options outside their range are named, and their ends are taken", "[j
     try {
       const postgres_store store{io, "host=/nowhere", o};
     } catch (const std::system_error& e) {
-      return e.what();
+      return said_by(e);
     }
     return {};
   };
