@@ -491,6 +491,21 @@ TEST_CASE("an estimate is a lower bound, whatever the flows", "[flow]") {
   run.time.run();
 }
 
+TEST_CASE("the list of those that wait knows the higher classes of other flows", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 10, 0}}, .priorities = 2}};
+  const flow f{l}, g{l};
+  ask(run, l, "f", {.tokens = 5, .flow = &f});
+  ask(run, l, "g", {.priority = 1, .flow = &g});
+  run.time.poll();
+  const auto rows = l.waiting(10);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].estimate == 500ms);
+  CHECK(rows[1].estimate == 600ms);
+  run.time.run();
+  CHECK(run.log == log_lines{"f@500", "g@600"});
+}
+
 TEST_CASE("with ageing, an estimate does not promise the classes above for ever", "[flow]") {
   limits_run run;
   scheduler s{run.io, {.rate = rate::per_second(10), .priorities = 2, .ageing = 300ms}};

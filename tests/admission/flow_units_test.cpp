@@ -245,6 +245,22 @@ TEST_CASE("an estimate knows what a flow's own waiters want of each unit", "[flo
   CHECK(l.estimate({.flow = &f, .amounts = {{"tokens", 100}}}) == 100ms);
 }
 
+TEST_CASE("the list of those that wait knows what higher classes of other flows want of each unit", "[flow][units]") {
+  limits_run run;
+  limiter l{run.io,
+            {.rates = {{rate::per_second(10), 10, 10, "requests"}, {rate::per_second(1000), 1000, 0, "tokens"}},
+             .priorities = 2}};
+  const flow f{l}, g{l};
+  ask_units(run, l, "1", {.flow = &f, .amounts = {{"tokens", 500}}});
+  ask_units(run, l, "2", {.priority = 1, .flow = &g, .amounts = {{"tokens", 100}}});
+  run.time.poll();
+  const auto rows = l.waiting(10);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].estimate == 500ms);
+  CHECK(rows[1].estimate == 600ms);
+  run.time.run();
+}
+
 TEST_CASE("those that wait when the first flow comes keep their amounts", "[flow][units]") {
   limits_run run;
   limiter l{run.io, two_units(10, 1000)};

@@ -92,8 +92,8 @@ void fair_queue::add_classes_above(std::uint32_t flow, int priority, amounts_by_
   if (ages() || priority == 0) return;
   const std::size_t units = amounts_ != nullptr ? to.size() : 1;
   for (std::size_t unit = 0; unit < units; ++unit) {
-    const int above = priority - 1;
-    const ahead a = unit == 0 ? tokens_ahead(flow, above, above) : amount_ahead(flow, above, above, unit);
+    const int last = priority - 1;
+    const ahead a = unit == 0 ? tokens_ahead(flow, priority, last) : amount_ahead(flow, priority, last, unit);
     to[unit] = saturated(uint128{to[unit]} + (a.all - a.own));
   }
 }
