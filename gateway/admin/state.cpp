@@ -142,20 +142,26 @@ json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time
 
 /// Those that have limits of their own, wait or run. The busiest first.
 void add_tenants(json& to, const config& c, upstream_queue& q, time_point now) {
-  std::vector<std::pair<std::size_t, json>> found;
+  struct one {
+    std::size_t busy, tenant;
+  };
+  std::vector<one> found;
   const std::size_t looked_at = std::min(c.tenants.size(), most_looked_at);
   for (std::size_t t = 0; t < looked_at; ++t) {
     const flow_stats stats = q.share(t)->stats();
     const bool has_own = c.tenants[t].limits.contains(q.settings().name);
     const bool is_paused = q.paused_until(t) > now;
     if (!has_own && !is_paused && stats.waiting == 0 && stats.held == 0 && stats.granted == 0) continue;
-    found.emplace_back(stats.waiting + stats.held,
-                       tenant_of(c.tenants[t], q.settings(), stats, q.paused_until(t), now));
+    found.push_back({stats.waiting + stats.held, t});
   }
-  std::ranges::stable_sort(found, std::ranges::greater{}, &std::pair<std::size_t, json>::first);
+  std::ranges::sort(found, [](const one& a, const one& b) {
+    return a.busy != b.busy ? a.busy > b.busy : a.tenant < b.tenant;
+  });
   to["tenants"] = json::array();
-  for (std::size_t i = 0; i < std::min(found.size(), most_tenants); ++i)
-    to["tenants"].push_back(std::move(found[i].second));
+  for (std::size_t i = 0; i < std::min(found.size(), most_tenants); ++i) {
+    const std::size_t t = found[i].tenant;
+    to["tenants"].push_back(tenant_of(c.tenants[t], q.settings(), q.share(t)->stats(), q.paused_until(t), now));
+  }
   to["tenants_left_out"] = found.size() - to["tenants"].size() + (c.tenants.size() - looked_at);
 }
 
