@@ -15,11 +15,12 @@ def main(out, *files):
     size = sum(len(t.encode()) for t in texts)
     if size > MOST:
         sys.exit(f"the page has {size} bytes; allowed: up to {MOST}")
+    # The flavour has an inline namespace between these two, which not every compiler opens again by their names.
     functions = "\n".join(
-        f'std::string_view page_{pathlib.Path(f).suffix[1:]}() noexcept {{\n  return R"page({text})page";\n}}\n'
+        f'std::string_view canigo::gateway::page_{pathlib.Path(f).suffix[1:]}() noexcept {{\n'
+        f'  return R"page({text})page";\n}}\n'
         for f, text in zip(files, texts))
-    pathlib.Path(out).write_text('#include "gateway/admin/page.hpp"\n\nnamespace canigo::gateway {\n\n'
-                                 f'{functions}\n}}  // namespace canigo::gateway\n', encoding="utf-8")
+    pathlib.Path(out).write_text(f'#include "gateway/admin/page.hpp"\n\n{functions}', encoding="utf-8")
 
 
 if __name__ == "__main__":
