@@ -223,6 +223,11 @@ class Reverse(GatewayCase):
         ends = {line["path"]: line["error"] for line in g.log()}
         self.assertEqual(ends["/web/early/cut"], "upstream_failed")
         self.assertFalse(ends["/web/early"])
+        with socket.create_connection(("127.0.0.1", g.port)) as s:
+            s.sendall(f"POST /web/early HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\nx".encode())
+            self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 202"))
+            wait_until(lambda: g.state()["held"] == 1, "its place is held for the rest")
+        wait_until(lambda: g.state()["held"] == 0, "the client has left in the middle, and the place is free")
 
     def test_a_status_below_100_is_no_answer(self):
         script = self.script(lambda client, _s, _h: client.sendall(b"HTTP/1.1 000 x\r\nContent-Length: 0\r\n\r\n"))
