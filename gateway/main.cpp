@@ -7,6 +7,7 @@
 #include "examples/tools/pages.hpp"
 #include "examples/tools/versions.hpp"
 #include "gateway/config/reader.hpp"
+#include "gateway/http/access_log.hpp"
 #include "gateway/http/server.hpp"
 
 #include <CLI/App.hpp>
@@ -48,6 +49,7 @@ int serve(const std::string& file, bool only_check) {
                admin->listen.host);
   }
   if (only_check) {
+    canigo::gateway::access_log::check(read.value->access_log);
     fmt::print("{}: ok\n", file);
     return 0;
   }

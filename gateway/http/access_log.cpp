@@ -12,6 +12,7 @@
 #include <chrono>
 #include <climits>
 #include <fcntl.h>
+#include <filesystem>
 #include <iterator>
 #include <poll.h>
 #include <string_view>
@@ -67,6 +68,10 @@ bool is_same_file(const access_log::file& a, const access_log::file& b) {
          one.st_ino == other.st_ino;
 }
 
+[[noreturn]] void fail(const access_log_options& o) {
+  throw system_error{errno, boost::system::system_category(), "access_log: " + o.path};
+}
+
 }  // namespace
 
 access_log::file::~file() {
@@ -77,8 +82,22 @@ std::shared_ptr<const access_log::file> access_log::open(const access_log_option
   if (o.to == access_log_options::kind::off) return nullptr;
   if (o.to == access_log_options::kind::standard_output) return std::make_shared<file>(STDOUT_FILENO, false);
   const int descriptor = ::open(o.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-  if (descriptor < 0) throw system_error{errno, boost::system::system_category(), "access_log: " + o.path};
+  if (descriptor < 0) fail(o);
   return std::make_shared<file>(descriptor, true);
+}
+
+void access_log::check(const access_log_options& o) {
+  if (o.to != access_log_options::kind::file) return;
+  const int descriptor = ::open(o.path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor >= 0) {
+    ::close(descriptor);
+    return;
+  }
+  // A pipe that nobody reads yet, and a file that is still to be made, are fine.
+  if (errno == ENXIO) return;
+  if (errno != ENOENT) fail(o);
+  const std::string folder = std::filesystem::absolute(o.path).parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(o);
 }
 
 access_log::access_log(const access_log_options& o) : is_on_{false}, file_{open(o)} {

@@ -42,6 +42,9 @@ class access_log {
   /// Null for no log. Throws system_error if the file can't be opened.
   static std::shared_ptr<const file> open(const access_log_options& o);
 
+  /// Throws as open() would, by what it sees now. It makes no file: the program may run as another user.
+  static void check(const access_log_options& o);
+
   /// Throws as open() does.
   explicit access_log(const access_log_options& o);
   /// Writes what waits, unless its reader takes nothing for 5 seconds.

@@ -101,10 +101,15 @@ int option(int socket, int name) {
   return ::getsockopt(socket, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
-/// What is accepted takes it over.
-void set_no_delay(int socket) {
+/// What is accepted takes it over. A machine that vanished says nothing, so the kernel asks whether it is there.
+void set_up_tcp(int socket) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const int first = 30, next = 10, most = 3;  // seconds, seconds, questions
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &first, sizeof first);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &next, sizeof next);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &most, sizeof most);
 }
 
 /// The file of a unix socket at this path; nothing: there is none, or a file of another kind.
@@ -137,7 +142,7 @@ listening_socket listening_socket::open(const listen_address& a, bool reuses_por
     if (file_at(a.path) && is_left_over(s)) ::unlink(a.path.c_str());
   } else {
     ::setsockopt(l.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    set_no_delay(l.descriptor_);
+    set_up_tcp(l.descriptor_);
     if (reuses_port) ::setsockopt(l.descriptor_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   }
   if (::bind(l.descriptor_, s.get(), s.size) != 0) fail(where);
@@ -172,7 +177,7 @@ listening_socket listening_socket::take(const std::vector<passed_socket>& passed
     l.descriptor_ = p.descriptor;
     l.family_ = s.storage.ss_family;
     l.name_ = have;
-    if (l.family_ != AF_UNIX) set_no_delay(l.descriptor_);
+    if (l.family_ != AF_UNIX) set_up_tcp(l.descriptor_);
     return l;
   }
   if (others.empty()) throw refusal("was not handed over");

@@ -845,6 +845,31 @@ class Life(GatewayCase):
         soft, hard = re.search(r"Max open files\s+(\d+)\s+(\d+)", limits).groups()
         self.assertEqual(soft, hard)
 
+    def test_a_check_says_that_the_log_can_not_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "gateway.toml"
+            for log, why in ((f"{folder}/nowhere/log", "No such file or directory"), (folder, "Is a directory"),
+                             (f"{file}/log", "Not a directory"), (f"{folder}/log", "")):
+                file.write_text(f'access_log = "file:{log}"\n'
+                                '[[listen]]\naddress = "127.0.0.1:0"\nanonymous = "local"\n'
+                                '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
+                done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 1 if why else 0, done.stderr)
+                told = f"canigo-gateway: access_log: {log}: {why}" if why else ""
+                self.assertTrue(done.stderr.startswith(told), done.stderr)
+                self.assertEqual(done.stderr == "", why == "")
+            self.assertEqual(os.listdir(folder), ["gateway.toml"])  # the program that serves may be another user's
+
+    def test_the_kernel_looks_for_clients_that_vanish(self):
+        g = self.gateway(self.blocked())
+        self.empty(g)
+        callers = self.calls(g, 5)
+        wait_until(lambda: g.waiting() == 5, "they wait")
+        kept_alive = "02"  # the timer that runs
+        wait_until(lambda: sum(row[5].startswith(kept_alive) for row in g.sockets("01")) == 5, "they are looked for")
+        self.reload_well(g, ('"1/1h"', '"1000/1s"'))
+        self.assertEqual(callers.statuses(), [200] * 5)
+
     def test_what_is_shipped_is_sound(self):
         example = PACKAGING / "gateway.toml"
         done = subprocess.run([GATEWAY, "--check", "--config", example], capture_output=True, text=True)

@@ -131,15 +131,18 @@ anonymous = "{anonymous}"
         with urllib.request.urlopen(request) as answer:
             return answer.read().decode()
 
-    def listens(self):
-        """Whether this process has a socket that listens on its port."""
+    def sockets(self, state):
+        """This process' rows of /proc/net/tcp at its port in that state."""
         sockets = set()
         for fd in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
             with contextlib.suppress(OSError):
                 sockets.add(os.readlink(fd))
         rows = [row.split() for row in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        return any(f"socket:[{row[9]}]" in sockets for row in rows
-                   if row[3] == "0A" and int(row[1].split(":")[1], 16) == self.port)
+        return [row for row in rows if f"socket:[{row[9]}]" in sockets
+                and row[3] == state and int(row[1].split(":")[1], 16) == self.port]
+
+    def listens(self):
+        return bool(self.sockets("0A"))
 
     def whole_state(self):
         return json.loads(self.ask_admin("/api/state"))
