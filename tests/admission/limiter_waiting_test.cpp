@@ -234,6 +234,28 @@ TEST_CASE("the time for which each limit was binding is counted", "[limiter][wai
   CHECK(run.log == log_lines{"a@0", "b@1000", "o@2000", "c@2500", "d@2600", "e@5000"});
 }
 
+TEST_CASE("the time for which only ceilings of flows were binding is counted as theirs", "[limiter][waiting][flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 1, 1}}, .concurrency = 1}};
+  flow a{l, {.rates = {{rate::per_second(1), 1, 1}}}};
+  run.go(shown_caller(run, l, "a", {.flow = &a}));
+  run.go(shown_caller(run, l, "b", {.flow = &a}));  // the limit has a token for it after 100 ms, its flow after 1 s
+  run.time.run_for(500ms);
+  CHECK(l.stats().binding.flow == 500ms);
+  l.pause_until(run.time.now() + 1s);  // which holds up more than its ceiling does
+  run.time.run_for(1s);
+  run.go(shown_caller(run, l, "c", {}, 1s));
+  run.time.run_for(100ms);
+  run.go(shown_caller(run, l, "d", {}));  // waits for c's place
+  run.time.run_for(2s);
+  const auto s = l.stats().binding;
+  CHECK(s.flow == 500ms);
+  CHECK(s.paused == 1s);
+  CHECK(s.concurrency == 1s);
+  CHECK(s.rates == std::vector<duration>{100ms});
+  CHECK(run.log == log_lines{"a@0", "b@1500", "c@1600", "d@2600"});
+}
+
 TEST_CASE("no limit is binding once all who waited have left or were stopped", "[limiter][waiting]") {
   limits_run run;
   limiter l{run.io, {.rates = {{rate::per_hour(1)}}}};
@@ -276,6 +298,10 @@ TEST_CASE("a waiter of a flow is told of those of its flow that go before it", "
   CHECK(rows[5].reason.ceiling == cause::rate);
   CHECK((rows[5].reason.until == run.time.now() + 1500ms));
   CHECK(rows[3].reason.binds == cause::rate);
+  const auto first_two = l.waiting(2);
+  REQUIRE(first_two.size() == 2);
+  CHECK(first_two[0].tag == 3);
+  CHECK(first_two[1].tag == 4);
   l.stop();
   run.time.run();
 }

@@ -210,6 +210,40 @@ TEST_CASE("requests of several units allocate nothing in steady state, with flow
   }
 }
 
+TEST_CASE("requests of several units that are refused, late or cancelled leave nothing on the heap", "[memory]") {
+  const bool has_flow = GENERATE(false, true);
+  limits_run run;
+  const rate r = rate::per_hour(1);
+  limiter l{run.io, {.rates = {{r, 10, 1, "requests"}, {r, 10, 1, "tokens"}}, .queue_limit = 1}};
+  std::optional<flow> f;
+  if (has_flow) f.emplace(l);
+  const flow* const of = has_flow ? &*f : nullptr;
+  CHECK(l.try_acquire({.flow = of, .amounts = {{"tokens", 1}}}));
+  const auto ask = [&](time_point deadline) {
+    net::cancellation_signal signal;
+    std::vector<std::error_code> ends;
+    ends.reserve(4);
+    const auto note = [&ends](std::error_code ec, const permit&) { ends.push_back(ec); };
+    l.async_acquire({.flow = of, .amounts = {{"tokens", 2}}}, net::bind_cancellation_slot(signal.slot(), note));
+    l.async_acquire({.flow = of, .amounts = {{"tokens", 2}}}, note);                          // the queue is full
+    l.async_acquire({.deadline = deadline, .flow = of, .amounts = {{"tokens", 2}}}, note);    // can't be met
+    l.async_acquire({.flow = of, .amounts = {{"tokens", 11}}}, note);                         // too large
+    run.time.run_for(1ms);
+    signal.emit(net::cancellation_type::terminal);
+    run.time.run_for(1ms);
+    return ends;
+  };
+  const std::vector<std::error_code> first = ask(run.time.now() + 1s);
+  CHECK(first.size() == 4);
+  for (int i = 0; i < 10; ++i) CHECK(ask(run.time.now() + 1s) == first);
+  const std::int64_t before = live;
+  bool are_same = true;
+  for (int i = 0; i < 100; ++i) are_same = are_same && ask(run.time.now() + 1s) == first;
+  const std::int64_t more = live - before;
+  CHECK(more < 10);
+  CHECK(are_same);
+}
+
 TEST_CASE("an adaptive limit allocates nothing in steady state, nor while it changes", "[memory]") {
   limits_run run;
   adaptive_limit l{run.io, {.initial = 4, .most = 4, .priorities = 2}};

@@ -120,6 +120,31 @@ TEST_CASE("a deadline that would have passed meanwhile counts as refused", "[sha
   CHECK(s.stats().shadow.wait.max() == 1500ms);  // the last has the token of 2 s
 }
 
+TEST_CASE("a place that is free at the very deadline would have been taken", "[shadow]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 1, .mode = shadow}};
+  std::optional<permit> first = s.try_acquire();
+  run.go(shadow_caller(run, s, "a", {.deadline = run.time.now() + 10ms}, 1h));
+  run.time.run_for(10ms);
+  run.go(shadow_caller(run, s, "b", {}, 1h));  // finds it there, still
+  run.time.poll();
+  CHECK(s.stats().shadow.refused == 0);
+  SECTION("in time") {
+    first.reset();
+    CHECK(s.stats().shadow.waited == 1);
+    CHECK(s.stats().shadow.wait.max() == 10ms);
+    run.time.run_for(1ms);
+    CHECK(s.stats().shadow.refused == 0);
+  }
+  SECTION("too late") {
+    run.time.run_for(1ns);
+    CHECK(s.stats().shadow.refused == 1);
+    first.reset();
+    CHECK(s.stats().shadow.waited == 1);
+    CHECK(s.stats().shadow.wait.max() == 1ns);  // b has it
+  }
+}
+
 TEST_CASE("a semaphore in shadow mode counts the permits that are out, and who would have waited for one", "[shadow]") {
   limits_run run;
   semaphore s{run.io, {.permits = 2, .mode = shadow}};
@@ -243,6 +268,35 @@ TEST_CASE("in shadow mode a flow's requests go at once, and its ceilings and sha
   CHECK(l.stats().shadow.waited == 3);
   CHECK(l.stats().shadow.wait.max() == 1s);
   CHECK(trial.stats().granted == 4);
+}
+
+TEST_CASE("in shadow mode a flow's own rate is asked as of now", "[shadow][flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(100), 100, 100}}, .mode = shadow}};
+  const flow trial{l, {.rates = {{rate::per_second(1), 1, 1}}}};
+  for (int i = 0; i < 3; ++i) {
+    CHECK(l.try_acquire({.flow = &trial}));
+    run.time.run_for(1s);
+  }
+  CHECK(l.stats().shadow.refused == 0);
+  CHECK(l.try_acquire({.flow = &trial}));
+  CHECK(l.try_acquire({.flow = &trial}));
+  CHECK(l.stats().shadow.refused == 1);
+}
+
+TEST_CASE("in shadow mode one that would have waited takes as many tokens and places as it asked for", "[shadow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 5, 0}}, .concurrency = 5, .priorities = 2, .mode = shadow}};
+  run.go(shadow_caller(run, l, "heavy", {.priority = 1, .tokens = 4}));
+  run.time.run_for(50ms);
+  run.go(shadow_caller(run, l, "first", {.tokens = 2}));  // goes before it
+  run.time.run_for(200ms);
+  CHECK(l.stats().shadow.waited == 1);
+  CHECK(l.stats().shadow.wait.max() == 150ms);
+  run.time.run();
+  CHECK(l.stats().shadow.waited == 2);
+  CHECK(l.stats().shadow.wait.max() == 600ms);
+  CHECK(l.stats().tokens.front() == 0);
 }
 
 TEST_CASE("a limit with flows goes into shadow mode and back, and each flow keeps its cap", "[shadow][flow]") {

@@ -1,6 +1,7 @@
 #include "canigo/detail/base/block_cache.hpp"
 
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 #include <cstddef>
 #include <cstring>
@@ -51,6 +52,28 @@ TEST_CASE("a thread that ends may still use blocks, and keeps none", "[block_cac
     at_the_end.block = allocate_block(1);
   }}.join();
   use_one(1);
+}
+
+TEST_CASE("a thread gets the blocks again that it has freed, the first one and those beyond what it keeps",
+          "[block_cache]") {
+  if (is_sanitized) return;  // then nothing is kept
+  std::vector<void*> blocks(200);
+  std::size_t others = 0;
+  std::thread{[&] {
+    void* const first = allocate_block(1);
+    deallocate_block(first, 1);
+    void* const again = allocate_block(1);
+    if (again != first) ++others;
+    deallocate_block(again, 1);
+    for (void*& p : blocks) p = allocate_block(1);
+    for (void* const p : blocks) {
+      deallocate_block(p, 1);
+      void* const same = allocate_block(1);
+      if (same != p) ++others;
+      deallocate_block(same, 1);
+    }
+  }}.join();
+  CHECK(others == 0);
 }
 
 TEST_CASE("what one thread has freed another gets, each block once", "[block_cache]") {

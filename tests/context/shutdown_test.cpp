@@ -2,6 +2,7 @@
 // called.
 
 #include "canigo/cancel_after.hpp"
+#include "canigo/flow.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/resource_pool.hpp"
 #include "canigo/scheduler.hpp"
@@ -17,7 +18,9 @@
 #include "support/pool_run.hpp"
 
 #include <asio/async_result.hpp>
+#include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
+#include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
@@ -25,6 +28,7 @@
 #include <asio/strand.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -137,6 +141,43 @@ TEST_CASE("a coroutine that is resumed while its context goes is destroyed where
   s.end();
   CHECK(reached == 1);
   CHECK(s.alive.use_count() == 1);
+}
+
+TEST_CASE("one that goes with its context may cancel others that wait there", "[shutdown]") {
+  stage s;
+  semaphore places{*s.io, {.permits = 1}};
+  scheduler quota{*s.io, {.rate = rate::per_hour(1), .burst = 1}};
+  limiter fair{*s.io, {.concurrency = 1}};
+  const flow tenant{fair};
+  strand_pool pool{*s.io, {.concurrency = 1}};
+  const permit taken = places.try_acquire().value();
+  const permit taken_fairly = fair.try_acquire({.flow = &tenant}).value();
+  const task<void> runs = pool.submit([alive = s.alive](task_context&) { return sleep_for(1h); });
+  const task<void> queued = pool.submit([alive = s.alive] {}, {.group = 1});
+  s.time->poll();
+  int emitted = 0;
+  std::deque<net::cancellation_signal> signals;
+  // Two of a kind: the first cancels the second as it is destroyed.
+  const auto two_wait = [&](const auto& wait) {
+    net::cancellation_signal& second = signals.emplace_back();
+    wait([alive = s.alive, w = last_words{[&] {
+                 ++emitted;
+                 second.emit(net::cancellation_type::terminal);
+               }}](auto&&...) { FAIL("it was called"); });
+    wait(net::bind_cancellation_slot(second.slot(), [alive = s.alive](auto&&...) { FAIL("it was called"); }));
+  };
+  two_wait([&](auto handler) { places.async_acquire({}, std::move(handler)); });
+  two_wait([&](auto handler) { quota.async_acquire({}, std::move(handler)); });
+  two_wait([&](auto handler) { fair.async_acquire({.flow = &tenant}, std::move(handler)); });
+  two_wait([&](auto handler) { runs.async_wait(std::move(handler)); });
+  two_wait([&](auto handler) { queued.async_wait(std::move(handler)); });
+  two_wait([&](auto handler) { pool.async_run([] {}, {}, std::move(handler)); });
+  s.time->poll();
+  s.end();
+  CHECK(emitted == 6);
+  CHECK(s.alive.use_count() == 1);
+  CHECK(places.stats().waiting + quota.stats().waiting + fair.stats().waiting == 0);
+  CHECK(places.stats().cancelled + quota.stats().cancelled + fair.stats().cancelled == 0);
 }
 
 TEST_CASE("who asks a limit when its context has gone goes, too", "[shutdown]") {

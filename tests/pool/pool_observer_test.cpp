@@ -103,6 +103,26 @@ TEST_CASE("an observer of a pool with resources sees the same, and may stop the 
   }
 }
 
+TEST_CASE("an observer learns which task it is, of which group and class") {
+  bench_top b;
+  struct identities final : pool_observer {
+    std::vector<std::string> seen;
+    void attempt_started(const task_event& e) noexcept override { note(e); }
+    void task_ended(const task_event& e) noexcept override { note(e); }
+    void note(const task_event& e) {
+      seen.push_back(std::to_string(e.id) + ": group " + std::to_string(e.group) + ", class " +
+                     std::to_string(e.priority));
+    }
+  } who;
+  strand_pool pool{b.io, {.concurrency = 1, .priorities = 3, .observer = &who}};
+  const auto grouped = pool.submit([] {}, {.priority = 2, .group = 77});
+  const auto alone = pool.submit([] {}, {.priority = 1});
+  b.time.run();
+  const std::string first = std::to_string(alone.id()) + ": group 0, class 1";
+  const std::string second = std::to_string(grouped.id()) + ": group 77, class 2";
+  CHECK(who.seen == std::vector{first, first, second, second});
+}
+
 TEST_CASE("an observer need not look at everything") {
   bench_top b;
   struct ends final : pool_observer {

@@ -516,6 +516,26 @@ TEST_CASE("P17 a producer held back at a stop ends with stopped") {
   }
 }
 
+TEST_CASE("one that leaves the queue lets in the producer that was held back") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1, .queue_limit = 1, .on_overflow = overflow::wait}};
+  const auto busy = pool.submit([](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); });
+  b.time.poll();
+  auto queued = pool.submit([] {}, {.deadline = b.time.now() + 100ms});
+  int done = 0;
+  for (int i = 0; i < 2; ++i) pool.async_run([] {}, {}, [&done](const std::exception_ptr& e) { done += e ? 9 : 1; });
+  CHECK(pool.stats().held_back == 2);
+  SECTION("cancelled") { CHECK(queued.cancel()); }
+  SECTION("late") { b.time.run_for(100ms); }
+  CHECK(has_ended(queued.state()));
+  CHECK(pool.stats().held_back == 1);
+  CHECK(pool.stats().queued == 1);
+  CHECK(busy.state() == task_state::running);
+  b.time.run();
+  CHECK(done == 2);
+  adds_up(pool.stats());
+}
+
 TEST_CASE("a pool that grows lets in the producer that it held back, and has room left") {
   bench_top b;
   strand_pool pool{b.io, {.concurrency = 1, .queue_limit = 1, .on_overflow = overflow::wait}};

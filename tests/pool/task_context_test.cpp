@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <stdexcept>
 #include <vector>
 
@@ -64,6 +65,38 @@ TEST_CASE("a task that is to be tried again and finds no worker ends at its dead
     CHECK(busy.state() == task_state::running);
     b.time.run();
   }
+}
+
+TEST_CASE("a producer that a full pool holds back ends at its deadline, and its operation never runs") {
+  bench_top b;
+  strand_pool pool{b.io, {.concurrency = 1, .queue_limit = 1, .on_overflow = overflow::wait}};
+  auto busy = pool.submit([](task_context&) -> net::awaitable<void> { co_await sleep_for(1s); });
+  b.time.poll();
+  auto queued = pool.submit([] {});
+  std::vector<long> ends;
+  bool ran = false;
+  for (const duration delay : {0ms, 500ms}) {
+    pool.async_run([&ran] { ran = true; }, {.delay = delay, .deadline = b.time.now() + 300ms},
+                   [&](const std::exception_ptr& e) {
+                     CHECK(code_of(e) == errc::timed_out);
+                     ends.push_back(b.ms());
+                   });
+  }
+  pool.async_run([] {}, {}, [&](const std::exception_ptr& e) {
+    CHECK_FALSE(e);
+    ends.push_back(b.ms());
+  });
+  b.time.run_for(299ms);
+  CHECK(pool.stats().held_back == 3);
+  CHECK(ends.empty());
+  b.time.run_for(1ms);
+  CHECK(pool.stats().held_back == 1);
+  CHECK(ends == std::vector{300L, 300L});
+  b.time.run();
+  CHECK(ends == std::vector{300L, 300L, 1000L});
+  CHECK_FALSE(ran);
+  CHECK(pool.stats().timed_out == 2);
+  adds_up(pool.stats());
 }
 
 TEST_CASE("an operation is told that it shall end: by its owner, by its timeout, by a stop") {

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 #include <thread>
 
 using canigo::duration;
@@ -45,6 +47,25 @@ void read_until(time_point end, findings& f) {
   }
 }
 
+/// Whether Linux says that the counter is the clock, and has the same frequency always.
+bool should_be_trusted() {
+  const auto has_word = [](const char* file, const std::string& wanted) {
+    std::ifstream in{file};
+    for (std::string word; in >> word;) {
+      if (word == wanted) return true;
+    }
+    return false;
+  };
+  const char* const source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+#if defined(__x86_64__)
+  return has_word(source, "tsc") && has_word("/proc/cpuinfo", "nonstop_tsc");
+#elif defined(__aarch64__)
+  return has_word(source, "arch_sys_counter");
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,5 +78,9 @@ int main(int argc, char** argv) {
   std::printf("%ld readings, %ld ahead, %ld too far behind; at most %lld ns behind: %s\n", f.readings.load(),
               f.ahead.load(), f.too_far_behind.load(), static_cast<long long>(f.furthest_behind.load()),
               f.furthest_behind.load() > 0 ? "counted" : "the system was asked");
+  if (canigo::detail::processor_counter::is_trusted() != should_be_trusted()) {
+    std::printf("the counter of this machine should %sbe trusted\n", should_be_trusted() ? "" : "not ");
+    return 1;
+  }
   return f.ahead == 0 && f.too_far_behind == 0 ? 0 : 1;
 }

@@ -20,6 +20,7 @@
 #include <asio/thread_pool.hpp>
 
 #include <exception>
+#include <future>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -110,6 +111,15 @@ TEST_CASE("a timer that nobody waits for is let go of at once where there is no 
     CHECK(f.stop());
     CHECK(is_cancelled);
   }
+  // And the next one as well, where there is memory.
+  struct telling : deadline {
+    telling() : deadline{[](deadline& self, due) noexcept { static_cast<telling&>(self).told.set_value(); }} {}
+    std::promise<void> told;
+  } soon;
+  CHECK(time.arm(soon, time.now()));
+  soon.told.get_future().wait();
+  CHECK(time.arm(d, time.now() + 24h));
+  CHECK(time.cancel(d));
   threads.join();  // returns
   CHECK(d.calls == 0);
 }

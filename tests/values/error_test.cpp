@@ -48,6 +48,17 @@ TEST_CASE("every error code has the category canigo and a text of its own", "[er
   CHECK(std::error_code(value + 1, canigo::error_category()).message() == "unknown error " + std::to_string(value + 1));
 }
 
+TEST_CASE("a refused value is shown whole up to 80 bytes, and on one line", "[error]") {
+  const auto shown = [](const std::string& value) {
+    const std::string said = thrown_by([&] { canigo::detail::throw_invalid("field", value, "others"); }).what();
+    return said.substr(0, said.find("; allowed: others"));
+  };
+  CHECK(shown("") == "field is ");
+  CHECK(shown(std::string(80, 'x')) == "field is " + std::string(80, 'x'));
+  CHECK(shown(std::string(81, 'x')) == "field is " + std::string(80, 'x') + "...");
+  CHECK(shown("\x1f ~\x7f\x80") == "field is ? ~??");
+}
+
 TEST_CASE("an error code equals the standard condition it means", "[error]") {
   CHECK(make_error_code(errc::timed_out) == std::errc::timed_out);
   CHECK(make_error_code(errc::deadline_unreachable) == std::errc::timed_out);
