@@ -22,6 +22,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace canigo;
@@ -262,6 +263,30 @@ TEST_CASE("a delay by quantile comes from the window of the service", "[hedge]")
   // The slow one counts with the time that it had taken when it was ended.
   CHECK(window.count(run.time.now()) == 11);
   CHECK(window.quantile(run.time.now(), 1).value() >= slow + 5ms);
+}
+
+TEST_CASE("the window learns how long a first copy took, or took at least, and nothing where that failed", "[hedge]") {
+  race_run run;
+  latency_window window{{.least_samples = 1}};
+  hedge_options o = run.after(10ms);
+  o.window = &window;
+  const auto now_known = [&](std::vector<race_run::plan> plans) {
+    run.plans = std::move(plans);
+    run.race(o);
+    run.time.run();
+    return window.count(run.time.now());
+  };
+  CHECK(now_known({{20ms, true}, {30ms}}) == 0);
+  CHECK(now_known({{5ms, true}}) == 0);
+  CHECK(now_known({{20ms, true}, {20ms, true}}) == 0);
+  CHECK(now_known({{5ms}}) == 1);
+  CHECK(now_known({{100ms}, {30ms}}) == 2);
+  CHECK(now_known({{50ms}, {20ms, true}}) == 3);
+  CHECK(window.quantile(run.time.now(), 0).value() >= 5ms);
+  CHECK(window.quantile(run.time.now(), 0).value() < 6ms);
+  CHECK(window.quantile(run.time.now(), 0.5).value() >= 40ms);
+  CHECK(window.quantile(run.time.now(), 0.5).value() < 45ms);
+  CHECK(window.quantile(run.time.now(), 1).value() >= 50ms);
 }
 
 TEST_CASE("while the window knows too few calls there are no copies", "[hedge]") {
