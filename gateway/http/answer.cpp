@@ -11,6 +11,10 @@
 namespace canigo::gateway {
 
 std::string json_string(std::string_view text) {
+  // Most texts have nothing to escape.
+  if (std::ranges::all_of(text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; })) {
+    return std::string{'"'}.append(text).append(1, '"');
+  }
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -95,6 +95,7 @@ net::awaitable<void> connection::run() {
     co_await serve(parser);
   }
   phase_ = phase::closing;
+  departure_.reset();
   if (lingers_ && !has_left_) co_await client_.linger_and_close();
 }
 
@@ -228,6 +229,11 @@ connection::listed::listed(connection& c, call_record& r) : home_{c} {
 connection::listed::~listed() {
   home_.loop_.requests.leave(home_.tag_);
   home_.record_ = nullptr;
+}
+
+connection::watched::watched(connection& c) : home_{c} {
+  if (!c.departure_) c.departure_.emplace(c.loop_.watch, c.client_.descriptor());
+  c.departure_->tell([&c] { c.client_left(); });
 }
 
 request_view connection::look() const {

@@ -6,6 +6,7 @@
 #include "gateway/http/answer.hpp"
 #include "gateway/http/byte_stream.hpp"
 #include "gateway/http/call_record.hpp"
+#include "gateway/http/departure_watch.hpp"
 #include "gateway/http/message_parser.hpp"
 #include "gateway/http/read_buffer.hpp"
 #include "gateway/http/request_view.hpp"
@@ -95,6 +96,17 @@ class connection {
    private:
     connection& home_;
   };
+  /// While a request is on its way a client that leaves ends it, from this object's construction to its destruction.
+  class watched {
+   public:
+    explicit watched(connection& c);
+    ~watched() { home_.departure_->tell_nobody(); }
+    watched(const watched&) = delete;
+    watched& operator=(const watched&) = delete;
+
+   private:
+    connection& home_;
+  };
   /// Whose a request is, where it goes, and how it is treated.
   struct errand {
     std::size_t tenant = 0;
@@ -167,6 +179,7 @@ class connection {
   loop& loop_;
   const entrance entrance_;
   byte_stream client_;
+  std::optional<departure_watch::entry> departure_;  // from the first request that goes upstream on
   const std::string address_;
   bool is_secured_ = false;  // by TLS
   std::vector<std::string> certificate_names_;

@@ -33,14 +33,18 @@ void departure_watch::look() {
   }
 }
 
-departure_watch::entry::entry(departure_watch& home, int socket, std::function<void()> left)
-    : home_(home), socket_(socket), left_(std::move(left)) {
+departure_watch::entry::entry(departure_watch& home, int socket) : home_(home), socket_(socket) {
   epoll_event event{};
   event.events = EPOLLRDHUP | EPOLLONESHOT;
   event.data.ptr = this;
   if (::epoll_ctl(home_.watched_.native_handle(), EPOLL_CTL_ADD, socket_, &event) != 0) {
     throw system_error{errno, boost::system::system_category(), "epoll_ctl"};
   }
+}
+
+void departure_watch::entry::tell(std::function<void()> left) {
+  left_ = std::move(left);
+  if (has_left_ && left_) left_();
 }
 
 departure_watch::entry::~entry() {

@@ -24,13 +24,15 @@ class departure_watch {
   /// Watches one socket, from construction to destruction. The socket must stay open for so long.
   class entry {
    public:
-    /// `left` is called once at most, on the loop. It may destroy nothing of this object's.
-    entry(departure_watch& home, int socket, std::function<void()> left);
+    entry(departure_watch& home, int socket);
     ~entry();
     entry(const entry&) = delete;
     entry& operator=(const entry&) = delete;
 
-    bool has_left() const noexcept { return has_left_; }
+    /// `left` is called once at most, on the loop: at once if the peer has left. It may destroy nothing of this
+    /// object's.
+    void tell(std::function<void()> left);
+    void tell_nobody() noexcept { left_ = nullptr; }
 
    private:
     friend class departure_watch;

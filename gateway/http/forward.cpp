@@ -213,10 +213,9 @@ bool connection::passage::wants_again(const message_head& h) {
 }
 
 net::awaitable<void> connection::passage::attempt_until_it_ends(const generation& g) {
-  std::optional<departure_watch::entry> watched;
-  watched.emplace(home_.loop_.watch, home_.client_.descriptor(), [&c = home_] { c.client_left(); });
+  const watched client{home_};
   // The client of a tunnel may end its own side.
-  if (is_tunnel()) exchange_.begins_tunnel = [&watched] { watched.reset(); };
+  if (is_tunnel()) exchange_.begins_tunnel = [&c = home_] { c.departure_->tell_nobody(); };
   for (;;) {
     upstream_place held;
     permit tunnel;
