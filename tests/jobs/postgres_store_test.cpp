@@ -386,6 +386,7 @@ TEST_CASE("what time does not mend fails at once, and says what to do", "[jobs][
       for (const auto& p : parts) CHECK(has(text, p));
       CHECK_FALSE(has(text, "wr0ng"));
       CHECK_FALSE(has(text, "\n"));
+      CHECK_FALSE(has(text, "; ;"));
     }
   };
   fails(host + " user=secret password=wr0ng dbname=postgres", jobs::error::cannot_open,
@@ -424,6 +425,7 @@ TEST_CASE("a server that can't be reached is waited for, and then named", "[jobs
   CHECK(code == jobs::error::cannot_open);
   CHECK(has(text, "postgresql://me@/nowhere:77/shop"));
   CHECK(has(text, "No such file or directory"));
+  CHECK_FALSE(has(text, "; ;"));
   CHECK_FALSE(has(text, "wr0ng"));
 }
 

@@ -434,6 +434,12 @@ TEST_CASE("a service refuses options and handlers outside their range", "[jobs]"
         "queue_options.name is default; allowed: one queue of each name");
   CHECK(refusal([](auto& o) { o.queues[0].concurrency = 0; }) ==
         "queue_options.concurrency is 0; allowed: 1 to 100'000");
+  CHECK(refusal([](auto& o) { o.queues[0].concurrency = 100'001; }).starts_with("queue_options.concurrency"));
+  CHECK(refusal([](auto& o) { o.queues[0].name = std::string(256, 'q'); }).starts_with("queue_options.name"));
+  CHECK(refusal([](auto& o) { o.lease = 1ms; }).empty());
+  CHECK(refusal([](auto& o) { o.queues[0].concurrency = 1; }).empty());
+  CHECK(refusal([](auto& o) { o.queues[0].concurrency = 100'000; }).empty());
+  CHECK(refusal([](auto& o) { o.queues[0].name = std::string(255, 'q'); }).empty());
   check_timeout_option("queue_options.timeout", [&](canigo::duration d) {
     auto o = one_queue();
     o.queues[0].timeout = d;
@@ -448,6 +454,8 @@ TEST_CASE("a service refuses options and handlers outside their range", "[jobs]"
     return reason_of([&] { service.handle(kind, [](jobs::job&) -> net::awaitable<void> { co_return; }); });
   };
   CHECK(handle("") == "service.handle: kind is ; allowed: 1 to 255 bytes");
+  CHECK(handle(std::string(256, 'k')).starts_with("service.handle: kind is kkk"));
+  CHECK(handle(std::string(255, 'k')).empty());
   CHECK(handle("kind").empty());
   CHECK(handle("kind") == "service.handle: kind is kind; allowed: one handler for each kind");
   service.start();

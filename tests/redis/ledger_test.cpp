@@ -317,6 +317,9 @@ TEST_CASE("a round trip that the lease does not stand is named where a call fail
     waiting w{slots, {}};
     s.until_call(1);
     CHECK(s.refusal(slots, {.tokens = 2}).second.find("round trip") == std::string::npos);
+    const auto [past, said] = s.refusal(slots, {.deadline = s.time.clock.now() - 1ns});
+    CHECK(past == errc::deadline_unreachable);
+    CHECK(said.find("round trip") == std::string::npos);
     s.time.advance(9s);
     run_until(s.time.io, [&] { return !slots.stats().available; });
     CHECK(slots.stats().last_error_code == errc::timed_out);
@@ -409,6 +412,28 @@ TEST_CASE("who can't be told at once that a permit has ended is told a moment la
   CHECK(told < 3);
   s.time.advance(canigo::detail::retry_after);
   run_until(s.time.io, [&] { return told == 3; });
+}
+
+TEST_CASE("a message ends at once the wait for more than there is any more, or grants it") {
+  scene s;
+  redis::semaphore_options o = three_places;
+  o.horizon = 1min;
+  redis::semaphore slots{s.client, "crm", o};
+  waiting heavy{slots, {.tokens = 3}};
+  waiting light{slots, {}};
+  s.serve(1, {.queue = 2, .held = 3});
+  const std::string channel = s.until_listening();
+  s.say_subscribed(channel);
+  s.serve(2, {.queue = 2, .held = 3});
+  s.publish(channel, "x 1");
+  s.until_ended(heavy);
+  CHECK(*heavy.ec == errc::too_large);
+  CHECK_FALSE(light.ended());
+  CHECK(slots.stats().waiting == 1);
+  s.publish(channel, "g 2 8 5");
+  s.until_ended(light);
+  CHECK_FALSE(*light.ec);
+  CHECK(light.p.token() == 8);
 }
 
 TEST_CASE("a message may say when to ask again, or that a process elsewhere waits for what lies idle here") {
