@@ -229,6 +229,22 @@ class Reverse(GatewayCase):
             wait_until(lambda: g.state()["held"] == 1, "its place is held for the rest")
         wait_until(lambda: g.state()["held"] == 0, "the client has left in the middle, and the place is free")
 
+    def test_answers_of_all_sizes_arrive_whole(self):
+        def answer(client, _stream, head):
+            fields, body = (int(n) for n in re.search(r"/size/(\d+)/(\d+)", head).groups())
+            client.sendall(b"HTTP/1.1 200 OK\r\nX-Long: " + b"f" * fields + b"\r\n"
+                           + f"Content-Length: {body}\r\n\r\n".encode() + b"b" * body)
+
+        g = self.gateway(self.upstream(port=self.script(answer).port))
+        # Around the sizes of the buffers, 8 and 64 KiB. A head may have 64 KiB.
+        for fields in (1, 8_000, 8_192, 20_000, 65_000, 66_000):
+            for body in (0, 1, 8_000, 8_192, 66_000, 300_000):
+                status, _, got = curl(f"{g.url}/web/size/{fields}/{body}")
+                if fields > 65_536:
+                    self.assertEqual(status, 502)
+                else:
+                    self.assertEqual((status, got), (200, b"b" * body))
+
     def test_a_status_below_100_is_no_answer(self):
         script = self.script(lambda client, _s, _h: client.sendall(b"HTTP/1.1 000 x\r\nContent-Length: 0\r\n\r\n"))
         g = self.gateway(self.upstream(port=script.port))
