@@ -126,7 +126,6 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
 /// matter of course, such as the losers of a race, had no long wait. Where they had, a raise helps nobody.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
   if (s.in_flight < limit() || s.waited <= s.latency || limit_ >= most_ || now < raise_again_at_) return;
-  if (!window_.is_open()) window_.open(now);
   ++given_up_early_;
   const bool is_telling = window_.ok() >= least_ok;
   const double age = window_.age_ns(now);
@@ -148,7 +147,6 @@ bool knee_control::has_raised_in_vain(time_point now) const noexcept {
 }
 
 void knee_control::take_raise_back(double to, time_point now) noexcept {
-  raised_from_ = 0;
   raise_again_at_ = saturating_add(now, 30s);
   set(to, limit_reason::unrelated, now);
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace canigo::testing {
 namespace {
@@ -22,10 +23,7 @@ simulation::~simulation() {
   shutdown();
   is_down_ = true;
   // A handler that is destroyed here may post once more.
-  while (!ready_.empty()) {
-    const auto dropped = std::move(ready_);
-    ready_.clear();
-  }
+  while (!ready_.empty()) const auto dropped = std::exchange(ready_, {});
   destroy();
 }
 
