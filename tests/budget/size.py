@@ -15,6 +15,10 @@ MOST = 5 << 18
 if not shutil.which("strip"):
     print("skipped: strip is not installed")
     sys.exit(77)
+dynamic = subprocess.run(["readelf", "--dynamic", sys.argv[1]], check=True, capture_output=True, text=True).stdout
+if "libfmt.so" not in dynamic:
+    print("skipped: fmt's own code is in the library, as fmt is no shared library here")
+    sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     stripped = pathlib.Path(folder) / "library"
     subprocess.run(["strip", "-o", stripped, sys.argv[1]], check=True)

@@ -86,6 +86,8 @@ BAD = [
                                               "#include <asio/post.hpp>\n"}, "include/canigo/scheduler.hpp:3"),
     ("formats", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n#include <fmt/core.h>\nauto s = fmt::format(\"\");\n"},
      "lib/rate.cpp:3"),
+    ("formats", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n#include <fmt/format.h>\nauto s = fmt::join(a, b);\n"},
+     "lib/rate.cpp:3"),
     ("executors", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\nexecutor require(net::blocking_t::never_t) const;\n"},
      "lib/rate.cpp:2"),
     ("refusals", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\nvoid f() { throw_invalid(\"burst\", 0, \"1\"); }\n"},

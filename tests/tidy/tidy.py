@@ -420,12 +420,15 @@ def executors(tree):
 
 @rule
 def formats(tree):
-    """fmt/core.h of fmt 12 has print, and no format."""
-    for path in tree.under("include/", "lib/", "tests/", "examples/", "bench/", "docs/"):
+    """fmt/core.h of fmt 12 has print, and no format; fmt/format.h has no join."""
+    for path in tree.under("gateway/", "include/", "lib/", "tests/", "examples/", "bench/", "docs/"):
         spellings = {spelling for _, spelling, _ in tree.includes(path)}
         for number, line in tree.lines(path):
             if re.search(r"\bfmt::(format|to_string)\(", line) and not spellings & {"fmt/format.h", "fmt/chrono.h"}:
                 yield path, number, "calls fmt::format without fmt/format.h, which only some versions of fmt forgive"
+                break
+            if "fmt::join(" in line and "fmt/ranges.h" not in spellings:
+                yield path, number, "calls fmt::join without fmt/ranges.h, where newer versions of fmt have it"
                 break
 
 
