@@ -49,7 +49,12 @@ int serve(const std::string& file, bool only_check) {
                admin->listen.host);
   }
   if (only_check) {
-    canigo::gateway::access_log::check(read.value->access_log);
+    try {
+      canigo::gateway::access_log::check(read.value->access_log);
+    } catch (const canigo::system_error& e) {
+      fmt::print(stderr, "{}: {}\n", file, e.what());
+      return wrong;
+    }
     fmt::print("{}: ok\n", file);
     return 0;
   }

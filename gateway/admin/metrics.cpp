@@ -23,6 +23,7 @@ struct upstream_moment {
   std::string_view name;
   const upstream* settings = nullptr;
   limiter_stats limit;
+  std::vector<std::uint64_t> paused;  // with their tenant alone, by class
   upstream_limit::status state;
 };
 
@@ -60,7 +61,7 @@ void show_queues(metric_text& m, const std::vector<upstream_moment>& all, const 
   m.gauge("waiting", "Requests that wait for their upstream.");
   for (const auto& u : all) {
     for (std::size_t p = 0; p < u.limit.classes.size(); ++p)
-      m.sample({{"upstream", u.name}, {"class", c.classes[p]}}, u.limit.classes[p].waiting);
+      m.sample({{"upstream", u.name}, {"class", c.classes[p]}}, u.limit.classes[p].waiting + u.paused[p]);
   }
   m.histogram("wait_seconds", "How long the granted requests waited.");
   for (const auto& u : all) {
@@ -169,7 +170,8 @@ std::string metrics_of(service& s) {
   std::vector<upstream_moment> upstreams;
   for (std::size_t i = 0; i < g->queues(); ++i) {
     upstream_queue& q = g->queue(i);
-    upstreams.push_back({q.settings().name, &q.settings(), q.limit().stats(), q.limits().now()});
+    upstreams.push_back({q.settings().name, &q.settings(), q.limit().stats(), {}, q.limits().now()});
+    for (std::size_t p = 0; p < c.classes.size(); ++p) upstreams.back().paused.push_back(q.limits().of_paused().of(p));
   }
   metric_text m;
   show_requests(m, s.counts.all());

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstdio>
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
@@ -154,7 +155,20 @@ void access_log::run() {
       to = file_;
     }
     if (to) write_lines(std::move(to), lines);
+    tell_of_lost();
   }
+}
+
+void access_log::tell_of_lost() {
+  const std::uint64_t lost = dropped();
+  const time_point now = std::chrono::steady_clock::now();
+  if (lost == told_ || (told_ != 0 && now - told_at_ < std::chrono::minutes{1})) return;
+  // It may be the same pipe, whose reader has stopped.
+  pollfd room{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&room, 1, 0) <= 0) return;
+  fmt::print(stderr, "canigo-gateway: {} lines of the access log could not be written\n", lost - told_);
+  told_ = lost;
+  told_at_ = now;
 }
 
 void access_log::write_lines(std::shared_ptr<const file> to, std::string_view lines) {
@@ -178,14 +192,15 @@ std::size_t access_log::write_some(const file& to, std::string_view text) {
   return at;
 }
 
-/// Waits for room. False: the process ends, and the reader takes nothing.
+/// Waits for room. False: the reader takes nothing, and the process ends or has gone over to another file.
 bool access_log::may_write(const file& to) {
   constexpr int look_every = 100;  // milliseconds
-  const time_point start = std::chrono::steady_clock::now();
   pollfd room{to.descriptor(), POLLOUT, 0};
   while (::poll(&room, 1, look_every) <= 0) {
+    tell_of_lost();
     const std::lock_guard lock{mutex_};
-    if (ends_ && std::chrono::steady_clock::now() - std::max(*ends_, start) > patience_with_reader) return false;
+    if (ends_ && std::chrono::steady_clock::now() - *ends_ > patience_with_reader) return false;
+    if (file_.get() != &to) return false;
   }
   return true;
 }

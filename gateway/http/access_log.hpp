@@ -20,8 +20,8 @@ namespace canigo::gateway {
 
 /// One line of JSON for each request. A thread of its own writes them, so a reader that stops stops no loop.
 ///
-/// At most 4 MiB wait to be written. Lines beyond that, and those that a file does not take, are dropped and counted. A
-/// line that broke off in the middle stands alone.
+/// At most 4 MiB wait to be written. Lines beyond that, and those that a file does not take, are dropped and counted.
+/// Standard error hears of them once a minute at most. A line that broke off in the middle stands alone.
 /// Threads: any.
 class access_log {
  public:
@@ -53,7 +53,7 @@ class access_log {
   access_log& operator=(const access_log&) = delete;
 
   void write(const call_record& r);
-  /// Later lines go there, and so do those that wait.
+  /// Later lines go there, and so do those that wait. A piece that the earlier file does not take any more is dropped.
   void use(std::shared_ptr<const file> f);
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
@@ -62,6 +62,7 @@ class access_log {
   void write_lines(std::shared_ptr<const file> to, std::string_view lines);
   std::size_t write_some(const file& to, std::string_view text);
   bool may_write(const file& to);
+  void tell_of_lost();
 
   std::atomic<std::uint64_t> dropped_{0};
   std::atomic<bool> is_on_;
@@ -71,6 +72,8 @@ class access_log {
   std::string waiting_;
   std::optional<time_point> ends_;  // since then
   std::shared_ptr<const file> torn_;  // its last line broke off; of the thread that writes
+  std::uint64_t told_ = 0;  // of the lost lines; of the same thread
+  time_point told_at_{};    // the same
   std::thread writer_;
 };
 

@@ -209,6 +209,7 @@ net::awaitable<void> connection::serve(message_parser& parser) {
 }
 
 net::awaitable<void> connection::serve_admin(const message_head& head) {
+  phase_ = phase::running;
   auto answering = admin_answer(service_, head, !goes_on_);
   const admin_reply reply = co_await std::move(answering);
   if (!reply.begins_events) {

@@ -58,8 +58,10 @@ class connection {
   void drain() noexcept;
   /// Ends a connection on which nothing is on.
   void end_idle() noexcept;
-  /// Whether it has come to the admin's listener, and has not asked for anything yet.
-  bool is_silent_admin() const noexcept { return !entrance_.listener && phase_ == phase::idle && !has_served_; }
+  /// Whether it has come to the admin's listener, and there is no whole request that is being answered.
+  bool is_idle_admin() const noexcept {
+    return !entrance_.listener && (phase_ == phase::idle || phase_ == phase::head);
+  }
   /// Ends the wait of the request, if its estimate, which these are by tag, is longer than `most`, or reaches past the
   /// longest wait that is allowed.
   void give_up(const std::unordered_map<std::uint64_t, duration>& estimates, duration most) noexcept;

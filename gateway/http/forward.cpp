@@ -307,6 +307,10 @@ void connection::passage::judge(attempt_end end) {
   if (end != attempt_end::complete && !why_) home_.goes_on_ = false;
   if (end == attempt_end::cut || exchange_.has_lost_rest) record_.error = "upstream_failed";
   if (end == attempt_end::idle) record_.error = "idle";
+  // The upstream has said that all is well, and has only a part of the request.
+  const bool is_success = has_begun && exchange_.status < 300;
+  const bool is_broken_off = !parser_.is_done() && (home_.has_left_ || body_.has_failed());
+  if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";
   if (is_taken) record_.error = "store_unavailable";
   if (home_.is_ended_ && end != attempt_end::complete) {
     if (has_begun) record_.error = "cancelled";

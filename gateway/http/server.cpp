@@ -181,11 +181,12 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// Ends a connection to the admin's listener that has said nothing yet, so that a newer one may. False: there is none.
-bool server::push_out_silent(loop& l) {
-  const auto silent = std::ranges::find_if(l.connections, [](const connection* c) { return c->is_silent_admin(); });
-  if (silent == l.connections.end()) return false;
-  (*silent)->cut();
+/// Ends a connection to the admin's listener that asks for nothing just now, in favour of a newer one. False: there is
+/// none.
+bool server::push_out_idle(loop& l) {
+  const auto idle = std::ranges::find_if(l.connections, [](const connection* c) { return c->is_idle_admin(); });
+  if (idle == l.connections.end()) return false;
+  (*idle)->cut();
   return true;
 }
 
@@ -203,7 +204,7 @@ void server::take(loop& l, door& d, stream_socket socket) {
   std::string address = peer_of(socket.native_handle());
   connection_counts& count = d.listener ? service_.clients : service_.admins;
   if (const std::string bound = count.enter(address); !bound.empty()) {
-    if (d.listener || !push_out_silent(l)) {
+    if (d.listener || !push_out_idle(l)) {
       tell_of_refusal(d.listener ? bound : fmt::format("admin.listen takes {}", service::most_admins), address);
       return;  // and the socket closes
     }

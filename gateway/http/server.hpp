@@ -56,7 +56,7 @@ class server {
   net::awaitable<std::vector<std::string>> reload();
   void drain();
   void begin_no_more(duration rest);
-  static bool push_out_silent(loop& l);
+  static bool push_out_idle(loop& l);
   void tell_of_refusal(const std::string& bound, const std::string& address);
   void close_doors();
   void take_last();

@@ -126,6 +126,8 @@ net::awaitable<upstream_place> connection::try_for_place(upstream_queue& q, std:
     if (is_called_off()) co_return granted;
     if (until > std::min<time_point>(ask.deadline, service_.end())) {
       error = errc::deadline_unreachable;
+    } else if (const held_back::one held{q.limits().of_paused(), ask.priority, q.settings().queue}; !held) {
+      error = errc::queue_full;
     } else {
       auto sleeping = sleep_watched(until - clock::now());
       co_await std::move(sleeping);

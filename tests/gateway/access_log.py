@@ -63,6 +63,8 @@ class AccessLog(GatewayCase):
         g = self.gateway(self.upstream(port=self.nginx.plain), log="file:/dev/full")
         self.ask(g, 20)
         wait_until(lambda: self.dropped(g) == 20, "all are counted")
+        # And told of, where nobody asks for metrics.
+        self.assertRegex(g.process.stderr.readline(), r"\d+ lines of the access log could not be written")
 
     def test_a_line_that_breaks_off_spoils_no_other_one(self):
         # Python ignores the signal that a file has become too large, and so does what it starts.

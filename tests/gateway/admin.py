@@ -153,6 +153,18 @@ class Admin(GatewayCase):
                 self.assertEqual(s.recv(1), b"")  # of those, too, that were not pushed out
             self.assertLess(time.monotonic() - start, 50)  # keep_alive is 75 s
 
+    def test_idle_connections_do_not_keep_it_out(self):
+        g = self.gateway(self.upstream())
+        for text in (b"GET /healthz HTTP/1.1\r\nHost: loc", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+            with contextlib.ExitStack() as stack:
+                for _ in range(150):
+                    s = stack.enter_context(socket.create_connection(("127.0.0.1", g.admin)))
+                    s.sendall(text)
+                    if text.endswith(b"\r\n\r\n"):
+                        self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 200"))
+                for _ in range(20):
+                    self.assertEqual(g.ask_admin("/healthz"), "ok\n")
+
     def test_who_reaches_the_admin_from_elsewhere_is_told_of(self):
         for place, warns in (("0.0.0.0:0", True), ("127.0.0.1:0", False)):
             with tempfile.TemporaryDirectory() as folder:
@@ -361,7 +373,7 @@ class Admin(GatewayCase):
         self.assertEqual(g.state()["levels"], levels)
         self.assertEqual(self.end(g, ended["id"]), 404)
         self.assertEqual(self.end(g, "no-such-id"), 404)
-        wait_until(lambda: g.log()[-1]["error"] == "cancelled", "it is in the log")
+        wait_until(lambda: [line["error"] for line in g.log()][-1:] == ["cancelled"], "it is in the log")
 
     def test_an_operator_ends_a_running_request(self):
         script, let = self.hold()

@@ -854,8 +854,8 @@ class Life(GatewayCase):
                                 '[[listen]]\naddress = "127.0.0.1:0"\nanonymous = "local"\n'
                                 '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
                 done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True)
-                self.assertEqual(done.returncode, 1 if why else 0, done.stderr)
-                told = f"canigo-gateway: access_log: {log}: {why}" if why else ""
+                self.assertEqual(done.returncode, 2 if why else 0, done.stderr)
+                told = f"{file}: access_log: {log}: {why}" if why else ""
                 self.assertTrue(done.stderr.startswith(told), done.stderr)
                 self.assertEqual(done.stderr == "", why == "")
             self.assertEqual(os.listdir(folder), ["gateway.toml"])  # the program that serves may be another user's

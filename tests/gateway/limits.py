@@ -302,13 +302,15 @@ class Quotas(GatewayCase):
             late = b"HTTP/1.1 429 No\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n"
             client.sendall(late if len(refused) == 1 else OK)
 
-        g = self.gateway(self.upstream("max_wait = 1m", self.script(answer).port))
+        g = self.gateway(self.upstream("max_wait = 1m\nqueue = 4", self.script(answer).port))
         first = Curls([f"{g.url}/web/first"])
         wait_until(lambda: refused, "it is refused")
         others = Curls([f"{g.url}/web/{i}" for i in range(3)])
         wait_until(lambda: g.waiting() == 4, "they wait")
         state = g.state()
         self.assertEqual(state["binds"], "paused")
+        self.assertIn('canigo_gateway_waiting{upstream="web",class="batch"} 4', g.ask_admin("/metrics"))
+        self.assertEqual(curl(f"{g.url}/web/too_many")[1]["x-canigo-error"], "queue_full")
         self.assertEqual([(p["cause"], p["tenant"]) for p in state["pauses"]], [("upstream", "local")])
         self.assertEqual(first.statuses() + others.statuses(), [200] * 4)
         self.assertEqual((g.waiting(), g.state()["pauses"]), (0, []))

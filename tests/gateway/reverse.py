@@ -224,10 +224,12 @@ class Reverse(GatewayCase):
         self.assertEqual(ends["/web/early/cut"], "upstream_failed")
         self.assertFalse(ends["/web/early"])
         with socket.create_connection(("127.0.0.1", g.port)) as s:
-            s.sendall(f"POST /web/early HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\nx".encode())
+            s.sendall(f"POST /web/early/left HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\nx".encode())
             self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 202"))
             wait_until(lambda: g.state()["held"] == 1, "its place is held for the rest")
         wait_until(lambda: g.state()["held"] == 0, "the client has left in the middle, and the place is free")
+        wait_until(lambda: [(line["status"], line["error"]) for line in g.log() if line["path"].endswith("left")]
+                   == [(202, "bad_request")], "the log says that a part is missing")
 
     def test_answers_of_all_sizes_arrive_whole(self):
         def answer(client, _stream, head):

@@ -163,7 +163,18 @@ anonymous = "{anonymous}"
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def log(self):
-        return [json.loads(line) for line in (self.dir / "access.log").read_text().splitlines()]
+        """The lines of its access log: of all requests that have ended by now, unless the file was moved meanwhile."""
+        def lines():
+            return (self.dir / "access.log").read_text().splitlines()
+
+        ended = 0
+        with contextlib.suppress(OSError):  # it may have ended itself
+            metrics = self.ask_admin("/metrics")
+            ended = sum(int(n) for n in re.findall(r"^canigo_gateway_requests_total{.*} (\d+)$", metrics, re.M))
+        end = time.monotonic() + 5
+        while len(lines()) < ended and time.monotonic() < end:
+            time.sleep(0.01)
+        return [json.loads(line) for line in lines()]
 
     def rewrite(self, *changes):
         """Puts other texts into its file."""
