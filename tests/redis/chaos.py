@@ -625,6 +625,9 @@ def failover(options, seconds):
             while "failover" not in worst or time.monotonic() < end:
                 dead = servers.kill_master()
                 r.expect_service("failover", worst)
+                if not r.good:
+                    print("  " + servers.told(), flush=True)
+                    break
                 servers.bring_back(dead)
             r.judge()
         finally:

@@ -63,14 +63,25 @@ class Sentinels:
         dead = self.master()
         self.nodes[dead].kill()
         self.nodes[dead].wait()
+        # The sentinels would make a replica of any other Redis that got the port.
+        self.reserved = socket.socket()
+        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.reserved.bind(("127.0.0.1", int(dead)))
         self.wait(lambda: self.master() not in ("", dead) and self.ask(self.master(), "ROLE").startswith("master"))
         return dead
 
+    def told(self):
+        """What each of them says of the others."""
+        said = [f"sentinel {port}: {self.ask(port, 'SENTINEL', 'MASTER', 'main').split()}" for port in self.ports[3:]]
+        said += [f"node {port}: {self.ask(port, 'ROLE').split()}" for port in self.ports[:3]]
+        return "\n  ".join(said)
+
     def bring_back(self, port):
+        self.reserved.close()
         self.start(port, self.master())
         self.wait(lambda: "connected" in self.ask(port, "ROLE"))
 
     def close(self):
-        for process in [*self.nodes.values(), *self.watchers]:
+        for process in [*self.watchers, *self.nodes.values()]:
             process.kill()
             process.wait()
