@@ -60,7 +60,7 @@ class connection {
   void end_idle() noexcept;
   /// Whether it has come to the admin's listener, and there is no whole request that is being answered.
   bool is_idle_admin() const noexcept {
-    return !entrance_.listener && (phase_ == phase::idle || phase_ == phase::head);
+    return !entrance_.listener && !has_left_ && (phase_ == phase::idle || phase_ == phase::head);
   }
   /// Ends the wait of the request, if its estimate, which these are by tag, is longer than `most`, or reaches past the
   /// longest wait that is allowed.

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 
 from rig import GatewayCase, main, wait_until
@@ -58,6 +59,15 @@ class AccessLog(GatewayCase):
             self.ask(g, 30)
             g.process.terminate()
             self.assertEqual(g.process.wait(60), 0)
+
+    def test_a_reload_leaves_a_pipe_that_nobody_reads(self):
+        g, _ = self.gateway_with_pipe(is_blocking=True)
+        self.ask(g, 100)
+        g.rewrite(('access_log = "stdout"', f'access_log = "file:{g.dir}/access.log"'))
+        g.process.send_signal(signal.SIGHUP)
+        wait_until((g.dir / "access.log").exists, "the new file is there")
+        self.ask(g, 1, "new")
+        wait_until(lambda: "/web/new0" in (g.dir / "access.log").read_text(), "its line is there")
 
     def test_lines_that_a_full_device_does_not_take_are_counted(self):
         g = self.gateway(self.upstream(port=self.nginx.plain), log="file:/dev/full")
