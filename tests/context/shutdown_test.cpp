@@ -32,6 +32,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 using namespace std::chrono_literals;
@@ -216,6 +217,18 @@ TEST_CASE("what the executor of a pool has no memory for goes with its context",
   CHECK(has_ended(running.state()));
   adds_up(pool.stats());
   CHECK(s.alive.use_count() == 2);  // with `never`
+}
+
+TEST_CASE("only the thread that ends a context destroys what was queued there", "[shutdown]") {
+  stage s;
+  strand_pool pool{*s.io, {.concurrency = 1}};
+  std::thread::id destroyed_by;
+  auto queued = pool.submit([w = last_words{[&] { destroyed_by = std::this_thread::get_id(); }}] {}, {.delay = 1h});
+  // Another thread comes while those who wait are destroyed.
+  queued.async_wait([w = last_words{[&] { std::thread{[&] { queued.cancel(); }}.join(); }}](auto&&...) { FAIL(); });
+  s.end();
+  CHECK(destroyed_by == std::this_thread::get_id());
+  CHECK(queued.state() == task_state::stopped);
 }
 
 TEST_CASE("who waits in a pool when its context has gone goes, too", "[shutdown]") {

@@ -15,6 +15,7 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -154,6 +155,16 @@ TEST_CASE("the context goes while a pool is stopped whose operations are waited 
     goes_while(w, [&] { b.pool.request_stop(canigo::stop_mode::cancel_all); });
     w.expect(!was_called, "called by a context that was going");
     w.expect(has_ended(b.running->state()) && queued->state() == canigo::task_state::stopped, "another end");
+  });
+}
+
+TEST_CASE("the context goes while an operation that needs it is cancelled", "[interleaving]") {
+  explore(3, [](world& w) {
+    const auto home = w.make_loop("loop", 0);
+    canigo::strand_pool pool{net::any_io_executor{home}, {.concurrency = 1}};
+    auto t = pool.submit([strand = strand_of_loop{home}] {}, {.delay = std::chrono::hours{1}});
+    goes_while(w, [&] { t.cancel(); });
+    w.expect(has_ended(t.state()), "it has no end");
   });
 }
 

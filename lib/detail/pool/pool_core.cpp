@@ -101,6 +101,7 @@ void pool_core::let_go_of_context() noexcept {
 void pool_core::end_with_context() noexcept {
   suspended_list waiters;
   suspended_list workers;
+  pool_task* ended = nullptr;
   {
     const std::lock_guard lock{mutex_};
     context_gone_ = true;
@@ -126,12 +127,14 @@ void pool_core::end_with_context() noexcept {
     waiters.append(take_all());
     grace_.disarm();
     if (backlog_.has_flows()) flows_.watch();
+    // This thread destroys their callables, which may reach for the context. Another thread would not keep it here.
+    ended = std::exchange(ended_, nullptr);
+    replaces_workers_ = false;
   }
+  tell_ended(ended);
   // Their frames may hold other tasks, handles, and the handle of this.
   while (suspended* s = waiters.pop()) s->destroy();
   while (suspended* s = workers.pop()) s->destroy();
-  mutex_.lock();
-  carry_out(false);
   const std::lock_guard lock{mutex_};
   let_go_of_context();
 }
