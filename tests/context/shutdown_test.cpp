@@ -174,6 +174,63 @@ TEST_CASE("one that goes with its context may cancel others that wait there", "[
   CHECK(places.stats().cancelled + quota.stats().cancelled + fair.stats().cancelled == 0);
 }
 
+// An owner that ends its operations in its destructor may go with the context after them.
+TEST_CASE("a signal may be emitted to those that went with their context", "[shutdown]") {
+  stage s;
+  semaphore places{*s.io, {.permits = 1}};
+  limiter fair{*s.io, {.concurrency = 1}};
+  const flow tenant{fair};
+  strand_pool pool{*s.io, {.concurrency = 1}};
+  const permit taken = places.try_acquire().value();
+  const permit taken_fairly = fair.try_acquire({.flow = &tenant}).value();
+  std::deque<net::cancellation_signal> signals;
+  const auto cancellable = [&] {
+    return net::bind_cancellation_slot(signals.emplace_back().slot(),
+                                       [alive = s.alive](auto&&...) { FAIL("it was called"); });
+  };
+  const auto coroutine = [&](net::awaitable<void> a) {
+    net::co_spawn(*s.io, std::move(a), net::bind_cancellation_slot(signals.emplace_back().slot(), net::detached));
+  };
+  places.async_acquire({}, cancellable());
+  fair.async_acquire({.flow = &tenant}, cancellable());
+  coroutine([](semaphore& full, std::shared_ptr<int>) -> net::awaitable<void> {
+    (void)co_await full.acquire();
+  }(places, s.alive));
+  coroutine([](std::shared_ptr<int>) -> net::awaitable<void> { co_await sleep_for(1h); }(s.alive));
+  auto running = pool.submit([alive = s.alive](task_context&) { return sleep_for(1h); });
+  running.async_wait(cancellable());
+  pool.async_run([alive = s.alive] {}, {}, cancellable());
+  coroutine([](strand_pool& open, std::shared_ptr<int>) -> net::awaitable<void> {
+    co_await open.closed();
+  }(pool, s.alive));
+  s.time->poll();
+  SECTION("after the end") {
+    s.end();
+    for (auto& signal : signals) signal.emit(net::cancellation_type::terminal);
+  }
+  SECTION("at the end") {
+    when_time_goes(s, [&] {
+      for (auto& signal : signals) signal.emit(net::cancellation_type::terminal);
+    });
+    s.end();
+  }
+  CHECK(s.alive.use_count() == 1);
+  CHECK(places.stats().cancelled + fair.stats().cancelled == 0);
+}
+
+TEST_CASE("a signal may go before who waits goes with the context", "[shutdown]") {
+  stage s;
+  semaphore places{*s.io, {.permits = 1}};
+  const permit taken = places.try_acquire().value();
+  {
+    net::cancellation_signal signal;
+    places.async_acquire({}, net::bind_cancellation_slot(signal.slot(),
+                                                         [alive = s.alive](auto&&...) { FAIL("it was called"); }));
+  }
+  s.end();
+  CHECK(s.alive.use_count() == 1);
+}
+
 TEST_CASE("who asks a limit when its context has gone goes, too", "[shutdown]") {
   stage s;
   semaphore places{*s.io, {.permits = 1}};

@@ -191,7 +191,7 @@ class suspended_op final : public Base {
   /// Lets the handler's cancellation slot, if it has one, cancel this. Call it before the engine knows of this.
   void allow_cancel() {
     if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) {
-      slot.assign(canceller{this});
+      slot.template emplace<canceller>(this);
     }
   }
 
@@ -210,6 +210,9 @@ class suspended_op final : public Base {
   }
 
   void destroy() noexcept override {
+    // The signal may be gone, so its slot can't be cleared.
+    if (canceller_ != nullptr) canceller_->op = nullptr;
+    canceller_ = nullptr;
     Base::abandon();
     [[maybe_unused]] Work work(std::move(work_));
     [[maybe_unused]] const Handler handler(std::move(handler_));
@@ -217,11 +220,18 @@ class suspended_op final : public Base {
   }
 
  private:
+  /// Lives in the slot. The operation and this know each other, and either may go first.
   struct canceller {
-    suspended_op* op;
-    void operator()(net::cancellation_type type) const {
-      if (type != net::cancellation_type::none) op->request_cancel();
+    explicit canceller(suspended_op* o) noexcept : op{o} { op->canceller_ = this; }
+    canceller(const canceller&) = delete;
+    canceller& operator=(const canceller&) = delete;
+    ~canceller() {
+      if (op != nullptr) op->canceller_ = nullptr;
     }
+    void operator()(net::cancellation_type type) const {
+      if (op != nullptr && type != net::cancellation_type::none) op->request_cancel();
+    }
+    suspended_op* op;
   };
 
   void free() noexcept {
@@ -231,6 +241,7 @@ class suspended_op final : public Base {
   }
 
   Handler handler_;
+  canceller* canceller_ = nullptr;
   [[no_unique_address]] Work work_;
   [[no_unique_address]] Allocator allocator_;
 };
