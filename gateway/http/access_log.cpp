@@ -2,9 +2,8 @@
 
 #include "canigo/error.hpp"
 
-#include "gateway/http/answer.hpp"
+#include "gateway/http/log_line.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +11,8 @@
 #include <chrono>
 #include <climits>
 #include <cstdio>
-#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
-#include <iterator>
 #include <poll.h>
 #include <string_view>
 #include <sys/stat.h>
@@ -30,35 +27,6 @@ constexpr std::size_t most_waiting = 4 << 20;
 constexpr duration gathering = std::chrono::milliseconds{10};
 // At the end, for a reader that takes nothing.
 constexpr duration patience_with_reader = std::chrono::seconds{5};
-
-std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
-
-std::string quoted_or_null(std::string_view text) { return text.empty() ? "null" : json_string(text); }
-
-std::string number_or_null(std::optional<std::uint64_t> n) { return n ? std::to_string(*n) : "null"; }
-
-std::string line_of(const call_record& r) {
-  std::string line;
-  const auto out = std::back_inserter(line);
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(r.time.time_since_epoch()).count();
-  const std::tm utc = fmt::gmtime(std::chrono::system_clock::to_time_t(r.time));
-  fmt::format_to(
-      out, R"({{"time":"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z","id":{},"tenant":{},"class":{},"route":{},)",
-      utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ms % 1000,
-      json_string(r.id), quoted_or_null(r.tenant), quoted_or_null(r.priority), quoted_or_null(r.route));
-  fmt::format_to(out, R"("upstream":{},"method":{},"host":{},"path":{},"status":{},"error":{},)",
-                 quoted_or_null(r.upstream), json_string(r.method), json_string(r.host), json_string(r.path),
-                 r.status, quoted_or_null(r.error));
-  fmt::format_to(out, R"("wait_ms":{},"bound_by":{},"attempts":{},"connect_ms":{},"first_byte_ms":{},)",
-                 milliseconds(r.waited), quoted_or_null(r.bound_by), r.attempts, milliseconds(r.connect),
-                 r.first_byte ? std::to_string(milliseconds(*r.first_byte)) : "null");
-  fmt::format_to(out,
-                 R"("total_ms":{},"bytes_in":{},"bytes_out":{},"tokens_asked":{},"tokens_used":{}}})"
-                 "\n",
-                 milliseconds(std::chrono::steady_clock::now() - r.since), r.bytes_in, r.bytes_out,
-                 number_or_null(r.tokens_asked), number_or_null(r.tokens_used));
-  return line;
-}
 
 /// The next lines, as many as a pipe takes in one piece. What others write to it then comes between lines, and a pipe
 /// that has room for a piece does not block.
@@ -128,7 +96,7 @@ void access_log::use(std::shared_ptr<const file> f) {
 
 void access_log::write(const call_record& r) {
   if (!is_on_.load(std::memory_order_relaxed)) return;
-  const std::string line = line_of(r);
+  const std::string line = log_line(r);
   bool is_first = false;
   {
     const std::lock_guard lock{mutex_};

@@ -10,21 +10,30 @@
 
 namespace canigo::gateway {
 
-std::string json_string(std::string_view text) {
+void append_json_string(std::string& to, std::string_view text) {
   // Most texts have nothing to escape.
   if (std::ranges::all_of(text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; })) {
-    return std::string{'"'}.append(text).append(1, '"');
+    to.append(1, '"').append(text).append(1, '"');
+  } else {
+    to += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string json_string(std::string_view text) {
+  std::string quoted;
+  append_json_string(quoted, text);
+  return quoted;
 }
 
 std::string seconds_up(duration d) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(d).count()));
 }
 
-std::string own_fields(const call_record& r) {
-  return fmt::format("X-Request-Id: {}\r\nX-Canigo-Wait-Ms: {}\r\nX-Canigo-Attempts: {}\r\n", r.id,
-                     std::chrono::duration_cast<std::chrono::milliseconds>(r.waited).count(), r.attempts);
+void append_own_fields(std::string& to, const call_record& r) {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(r.waited).count();
+  to.append("X-Request-Id: ").append(r.id);
+  to.append("\r\nX-Canigo-Wait-Ms: ").append(std::to_string(waited));
+  to.append("\r\nX-Canigo-Attempts: ").append(std::to_string(r.attempts)).append("\r\n");
 }
 
 std::string problem(const refusal& why, const call_record& r, bool closes, bool to_head) {
@@ -39,7 +48,7 @@ std::string problem(const refusal& why, const call_record& r, bool closes, bool 
   if (why.status == 401) text.append("WWW-Authenticate: Bearer\r\n");
   // Clients of proxies know Basic: the key is the password.
   if (why.status == 407) text.append("Proxy-Authenticate: Basic realm=\"canigo-gateway\"\r\n");
-  text += own_fields(r);
+  append_own_fields(text, r);
   if (closes) text += "Connection: close\r\n";
   text += "\r\n";
   if (!to_head) text += body;

@@ -11,7 +11,7 @@
 namespace canigo::gateway {
 
 /// The fields that every response has: X-Request-Id, X-Canigo-Wait-Ms and X-Canigo-Attempts.
-std::string own_fields(const call_record& r);
+void append_own_fields(std::string& to, const call_record& r);
 
 /// A whole response, as application/problem+json. `closes`: it is the last one of its connection.
 std::string problem(const refusal& why, const call_record& r, bool closes, bool to_head);
@@ -24,6 +24,7 @@ std::string page_head(int status, std::string_view type, std::string_view fields
 
 /// The text as a string of JSON, in quotes. Bytes that are no UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
+void append_json_string(std::string& to, std::string_view text);
 
 /// Whole seconds, rounded up, and at least 1.
 std::string seconds_up(duration d);

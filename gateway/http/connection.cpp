@@ -88,7 +88,7 @@ net::awaitable<void> connection::run() {
   while (goes_on_) {
     if (is_last() && has_served_ && input_.empty() && client_.is_quiet()) break;
     phase_ = phase::idle;
-    if (input_.empty()) input_.shrink();
+    if (input_.empty()) input_.shrink(first_room);
     auto parser = message_parser::of_request(limits_of(loop_.now->settings));
     if (!co_await read_head(parser)) break;
     has_served_ = true;

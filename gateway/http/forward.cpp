@@ -191,8 +191,12 @@ void connection::passage::make_exchange(const outgoing_body& framing) {
   if (reads_body()) x.sees_piece = [this](std::string_view piece) { account_.take(piece); };
   x.head_for_client = [this](const message_head& h) {
     account_.begin_response(h);
-    return "HTTP/1.1 " + std::to_string(h.status) + ' ' + std::string{reason_of(h.status)} + "\r\n" +
-           response_fields(h) + own_fields(record_);
+    std::string text;
+    text.reserve(512);
+    text.append("HTTP/1.1 ").append(std::to_string(h.status)).append(1, ' ').append(reason_of(h.status)).append("\r\n");
+    append_response_fields(text, h);
+    append_own_fields(text, record_);
+    return text;
   };
   x.wants_again = [this](const message_head& h) { return wants_again(h); };
 }

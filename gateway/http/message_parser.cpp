@@ -93,6 +93,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
       e = http::error::header_limit;
       return;
     }
+    if (this->head.fields.empty()) this->head.fields.reserve(IsRequest ? 4 : 8);  // as most have
     this->head.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
   }
   void on_header_impl(beast::error_code& e) override { e = {}; }

@@ -41,9 +41,9 @@ class read_buffer {
   }
   void commit(std::size_t n) noexcept { end_ += n; }
 
-  /// Gives memory back: all of it if nothing is unread.
-  void shrink() {
-    if (capacity_ == size()) return;
+  /// Gives memory back: all of it if nothing is unread. But the next read soon wants `keep` bytes, and they stay.
+  void shrink(std::size_t keep = 0) {
+    if (capacity_ <= std::max(keep, size())) return;
     std::unique_ptr<char[]> smaller{empty() ? nullptr : new char[size()]};
     if (!empty()) std::memcpy(smaller.get(), data_.get() + begin_, size());
     data_ = std::move(smaller);

@@ -10,6 +10,8 @@
 namespace canigo::gateway {
 namespace {
 
+constexpr std::size_t usual_head = 512;  // bytes; more takes another block of memory
+
 /// Fields that the gateway writes itself, or takes out for good.
 bool is_own_of_request(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Host", "Content-Length", "Expect", "Forwarded"};
@@ -43,6 +45,7 @@ void add_forwarded(const client_place& c, head_text& text) {
 
 head_text head_text::of_request(std::string_view method, std::string_view target) {
   head_text t;
+  t.text_.reserve(usual_head);
   t.text_.append(method).append(" ").append(target).append(" HTTP/1.1\r\n");
   return t;
 }
@@ -92,14 +95,12 @@ std::string request_head(const message_head& head, const outgoing_request& out) 
   return std::move(text).take();
 }
 
-std::string response_fields(const message_head& head) {
+void append_response_fields(std::string& to, const message_head& head) {
   const std::vector<std::string_view> named = named_by_connection(head);
-  std::string lines;
   for (const field& f : head.fields) {
     if (is_of_connection(f.name) || is_own_of_response(f.name) || is_one_of(f.name, named)) continue;
-    if (is_token(f.name) && is_field_value(f.value)) lines.append(f.name).append(": ").append(f.value).append("\r\n");
+    if (is_token(f.name) && is_field_value(f.value)) to.append(f.name).append(": ").append(f.value).append("\r\n");
   }
-  return lines;
 }
 
 }  // namespace canigo::gateway

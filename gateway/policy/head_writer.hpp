@@ -58,8 +58,9 @@ struct outgoing_request {
 /// are its Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*. All others go through in their order.
 std::string request_head(const message_head& head, const outgoing_request& out);
 
-/// The fields of a response for the client, as lines. Those of the upstream's connection and its framing are left out,
-/// and so are X-Canigo-* and X-Request-Id, which are the gateway's. `Alt-Svc` would lead clients past the gateway.
-std::string response_fields(const message_head& head);
+/// Appends the fields of a response for the client, as lines. Those of the upstream's connection and its framing are
+/// left out, and so are X-Canigo-* and X-Request-Id, which are the gateway's. `Alt-Svc` would lead clients past the
+/// gateway.
+void append_response_fields(std::string& to, const message_head& head);
 
 }  // namespace canigo::gateway

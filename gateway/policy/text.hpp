@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace canigo::gateway {
@@ -27,17 +28,31 @@ constexpr bool starts_with_text(std::string_view text, std::string_view start) n
   return text.size() >= start.size() && same_text(text.substr(0, start.size()), start);
 }
 
+/// Which characters a text may be made of.
+class character_set {
+ public:
+  template <class Test>
+  constexpr explicit character_set(Test test) {
+    for (int i = 0; i < 256; ++i) has_[static_cast<unsigned char>(i)] = test(static_cast<char>(i));
+  }
+  constexpr bool has_all_of(std::string_view text) const noexcept {
+    return std::ranges::all_of(text, [this](char c) { return has_[static_cast<unsigned char>(c)]; });
+  }
+
+ private:
+  std::array<bool, 256> has_{};
+};
+
+inline constexpr character_set token_characters{[](char c) {
+  return is_letter(c) || is_digit(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
+}};
+inline constexpr character_set value_characters{[](char c) { return !(c >= 0 && c < 0x20 && c != '\t') && c != 0x7f; }};
+
 /// Whether it can be a method, or the name of a header field.
-constexpr bool is_token(std::string_view text) noexcept {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return is_letter(c) || is_digit(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
-  });
-}
+constexpr bool is_token(std::string_view text) noexcept { return !text.empty() && token_characters.has_all_of(text); }
 
 /// Whether it can be a value: no control character but the tab. A line break in it would begin another field.
-constexpr bool is_field_value(std::string_view text) noexcept {
-  return std::ranges::none_of(text, [](char c) { return (c >= 0 && c < 0x20 && c != '\t') || c == 0x7f; });
-}
+constexpr bool is_field_value(std::string_view text) noexcept { return value_characters.has_all_of(text); }
 
 /// Calls `use` with each element of a list with commas, trimmed; empty ones are left out.
 template <class Use>

@@ -293,7 +293,7 @@ net::awaitable<attempt_end> use(exchange& x, link& l) {
   if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete)) {
     l.close();
   } else {
-    l.input.shrink();
+    l.input.shrink(first_piece);
   }
   co_return end;
 }
