@@ -18,7 +18,8 @@ Rounds:
   outages  Redis is killed and started, or stopped and goes on, after --outages seconds, while in each failure mode one
            process is busy and one asks once and is idle. The idle ones that may do without Redis must get a token
            during the outage, before their deadline of a second. Each must have a permit and a token within 2 s of the
-           return of Redis, after the quarantine where there is one; from then on the quota counts for all of them.
+           return of Redis, after the quarantine where there is one; from then on the quota counts for all of them, as
+           far as the machine lets Redis and the workers go on.
   losses   one thing at a time: keys are deleted, any of them, or evicted; Redis is given back what it knew a while ago;
            its clock is set, forward and back; a worker is killed. After each every worker has to be served again,
            within a lease (the quarantine) and --service seconds.
@@ -39,6 +40,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -381,6 +383,51 @@ class Lateness(threading.Thread):
         return 10 * self.worst + 500_000_000
 
 
+class Answers(threading.Thread):
+    """When Redis was late: what a limit then decides without it, it may."""
+
+    LATE = 60_000_000  # as for the loops of the workers
+
+    def __init__(self, path):
+        super().__init__(daemon=True)
+        self.path, self.late, self.is_over = path, [], False
+        self.last = time.monotonic_ns()
+        self.start()
+
+    def run(self):
+        connection = None
+        while not self.is_over:
+            try:
+                if connection is None:
+                    connection = socket.socket(socket.AF_UNIX)
+                    connection.connect(self.path)
+                connection.sendall(b"PING\r\n")
+                if not connection.recv(64):
+                    raise ConnectionError
+                now = time.monotonic_ns()
+                if now - self.last > self.LATE:
+                    self.late.append((self.last, now))
+                self.last = now
+            except OSError:
+                connection.close()
+                connection = None
+            time.sleep(0.01)
+
+    def quiet(self, start, end, log):
+        """What is left of a time without those in which Redis or a worker was late, and the 2 s behind each, in which a
+        limit may still do without Redis."""
+        return judge.quiet(start, end, [*self.late, (self.last + self.LATE, end), *log.late], 2_000_000_000)
+
+    def wait_for_quiet(self, start, seconds, path):
+        """Until a second that can be judged is over, or as many seconds as that."""
+        while (now := time.monotonic_ns()) < start + seconds * 1_000_000_000:
+            text = "\n".join(line for line in Tail(path).lines() if line[0] == "L")
+            quiet = self.quiet(start, now, judge.Log(text, {}, {}, 0))
+            if sum(until - since for since, until in quiet) > 1_000_000_000:
+                break
+            time.sleep(0.1)
+
+
 class Round:
     def __init__(self, name, options):
         self.name, self.options = name, options
@@ -527,7 +574,7 @@ def outages(options):
                    zip(r.workers.running, [name for name in modes for _ in range(2)], busy)}
         idle = [w for w, b in zip(r.workers.running, busy) if not b]
         calm = []  # (from, to): the quota counts
-        worst, lateness, tail = {}, Lateness(), Tail(r.log)
+        worst, lateness, tail, answers = {}, Lateness(), Tail(r.log), Answers(r.redis.path)
 
         def all_served(since, patience):
             """When each was served, as far as it was."""
@@ -581,11 +628,14 @@ def outages(options):
                     r.expect(took <= allowed + slow, f"{name}: no {thing} for {took / second:.1f} s after an outage of "
                              f"{length:g} s ({'killed' if is_killed else 'stopped'})")
             calm.append((back + allowed + slow, 0))
-            time.sleep(max(0, (calm[-1][0] - time.monotonic_ns()) / second) + 1)
+            time.sleep(max(0, (calm[-1][0] - time.monotonic_ns()) / second))
+            answers.wait_for_quiet(calm[-1][0], 10, r.log)
         calm[-1] = calm[-1][0], time.monotonic_ns()
         pids = list(members)
         r.expect(r.workers.finish(), "a worker hung, or failed")
         log = judge.Log(r.log.read_text(), r.workers.ends, r.workers.stops, options.lease * 1_000_000)
+        calm = [part for start, end in calm for part in answers.quiet(start, end, log)]
+        answers.is_over = True
         r.over_cap = r.over_quota = 0
         for group in range(len(modes)):
             part = log.of(pids[2 * group:2 * group + 2])
@@ -593,7 +643,8 @@ def outages(options):
             times = [(0, time.monotonic_ns())] if group == 0 else calm
             r.over_quota += sum(part.between(*t).over_the_quota(options.rate // 5, options.burst)[0] for t in times)
         print(f"outages: {log.grants()} permits, {r.over_cap} over the cap; {len(log.tokens)} times tokens, "
-              f"{r.over_quota} over the quota; served again after " +
+              f"{r.over_quota} over the quota; {sum(end - start for start, end in calm) / second:.1f} s of it judged; "
+              "served again after " +
               ", ".join(f"{took / second:.1f} s ({name})" for name, took in worst.items()), flush=True)
         r.expect(r.over_cap == r.over_quota == 0, "too much was given")
         return r

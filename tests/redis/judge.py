@@ -10,6 +10,7 @@ class Log:
         self.tokens = []    # (asked, got, tokens)
         self.whose = []     # the process, of each of those
         self.units = []     # the same of a second unit
+        self.late = []      # (from, to) in which the loop of some process stood still
         self.through = set()
         inside = {}
         for line in text.splitlines():
@@ -25,6 +26,8 @@ class Log:
                 self.whose.append(key[0])
             elif what == "U":
                 self.units.append((at, int(rest[0]), int(rest[1])))
+            elif what == "L":
+                self.late.append((int(rest[0]), at))
             elif what == "D":
                 self.through.add(key)
         for (pid, task), (start, weight) in inside.items():
@@ -119,6 +122,17 @@ class Log:
         return violations, excess
 
 
+def quiet(start, end, late, after):
+    """What is left of a time without those in `late` and as long as `after` behind each."""
+    left, at = [], start
+    for since, until in sorted(late):
+        if until + after > at and since < end:
+            if since > at:
+                left.append((at, since))
+            at = until + after
+    return left + [(at, end)] if at < end else left
+
+
 def first_service(lines, pids, since):
     """When each of these had its first permit and its first token after `since`, of those that had one."""
     first = {}
@@ -145,6 +159,10 @@ def selftest():
     assert log.of({1}).over_the_quota(1, 8)[0] > 0 and log.of({2}).over_the_quota(1, 8)[0] == 0
     assert log.between(0, second * 2).over_the_quota(1, 8)[0] > 0
     assert log.between(second * 2, second * 3).over_the_quota(1, 8)[0] == 0
+    assert quiet(0, 10, [], 2) == [(0, 10)] and quiet(0, 10, [(-5, -3), (11, 12)], 2) == [(0, 10)]
+    assert quiet(0, 10, [(3, 4), (-2, 1)], 2) == [(6, 10)] and quiet(0, 10, [(4, 9)], 2) == [(0, 4)]
+    assert quiet(0, 10, [(2, 9), (3, 4)], 0) == [(0, 2), (9, 10)] and quiet(0, 10, [(-1, 11)], 0) == []
+    assert Log("L 1 0 9 4\n", {}, {}, second).late == [(4, 9)]
     both = "".join(f"G 1 1 {i} {i + 1} 1\nU 1 1 {i} {i + 1} 3\n" for i in range(3))
     assert Log(both, {}, {}, second).over_the_quota(1, 3)[0] == 0
     assert Log(both, {}, {}, second).over_the_units(1, 9)[0] == 0

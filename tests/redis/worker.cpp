@@ -6,9 +6,9 @@
 // A line per event, in one write, with nanoseconds of the machine's clock: "S pid task at weight" when a task goes in,
 // "E pid task at ok|lost" when it goes out, "G pid task asked got tokens" for tokens of the quota or of the first unit,
 // "U pid task asked got amount" for the second unit, "D pid task at" for a task that is through, "R pid 0 at" once it
-// heeds signals. Ends with SIGTERM, or when all are through. With SIGUSR1
-// its tasks take their time, so that those of class 1 come to their turn. With SIGUSR2 it asks once more, for one
-// permit and one token, for a second; one that has no tasks does nothing else.
+// heeds signals, "L pid 0 at since" when the machine has let its loop stand still. Ends with SIGTERM, or when all are
+// through. With SIGUSR1 its tasks take their time, so that those of class 1 come to their turn. With SIGUSR2 it asks
+// once more, for one permit and one token, for a second; one that has no tasks does nothing else.
 //
 // Its own clocks are wrong by so many seconds as `monotonic`, `boottime` and `realtime` say.
 #include "canigo/redis/limiter.hpp"
@@ -216,6 +216,19 @@ struct worker {
   }
 };
 
+/// Three of these are less than what a limit waits for Redis before it does without.
+constexpr long long still_ns = 60'000'000;
+
+net::awaitable<void> watch_the_loop(int pid) {
+  long long before = now();
+  while (!is_ending) {
+    co_await canigo::sleep_for(10ms);
+    const long long at = now();
+    if (at - before > still_ns) note("L %d %d %lld %lld\n", pid, 0, at, before);
+    before = at;
+  }
+}
+
 redis::failure_mode mode_of(long closed) {
   if (closed == 1) return redis::failure_mode::closed();
   return closed == 0 ? redis::failure_mode::open() : redis::failure_mode::local(0.1);
@@ -301,6 +314,7 @@ int main(int argc, char** argv) {
   if (is["rate"] != 0 && !all) {
     for (int task = 0; task < is["quota_tasks"]; ++task) net::co_spawn(io, w.spend(task), net::detached);
   }
+  net::co_spawn(io, watch_the_loop(w.pid), net::detached);
   note("R %d %d %lld\n", w.pid, 0, now());
   io.run();
 }
