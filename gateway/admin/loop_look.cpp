@@ -15,21 +15,36 @@ namespace {
 struct own_part {
   std::vector<request_view> asked;
   std::vector<request_view> running;
+  std::vector<request_view> held;
   std::map<std::string, std::size_t> running_in_all;
   std::map<std::string_view, std::size_t> waiting_in_all;
   std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
+using by_upstream = std::map<std::string_view, std::vector<const connection*>>;
+
+/// Those that came first of each upstream, at most `most`.
+std::vector<request_view> first_of(by_upstream& all, std::size_t most) {
+  std::vector<request_view> first;
+  for (auto& [upstream, requests] : all) {
+    const auto shown = static_cast<std::ptrdiff_t>(std::min(requests.size(), most));
+    std::ranges::partial_sort(requests, requests.begin() + shown, {},
+                              [](const connection* c) { return c->record()->since; });
+    for (auto c = requests.begin(); c != requests.begin() + shown; ++c) first.push_back((*c)->look());
+  }
+  return first;
+}
+
 /// The names lie in the configuration, so equal ones have equal addresses.
 using name_pair = std::pair<const char*, const char*>;
 
-net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>& numbers, std::size_t most_running) {
+net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>& numbers, std::size_t most) {
   own_part p;
   for (const std::uint64_t n : numbers) {
     if (const connection* c = l.requests.find(n)) p.asked.push_back(c->look());
   }
   std::map<name_pair, const call_record*> first;
-  std::map<std::string_view, std::vector<const connection*>> running;
+  by_upstream running, held;
   l.requests.each([&](const connection& c) {
     const call_record& r = *c.record();
     if (!c.waits()) {
@@ -37,16 +52,14 @@ net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>
       return;
     }
     ++p.waiting_in_all[r.upstream];
+    if (c.is_held()) held[r.upstream].push_back(&c);
     const call_record*& known = first[{r.upstream.data(), r.priority.data()}];
     if (known == nullptr || r.since < known->since) known = &r;
   });
   for (const auto& [names, r] : first) p.oldest[{std::string{r->upstream}, std::string{r->priority}}] = r->since;
-  for (auto& [upstream, all] : running) {
-    p.running_in_all[std::string{upstream}] = all.size();
-    const auto shown = static_cast<std::ptrdiff_t>(std::min(all.size(), most_running));
-    std::ranges::partial_sort(all, all.begin() + shown, {}, [](const connection* c) { return c->record()->since; });
-    for (auto c = all.begin(); c != all.begin() + shown; ++c) p.running.push_back((*c)->look());
-  }
+  for (const auto& [upstream, all] : running) p.running_in_all[std::string{upstream}] = all.size();
+  p.running = first_of(running, most);
+  p.held = first_of(held, most);
   co_return p;
 }
 
@@ -59,7 +72,15 @@ net::awaitable<bool> end_on(const loop& l, const std::string& id) {
   co_return found != nullptr;
 }
 
-void add(loop_look& to, own_part& part, std::size_t most_running) {
+void add(std::map<std::string, std::vector<request_view>>& to, std::vector<request_view>& part, std::size_t most) {
+  for (request_view& v : part) to[v.upstream].push_back(std::move(v));
+  for (auto& [upstream, all] : to) {
+    std::ranges::sort(all, {}, &request_view::since);
+    if (all.size() > most) all.resize(most);
+  }
+}
+
+void add(loop_look& to, own_part& part, std::size_t most) {
   for (request_view& v : part.asked) to.asked.emplace(v.number, std::move(v));
   for (const auto& [upstream, n] : part.running_in_all) to.running_in_all[upstream] += n;
   for (const auto& [upstream, n] : part.waiting_in_all) to.waiting_in_all[std::string{upstream}] += n;
@@ -67,23 +88,20 @@ void add(loop_look& to, own_part& part, std::size_t most_running) {
     const auto [known, is_new] = to.oldest.emplace(names, since);
     if (!is_new) known->second = std::min(known->second, since);
   }
-  for (request_view& v : part.running) to.running[v.upstream].push_back(std::move(v));
-  for (auto& [upstream, all] : to.running) {
-    std::ranges::sort(all, {}, &request_view::since);
-    if (all.size() > most_running) all.resize(most_running);
-  }
+  add(to.running, part.running, most);
+  add(to.held, part.held, most);
 }
 
 }  // namespace
 
-net::awaitable<loop_look> look_at_loops(service& s, std::vector<std::uint64_t> numbers, std::size_t most_running) {
+net::awaitable<loop_look> look_at_loops(service& s, std::vector<std::uint64_t> numbers, std::size_t most) {
   std::vector<std::vector<std::uint64_t>> by_loop(s.loops().size());
   for (const std::uint64_t n : numbers) by_loop[request_list::loop_of(n)].push_back(n);
   loop_look all;
   for (const auto& l : s.loops()) {
-    auto there = look_at(*l, by_loop[l->index], most_running);
+    auto there = look_at(*l, by_loop[l->index], most);
     own_part part = co_await net::co_spawn(l->io, std::move(there), net::use_awaitable);
-    add(all, part, most_running);
+    add(all, part, most);
   }
   co_return all;
 }

@@ -90,15 +90,27 @@ json classes_of(const config& c, const std::string& upstream, const limiter_stat
   return all;
 }
 
+void describe(json& waiter, const request_view& v) {
+  waiter.update({{"id", v.id}, {"tenant", v.tenant}, {"method", v.method}, {"host", v.host}, {"path", v.path}});
+  if (v.tokens) waiter["tokens"] = *v.tokens;
+  if (v.attempts > 0) waiter["attempts"] = v.attempts;
+}
+
 json waiter_of(const waiting_request& w, const request_view* v, const upstream& u, const config& c, time_point now) {
   json one{{"class", c.classes[static_cast<std::size_t>(w.priority)]},
            {"waited_ms", milliseconds(now - w.since)},
            {"estimate_ms", milliseconds(w.estimate)},
            {"waits_for", or_null(name_of(w.reason, u.rates))}};
-  if (v == nullptr) return one;  // it has gone since
-  one.update({{"id", v->id}, {"tenant", v->tenant}, {"method", v->method}, {"host", v->host}, {"path", v->path}});
-  if (v->tokens) one["tokens"] = *v->tokens;
-  if (v->attempts > 0) one["attempts"] = v->attempts;
+  if (v != nullptr) describe(one, *v);  // otherwise it has gone since
+  return one;
+}
+
+json held_of(const request_view& v, time_point now) {
+  json one{{"class", v.priority},
+           {"waited_ms", milliseconds(now - v.since)},
+           {"estimate_ms", milliseconds(std::max(v.held_until - now, duration::zero()))},
+           {"waits_for", v.held_by}};
+  describe(one, v);
   return one;
 }
 
@@ -235,6 +247,9 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
     const auto found = look.asked.find(w.tag);
     one["waiters"].push_back(waiter_of(w, found == look.asked.end() ? nullptr : &found->second, u, c, now));
   }
+  if (const auto held = look.held.find(u.name); held != look.held.end())
+    for (const request_view& v : held->second)
+      if (one["waiters"].size() < most_shown) one["waiters"].push_back(held_of(v, now));
   if (const auto running = look.running.find(u.name); running != look.running.end())
     for (const request_view& v : running->second) one["running"].push_back(running_of(v, now));
   const auto in_all = look.running_in_all.find(u.name);

@@ -42,6 +42,11 @@ bool is_same_file(const access_log::file& a, const access_log::file& b) {
          one.st_ino == other.st_ino;
 }
 
+bool is_named_pipe(const std::string& path) noexcept {
+  struct stat what {};
+  return ::stat(path.c_str(), &what) == 0 && S_ISFIFO(what.st_mode);
+}
+
 [[noreturn]] void fail(const access_log_options& o) {
   throw system_error{errno, boost::system::system_category(), "access_log: " + o.path};
 }
@@ -55,20 +60,22 @@ access_log::file::~file() {
 std::shared_ptr<const access_log::file> access_log::open(const access_log_options& o) {
   if (o.to == access_log_options::kind::off) return nullptr;
   if (o.to == access_log_options::kind::standard_output) return std::make_shared<file>(STDOUT_FILENO, false);
-  const int descriptor = ::open(o.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+  // To open a named pipe for writing alone would wait for its reader, and lines would be lost whenever that one ends.
+  const int how = is_named_pipe(o.path) ? O_RDWR : O_WRONLY;
+  const int descriptor = ::open(o.path.c_str(), how | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
   if (descriptor < 0) fail(o);
   return std::make_shared<file>(descriptor, true);
 }
 
 void access_log::check(const access_log_options& o) {
   if (o.to != access_log_options::kind::file) return;
-  const int descriptor = ::open(o.path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+  const int how = is_named_pipe(o.path) ? O_RDWR : O_WRONLY;
+  const int descriptor = ::open(o.path.c_str(), how | O_APPEND | O_CLOEXEC | O_NONBLOCK);
   if (descriptor >= 0) {
     ::close(descriptor);
     return;
   }
-  // A pipe that nobody reads yet, and a file that is still to be made, are fine.
-  if (errno == ENXIO) return;
+  // A file that is still to be made is fine.
   if (errno != ENOENT) fail(o);
   const std::string folder = std::filesystem::absolute(o.path).parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(o);

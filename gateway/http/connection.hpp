@@ -74,6 +74,8 @@ class connection {
   request_view look() const;
   const call_record* record() const noexcept { return record_; }
   bool waits() const noexcept { return phase_ == phase::waiting; }
+  /// Whether it waits outside of the line of its upstream.
+  bool is_held() const noexcept { return waits() && !sleeps_for_.empty(); }
   /// An operator ends it: its client is told so, or is cut off if it already has the beginning of the response.
   void end_by_operator() noexcept;
 
@@ -133,6 +135,7 @@ class connection {
     ~wait_here() {
       home_.phase_ = phase::running;
       home_.sleeps_until_ = time_point::min();
+      home_.sleeps_for_ = {};
       home_.until_moved_.reset();
     }
     wait_here(const wait_here&) = delete;
@@ -167,7 +170,7 @@ class connection {
   net::awaitable<upstream_place> spare_place(upstream_queue& q, std::size_t tenant, const request& ask);
   void learn(upstream_queue& q, std::size_t tenant, upstream_place& held, const message_head& h);
   void report(upstream_queue& q, upstream_place& held, const attempt_result& result);
-  net::awaitable<void> sleep_watched(duration d);
+  net::awaitable<void> sleep_watched(duration d, std::string_view what_for);
   net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* parser);
   void take_next_share(request& ask) noexcept;
   void look_at_what_binds(upstream_queue& q);
@@ -197,6 +200,7 @@ class connection {
   call_record* record_ = nullptr;  // of the request that is on the loop's list
   time_point deadline_{};
   time_point sleeps_until_ = time_point::min();  // in a wait without a place in a queue
+  std::string_view sleeps_for_;                  // the same: what it waits for
   net::cancellation_signal wait_;
   std::shared_ptr<void> until_moved_;  // the wait that is on is about to end
   exchange* exchange_ = nullptr;

@@ -235,7 +235,8 @@ net::awaitable<void> connection::passage::attempt_until_it_ends(const generation
     }
     home_.service_.counts.count_retry(reason_of(end));
     body_.rewind();
-    co_await home_.sleep_watched(between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), random_()));
+    const duration pause = between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), random_());
+    co_await home_.sleep_watched(pause, "retry");
     if (home_.has_left_) co_return;
   }
 }

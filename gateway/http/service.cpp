@@ -181,9 +181,10 @@ std::string service::new_request_id() {
 std::size_t service::waiting() const {
   const auto now = current();
   std::size_t all = 0;
-  for (std::size_t i = 0; i < now->queues(); ++i) all += now->queue(i).limit().stats().waiting;
+  const auto add = [&all](upstream_queue& q) { all += q.limit().stats().waiting + q.limits().of_paused().all(); };
+  for (std::size_t i = 0; i < now->queues(); ++i) add(now->queue(i));
   if (now->hosts() != nullptr)
-    for (const auto& q : now->hosts()->all()) all += q->limit().stats().waiting;
+    for (const auto& q : now->hosts()->all()) add(*q);
   return all;
 }
 

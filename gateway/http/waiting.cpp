@@ -42,11 +42,12 @@ error_code judged(const error_code& error, bool is_draining) {
 
 }  // namespace
 
-/// Until then, or until the client leaves.
-net::awaitable<void> connection::sleep_watched(duration d) {
+/// Until then, or until the client leaves. `what_for`: a literal.
+net::awaitable<void> connection::sleep_watched(duration d, std::string_view what_for) {
   net::steady_timer delay{loop_.io, d};
   const wait_here waiting{*this};
   sleeps_until_ = delay.expiry();
+  sleeps_for_ = what_for;
   co_await delay.async_wait(net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
 }
 
@@ -129,7 +130,8 @@ net::awaitable<upstream_place> connection::try_for_place(upstream_queue& q, std:
     } else if (const held_back::one held{q.limits().of_paused(), ask.priority, q.settings().queue}; !held) {
       error = errc::queue_full;
     } else {
-      auto sleeping = sleep_watched(until - clock::now());
+      r.bound_by = "paused";
+      auto sleeping = sleep_watched(until - clock::now(), "paused");
       co_await std::move(sleeping);
     }
     co_return granted;

@@ -40,6 +40,7 @@ class held_back {
     bool is_in_;
   };
 
+  std::uint64_t all() const noexcept { return all_.load(std::memory_order_relaxed); }
   std::uint64_t of(std::size_t priority) const noexcept {
     return of_[index_of(static_cast<int>(priority))].load(std::memory_order_relaxed);
   }

@@ -69,6 +69,19 @@ class AccessLog(GatewayCase):
         self.ask(g, 1, "new")
         wait_until(lambda: "/web/new0" in (g.dir / "access.log").read_text(), "its line is there")
 
+    def test_a_named_pipe_waits_for_no_reader_and_loses_nothing_between_two(self):
+        g = self.gateway(self.upstream(port=self.nginx.plain))
+        pipe = g.dir / "pipe"
+        os.mkfifo(pipe)
+        g.rewrite((f'access_log = "file:{g.dir}/access.log"', f'access_log = "file:{pipe}"'))
+        g.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: 'canigo_gateway_reloads_total{result="done"} 1' in g.ask_admin("/metrics"), "it is reloaded")
+        for n in range(3):
+            self.ask(g, 1, f"round{n}_")
+            with open(pipe) as reader:
+                self.assertEqual(json.loads(reader.readline())["path"], f"/web/round{n}_0")
+        self.assertEqual(self.dropped(g), 0)
+
     def test_lines_that_a_full_device_does_not_take_are_counted(self):
         g = self.gateway(self.upstream(port=self.nginx.plain), log="file:/dev/full")
         self.ask(g, 20)

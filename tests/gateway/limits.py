@@ -309,12 +309,17 @@ class Quotas(GatewayCase):
         wait_until(lambda: g.waiting() == 4, "they wait")
         state = g.state()
         self.assertEqual(state["binds"], "paused")
-        self.assertIn('canigo_gateway_waiting{upstream="web",class="batch"} 4', g.ask_admin("/metrics"))
+        metrics = g.ask_admin("/metrics")
+        self.assertIn('canigo_gateway_waiting{upstream="web",class="batch"} 4', metrics)
+        self.assertIn('canigo_gateway_connections{state="waiting"} 4', metrics)
+        self.assertEqual({w["path"]: w["waits_for"] for w in state["waiters"]},
+                         {f"/web/{name}": "paused" for name in ("first", 0, 1, 2)})
+        self.assertTrue(all(0 < w["estimate_ms"] <= 5000 for w in state["waiters"]), state["waiters"])
         self.assertEqual(curl(f"{g.url}/web/too_many")[1]["x-canigo-error"], "queue_full")
         self.assertEqual([(p["cause"], p["tenant"]) for p in state["pauses"]], [("upstream", "local")])
         self.assertEqual(first.statuses() + others.statuses(), [200] * 4)
         self.assertEqual((g.waiting(), g.state()["pauses"]), (0, []))
-
+        self.assertEqual({line["bound_by"] for line in g.log() if line["status"] == 200}, {"paused"})
 
     def test_a_drain_tells_those_whose_pause_is_too_long(self):
         def answer(client, _stream, _head):
