@@ -15,10 +15,11 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept;
 /// of the deployment. It refuses requests in every failure mode.
 bool is_conflict(std::error_code ec) noexcept;
 
-/// Whether another server, or this one later, would answer otherwise.
-bool wants_other_server(error e) noexcept;
+/// Whether another server, or this one later, would answer otherwise than with this error and its text.
+bool wants_other_server(error e, std::string_view text) noexcept;
 
-/// Whether that server seems to serve no client: it can't be reached, is silent, or says that it is no master.
-bool is_of_the_node(std::error_code ec) noexcept;
+/// Whether that server seems to serve no client: it can't be reached, is silent, or says that it is no master, or one
+/// that may not write. `text` is its own.
+bool is_of_the_node(std::error_code ec, std::string_view text) noexcept;
 
 }  // namespace canigo::redis::detail

@@ -58,6 +58,7 @@ void engine::act(bool rang) noexcept {
       fail_sent(error::connection_lost);
       ++stats_.failures;
       if (!cause_) cause_ = error::connection_lost;
+      link_->doubt();
       drop_link();
       back_off(time_->now());
     }
@@ -204,7 +205,7 @@ bool engine::link_reply(reply&& r) noexcept {
   if (r.is_error()) {
     const error e = error_of(r.text());
     ec = e;
-    is_suspect_ = is_suspect_ || wants_other_server(e);
+    is_suspect_ = is_suspect_ || wants_other_server(e, r.text());
   }
   if (c == nullptr) {
     --abandoned_;

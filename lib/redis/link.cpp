@@ -10,6 +10,7 @@
 #include <asio/error.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <utility>
@@ -32,6 +33,12 @@ std::string line_of(std::string_view info, std::string_view key) {
 }
 
 constexpr duration ask_sentinels_every = std::chrono::seconds{1};
+
+/// How many of them are this one.
+std::size_t count_of(const endpoint::address& a, const std::vector<endpoint::address>& named) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      named, [&a](const endpoint::address& b) { return a.host == b.host && a.port == b.port; }));
+}
 
 net::awaitable<std::exception_ptr> failure_of(net::awaitable<void> work) {
   try {
@@ -87,16 +94,27 @@ net::awaitable<void> link::connect() {
     co_await connect_to(std::move(only));
     co_return;
   }
-  // A master that says nothing may have been replaced. Then there is no sense in waiting for it.
   using namespace net::experimental::awaitable_operators;
   endpoint::address master = co_await find_master();
+  // A sentinel may name a dead master for ever: one that led a failover whose new master died before all had followed
+  // it. So unless its answer turns out to be right, the next attempt begins with another sentinel.
+  doubt();
+  // A master that says nothing may have been replaced. Then there is no sense in waiting for it.
   for (;;) {
     auto first = co_await (failure_of(connect_to(master)) || successor_of(master));
     if (first.index() == 0) {
       if (const auto failure = std::get<0>(first)) std::rethrow_exception(failure);
-      co_return;
+      break;
     }
     master = std::get<1>(std::move(first));
+    sentinel_ = (sentinel_ + 1) % options_->where.addresses.size();
+  }
+  *options_->first_sentinel = sentinel_;
+}
+
+void link::doubt() noexcept {
+  if (!options_->where.master.empty()) {
+    *options_->first_sentinel = (sentinel_ + 1) % options_->where.addresses.size();
   }
 }
 
@@ -106,30 +124,52 @@ net::awaitable<void> link::connect_to(endpoint::address a) {
   co_await log_in();
 }
 
-/// Asks the sentinels now and then, until they name another master than this.
+/// Asks the sentinels now and then, until more of them name another master than name this one.
 net::awaitable<endpoint::address> link::successor_of(endpoint::address master) {
   for (;;) {
     co_await sleep_for(ask_sentinels_every);
+    const std::vector<endpoint::address> named = co_await named_masters();
+    for (const auto& other : named) {
+      if (count_of(other, named) > count_of(master, named)) co_return other;
+    }
+  }
+}
+
+/// Returns the masters that the sentinels name, one for each that answers, until more than half of them agree.
+net::awaitable<std::vector<endpoint::address>> link::named_masters() {
+  const std::size_t n = options_->where.addresses.size();
+  std::vector<endpoint::address> named;
+  for (std::size_t i = 0; i < n; ++i) {
     try {
-      endpoint::address now = co_await find_master();
-      if (now.host != master.host || now.port != master.port) co_return now;
+      auto answer = ask_in_time((sentinel_ + i) % n);
+      named.push_back(co_await std::move(answer));
+      if (2 * count_of(named.back(), named) > n) break;
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
       refusal_.clear();  // the master may still answer
     }
   }
+  co_return named;
 }
 
-net::awaitable<endpoint::address> link::find_master() {
+net::awaitable<endpoint::address> link::ask_in_time(std::size_t sentinel) {
   const auto& sentinels = options_->where.addresses;
   // A sentinel that never answers must leave time for the others, and for the master.
   const duration each = options_->connect_timeout / static_cast<duration::rep>(sentinels.size() + 1);
+  auto answer = ask_sentinel(sentinels[sentinel]);
+  co_return co_await with_timeout(std::move(answer), each);
+}
+
+net::awaitable<endpoint::address> link::find_master() {
+  const std::size_t n = options_->where.addresses.size();
+  const std::size_t first = *options_->first_sentinel;
   std::exception_ptr last;
   bool is_refused = false;
-  for (const auto& sentinel : sentinels) {
+  for (std::size_t i = 0; i < n; ++i) {
     try {
-      auto answer = ask_sentinel(sentinel);
-      co_return co_await with_timeout(std::move(answer), each);
+      sentinel_ = (first + i) % n;
+      auto answer = ask_in_time(sentinel_);
+      co_return co_await std::move(answer);
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
       // The refusal of one sentinel tells more than the absence of another.

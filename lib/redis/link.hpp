@@ -34,6 +34,8 @@ struct link_options {
   std::optional<command> sentinel_login;
   bool is_sentinel_login_first = false;  // it is meant for sentinels, so it goes before the question
   bool asks_for_nodes = true;            // if the server is in a cluster
+  /// The place in `where` of the sentinel that is asked first. All links of a client share it, on its strand.
+  std::shared_ptr<std::size_t> first_sentinel = std::make_shared<std::size_t>(0);
 };
 
 /// The command that logs in; nothing if there is neither a user nor a password.
@@ -74,6 +76,8 @@ class link : public std::enable_shared_from_this<link> {
   void read();
   /// Whether it can be used again after a while without reads. Once it is up.
   bool is_open() noexcept { return stream_->is_open(); }
+  /// The server is not the one to ask: the next link begins with another sentinel.
+  void doubt() noexcept;
   /// Ends the link. It calls its listener no more.
   void close() noexcept;
 
@@ -92,6 +96,8 @@ class link : public std::enable_shared_from_this<link> {
   net::awaitable<void> connect_to(endpoint::address a);
   net::awaitable<endpoint::address> successor_of(endpoint::address master);
   net::awaitable<endpoint::address> find_master();
+  net::awaitable<std::vector<endpoint::address>> named_masters();
+  net::awaitable<endpoint::address> ask_in_time(std::size_t sentinel);
   net::awaitable<endpoint::address> ask_sentinel(const endpoint::address& sentinel);
   net::awaitable<void> log_in();
   net::awaitable<std::vector<reply>> ask(stream& s, reply_reader& reader, std::string bytes, std::size_t replies);
@@ -109,8 +115,9 @@ class link : public std::enable_shared_from_this<link> {
   std::string run_id_;
   duration round_trip_{};
   bool is_in_cluster_ = false;
-  std::string refusal_;  // the server's error to a command of log_in
-  std::string out_;      // to be written next
+  std::size_t sentinel_ = 0;  // that has named the master
+  std::string refusal_;       // the server's error to a command of log_in
+  std::string out_;           // to be written next
   std::string writing_;
   bool is_writing_ = false;
   bool is_reading_ = false;

@@ -24,7 +24,7 @@ Rounds:
            its clock is set, forward and back; a worker is killed. After each every worker has to be served again,
            within a lease (the quarantine) and --service seconds.
   failover a master with two replicas and three sentinels, all real: the master is killed, and service judged as above,
-           from when the sentinels know the next one.
+           from when the sentinels know the next one. A fourth, which is asked first, names the first master for ever.
   control  the guards are switched off: the quarantine, and the quota's being closed without Redis. This round has to
            show violations of both, or the judge is blind. In a second one each process has a limiter of its own; it has
            to show violations of the cap and of both rates.

@@ -63,8 +63,8 @@ struct cluster {
   std::string sentinel_url() const { return "redis://127.0.0.1:" + ports[2]; }
   std::string url() const { return "redis+sentinel://127.0.0.1:" + ports[2] + "/main"; }
 
-  void start_sentinel() {
-    sentinel.emplace(sentinel_of(master.folder() / "sentinel.conf", ports[2], ports[0],
+  void start_sentinel(std::size_t watched = 0) {
+    sentinel.emplace(sentinel_of(master.folder() / "sentinel.conf", ports[2], ports[watched],
                                  "sentinel down-after-milliseconds main 400\nsentinel failover-timeout main 3000\n"));
   }
 };
@@ -231,4 +231,27 @@ TEST_CASE("a master that is made a replica while it is up is left for the new on
   CHECK(tasks.most == 2);
   tasks.is_ending = true;
   run_until(io, [&] { return tasks.running == 0; });
+}
+
+TEST_CASE("a master that the others know no more, and that may not write alone, is left for the new one [realtime]",
+          "[realtime]") {
+  auto [all, io, a, b] = two_members<net::io_context, cluster>{two_short_leases};
+  for (const char* setting : {"min-replicas-to-write", "min-replicas-max-lag"}) {
+    ask_until(io, all.master.url(), redis::command{"CONFIG", "SET", setting, 1},
+              [](const redis::reply& r) { return r.text() == "OK"; });
+  }
+  for (auto* m : {&a, &b}) CHECK(run(io, m->slots.acquire()).held() == 1);
+
+  // As if the line between it and the others were cut: the replica follows nobody, and the sentinel watches that one.
+  all.sentinel->kill();
+  ask_until(io, all.replica.url(), redis::command{"REPLICAOF", "NO", "ONE"},
+            [](const redis::reply& r) { return r.text() == "OK"; });
+  all.start_sentinel(1);
+  ask_until(io, all.master.url(), redis::command{"INFO", "replication"}, [](const redis::reply& r) {
+    return r.text().find("min_slaves_good_slaves:0") != std::string::npos;
+  });
+  for (auto* m : {&a, &b}) {
+    CHECK(run(io, m->slots.acquire()).held() == 1);
+    CHECK(run(io, m->client.run("CONFIG", "GET", "port")).elements().at(1).text() == all.ports[1]);
+  }
 }

@@ -5,6 +5,7 @@
 #include "canigo/redis/client.hpp"
 #include "canigo/redis/semaphore.hpp"
 #include "canigo/time_source.hpp"
+#include "canigo/timeout.hpp"
 
 #include "http/run.hpp"
 #include "http/server.hpp"
@@ -69,8 +70,10 @@ TEST_CASE("a database that the user may not have is no other database") {
 }
 
 TEST_CASE("a server that can't serve now is left for another") {
-  for (const char* text :
-       {"LOADING Redis is loading", "MASTERDOWN Link with MASTER is down", "CLUSTERDOWN it is down"}) {
+  for (const char* text : {"LOADING Redis is loading", "MASTERDOWN Link with MASTER is down", "CLUSTERDOWN it is down",
+                           "NOREPLICAS Not enough good replicas to write.",
+                           "ERR Error running script (call to f_0): @user_script:1: -NOREPLICAS Not enough good "
+                           "replicas to write."}) {
     scripted_server server{[&](peer& p) -> net::awaitable<void> {
       co_await greet(p);
       co_await command_with(p, "go");
@@ -227,6 +230,92 @@ TEST_CASE("a master that says nothing is left when the sentinels name another [r
   CHECK_FALSE(ping.ec);
   CHECK(asked == 3);
   CHECK(silent.connections() == 1);
+}
+
+TEST_CASE("a sentinel that names what is no master any more keeps nobody from asking the next [realtime]",
+          "[realtime]") {
+  const auto master_that = [](std::string role) {
+    return [role = std::move(role)](peer& p) -> net::awaitable<void> {
+      co_await command_with(p, "ROLE");
+      co_await p.send("+OK\r\n$0\r\n\r\n*1\r\n" + bulk(role));
+      co_await command_with(p, "PING");
+      co_await p.send("+PONG\r\n");
+    };
+  };
+  const auto sentinel_of = [](const std::string& port) {
+    return [port](peer& p) -> net::awaitable<void> {
+      co_await command_with(p, "main");
+      co_await p.send("*2\r\n" + bulk("127.0.0.1") + bulk(port));
+      co_await p.linger();
+    };
+  };
+  scripted_server master{master_that("master")};
+  scripted_server replica{master_that("slave")};
+  scripted_server silent{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
+  scripted_server right{sentinel_of(std::to_string(master.port()))};
+  scripted_server right_too{sentinel_of(std::to_string(master.port()))};
+  net::io_context io;
+  const auto pings = [&](redis::client& c) {
+    asked a{c, redis::command{"PING"}.with_timeout(canigo::duration::max())};
+    run_until(io, [&] { return a.ends == 1; });
+    return !a.ec;
+  };
+  SECTION("it is gone, or a replica") {
+    const std::string port = GENERATE_REF(std::string{"1"}, std::to_string(replica.port()));
+    scripted_server behind{sentinel_of(port)};
+    redis::client client{io, "redis+sentinel://" + address_of(behind) + "," + address_of(right) + "/main"};
+    CHECK(pings(client));
+    // The master hangs up. The sentinel that was right is asked first now.
+    while (!pings(client)) continue;
+    CHECK(behind.connections() == 1);
+    CHECK(right.connections() == 2);
+  }
+  SECTION("it may not write, because its replicas have left it") {
+    scripted_server left{[&](peer& p) -> net::awaitable<void> {
+      co_await command_with(p, "ROLE");
+      co_await p.send("+OK\r\n$0\r\n\r\n*1\r\n" + bulk("master"));
+      co_await command_with(p, "PING");
+      co_await p.send("-NOREPLICAS Not enough good replicas to write.\r\n");
+      co_await p.linger();
+    }};
+    scripted_server behind{sentinel_of(std::to_string(left.port()))};
+    redis::client client{io, "redis+sentinel://" + address_of(behind) + "," + address_of(right) + "/main"};
+    CHECK_FALSE(pings(client));
+    CHECK(pings(client));
+    CHECK(left.connections() == 1);
+  }
+  SECTION("it says nothing") {
+    scripted_server behind{sentinel_of(std::to_string(silent.port()))};
+    const redis::client_options patient{.connect_timeout = 1h, .timeout = 1h};
+    redis::client client{io,
+                         "redis+sentinel://" + address_of(behind) + "," + address_of(right) + "," +
+                             address_of(right_too) + "/main",
+                         patient};
+    CHECK(pings(client));
+    CHECK(silent.connections() == 1);
+  }
+  SECTION("only one sentinel says so, of a master that takes its time") {
+    std::atomic<bool> is_ready{false};
+    scripted_server slow{[&](peer& p) -> net::awaitable<void> {
+      co_await command_with(p, "ROLE");
+      while (!is_ready) co_await canigo::sleep_for(10ms);
+      co_await p.send("+OK\r\n$0\r\n\r\n*1\r\n" + bulk("master"));
+      co_await command_with(p, "PING");
+      co_await p.send("+PONG\r\n");
+      co_await p.linger();
+    }};
+    scripted_server knows{sentinel_of(std::to_string(slow.port()))};
+    scripted_server behind{sentinel_of(std::to_string(silent.port()))};
+    const redis::client_options patient{.connect_timeout = 1h, .timeout = 1h};
+    redis::client client{io, "redis+sentinel://" + address_of(knows) + "," + address_of(behind) + "/main", patient};
+    redis_test::asked ping{client, redis::command{"PING"}};
+    run_until(io, [&] { return behind.connections() == 2; });
+    is_ready = true;
+    run_until(io, [&] { return ping.ends > 0; });
+    CHECK_FALSE(ping.ec);
+    CHECK(slow.connections() == 1);
+    CHECK(silent.connections() == 0);
+  }
 }
 
 TEST_CASE("a client ends at once while it waits for a master that says nothing [realtime]", "[realtime]") {

@@ -1,8 +1,31 @@
-"""A master with two replicas and three sentinels, all real."""
+"""A master with two replicas and three sentinels, all real, and a sentinel that is not."""
 
 import socket
+import socketserver
 import subprocess
+import threading
 import time
+
+
+class Behind(socketserver.ThreadingTCPServer):
+    """A sentinel that names the first master for ever. So does one that led a failover if the new master dies before
+    all follow it, and the old one takes over again."""
+
+    daemon_threads = True
+
+    def __init__(self, port):
+        text = f"*2\r\n$9\r\n127.0.0.1\r\n${len(port)}\r\n{port}\r\n".encode()
+
+        class Answer(socketserver.BaseRequestHandler):
+            def handle(self):
+                try:
+                    while self.request.recv(4096):
+                        self.request.sendall(text)
+                except OSError:
+                    pass
+
+        super().__init__(("127.0.0.1", 0), Answer)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
 class Sentinels:
@@ -20,12 +43,14 @@ class Sentinels:
         for port in self.ports[:3]:
             self.start(port, None if port == self.ports[0] else self.ports[0])
         self.watchers = [self.watch(port) for port in self.ports[3:]]
+        self.behind = Behind(self.ports[0])
         self.wait(lambda: all(self.ask(port, "SENTINEL", "CKQUORUM", "main").startswith("OK 3") and
                               self.ask(port, "SENTINEL", "REPLICAS", "main").count("master-link-status\nok") == 2
                               for port in self.ports[3:]))
 
     def url(self):
-        return "redis+sentinel://" + ",".join("127.0.0.1:" + port for port in self.ports[3:]) + "/main"
+        ports = [str(self.behind.server_address[1]), *self.ports[3:]]
+        return "redis+sentinel://" + ",".join("127.0.0.1:" + port for port in ports) + "/main"
 
     def start(self, port, master):
         (self.folder / port).mkdir(exist_ok=True)
@@ -82,6 +107,8 @@ class Sentinels:
         self.wait(lambda: "connected" in self.ask(port, "ROLE"))
 
     def close(self):
+        self.behind.shutdown()
+        self.behind.server_close()
         for process in [*self.watchers, *self.nodes.values()]:
             process.kill()
             process.wait()
