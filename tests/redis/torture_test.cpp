@@ -974,7 +974,9 @@ TEST_CASE("an answer that there is no memory to read is asked for again", "[memo
     const auto calls = client.stats().answered;
     l.advance(o.lease / 2);
     l.run_until([&] { return client.stats().answered > calls; });
-    {
+    // On io_uring a step comes first that has nothing to do.
+    const auto asked = slots.stats().round_trips;
+    for (int step = 0; step < 3 && slots.stats().available && slots.stats().round_trips == asked; ++step) {
       const failing f{k, by_new, 1'000'000};
       l.poll_one();
     }
