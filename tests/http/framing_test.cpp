@@ -152,6 +152,20 @@ TEST_CASE("an answer that is not HTTP/1.0, 1.1, 2 or 3, or has no such status, i
   CHECK(error_of(io, client.get(old.url())) == http::error::weird_server_reply);
 }
 
+TEST_CASE("a connection that is reset in the middle of an answer is told apart from an answer that is none") {
+  for (const char* begin : {"", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"}) {
+    INFO(begin);
+    scripted_server server{[&](peer& p) -> net::awaitable<void> {
+      co_await p.request();
+      co_await p.deliver(begin);
+      p.reset();
+    }};
+    net::io_context io;
+    http::client client{io, {.proxy = ""}};
+    CHECK(error_of(io, client.get(server.url())) == http::error::receive_failed);
+  }
+}
+
 TEST_CASE("a header line beyond all bounds is too large, not a lack of memory") {
   scripted_server server{[](peer& p) -> net::awaitable<void> {
     co_await p.request();

@@ -69,7 +69,7 @@ class breaking_server {
 net::awaitable<void> hang_up(peer&) { co_return; }
 
 net::awaitable<void> hang_up_hard(peer& p) {
-  p.socket.set_option(net::socket_base::linger{true, 0});
+  p.reset();
   co_return;
 }
 

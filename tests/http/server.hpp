@@ -72,6 +72,12 @@ class peer {
     }
   }
 
+  /// Closes the connection with a reset. A socket that is destroyed closes without one, whatever its option says.
+  void reset() {
+    socket.set_option(asio::socket_base::linger{true, 0});
+    socket.close();
+  }
+
   /// Until the client closes.
   asio::awaitable<void> linger() {
     char part[256];

@@ -32,6 +32,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -56,11 +57,28 @@ namespace net = canigo::net;
 
 namespace {
 
-/// How many connect to the next port that is listened on before anybody else can.
+/// How many connect to the next port that is listened on before anybody else can, and how many right after the next one
+/// that connects.
 int strangers_to_come = 0;
+int strangers_to_follow = 0;
 std::vector<int> strangers;
 
+void come(int& how_many, const sockaddr* to, socklen_t size) noexcept {
+  for (; how_many > 0; --how_many) {
+    strangers.push_back(::socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ::syscall(SYS_connect, strangers.back(), to, size);
+  }
+}
+
 }  // namespace
+
+extern "C" int connect(int fd, const sockaddr* to, socklen_t size) {
+  const auto result = static_cast<int>(::syscall(SYS_connect, fd, to, size));
+  const int error = errno;
+  come(strangers_to_follow, to, size);
+  errno = error;
+  return result;
+}
 
 extern "C" int listen(int fd, int backlog) noexcept {
   const auto result = static_cast<int>(::syscall(SYS_listen, fd, backlog));
@@ -69,10 +87,7 @@ extern "C" int listen(int fd, int backlog) noexcept {
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
   for (const int stranger : strangers) ::close(stranger);
   strangers.clear();
-  for (; strangers_to_come > 0; --strangers_to_come) {
-    strangers.push_back(::socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ::connect(strangers.back(), reinterpret_cast<const sockaddr*>(&at), size);
-  }
+  come(strangers_to_come, reinterpret_cast<const sockaddr*>(&at), size);
   return result;
 }
 
@@ -169,6 +184,20 @@ TEST_CASE("a stranger on the loopback does not keep a client from reading its tr
     char text[16];
     CHECK(::recv(stranger, text, sizeof text, 0) == 8);
   }
+}
+
+TEST_CASE("strangers on the loopback take no more than 64 descriptors of a client that is made") {
+  net::io_context io;
+  const temporary_folder folder;
+  std::ofstream{folder / "text"} << "no certificate\n";
+  strangers_to_follow = 70;
+  CHECK_THROWS_AS((http::client{io, {.ca_file = folder / "text", .proxy = ""}}), std::system_error);
+  CHECK(strangers_to_follow == 0);
+  const auto answered = std::ranges::count_if(strangers, [](int stranger) {
+    char text[16];
+    return ::recv(stranger, text, sizeof text, 0) == 8;
+  });
+  CHECK(answered == 63);  // and the client's own connection
 }
 
 TEST_CASE("the environment may name the trusted certificates, as it does for curl and OpenSSL") {
