@@ -82,6 +82,32 @@ void refuses(world& w) {
   same(s.wait((*s).put_all({})).size(), 0u);
 }
 
+void refuses_in_every_call(world& w) {
+  tool s{w};
+  s.put({});
+  const lease run = s.claim_one().lease;
+  const auto refused = [&]<class T>(net::awaitable<T> call, errc with, const place& at = place::current()) {
+    same(s.error_of(std::move(call)).value(), static_cast<int>(with), at);
+  };
+  for (const std::string& queue : {std::string{}, std::string(most_name + 1, 'q')}) {
+    refused((*s).claim({.queue = queue}), errc::invalid_argument);
+    refused((*s).trim({.queue = queue}), errc::invalid_argument);
+    refused((*s).pause(queue), errc::invalid_argument);
+    refused((*s).resume(queue), errc::invalid_argument);
+    refused((*s).next_due(queue), errc::invalid_argument);
+  }
+  const std::string longest(most_name, 'q');
+  s.next_due(longest);
+  s.wait((*s).pause(longest));
+  refused((*s).trim({.limit = 0}), errc::invalid_argument);
+  refused((*s).fail(run, "it broke", -1ns), errc::invalid_argument);
+  refused((*s).extend(run, 0ns, std::nullopt), errc::invalid_argument);
+  const std::string too_much(most_bytes + 1, 'x');
+  refused((*s).extend(run, 1h, too_much), errc::too_large);
+  refused((*s).complete(run, too_much), errc::too_large);
+  same(s.complete(run), verdict::accepted);
+}
+
 void tells_of_changes(world& w) {
   tool s{w};
   auto seen = s.wait((*s).changed(0));
@@ -149,6 +175,7 @@ void add_content_cases(std::vector<test_case>& list) {
                               {43, "payloads and results are kept bit for bit", bit_for_bit},
                               {43, "a job is kept as it was handed in", keeps_what_it_was_told},
                               {46, "arguments outside their range are refused, and nothing is written", refuses},
+                              {46, "arguments of the other calls are refused as well", refuses_in_every_call},
                               {41, "changes are told", tells_of_changes},
                               {44, "jobs are listed by queue and state", lists},
                               {46, "a store that was stopped says so", stops},

@@ -123,10 +123,8 @@ sqlite_statement& sqlite_db::sql(const char* sql) {
 }
 
 void sqlite_db::exec(const char* sql) {
-  if (const int code = ::sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr)) {
-    throw_sqlite(connection_, file_,
-                 ::sqlite3_extended_errcode(connection_) != SQLITE_OK ? ::sqlite3_extended_errcode(connection_) : code);
-  }
+  const int code = ::sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) throw_sqlite(connection_, file_, code);
 }
 
 /// Waits for 0.1 to 0.5 ms, so that several processes that wait do not meet again. SQLite's own handler waits longer

@@ -141,7 +141,6 @@ void sqlite_store::line::run() noexcept {
     if (goes_on && list.empty()) wait(look_at - clock::now());
   }
   close();
-  socket_.reset();
 }
 
 void sqlite_store::line::carry_out(const orders& list) {

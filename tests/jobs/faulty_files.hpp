@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <sqlite3.h>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 /// The files of SQLite in this process, in which the k-th write, sync or truncate fails. Nothing is synced in truth.
 class faulty_files {
@@ -66,6 +68,8 @@ class faulty_files {
   }
   /// Whether the fault was met since fail_at().
   bool was_met() const { return left_ <= 0; }
+  /// Calls this when a lock of the log is refused, on the thread that wanted it.
+  void at_refusal(std::function<void()> call) { at_refusal_ = std::move(call); }
 
  private:
   struct file {
@@ -108,6 +112,12 @@ class faulty_files {
     synced_[name] = {std::istreambuf_iterator<char>{in}, {}};
   }
 
+  static int lock_log(sqlite3_file* f, int from, int count, int how) {
+    const int answer = file::real_of(f)->pMethods->xShmLock(file::real_of(f), from, count, how);
+    if (answer == SQLITE_BUSY && the_one->at_refusal_) the_one->at_refusal_();
+    return answer;
+  }
+
   template <auto Member>
   struct forward;
   template <class... Args, int (*sqlite3_io_methods::*Member)(sqlite3_file*, Args...)>
@@ -136,7 +146,7 @@ class faulty_files {
       made.xSectorSize = &forward<&m::xSectorSize>::call;
       made.xDeviceCharacteristics = &forward<&m::xDeviceCharacteristics>::call;
       made.xShmMap = &forward<&m::xShmMap>::call;
-      made.xShmLock = &forward<&m::xShmLock>::call;
+      made.xShmLock = &lock_log;
       made.xShmBarrier = &barrier;
       made.xShmUnmap = &forward<&m::xShmUnmap>::call;
       return made;
@@ -162,6 +172,7 @@ class faulty_files {
   std::atomic<mode> mode_{mode::once};
   std::atomic<std::int64_t> left_{INT64_MAX};
   std::atomic<bool> drops_syncs_{false};
+  std::function<void()> at_refusal_;
   std::mutex mutex_;
   std::map<std::string, std::string> synced_;
 };

@@ -2,6 +2,7 @@
 #include "canigo/jobs/sqlite_store.hpp"
 
 #include "../../lib/jobs/sqlite_db.hpp"
+#include "../../lib/jobs/sqlite_schema.hpp"
 #include "faulty_files.hpp"
 #include "sqlite_world.hpp"
 #include "support/catch.hpp"
@@ -251,4 +252,31 @@ TEST_CASE("a step on the disk that fails loses nothing and halves nothing, which
     while (survives(files, k, m)) ++k;
     CHECK(k > 40);
   }
+}
+
+TEST_CASE("a connection tries once for a lock without a busy limit, and with one until the lock is free", "[jobs]") {
+  faulty_files files;
+  scratch_folder folder;
+  jobs::detail::sqlite_db owner{folder.file(), 0s};
+  jobs::detail::set_up(owner);
+  owner.exec("BEGIN IMMEDIATE");
+  int refusals = 0;
+  {
+    jobs::detail::sqlite_db other{folder.file(), 0s};
+    files.at_refusal([&] { ++refusals; });
+    try {
+      other.exec("BEGIN IMMEDIATE");
+      FAIL("the lock is taken");
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == jobs::error::locked);
+    }
+    CHECK(refusals == 1);
+  }
+  jobs::detail::sqlite_db other{folder.file(), 24h};
+  files.at_refusal([&] {
+    if (++refusals == 10) owner.exec("ROLLBACK");
+  });
+  other.exec("BEGIN IMMEDIATE");
+  CHECK(refusals == 10);
+  files.at_refusal(nullptr);
 }
