@@ -290,6 +290,36 @@ TEST_CASE("a coroutine that an operation left behind may call its policy", "[pol
   CHECK(answer == 42);
 }
 
+TEST_CASE("a coroutine that an operation left behind waits for nobody's place but its own", "[policy]") {
+  limits_run run;
+  policy p{run.io, capped(2)};
+  int answer = 0;
+  const auto inner = [] { return answer_after(1ms); };
+  const auto left = [&]() -> net::awaitable<void> {
+    co_await sleep_for(50ms);
+    answer = co_await p.run(inner);
+  };
+  const auto leaves = [&]() -> net::awaitable<void> {
+    const net::any_io_executor own = co_await net::this_coro::executor;
+    net::co_spawn(own, left(), net::detached);
+  };
+  const auto holds = [] { return answer_after(100ms); };
+  const auto waits = [&]() -> net::awaitable<void> { (void)co_await p.run(inner); };
+  run.go([&]() -> net::awaitable<void> { co_await p.run(leaves); });
+  run.time.run_for(10ms);
+  run.go([&]() -> net::awaitable<void> { (void)co_await p.run(holds); });
+  run.go([&]() -> net::awaitable<void> { co_await p.run(waits); });
+  run.time.run_for(10ms);
+  // The operations that wait for the policy hold all of its places now.
+  p.limits()->set_concurrency(1);
+  run.time.run_for(40ms);
+  CHECK(p.limits()->stats().waiting == 2);
+  p.limits()->set_concurrency(2);
+  run.time.run();
+  CHECK(answer == 42);
+  CHECK(p.stats().refused == 0);
+}
+
 TEST_CASE("a wait for a place ends with its operation, also for what is counted", "[policy]") {
   limits_run run;
   policy p{run.io, capped(2)};

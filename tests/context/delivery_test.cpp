@@ -1,12 +1,14 @@
 #include "canigo/detail/context/delivery.hpp"
 
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/semaphore.hpp"
 #include "canigo/testing/virtual_time.hpp"
 
 #include "support/catch.hpp"
 #include "support/fickle_executor.hpp"
 
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 
 #include <functional>
 #include <initializer_list>
@@ -14,6 +16,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 using namespace std::chrono_literals;
@@ -177,4 +180,23 @@ TEST_CASE("a delivery keeps its loop running while there is a reason", "[deliver
   io.poll();
   CHECK(io.stopped());
   e->release_ref();
+}
+
+TEST_CASE("many that are resumed at once leave others of their loop a turn") {
+  constexpr int many = 1000;
+  net::io_context io;
+  canigo::semaphore s{io, {.permits = 1}};
+  const auto taken = s.try_acquire();
+  int resumed = 0;
+  int before_another = 0;
+  for (int i = 0; i < many; ++i) {
+    s.async_acquire({}, [&](std::error_code, const canigo::permit&) {
+      if (++resumed == 1) net::post(io, [&] { before_another = resumed; });
+    });
+  }
+  s.stop();
+  io.run();
+  CHECK(resumed == many);
+  CHECK(before_another > 0);
+  CHECK(before_another < many / 2);
 }

@@ -288,6 +288,31 @@ TEST_CASE("only the thread that ends a context destroys what was queued there", 
   CHECK(queued.state() == task_state::stopped);
 }
 
+TEST_CASE("a pool that is dropped after its context began to go takes along what was cancelled there", "[shutdown]") {
+  int cancelled = 0;
+  for (const bool is_first : {false, true}) {
+    stage s;
+    std::optional<strand_pool> early, pool, late;
+    for (auto* p : {&early, &pool, &late}) p->emplace(*s.io, strand_pool_options{.concurrency = 1});
+    // Its worker is lost with what it waits for. So nobody else keeps the pool.
+    std::shared_ptr<void> kept;
+    (void)pool->try_post([&kept](task_context&) { return async_never(kept, net::use_awaitable); });
+    s.time->poll();
+    kept.reset();
+    auto queued = std::make_optional(pool->submit([alive = s.alive] {}, {.delay = 1h}));
+    // What waits in another pool is destroyed when that one hears of the end. One of the two hears of it before `pool`.
+    strand_pool& other = is_first ? *early : *late;
+    other.async_run([] {}, {.delay = 1h}, [w = last_words{[&] {
+                      cancelled += queued->cancel();
+                      queued.reset();
+                      pool.reset();
+                    }}](auto&&...) { FAIL(); });
+    s.end();
+    CHECK(s.alive.use_count() == 1);
+  }
+  CHECK(cancelled == 1);
+}
+
 TEST_CASE("who waits in a pool when its context has gone goes, too", "[shutdown]") {
   stage s;
   strand_pool pool{*s.io, {.concurrency = 1}};
