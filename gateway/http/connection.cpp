@@ -195,7 +195,7 @@ net::awaitable<void> connection::serve(message_parser& parser) {
   r.host = without_secrets(value_of(head, "host").value_or(""));
   goes_on_ = parser.keep_alive() && !is_last();
   const listen_mode mode = entrance_.listener ? g->settings.listeners[*entrance_.listener].mode : listen_mode::reverse;
-  const head_judgement judged = judge_head(head, mode, g->settings.size);
+  head_judgement judged = judge_head(head, mode, g->settings.size);
   if (judged.refused) {
     co_await answer(*judged.refused, r, &parser);
     co_return;
@@ -205,7 +205,7 @@ net::awaitable<void> connection::serve(message_parser& parser) {
     co_await serve_admin(head);
     co_return;
   }
-  co_await forward(*g, parser, head, judged.plan, r);
+  co_await forward(*g, parser, head, judged, r);
 }
 
 net::awaitable<void> connection::serve_admin(const message_head& head) {
@@ -283,10 +283,11 @@ void connection::follow(const generation& next, const std::shared_ptr<void>& unt
   // The host has come while the next hosts were made: it stays where it is.
   const bool is_new_host = queue == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
   if (queue == nullptr && !is_new_host) {
-    caller_->dismissed =
-        refusal{503, "no_route", "the upstream is no longer in the configuration", std::chrono::seconds{1}};
+    caller_->dismissed = std::make_unique<refusal>(
+        refusal{503, "no_route", "the upstream is no longer in the configuration", std::chrono::seconds{1}});
   } else if (!tenant) {
-    caller_->dismissed = refusal{401, "bad_request", "the tenant is no longer in the configuration"};
+    caller_->dismissed =
+        std::make_unique<refusal>(refusal{401, "bad_request", "the tenant is no longer in the configuration"});
   } else {
     auto share = queue == nullptr ? caller_->share : queue->share(*tenant);
     if (!share || share == caller_->share) return;

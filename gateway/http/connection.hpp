@@ -87,7 +87,7 @@ class connection {
   net::awaitable<bool> read_head(message_parser& parser);
   net::awaitable<void> serve(message_parser& parser);
   net::awaitable<void> forward(const generation& g, message_parser& parser, message_head& head,
-                               const request_plan& plan, call_record& r);
+                               head_judgement& judged, call_record& r);
   class passage;  // of a request through the gateway, once it is known where it goes
   /// The place of a request on the loop's list, from its construction to its destruction.
   class listed {
@@ -126,7 +126,7 @@ class connection {
     std::string_view tenant;
     std::shared_ptr<const flow> share;       // that it asks for
     std::shared_ptr<const flow> next_share;  // that it has to ask for from now on
-    std::optional<refusal> dismissed;        // a reload has taken away what it asks for
+    std::unique_ptr<refusal> dismissed;      // a reload has taken away what it asks for
   };
   /// A wait of the request, from its construction to its destruction.
   class wait_here {
@@ -158,8 +158,8 @@ class connection {
   bool asks_for_less(request& ask) const;
   net::awaitable<permit> get_local(upstream_queue& q, const request& ask, error_code& error);
   net::awaitable<redis::permit> get_shared(upstream_queue& q, const request& ask, call_record& r, error_code& error);
-  net::awaitable<upstream_place> try_for_place(upstream_queue& q, std::size_t tenant, const request& ask,
-                                               call_record& r, error_code& error);
+  net::awaitable<upstream_place> enter(upstream_queue& q, std::size_t tenant, const request& ask, call_record& r,
+                                       permit local, error_code& error);
   net::awaitable<bool> get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
                                  upstream_place& granted, std::optional<refusal>& why);
   net::awaitable<bool> get_tunnel(semaphore& tunnels, upstream_queue& q, std::size_t tenant, request& ask,

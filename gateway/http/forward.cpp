@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <random>
 #include <utility>
 
@@ -41,12 +42,13 @@ retry_reason reason_of(attempt_end end) {
 class connection::passage {
  public:
   passage(connection& home, const generation& g, message_parser& parser, const message_head& head,
-          const request_plan& plan, call_record& r, const errand& e)
+          head_judgement& judged, call_record& r, const errand& e)
       : home_{home},
         config_{g.settings},
         parser_{parser},
         head_{head},
-        plan_{plan},
+        plan_{judged.plan},
+        why_{judged.refused},
         record_{r},
         errand_{e},
         queue_{*e.queue},
@@ -54,7 +56,6 @@ class connection::passage {
         body_{home.client_, parser, home.input_, config_.time.body_idle, to_.retry.attempts > 1 ? to_.retry.body : 0,
               home.service_.kept},
         account_{to_, config_.tenants[e.tenant], queue_.limits().ratios()},
-        exchange_{to_, home.service_.around(g, plan.form != target_form::origin), home.client_},
         random_{static_cast<std::uint32_t>(home.tag_ ^ home.tag_ >> 32)} {}
   passage(const passage&) = delete;
   passage& operator=(const passage&) = delete;
@@ -67,7 +68,7 @@ class connection::passage {
   net::awaitable<bool> read_body();
   request make_request();
   outgoing_body make_framing();
-  void make_exchange(const outgoing_body& framing);
+  void make_exchange(const generation& g);
   bool may_repeat();
   bool wants_again(const message_head& h);
   net::awaitable<void> attempt_until_it_ends(const generation& g);
@@ -83,6 +84,7 @@ class connection::passage {
   message_parser& parser_;
   const message_head& head_;
   const request_plan& plan_;
+  std::optional<refusal>& why_;  // the gateway answers, and not the upstream
   call_record& record_;
   const errand& errand_;
   upstream_queue& queue_;
@@ -90,23 +92,24 @@ class connection::passage {
   request_body body_;
   token_account account_;
   request ask_;
-  exchange exchange_;
+  outgoing_body framing_;
+  std::unique_ptr<exchange> exchange_;  // from the first grant on: those who wait are many
   std::minstd_rand random_;
-  std::optional<refusal> why_;  // the gateway answers, and not the upstream
   bool is_place_lost_ = false;
 };
 
-/// The caller holds `g`.
+/// The caller holds `g`. A frame has one place for a refusal, that of `judged`: those who wait are many.
 net::awaitable<void> connection::forward(const generation& g, message_parser& parser, message_head& head,
-                                         const request_plan& plan, call_record& r) {
+                                         head_judgement& judged, call_record& r) {
   errand e;
-  if (const auto wrong = find_errand(g, head, plan, r, e)) {
-    co_await answer(*wrong, r, &parser);
+  judged.refused = find_errand(g, head, judged.plan, r, e);
+  if (judged.refused) {
+    co_await answer(*judged.refused, r, &parser);
     co_return;
   }
   const listed on_list{*this, r};
   deadline_ = std::min(saturating_add(r.since, e.granted.max_wait), service_.end());
-  passage p{*this, g, parser, head, plan, r, e};
+  passage p{*this, g, parser, head, judged, r, e};
   auto passing = p.run(g);
   co_await std::move(passing);
 }
@@ -119,7 +122,7 @@ net::awaitable<void> connection::passage::run(const generation& g) {
     if (!is_read) co_return;
   }
   ask_ = make_request();
-  make_exchange(make_framing());
+  framing_ = make_framing();
   caller asks{queue_, config_.tenants[errand_.tenant].name, queue_.share(errand_.tenant), {}, {}};
   home_.phase_ = phase::running;
   home_.caller_ = &asks;
@@ -168,26 +171,32 @@ outgoing_body connection::passage::make_framing() {
   return {plan_.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan_.length};
 }
 
-void connection::passage::make_exchange(const outgoing_body& framing) {
-  exchange& x = exchange_;
+void connection::passage::make_exchange(const generation& g) {
+  const bool is_forward = plan_.form != target_form::origin;
+  exchange_ = std::make_unique<exchange>(to_, home_.service_.around(g, is_forward), home_.client_);
+  exchange& x = *exchange_;
   std::optional<client_place> client;
   if (to_.forwarded) client = {home_.address_, record_.host, home_.is_secured_};
   x.is_tls = errand_.is_tls;
   x.head = request_head(head_, {.target = errand_.target,
                                 .host_field = errand_.host_field,
                                 .credential = &to_.credential,
-                                .body = framing,
+                                .body = framing_,
                                 .via = home_.service_.via(),
                                 .forwarded = client,
                                 .wants_identity = reads_body()});
   x.body = parser_.has_body() ? &body_ : nullptr;
-  x.is_chunked = framing.how == outgoing_body::framing::chunked;
+  x.is_chunked = framing_.how == outgoing_body::framing::chunked;
   x.is_to_head = head_.method == "HEAD";
   x.signs_in_connection = signs_in_connection(head_);
   x.client_version = head_.version;
   x.write_stall = config_.time.write_stall;
   x.keeps_client = home_.goes_on_;
-  if (is_tunnel()) x.tunnelled = &home_.input_;
+  if (is_tunnel()) {
+    x.tunnelled = &home_.input_;
+    // The client of a tunnel may end its own side.
+    x.begins_tunnel = [&c = home_] { c.departure_->tell_nobody(); };
+  }
   if (reads_body()) x.sees_piece = [this](std::string_view piece) { account_.take(piece); };
   x.head_for_client = [this](const message_head& h) {
     account_.begin_response(h);
@@ -218,14 +227,13 @@ bool connection::passage::wants_again(const message_head& h) {
 
 net::awaitable<void> connection::passage::attempt_until_it_ends(const generation& g) {
   const watched client{home_};
-  // The client of a tunnel may end its own side.
-  if (is_tunnel()) exchange_.begins_tunnel = [&c = home_] { c.departure_->tell_nobody(); };
   for (;;) {
     upstream_place held;
     permit tunnel;
     auto turning = get_turn(g, held, tunnel);
     const bool is_granted = co_await std::move(turning);
     if (!is_granted) co_return;
+    if (!exchange_) make_exchange(g);
     auto attempting = attempt(held);
     const attempt_end end = co_await std::move(attempting);
     settle(held, end);
@@ -242,20 +250,12 @@ net::awaitable<void> connection::passage::attempt_until_it_ends(const generation
 }
 
 net::awaitable<bool> connection::passage::get_turn(const generation& g, upstream_place& held, permit& tunnel) {
-  bool is_granted = false;
-  if (is_tunnel()) {
-    auto waiting =
-        home_.get_tunnel(g.hosts()->tunnels(), queue_, errand_.tenant, ask_, record_, held, tunnel, why_);
-    is_granted = co_await std::move(waiting);
-  } else {
-    auto waiting = home_.get_place(queue_, errand_.tenant, ask_, record_, held, why_);
-    is_granted = co_await std::move(waiting);
-  }
-  co_return is_granted;
+  if (!is_tunnel()) return home_.get_place(queue_, errand_.tenant, ask_, record_, held, why_);
+  return home_.get_tunnel(g.hosts()->tunnels(), queue_, errand_.tenant, ask_, record_, held, tunnel, why_);
 }
 
 net::awaitable<attempt_end> connection::passage::attempt(upstream_place& held) {
-  exchange& x = exchange_;
+  exchange& x = *exchange_;
   if (++record_.attempts == 1) queue_.budget().pay_in();
   if (x.until == time_point::max()) x.until = clock::now() + to_.timeout.total;
   if (!home_.goes_on_) x.keeps_client = false;
@@ -264,7 +264,7 @@ net::awaitable<attempt_end> connection::passage::attempt(upstream_place& held) {
   const time_point begun = clock::now();
   const std::function<void()> lost = [this] {
     is_place_lost_ = true;
-    exchange_.abort();
+    exchange_->abort();
   };
   held.watch(home_.loop_.io.get_executor(), lost);
   const bool is_hedged = to_.hedge_after && head_.method == "GET" && !parser_.has_body();
@@ -305,15 +305,15 @@ bool connection::passage::goes_again(attempt_end end) {
 
 /// What the client and the record are told of the last attempt.
 void connection::passage::judge(attempt_end end) {
-  const bool has_begun = exchange_.has_begun;
+  const bool has_begun = exchange_->has_begun;
   why_ = refusal_of(end, body_);
   const bool is_taken = is_place_lost_ && !home_.has_left_ && end == attempt_end::client_lost;
   if (is_taken && !has_begun) why_ = refusal_of(errc::lease_lost, queue_, ask_);
   if (end != attempt_end::complete && !why_) home_.goes_on_ = false;
-  if (end == attempt_end::cut || exchange_.has_lost_rest) record_.error = "upstream_failed";
+  if (end == attempt_end::cut || exchange_->has_lost_rest) record_.error = "upstream_failed";
   if (end == attempt_end::idle) record_.error = "idle";
   // The upstream has said that all is well, and has only a part of the request.
-  const bool is_success = has_begun && exchange_.status < 300;
+  const bool is_success = has_begun && exchange_->status < 300;
   const bool is_broken_off = !parser_.is_done() && (home_.has_left_ || body_.has_failed());
   if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";
   if (is_taken) record_.error = "store_unavailable";
@@ -325,19 +325,23 @@ void connection::passage::judge(attempt_end end) {
 }
 
 net::awaitable<void> connection::passage::finish() {
-  const exchange& x = exchange_;
-  record_.bytes_in = body_.bytes() + x.bytes_in;
-  record_.bytes_out = x.bytes_out;
-  if (x.first_byte) record_.first_byte = *x.first_byte - record_.since;
-  if (x.has_begun) {
-    record_.status = x.status;
-    if (!x.keeps_client || !parser_.is_done()) home_.goes_on_ = false;
-    if (why_) home_.goes_on_ = false;
+  const exchange* const x = exchange_.get();
+  const bool has_begun = x != nullptr && x->has_begun;
+  record_.bytes_in = body_.bytes();
+  if (x != nullptr) {
+    record_.bytes_in += x->bytes_in;
+    record_.bytes_out = x->bytes_out;
+    if (x->first_byte) record_.first_byte = *x->first_byte - record_.since;
+  }
+  if (has_begun) {
+    record_.status = x->status;
+    if (!x->keeps_client || !parser_.is_done() || why_) home_.goes_on_ = false;
   } else if (why_ && !home_.has_left_) {
     co_await home_.answer(*why_, record_, &parser_);
     co_return;
+  } else {
+    home_.goes_on_ = false;
   }
-  if (!x.has_begun) home_.goes_on_ = false;
   home_.end_record(record_);
 }
 

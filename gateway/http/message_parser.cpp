@@ -93,7 +93,8 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
       e = http::error::header_limit;
       return;
     }
-    if (this->head.fields.empty()) this->head.fields.reserve(IsRequest ? 4 : 8);  // as most have
+    // As most responses have. The head of a request stays while it waits, and has no more room than it needs.
+    if (!IsRequest && this->head.fields.empty()) this->head.fields.reserve(8);
     this->head.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
   }
   void on_header_impl(beast::error_code& e) override { e = {}; }

@@ -113,13 +113,11 @@ net::awaitable<redis::permit> connection::get_shared(upstream_queue& q, const re
   co_return granted;
 }
 
-/// One attempt to get a place. Empty without an error: things have changed while it waited, and it is to ask again.
-net::awaitable<upstream_place> connection::try_for_place(upstream_queue& q, std::size_t tenant, const request& ask,
-                                                         call_record& r, error_code& error) {
+/// Makes a place of what the limit of this instance has granted. Empty without an error: things have changed meanwhile,
+/// and the request is to ask again.
+net::awaitable<upstream_place> connection::enter(upstream_queue& q, std::size_t tenant, const request& ask,
+                                                 call_record& r, permit local, error_code& error) {
   upstream_place granted;
-  auto asking = get_local(q, ask, error);
-  permit local = co_await std::move(asking);
-  if (error) co_return granted;
   const time_point until = q.paused_until(tenant);
   // The grant may have come when the client left. Nothing is consumed all the same.
   if (is_called_off() || until > clock::now()) {
@@ -157,8 +155,13 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
   while (!granted && !is_called_off() && asks_again(error)) {
     error = {};
     take_next_share(ask);
-    auto trying = try_for_place(q, tenant, ask, r, error);
-    granted = co_await std::move(trying);
+    // The long wait is in get_local alone. The frames of the rest begin after it: those who wait are many.
+    auto asking = get_local(q, ask, error);
+    permit local = co_await std::move(asking);
+    if (!error) {
+      auto entering = enter(q, tenant, ask, r, std::move(local), error);
+      granted = co_await std::move(entering);
+    }
     if (error == errc::too_large && asks_for_less(ask)) error = {};
     ask.since = std::min<time_point>(ask.since, start);  // it keeps its place in the line if it asks again
   }
@@ -176,7 +179,7 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
 /// Nothing: the client has left, and hears nothing.
 std::optional<refusal> connection::why_called_off() const {
   if (has_left_) return std::nullopt;
-  return is_ended_ ? ended_by_operator() : caller_->dismissed;
+  return is_ended_ ? ended_by_operator() : *caller_->dismissed;
 }
 
 /// Waits for a place of the host and one of the tunnels. Nobody holds one while it waits for the other: those who wait
