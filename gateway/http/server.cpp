@@ -128,11 +128,14 @@ std::vector<std::string> server::addresses() const {
 bool server::run() {
   for (const auto& l : loops_) {
     for (door& d : doors_) {
+      acceptors_[l->index].emplace_back();
+      // One loop has all of the admin's, so that it finds an idle one among them for a newcomer.
+      if (!d.listener && l != loops_.front()) continue;
       const int own = ::fcntl(d.socket.descriptor(), F_DUPFD_CLOEXEC, 0);
       if (own < 0) throw system_error{errno, boost::system::system_category(), d.socket.name()};
       auto at = std::make_shared<acceptor>(l->io);
       at->assign({d.socket.family(), 0}, own);
-      acceptors_[l->index].push_back(at);
+      acceptors_[l->index].back() = at;
       accept(*l, d, at);
     }
   }
@@ -297,7 +300,8 @@ void server::close_doors() {
     net::post(l->io, [this, l = l.get()] {
       for (std::size_t i = 0; i < doors_.size(); ++i) {
         error_code ignored;
-        if (doors_[i].closes_early) acceptors_[l->index][i]->close(ignored);
+        const auto& at = acceptors_[l->index][i];
+        if (doors_[i].closes_early && at) at->close(ignored);
       }
       if (--open_loops_ == 0) net::post(loops_.front()->io, [this] { take_last(); });
     });
