@@ -20,13 +20,16 @@ constexpr duration refused_for = std::chrono::seconds{30};
 
 }  // namespace
 
-/// Without memory for it the next step tries again.
+/// Without memory for it the next step tries again; see next_step().
 void ledger::listen(bool wanted) noexcept {
   const std::uint64_t to = wanted ? session_.number() : 0;
   if (to == listening_to_) return;
   try {
     const auto s = engine_->subscriptions();
-    if (s == nullptr) return;
+    if (s == nullptr) {  // the client is closed
+      listening_to_ = 0;
+      return;
+    }
     if (listening_to_ != 0) s->remove(channel(listening_to_));
     listening_to_ = 0;
     if (wanted) s->add(channel(to), std::weak_ptr<subscription>{shared_from_this()});

@@ -81,6 +81,8 @@ time_point ledger::next_step(time_point now) const noexcept {
   time_point t = std::min(plan_.next_look(n, now), book_.idle_until());
   if (!turn_.is_asked()) t = std::min(t, plan_.next_call(n, now));
   if (book_.held() > 0) t = std::min(t, saturating_add(now, session_.left(awake_or_not())));
+  // There was no memory to give up the subscription.
+  if (listening_to_ != 0 && !book_.is_engaged()) t = std::min(t, saturating_add(now, canigo::detail::retry_after));
   return t;
 }
 

@@ -654,12 +654,37 @@ TEST_CASE("a command is answered, or fails, whichever allocation fails on its wa
   }
 }
 
+TEST_CASE("whichever allocation fails as a limit falls idle, it does not listen for ever", "[memory]") {
+  const redis_server server;
+  for (std::int64_t k = 0;; ++k) {
+    CAPTURE(k);
+    stage t{server};
+    t.acquire(t.a, 0, {.tokens = 2});
+    t.run_until([&] { return t.has_ended(0); });
+    t.acquire(t.a, 1);
+    t.run_until([&] { return t.a.stats().waiting_of_all == 1; });
+    t.callers[1]->cancel.emit(net::cancellation_type::terminal);
+    t.run_until([&] { return t.has_ended(1) && t.a.stats().waiting_of_all == 0; });
+    bool has_failed = false;
+    {
+      failing f{k, unaligned};
+      t.callers[0]->p.release();
+      const auto enough = steady::now() + 50ms;  // it may also take longer: then the last allocations do not fail
+      t.run_until([&] { return steady::now() > enough; });
+      has_failed = f.stop();
+    }
+    t.expect_all_well();
+    REQUIRE(t.wrong.empty());
+    if (!has_failed) break;
+  }
+}
+
 TEST_CASE("a client that is stopped without memory while it connects ends all the same", "[memory]") {
   const http_test::full_port nobody;
   const std::string url = "redis" + nobody.url().substr(4);
   for (const victims kind : {by_new, aligned}) {
     net::io_context io{1};
-    redis::client client{io, url, {.connect_timeout = 50ms}};
+    redis::client client{io, url, {.connect_timeout = 3s}};
     asked a;
     a.ask(client, echo);
     for (int i = 0; i < 20; ++i) io.poll();
