@@ -8,7 +8,9 @@
 #include "examples/tools/versions.hpp"
 #include "gateway/config/reader.hpp"
 #include "gateway/http/access_log.hpp"
+#include "gateway/http/generation.hpp"
 #include "gateway/http/server.hpp"
+#include "gateway/http/standard_error.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -20,11 +22,20 @@
 #include <openssl/crypto.h>
 #include <toml++/toml.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fcntl.h>
 #include <string>
+#include <unistd.h>
 #include <utility>
+
+// jemalloc, where the program has it, reads this. Without a thread of its own it gives memory back only while requests
+// come.
+extern "C" [[gnu::visibility("default")]] const char* malloc_conf;
+const char* malloc_conf = "background_thread:true";
 
 namespace {
 
@@ -38,34 +49,52 @@ std::string own_libraries() {
                      NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH);
 }
 
+/// Before requests are served.
+void complain(const std::string& text) noexcept {
+  canigo::gateway::write_to_standard_error(text, std::chrono::seconds{5});
+}
+
+/// The program's files and sockets must not become standard input, output or error.
+void fill_standard_descriptors() noexcept {
+  for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::dup(fd)) {
+    if (fd <= STDERR_FILENO) continue;
+    ::close(fd);
+    break;
+  }
+}
+
 int serve(const std::string& file, bool only_check) {
   auto read = canigo::gateway::read_config(file);
-  for (const auto& e : read.errors) fmt::print(stderr, "{}\n", canigo::gateway::message_of(e, file));
+  for (const auto& e : read.errors) complain(canigo::gateway::message_of(e, file) + '\n');
   if (!read.value) return wrong;
   if (const auto& admin = read.value->admin; admin && !admin->listen.is_local()) {
-    fmt::print(stderr,
-               "canigo-gateway: warning: other machines reach admin.listen, {}, and there is no TLS: the token can be "
-               "read on the way\n",
-               admin->listen.host);
+    complain(fmt::format(
+        "canigo-gateway: warning: other machines reach admin.listen, {}, and there is no TLS: the token can be read on "
+        "the way\n",
+        admin->listen.host));
   }
   if (only_check) {
     try {
       canigo::gateway::access_log::check(read.value->access_log);
+      canigo::gateway::generation::check(*read.value);
     } catch (const canigo::system_error& e) {
-      fmt::print(stderr, "{}: {}\n", file, e.what());
+      complain(fmt::format("{}: {}\n", file, e.what()));
       return wrong;
     }
     fmt::print("{}: ok\n", file);
-    return 0;
+    return std::fflush(stdout) == 0 ? 0 : 1;
   }
   canigo::gateway::server s{std::move(*read.value), file};
-  for (const std::string& a : s.addresses()) fmt::print(stderr, "canigo-gateway: listening on {}\n", a);
+  for (const std::string& a : s.addresses()) complain(fmt::format("canigo-gateway: listening on {}\n", a));
   return s.run() ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
+  fill_standard_descriptors();
+  // What can't be written is an error of the write, and not the end.
+  for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
   CLI::App app{"Outbound HTTP calls within quotas, the important ones first", "canigo-gateway"};
   app.footer(
       "SIGHUP reads the configuration again. SIGTERM ends the program when all who wait are served, or when their "
@@ -85,6 +114,6 @@ int main(int argc, char** argv) try {
   }
   return serve(file, only_check);
 } catch (const std::exception& e) {
-  fmt::print(stderr, "canigo-gateway: {}\n", e.what());
+  complain(fmt::format("canigo-gateway: {}\n", e.what()));
   return EXIT_FAILURE;
 }

@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "gateway/http/log_line.hpp"
+#include "gateway/http/standard_error.hpp"
 
 #include <fmt/format.h>
 
@@ -130,18 +131,15 @@ void access_log::run() {
       to = file_;
     }
     if (to) write_lines(std::move(to), lines);
-    tell_of_lost();
+    tell_of_lost(ends);
   }
 }
 
-void access_log::tell_of_lost() {
+void access_log::tell_of_lost(bool is_last) {
   const std::uint64_t lost = dropped();
   const time_point now = std::chrono::steady_clock::now();
-  if (lost == told_ || (told_ != 0 && now - told_at_ < std::chrono::minutes{1})) return;
-  // It may be the same pipe, whose reader has stopped.
-  pollfd room{STDERR_FILENO, POLLOUT, 0};
-  if (::poll(&room, 1, 0) <= 0) return;
-  fmt::print(stderr, "canigo-gateway: {} lines of the access log could not be written\n", lost - told_);
+  if (lost == told_ || (!is_last && told_ != 0 && now - told_at_ < std::chrono::minutes{1})) return;
+  say("{} lines of the access log could not be written", lost - told_);
   told_ = lost;
   told_at_ = now;
 }

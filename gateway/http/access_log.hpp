@@ -62,7 +62,7 @@ class access_log {
   void write_lines(std::shared_ptr<const file> to, std::string_view lines);
   std::size_t write_some(const file& to, std::string_view text);
   bool may_write(const file& to);
-  void tell_of_lost();
+  void tell_of_lost(bool is_last = false);
 
   std::atomic<std::uint64_t> dropped_{0};
   std::atomic<bool> is_on_;

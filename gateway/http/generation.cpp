@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace canigo::gateway {
@@ -36,6 +37,11 @@ std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f) {
 }
 
 }  // namespace
+
+void generation::check(const config& c) {
+  for (const listener& l : c.listeners)
+    if (l.tls) std::ignore = make_certificate(*l.tls);
+}
 
 generation::generation(config c, const std::vector<net::any_io_executor>& loops, redis::client* store,
                        const generation* before)

@@ -29,6 +29,8 @@ class generation {
   /// `store`: where instances share limits; null: nowhere.
   /// `before`: the generation that this one is to replace, if any. Nothing of it changes before take_over().
   generation(config c, const std::vector<net::any_io_executor>& loops, redis::client* store, const generation* before);
+  /// Throws as the constructor does, for the certificates alone.
+  static void check(const config& c);
   generation(const generation&) = delete;
   generation& operator=(const generation&) = delete;
 

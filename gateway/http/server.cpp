@@ -4,6 +4,7 @@
 
 #include "gateway/config/passed_sockets.hpp"
 #include "gateway/http/connection.hpp"
+#include "gateway/http/standard_error.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -64,10 +65,9 @@ void raise_descriptor_limit(std::size_t connections) {
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_max < connections) {
-    fmt::print(stderr,
-               "canigo-gateway: this process may open {} files (RLIMIT_NOFILE), fewer than the {} of "
-               "limits.connections.all; who has connected beyond that is not heard\n",
-               files.rlim_max, connections);
+    say("this process may open {} files (RLIMIT_NOFILE), fewer than the {} of limits.connections.all; who has "
+        "connected beyond that is not heard",
+        files.rlim_max, connections);
   }
 }
 
@@ -110,7 +110,7 @@ void server::open_doors(const config& c) {
   }
   for (const passed_socket& p : passed) {
     if (std::ranges::any_of(c.listeners, [&](const listener& l) { return l.systemd == p.name; })) continue;
-    fmt::print(stderr, "canigo-gateway: the socket \"{}\" of systemd is of no use: no listener names it\n", p.name);
+    say("the socket \"{}\" of systemd is of no use: no listener names it", p.name);
   }
   // The admin's stays until the end, so that it can tell how the drain goes. Beside a successor it must not.
   if (c.admin) doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});
@@ -199,7 +199,7 @@ void server::tell_of_refusal(const std::string& bound, const std::string& addres
   std::int64_t last = refusal_told_.load(std::memory_order_relaxed);
   if (last != 0 && now - last < 60) return;
   if (!refusal_told_.compare_exchange_strong(last, now, std::memory_order_relaxed)) return;
-  fmt::print(stderr, "canigo-gateway: connections are closed unanswered, as {}; this one is from {}\n", bound,
+  say("connections are closed unanswered, as {}; this one is from {}", bound,
              address.empty() ? "a unix socket" : address);
 }
 
@@ -220,7 +220,7 @@ void server::take(loop& l, door& d, stream_socket socket) {
     try {  // no memory, or a defect: this connection ends, and the others go on
       std::rethrow_exception(error);
     } catch (const std::exception& e) {
-      fmt::print(stderr, "canigo-gateway: a connection ended: {}\n", e.what());
+      say("a connection ended: {}", e.what());
     }
   });
 }
@@ -245,8 +245,8 @@ net::awaitable<std::vector<std::string>> server::reload() {
   supervisor_.tell_reloading();
   auto reloading = service_.reload();
   std::vector<std::string> wrong = co_await std::move(reloading);
-  for (const std::string& w : wrong) fmt::print(stderr, "{}\n", w);
-  fmt::print(stderr, "canigo-gateway: {}\n", wrong.empty() ? "reloaded" : "not reloaded, nothing has changed");
+  for (const std::string& w : wrong) write_to_standard_error(w + '\n', duration{0});
+  say("{}", wrong.empty() ? "reloaded" : "not reloaded, nothing has changed");
   supervisor_.tell("READY=1");
   co_return wrong;
 }
@@ -324,7 +324,7 @@ void server::take_last() {
 /// Nobody waits or runs any longer.
 void server::finish() {
   if (is_finishing_) {  // it has been told three times
-    fmt::print(stderr, "canigo-gateway: ended at once\n");
+    say("ended at once");
     std::_Exit(EXIT_FAILURE);
   }
   is_finishing_ = true;

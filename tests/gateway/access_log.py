@@ -82,6 +82,29 @@ class AccessLog(GatewayCase):
                 self.assertEqual(json.loads(reader.readline())["path"], f"/web/round{n}_0")
         self.assertEqual(self.dropped(g), 0)
 
+    def test_a_standard_error_that_has_gone_or_stands_still_ends_nothing(self):
+        for reader_goes in (True, False):
+            ours, its = os.pipe()
+            fcntl.fcntl(its, fcntl.F_SETPIPE_SZ, 4096)
+            g = self.gateway(self.upstream(port=self.nginx.plain), log="file:/dev/full")
+            mine = os.open(f"/proc/{g.process.pid}/fd/2", os.O_RDWR)  # its pipe, of which the rig is the reader
+            if reader_goes:
+                g.process.stderr.close()
+            else:
+                os.set_blocking(mine, False)
+                with self.assertRaises(BlockingIOError):
+                    while True:
+                        os.write(mine, b"x" * 4096)
+            self.ask(g, 3)
+            wait_until(lambda: self.dropped(g) == 3, "the lines are dropped")
+            g.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: 'canigo_gateway_reloads_total{result="done"} 1' in g.ask_admin("/metrics"), "a reload")
+            self.ask(g, 1)
+            g.process.send_signal(signal.SIGTERM)
+            self.assertEqual(g.process.wait(60), 0)
+            for descriptor in (ours, its, mine):
+                os.close(descriptor)
+
     def test_lines_that_a_full_device_does_not_take_are_counted(self):
         g = self.gateway(self.upstream(port=self.nginx.plain), log="file:/dev/full")
         self.ask(g, 20)

@@ -860,6 +860,23 @@ class Life(GatewayCase):
                 self.assertEqual(done.stderr == "", why == "")
             self.assertEqual(os.listdir(folder), ["gateway.toml"])  # the program that serves may be another user's
 
+    def test_a_check_looks_at_the_certificates_and_needs_no_standard_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            certificate = pathlib.Path(folder) / "cert.pem"
+            certificate.write_text("x")
+            file = pathlib.Path(folder) / "gateway.toml"
+            file.write_text('[[listen]]\naddress = "127.0.0.1:0"\nanonymous = "local"\n'
+                            f'tls = {{ cert = "{certificate}", key = "{certificate}" }}\n'
+                            '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
+            done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertTrue(done.stderr.startswith(f"{file}: {certificate}: "), done.stderr)
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([GATEWAY, "--check", "--config", file], stderr=full)
+            self.assertEqual(done.returncode, 2)
+            done = subprocess.run(["sh", "-c", f"exec '{GATEWAY}' --check --config '{file}' 2>&-"])
+            self.assertEqual(done.returncode, 2)
+
     def test_the_kernel_looks_for_clients_that_vanish(self):
         g = self.gateway(self.blocked())
         self.empty(g)

@@ -1,0 +1,26 @@
+#include "gateway/http/standard_error.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstddef>
+#include <poll.h>
+#include <unistd.h>
+
+namespace canigo::gateway {
+
+void write_to_standard_error(std::string_view text, duration patience) noexcept {
+  const auto wait = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count());
+  while (!text.empty()) {
+    pollfd room{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&room, 1, wait) <= 0) return;
+    // A pipe that has room takes a piece of this size without a wait.
+    const auto n = ::write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace canigo::gateway
