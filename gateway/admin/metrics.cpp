@@ -117,7 +117,7 @@ void show_forward(metric_text& m, const call_counts& counts, const generation& g
   std::vector<std::shared_ptr<upstream_queue>> hosts;
   if (g.hosts() != nullptr) hosts = g.hosts()->all();
   std::size_t waiting = 0;
-  for (const auto& q : hosts) waiting += q->limit().stats().waiting;
+  for (const auto& q : hosts) waiting += q->limit().stats().waiting + q->limits().of_paused().all();
   m.gauge("forwarded_hosts", "Hosts of forward mode that have limits now.");
   m.sample({}, hosts.size());
   m.gauge("forwarded_waiting", "Requests that wait for hosts of forward mode.");

@@ -73,15 +73,15 @@ json limits_of(const upstream& u, const limiter_stats& stats, const wait_reason&
   return all;
 }
 
-json classes_of(const config& c, const std::string& upstream, const limiter_stats& stats, const loop_look& look,
-                time_point now) {
+json classes_of(const config& c, const std::string& upstream, const limiter_stats& stats, const held_back& paused,
+                const loop_look& look, time_point now) {
   json all = json::array();
   for (std::size_t p = 0; p < stats.classes.size(); ++p) {
     const class_stats& of = stats.classes[p];
     const auto oldest = look.oldest.find({upstream, c.classes[p]});
     all.push_back(
         {{"name", c.classes[p]},
-         {"waiting", of.waiting},
+         {"waiting", of.waiting + paused.of(p)},
          {"granted", of.granted},
          {"oldest_ms", oldest == look.oldest.end() ? json(nullptr) : json(milliseconds(now - oldest->second))},
          {"wait_p50_ms", 1e3 * seconds(of.wait.quantile(0.5))},
@@ -240,7 +240,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
            {"limits", limits_of(u, own.stats, own.why, now)},
            {"binds", or_null(name_of(own.why, u.rates))},
            {"binds_for_ms", own.why.binds == wait_reason::cause::none ? json(nullptr) : until(own.why.until, now)},
-           {"classes", classes_of(c, u.name, own.stats, look, now)},
+           {"classes", classes_of(c, u.name, own.stats, q.limits().of_paused(), look, now)},
            {"waiters", json::array()},
            {"running", json::array()}};
   for (const waiting_request& w : own.waiters) {
@@ -270,7 +270,7 @@ void add_forward(json& to, const generation& g, const std::vector<std::shared_pt
     const upstream& u = hosts[i]->settings();
     const limiter_stats& stats = looks[i].stats;
     to["forwarded"].push_back({{"name", u.name},
-                               {"waiting", stats.waiting},
+                               {"waiting", stats.waiting + hosts[i]->limits().of_paused().all()},
                                {"held", stats.held},
                                {"levels", stats.tokens},
                                {"binds", or_null(name_of(looks[i].why, u.rates))}});
@@ -282,6 +282,9 @@ void add_forward(json& to, const generation& g, const std::vector<std::shared_pt
   }
   json running = json::array();
   for (const allowed_host& h : c.forward->allow) {
+    if (const auto held = look.held.find(h.text); held != look.held.end())
+      for (const request_view& v : held->second)
+        if (waiters.size() < most_shown) waiters.push_back(held_of(v, now));
     const auto found = look.running.find(h.text);
     if (found == look.running.end()) continue;
     for (const request_view& v : found->second)

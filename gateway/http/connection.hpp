@@ -158,6 +158,8 @@ class connection {
   bool asks_for_less(request& ask) const;
   net::awaitable<permit> get_local(upstream_queue& q, const request& ask, error_code& error);
   net::awaitable<redis::permit> get_shared(upstream_queue& q, const request& ask, call_record& r, error_code& error);
+  net::awaitable<void> hold_back(upstream_queue& q, const request& ask, time_point until, call_record& r,
+                                 error_code& error);
   net::awaitable<upstream_place> enter(upstream_queue& q, std::size_t tenant, const request& ask, call_record& r,
                                        permit local, error_code& error);
   net::awaitable<bool> get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,

@@ -113,25 +113,32 @@ net::awaitable<redis::permit> connection::get_shared(upstream_queue& q, const re
   co_return granted;
 }
 
+/// Waits outside of the line, as a pause of the request's tenant wants it.
+net::awaitable<void> connection::hold_back(upstream_queue& q, const request& ask, time_point until, call_record& r,
+                                           error_code& error) {
+  const held_back::one held{q.limits().of_paused(), ask.priority, q.settings().queue};
+  if (until > std::min<time_point>(ask.deadline, service_.end())) {
+    error = errc::deadline_unreachable;
+  } else if (!held) {
+    error = errc::queue_full;
+  } else {
+    if (input_.empty()) input_.shrink();
+    r.bound_by = "paused";
+    // The more important ones wake up first, and so come to the line first.
+    const duration turn = std::chrono::milliseconds{ask.priority};
+    auto sleeping = sleep_watched(until - clock::now() + turn, "paused");
+    co_await std::move(sleeping);
+  }
+}
+
 /// Makes a place of what the limit of this instance has granted. Empty without an error: things have changed meanwhile,
 /// and the request is to ask again.
 net::awaitable<upstream_place> connection::enter(upstream_queue& q, std::size_t tenant, const request& ask,
                                                  call_record& r, permit local, error_code& error) {
   upstream_place granted;
-  const time_point until = q.paused_until(tenant);
-  // The grant may have come when the client left. Nothing is consumed all the same.
-  if (is_called_off() || until > clock::now()) {
+  // The grant may have come when the client left, or after a pause began. Nothing is consumed all the same.
+  if (is_called_off() || q.paused_until(tenant) > clock::now()) {
     q.limits().give_back(local);
-    if (is_called_off()) co_return granted;
-    if (until > std::min<time_point>(ask.deadline, service_.end())) {
-      error = errc::deadline_unreachable;
-    } else if (const held_back::one held{q.limits().of_paused(), ask.priority, q.settings().queue}; !held) {
-      error = errc::queue_full;
-    } else {
-      r.bound_by = "paused";
-      auto sleeping = sleep_watched(until - clock::now(), "paused");
-      co_await std::move(sleeping);
-    }
     co_return granted;
   }
   redis::permit shared;
@@ -150,17 +157,30 @@ net::awaitable<upstream_place> connection::enter(upstream_queue& q, std::size_t 
 /// Waits for a place. False if there is none: the client has left, or `why` says why not.
 net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
                                            upstream_place& granted, std::optional<refusal>& why) {
+  constexpr duration look_again = std::chrono::milliseconds{250};
   const time_point start = clock::now();
+  bool was_held = false;
   error_code error;
   while (!granted && !is_called_off() && asks_again(error)) {
     error = {};
     take_next_share(ask);
-    // The long wait is in get_local alone. The frames of the rest begin after it: those who wait are many.
-    auto asking = get_local(q, ask, error);
-    permit local = co_await std::move(asking);
-    if (!error) {
-      auto entering = enter(q, tenant, ask, r, std::move(local), error);
-      granted = co_await std::move(entering);
+    if (const time_point until = q.paused_until(tenant); until > clock::now()) {
+      was_held = true;
+      auto holding = hold_back(q, ask, until, r, error);
+      co_await std::move(holding);
+    } else {
+      // The long wait is in get_local alone. The frames of the rest begin after it: those who wait are many.
+      auto asking = get_local(q, ask, error);
+      permit local = co_await std::move(asking);
+      if (!error) {
+        auto entering = enter(q, tenant, ask, r, std::move(local), error);
+        granted = co_await std::move(entering);
+      } else if (error == errc::queue_full && was_held) {
+        // Others have filled the line while it stood outside. It came before them.
+        error = {};
+        auto holding = hold_back(q, ask, clock::now() + look_again, r, error);
+        co_await std::move(holding);
+      }
     }
     if (error == errc::too_large && asks_for_less(ask)) error = {};
     ask.since = std::min<time_point>(ask.since, start);  // it keeps its place in the line if it asks again

@@ -5,6 +5,7 @@ The upstreams are a few lines each, which count what reaches them; nginx is the 
 """
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import shutil
@@ -306,9 +307,9 @@ class Quotas(GatewayCase):
         first = Curls([f"{g.url}/web/first"])
         wait_until(lambda: refused, "it is refused")
         others = Curls([f"{g.url}/web/{i}" for i in range(3)])
-        wait_until(lambda: g.waiting() == 4, "they wait")
+        wait_until(lambda: [w["waits_for"] for w in g.state()["waiters"]] == ["paused"] * 4, "they wait")
         state = g.state()
-        self.assertEqual(state["binds"], "paused")
+        self.assertEqual((state["binds"], state["waiting"]), ("paused", 4))
         metrics = g.ask_admin("/metrics")
         self.assertIn('canigo_gateway_waiting{upstream="web",class="batch"} 4', metrics)
         self.assertIn('canigo_gateway_connections{state="waiting"} 4', metrics)
@@ -320,6 +321,46 @@ class Quotas(GatewayCase):
         self.assertEqual(first.statuses() + others.statuses(), [200] * 4)
         self.assertEqual((g.waiting(), g.state()["pauses"]), (0, []))
         self.assertEqual({line["bound_by"] for line in g.log() if line["status"] == 200}, {"paused"})
+
+    def test_who_waited_for_a_pause_of_its_tenant_comes_before_those_who_came_meanwhile(self):
+        refused, served = [], []
+        slow = threading.Event()
+
+        def answer(client, _stream, head):
+            path = head.split()[1]
+            if path == "/limited" and not refused:
+                refused.append(1)
+                client.sendall(b"HTTP/1.1 429 No\r\nRetry-After: 9\r\nContent-Length: 0\r\n\r\n")
+                return
+            if path.startswith("/other"):
+                slow.wait(30)
+            served.append(path)
+            client.sendall(OK)
+
+        keys = {t: f"key-of-{t}-which-is-long" for t in ("a", "b")}
+        tenants = "".join(f'[[tenant]]\nname = "{t}"\nbest = "interactive"\n'
+                          f'keys = ["sha256:{hashlib.sha256(k.encode()).hexdigest()}"]\n' for t, k in keys.items())
+        limits = "max_wait = 1m\nqueue = 6\nconcurrency = 1\nretry = { attempts = 1 }"
+        g = self.gateway(self.upstream(limits, self.script(answer).port) + tenants)
+
+        def calls(tenant, priority, *paths):
+            return Curls([f"{g.url}/web/{p}" for p in paths],
+                         *("-H", f"X-Canigo-Key: {keys[tenant]}", "-H", f"X-Canigo-Priority: {priority}"))
+
+        self.assertEqual(calls("a", "batch", "limited").statuses(), [429])
+        batch = calls("a", "batch", "batch0", "batch1")
+        important = calls("a", "interactive", "important0", "important1")
+        wait_until(lambda: g.waiting() == 4, "they wait for the pause")
+        classes = {c["name"]: (c["waiting"], c["granted"]) for c in g.state()["classes"]}
+        self.assertEqual((classes["batch"], classes["interactive"]), ((2, 1), (2, 0)))
+        others = calls("b", "batch", *(f"other{i}" for i in range(7)))
+        wait_until(lambda: g.waiting() == 10, "the line is full")
+        wait_until(lambda: not g.state()["pauses"], "the pause is over")
+        slow.set()
+        self.assertEqual(batch.statuses() + important.statuses(), [200] * 4)
+        order = [p for p in served if not p.startswith("/other")]
+        self.assertEqual({*order[:2]}, {"/important0", "/important1"})
+        others.statuses()
 
     def test_a_drain_tells_those_whose_pause_is_too_long(self):
         def answer(client, _stream, _head):
