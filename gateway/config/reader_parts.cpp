@@ -140,6 +140,9 @@ std::vector<listener_place> read_listeners(table_view& t, config& c) {
         if (is_same_place(other.address, *address))
           given.problems().refuse_text(given.where("address"), given.field("address"), shown(*address),
                                        "each address once");
+      if (c.admin && is_same_place(c.admin->listen, *address))
+        given.problems().refuse_text(given.where("address"), given.field("address"), shown(*address),
+                                     "another address than admin.listen");
     }
     l.tls = read_tls(given);
     given.flag("reuse_port", l.reuse_port);

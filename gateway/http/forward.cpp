@@ -1,3 +1,4 @@
+#include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 
 #include "gateway/http/connection.hpp"
@@ -13,7 +14,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <random>
+#include <string>
 #include <utility>
 
 // The way of a request through the gateway: its body, its wait, its attempts, its end.
@@ -56,7 +57,7 @@ class connection::passage {
         body_{home.client_, parser, home.input_, config_.time.body_idle, to_.retry.attempts > 1 ? to_.retry.body : 0,
               home.service_.kept},
         account_{to_, config_.tenants[e.tenant], queue_.limits().ratios()},
-        random_{static_cast<std::uint32_t>(home.tag_ ^ home.tag_ >> 32)} {}
+        random_{home.tag_} {}
   passage(const passage&) = delete;
   passage& operator=(const passage&) = delete;
 
@@ -94,7 +95,7 @@ class connection::passage {
   request ask_;
   outgoing_body framing_;
   std::unique_ptr<exchange> exchange_;  // from the first grant on: those who wait are many
-  std::minstd_rand random_;
+  std::uint64_t random_;
   bool is_place_lost_ = false;
 };
 
@@ -243,7 +244,8 @@ net::awaitable<void> connection::passage::attempt_until_it_ends(const generation
     }
     home_.service_.counts.count_retry(reason_of(end));
     body_.rewind();
-    const duration pause = between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), random_());
+    const duration pause = between_attempts.delay(static_cast<std::uint32_t>(record_.attempts),
+                                                  canigo::detail::next_random(random_));
     co_await home_.sleep_watched(pause, "retry");
     if (home_.has_left_) co_return;
   }

@@ -167,7 +167,9 @@ void message_parser::end() {
 }
 
 std::string_view reason_of(int status) noexcept {
-  const beast::string_view text = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status)));
+  const http::status known = http::int_to_status(static_cast<unsigned>(status));
+  if (known == http::status::unknown) return {};
+  const beast::string_view text = http::obsolete_reason(known);
   return {text.data(), text.size()};
 }
 

@@ -358,6 +358,9 @@ TEST_CASE("gateway: names, prefixes, addresses and credentials are of one part e
                 "upstream[1].prefix is \"/a\"; allowed: each prefix once");
   check_refused("[[listen]]\naddress = '127.0.0.1:1'\n[[listen]]\naddress = '127.0.0.1:1'",
                 "listen[2].address is \"127.0.0.1:1\"; allowed: each address once");
+  check_refused("[[listen]]\naddress = '127.0.0.1:1'\n[admin]\nlisten = '127.0.0.1:1'\n"
+                "token = 'env:CANIGO_TEST_REDIS_URL'",
+                "listen[1].address is \"127.0.0.1:1\"; allowed: another address than admin.listen");
   check_refused("[[tenant]]\nname = 'x'\nkeys = ['sha256:" + key + "']\n[[tenant]]\nname = 'x'\nkeys = []",
                 "tenant[1].name is \"x\"; allowed: each name once");
   check_refused("[[tenant]]\nname = 'x'\nkeys = ['sha256:" + key + "', 'sha256:" + key + "']",
