@@ -352,6 +352,8 @@ keys = ["sha256:{digest}"]
                 with self.subTest(f"{line} {wanted}"), socket.create_connection(("127.0.0.1", g.port)) as client:
                     client.sendall(f"{line} HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n".encode())
                     self.assertEqual(read_head(client).decode().split()[1], wanted)
+        # A tunnel is open before its server has accepted it.
+        wait_until(lambda: len(server.came_to) >= 4, "the last tunnel is accepted")
         self.assertEqual(server.came_to, [private_net.PUBLIC] * 4)
         # One look-up for each connection: no second one can tell another thing.
         self.assertEqual(len(answers), 8)
