@@ -5,12 +5,16 @@
 #include <chrono>
 #include <climits>
 #include <cstddef>
+#include <mutex>
 #include <poll.h>
 #include <unistd.h>
 
 namespace canigo::gateway {
 
 void write_to_standard_error(std::string_view text, duration patience) noexcept {
+  // Of two threads that find the same room, one would wait.
+  static std::mutex mutex;
+  const std::lock_guard lock{mutex};
   const auto wait = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count());
   while (!text.empty()) {
     pollfd room{STDERR_FILENO, POLLOUT, 0};
