@@ -107,11 +107,7 @@ wait_reason limiter::why_waiting() const {
     if (wanted == nullptr) return wait_reason{};
     if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
     if (held_by == nullptr) return s.what_binds(now, *wanted);
-    wait_reason r = held_by->has_room_for(s.places_for(wanted->tokens))
-                        ? held_by->rates().slowest(now, *wanted)
-                        : wait_reason{.binds = wait_reason::cause::concurrency};
-    r.ceiling = std::exchange(r.binds, wait_reason::cause::flow);
-    return r;
+    return held_by->what_binds(now, *wanted, s.places_for(wanted->tokens));
   });
 }
 

@@ -332,7 +332,10 @@ net::awaitable<void> all_of_flow(net::io_context& io) {
   canigo::flow_stats how = gold.stats();
   gold.set_weight(5);  // from the next grant on
   trial.set_rate(0, rate::per_second(3));
-  trial.set_concurrency(8);  // both at once
+  trial.set_concurrency(8);                                   // both at once
+  trial.pause_until(std::chrono::steady_clock::now() + 5s);   // nothing for this flow, and the others go on
+  trial.extend_pause(std::chrono::steady_clock::now() + 2s);  // the longer one stays
+  trial.resume();
   // [contract]
   CHECK(how.granted == 1);
   CHECK(how.held == 1);

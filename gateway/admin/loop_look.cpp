@@ -15,9 +15,8 @@ namespace {
 struct own_part {
   std::vector<request_view> asked;
   std::vector<request_view> running;
-  std::vector<request_view> held;
+  std::vector<request_view> outside;
   std::map<std::string, std::size_t> running_in_all;
-  std::map<std::string_view, std::size_t> waiting_in_all;
   std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
@@ -44,22 +43,21 @@ net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>
     if (const connection* c = l.requests.find(n)) p.asked.push_back(c->look());
   }
   std::map<name_pair, const call_record*> first;
-  by_upstream running, held;
+  by_upstream running, outside;
   l.requests.each([&](const connection& c) {
     const call_record& r = *c.record();
     if (!c.waits()) {
       running[r.upstream].push_back(&c);
       return;
     }
-    ++p.waiting_in_all[r.upstream];
-    if (c.is_held()) held[r.upstream].push_back(&c);
+    if (c.waits_outside()) outside[r.upstream].push_back(&c);
     const call_record*& known = first[{r.upstream.data(), r.priority.data()}];
     if (known == nullptr || r.since < known->since) known = &r;
   });
   for (const auto& [names, r] : first) p.oldest[{std::string{r->upstream}, std::string{r->priority}}] = r->since;
   for (const auto& [upstream, all] : running) p.running_in_all[std::string{upstream}] = all.size();
   p.running = first_of(running, most);
-  p.held = first_of(held, most);
+  p.outside = first_of(outside, most);
   co_return p;
 }
 
@@ -83,13 +81,12 @@ void add(std::map<std::string, std::vector<request_view>>& to, std::vector<reque
 void add(loop_look& to, own_part& part, std::size_t most) {
   for (request_view& v : part.asked) to.asked.emplace(v.number, std::move(v));
   for (const auto& [upstream, n] : part.running_in_all) to.running_in_all[upstream] += n;
-  for (const auto& [upstream, n] : part.waiting_in_all) to.waiting_in_all[std::string{upstream}] += n;
   for (const auto& [names, since] : part.oldest) {
     const auto [known, is_new] = to.oldest.emplace(names, since);
     if (!is_new) known->second = std::min(known->second, since);
   }
   add(to.running, part.running, most);
-  add(to.held, part.held, most);
+  add(to.outside, part.outside, most);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ struct upstream_moment {
   std::string_view name;
   const upstream* settings = nullptr;
   limiter_stats limit;
-  std::vector<std::uint64_t> paused;  // with their tenant alone, by class
+  std::vector<std::uint64_t> outside;  // of the line, by class
+  std::uint64_t running = 0;
   upstream_limit::status state;
 };
 
@@ -61,7 +62,7 @@ void show_queues(metric_text& m, const std::vector<upstream_moment>& all, const 
   m.gauge("waiting", "Requests that wait for their upstream.");
   for (const auto& u : all) {
     for (std::size_t p = 0; p < u.limit.classes.size(); ++p)
-      m.sample({{"upstream", u.name}, {"class", c.classes[p]}}, u.limit.classes[p].waiting + u.paused[p]);
+      m.sample({{"upstream", u.name}, {"class", c.classes[p]}}, u.limit.classes[p].waiting + u.outside[p]);
   }
   m.histogram("wait_seconds", "How long the granted requests waited.");
   for (const auto& u : all) {
@@ -69,7 +70,7 @@ void show_queues(metric_text& m, const std::vector<upstream_moment>& all, const 
       m.sample({{"upstream", u.name}, {"class", c.classes[p]}}, u.limit.classes[p].wait);
   }
   m.gauge("running", "Requests that are at their upstream, or on their way to it.");
-  for (const auto& u : all) m.sample({{"upstream", u.name}}, u.limit.held);
+  for (const auto& u : all) m.sample({{"upstream", u.name}}, u.running);
 }
 
 void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
@@ -81,7 +82,9 @@ void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
     const auto free = static_cast<std::int64_t>(u.limit.concurrency) - static_cast<std::int64_t>(u.limit.held);
     m.sample({{"upstream", u.name}, {"limit", "concurrency"}}, free);
   }
-  m.counter("limit_binding_seconds_total", "For how long a limit was what the first waiter lacked.");
+  m.counter("limit_binding_seconds_total",
+            "For how long a limit was what the first waiter lacked; tenant: all that waited were held by limits or "
+            "pauses of their tenants.");
   for (const auto& u : all) {
     const auto seconds = [&](std::string_view limit, duration d) {
       m.sample({{"upstream", u.name}, {"limit", limit}}, std::chrono::duration<double>(d).count());
@@ -117,7 +120,7 @@ void show_forward(metric_text& m, const call_counts& counts, const generation& g
   std::vector<std::shared_ptr<upstream_queue>> hosts;
   if (g.hosts() != nullptr) hosts = g.hosts()->all();
   std::size_t waiting = 0;
-  for (const auto& q : hosts) waiting += q->limit().stats().waiting + q->limits().of_paused().all();
+  for (const auto& q : hosts) waiting += q->limit().stats().waiting + q->limits().outside().all();
   m.gauge("forwarded_hosts", "Hosts of forward mode that have limits now.");
   m.sample({}, hosts.size());
   m.gauge("forwarded_waiting", "Requests that wait for hosts of forward mode.");
@@ -170,8 +173,11 @@ std::string metrics_of(service& s) {
   std::vector<upstream_moment> upstreams;
   for (std::size_t i = 0; i < g->queues(); ++i) {
     upstream_queue& q = g->queue(i);
-    upstreams.push_back({q.settings().name, &q.settings(), q.limit().stats(), {}, q.limits().now()});
-    for (std::size_t p = 0; p < c.classes.size(); ++p) upstreams.back().paused.push_back(q.limits().of_paused().of(p));
+    upstreams.push_back({q.settings().name, &q.settings(), q.limit().stats(), {}, 0, q.limits().now()});
+    upstream_moment& u = upstreams.back();
+    const outside_waits& outside = q.limits().outside();
+    for (std::size_t p = 0; p < c.classes.size(); ++p) u.outside.push_back(outside.of(p));
+    u.running = u.limit.held - std::min(u.limit.held, outside.with_place());
   }
   metric_text m;
   show_requests(m, s.counts.all());

@@ -73,7 +73,7 @@ json limits_of(const upstream& u, const limiter_stats& stats, const wait_reason&
   return all;
 }
 
-json classes_of(const config& c, const std::string& upstream, const limiter_stats& stats, const held_back& paused,
+json classes_of(const config& c, const std::string& upstream, const limiter_stats& stats, const outside_waits& outside,
                 const loop_look& look, time_point now) {
   json all = json::array();
   for (std::size_t p = 0; p < stats.classes.size(); ++p) {
@@ -81,7 +81,7 @@ json classes_of(const config& c, const std::string& upstream, const limiter_stat
     const auto oldest = look.oldest.find({upstream, c.classes[p]});
     all.push_back(
         {{"name", c.classes[p]},
-         {"waiting", of.waiting + paused.of(p)},
+         {"waiting", of.waiting + outside.of(p)},
          {"granted", of.granted},
          {"oldest_ms", oldest == look.oldest.end() ? json(nullptr) : json(milliseconds(now - oldest->second))},
          {"wait_p50_ms", 1e3 * seconds(of.wait.quantile(0.5))},
@@ -105,11 +105,12 @@ json waiter_of(const waiting_request& w, const request_view* v, const upstream& 
   return one;
 }
 
-json held_of(const request_view& v, time_point now) {
+/// Of one that waits outside of the line.
+json outsider_of(const request_view& v, time_point now) {
   json one{{"class", v.priority},
            {"waited_ms", milliseconds(now - v.since)},
-           {"estimate_ms", milliseconds(std::max(v.held_until - now, duration::zero()))},
-           {"waits_for", v.held_by}};
+           {"estimate_ms", v.waits_until == time_point::min() ? json(nullptr) : until(v.waits_until, now)},
+           {"waits_for", v.waits_for}};
   describe(one, v);
   return one;
 }
@@ -129,7 +130,8 @@ json running_of(const request_view& v, time_point now) {
           {"bytes_out", v.bytes_out}};
 }
 
-json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time_point paused, time_point now) {
+json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time_point now) {
+  const time_point paused = stats.paused_until;
   json one{{"name", t.name},           {"weight", stats.weight},
            {"waiting", stats.waiting}, {"running", stats.held},
            {"granted", stats.granted}, {"held_back", stats.is_held_back},
@@ -153,31 +155,30 @@ json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time
 }
 
 /// Those that have limits of their own, wait or run. The busiest first.
-void add_tenants(json& to, const config& c, upstream_queue& q, time_point now) {
+void add_tenants(json& to, const config& c, const upstream& u, const std::vector<flow_stats>& shares, time_point now) {
   struct one {
     std::size_t busy, tenant;
   };
   std::vector<one> found;
-  const std::size_t looked_at = std::min(c.tenants.size(), most_looked_at);
-  for (std::size_t t = 0; t < looked_at; ++t) {
-    const flow_stats stats = q.share(t)->stats();
-    const bool has_own = c.tenants[t].limits.contains(q.settings().name);
-    const bool is_paused = q.paused_until(t) > now;
+  for (std::size_t t = 0; t < shares.size(); ++t) {
+    const flow_stats& stats = shares[t];
+    const bool has_own = c.tenants[t].limits.contains(u.name);
+    const bool is_paused = stats.paused_until > now;
     if (!has_own && !is_paused && stats.waiting == 0 && stats.held == 0 && stats.granted == 0) continue;
     found.push_back({stats.waiting + stats.held, t});
   }
-  std::ranges::sort(found, [](const one& a, const one& b) {
-    return a.busy != b.busy ? a.busy > b.busy : a.tenant < b.tenant;
-  });
+  std::ranges::sort(
+      found, [](const one& a, const one& b) { return a.busy != b.busy ? a.busy > b.busy : a.tenant < b.tenant; });
   to["tenants"] = json::array();
   for (std::size_t i = 0; i < std::min(found.size(), most_tenants); ++i) {
     const std::size_t t = found[i].tenant;
-    to["tenants"].push_back(tenant_of(c.tenants[t], q.settings(), q.share(t)->stats(), q.paused_until(t), now));
+    to["tenants"].push_back(tenant_of(c.tenants[t], u, shares[t], now));
   }
-  to["tenants_left_out"] = found.size() - to["tenants"].size() + (c.tenants.size() - looked_at);
+  to["tenants_left_out"] = found.size() - to["tenants"].size() + (c.tenants.size() - shares.size());
 }
 
-void add_pauses(json& to, service& s, const config& c, upstream_queue& q, time_point now) {
+void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const std::vector<flow_stats>& shares,
+                time_point now) {
   const upstream_limit::status state = q.limits().now();
   to["breaker"] = {{"state", to_string(state.breaker)}, {"opened", state.opened}};
   to["breaker"]["open_ms"] = state.open_until > now ? until(state.open_until, now) : json(nullptr);
@@ -187,11 +188,10 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, time_p
     if (end > now) to["pauses"].push_back({{"cause", pause_cause_names[i]}, {"until_ms", until(end, now)}});
   }
   // Tenants with a credential of their own have pauses of their own.
-  for (std::size_t t = 0; t < std::min(c.tenants.size(), most_looked_at); ++t) {
-    const time_point end = q.paused_until(t);
+  for (std::size_t t = 0; t < shares.size(); ++t) {
+    const time_point end = shares[t].paused_until;
     if (end <= now) continue;
     to["pauses"].push_back({{"cause", "upstream"}, {"tenant", c.tenants[t].name}, {"until_ms", until(end, now)}});
-    if (to["binds"].is_null() && to["waiting"] != 0) to["binds"] = "paused";
   }
   if (const auto o = s.origins.of(q.settings().name)) {
     to["last_refusal"] = {{"time", utc(o->time)},
@@ -227,35 +227,43 @@ struct queue_look {
   std::vector<waiting_request> waiters;
 };
 
+/// A request that the loops were asked about; null: it has gone since.
+const request_view* view_in(const loop_look& look, std::uint64_t number) {
+  const auto found = look.asked.find(number);
+  return found == look.asked.end() ? nullptr : &found->second;
+}
+
 json upstream_of(service& s, const config& c, upstream_queue& q, const queue_look& own, const loop_look& look) {
   const upstream& u = q.settings();
   const time_point now = clock::now();
-  const auto waiting = look.waiting_in_all.find(u.name);
-  const std::size_t held_back = waiting == look.waiting_in_all.end() ? 0 : waiting->second;
+  const outside_waits& outside = q.limits().outside();
+  std::vector<flow_stats> shares;
+  for (std::size_t t = 0; t < std::min(c.tenants.size(), most_looked_at); ++t) shares.push_back(q.share(t)->stats());
   json one{{"name", u.name},
-           {"waiting", std::max(own.stats.waiting, held_back)},
+           {"waiting", own.stats.waiting + outside.all()},
            {"held", own.stats.held},
            {"levels", own.stats.tokens},
            {"queue", u.queue},
            {"limits", limits_of(u, own.stats, own.why, now)},
            {"binds", or_null(name_of(own.why, u.rates))},
            {"binds_for_ms", own.why.binds == wait_reason::cause::none ? json(nullptr) : until(own.why.until, now)},
-           {"classes", classes_of(c, u.name, own.stats, q.limits().of_paused(), look, now)},
+           {"classes", classes_of(c, u.name, own.stats, outside, look, now)},
            {"waiters", json::array()},
            {"running", json::array()}};
   for (const waiting_request& w : own.waiters) {
-    const auto found = look.asked.find(w.tag);
-    one["waiters"].push_back(waiter_of(w, found == look.asked.end() ? nullptr : &found->second, u, c, now));
+    const request_view* const v = view_in(look, w.tag);
+    // One that has gone out of the line meanwhile comes below.
+    if (v == nullptr || v->waits_for.empty()) one["waiters"].push_back(waiter_of(w, v, u, c, now));
   }
-  if (const auto held = look.held.find(u.name); held != look.held.end())
-    for (const request_view& v : held->second)
-      if (one["waiters"].size() < most_shown) one["waiters"].push_back(held_of(v, now));
+  if (const auto found = look.outside.find(u.name); found != look.outside.end())
+    for (const request_view& v : found->second)
+      if (one["waiters"].size() < most_shown) one["waiters"].push_back(outsider_of(v, now));
   if (const auto running = look.running.find(u.name); running != look.running.end())
     for (const request_view& v : running->second) one["running"].push_back(running_of(v, now));
   const auto in_all = look.running_in_all.find(u.name);
   one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
-  add_tenants(one, c, q, now);
-  add_pauses(one, s, c, q, now);
+  add_tenants(one, c, u, shares, now);
+  add_pauses(one, s, c, q, shares, now);
   return one;
 }
 
@@ -270,21 +278,21 @@ void add_forward(json& to, const generation& g, const std::vector<std::shared_pt
     const upstream& u = hosts[i]->settings();
     const limiter_stats& stats = looks[i].stats;
     to["forwarded"].push_back({{"name", u.name},
-                               {"waiting", stats.waiting + hosts[i]->limits().of_paused().all()},
+                               {"waiting", stats.waiting + hosts[i]->limits().outside().all()},
                                {"held", stats.held},
                                {"levels", stats.tokens},
                                {"binds", or_null(name_of(looks[i].why, u.rates))}});
     for (const waiting_request& w : looks[i].waiters) {
-      const auto found = look.asked.find(w.tag);
-      if (waiters.size() < most_shown)
-        waiters.push_back(waiter_of(w, found == look.asked.end() ? nullptr : &found->second, u, c, now));
+      const request_view* const v = view_in(look, w.tag);
+      const bool is_in_line = v == nullptr || v->waits_for.empty();
+      if (is_in_line && waiters.size() < most_shown) waiters.push_back(waiter_of(w, v, u, c, now));
     }
   }
   json running = json::array();
   for (const allowed_host& h : c.forward->allow) {
-    if (const auto held = look.held.find(h.text); held != look.held.end())
-      for (const request_view& v : held->second)
-        if (waiters.size() < most_shown) waiters.push_back(held_of(v, now));
+    if (const auto outside = look.outside.find(h.text); outside != look.outside.end())
+      for (const request_view& v : outside->second)
+        if (waiters.size() < most_shown) waiters.push_back(outsider_of(v, now));
     const auto found = look.running.find(h.text);
     if (found == look.running.end()) continue;
     for (const request_view& v : found->second)

@@ -184,10 +184,10 @@ net::awaitable<attempt_end> connection::attempt_at(upstream_queue& q, std::size_
 }
 
 /// A place that is there at once. A hedge takes nobody's turn.
-net::awaitable<upstream_place> connection::spare_place(upstream_queue& q, std::size_t tenant, const request& ask) {
+net::awaitable<upstream_place> connection::spare_place(upstream_queue& q, const request& ask) {
   upstream_place granted;
   permit local;
-  if (q.paused_until(tenant) > clock::now() || q.limits().now().breaker != circuit_state::closed) co_return granted;
+  if (q.limits().now().breaker != circuit_state::closed) co_return granted;
   try {
     if (auto p = q.limit().try_acquire(ask)) local = std::move(*p);
   } catch (const system_error&) {  // it ends, or the limit is less than it was
@@ -219,7 +219,7 @@ net::awaitable<attempt_end> connection::attempt_hedged(upstream_queue& q, std::s
   upstream_place own;
   if (all.is_open() && !has_left_ && q.limits().hedges().try_take()) {
     take_next_share(ask);
-    own = co_await spare_place(q, tenant, ask);
+    own = co_await spare_place(q, ask);
   }
   const bool is_hedged = own && all.is_open() && !has_left_;
   if (is_hedged) {

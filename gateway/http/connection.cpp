@@ -241,8 +241,8 @@ request_view connection::look() const {
   const call_record& r = *record_;
   request_view v{.number = tag_,
                  .waits = waits(),
-                 .held_by = sleeps_for_,
-                 .held_until = sleeps_until_,
+                 .waits_for = waits_for_,
+                 .waits_until = sleeps_until_,
                  .id = r.id,
                  .tenant = std::string{r.tenant},
                  .priority = std::string{r.priority},

@@ -75,7 +75,7 @@ class connection {
   const call_record* record() const noexcept { return record_; }
   bool waits() const noexcept { return phase_ == phase::waiting; }
   /// Whether it waits outside of the line of its upstream.
-  bool is_held() const noexcept { return waits() && !sleeps_for_.empty(); }
+  bool waits_outside() const noexcept { return !waits_for_.empty(); }
   /// An operator ends it: its client is told so, or is cut off if it already has the beginning of the response.
   void end_by_operator() noexcept;
 
@@ -86,8 +86,8 @@ class connection {
   net::awaitable<bool> secure();
   net::awaitable<bool> read_head(message_parser& parser);
   net::awaitable<void> serve(message_parser& parser);
-  net::awaitable<void> forward(const generation& g, message_parser& parser, message_head& head,
-                               head_judgement& judged, call_record& r);
+  net::awaitable<void> forward(const generation& g, message_parser& parser, message_head& head, head_judgement& judged,
+                               call_record& r);
   class passage;  // of a request through the gateway, once it is known where it goes
   /// The place of a request on the loop's list, from its construction to its destruction.
   class listed {
@@ -135,7 +135,6 @@ class connection {
     ~wait_here() {
       home_.phase_ = phase::running;
       home_.sleeps_until_ = time_point::min();
-      home_.sleeps_for_ = {};
       home_.until_moved_.reset();
     }
     wait_here(const wait_here&) = delete;
@@ -143,6 +142,28 @@ class connection {
 
    private:
     connection& home_;
+  };
+  /// The same outside of the line. `what_for`: a literal.
+  class wait_outside {
+   public:
+    wait_outside(connection& c, upstream_queue& q, int priority, std::string_view what_for) noexcept
+        : waiting_{c}, home_{c}, all_{q.limits().outside()}, priority_{priority}, has_place_{what_for == "shared"} {
+      home_.waits_for_ = what_for;
+      all_.enter(priority_, has_place_);
+    }
+    ~wait_outside() {
+      all_.leave(priority_, has_place_);
+      home_.waits_for_ = {};
+    }
+    wait_outside(const wait_outside&) = delete;
+    wait_outside& operator=(const wait_outside&) = delete;
+
+   private:
+    const wait_here waiting_;
+    connection& home_;
+    outside_waits& all_;
+    const int priority_;
+    const bool has_place_;
   };
   std::optional<refusal> find_errand(const generation& g, const message_head& head, const request_plan& plan,
                                      call_record& r, errand& e) const;
@@ -158,24 +179,23 @@ class connection {
   bool asks_for_less(request& ask) const;
   net::awaitable<permit> get_local(upstream_queue& q, const request& ask, error_code& error);
   net::awaitable<redis::permit> get_shared(upstream_queue& q, const request& ask, call_record& r, error_code& error);
-  net::awaitable<void> hold_back(upstream_queue& q, const request& ask, time_point until, call_record& r,
-                                 error_code& error);
-  net::awaitable<upstream_place> enter(upstream_queue& q, std::size_t tenant, const request& ask, call_record& r,
-                                       permit local, error_code& error);
-  net::awaitable<bool> get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
-                                 upstream_place& granted, std::optional<refusal>& why);
-  net::awaitable<bool> get_tunnel(semaphore& tunnels, upstream_queue& q, std::size_t tenant, request& ask,
-                                  call_record& r, upstream_place& granted, permit& tunnel, std::optional<refusal>& why);
+  net::awaitable<upstream_place> enter(upstream_queue& q, const request& ask, call_record& r, permit local,
+                                       error_code& error);
+  net::awaitable<bool> get_place(upstream_queue& q, request& ask, call_record& r, upstream_place& granted,
+                                 std::optional<refusal>& why);
+  net::awaitable<bool> get_tunnel(semaphore& tunnels, upstream_queue& q, request& ask, call_record& r,
+                                  upstream_place& granted, permit& tunnel, std::optional<refusal>& why);
   net::awaitable<attempt_end> attempt_at(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held);
   net::awaitable<attempt_end> attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held,
                                              request& ask, call_record& r, const std::function<void()>& lost);
-  net::awaitable<upstream_place> spare_place(upstream_queue& q, std::size_t tenant, const request& ask);
+  net::awaitable<upstream_place> spare_place(upstream_queue& q, const request& ask);
   void learn(upstream_queue& q, std::size_t tenant, upstream_place& held, const message_head& h);
   void report(upstream_queue& q, upstream_place& held, const attempt_result& result);
-  net::awaitable<void> sleep_watched(duration d, std::string_view what_for);
+  net::awaitable<void> sleep_before_repeat(upstream_queue& q, int priority, duration d);
   net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* parser);
   void take_next_share(request& ask) noexcept;
   void look_at_what_binds(upstream_queue& q);
+  std::string what_binds(upstream_queue& q) const;
   net::awaitable<void> serve_admin(const message_head& head);
   net::awaitable<void> write(std::string_view text);
   void client_left();
@@ -201,8 +221,8 @@ class connection {
   std::uint64_t tag_ = 0;
   call_record* record_ = nullptr;  // of the request that is on the loop's list
   time_point deadline_{};
-  time_point sleeps_until_ = time_point::min();  // in a wait without a place in a queue
-  std::string_view sleeps_for_;                  // the same: what it waits for
+  std::string_view waits_for_;                   // in a wait outside of the line
+  time_point sleeps_until_ = time_point::min();  // the same, if its end is known
   net::cancellation_signal wait_;
   std::shared_ptr<void> until_moved_;  // the wait that is on is about to end
   exchange* exchange_ = nullptr;

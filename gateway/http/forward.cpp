@@ -54,8 +54,9 @@ class connection::passage {
         errand_{e},
         queue_{*e.queue},
         to_{queue_.settings()},
-        body_{home.client_, parser, home.input_, config_.time.body_idle, to_.retry.attempts > 1 ? to_.retry.body : 0,
-              home.service_.kept},
+        body_{
+            home.client_,      parser, home.input_, config_.time.body_idle, to_.retry.attempts > 1 ? to_.retry.body : 0,
+            home.service_.kept},
         account_{to_, config_.tenants[e.tenant], queue_.limits().ratios()},
         random_{home.tag_} {}
   passage(const passage&) = delete;
@@ -244,16 +245,17 @@ net::awaitable<void> connection::passage::attempt_until_it_ends(const generation
     }
     home_.service_.counts.count_retry(reason_of(end));
     body_.rewind();
-    const duration pause = between_attempts.delay(static_cast<std::uint32_t>(record_.attempts),
-                                                  canigo::detail::next_random(random_));
-    co_await home_.sleep_watched(pause, "retry");
+    const duration pause =
+        between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), canigo::detail::next_random(random_));
+    auto sleeping = home_.sleep_before_repeat(queue_, ask_.priority, pause);
+    co_await std::move(sleeping);
     if (home_.has_left_) co_return;
   }
 }
 
 net::awaitable<bool> connection::passage::get_turn(const generation& g, upstream_place& held, permit& tunnel) {
-  if (!is_tunnel()) return home_.get_place(queue_, errand_.tenant, ask_, record_, held, why_);
-  return home_.get_tunnel(g.hosts()->tunnels(), queue_, errand_.tenant, ask_, record_, held, tunnel, why_);
+  if (!is_tunnel()) return home_.get_place(queue_, ask_, record_, held, why_);
+  return home_.get_tunnel(g.hosts()->tunnels(), queue_, ask_, record_, held, tunnel, why_);
 }
 
 net::awaitable<attempt_end> connection::passage::attempt(upstream_place& held) {

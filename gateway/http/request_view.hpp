@@ -13,8 +13,8 @@ namespace canigo::gateway {
 struct request_view {
   std::uint64_t number = 0;  ///< see request_list
   bool waits = false;
-  std::string_view held_by;  ///< what it waits for outside of the line: "paused" or "retry"; empty: it does not
-  time_point held_until;     ///< the end of that wait
+  std::string_view waits_for;  ///< outside of the line: "shared", "tunnels" or "retry"; empty: it does not
+  time_point waits_until;      ///< the end of that wait; min(): nobody knows
   std::string id, tenant, priority, upstream, method, host, path;
   time_point since;
   int attempts = 0;

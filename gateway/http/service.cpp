@@ -181,7 +181,7 @@ std::string service::new_request_id() {
 std::size_t service::waiting() const {
   const auto now = current();
   std::size_t all = 0;
-  const auto add = [&all](upstream_queue& q) { all += q.limit().stats().waiting + q.limits().of_paused().all(); };
+  const auto add = [&all](upstream_queue& q) { all += q.limit().stats().waiting + q.limits().outside().all(); };
   for (std::size_t i = 0; i < now->queues(); ++i) add(now->queue(i));
   if (now->hosts() != nullptr)
     for (const auto& q : now->hosts()->all()) add(*q);

@@ -42,12 +42,11 @@ error_code judged(const error_code& error, bool is_draining) {
 
 }  // namespace
 
-/// Until then, or until the client leaves. `what_for`: a literal.
-net::awaitable<void> connection::sleep_watched(duration d, std::string_view what_for) {
+/// The pause before a call is sent again, or until its client leaves.
+net::awaitable<void> connection::sleep_before_repeat(upstream_queue& q, int priority, duration d) {
   net::steady_timer delay{loop_.io, d};
-  const wait_here waiting{*this};
+  const wait_outside waiting{*this, q, priority, "retry"};
   sleeps_until_ = delay.expiry();
-  sleeps_for_ = what_for;
   co_await delay.async_wait(net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
 }
 
@@ -58,14 +57,21 @@ void connection::take_next_share(request& ask) noexcept {
   ask.flow = caller_->share.get();
 }
 
-/// Notes which limit holds up the first waiter, as soon as this request is among them.
+/// Notes which limit holds up this request, as soon as it is among those that wait.
 void connection::look_at_what_binds(upstream_queue& q) {
   net::post(loop_.io, [&l = loop_, tag = tag_, &q] {
     connection* const c = l.requests.find(tag);
     if (c == nullptr || !c->waits()) return;
-    std::string name = name_of(q.limit().why_waiting(), q.settings().rates);
+    std::string name = c->what_binds(q);
     if (!name.empty()) c->record_->bound_by = std::move(name);
   });
+}
+
+/// A limit or pause of its tenant, or what holds up the first of all.
+std::string connection::what_binds(upstream_queue& q) const {
+  const flow_stats own = caller_->share->stats();
+  if (own.paused_until > clock::now()) return "paused";
+  return own.is_held_back ? "tenant" : name_of(q.limit().why_waiting(), q.settings().rates);
 }
 
 /// Whether nobody wants the place any more: the client, an operator, or a configuration that has come meanwhile.
@@ -107,37 +113,19 @@ net::awaitable<redis::permit> connection::get_shared(upstream_queue& q, const re
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
   redis::permit granted;
   const time_point asked = clock::now();
-  const wait_here waiting{*this};
+  const wait_outside waiting{*this, q, ask.priority, "shared"};
   granted = co_await q.limits().shared()->acquire(ask, wait_.slot(), error);
-  if (r.bound_by.empty() && clock::now() - asked > usual_round_trip) r.bound_by = "shared";
+  if (clock::now() - asked > usual_round_trip) r.bound_by = "shared";
   co_return granted;
-}
-
-/// Waits outside of the line, as a pause of the request's tenant wants it.
-net::awaitable<void> connection::hold_back(upstream_queue& q, const request& ask, time_point until, call_record& r,
-                                           error_code& error) {
-  const held_back::one held{q.limits().of_paused(), ask.priority, q.settings().queue};
-  if (until > std::min<time_point>(ask.deadline, service_.end())) {
-    error = errc::deadline_unreachable;
-  } else if (!held) {
-    error = errc::queue_full;
-  } else {
-    if (input_.empty()) input_.shrink();
-    r.bound_by = "paused";
-    // The more important ones wake up first, and so come to the line first.
-    const duration turn = std::chrono::milliseconds{ask.priority};
-    auto sleeping = sleep_watched(until - clock::now() + turn, "paused");
-    co_await std::move(sleeping);
-  }
 }
 
 /// Makes a place of what the limit of this instance has granted. Empty without an error: things have changed meanwhile,
 /// and the request is to ask again.
-net::awaitable<upstream_place> connection::enter(upstream_queue& q, std::size_t tenant, const request& ask,
-                                                 call_record& r, permit local, error_code& error) {
+net::awaitable<upstream_place> connection::enter(upstream_queue& q, const request& ask, call_record& r, permit local,
+                                                 error_code& error) {
   upstream_place granted;
-  // The grant may have come when the client left, or after a pause began. Nothing is consumed all the same.
-  if (is_called_off() || q.paused_until(tenant) > clock::now()) {
+  // The grant may have come when the client left. Nothing is consumed all the same.
+  if (is_called_off()) {
     q.limits().give_back(local);
     co_return granted;
   }
@@ -155,32 +143,19 @@ net::awaitable<upstream_place> connection::enter(upstream_queue& q, std::size_t 
 }
 
 /// Waits for a place. False if there is none: the client has left, or `why` says why not.
-net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant, request& ask, call_record& r,
-                                           upstream_place& granted, std::optional<refusal>& why) {
-  constexpr duration look_again = std::chrono::milliseconds{250};
+net::awaitable<bool> connection::get_place(upstream_queue& q, request& ask, call_record& r, upstream_place& granted,
+                                           std::optional<refusal>& why) {
   const time_point start = clock::now();
-  bool was_held = false;
   error_code error;
   while (!granted && !is_called_off() && asks_again(error)) {
     error = {};
     take_next_share(ask);
-    if (const time_point until = q.paused_until(tenant); until > clock::now()) {
-      was_held = true;
-      auto holding = hold_back(q, ask, until, r, error);
-      co_await std::move(holding);
-    } else {
-      // The long wait is in get_local alone. The frames of the rest begin after it: those who wait are many.
-      auto asking = get_local(q, ask, error);
-      permit local = co_await std::move(asking);
-      if (!error) {
-        auto entering = enter(q, tenant, ask, r, std::move(local), error);
-        granted = co_await std::move(entering);
-      } else if (error == errc::queue_full && was_held) {
-        // Others have filled the line while it stood outside. It came before them.
-        error = {};
-        auto holding = hold_back(q, ask, clock::now() + look_again, r, error);
-        co_await std::move(holding);
-      }
+    // The long wait is in get_local alone. The frames of the rest begin after it, which saves memory of each waiter.
+    auto asking = get_local(q, ask, error);
+    permit local = co_await std::move(asking);
+    if (!error) {
+      auto entering = enter(q, ask, r, std::move(local), error);
+      granted = co_await std::move(entering);
     }
     if (error == errc::too_large && asks_for_less(ask)) error = {};
     ask.since = std::min<time_point>(ask.since, start);  // it keeps its place in the line if it asks again
@@ -192,7 +167,6 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, std::size_t tenant
     co_return false;
   }
   why = refusal_of(judged(error, service_.is_draining()), q, ask);
-  if (const time_point until = q.paused_until(tenant); until > clock::now()) why->retry_after = until - clock::now();
   co_return false;
 }
 
@@ -204,12 +178,11 @@ std::optional<refusal> connection::why_called_off() const {
 
 /// Waits for a place of the host and one of the tunnels. Nobody holds one while it waits for the other: those who wait
 /// for a slow host would keep the tunnels from all others.
-net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& q, std::size_t tenant, request& ask,
-                                            call_record& r, upstream_place& granted, permit& tunnel,
-                                            std::optional<refusal>& why) {
+net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& q, request& ask, call_record& r,
+                                            upstream_place& granted, permit& tunnel, std::optional<refusal>& why) {
   const request place{.priority = ask.priority, .deadline = ask.deadline, .tag = ask.tag};
   for (;;) {
-    const bool is_granted = co_await get_place(q, tenant, ask, r, granted, why);
+    const bool is_granted = co_await get_place(q, ask, r, granted, why);
     if (!is_granted) co_return false;
     if (is_free(tunnels, place, tunnel)) co_return true;
     granted.give_back();
@@ -217,7 +190,7 @@ net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& 
     error_code error;
     r.bound_by = "tunnels";
     {
-      const wait_here waiting{*this};
+      const wait_outside waiting{*this, q, ask.priority, "tunnels"};
       std::tie(error, tunnel) = co_await tunnels.async_acquire(
           place, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
     }
@@ -232,7 +205,7 @@ net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& 
       co_return false;
     }
     take_next_share(ask);
-    granted = co_await spare_place(q, tenant, ask);
+    granted = co_await spare_place(q, ask);
     if (granted) co_return true;
     tunnel.release();
   }

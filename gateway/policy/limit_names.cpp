@@ -37,7 +37,7 @@ std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates
     case wait_reason::cause::share:
       return "share";
     case wait_reason::cause::flow:
-      return "tenant";
+      return why.ceiling == wait_reason::cause::paused ? "paused" : "tenant";
   }
   return {};
 }

@@ -15,8 +15,9 @@ namespace canigo::gateway {
 /// second ends in "#2".
 std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates);
 
-/// The name of what a request waits for: that of a rate, "concurrency", "paused", "tenant" for a limit of the tenant's
-/// own, or "" if it waits for nothing.
+/// The name of what a request waits for: that of a rate, "concurrency", "paused" or "tenant"; or "".
+///
+/// "paused" is the name for a pause of the tenant alone, too, and "tenant" that of a limit of the tenant's own.
 std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates);
 
 }  // namespace canigo::gateway

@@ -12,7 +12,7 @@
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/token_ratios.hpp"
 #include "gateway/policy/upstream_breaker.hpp"
-#include "gateway/upstream/held_back.hpp"
+#include "gateway/upstream/outside_waits.hpp"
 #include "gateway/upstream/redis_limit.hpp"
 #include "gateway/upstream/upstream_place.hpp"
 
@@ -84,8 +84,7 @@ class upstream_limit {
   std::size_t units() const noexcept { return units_.size(); }
   const std::string& unit(std::size_t number) const noexcept { return units_[number]; }
 
-  /// Those that wait for a pause of their tenant alone.
-  held_back& of_paused() noexcept { return paused_; }
+  outside_waits& outside() noexcept { return outside_; }
 
  private:
   friend class upstream_place;
@@ -101,7 +100,7 @@ class upstream_limit {
   token_ratios ratios_;
   retry_budget hedges_{hedge_budget};
   latency_window latencies_;
-  held_back paused_;
+  outside_waits outside_;
 
   mutable std::mutex mutex_;  // of what follows; the limit may be changed under it
   std::vector<rate_limit> rates_;

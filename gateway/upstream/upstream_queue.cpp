@@ -58,17 +58,17 @@ upstream_queue::upstream_queue(const config& c, upstream u, const std::vector<ne
   for (const auto& loop : loops) pools_->push_back(std::make_unique<link_pool>(loop, connections_of(upstream_)));
 }
 
-const upstream_queue::tenant_share& upstream_queue::share_of(std::size_t tenant) const {
+const std::shared_ptr<flow>& upstream_queue::share_of(std::size_t tenant) const {
   const std::lock_guard lock{mutex_};
   const auto found = shares_.find(tenant);
   return found != shares_.end() ? found->second : shares_.emplace(tenant, make_share(tenant)).first->second;
 }
 
-upstream_queue::tenant_share upstream_queue::make_share(std::size_t tenant) const {
-  tenant_share made{nullptr, std::make_shared<pause_end>(0)};
+std::shared_ptr<flow> upstream_queue::make_share(std::size_t tenant) const {
   if (!is_host(upstream_) || shares_.size() < most_flows_of_a_host)
-    made.part = std::make_shared<flow>(limit_->local(), terms_of(tenants_[tenant], upstream_));
-  return made;
+    return std::make_shared<flow>(limit_->local(), terms_of(tenants_[tenant], upstream_));
+  if (!others_) others_ = std::make_shared<flow>(limit_->local());
+  return others_;
 }
 
 void upstream_queue::take_over(const upstream_queue& before) {
@@ -80,6 +80,7 @@ void upstream_queue::take_over(const upstream_queue& before) {
   if (upstream_.retry.budget == old.retry.budget) budget_ = before.budget_;
   const std::scoped_lock lock{mutex_, before.mutex_};
   shares_.clear();
+  others_ = before.others_;
   for (std::size_t t = 0; t < tenants_.size(); ++t) {
     const auto found = std::ranges::find(before.tenants_, tenants_[t].name, &tenant::name);
     const auto number = static_cast<std::size_t>(found - before.tenants_.begin());
@@ -91,26 +92,28 @@ void upstream_queue::take_over(const upstream_queue& before) {
   }
 }
 
-upstream_queue::tenant_share upstream_queue::continue_share(std::size_t tenant, const upstream_queue& before,
-                                                            std::size_t old) const {
-  tenant_share share = before.shares_.at(old);
+std::shared_ptr<flow> upstream_queue::continue_share(std::size_t tenant, const upstream_queue& before,
+                                                     std::size_t old) const {
+  const std::shared_ptr<flow>& share = before.shares_.at(old);
+  if (share == before.others_) return share;
   const flow_options had = terms_of(before.tenants_[old], before.upstream_);
   const flow_options wanted = terms_of(tenants_[tenant], upstream_);
-  if (!share.part || !has_same_bursts(had, wanted)) {
-    share.part = make_share(tenant).part;
-    return share;
+  if (!has_same_bursts(had, wanted)) {
+    auto made = make_share(tenant);
+    made->extend_pause(share->stats().paused_until);
+    return made;
   }
-  if (had.weight != wanted.weight) share.part->set_weight(wanted.weight);
-  if (had.concurrency != wanted.concurrency) share.part->set_concurrency(wanted.concurrency);
+  if (had.weight != wanted.weight) share->set_weight(wanted.weight);
+  if (had.concurrency != wanted.concurrency) share->set_concurrency(wanted.concurrency);
   for (std::size_t i = 0; i < wanted.rates.size(); ++i) {
-    if (had.rates[i].rate != wanted.rates[i].rate) share.part->set_rate(i, wanted.rates[i].rate);
+    if (had.rates[i].rate != wanted.rates[i].rate) share->set_rate(i, wanted.rates[i].rate);
   }
   return share;
 }
 
 request upstream_queue::ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
                             std::span<const token_amount> amounts) const {
-  request r{.priority = priority, .deadline = deadline, .flow = share_of(tenant).part.get(), .tag = tag};
+  request r{.priority = priority, .deadline = deadline, .flow = share_of(tenant).get(), .tag = tag};
   for (const token_amount& a : amounts) {
     // Unit 0 is that of the first rate.
     const std::size_t unit = limit_->number_of(a.unit);
@@ -129,8 +132,7 @@ bool upstream_queue::lower_to_most(request& r, std::size_t tenant) const {
   const auto own = limits.find(upstream_.name);
   bool is_less = false;
   const auto lowered = [&](std::size_t unit, std::uint64_t amount) {
-    const std::uint64_t most =
-        most_amount(upstream_, own == limits.end() ? nullptr : &own->second, limit_->unit(unit));
+    const std::uint64_t most = most_amount(upstream_, own == limits.end() ? nullptr : &own->second, limit_->unit(unit));
     is_less = is_less || amount > most;
     return std::min(amount, most);
   };
@@ -142,14 +144,10 @@ bool upstream_queue::lower_to_most(request& r, std::size_t tenant) const {
 }
 
 void upstream_queue::pause(std::size_t tenant, time_point until) {
-  if (!upstream_.credential.is_passed()) {
+  if (upstream_.credential.is_passed()) {
+    share_of(tenant)->extend_pause(until);
+  } else {
     limit_->pause(until);
-    return;
-  }
-  pause_end& end = *share_of(tenant).pause;
-  const duration::rep wanted = until.time_since_epoch().count();
-  duration::rep now = end.load(std::memory_order_relaxed);
-  while (now < wanted && !end.compare_exchange_weak(now, wanted, std::memory_order_relaxed)) {
   }
 }
 
@@ -166,8 +164,7 @@ bool upstream_queue::is_as_new(time_point now) const {
   const upstream_limit::status status = limit_->now();
   if (status.breaker != circuit_state::closed || status.pauses.until() > now) return false;
   const std::lock_guard lock{mutex_};
-  return std::ranges::all_of(shares_,
-                             [&](const auto& s) { return time_point{duration{s.second.pause->load()}} <= now; });
+  return std::ranges::all_of(shares_, [&](const auto& s) { return s.second->stats().paused_until <= now; });
 }
 
 std::optional<duration> upstream_queue::hedge_after() {

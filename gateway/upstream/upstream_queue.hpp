@@ -9,7 +9,6 @@
 #include "gateway/upstream/link_pool.hpp"
 #include "gateway/upstream/upstream_limit.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -63,14 +62,10 @@ class upstream_queue {
   /// Lowers what such a request asks for to the most that it may ask for here. Whether that is less.
   bool lower_to_most(request& r, std::size_t tenant) const;
   /// The share that such a request names. It lives as long as somebody holds it.
-  std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant).part; }
+  std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant); }
   /// The upstream wants no call before `until`: of anybody, or of this tenant alone if tenants bring their own
   /// credential. A pause that is on is only made longer.
   void pause(std::size_t tenant, time_point until);
-  /// Until when this tenant is paused, and the others are not.
-  time_point paused_until(std::size_t tenant) const {
-    return time_point{duration{share_of(tenant).pause->load(std::memory_order_relaxed)}};
-  }
 
   /// What a response tells of quotas. Of a tenant's own credential that says nothing about the others.
   void learn(const quota_left& left);
@@ -80,24 +75,19 @@ class upstream_queue {
   bool is_as_new(time_point now) const;
 
  private:
-  using pause_end = std::atomic<duration::rep>;
   using pools = std::vector<std::unique_ptr<link_pool>>;  // by loop
 
-  struct tenant_share {
-    std::shared_ptr<flow> part;  // null: at this host there are too many, and they share the nameless flow
-    std::shared_ptr<pause_end> pause;
-  };
-
   /// It is made if it is not there. It does not change later.
-  const tenant_share& share_of(std::size_t tenant) const;
-  tenant_share make_share(std::size_t tenant) const;
-  tenant_share continue_share(std::size_t tenant, const upstream_queue& before, std::size_t old) const;
+  const std::shared_ptr<flow>& share_of(std::size_t tenant) const;
+  std::shared_ptr<flow> make_share(std::size_t tenant) const;
+  std::shared_ptr<flow> continue_share(std::size_t tenant, const upstream_queue& before, std::size_t old) const;
 
   const upstream upstream_;
   const std::vector<tenant>& tenants_;
   std::shared_ptr<upstream_limit> limit_;
   mutable std::mutex mutex_;
-  mutable std::map<std::size_t, tenant_share> shares_;  // by tenant
+  mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by tenant
+  mutable std::shared_ptr<flow> others_;  // of all those tenants of a host that come after many others
   std::shared_ptr<pools> pools_;
   std::shared_ptr<retry_budget> budget_;
 };

@@ -4,6 +4,7 @@
 #include "canigo/histogram.hpp"
 #include "canigo/rate.hpp"
 #include "canigo/rate_limit.hpp"
+#include "canigo/time.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -37,13 +38,14 @@ struct flow_options {
 struct flow_stats {
   std::uint32_t weight = 0;
   std::size_t waiting = 0;
-  std::uint64_t granted = 0;            ///< requests
-  std::uint64_t tokens = 0;             ///< the tokens of these requests, in sum; of the first unit
-  std::uint64_t failed = 0;             ///< requests that were refused, or that waited for nothing
-  std::uint64_t held = 0;               ///< places that it occupies
-  bool is_held_back = false;            ///< it waits for its own ceiling, not for the limit
-  std::vector<std::int64_t> available;  ///< tokens of each of its rates; below 0: a debt
-  std::optional<wait_histogram> wait;   ///< of the granted ones, from call to grant; with flow_options::times_waits
+  std::uint64_t granted = 0;                    ///< requests
+  std::uint64_t tokens = 0;                     ///< the tokens of these requests, in sum; of the first unit
+  std::uint64_t failed = 0;                     ///< requests that were refused, or that waited for nothing
+  std::uint64_t held = 0;                       ///< places that it occupies
+  bool is_held_back = false;                    ///< it waits for its own ceiling or pause, not for the limit
+  time_point paused_until = time_point::min();  ///< by its own pause; in the past: it is not paused
+  std::vector<std::int64_t> available;          ///< tokens of each of its rates; below 0: a debt
+  std::optional<wait_histogram> wait;  ///< of the granted ones, from call to grant; with flow_options::times_waits
 };
 
 /// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`.
@@ -59,8 +61,8 @@ struct flow_stats {
 /// - Where the limit has several units, a request counts by the unit of which it takes most. W is then the time in
 ///   which the slowest rate makes what the request wants. So a flow of long requests gets no more of the scarce unit
 ///   than its share, and no flow gains by asking for more of a plentiful one.
-/// - Ceilings: the flow's own rates, its cap on places and its queue limit. They bind only this flow. While its first
-///   waiter has to wait for one of them, the flow is held, and others are served as if it were not there.
+/// - Ceilings: the flow's own rates, its cap on places, its queue limit and its pause. They bind only this flow. While
+///   its first waiter has to wait for one of them, the flow is held, and others are served as if it were not there.
 /// - A token is taken of the limit and of the flow in one step, or of neither.
 /// - Only waiters pay: a grant at once, while the limit is free, costs nothing of a share.
 /// - At its own queue limit a flow makes room among its own waiters only, by the limit's overflow policy.
@@ -115,6 +117,14 @@ class flow {
   void set_rate(std::size_t index, const rate& r) { host_->set_flow_rate(number_, index, r); }
   /// Changes its cap on places, at once. Revokes none.
   void set_concurrency(std::uint64_t concurrency) { host_->set_flow_concurrency(number_, concurrency); }
+
+  /// Grants it nothing until `t`, or until resume(); of a pool it takes none of its tasks. Tokens gather meanwhile. Of
+  /// several calls the last one counts. A request whose deadline lies before `t` is refused as a limit's pause does it.
+  void pause_until(time_point t) noexcept { host_->pause_flow(number_, t, true); }
+  /// The same, but a pause that ends later stays.
+  void extend_pause(time_point t) noexcept { host_->pause_flow(number_, t, false); }
+  void pause() noexcept { pause_until(time_point::max()); }
+  void resume() noexcept { pause_until(time_point::min()); }
 
   /// Allocates.
   flow_stats stats() const { return host_->stats_of_flow(number_); }

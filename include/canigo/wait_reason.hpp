@@ -12,14 +12,14 @@ namespace canigo {
 struct wait_reason {
   enum class cause {
     none,         ///< nobody waits
-    paused,       ///< pause_until()
+    paused,       ///< pause_until() of the limit
     rate,         ///< the rate at `index`; of several that hold it up, the last to let it go
     concurrency,  ///< all permits are out
     share,        ///< all places of the shared cap are taken
     flow,         ///< nothing but the ceilings of their own flows holds those that wait; see `ceiling`
   };
   cause binds = cause::none;
-  cause ceiling = cause::none;           ///< with cause::flow: the flow's rate at `index`, or its concurrency
+  cause ceiling = cause::none;           ///< with cause::flow: the flow's rate at `index`, its concurrency, or a pause
   std::size_t index = 0;                 ///< of the rate, in limiter_options::rates
   time_point until = time_point::max();  ///< when the cause ends; max: by a resume(), or by a released permit
 };
@@ -40,7 +40,7 @@ struct binding_stats {
   duration concurrency{};
   duration share{};
   duration paused{};
-  duration flow{};  ///< the ceilings of their flows held all that waited
+  duration flow{};  ///< the ceilings or pauses of their flows held all that waited
 };
 
 }  // namespace canigo

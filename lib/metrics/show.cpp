@@ -143,7 +143,7 @@ void show(families& f, const std::string& object, const flow_stats& s) {
           "Places of its limit or pool that a flow occupies: permits that are out, or tasks that run.", l,
           number(s.held));
   f.gauge("canigo_flow_weight", "The share of a flow, beside those of the others of its limit.", l, number(s.weight));
-  f.gauge("canigo_flow_held_back", "1 while a flow waits for its own ceiling, not for the limit.", l,
+  f.gauge("canigo_flow_held_back", "1 while a flow waits for its own ceiling or pause, not for the limit.", l,
           s.is_held_back ? 1 : 0);
   f.counter("canigo_flow_granted_total", "Requests of a flow that were granted.", l, number(s.granted));
   f.counter("canigo_flow_tokens_total", "Tokens of the granted requests of a flow.", l, number(s.tokens));

@@ -271,6 +271,88 @@ TEST_CASE("a newcomer for whom a heavy waiter of a flow goes lets those behind t
   }
 }
 
+TEST_CASE("a paused flow waits in the queue, and holds up no other", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(100), 5, 5}}, .priorities = 2}};
+  flow paused{l}, free{l};
+  paused.pause_until(run.time.now() + 50ms);
+  ask(run, l, "batch", {.priority = 1, .flow = &paused});
+  ask(run, l, "first", {.flow = &paused});
+  ask(run, l, "free", {.priority = 1, .flow = &free});
+  run.time.run_for(1ms);
+  CHECK(run.log == log_lines{"free@0"});
+  CHECK(l.stats().waiting == 2);
+  CHECK(l.stats().classes[1].waiting == 1);
+  CHECK(paused.stats().waiting == 2);
+  CHECK(paused.stats().is_held_back);
+  CHECK(paused.stats().paused_until == run.time.now() + 49ms);
+  CHECK(l.why_waiting().binds == wait_reason::cause::flow);
+  CHECK(l.why_waiting().ceiling == wait_reason::cause::paused);
+  CHECK(l.why_waiting().until == run.time.now() + 49ms);
+  for (const waiting_request& w : l.waiting(10)) {
+    CHECK(w.reason.ceiling == wait_reason::cause::paused);
+    CHECK(w.estimate == 49ms);
+  }
+  CHECK(l.estimate({.flow = &paused}) == 49ms);
+  CHECK(l.estimate({.flow = &free}) == 0ms);
+  CHECK_FALSE(l.try_acquire({.flow = &paused}));
+  run.time.run();
+  CHECK(run.log == log_lines{"free@0", "first@50", "batch@50"});
+  CHECK(l.stats().binding.flow == 50ms);
+  CHECK_FALSE(paused.stats().is_held_back);
+  CHECK(l.try_acquire({.flow = &paused}));
+}
+
+TEST_CASE("a pause of a flow is lengthened, shortened and ended as that of a limit", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.concurrency = 1}};
+  flow f{l};
+  const time_point start = run.time.now();
+  f.pause_until(start + 50ms);
+  f.extend_pause(start + 20ms);
+  CHECK(f.stats().paused_until == start + 50ms);
+  f.extend_pause(start + 60ms);
+  CHECK(f.stats().paused_until == start + 60ms);
+  f.pause_until(start + 10ms);
+  ask(run, l, "a", {.flow = &f}, 1ms);
+  run.time.run();
+  f.pause();
+  ask(run, l, "b", {.flow = &f}, 1ms);
+  ask(run, l, "late", {.deadline = run.time.now() + 30ms, .flow = &f}, 1ms);  // the pause may end before
+  run.time.run_for(20ms);
+  CHECK(l.estimate({.flow = &f}) == 0ms);
+  f.resume();
+  run.time.run();
+  CHECK(run.log == log_lines{"a@10", "b@31", "late@32"});
+  f.pause_until(run.time.now() + 1s);
+  ask(run, l, "soon", {.deadline = run.time.now() + 999ms, .flow = &f});
+  ask(run, l, "then", {.deadline = run.time.now() + 1s, .flow = &f});
+  run.time.run();
+  CHECK(run.log.size() == 5);
+  CHECK(run.log[3].find("soon=") == 0);
+  CHECK(run.log[4] == "then@1033");
+  CHECK(l.stats().rejections.unreachable == 1);
+}
+
+TEST_CASE("a full queue makes room among those whose flow is paused, too", "[flow]") {
+  limits_run run;
+  limiter l{run.io,
+            {.concurrency = 1, .priorities = 2, .queue_limit = 2, .on_overflow = overflow::evict_least_important}};
+  flow f{l};
+  f.pause();
+  ask(run, l, "low", {.priority = 1, .flow = &f});
+  ask(run, l, "lower", {.priority = 1, .flow = &f});
+  ask(run, l, "high", {.flow = &f});
+  run.time.poll();
+  REQUIRE(run.log.size() == 1);
+  CHECK(run.log[0].find("lower=") == 0);
+  CHECK(l.stats().evicted == 1);
+  f.resume();
+  run.time.run();
+  CHECK(run.log[1] == "high@0");
+  CHECK(run.log[2] == "low@0");
+}
+
 TEST_CASE("destroying a flow ends its waiters with stopped, and its permits stay good", "[flow]") {
   limits_run run;
   semaphore s{run.io, {.permits = 2}};

@@ -158,9 +158,9 @@ TEST_CASE("one that goes with its context may cancel others that wait there", "[
   const auto two_wait = [&](const auto& wait) {
     net::cancellation_signal& second = signals.emplace_back();
     wait([alive = s.alive, w = last_words{[&] {
-                 ++emitted;
-                 second.emit(net::cancellation_type::terminal);
-               }}](auto&&...) { FAIL("it was called"); });
+                             ++emitted;
+                             second.emit(net::cancellation_type::terminal);
+                           }}](auto&&...) { FAIL("it was called"); });
     wait(net::bind_cancellation_slot(second.slot(), [alive = s.alive](auto&&...) { FAIL("it was called"); }));
   };
   two_wait([&](auto handler) { places.async_acquire({}, std::move(handler)); });
@@ -193,16 +193,14 @@ TEST_CASE("a signal may be emitted to those that went with their context", "[shu
   };
   places.async_acquire({}, cancellable());
   fair.async_acquire({.flow = &tenant}, cancellable());
-  coroutine([](semaphore& full, std::shared_ptr<int>) -> net::awaitable<void> {
-    (void)co_await full.acquire();
-  }(places, s.alive));
+  coroutine([](semaphore& full, std::shared_ptr<int>) -> net::awaitable<void> { (void)co_await full.acquire(); }(
+                                                          places, s.alive));
   coroutine([](std::shared_ptr<int>) -> net::awaitable<void> { co_await sleep_for(1h); }(s.alive));
   auto running = pool.submit([alive = s.alive](task_context&) { return sleep_for(1h); });
   running.async_wait(cancellable());
   pool.async_run([alive = s.alive] {}, {}, cancellable());
-  coroutine([](strand_pool& open, std::shared_ptr<int>) -> net::awaitable<void> {
-    co_await open.closed();
-  }(pool, s.alive));
+  coroutine(
+      [](strand_pool& open, std::shared_ptr<int>) -> net::awaitable<void> { co_await open.closed(); }(pool, s.alive));
   s.time->poll();
   SECTION("after the end") {
     s.end();
@@ -224,11 +222,25 @@ TEST_CASE("a signal may go before who waits goes with the context", "[shutdown]"
   const permit taken = places.try_acquire().value();
   {
     net::cancellation_signal signal;
-    places.async_acquire({}, net::bind_cancellation_slot(signal.slot(),
-                                                         [alive = s.alive](auto&&...) { FAIL("it was called"); }));
+    places.async_acquire(
+        {}, net::bind_cancellation_slot(signal.slot(), [alive = s.alive](auto&&...) { FAIL("it was called"); }));
   }
   s.end();
   CHECK(s.alive.use_count() == 1);
+}
+
+TEST_CASE("a signal may go before who waits gets the permit", "[shutdown]") {
+  stage s;
+  semaphore places{*s.io, {.permits = 1}};
+  permit taken = places.try_acquire().value();
+  bool granted = false;
+  auto signal = std::make_unique<net::cancellation_signal>();
+  places.async_acquire(
+      {}, net::bind_cancellation_slot(signal->slot(), [&granted](auto error, auto&&...) { granted = !error; }));
+  signal.reset();
+  taken.release();
+  s.time->poll();
+  CHECK(granted);
 }
 
 TEST_CASE("who asks a limit when its context has gone goes, too", "[shutdown]") {
@@ -303,10 +315,10 @@ TEST_CASE("a pool that is dropped after its context began to go takes along what
     // What waits in another pool is destroyed when that one hears of the end. One of the two hears of it before `pool`.
     strand_pool& other = is_first ? *early : *late;
     other.async_run([] {}, {.delay = 1h}, [w = last_words{[&] {
-                      cancelled += queued->cancel();
-                      queued.reset();
-                      pool.reset();
-                    }}](auto&&...) { FAIL(); });
+                                             cancelled += queued->cancel();
+                                             queued.reset();
+                                             pool.reset();
+                                           }}](auto&&...) { FAIL(); });
     s.end();
     CHECK(s.alive.use_count() == 1);
   }

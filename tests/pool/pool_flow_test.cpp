@@ -103,6 +103,27 @@ TEST_CASE("a flow at its cap holds up no other, and goes on when one of its task
   CHECK(pool.stats().working == 0);
 }
 
+TEST_CASE("the tasks of a paused flow wait, and a pool that is idle wakes at its end", "[pool_flow]") {
+  limits_run run;
+  strand_pool pool{run.io, {.concurrency = 2}};
+  flow paused{pool};
+  paused.pause_until(run.time.now() + 50ms);
+  (void)pool.try_post(named_operation(run, "p", 0s), {.flow = &paused});
+  (void)pool.try_post(named_operation(run, "n", 0s));
+  run.time.run();
+  CHECK(run.log == log_lines{"n@0", "p@50"});
+  paused.pause();
+  (void)pool.try_post(named_operation(run, "q", 0s), {.flow = &paused});
+  run.time.run_for(1s);
+  CHECK(paused.stats().waiting == 1);
+  paused.extend_pause(run.time.now());
+  run.time.run_for(1s);
+  CHECK(paused.stats().waiting == 1);
+  paused.resume();
+  run.time.run();
+  CHECK(run.log.back() == "q@2050");
+}
+
 TEST_CASE("a flow at its rate is held until it lets it go, and a pool that is idle wakes for it", "[pool_flow]") {
   limits_run run;
   strand_pool pool{run.io, {.concurrency = 3}};

@@ -359,6 +359,33 @@ TEST_CASE("ahead of a newcomer are its own flow, and the free flows of the class
   CHECK(crowd{2}.queue.first_class_at(epoch, 1) == time_point::max());
 }
 
+TEST_CASE("a paused flow is held, and for others it is not there", "[fair_queue]") {
+  crowd c{2};
+  const auto a = c.queue.add({}), b = c.queue.add({});
+  c.push(a, 0, 4);
+  c.push(a, 0, 4);
+  c.queue.pause_until(a, c.now + 3ns);
+  CHECK(c.queue.is_held(a));
+  CHECK(c.queue.next_change() == c.now + 3ns);
+  CHECK(c.queue.tokens_ahead(b, 1, 1).all == 0);
+  CHECK(c.queue.may_enter(b, 1));
+  CHECK_FALSE(c.queue.may_enter(a, 1));
+  c.push(b, 1);
+  CHECK(c.order() == "2");
+  c.pass(2ns);
+  CHECK(c.next() == -1);
+  c.pass(1ns);
+  CHECK(c.queue.tokens_ahead(b, 1, 1).all == 8);
+  CHECK(c.order(1) == "1");
+  c.queue.pause_until(a, time_point::max());
+  CHECK(c.queue.next_change() == time_point::max());
+  c.pass(1h);
+  CHECK(c.next() == -1);
+  c.queue.pause_until(a, c.now);  // that is over
+  CHECK(c.queue.tokens_ahead(b, 1, 1).all == 4);
+  CHECK(c.order() == "1");
+}
+
 TEST_CASE("requests for almost everything do not upset the tags", "[fair_queue]") {
   constexpr std::uint64_t most = token_bucket::max_burst;
   crowd c;
@@ -436,6 +463,7 @@ class fair_model {
     std::uint64_t occupied = 0;
     std::vector<uint128> tags;
     int competes_in = -1;
+    time_point paused_until = time_point::min();
   };
 
   void add(std::uint32_t number, std::uint32_t weight, std::vector<token_bucket> rates, std::uint64_t cap) {
@@ -514,7 +542,7 @@ class fair_model {
   }
   bool has_limits(std::uint32_t number) const {
     const flow& f = flows_.at(number);
-    return !f.rates.empty() || f.cap != std::numeric_limits<std::uint64_t>::max();
+    return !f.rates.empty() || f.cap != std::numeric_limits<std::uint64_t>::max() || now_ < f.paused_until;
   }
   std::pair<std::uint64_t, std::uint64_t> ahead(std::uint32_t number, int priority, int last) const {
     std::uint64_t own = 0, others = 0;
@@ -541,6 +569,7 @@ class fair_model {
     return best;
   }
   bool allows(const flow& f, std::uint64_t tokens) const {
+    if (now_ < f.paused_until) return false;
     for (const token_bucket& b : f.rates) {
       if (!b.can_take(now_, tokens)) return false;
     }
@@ -587,7 +616,17 @@ std::optional<std::string> differs(std::uint64_t seed, int steps) {
 
   for (int i = 0; i < steps; ++i) {
     const std::uint32_t f = flows[roll(flows.size())];
-    switch (roll(20)) {
+    switch (roll(21)) {
+      case 20:
+        if (f != 0) {
+          const auto length = static_cast<std::int64_t>(roll(40));
+          time_point end = now + duration{length};
+          if (length < 15) end = length < 5 ? time_point::max() : time_point::min();
+          model.at(f).paused_until = end;
+          queue.pause_until(f, end);
+          model.look();
+        }
+        break;
       case 0:
         if (flows.size() < 7) {
           flow_terms t = terms();

@@ -113,6 +113,12 @@ void model::set_flow_places(std::size_t flow, std::optional<std::uint64_t> n) {
   serve();
 }
 
+void model::pause_flow(std::size_t flow, time_point t) {
+  flows_[flow].paused_until = t;
+  look_at_flows();
+  serve();
+}
+
 model::flow_counts model::counts_of(std::size_t flow) const {
   const auto& f = flows_[flow];
   const auto waits = std::count_if(queue_.begin(), queue_.end(), [=](const waiter& w) { return w.flow == flow; });
@@ -182,6 +188,7 @@ std::int64_t model::wait_for_flow(const flow_state& f, const amounts& a) const n
 }
 
 bool model::allows(const flow_state& f, const request& r) const noexcept {
+  if (now_ < f.paused_until) return false;
   return (!f.terms.places || f.held + places_for(r.tokens) <= *f.terms.places) && wait_for_flow(f, wanted_by(r)) == 0;
 }
 
@@ -290,7 +297,8 @@ time_point model::earliest(const request& r, std::size_t flow) const noexcept {
     const flow_terms& t = flows_[w.flow].terms;
     const bool is_before = w.wanted.priority <= r.priority - (options_.shedding.newest_first ? 1 : 0);
     const bool is_own = w.flow == flow && is_before;
-    const bool is_above = w.flow != flow && w.wanted.priority < r.priority && !t.rate && !t.places;
+    const bool is_limited = t.rate || t.places || now_ < flows_[w.flow].paused_until;
+    const bool is_above = w.flow != flow && w.wanted.priority < r.priority && !is_limited;
     for (std::size_t unit = 0; unit < a.size(); ++unit) {
       if (is_own) own[unit] += a[unit];
       if (is_own || is_above) all[unit] += a[unit];
@@ -301,6 +309,7 @@ time_point model::earliest(const request& r, std::size_t flow) const noexcept {
     if (options_.ageing != duration::max()) ready = std::min(ready, now_ + r.priority * options_.ageing);
     const duration of_own{std::max(wait_for(own), wait_for_flow(flows_[flow], own))};
     ready = std::max(ready, now_ + of_own);
+    if (flows_[flow].paused_until != time_point::max()) ready = std::max(ready, flows_[flow].paused_until);
   }
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
@@ -425,6 +434,7 @@ time_point model::next_event() {
     const waiter* w = first_of(i);
     const std::int64_t wait = w != nullptr ? wait_for_flow(flows_[i], wanted_by(w->wanted)) : 0;
     if (wait > 0) next = std::min(next, now_ + duration{wait});
+    if (w != nullptr && now_ < flows_[i].paused_until) next = std::min(next, flows_[i].paused_until);
   }
   for (const auto& w : queue_) {
     if (options_.shedding.target > duration::zero()) {

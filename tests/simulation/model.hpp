@@ -121,6 +121,7 @@ class model {
   void set_flow_weight(std::size_t flow, std::uint32_t weight);
   void set_flow_token(std::size_t flow, std::int64_t ns);
   void set_flow_places(std::size_t flow, std::optional<std::uint64_t> n);
+  void pause_flow(std::size_t flow, time_point t);
   /// A flow in numbers.
   struct flow_counts {
     std::size_t waiting = 0;
@@ -161,6 +162,7 @@ class model {
     std::uint64_t held = 0;
     std::uint64_t granted = 0;
     std::uint64_t failed = 0;
+    time_point paused_until = time_point::min();
   };
 
   void add_nameless();

@@ -10,10 +10,11 @@ namespace simulated {
 
 namespace {
 
-constexpr const char* names[] = {
-    "acquire", "acquire_own", "await",     "await_within",    "with_limit",    "try_acquire",     "cancel",   "refund",
-    "charge",  "set_rate",    "set_burst", "set_places",      "release",       "settle",          "split",    "pause",
-    "resume",  "stop",        "destroy",   "set_flow_weight", "set_flow_rate", "set_flow_places", "drop_flow"};
+constexpr const char* names[] = {"acquire",       "acquire_own",     "await",     "await_within", "with_limit",
+                                 "try_acquire",   "cancel",          "refund",    "charge",       "set_rate",
+                                 "set_burst",     "set_places",      "release",   "settle",       "split",
+                                 "pause",         "resume",          "stop",      "destroy",      "set_flow_weight",
+                                 "set_flow_rate", "set_flow_places", "drop_flow", "pause_flow",   "resume_flow"};
 
 /// Units of its rates, the first of which stays unit 0, and what each request wants of them.
 void add_units(plan& p, dice& d) {
@@ -53,7 +54,7 @@ void add_flows(plan& p, dice& d) {
   for (step& s : p.steps) {
     s.flow = d.roll(o.flows.size() + 1);
     if (s.what < deed::stop && d.one_in(8)) {
-      s.what = static_cast<deed>(static_cast<std::uint64_t>(deed::set_flow_weight) + d.roll(4));
+      s.what = static_cast<deed>(static_cast<std::uint64_t>(deed::set_flow_weight) + d.roll(6));
     }
   }
 }

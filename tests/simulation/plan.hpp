@@ -51,6 +51,8 @@ enum class deed : std::uint8_t {
   set_flow_rate,
   set_flow_places,
   drop_flow,  // or make it anew
+  pause_flow,
+  resume_flow,
 };
 
 /// One step of a plan: first time passes, or a few handlers run; then the deed is done.

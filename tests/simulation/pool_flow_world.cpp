@@ -67,7 +67,11 @@ struct tenant {
   std::unique_ptr<canigo::flow> flow;  // none: the nameless flow, or it has gone
   flow_terms terms;
   std::uint64_t running = 0;
-  time_point changed_at = time_point::min();  // its cap
+  time_point changed_at = time_point::min();  // its cap, or its pause
+  time_point paused_until = time_point::min();
+  bool has_paused = false;
+
+  bool can_be_held() const { return terms.places || terms.rate || has_paused; }
 };
 
 /// What one flow got beyond its share, compared with another, since both began to compete.
@@ -174,7 +178,19 @@ class pool_flow_world {
       t.flow->set_concurrency(*t.terms.places);
     } else if (of_hundred < 96) {
       change_flow(who);
+    } else if (of_hundred < 98) {
+      pause(t, dice_.one_in(3) ? time_point::max() : context_->now() + static_cast<std::int64_t>(dice_.roll(6)) * 1ms);
+    } else {
+      pause(t, time_point::min());
     }
+  }
+
+  void pause(tenant& t, time_point until) {
+    if (t.flow == nullptr) return;
+    t.has_paused = true;
+    t.paused_until = until;
+    t.changed_at = context_->now();
+    t.flow->pause_until(until);
   }
 
   /// It goes with all that wait, or comes anew.
@@ -187,6 +203,8 @@ class pool_flow_world {
     }
     if (std::ranges::any_of(active_, [=](const task* x) { return x->flow == who; })) return;
     t.terms = some_terms();
+    t.paused_until = time_point::min();
+    t.has_paused = false;
     make_flow(t);
     compared_.clear();
   }
@@ -246,6 +264,9 @@ class pool_flow_world {
     if (++running_ > workers_) fail("too many run at once");
     if (f.terms.places && f.running > *f.terms.places && f.changed_at < context_->now() && f.flow != nullptr) {
       fail(name_of(t) + "is one too many of its flow");
+    }
+    if (context_->now() < f.paused_until && f.changed_at < context_->now() && f.flow != nullptr) {
+      fail(name_of(t) + "begins, though its flow is paused");
     }
     if (f.terms.rate && f.flow != nullptr) {
       if (f.terms.rate->wait_for(1) > 0) fail(name_of(t) + "begins before the rate of its flow lets it");
@@ -307,6 +328,7 @@ class pool_flow_world {
   }
 
   bool allows(const tenant& f) const {
+    if (context_->now() < f.paused_until) return false;
     return (!f.terms.places || f.running < *f.terms.places) && (!f.terms.rate || f.terms.rate->wait_for(1) == 0);
   }
 
@@ -367,8 +389,7 @@ class pool_flow_world {
         if (is_same_flow && other->priority == t->priority && other->since < t->came) {
           fail(name_of(*t) + "overtakes " + name_of(*other));
         }
-        const bool can_be_held = tenants_[other->flow].terms.places || tenants_[other->flow].terms.rate;
-        if (!is_same_flow && !can_be_held && other->priority < t->priority) {
+        if (!is_same_flow && !tenants_[other->flow].can_be_held() && other->priority < t->priority) {
           fail(name_of(*t) + "goes before " + name_of(*other));
         }
       }
@@ -377,7 +398,7 @@ class pool_flow_world {
 
   /// The class in which a flow has competed all through this instant, or -1.
   int competed_in(std::size_t flow) const {
-    if (tenants_[flow].terms.places || tenants_[flow].terms.rate) return -1;
+    if (tenants_[flow].can_be_held()) return -1;
     int least = classes, least_of_old = classes;
     for (const task* t : active_) {
       if (t->flow != flow) continue;
@@ -414,6 +435,7 @@ class pool_flow_world {
   }
 
   void finish() {
+    for (tenant& t : tenants_) pause(t, time_point::min());
     if (dice_.one_in(2)) {
       may_stop_ = true;
       pool_->request_stop(static_cast<canigo::stop_mode>(1 + dice_.roll(3)));

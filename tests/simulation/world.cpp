@@ -343,7 +343,19 @@ class world {
       const auto places = s.value == 0 ? std::nullopt : std::optional{static_cast<std::uint64_t>(s.value)};
       model_.set_flow_places(t.in_model, places);
       with_engine(s, [&] { t.flow->set_concurrency(places.value_or(canigo::unlimited)); });
+    } else if (s.what == deed::pause_flow) {
+      const time_point end = end_of_pause(s);
+      model_.pause_flow(t.in_model, end);
+      with_engine(s, [&] { t.flow->pause_until(end); });
+    } else if (s.what == deed::resume_flow) {
+      model_.pause_flow(t.in_model, time_point::min());
+      with_engine(s, [&] { t.flow->resume(); });
     }
+  }
+
+  time_point end_of_pause(const step& s) const {
+    if (s.value == 0) return time_point::max();
+    return context_->now() + duration{s.value * plan_.steps.front().value * 1'000'000};
   }
 
   /// The limit may have less of a burst by now.
@@ -400,8 +412,7 @@ class world {
         break;
       case deed::pause: {
         if (!engine_) break;
-        const time_point t = s.value == 0 ? time_point::max()
-                                          : context_->now() + duration{s.value * plan_.steps.front().value * 1'000'000};
+        const time_point t = end_of_pause(s);
         model_.pause_until(t);
         with_engine(s, [&] { engine_->with_any([&](auto& e) { e.pause_until(t); }); });
         break;
@@ -425,6 +436,8 @@ class world {
       case deed::set_flow_rate:
       case deed::set_flow_places:
       case deed::drop_flow:
+      case deed::pause_flow:
+      case deed::resume_flow:
         change_flow(s);
         break;
     }

@@ -310,7 +310,8 @@ void flows_share_a_limiter(stage& t) {
   }
   t.play([&] { t.pass(2ms); }, [&] { l.async_acquire({.flow = &*a}, t.handler()); },
          [&] { l.async_acquire({.deadline = t.now() + 3ms, .flow = &b}, t.handler()); }, [&] { b.set_weight(7); },
-         [&] { t.pass(3ms); }, [&] { a.reset(); }, [&] { b.set_concurrency(2); }, [&] { t.pass(1s); });
+         [&] { b.pause_until(t.now() + 2ms); }, [&] { t.pass(3ms); }, [&] { b.pause(); }, [&] { b.resume(); },
+         [&] { a.reset(); }, [&] { b.set_concurrency(2); }, [&] { t.pass(1s); });
   t.expect_all_ended();
   t.expect_conserved(l.stats());
   t.expect(l.stats().held == 0 && b.stats().held == 0, "a place is lost");

@@ -89,6 +89,14 @@ void admission::set_flow_concurrency(std::uint32_t flow, std::uint64_t concurren
   pump(clock());
 }
 
+void admission::pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept {
+  const change c{*this};
+  pump(clock());
+  advance_flows();
+  flows_->pause_until(flow, may_shorten ? t : std::max(t, flows_->ceiling(flow).paused_until()));
+  pump(clock());
+}
+
 flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   flow_stats s;
   s.available.reserve(most_rates_of_flow);  // not under the lock
@@ -219,7 +227,7 @@ time_point admission::earliest_in_flow(const request& r, time_point now) const n
   const demand of_flow{own[0], &own};
   const time_point of_all = supplies_.rates().ready_at(now, {all[0], &all});
   const time_point of_own =
-      std::max(supplies_.rates().ready_at(now, of_flow), flows_->ceiling(flow).rates().ready_at(now, of_flow));
+      std::max(supplies_.rates().ready_at(now, of_flow), flows_->ceiling(flow).earliest(now, of_flow));
   const time_point ready = std::max(of_own, std::min(of_all, flows_->first_class_at(now, r.priority)));
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }

@@ -55,14 +55,8 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
   if (flows_ != nullptr) {
     const flow_ceiling& ceiling = flows_->ceiling(n.flow());
     const demand own{t.own[0], &t.own};
-    const time_point of_own = ceiling.rates().ready_at(now, own);
-    if (!ceiling.has_room_for(t.places)) {
-      why = {.binds = wait_reason::cause::flow, .ceiling = wait_reason::cause::concurrency};
-    } else if (of_own > ready) {
-      why = ceiling.rates().slowest(now, own);
-      why.ceiling = std::exchange(why.binds, wait_reason::cause::flow);
-    }
-    ready = std::max(ready, of_own);
+    if (ceiling.ready_at(now, own, t.places) > ready) why = ceiling.what_binds(now, own, t.places);
+    ready = std::max(ready, ceiling.earliest(now, own));
   }
   if (now < paused_until_) {
     why = {.binds = wait_reason::cause::paused, .until = paused_until_};
@@ -81,8 +75,8 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
   const std::lock_guard lock{mutex_};
   if (is_shadow()) return rows;
   const time_point now = clock();
-  const bool takes_newest = flows_ != nullptr ? flows_->takes_newest_at_times()
-                                              : delays_ && delays_->takes_newest_at_times();
+  const bool takes_newest =
+      flows_ != nullptr ? flows_->takes_newest_at_times() : delays_ && delays_->takes_newest_at_times();
   // Where some rise meanwhile, those of one class keep their order. Of another class nobody knows who goes first.
   const bool some_rise = queue_.ageing() != duration::max();
   std::unordered_map<std::uint64_t, turn> turns;

@@ -69,6 +69,7 @@ void read_flow(const fair_queue& q, std::uint32_t flow, time_point now, flow_sta
   s.failed = counts.failed;
   s.held = ceiling.occupied();
   s.is_held_back = q.is_held(flow);
+  s.paused_until = ceiling.paused_until();
   if (const wait_histogram* waits = q.waits(flow)) s.wait = *waits;
   for (const token_bucket& b : ceiling.rates()) s.available.push_back(b.available(now));
 }

@@ -6,6 +6,7 @@
 #include "canigo/error.hpp"
 #include "canigo/flow.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -92,6 +93,14 @@ void pool_flows::set_flow_concurrency(std::uint32_t flow, std::uint64_t concurre
   fair_queue& queue = *core_->backlog_.flows();
   queue.advance(now());
   queue.set_cap(flow, concurrency);
+  look_again();
+}
+
+void pool_flows::pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept {
+  const pool_core::change c{*core_};
+  fair_queue& queue = *core_->backlog_.flows();
+  queue.advance(now());
+  queue.pause_until(flow, may_shorten ? t : std::max(t, queue.ceiling(flow).paused_until()));
   look_again();
 }
 

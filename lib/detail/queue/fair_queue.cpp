@@ -255,6 +255,7 @@ time_point fair_queue::next_change() const noexcept {
 /// Puts a flow where it belongs: among those that may go, those that are held, or nowhere.
 void fair_queue::look_at(std::uint32_t flow) noexcept {
   row& r = rows_[flow];
+  if (r.is_limited) end_pause_if_over(flow);
   r.front = first_of(flow);
   if (ages()) {
     const time_point rise = next_rise(flow);

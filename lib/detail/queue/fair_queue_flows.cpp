@@ -93,23 +93,38 @@ void fair_queue::set_rate(std::uint32_t flow, std::size_t index, const rate& r) 
 }
 
 void fair_queue::set_cap(std::uint32_t flow, std::uint64_t cap) noexcept {
+  extras_[flow].ceiling.set_cap(cap);
+  look_whether_limited(flow);
+  look_at_ceiling(flow);
+}
+
+void fair_queue::pause_until(std::uint32_t flow, time_point t) noexcept {
+  extras_[flow].ceiling.pause_until(t > now_ ? t : time_point::min());
+  look_whether_limited(flow);
+  look_at_ceiling(flow);
+}
+
+void fair_queue::end_pause_if_over(std::uint32_t flow) noexcept {
   flow_ceiling& ceiling = extras_[flow].ceiling;
-  const bool was_limited = ceiling.is_any();
-  ceiling.set_cap(cap);
-  rows_[flow].is_limited = ceiling.is_any();
-  if (was_limited != ceiling.is_any()) {
-    for (int c = 0; c < priorities(); ++c) {
-      class_state& s = classes_[static_cast<std::size_t>(c)];
-      s.free_tokens = was_limited ? s.free_tokens + at(flow, c).tokens : s.free_tokens - at(flow, c).tokens;
-      if (amounts_ == nullptr) continue;
-      other_sums& sums = free_others_[static_cast<std::size_t>(c)];
-      for (std::size_t i = 0; i < sums.size(); ++i) {
-        const uint128 here = others_at(flow, c)[i];
-        sums[i] = was_limited ? sums[i] + here : sums[i] - here;
-      }
+  if (ceiling.paused_until() == time_point::min() || ceiling.paused_until() > now_) return;
+  ceiling.pause_until(time_point::min());
+  look_whether_limited(flow);
+}
+
+/// Moves what the flow wants into the sums of those without a ceiling, or out of them.
+void fair_queue::look_whether_limited(std::uint32_t flow) noexcept {
+  const bool was_limited = std::exchange(rows_[flow].is_limited, extras_[flow].ceiling.is_any());
+  if (was_limited == rows_[flow].is_limited) return;
+  for (int c = 0; c < priorities(); ++c) {
+    class_state& s = classes_[static_cast<std::size_t>(c)];
+    s.free_tokens = was_limited ? s.free_tokens + at(flow, c).tokens : s.free_tokens - at(flow, c).tokens;
+    if (amounts_ == nullptr) continue;
+    other_sums& sums = free_others_[static_cast<std::size_t>(c)];
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const uint128 here = others_at(flow, c)[i];
+      sums[i] = was_limited ? sums[i] + here : sums[i] - here;
     }
   }
-  look_at_ceiling(flow);
 }
 
 std::uint64_t fair_queue::largest_request(std::uint32_t flow, std::size_t unit) const noexcept {

@@ -191,6 +191,7 @@ class admission final : public delivery, public flow_host {
   void set_flow_weight(std::uint32_t flow, std::uint32_t weight) override;
   void set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) override;
   void set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) override;
+  void pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept override;
   flow_stats stats_of_flow(std::uint32_t flow) const override;
 
  private:

@@ -42,6 +42,8 @@ class flow_host {
   virtual void set_flow_weight(std::uint32_t flow, std::uint32_t weight) = 0;
   virtual void set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) = 0;
   virtual void set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) = 0;
+  /// Of several pauses the last one counts, or, if it may not shorten, the one that ends last.
+  virtual void pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept = 0;
   virtual flow_stats stats_of_flow(std::uint32_t flow) const = 0;
 
  protected:

@@ -196,7 +196,7 @@ class suspended_op final : public Base {
   }
 
   void resume() override {
-    if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) slot.clear();
+    if (canceller_ != nullptr) net::get_associated_cancellation_slot(handler_).clear();
     auto arguments = Base::take_results();
     [[maybe_unused]] Work work(std::move(work_));
     Handler handler(std::move(handler_));

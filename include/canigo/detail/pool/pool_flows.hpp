@@ -28,6 +28,7 @@ class pool_flows final : public flow_host {
   void set_flow_weight(std::uint32_t flow, std::uint32_t weight) override;
   void set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) override;
   void set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) override;
+  void pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept override;
   flow_stats stats_of_flow(std::uint32_t flow) const override;
 
   /// A new task is to be of this flow.
@@ -38,14 +39,14 @@ class pool_flows final : public flow_host {
   void release(const pool_task& t) noexcept;
   /// A task was taken, or a place is free: wakes a worker if another task may go, and watches if not.
   void look_again() noexcept;
-  /// Sets the alarm for the flow that its rates let return first. Then a worker is woken.
+  /// Sets the alarm for the flow that its ceiling lets return first. Then a worker is woken.
   void watch() noexcept;
   /// The time; time_point::min() once the context has gone.
   time_point now() const noexcept;
 
  private:
   pool_core* core_;
-  engine_alarm return_;  // of a flow that its rates hold
+  engine_alarm return_;  // of a flow that its rates or a pause hold
 };
 
 }  // namespace canigo::detail

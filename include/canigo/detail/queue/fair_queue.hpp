@@ -149,6 +149,8 @@ class fair_queue {
   void set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept;
   /// The owner then ends each waiter that asks for more than largest_request().
   void set_cap(std::uint32_t flow, std::uint64_t cap) noexcept;
+  /// The flow is held until then.
+  void pause_until(std::uint32_t flow, time_point t) noexcept;
 
   std::uint32_t weight(std::uint32_t flow) const noexcept { return rows_[flow].weight; }
   const flow_ceiling& ceiling(std::uint32_t flow) const noexcept { return extras_[flow].ceiling; }
@@ -317,6 +319,8 @@ class fair_queue {
   time_point next_rise(std::uint32_t flow) const noexcept;
   void look_at(std::uint32_t flow) noexcept;
   void look_at_ceiling(std::uint32_t flow) noexcept;
+  void look_whether_limited(std::uint32_t flow) noexcept;
+  void end_pause_if_over(std::uint32_t flow) noexcept;
   void end_of_step() noexcept;
   uint128& virtual_time(int of_class) noexcept;
   static void move_tag(row& r, cell& c, std::uint64_t charge) noexcept;

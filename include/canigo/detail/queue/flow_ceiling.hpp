@@ -4,6 +4,7 @@
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/time.hpp"
 #include "canigo/token_bucket.hpp"
+#include "canigo/wait_reason.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace canigo::detail {
 
-/// The most that a flow may have, however much of its limit is free: rates, and a cap on its places.
+/// The most that a flow may have, however much of its limit is free: rates, a cap on its places, nothing in a pause.
 ///
 /// Threads: none; its owner holds a lock.
 class flow_ceiling {
@@ -23,20 +24,37 @@ class flow_ceiling {
   flow_ceiling(rate_set rates, std::uint64_t cap) noexcept : rates_{std::move(rates)}, cap_{cap} {}
 
   /// Whether it binds anybody ever.
-  bool is_any() const noexcept { return cap_ != no_cap || !rates_.empty(); }
+  bool is_any() const noexcept { return cap_ != no_cap || !rates_.empty() || paused_until_ != time_point::min(); }
 
   bool has_room_for(std::uint64_t places) const noexcept { return places <= cap_ && occupied_ <= cap_ - places; }
   /// How many requests for one token and one place it allows at `now`.
   std::uint64_t allows(time_point now) const noexcept {
+    if (now < paused_until_) return 0;
     std::uint64_t n = occupied_ < cap_ ? cap_ - occupied_ : 0;
     for (const token_bucket& r : rates_) {
       n = std::min(n, static_cast<std::uint64_t>(std::max(r.available(now), std::int64_t{0})));
     }
     return n;
   }
-  /// When it allows so much, and so many places; max if that takes a release.
+  /// When it allows so much, and so many places; max if that takes a release, or the end of a pause without one.
   time_point ready_at(time_point now, demand d, std::uint64_t places) const noexcept {
-    return has_room_for(places) ? rates_.ready_at(now, d) : time_point::max();
+    return has_room_for(places) ? std::max(rates_.ready_at(now, d), paused_until_) : time_point::max();
+  }
+  /// The earliest moment for so much. A place may be released at any moment, and a pause without an end may end.
+  time_point earliest(time_point now, demand d) const noexcept {
+    const time_point ready = rates_.ready_at(now, d);
+    return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
+  }
+  /// Names the cause that holds up a request which it does not allow. Of several causes it is the last one to go.
+  wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept {
+    wait_reason why = rates_.slowest(now, d);
+    if (!has_room_for(places)) {
+      why = {.binds = wait_reason::cause::concurrency};
+    } else if (paused_until_ > std::max(now, why.until)) {
+      why = {.binds = wait_reason::cause::paused, .until = paused_until_};
+    }
+    why.ceiling = std::exchange(why.binds, wait_reason::cause::flow);
+    return why;
   }
 
   /// Takes what it allows at `now`.
@@ -62,6 +80,8 @@ class flow_ceiling {
   const rate_set& rates() const noexcept { return rates_; }
   std::uint64_t cap() const noexcept { return cap_; }
   void set_cap(std::uint64_t cap) noexcept { cap_ = cap; }
+  time_point paused_until() const noexcept { return paused_until_; }
+  void pause_until(time_point t) noexcept { paused_until_ = t; }
   std::uint64_t occupied() const noexcept { return occupied_ + beyond_; }
 
  private:
@@ -69,6 +89,7 @@ class flow_ceiling {
   std::uint64_t cap_ = no_cap;
   std::uint64_t occupied_ = 0;
   std::uint64_t beyond_ = 0;  // held, and not counted against the cap
+  time_point paused_until_ = time_point::min();
 };
 
 }  // namespace canigo::detail
