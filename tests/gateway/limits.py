@@ -18,6 +18,7 @@ import threading
 import time
 import unittest
 
+from metric_lines import parse
 from rig import Curls, GatewayCase, connects, curl, free_ports, main, wait_until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -173,7 +174,9 @@ class Breaker(GatewayCase):
             self.addCleanup(calls[-1].kill)
             wait_until(lambda: begun["/a"].is_set() and g.waiting() == n, "it waits behind those before it")
         let["/a"].set()  # and while it is put off for a moment, /b goes
-        wait_until(lambda: begun["/b"].is_set() and g.waiting() == 3, "/a waits again")
+        wait_until(begun["/b"].is_set, "/b goes")
+        in_line = lambda: {w["path"] for w in g.state()["waiters"] if w["waits_for"] == "concurrency"}
+        wait_until(lambda: in_line() == {"/web/a", "/web/c", "/web/d"}, "/a waits in the line again")
         for event in let.values():
             event.set()
         for call in calls:
@@ -322,7 +325,7 @@ class Quotas(GatewayCase):
         self.assertEqual((g.waiting(), g.state()["pauses"]), (0, []))
         self.assertEqual({line["bound_by"] for line in g.log() if line["status"] == 200}, {"paused"})
 
-    def test_who_waited_for_a_pause_of_its_tenant_comes_before_those_who_came_meanwhile(self):
+    def test_who_waits_for_a_pause_of_its_tenant_keeps_class_place_and_count(self):
         refused, served = [], []
         slow = threading.Event()
 
@@ -354,13 +357,19 @@ class Quotas(GatewayCase):
         classes = {c["name"]: (c["waiting"], c["granted"]) for c in g.state()["classes"]}
         self.assertEqual((classes["batch"], classes["interactive"]), ((2, 1), (2, 0)))
         others = calls("b", "batch", *(f"other{i}" for i in range(7)))
-        wait_until(lambda: g.waiting() == 10, "the line is full")
+        wait_until(lambda: g.waiting() == 6, "the queue is full")
+        wait_until(lambda: len([e for e in g.log() if e["error"] == "queue_full"]) == 4, "four of b found no place")
+        late = calls("a", "interactive", "important2")
+        wait_until(lambda: [e["tenant"] for e in g.log() if e["error"] == "evicted"] == ["b"], "the last of b made room")
         wait_until(lambda: not g.state()["pauses"], "the pause is over")
         slow.set()
-        self.assertEqual(batch.statuses() + important.statuses(), [200] * 4)
+        self.assertEqual(batch.statuses() + important.statuses() + late.statuses(), [200] * 5)
         order = [p for p in served if not p.startswith("/other")]
-        self.assertEqual({*order[:2]}, {"/important0", "/important1"})
-        others.statuses()
+        self.assertEqual({*order[:3]}, {"/important0", "/important1", "/important2"})
+        self.assertEqual(sorted(others.statuses()), [200] * 2 + [429] * 5)
+        waits = parse(g.ask_admin("/metrics"))["canigo_gateway_wait_seconds"][2]
+        waits = [m for m in waits if m[0].endswith("_count")]
+        self.assertEqual(sum(value for _, _, value in waits), 1 + 5 + 2)  # each that was granted, once
 
     def test_a_drain_tells_those_whose_pause_is_too_long(self):
         def answer(client, _stream, _head):
