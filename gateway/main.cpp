@@ -28,6 +28,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fcntl.h>
+#include <iostream>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -44,9 +45,9 @@ constexpr int wrong = 2;
 /// Those that the program alone has; the rest is that of every program of canigo.
 std::string own_libraries() {
   return fmt::format("Boost/{}.{}.{} {} toml++/{}.{}.{} nlohmann_json/{}.{}.{}", BOOST_VERSION / 100'000,
-                     BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, OpenSSL_version(OPENSSL_VERSION),
-                     TOML_LIB_MAJOR, TOML_LIB_MINOR, TOML_LIB_PATCH, NLOHMANN_JSON_VERSION_MAJOR,
-                     NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH);
+                     BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, OpenSSL_version(OPENSSL_VERSION), TOML_LIB_MAJOR,
+                     TOML_LIB_MINOR, TOML_LIB_PATCH, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                     NLOHMANN_JSON_VERSION_PATCH);
 }
 
 /// Before requests are served.
@@ -110,7 +111,9 @@ int main(int argc, char** argv) try {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : wrong;
+    if (app.exit(e) != 0) return wrong;
+    std::cout.flush();
+    return std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? 0 : EXIT_FAILURE;
   }
   return serve(file, only_check);
 } catch (const std::exception& e) {

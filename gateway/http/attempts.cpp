@@ -102,6 +102,7 @@ class race {
       x.has_begun = second_->has_begun;
       x.keeps_client = second_->keeps_client;
       x.first_byte = second_->first_byte;
+      x.failure = second_->failure;
       x.bytes_out = second_->bytes_out;
     }
     // It made way for the other one, which has not answered either: nobody has asked yet whether it is sent again.

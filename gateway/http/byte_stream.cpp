@@ -44,18 +44,28 @@ net::awaitable<void> byte_stream::secure_as_client(net::ssl::context& context, s
                                                    duration limit, error_code& error) {
   tls_ = std::make_unique<tls>(socket_, context);
   auto& s = tls_->stream;
-  if (!is_address && SSL_set_tlsext_host_name(s.native_handle(), host.c_str()) != 1) {
+  SSL* const ssl = s.native_handle();
+  const bool is_set = is_address
+                          ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str()) == 1
+                          : SSL_set1_host(ssl, host.c_str()) == 1 && SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
+  if (!is_set) {
     error = net::error::invalid_argument;
     co_return;
   }
   s.set_verify_mode(net::ssl::verify_peer);
-  s.set_verify_callback(net::ssl::host_name_verification(host));
   co_await s.async_handshake(net::ssl::stream_base::client, within(limit, error));
 }
 
 net::awaitable<void> byte_stream::secure_as_server(net::ssl::context& context, duration limit, error_code& error) {
   tls_ = std::make_unique<tls>(socket_, context);
   co_await tls_->stream.async_handshake(net::ssl::stream_base::server, within(limit, error));
+}
+
+std::string byte_stream::why_not_secured(const error_code& error) const {
+  // Where there is no certificate yet, all is well with it, too.
+  const long verified = SSL_get_verify_result(tls_->stream.native_handle());
+  if (verified != X509_V_OK) return X509_verify_cert_error_string(verified);
+  return error.message();
 }
 
 net::awaitable<std::size_t> byte_stream::read_some(net::mutable_buffer to, duration limit, error_code& error) {

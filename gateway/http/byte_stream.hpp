@@ -37,6 +37,8 @@ class byte_stream {
   /// an address.
   net::awaitable<void> secure_as_client(net::ssl::context& context, std::string host, bool is_address, duration limit,
                                         error_code& error);
+  /// Why secure_as_client() has failed with this error. Of a certificate it says what is wrong with it.
+  std::string why_not_secured(const error_code& error) const;
   net::awaitable<void> secure_as_server(net::ssl::context& context, duration limit, error_code& error);
 
   /// Reads what is there, at least one byte. At the end of the stream the error is net::error::eof.

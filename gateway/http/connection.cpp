@@ -4,6 +4,7 @@
 
 #include "gateway/admin/admin.hpp"
 #include "gateway/admin/events.hpp"
+#include "gateway/http/refusals.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/head_rules.hpp"
 #include "gateway/upstream/exchange.hpp"
@@ -184,6 +185,7 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   r.status = why.status;
   r.error = why.error;
   const std::string text = problem(why, r, !goes_on_, r.method == "HEAD");
+  r.bytes_out = text.size() - (text.find("\r\n\r\n") + 4);
   co_await write(text);
   end_record(r);
 }
@@ -224,7 +226,7 @@ net::awaitable<void> connection::serve_admin(const message_head& head) {
 connection::listed::listed(connection& c, call_record& r) : home_{c} {
   c.tag_ = c.loop_.requests.enter(c);
   c.record_ = &r;
-  c.is_ended_ = false;
+  c.ended_by_ = ender::nobody;
 }
 
 connection::listed::~listed() {
@@ -262,8 +264,10 @@ request_view connection::look() const {
   return v;
 }
 
-void connection::end_by_operator() noexcept {
-  is_ended_ = true;
+refusal connection::why_ended() const { return ended_by_ == ender::operator_ ? ended_by_operator() : ended_by_drain(); }
+
+void connection::end_by(ender who) noexcept {
+  if (ended_by_ == ender::nobody) ended_by_ = who;
   if (phase_ == phase::waiting) wait_.emit(net::cancellation_type::terminal);
   if (exchange_ != nullptr) exchange_->abort();
 }
@@ -318,8 +322,12 @@ void connection::end_idle() noexcept {
 
 void connection::finish() noexcept {
   if (!entrance_.listener) return;
-  if (exchange_ != nullptr || phase_ == phase::head) {
+  if (phase_ == phase::head) {
     cut();
+  } else if (phase_ == phase::running) {
+    service_.has_cut = true;
+    goes_on_ = false;
+    end_by(ender::drain);
   } else if (phase_ == phase::waiting) {
     wait_.emit(net::cancellation_type::terminal);
   } else if (phase_ == phase::closing) {
@@ -340,6 +348,7 @@ void connection::give_up(const std::unordered_map<std::uint64_t, duration>& esti
 void connection::cut() noexcept {
   if (entrance_.listener && (phase_ == phase::running || phase_ == phase::head)) service_.has_cut = true;
   goes_on_ = lingers_ = false;
+  end_by(ender::drain);
   client_left();
   client_.cancel();
 }

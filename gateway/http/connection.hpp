@@ -77,12 +77,15 @@ class connection {
   /// Whether it waits outside of the line of its upstream.
   bool waits_outside() const noexcept { return !waits_for_.empty(); }
   /// An operator ends it: its client is told so, or is cut off if it already has the beginning of the response.
-  void end_by_operator() noexcept;
+  void end_by_operator() noexcept { end_by(ender::operator_); }
 
  private:
   enum class phase : std::uint8_t { idle, head, waiting, running, closing };
+  enum class ender : std::uint8_t { nobody, operator_, drain };
 
   bool is_last() const noexcept;
+  void end_by(ender who) noexcept;
+  refusal why_ended() const;
   net::awaitable<bool> secure();
   net::awaitable<bool> read_head(message_parser& parser);
   net::awaitable<void> serve(message_parser& parser);
@@ -217,7 +220,7 @@ class connection {
   bool lingers_ = false;     // the client may still be sending
   phase phase_ = phase::idle;
   bool has_left_ = false;
-  bool is_ended_ = false;  // by an operator
+  ender ended_by_ = ender::nobody;  // of those who are not the client
   std::uint64_t tag_ = 0;
   call_record* record_ = nullptr;  // of the request that is on the loop's list
   time_point deadline_{};

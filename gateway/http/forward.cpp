@@ -202,6 +202,7 @@ void connection::passage::make_exchange(const generation& g) {
   if (reads_body()) x.sees_piece = [this](std::string_view piece) { account_.take(piece); };
   x.head_for_client = [this](const message_head& h) {
     account_.begin_response(h);
+    if (const auto id = value_of(h, "x-request-id")) record_.upstream_id = shortened(*id);
     std::string text;
     text.reserve(512);
     text.append("HTTP/1.1 ").append(std::to_string(h.status)).append(1, ' ').append(reason_of(h.status)).append("\r\n");
@@ -303,27 +304,29 @@ bool connection::passage::goes_again(attempt_end end) {
   if (end == attempt_end::put_back) return true;
   const bool is_unsent = end == attempt_end::unreachable || end == attempt_end::connect_timed_out;
   const bool is_unanswered = end == attempt_end::lost || end == attempt_end::first_byte_late;
-  return (is_unsent || (is_unanswered && may_be_sent_twice(head_))) && !home_.has_left_ && !home_.is_ended_ &&
-         may_repeat();
+  return (is_unsent || (is_unanswered && may_be_sent_twice(head_))) && !home_.has_left_ &&
+         home_.ended_by_ == ender::nobody && may_repeat();
 }
 
 /// What the client and the record are told of the last attempt.
 void connection::passage::judge(attempt_end end) {
   const bool has_begun = exchange_->has_begun;
-  why_ = refusal_of(end, body_);
+  why_ = refusal_of(end, body_, exchange_->failure);
   const bool is_taken = is_place_lost_ && !home_.has_left_ && end == attempt_end::client_lost;
   if (is_taken && !has_begun) why_ = refusal_of(errc::lease_lost, queue_, ask_);
   if (end != attempt_end::complete && !why_) home_.goes_on_ = false;
   if (end == attempt_end::cut || exchange_->has_lost_rest) record_.error = "upstream_failed";
   if (end == attempt_end::idle) record_.error = "idle";
+  if (end == attempt_end::client_stalled) record_.error = "stalled";
   // The upstream has said that all is well, and has only a part of the request.
   const bool is_success = has_begun && exchange_->status < 300;
   const bool is_broken_off = !parser_.is_done() && (home_.has_left_ || body_.has_failed());
   if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";
   if (is_taken) record_.error = "store_unavailable";
-  if (home_.is_ended_ && end != attempt_end::complete) {
-    if (has_begun) record_.error = "cancelled";
-    if (!has_begun) why_ = ended_by_operator();
+  if (home_.ended_by_ != ender::nobody && end != attempt_end::complete) {
+    const refusal ended = home_.why_ended();
+    record_.error = ended.error;
+    if (!has_begun) why_ = ended;
   }
   if (end == attempt_end::complete) home_.lingers_ = true;
 }

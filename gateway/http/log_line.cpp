@@ -119,6 +119,7 @@ std::string log_line(const call_record& r) {
   line.add("method", r.method);
   line.add("host", r.host);
   line.add("path", r.path);
+  line.add_or_null("upstream_id", r.upstream_id);
   line.add_number("status", r.status);
   line.add_or_null("error", r.error);
   line.add_number("wait_ms", milliseconds(r.waited));

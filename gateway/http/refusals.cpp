@@ -20,6 +20,8 @@ refusal ended_by_operator() {
   return {503, "cancelled", "an operator has ended this request", std::chrono::seconds{1}};
 }
 
+refusal ended_by_drain() { return {503, "draining", "this instance ends", std::chrono::seconds{1}}; }
+
 refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask) {
   refusal why{429, "wait_timed_out", "no place was free before the longest wait was over"};
   if (error == errc::queue_full) why = {429, "queue_full", "as many wait for this upstream as may wait"};
@@ -41,10 +43,11 @@ refusal refusal_of(const error_code& error, upstream_queue& q, const request& as
   return why;
 }
 
-std::optional<refusal> refusal_of(attempt_end end, const request_body& body) {
+std::optional<refusal> refusal_of(attempt_end end, const request_body& body, const std::string& failure) {
   switch (end) {
     case attempt_end::unreachable:
-      return refusal{502, "upstream_failed", "no connection to the upstream"};
+      return refusal{502, "upstream_failed",
+                     failure.empty() ? "no connection to the upstream" : "no connection to the upstream: " + failure};
     case attempt_end::connect_timed_out:
       return refusal{504, "upstream_timeout", "no connection to the upstream in time"};
     case attempt_end::forbidden:

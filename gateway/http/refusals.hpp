@@ -9,17 +9,22 @@
 #include "gateway/upstream/upstream_queue.hpp"
 
 #include <optional>
+#include <string>
 
 // How the gateway tells a client what came of its request.
 namespace canigo::gateway {
 
 /// An operator has ended it.
 refusal ended_by_operator();
+/// The instance ends, and with it the request.
+refusal ended_by_drain();
 
 /// Its wait for a place of `q` has ended with this error.
 refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask);
 
 /// An attempt has ended so, before the client had anything of a response; nothing: it needs no words of the gateway.
-std::optional<refusal> refusal_of(attempt_end end, const request_body& body);
+///
+/// `failure`: why there is no connection, if that is known.
+std::optional<refusal> refusal_of(attempt_end end, const request_body& body, const std::string& failure = {});
 
 }  // namespace canigo::gateway

@@ -144,11 +144,37 @@ bool server::run() {
   wait_for_signal();
   watch();
   supervisor_.tell("READY=1");
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < loops_.size(); ++i) threads.emplace_back([&io = loops_[i]->io] { io.run(); });
-  loops_.front()->io.run();
-  for (std::thread& t : threads) t.join();
+  run_loops();
   return !service_.has_cut;
+}
+
+/// Without memory a step may fail. The others go on.
+void server::run(net::io_context& io) {
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& e) {
+      tell_of_failure(e);
+    }
+  }
+}
+
+/// The first one on this thread, and each other one on its own.
+void server::run_loops() {
+  std::vector<std::thread> threads;
+  const auto join = [&threads] {
+    for (std::thread& t : threads) t.join();
+  };
+  try {
+    for (std::size_t i = 1; i < loops_.size(); ++i) threads.emplace_back([this, &io = loops_[i]->io] { run(io); });
+  } catch (...) {
+    for (const auto& l : loops_) l->io.stop();
+    join();
+    throw;
+  }
+  run(loops_.front()->io);
+  join();
 }
 
 /// Tells the supervisor that every loop runs.
@@ -169,7 +195,11 @@ void server::watch() {
 void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   acceptor& a = *at;
   a.async_accept(l.io, [this, &l, &d, at = std::move(at)](const error_code& error, stream_socket socket) mutable {
-    if (!error) take(l, d, std::move(socket));
+    try {
+      if (!error) take(l, d, std::move(socket));
+    } catch (const std::exception& e) {
+      tell_of_failure(e);
+    }
     if (!at->is_open()) return;
     if (error && error != net::error::operation_aborted && error != net::error::connection_aborted) {
       // It might fail again at once: there is no descriptor, no memory, or a firewall. The kernel's queue keeps those
@@ -194,13 +224,23 @@ bool server::push_out_idle(loop& l) {
 }
 
 /// Once a minute at most, of many.
-void server::tell_of_refusal(const std::string& bound, const std::string& address) {
+/// Whether a message is due, which comes once a minute at most. `told`: when it last came.
+bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   const std::int64_t now = clock::now().time_since_epoch() / 1s;
-  std::int64_t last = refusal_told_.load(std::memory_order_relaxed);
-  if (last != 0 && now - last < 60) return;
-  if (!refusal_told_.compare_exchange_strong(last, now, std::memory_order_relaxed)) return;
+  std::int64_t last = told.load(std::memory_order_relaxed);
+  if (last != 0 && now - last < 60) return false;
+  return told.compare_exchange_strong(last, now, std::memory_order_relaxed);
+}
+
+/// No memory, or a defect. What it was of has ended, and the others go on.
+void server::tell_of_failure(const std::exception& e) noexcept {
+  if (is_due(failure_told_)) say("a connection ended, or a step failed: {}; perhaps others have, too", e.what());
+}
+
+void server::tell_of_refusal(const std::string& bound, const std::string& address) {
+  if (!is_due(refusal_told_)) return;
   say("connections are closed unanswered, as {}; this one is from {}", bound,
-             address.empty() ? "a unix socket" : address);
+      address.empty() ? "a unix socket" : address);
 }
 
 void server::take(loop& l, door& d, stream_socket socket) {
@@ -215,12 +255,12 @@ void server::take(loop& l, door& d, stream_socket socket) {
   }
   const entrance by{d.listener, count};
   auto c = std::make_unique<connection>(service_, l, by, std::move(socket), std::move(address));
-  net::co_spawn(l.io, serve(std::move(c)), [](const std::exception_ptr& error) {
+  net::co_spawn(l.io, serve(std::move(c)), [this](const std::exception_ptr& error) {
     if (!error) return;
-    try {  // no memory, or a defect: this connection ends, and the others go on
+    try {
       std::rethrow_exception(error);
     } catch (const std::exception& e) {
-      say("a connection ended: {}", e.what());
+      tell_of_failure(e);
     }
   });
 }

@@ -57,6 +57,10 @@ class server {
   void drain();
   void begin_no_more(duration rest);
   static bool push_out_idle(loop& l);
+  void run(net::io_context& io);
+  void run_loops();
+  static bool is_due(std::atomic<std::int64_t>& told) noexcept;
+  void tell_of_failure(const std::exception& e) noexcept;
   void tell_of_refusal(const std::string& bound, const std::string& address);
   void close_doors();
   void take_last();
@@ -66,6 +70,7 @@ class server {
   void on_connections(const std::function<void(connection&)>& f);
 
   std::atomic<std::int64_t> refusal_told_{0};  // in seconds of the clock
+  std::atomic<std::int64_t> failure_told_{0};
 
   supervisor supervisor_;
   std::vector<std::unique_ptr<loop>> loops_;

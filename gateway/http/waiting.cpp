@@ -74,8 +74,10 @@ std::string connection::what_binds(upstream_queue& q) const {
   return own.is_held_back ? "tenant" : name_of(q.limit().why_waiting(), q.settings().rates);
 }
 
-/// Whether nobody wants the place any more: the client, an operator, or a configuration that has come meanwhile.
-bool connection::is_called_off() const noexcept { return has_left_ || is_ended_ || caller_->dismissed; }
+/// Whether nobody wants the place any more: the client has left, or somebody else has ended its request.
+bool connection::is_called_off() const noexcept {
+  return has_left_ || ended_by_ != ender::nobody || caller_->dismissed;
+}
 
 /// Whether an attempt to get a place is to be followed by another one.
 bool connection::asks_again(const error_code& error) const noexcept {
@@ -173,7 +175,7 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, request& ask, call
 /// Nothing: the client has left, and hears nothing.
 std::optional<refusal> connection::why_called_off() const {
   if (has_left_) return std::nullopt;
-  return is_ended_ ? ended_by_operator() : *caller_->dismissed;
+  return ended_by_ != ender::nobody ? why_ended() : *caller_->dismissed;
 }
 
 /// Waits for a place of the host and one of the tunnels. Nobody holds one while it waits for the other: those who wait

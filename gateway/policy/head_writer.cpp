@@ -20,7 +20,7 @@ bool is_own_of_request(std::string_view name) noexcept {
 }
 
 bool is_own_of_response(std::string_view name) noexcept {
-  constexpr std::string_view names[] = {"Content-Length", "X-Request-Id", "Alt-Svc"};
+  constexpr std::string_view names[] = {"Content-Length", "X-Upstream-Request-Id", "Alt-Svc"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); }) ||
          starts_with_text(name, "X-Canigo-");
 }
@@ -99,7 +99,9 @@ void append_response_fields(std::string& to, const message_head& head) {
   const std::vector<std::string_view> named = named_by_connection(head);
   for (const field& f : head.fields) {
     if (is_of_connection(f.name) || is_own_of_response(f.name) || is_one_of(f.name, named)) continue;
-    if (is_token(f.name) && is_field_value(f.value)) to.append(f.name).append(": ").append(f.value).append("\r\n");
+    if (!is_token(f.name) || !is_field_value(f.value)) continue;
+    to.append(same_text(f.name, "X-Request-Id") ? "X-Upstream-Request-Id" : f.name);
+    to.append(": ").append(f.value).append("\r\n");
   }
 }
 

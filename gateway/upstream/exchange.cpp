@@ -228,6 +228,7 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     if (!out.empty()) {
       x.has_begun = true;
       co_await x.client.write(out, x.write_stall, error);
+      if (error == errc::timed_out) co_return attempt_end::client_stalled;
       if (error || x.is_aborted) co_return attempt_end::client_lost;
       x.bytes_out += size;
     }
@@ -337,6 +338,7 @@ net::awaitable<attempt_end> attempt(exchange& x, link& l) {
     end = co_await use(x, l);
   } else if (!x.is_aborted) {
     end = end_of(opened);
+    x.failure = std::move(l.failure);
   }
   x.over = nullptr;
   co_return end;

@@ -33,7 +33,8 @@ enum class attempt_end : std::uint8_t {
   body_failed,        ///< the client's body could not be read; see request_body::state()
   cut,                ///< it broke when the client already had the beginning of the response
   outrun,             ///< another attempt for the same request has had its response sooner
-  client_lost,        ///< the client does not take the response, or has left
+  client_lost,        ///< the client has left
+  client_stalled,     ///< the client takes no byte of the response for too long
   idle,               ///< a tunnel in which nothing has moved for too long
 };
 
@@ -78,8 +79,9 @@ struct exchange {
 
   // What becomes of it.
   bool keeps_client = true;  ///< in: whether the client's connection may go on; out: whether it can
+  std::string failure;       ///< why there is no connection; empty: nobody knows
   int status = 0;
-  bool has_begun = false;  ///< the client has got a byte of the response
+  bool has_begun = false;      ///< the client has got a byte of the response
   bool has_lost_rest = false;  ///< the upstream has answered, and then not taken the rest of the body
   duration connect_time{};
   std::optional<time_point> first_byte;

@@ -40,10 +40,12 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
   const auto start = clock::now();
   const auto left = [&] { return std::max(u.timeout.connect - (clock::now() - start), duration{1}); };
   l.close();
+  l.failure.clear();
   error_code error;
   const std::vector<tcp::endpoint> found =
       co_await around.names.find(u.url.host, u.url.port, left(), l.resolving, error);
   link_result result = error == errc::timed_out ? link_result::timed_out : link_result::unreachable;
+  if (error) l.failure = "its name: " + error.message();
   for (const tcp::endpoint& e : found) {
     if (l.is_called_off) break;  // a step that had succeeded already when it was cancelled tells nothing of it
     if (const link_result judged = judge(u, around.own, e); judged != link_result::open) {
@@ -64,7 +66,10 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
         took = clock::now() - start;
         co_return link_result::open;
       }
+      l.failure = "TLS: " + l.stream->why_not_secured(error);
       l.close();
+    } else if (error) {
+      l.failure = error.message();
     }
     result = error == errc::timed_out ? link_result::timed_out : link_result::unreachable;
     if (result == link_result::timed_out || error == net::error::operation_aborted) break;

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace canigo::gateway {
 
@@ -41,6 +42,8 @@ struct link {
   bool close_later = false;  ///< it can't serve another request
   std::uint64_t uses = 0;    ///< requests that were sent on this connection
   bool is_tls = false;       ///< the connection is secured
+
+  std::string failure;  ///< why it could not be opened; empty: nobody knows
 
   // While it is being opened.
   net::steady_timer* resolving = nullptr;

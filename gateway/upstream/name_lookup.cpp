@@ -49,11 +49,21 @@ struct name_lookup::look_up {
 };
 
 name_lookup::name_lookup(std::size_t threads)
-    : most_of_a_zone_{std::max<std::size_t>(threads / 2, 1)}, pool_{threads} {}
+    : most_of_a_zone_{std::max<std::size_t>(threads / 2, 1)}, keeps_on_{work_.get_executor()} {
+  // A thread_pool of Boost.Asio 1.81 waits for ever for the threads that it has if it can't have another one.
+  try {
+    for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work_.run(); });
+  } catch (...) {
+    end_threads();
+    throw;
+  }
+}
 
-name_lookup::~name_lookup() {
-  pool_.stop();
-  pool_.join();
+name_lookup::~name_lookup() { end_threads(); }
+
+void name_lookup::end_threads() noexcept {
+  work_.stop();
+  for (std::thread& t : threads_) t.join();
 }
 
 net::awaitable<std::vector<tcp::endpoint>> name_lookup::find(std::string host, std::uint16_t port, duration limit,
@@ -95,7 +105,7 @@ bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>
   const std::string name{zone_of(host)};
   zone& z = zones_[name];
   if (z.threads < most_of_a_zone_) {
-    net::post(pool_, [this, name] { work(name); });
+    net::post(work_, [this, name] { work(name); });
     ++z.threads;
   }
   // If there is no memory for it, that thread finds nothing to do.
@@ -151,7 +161,7 @@ void name_lookup::work(const std::string& zone_name) {
     error_code error;
     std::vector<net::ip::address> found;
     try {
-      found = ask_system(l->host, pool_.get_executor(), error);
+      found = ask_system(l->host, work_.get_executor(), error);
     } catch (...) {
       error = net::error::no_memory;
     }
@@ -167,7 +177,7 @@ void name_lookup::work(const std::string& zone_name) {
       }
     }
     try {
-      net::post(pool_, [this, zone_name] { work(zone_name); });
+      net::post(work_, [this, zone_name] { work(zone_name); });
       return;
     } catch (...) {  // no memory: it goes on at once
     }

@@ -5,9 +5,10 @@
 #include "canigo/time.hpp"
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace canigo::gateway {
@@ -31,6 +33,7 @@ namespace canigo::gateway {
 /// Threads: any.
 class name_lookup {
  public:
+  /// Throws std::system_error if there are too few threads.
   explicit name_lookup(std::size_t threads = 8);
   /// Waits for what the system has been asked.
   ~name_lookup();
@@ -59,13 +62,16 @@ class name_lookup {
   std::shared_ptr<look_up> next_of(std::string_view zone_name);
   questions end(const look_up& l);
   void work(const std::string& zone_name);
+  void end_threads() noexcept;
 
   const std::size_t most_of_a_zone_;
   std::mutex mutex_;
   std::size_t waiting_ = 0;  // callers
   std::map<std::string, std::shared_ptr<look_up>, std::less<>> by_host_;
   std::map<std::string, zone, std::less<>> zones_;  // those with a name that is to be asked for, or is being
-  net::thread_pool pool_;
+  net::io_context work_;
+  net::executor_work_guard<net::io_context::executor_type> keeps_on_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace canigo::gateway

@@ -55,6 +55,7 @@ struct way {
   std::uint64_t& bytes;
   attempt_end from_failed;  ///< how the tunnel ends if that side fails
   attempt_end to_failed;
+  attempt_end to_stalled;
   duration stall;  ///< without a byte that the other side takes
   std::function<void()> sees_byte;
 };
@@ -93,7 +94,7 @@ net::awaitable<void> pass(tunnel& t, way& w) {
     const std::size_t size = w.buffer.size();
     std::array pieces{net::const_buffer{w.buffer.unread().data(), size}};
     co_await w.to.write(pieces, w.stall, error);
-    if (error) t.stop(w.to_failed);
+    if (error) t.stop(error == errc::timed_out ? w.to_stalled : w.to_failed);
     if (t.is_stopped) co_return;
     w.bytes += size;
     w.buffer.consume(size);
@@ -118,12 +119,22 @@ net::awaitable<attempt_end> run_tunnel(exchange& x, link& l) {
   std::array pieces{net::const_buffer{head.data(), head.size()}};
   error_code error;
   co_await x.client.write(pieces, x.write_stall, error);
+  if (error == errc::timed_out) co_return attempt_end::client_stalled;
   if (error || x.is_aborted) co_return attempt_end::client_lost;
 
   const net::any_io_executor executor = co_await net::this_coro::executor;
   tunnel t{x, *l.stream, executor};
-  way up{x.client, *l.stream, *x.tunnelled, x.bytes_in, attempt_end::client_lost, attempt_end::cut, t.idle, {}};
-  way down{*l.stream, x.client, l.input, x.bytes_out, attempt_end::cut, attempt_end::client_lost, x.write_stall, {}};
+  way up{x.client,         *l.stream,        *x.tunnelled, x.bytes_in, attempt_end::client_lost,
+         attempt_end::cut, attempt_end::cut, t.idle,       {}};
+  way down{*l.stream,
+           x.client,
+           l.input,
+           x.bytes_out,
+           attempt_end::cut,
+           attempt_end::client_lost,
+           attempt_end::client_stalled,
+           x.write_stall,
+           {}};
   down.sees_byte = [&x] {
     if (!x.first_byte) x.first_byte = clock::now();
   };

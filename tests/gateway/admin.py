@@ -44,8 +44,8 @@ best = "interactive"
 limits.web = {{ concurrency = 8 }}
 """
 PRIVATE = ["/metrics", "/api/state", "/api/events"]
-LOG_FIELDS = ("time id tenant class route upstream method host path status error wait_ms bound_by attempts connect_ms "
-              "first_byte_ms total_ms bytes_in bytes_out tokens_asked tokens_used").split()
+LOG_FIELDS = ("time id tenant class route upstream method host path upstream_id status error wait_ms bound_by attempts "
+              "connect_ms first_byte_ms total_ms bytes_in bytes_out tokens_asked tokens_used").split()
 
 
 class Answer:

@@ -653,7 +653,11 @@ prefix = "/web"
         third = self.ask_tunnel(g, f"c.example.test:{server.port}", "X-Canigo-Max-Wait: 1s\r\n")
         self.assertEqual(self.status_of_tunnel(third), 429)
         # Nobody holds a place of a host while it waits for a tunnel.
-        self.assertEqual({h["name"][0]: h["held"] for h in g.whole_state()["forwarded"]}, {"a": 1, "b": 0, "c": 0})
+        state = g.whole_state()
+        self.assertEqual({h["name"][0]: (h["held"], h["waiting"]) for h in state["forwarded"]},
+                         {"a": (1, 0), "b": (0, 1), "c": (0, 0)})
+        self.assertEqual([w["waits_for"] for w in state["forwarded_waiters"]], ["tunnels"])
+        self.assertIn("canigo_gateway_forwarded_waiting 1\n", g.ask_admin("/metrics"))
         second.settimeout(0.2)
         with self.assertRaises(TimeoutError):
             second.recv(1)

@@ -558,19 +558,71 @@ class Life(GatewayCase):
                 self.assertLess(g.processor_seconds() - before, 0.5, error)
             self.assertIsNone(g.process.poll())
 
-    def test_the_end_of_the_grace_tells_those_who_wait_and_cuts_those_who_run(self):
+    def test_the_end_of_the_grace_tells_those_without_an_answer_and_cuts_the_others(self):
         hold = threading.Event()
         self.addCleanup(hold.set)
-        script = self.script(lambda _c, _s, _h: hold.wait())
-        g = self.gateway(self.upstream("concurrency = 1\nmax_wait = 10m", script.port), head='grace = "1s"')
-        running = Callers(g.port, ["/web/run"])
-        wait_until(lambda: g.state()["held"] == 1, "it runs")
+
+        def answer(client, _stream, head):
+            if "/half" in head:
+                client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+            hold.wait()
+
+        script = self.script(answer)
+        g = self.gateway(self.upstream("concurrency = 2\nmax_wait = 10m", script.port), head='grace = "1s"')
+        running = Callers(g.port, ["/web/run", "/web/half"])
+        wait_until(lambda: sum(r["bytes_out"] for r in g.state()["running"]) == 5, "one has the half of its answer")
+        wait_until(lambda: g.state()["held"] == 2, "both run")
         waiting = self.calls(g, 5)
         wait_until(lambda: g.waiting() == 5, "they wait")
+        log = (g.dir / "access.log").open()
+        self.addCleanup(log.close)
         g.process.send_signal(signal.SIGTERM)
         self.assertEqual(waiting.statuses(), [503] * 5)
-        self.assertEqual(running.wait(), [""])
+        running.wait()
+        self.assertIn("X-Canigo-Error: draining", running.answers["/web/run"])
+        self.assertTrue(running.answers["/web/half"].endswith("5\r\nfirst\r\n"))
         self.assertEqual(g.process.wait(), 1)
+        ends = {e["path"]: (e["status"], e["error"]) for e in map(json.loads, log)}
+        self.assertEqual(ends["/web/run"], (503, "draining"))
+        self.assertEqual(ends["/web/half"], (200, "draining"))
+
+    def test_a_client_that_takes_nothing_is_cut_and_the_log_says_so(self):
+        g = self.gateway(self.upstream(port=self.script(lambda c, _s, _h: c.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 50000000\r\n\r\n" + bytes(50_000_000))).port),
+            head='limits.time = { write_stall = "1s" }')
+        with socket.create_connection(("127.0.0.1", g.port)) as client:
+            client.sendall(b"GET /web/x HTTP/1.1\r\nHost: x\r\n\r\n")
+            wait_until(g.log, "it ends")
+            self.assertEqual([(e["status"], e["error"]) for e in g.log()], [(200, "stalled")])
+
+    def test_without_threads_or_memory_it_says_so_and_ends(self):
+        if b"__asan_init" in pathlib.Path(GATEWAY).read_bytes():
+            self.skipTest("a sanitizer needs more address space")
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "gateway.toml"
+            file.write_text('threads = 4\n[[listen]]\naddress = "127.0.0.1:0"\nanonymous = "local"\n'
+                            '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
+            ends = []
+            for megabytes in range(60, 400, 20):
+                few = f"ulimit -v {megabytes << 10}; exec '{GATEWAY}' --config '{file}'"
+                process = subprocess.Popen(["sh", "-c", few], stderr=subprocess.PIPE, text=True)
+                line = process.stderr.readline()  # would wait for ever if it hung
+                if "listening on" in line:
+                    process.send_signal(signal.SIGTERM)
+                    process.wait()
+                    break
+                ends.append(process.wait())
+                self.assertIn(ends[-1], (1, 127), line)
+                process.stderr.close()
+            else:
+                self.fail(f"it never serves: {ends}")
+            process.stderr.close()
+            self.assertIn(1, ends)
+
+    def test_what_it_can_not_print_is_an_error(self):
+        for argument in ("--version", "--help"):
+            with open("/dev/full", "w") as full:
+                self.assertEqual(subprocess.run([GATEWAY, argument], stdout=full).returncode, 1, argument)
 
     def test_nothing_begins_late_in_a_drain(self):
         def answer(client, _stream, _head):
@@ -610,8 +662,7 @@ class Life(GatewayCase):
         wait_until(lambda: json.loads(g.ask_admin("/api/state"))["draining"], "it drains")
         g.process.send_signal(signal.SIGTERM)
         self.assertEqual(g.process.wait(60), 1)
-        self.assertEqual(waiting.statuses(), [503] * 3)
-        self.assertEqual(running.wait(), [""])
+        self.assertEqual(waiting.statuses() + running.statuses(), [503] * 4)
 
     def test_a_drain_takes_those_who_have_connected_in_time(self):
         g = self.gateway(self.upstream(port=self.nginx.plain))

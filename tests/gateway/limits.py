@@ -175,7 +175,10 @@ class Breaker(GatewayCase):
             wait_until(lambda: begun["/a"].is_set() and g.waiting() == n, "it waits behind those before it")
         let["/a"].set()  # and while it is put off for a moment, /b goes
         wait_until(begun["/b"].is_set, "/b goes")
-        in_line = lambda: {w["path"] for w in g.state()["waiters"] if w["waits_for"] == "concurrency"}
+
+        def in_line():
+            return {w["path"] for w in g.state()["waiters"] if w["waits_for"] == "concurrency"}
+
         wait_until(lambda: in_line() == {"/web/a", "/web/c", "/web/d"}, "/a waits in the line again")
         for event in let.values():
             event.set()
@@ -360,7 +363,7 @@ class Quotas(GatewayCase):
         wait_until(lambda: g.waiting() == 6, "the queue is full")
         wait_until(lambda: len([e for e in g.log() if e["error"] == "queue_full"]) == 4, "four of b found no place")
         late = calls("a", "interactive", "important2")
-        wait_until(lambda: [e["tenant"] for e in g.log() if e["error"] == "evicted"] == ["b"], "the last of b made room")
+        wait_until(lambda: [e["tenant"] for e in g.log() if e["error"] == "evicted"] == ["b"], "b's last made room")
         wait_until(lambda: not g.state()["pauses"], "the pause is over")
         slow.set()
         self.assertEqual(batch.statuses() + important.statuses() + late.statuses(), [200] * 5)
@@ -591,6 +594,32 @@ class Shared(GatewayCase):
         self.assertLessEqual(calls[True][0], 80 + 4 + 8)
         self.assertGreaterEqual(calls[True][1], 40 * 0.95)
         self.assertGreater(calls[False][0], 80 + 4 + 8)
+
+    def test_who_waits_for_the_other_instances_is_seen(self):
+        hold = threading.Event()
+        self.addCleanup(hold.set)
+
+        def answer(client, _stream, _head):
+            hold.wait()
+            client.sendall(OK)
+
+        a, b = self.two("concurrency = 1\nmax_wait = 10h", self.script(answer).port)
+        first = Curls([f"{a.url}/web/first"])
+        wait_until(lambda: a.state()["running"], "it runs")
+        others = Curls([f"{b.url}/web/other{i}" for i in range(2)])
+        wait_until(lambda: {w["waits_for"] for w in b.state()["waiters"]} == {"concurrency", "shared"}, "both wait")
+        state = b.state()
+        self.assertEqual((state["waiting"], state["running"], sum(c["waiting"] for c in state["classes"])), (2, [], 2))
+        self.assertEqual({w["path"] for w in state["waiters"]}, {"/web/other0", "/web/other1"})
+        metrics = parse(b.ask_admin("/metrics"))
+
+        def values(name, **wanted):
+            return sum(v for _, labels, v in metrics[f"canigo_gateway_{name}"][2]
+                       if all(labels[k] == w for k, w in wanted.items()))
+
+        self.assertEqual((values("waiting"), values("running"), values("connections", state="waiting")), (2, 0, 2))
+        hold.set()
+        self.assertEqual(first.statuses() + others.statuses(), [200] * 3)
 
     def test_a_lone_instance_gets_the_whole_limit(self):
         rates = {}

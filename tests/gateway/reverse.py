@@ -13,6 +13,7 @@ import pathlib
 import random
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import threading
 import time
 import urllib.error
 
-from rig import GATEWAY, TOKEN, Curls, GatewayCase, curl, main, wait_until
+from rig import GATEWAY, TOKEN, Curls, GatewayCase, curl, free_ports, main, wait_until
 
 
 class Reverse(GatewayCase):
@@ -260,6 +261,69 @@ class Reverse(GatewayCase):
 
         g = self.gateway(self.upstream('timeout = { first_byte = "10m" }', self.script(answer).port))
         self.assertEqual(curl("-d", "x", f"{g.url}/web/x")[0], 502)
+
+    def test_the_id_of_the_upstream_goes_on_under_a_name_of_its_own(self):
+        script = self.script(lambda c, _s, _h: c.sendall(
+            b"HTTP/1.1 200 OK\r\nX-Request-Id: req_7\r\nContent-Length: 0\r\n\r\n"))
+        g = self.gateway(self.upstream(port=script.port))
+        _, fields, _ = curl(f"{g.url}/web/x")
+        self.assertEqual(fields["x-upstream-request-id"], "req_7")
+        _, own, _ = curl(f"{g.url}/nowhere")
+        ends = g.log()
+        self.assertEqual([(e["id"], e["upstream_id"]) for e in ends],
+                         [(fields["x-request-id"], "req_7"), (own["x-request-id"], None)])
+
+    def test_the_log_counts_the_bytes_of_the_gateways_own_answers(self):
+        g = self.gateway(self.upstream())
+        _, _, body = curl(f"{g.url}/nowhere")
+        curl("-I", f"{g.url}/nowhere")
+        self.assertEqual([e["bytes_out"] for e in g.log()], [len(body), 0])
+
+    def test_a_client_learns_why_there_is_no_connection(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def certificate(name, days):
+                cert, key = f"{folder}/{name}.pem", f"{folder}/{name}.key"
+                subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                                "-nodes", "-days", days, "-subj", f"/CN={name}", "-addext",
+                                f"subjectAltName=DNS:{name}", "-keyout", key, "-out", cert],
+                               check=True, capture_output=True)
+                return cert, key
+
+            cert, key = certificate("localhost", "2")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(cert, key)
+            server = socket.create_server(("127.0.0.1", 0))
+            self.addCleanup(server.close)
+
+            def serve():
+                while True:
+                    try:
+                        client = server.accept()[0]
+                    except OSError:
+                        return
+                    with contextlib.suppress(OSError), context.wrap_socket(client, server_side=True) as s:
+                        s.recv(1000)
+                        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+            threading.Thread(target=serve, daemon=True).start()
+            port = server.getsockname()[1]
+            closed, = free_ports(1)
+            upstreams = "".join(
+                f'[[upstream]]\nname = "{n}"\nprefix = "/{n}"\nurl = "{url}"\nprivate = true\n'
+                'retry = { attempts = 1 }\n'
+                for n, url in (("untrusted", f"https://localhost:{port}"), ("closed", f"http://127.0.0.1:{closed}"),
+                               ("unknown", "http://nobody.invalid"), ("other", f"https://127.0.0.1:{port}")))
+            for trusted, name, why in ((False, "untrusted", "TLS: self-signed certificate"),
+                                       (False, "closed", "Connection refused"), (False, "unknown", "its name: "),
+                                       (True, "other", "TLS: IP address mismatch"), (True, "untrusted", None)):
+                env = {"SSL_CERT_FILE": cert} if trusted else {}
+                g = self.gateway(self.upstream() + upstreams, env=env)
+                status, _, body = curl(f"{g.url}/{name}/x")
+                self.assertEqual(status, 502 if why else 200, body)
+                if why:
+                    detail = json.loads(body)["detail"]
+                    self.assertTrue(detail.startswith(f"no connection to the upstream: {why}"), detail)
+                g.stop()
 
     def test_a_client_that_still_sends_gets_its_answer(self):
         g = self.gateway(self.upstream(), head='limits.size = { body = "16MiB" }')
