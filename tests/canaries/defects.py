@@ -184,10 +184,10 @@ DEFECTS = {
     "held_flow_holds_up_others": (FAIR, SIMULATION, "return «ready_.empty()» && r.size == 0", "size_ == 0"),
     "flow_pause_unnoticed": (FAIR_FLOWS, SIMULATION, "look_whether_limited(flow);\n  «look_at_ceiling(flow);»\n}\n\n"
                              "void fair_queue::end_pause_if_over", ""),
-    "flow_pause_lasts_a_nanosecond_less": (FAIR_FLOWS, SIMULATION, "«ceiling.paused_until() > now_»",
-                                           "ceiling.paused_until() > now_ + duration{1}"),
-    "flow_of_a_pool_resumes_unnoticed": (POOL_FLOWS, SIMULATION, "queue.ceiling(flow).paused_until()));\n"
-                                         "  «look_again();»", ""),
+    "flow_pause_counts_for_ever": (FAIR_FLOWS, SIMULATION,
+                                   "ceiling.pause_until(time_point::min());\n  «look_whether_limited(flow);»", ""),
+    "flow_of_a_pool_resumes_unnoticed": (POOL_FLOWS, tests("the tasks of a paused flow wait*"),
+                                         "queue.ceiling(flow).paused_until()));\n  «look_again();»", ""),
     "flow_held_for_ever": (FAIR_FLOWS, SIMULATION, "ceiling.release(places);\n  «look_at_ceiling(flow);»", ""),
     "risen_waiter_stays_behind_its_flow": (FAIR, SIMULATION,
                                            "if («head_class > best_class || (head_class == best_class && "
