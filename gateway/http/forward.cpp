@@ -95,12 +95,12 @@ class connection::passage {
   token_account account_;
   request ask_;
   outgoing_body framing_;
-  std::unique_ptr<exchange> exchange_;  // from the first grant on: those who wait are many
+  std::unique_ptr<exchange> exchange_;  // from the first grant on; a waiter takes less memory without it
   std::uint64_t random_;
   bool is_place_lost_ = false;
 };
 
-/// The caller holds `g`. A frame has one place for a refusal, that of `judged`: those who wait are many.
+/// The caller holds `g`. A frame has one place for a refusal, that of `judged`. So a waiter takes less memory.
 net::awaitable<void> connection::forward(const generation& g, message_parser& parser, message_head& head,
                                          head_judgement& judged, call_record& r) {
   errand e;

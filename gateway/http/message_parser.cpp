@@ -93,7 +93,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
       e = http::error::header_limit;
       return;
     }
-    // As most responses have. The head of a request stays while it waits, and has no more room than it needs.
+    // As most responses have. The head of a request stays while it waits, so nothing is reserved for it.
     if (!IsRequest && this->head.fields.empty()) this->head.fields.reserve(8);
     this->head.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
   }

@@ -12,7 +12,7 @@
 
 namespace canigo::gateway {
 
-/// Bytes that were read and not used yet. It has memory only while there are such bytes, or a read is on its way.
+/// Bytes that were read and not used yet. Its memory grows as prepare() wants it, and goes by shrink().
 class read_buffer {
  public:
   std::span<const char> unread() const noexcept { return {data_.get() + begin_, end_ - begin_}; }
@@ -41,7 +41,8 @@ class read_buffer {
   }
   void commit(std::size_t n) noexcept { end_ += n; }
 
-  /// Gives memory back: all of it if nothing is unread. But the next read soon wants `keep` bytes, and they stay.
+  /// Gives memory back. Room for what is unread stays. A buffer of up to `keep` bytes stays whole, as the next read
+  /// soon wants it.
   void shrink(std::size_t keep = 0) {
     if (capacity_ <= std::max(keep, size())) return;
     std::unique_ptr<char[]> smaller{empty() ? nullptr : new char[size()]};

@@ -129,7 +129,7 @@ bool server::run() {
   for (const auto& l : loops_) {
     for (door& d : doors_) {
       acceptors_[l->index].emplace_back();
-      // One loop has all of the admin's, so that it finds an idle one among them for a newcomer.
+      // The first loop has all connections of the admin's. So it finds an idle one among them for a newcomer.
       if (!d.listener && l != loops_.front()) continue;
       const int own = ::fcntl(d.socket.descriptor(), F_DUPFD_CLOEXEC, 0);
       if (own < 0) throw system_error{errno, boost::system::system_category(), d.socket.name()};

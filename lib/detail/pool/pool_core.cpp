@@ -127,7 +127,7 @@ void pool_core::end_with_context() noexcept {
     waiters.append(take_all());
     grace_.disarm();
     if (backlog_.has_flows()) flows_.watch();
-    // This thread destroys their callables, which may reach for the context. Another thread would not keep it here.
+    // This thread destroys their callables, which may reach for the context. Another thread may be too late for that.
     ended = std::exchange(ended_, nullptr);
     replaces_workers_ = false;
   }

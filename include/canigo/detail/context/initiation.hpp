@@ -119,7 +119,7 @@ auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {
   using value = typename awaited<typename Base::results>::type;
   constexpr std::size_t most_handler = 16;
-  frame_room<sizeof(Base) + most_handler + sizeof(void*)> room;  // the last for the way back from the handler's slot
+  frame_room<sizeof(Base) + most_handler + sizeof(void*)> room;  // the pointer is that to the canceller
   const auto start = [&](auto&& handler) noexcept {
     initiate_in<Base>(room, std::forward<decltype(handler)>(handler), start_operation{}, std::move(home), args...);
   };
