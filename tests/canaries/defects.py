@@ -65,6 +65,8 @@ JOB_LEASES = "jobs/service_leases.cpp"
 JOB_REPORT = "jobs/run_report.cpp"
 JOB_RUNS = "jobs/service_runs.cpp"
 JOB_TABLE = "jobs/sqlite_table.cpp"
+JOB_TABLE_LOOK = "jobs/sqlite_table_look.cpp"
+JOB_TABLE_RUNS = "jobs/sqlite_table_runs.cpp"
 JOB_LINE = "jobs/sqlite_line.cpp"
 JOB_SCHEDULE = "jobs/schedule.cpp"
 JOB_FIELD = "jobs/cron_field.cpp"
@@ -540,16 +542,16 @@ DEFECTS = {
                                   "std::max(due.integer(1) + 1, «number(now)»)", "std::int64_t{0}"),
     "job_of_a_stranger_claimed": (JOB_TABLE, jobs("a file's values that another program*"),
                                   "«is_sound» + \" ORDER BY run_at, id LIMIT ?4\"", "std::string{\"1\"}"),
-    "job_crash_is_an_attempt": (JOB_TABLE, jobs("the store in SQLite*"),
+    "job_crash_is_an_attempt": (JOB_TABLE_RUNS, jobs("the store in SQLite*"),
                                 "«count_down(r.attempt);»\n    count_up(r.crashes);", ""),
-    "job_result_of_a_stale_holder": (JOB_TABLE, jobs("the store in SQLite*"),
+    "job_result_of_a_stale_holder": (JOB_TABLE_RUNS, jobs("the store in SQLite*"),
                                      "if («changed == 0») return verdict::superseded;\n  free_key", "false"),
     "job_counted_as_failed_for_good": (JOB_SERVICE, jobs("a service counts its runs*"),
                                        "«r.claimed.attempt >= r.claimed.max_attempts || report.span == "
                                        "duration::max()»", "false"),
     "job_counts_without_rest": (JOB_SERVICE, jobs("a count that is slow*"),
                                 "(now - begun_at) * «count_pause»", "0"),
-    "job_counted_without_end": (JOB_TABLE, jobs("a count of a table ends*"),
+    "job_counted_without_end": (JOB_TABLE_LOOK, jobs("a count of a table ends*"),
                                 "ended.start(id, «most»);", "std::int64_t{9'000'000}"),
     "job_commit_failed_unseen": (JOB_LINE, jobs("a step on the disk that fails*"),
                                  "«db_->sql(\"COMMIT\").run();»",
@@ -578,5 +580,5 @@ DEFECTS = {
                                    "most - std::min(«q.taken - q.reporting», most);", "q.taken"),
     "job_results_pile_up": (JOB_RUNS, jobs("a store that takes no results*"),
                             "return «std::min(free, 2 * most - std::min(q.taken, 2 * most))»;", "free"),
-    "job_key_never_free": (JOB_TABLE, jobs("the store in SQLite*"), "«free_key(l.id, now);»", ""),
+    "job_key_never_free": (JOB_TABLE_RUNS, jobs("the store in SQLite*"), "«free_key(l.id, now);»", ""),
 }
