@@ -52,6 +52,8 @@ net::awaitable<void> byte_stream::secure_as_client(net::ssl::context& context, s
     error = net::error::invalid_argument;
     co_return;
   }
+  // RFC 9525: a name is that of a SAN, and a wildcard is a whole label.
+  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   s.set_verify_mode(net::ssl::verify_peer);
   co_await s.async_handshake(net::ssl::stream_base::client, within(limit, error));
 }

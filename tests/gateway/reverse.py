@@ -281,21 +281,21 @@ class Reverse(GatewayCase):
 
     def test_a_client_learns_why_there_is_no_connection(self):
         with tempfile.TemporaryDirectory() as folder:
-            def certificate(name, days):
-                cert, key = f"{folder}/{name}.pem", f"{folder}/{name}.key"
+            def serve_tls(alternative):
+                """Of localhost by its common name, which counts for nothing. Returns the port, and the certificate."""
+                cert, key = f"{folder}/{len(os.listdir(folder))}.pem", f"{folder}/{len(os.listdir(folder))}.key"
                 subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                                "-nodes", "-days", days, "-subj", f"/CN={name}", "-addext",
-                                f"subjectAltName=DNS:{name}", "-keyout", key, "-out", cert],
+                                "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                                f"subjectAltName={alternative}", "-keyout", key, "-out", cert],
                                check=True, capture_output=True)
-                return cert, key
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(cert, key)
+                server = socket.create_server(("127.0.0.1", 0))
+                self.addCleanup(server.close)
+                threading.Thread(target=serve, args=(server, context), daemon=True).start()
+                return server.getsockname()[1], pathlib.Path(cert).read_text()
 
-            cert, key = certificate("localhost", "2")
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(cert, key)
-            server = socket.create_server(("127.0.0.1", 0))
-            self.addCleanup(server.close)
-
-            def serve():
+            def serve(server, context):
                 while True:
                     try:
                         client = server.accept()[0]
@@ -305,18 +305,22 @@ class Reverse(GatewayCase):
                         s.recv(1000)
                         s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
-            threading.Thread(target=serve, daemon=True).start()
-            port = server.getsockname()[1]
+            port, own = serve_tls("DNS:localhost")
+            nameless, of_nameless = serve_tls("IP:192.0.2.1")
+            trust = pathlib.Path(folder) / "trust.pem"
+            trust.write_text(own + of_nameless)
             closed, = free_ports(1)
             upstreams = "".join(
                 f'[[upstream]]\nname = "{n}"\nprefix = "/{n}"\nurl = "{url}"\nprivate = true\n'
                 'retry = { attempts = 1 }\n'
                 for n, url in (("untrusted", f"https://localhost:{port}"), ("closed", f"http://127.0.0.1:{closed}"),
-                               ("unknown", "http://nobody.invalid"), ("other", f"https://127.0.0.1:{port}")))
+                               ("unknown", "http://nobody.invalid"), ("other", f"https://127.0.0.1:{port}"),
+                               ("nameless", f"https://localhost:{nameless}")))
             for trusted, name, why in ((False, "untrusted", "TLS: self-signed certificate"),
                                        (False, "closed", "Connection refused"), (False, "unknown", "its name: "),
-                                       (True, "other", "TLS: IP address mismatch"), (True, "untrusted", None)):
-                env = {"SSL_CERT_FILE": cert} if trusted else {}
+                                       (True, "other", "TLS: IP address mismatch"),
+                                       (True, "nameless", "TLS: hostname mismatch"), (True, "untrusted", None)):
+                env = {"SSL_CERT_FILE": str(trust)} if trusted else {}
                 g = self.gateway(self.upstream() + upstreams, env=env)
                 status, _, body = curl(f"{g.url}/{name}/x")
                 self.assertEqual(status, 502 if why else 200, body)
