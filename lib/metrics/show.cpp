@@ -329,10 +329,11 @@ void show(families& f, const std::string& object, const jobs_stats& s) {
                 {{"name", object}, {"queue", q.name}, {"outcome", outcome}}, number(n));
     }
     if (q.by_state.empty()) continue;
-    const char* const states[] = {"waiting", "running", "done", "dead", "cancelled"};
-    for (std::size_t i = 0; i < std::size(states) && i < q.by_state.size(); ++i) {
+    auto n = q.by_state.begin();
+    for (const char* state : {"waiting", "running", "done", "dead", "cancelled"}) {
+      if (n == q.by_state.end()) break;
       f.gauge("canigo_jobs", "Jobs in the store by state, of all processes; 100000 may be more.",
-              {{"name", object}, {"queue", q.name}, {"state", states[i]}}, number(q.by_state[i]));
+              {{"name", object}, {"queue", q.name}, {"state", state}}, number(*n++));
     }
     f.gauge("canigo_jobs_oldest_seconds", "For how long the first job that waits has been due.", l,
             std::chrono::duration<double>(q.oldest).count());

@@ -451,6 +451,127 @@ TEST_CASE("a flow shows its share, its ceiling and how long its requests waited"
   run.time.run();
 }
 
+TEST_CASE("a flow shows each of its rates, and no others", "[metrics]") {
+  limits_run run;
+  limiter api{run.io, {.rates = {{rate::per_second(10), 20, 20}, {rate::per_minute(100), 100, 100}}}};
+  flow gold{api, {.rates = {{rate::per_second(9), 5, 5}, {rate::per_minute(50), 40, 40}}}}, plain{api};
+  metrics::exporter exporter;
+  const auto first = exporter.add("gold", gold);
+  const auto second = exporter.add("plain", plain);
+  const std::string text = exporter.text();
+  check_series(text, {{R"(canigo_flow_tokens{name="gold",rate="0"})", "5"},
+                      {R"(canigo_flow_tokens{name="gold",rate="1"})", "40"}});
+  CHECK(count_of(text, "canigo_flow_tokens{name=\"gold\"") == 2);
+  CHECK(count_of(text, "canigo_flow_tokens{name=\"plain\"") == 0);
+}
+
+TEST_CASE("each kind of limit shows what went in shadow mode", "[metrics]") {
+  limits_run run;
+  scheduler first{run.io, {.rate = rate::per_second(4)}};
+  semaphore second{run.io, {.permits = 1}};
+  limiter third{run.io, {.concurrency = 1}};
+  metrics::exporter exporter;
+  const auto shows_first = exporter.add("first", first);
+  const auto shows_second = exporter.add("second", second);
+  const auto shows_third = exporter.add("third", third);
+  first.set_mode(enforcement::shadow);
+  second.set_mode(enforcement::shadow);
+  third.set_mode(enforcement::shadow);
+  // Two of the scheduler would have waited. Of three of the others the first goes, and the second would have waited.
+  // The last of each would have been refused.
+  for (int i = 0; i < 2; ++i) {
+    run.go([&]() -> net::awaitable<void> { co_await first.acquire(); });
+  }
+  const auto hold = [&](auto& limit) -> net::awaitable<void> {
+    const permit p = co_await limit.acquire();
+    co_await sleep_for(250ms);
+  };
+  for (int i = 0; i < 2; ++i) {
+    run.go([&] { return hold(second); });
+    run.go([&] { return hold(third); });
+  }
+  run.time.run_for(1ms);
+  CHECK(first.try_acquire());
+  const std::optional<permit> of_second = second.try_acquire(), of_third = third.try_acquire();
+  CHECK((of_second && of_third));
+  run.time.run_for(1s);
+  const std::string text = exporter.text();
+  CAPTURE(text);
+  for (const std::string name : {"first", "second", "third"}) {
+    const auto value = [&](const std::string& series, const std::string& more) {
+      return value_of(text, "canigo_shadow_" + series + "{name=\"" + name + "\"" + more + "}");
+    };
+    CAPTURE(name);
+    CHECK(value("total", ",outcome=\"waited\"") == (name == "first" ? "2" : "1"));
+    CHECK(value("total", ",outcome=\"refused\"") == "1");
+    CHECK(value("total", ",outcome=\"shed\"") == "0");
+    CHECK(value("wait_seconds_count", "") == (name == "first" ? "2" : "1"));
+    CHECK(value("wait_seconds_sum", "") == (name == "first" ? "0.75" : "0.25"));
+  }
+}
+
+TEST_CASE("a limiter shows for how long the ceilings of its flows were binding", "[metrics]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(10), 10, 10}}, .concurrency = 5}};
+  flow f{l, {.concurrency = 1}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("l", l);
+  for (int i = 0; i < 2; ++i) {
+    run.go([&]() -> net::awaitable<void> {
+      const permit p = co_await l.acquire({.flow = &f});
+      co_await sleep_for(500ms);
+    });
+  }
+  run.time.run();
+  const std::string text = exporter.text();
+  check_series(text, {{R"(canigo_binding_seconds_total{name="l",limit="flow"})", "0.5"},
+                      {R"(canigo_binding_seconds_total{name="l",limit="rate 0"})", "0"},
+                      {R"(canigo_binding_seconds_total{name="l",limit="concurrency"})", "0"}});
+  CHECK(count_of(text, "canigo_binding_seconds_total{") == 5);
+}
+
+namespace {
+
+struct stats_with_error : metrics::shared_limit_stats {
+  std::error_code last_error_code;
+};
+
+}  // namespace
+
+TEST_CASE("a limit in Redis shows an error only while there is one", "[metrics]") {
+  stand_in<stats_with_error> well, ill;
+  ill.shown.last_error_code = errc::store_unavailable;
+  metrics::exporter exporter;
+  const auto first = exporter.add("well", well);
+  const auto second = exporter.add("ill", ill);
+  const std::string text = exporter.text();
+  const std::string cause = make_error_code(errc::store_unavailable).message();
+  CHECK(value_of(text, R"(canigo_shared_error{name="ill",cause=")" + cause + "\"}") == "1");
+  CHECK(count_of(text, "canigo_shared_error{") == 1);
+}
+
+TEST_CASE("a policy shows its adaptive limit under a name of its own", "[metrics]") {
+  limits_run run;
+  policy p{run.io, {.adaptive = adaptive_limit_options{.initial = 4}, .limits = limiter_options{.concurrency = 3}}};
+  metrics::exporter exporter;
+  const auto shown = exporter.add("crm", p);
+  check_series(exporter.text(), {{R"(canigo_permits_capacity{name="crm.adaptive"})", "4"},
+                                 {R"(canigo_permits_capacity{name="crm"})", "3"}});
+}
+
+TEST_CASE("a histogram has fifteen edges, each four times the one before", "[metrics]") {
+  stand_in<metrics::shared_limit_stats> limit;
+  limit.shown.round_trip.record(1s);
+  metrics::exporter exporter;
+  const auto shown = exporter.add("l", limit);
+  const std::string text = exporter.text();
+  CAPTURE(text);
+  check_series(text, {{R"(canigo_shared_round_trip_seconds_bucket{name="l",le="1.024e-06"})", "0"},
+                      {R"(canigo_shared_round_trip_seconds_bucket{name="l",le="274.877906944"})", "1"},
+                      {R"(canigo_shared_round_trip_seconds_bucket{name="l",le="+Inf"})", "1"}});
+  CHECK(count_of(text, "canigo_shared_round_trip_seconds_bucket{") == 16);
+}
+
 TEST_CASE("the number of series is bounded, whatever the classes and names", "[metrics]") {
   limits_run run;
   semaphore s{run.io, {.permits = 1, .priorities = 1024}};
