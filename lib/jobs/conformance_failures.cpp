@@ -144,6 +144,24 @@ void deadlines(world& w) {
   same(s.claim_one().expires_in, duration::max());
 }
 
+void many_deadlines_pass(world& w) {
+  tool s{w};
+  constexpr std::size_t crowd = 250;
+  const auto expired = s.wait((*s).put_all(std::vector<new_job>(crowd, {.kind = "kind", .expires_in = 1h})));
+  const auto sound = s.put({});
+  s.advance(1h);
+  same(s.claim_one().lease.id, sound);
+  for (std::size_t claims = 0; claims < 10; ++claims) s.reap();
+  for (const put_answer& a : expired) {
+    const job_info info = s.look(a.id);
+    same(info.state, job_state::dead);
+    same(info.attempt, 0);
+    same(info.history.size(), 1u);
+    same(info.history.back().what, event::type::expired);
+    same(info.history.back().attempt, 0);
+  }
+}
+
 }  // namespace
 
 void add_failure_cases(std::vector<test_case>& list) {
@@ -155,6 +173,7 @@ void add_failure_cases(std::vector<test_case>& list) {
                   {21, "a job that crashes too often is set aside", poison_is_set_aside},
                   {22, "many leases that ran out do not stop claims", many_leases_run_out},
                   {34, "a deadline ends a job that waits, and is told to one that runs", deadlines},
+                  {34, "many deadlines that passed do not stop claims, and none is missed", many_deadlines_pass},
               });
 }
 

@@ -1,9 +1,17 @@
 // The right to end a run.
+#include "canigo/wait_group.hpp"
+
 #include "conformance_cases.hpp"
+
+#include <asio/co_spawn.hpp>
+#include <asio/this_coro.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace canigo::jobs::conformance {
 namespace {
@@ -115,6 +123,50 @@ void no_two_get_one(world& w) {
   same(seen.size(), 300u);
 }
 
+struct report {
+  lease of;
+  std::string result;
+  verdict answer = verdict::superseded;
+};
+
+net::awaitable<void> complete_one(jobs::store& s, report& r) { r.answer = co_await s.complete(r.of, r.result); }
+
+net::awaitable<void> complete_at_once(jobs::store& s, std::vector<report>& list) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  wait_group all{executor};
+  std::exception_ptr failed;
+  all.add(list.size());
+  for (report& r : list) {
+    net::co_spawn(executor, complete_one(s, r), [&](std::exception_ptr e) {
+      if (e) failed = e;
+      all.done();
+    });
+  }
+  co_await all.wait();
+  if (failed) std::rethrow_exception(failed);
+}
+
+void reports_come_together(world& w) {
+  tool s{w};
+  constexpr std::size_t crowd = 150;
+  s.wait((*s).put_all(std::vector<new_job>(crowd, {.kind = "kind"})));
+  std::vector<report> list;
+  for (const claimed_job& c : s.claim(5)) {
+    same(s.give_back(c.lease), verdict::accepted);
+    list.push_back({c.lease, "of an old lease"});
+  }
+  const auto runs = s.claim(crowd);
+  same(runs.size(), crowd);
+  for (const claimed_job& c : runs) list.push_back({c.lease, "the first of " + text_of(c.lease.id)});
+  for (std::size_t i = 0; i < 5; ++i) list.push_back({runs[i].lease, "the second"});
+  s.wait(complete_at_once(*s, list));
+  for (const report& r : list) {
+    const bool is_first = r.result.starts_with("the first");
+    same(r.answer, is_first ? verdict::accepted : verdict::superseded);
+    if (is_first) same(s.look(r.of.id).result, r.result);
+  }
+}
+
 void extends_for_ever(world& w) {
   tool s{w};
   const auto id = s.put({.expires_in = 10h});
@@ -176,6 +228,7 @@ void add_lease_cases(std::vector<test_case>& list) {
               {
                   {3, "a run is completed once", completes_once},
                   {4, "an old token has no effect and says so", old_tokens_do_nothing},
+                  {4, "of many reports that come together each has its own answer", reports_come_together},
                   {5, "a holder whose lease ran out may complete if nobody came after", late_holder_may_complete},
                   {6, "the token rises with every claim", token_rises},
                   {7, "a lease that ran out is no matter to jobs that ended or run anew", reap_leaves_others_alone},

@@ -387,6 +387,8 @@ TEST_CASE("what time does not mend fails at once, and says what to do", "[jobs][
       CHECK_FALSE(has(text, "wr0ng"));
       CHECK_FALSE(has(text, "\n"));
       CHECK_FALSE(has(text, "; ;"));
+      CHECK_FALSE(has(text, "FATAL"));
+      CHECK_FALSE(has(text, "LOCATION"));
     }
   };
   fails(host + " user=secret password=wr0ng dbname=postgres", jobs::error::cannot_open,
@@ -904,4 +906,25 @@ TEST_CASE("who connects to a server that says nothing sleeps, and looks ten time
   const int n = looks(350ms, false);
   CHECK(n >= 1);
   CHECK(n <= 5);
+}
+
+TEST_CASE("a job for a transaction whose session has ended is refused with the reason of that", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store store{w.io(), w.url()};
+  w.wait(store.count());
+  postgres_session shop{w.url()};
+  shop.run("BEGIN");
+  w.session().run("SELECT pg_terminate_backend(" + shop.run("SELECT pg_backend_pid()") + ", 10000)");
+  for (int i = 0; i < 2; ++i) {
+    std::string said;
+    try {
+      (void)store.put_in(shop.get(), plain("1"));
+    } catch (const std::system_error& e) {
+      said = e.what();
+    }
+    CAPTURE(said);
+    CHECK(has(said, i == 0 ? "terminating connection" : "no connection to the server"));
+    CHECK(has(said, "look whether the server runs, and whether the URL names it"));
+  }
+  CHECK(w.session().run("SELECT count(*) FROM canigo_job") == "0");
 }

@@ -33,6 +33,9 @@ class twins {
 
   void step() {
     now_ += std::chrono::microseconds{one_of(4) == 0 ? random_() % 40'000'000 : random_() % 100};
+    // Nothing has changed since the last step, or ever.
+    CHECK_FALSE(file_.take_news());
+    CHECK_FALSE(memory_.take_news());
     db_.exec("BEGIN IMMEDIATE");
     const std::uint32_t what = one_of(14);
     CAPTURE(what);
@@ -44,6 +47,7 @@ class twins {
       change(what);
     }
     db_.exec("COMMIT");
+    CHECK(file_.take_news() == memory_.take_news());
     for (const char* name : {"a", "b"}) CHECK(file_.next_due(name) == memory_.next_due(name));
     CHECK(file_.count(now_) == memory_.count(now_));
     for (job_id id = 1; id <= last_; ++id) CHECK(file_.look(id) == of_file(memory_.look(id)));

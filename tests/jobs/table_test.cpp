@@ -168,6 +168,12 @@ TEST_CASE("spans of a store's clock end with its last instant", "[jobs][ends]") 
   CHECK(until(now, now + 3s) == 3s);
   CHECK(until(now, instant{}) == -1s);
   CHECK(until(now, instant::max()) == duration::max());
+  // The longest spans that there are, and those beyond them.
+  const auto most = std::chrono::duration_cast<std::chrono::microseconds>(duration::max());
+  CHECK(until(now, now + most) == duration{most});
+  CHECK(until(now, now + most + 1us) == duration::max());
+  CHECK(until(now + most, now) == -duration{most});
+  CHECK(until(now + most + 1us, now) == -duration::max());
   CHECK(until(instant{}, instant::max() - 1us) == duration::max());
   CHECK(until(instant::max() - 1us, instant::min()) == -duration::max());
 }
