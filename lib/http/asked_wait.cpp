@@ -35,7 +35,6 @@ std::string_view next_part(std::string_view& rest, char mark) noexcept {
       break;
     }
   }
-  at = std::min(at, rest.size());
   const std::string_view part = rest.substr(0, at);
   rest.remove_prefix(std::min(at + 1, rest.size()));
   return detail::trim(part);

@@ -123,8 +123,6 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       break;
     case CURLE_PEER_FAILED_VERIFICATION:
       return certificate_problem();
-    default:
-      break;
   }
   if (const auto answer = number(CURLINFO_HTTP_CONNECTCODE); answer >= 300) {
     constexpr int authentication_required = 407;

@@ -214,14 +214,14 @@ TEST_CASE("priority between classes is strict across flows", "[flow]") {
 
 TEST_CASE("a flow's own queue limit makes room among its own", "[flow]") {
   limits_run run;
-  const auto play = [&](overflow o) {
+  const auto play = [&](overflow o, int newcomer = 0) {
     run.log.clear();
     scheduler s{run.io, {.rate = rate::per_second(10), .priorities = 2, .queue_limit = 6, .on_overflow = o}};
     flow small{s, {.queue_limit = 2}}, big{s};
     ask(run, s, "b0 ", {.priority = 1, .flow = &big});
     ask(run, s, "s0 ", {.priority = 1, .flow = &small});
     ask(run, s, "s1 ", {.priority = 1, .flow = &small});
-    ask(run, s, "s2 ", {.priority = 0, .flow = &small});
+    ask(run, s, "s2 ", {.priority = newcomer, .flow = &small});
     run.time.run_for(1ms);
     const auto failed = small.stats().failed;
     CHECK(failed == 1);
@@ -233,6 +233,9 @@ TEST_CASE("a flow's own queue limit makes room among its own", "[flow]") {
   CHECK(play(overflow::reject_new) == "s2");
   CHECK(play(overflow::evict_oldest) == "s0");
   CHECK(play(overflow::evict_least_important) == "s1");
+  // Nobody makes room for one of the same class.
+  CHECK(play(overflow::evict_least_important, 1) == "s2");
+  CHECK(play(overflow::evict_oldest, 1) == "s0");
 }
 
 TEST_CASE("a full limit makes room across all flows, by its policy", "[flow]") {

@@ -112,6 +112,31 @@ TEST_CASE("a call inside an operation of a stopped policy ends with stopped, als
   }
 }
 
+TEST_CASE("an operation whose call inside was given up waits for no place any more", "[policy]") {
+  limits_run run;
+  policy p{run.io, capped(2)};
+  const auto inner = [] { return answer_after(1ms); };
+  std::error_code late = errc::timed_out;
+  const auto impatient = [&]() -> net::awaitable<void> {
+    co_await sleep_for(1s);
+    for (int i = 0; i < 3; ++i) {
+      const std::error_code given_up = co_await outcome_of(with_timeout(p.run(inner), 1s));
+      CHECK(given_up == errc::timed_out);
+    }
+    co_await sleep_for(10s);
+  };
+  const auto patient = [&]() -> net::awaitable<void> {
+    co_await sleep_for(6s);
+    late = co_await outcome_of(p.run(inner));
+  };
+  run.go([&]() -> net::awaitable<void> { co_await p.run(impatient); });
+  run.go([&]() -> net::awaitable<void> { co_await p.run(patient); });
+  run.time.run();
+  CHECK(late == std::error_code{});
+  CHECK(p.stats().succeeded == 3);
+  CHECK(p.stats().under_way == 0);
+}
+
 TEST_CASE("a call that would wait for itself takes nothing, and says why", "[policy]") {
   limits_run run;
   policy p{run.io, capped(1)};

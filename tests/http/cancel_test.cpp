@@ -137,10 +137,16 @@ TEST_CASE("one that waits for a connection can be cancelled, and the next one go
   signal.emit(net::cancellation_type::total);
   while (order.empty()) io.poll();
   CHECK(order == "b-");
+  CHECK(client.stats().running == 1);
+  CHECK(client.stats().waiting == 1);
+  CHECK(client.stats().finished == 1);
   answered = true;
   io.restart();
   io.run();
   CHECK(order == "b-a+c+");
+  CHECK(client.stats().running == 0);
+  CHECK(client.stats().waiting == 0);
+  CHECK(client.stats().finished == 3);
 }
 
 TEST_CASE("cancelling what has ended changes nothing") {

@@ -597,6 +597,34 @@ TEST_CASE("a response over the bound is too large") {
   }
 }
 
+TEST_CASE("a response that is too large leaves nothing behind for the next one") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    for (;;) {
+      const std::string request = co_await p.request();
+      if (has(request, " /body ")) {
+        co_await p.send(ok("12345678901"));
+      } else if (has(request, " /fields ")) {
+        co_await p.send(ok("x", "A: " + std::string(70'000, 'a') + "\r\n"));
+      } else {
+        co_await p.send(ok("fine"));
+      }
+    }
+  }};
+  net::io_context io;
+  http::client client{io, with([](auto& o) { o.max_body = 10; })};
+  const auto said = [&](const char* path) { return text_of(io, client.get(server.url(path))); };
+  for (int i = 0; i < 2; ++i) {
+    CHECK(has(said("/body"), "client_options.max_body, 10 bytes"));
+    CHECK(has(said("/fields"), "client_options.max_headers, 65536 bytes"));
+    CHECK(said("/fine").empty());
+    CHECK(has(said("/fields"), "client_options.max_headers, 65536 bytes"));
+    CHECK(has(said("/body"), "client_options.max_body, 10 bytes"));
+    const auto r = run_to_end(io, client.get(server.url("/fine")));
+    CHECK(r.body == "fine");
+    CHECK(r.problem.empty());
+  }
+}
+
 TEST_CASE("a server that refuses an upload midway is heard") {
   scripted_server server{[](peer& p) -> net::awaitable<void> {
     co_await p.request();

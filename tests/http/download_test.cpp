@@ -17,6 +17,8 @@
 #include <asio/io_context.hpp>
 
 #include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <exception>
 #include <filesystem>
@@ -25,6 +27,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -119,6 +122,8 @@ TEST_CASE("a download that fails leaves nothing behind") {
   }};
   http::client client{io, without_proxy};
   CHECK(error_of(io, http::download(client, cut.url(), file)) == http::error::partial_response);
+  CHECK(text_of(io, http::download(client, cut.url(), file)) ==
+        make_error_code(http::error::partial_response).message());
   scripted_server strange{answer(ok("abc", "Content-Encoding: gzip\r\n"))};
   http::client decoding{io, {.decode_body = true, .proxy = ""}};
   CHECK(text_of(io, http::download(decoding, strange.url(), file)).starts_with("the body can't be decoded: "));
@@ -138,6 +143,25 @@ TEST_CASE("a download that fails leaves nothing behind") {
   }};
   CHECK(error_of(io, http::download(client, takes.url(), taken)) == std::errc::is_a_directory);
   CHECK(files_beside(file) == 2);
+}
+
+TEST_CASE("a download for which the disk has no room ends with the system's reason, and leaves nothing behind") {
+  const temporary_folder folder;
+  const std::string file = folder / "file";
+  scripted_server server{answer(ok(std::string(100'000, 'x')))};
+  net::io_context io;
+  http::client client{io, without_proxy};
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit less = before;
+  less.rlim_cur = 50'000;
+  ::setrlimit(RLIMIT_FSIZE, &less);
+  const std::string said = text_of(io, http::download(client, server.url(), file));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, ignored);
+  CHECK(said == file + ": " + std::generic_category().message(EFBIG));
+  CHECK(files_beside(file) == 0);
 }
 
 TEST_CASE("a download that is cancelled leaves nothing behind") {

@@ -221,6 +221,34 @@ TEST_CASE("a refused expectation is the answer of an exchange that is not sent a
   CHECK(run_to_end(io, work()) == "417 ");
 }
 
+TEST_CASE("an exchange begins with its head, before a body comes, with an expectation or without") {
+  std::atomic<bool> is_open{false};
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    for (;;) {
+      const std::string request = co_await p.request();
+      const bool refuses = request.find(" /refused ") != std::string::npos;
+      co_await p.send(std::string{"HTTP/1.1 "} + (refuses ? "417" : "200") + " Said\r\nContent-Length: 4\r\n\r\n");
+      while (!is_open) co_await net::post(co_await net::this_coro::executor, net::use_awaitable);
+      co_await p.send("body");
+      is_open = false;
+    }
+  }};
+  net::io_context io;
+  http::client client{io, proxyless};
+  const auto heard = [&](const char* path, bool expects) -> net::awaitable<std::string> {
+    auto r = http::request{"POST", server.url(path)}.with_body("x");
+    if (expects) r.with_header("Expect", "100-continue");
+    http::exchange x = co_await client.open(std::move(r));
+    is_open = true;
+    std::string text = std::to_string(x.head().status) + " ";
+    text += co_await read_all(x, 100);
+    co_return text;
+  };
+  CHECK(run_to_end(io, heard("/plain", false)) == "200 body");
+  CHECK(run_to_end(io, heard("/plain", true)) == "200 body");
+  CHECK(run_to_end(io, heard("/refused", false)) == "417 body");
+}
+
 TEST_CASE("requests go on beside an exchange that nobody reads, and its own body waits whole") {
   constexpr std::size_t size = 3'000'000;
   scripted_server server{big(size)};

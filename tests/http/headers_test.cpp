@@ -74,6 +74,17 @@ TEST_CASE("a list of headers that grows moves its text seldom") {
   CHECK(moves < 20);
 }
 
+TEST_CASE("a list of headers that is cleared puts the next ones where the last were") {
+  headers list;
+  list.add("name", "a value");
+  const char* const text = list[0].name.data();
+  for (int i = 0; i < 1000; ++i) {
+    list.clear();
+    list.add("name", "another");
+    REQUIRE(list[0].name.data() == text);
+  }
+}
+
 TEST_CASE("a folded line belongs to the header before it") {
   headers list;
   list.append_to_last("ignored");

@@ -593,3 +593,17 @@ TEST_CASE("flows of a pool come and go on any thread while tasks run", "[pool_fl
   CHECK(s.succeeded == static_cast<std::uint64_t>(begun));
   CHECK(s.succeeded + s.stopped == s.submitted);
 }
+
+TEST_CASE("a task of a pool with flows waits from when it came, however long nothing came before", "[pool_flow]") {
+  limits_run run;
+  strand_pool pool{run.io, {.concurrency = 1}};
+  flow f{pool};
+  CHECK(pool.try_post(named_operation(run, "busy ", 10s), {.flow = &f}));
+  run.time.run_for(5s);
+  const bool is_of_flow = GENERATE(true, false);
+  CHECK(pool.try_post(named_operation(run, "waits "), {.flow = is_of_flow ? &f : nullptr}));
+  run.time.run_for(1s);
+  CHECK(pool.stats().oldest_wait == 1s);
+  run.time.run();
+  CHECK(run.names() == "busy waits ");
+}

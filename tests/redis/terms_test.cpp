@@ -1,6 +1,7 @@
 // The settings of a limit, and what Redis is told of changes.
 #include "../lib/redis/terms.hpp"
 
+#include "canigo/detail/queue/units.hpp"
 #include "canigo/rate.hpp"
 #include "canigo/time.hpp"
 
@@ -8,8 +9,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <system_error>
+#include <vector>
 
 namespace terms_test {
 
@@ -173,6 +178,21 @@ TEST_CASE("the time for tokens is counted from when the bucket was empty, for as
   CHECK(t.time_until({6}, start + 1h) == 200ms);
   t.heard(start, 0s, {1s});
   CHECK(t.time_until({1}, start) == 1100ms);
+}
+
+TEST_CASE("limits with other units, in another order, or without the cap have another number") {
+  const auto shape = [](std::vector<std::string> units, std::uint64_t permits = 0) {
+    std::vector<canigo::rate_limit> rates(units.size(), {.rate = rate::per_second(10), .burst = 5});
+    return told(terms{permits, rates, std::make_shared<const canigo::detail::unit_table>(units, "rates")}).shape;
+  };
+  const std::set<std::uint64_t> all{
+      shape({"ab", "c"}),     shape({"a", "bc"}),     shape({"c", "ab"}), shape({"ab", "c", ""}), shape({"abc"}),
+      shape({"ab", "c"}, 1),  shape({"", "ab", "c"}), shape({"a", "a"}),  shape({"a"}),           shape({"aa"}),
+      shape({"a", "b", "a"}), shape({"a", "a", "b"}), shape({"a"}, 7),
+  };
+  CHECK(all.size() == 13);
+  CHECK_FALSE(all.contains(0));
+  CHECK(shape({"a", "b"}, 3) == shape({"a", "b"}, 4));
 }
 
 }  // namespace terms_test
