@@ -24,16 +24,15 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept {
          });
 }
 
-bool wants_other_server(error e, std::string_view text) noexcept {
-  // A master that its replicas have left may not write, if it is set so, and there may be another one. Redis 6 tells
-  // what a script ran into behind words of its own.
-  if (e == error::command_failed && text.find("NOREPLICAS ") != std::string_view::npos) return true;
+bool wants_other_server(error e, bool has_sentinels) noexcept {
+  // Such a master still answers reads. Without sentinels the next connection would lead to it again.
+  if (e == error::no_replicas) return has_sentinels;
   return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
 }
 
-bool is_of_the_node(std::error_code ec, std::string_view text) noexcept {
+bool is_of_the_node(std::error_code ec) noexcept {
   return ec == errc::store_unavailable || ec == errc::timed_out || ec == error::connection_lost ||
-         (ec.category() == error_category() && wants_other_server(static_cast<error>(ec.value()), text));
+         (ec.category() == error_category() && wants_other_server(static_cast<error>(ec.value()), true));
 }
 
 }  // namespace canigo::redis::detail

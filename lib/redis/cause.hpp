@@ -15,11 +15,12 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept;
 /// of the deployment. It refuses requests in every failure mode.
 bool is_conflict(std::error_code ec) noexcept;
 
-/// Whether another server, or this one later, would answer otherwise than with this error and its text.
-bool wants_other_server(error e, std::string_view text) noexcept;
+/// Whether the client gives up its connection to a server that answers so, because the next connection may lead to
+/// another server, or to this one when it is ready.
+bool wants_other_server(error e, bool has_sentinels) noexcept;
 
-/// Whether that server seems to serve no client: it can't be reached, is silent, or says that it is no master, or one
-/// that may not write. `text` is its own.
-bool is_of_the_node(std::error_code ec, std::string_view text) noexcept;
+/// Whether another node of a cluster may serve what this node does not. This node can't be reached or is silent, or it
+/// says that it is no master, or one that may not write.
+bool is_of_the_node(std::error_code ec) noexcept;
 
 }  // namespace canigo::redis::detail

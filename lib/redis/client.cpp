@@ -27,7 +27,7 @@ net::awaitable<reply> client::run(command c) {
     auto pending = net::async_initiate<const net::use_awaitable_t<>, void(answer)>(
         detail::start_call<detail::answered_call>{at}, net::use_awaitable, c);
     a = co_await std::move(pending);
-    if (detail::is_of_the_node(a.error, a.what.text())) home->cluster().failed(*at);
+    if (detail::is_of_the_node(a.error)) home->cluster().failed(*at);
     if (a.error != error::moved || redirections == detail::most_redirections) break;
     auto next = home->cluster().follow(*at, a.what.text());
     if (next.where == nullptr) break;

@@ -205,7 +205,7 @@ bool engine::link_reply(reply&& r) noexcept {
   if (r.is_error()) {
     const error e = error_of(r.text());
     ec = e;
-    is_suspect_ = is_suspect_ || wants_other_server(e, r.text());
+    is_suspect_ = is_suspect_ || wants_other_server(e, !link_options_->where.master.empty());
   }
   if (c == nullptr) {
     --abandoned_;

@@ -35,6 +35,7 @@ constexpr description descriptions[] = {
     {error::bad_reply, {}, "the reply is malformed"},
     {error::no_master, {}, "no master was found"},
     {error::other_shape, {}, "processes with other rates, units or cap use this limit"},
+    {error::no_replicas, "NOREPLICAS", "too few replicas follow the master"},
 };
 
 class category final : public std::error_category {

@@ -119,7 +119,7 @@ void ledger::call_failed(engine& from, const answer& given, time_point now) noex
   const std::string slow = text_of([&] { return ec == errc::timed_out ? why_slow() : std::string{}; });
   failed(now, given.cause ? given.cause : ec, slow.empty() ? std::string_view{given.what.text()} : slow);
   redirections_ = 0;
-  if (is_of_the_node(ec, given.what.text())) home_->cluster().failed(from);
+  if (is_of_the_node(ec)) home_->cluster().failed(from);
   use(home_->cluster().of(slot_));
 }
 

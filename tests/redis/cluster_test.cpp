@@ -215,8 +215,7 @@ TEST_CASE("a command without a key is asked of the node that was dialled [realti
 namespace {
 
 /// A node of a cluster that says who has the slots, and is told what to say to all else.
-scripted_server::script node_that_says(std::string& slots, std::string& all_else,
-                                       std::atomic<int>* asked = nullptr) {
+scripted_server::script node_that_says(std::string& slots, std::string& all_else, std::atomic<int>* asked = nullptr) {
   return [&slots, &all_else, asked](peer& p) -> net::awaitable<void> {
     co_await command_with(p, "server");
     co_await p.send("+OK\r\n$31\r\nrun_id:fake\r\nredis_mode:cluster\r\n");
@@ -328,6 +327,26 @@ TEST_CASE("an error that concerns one limit forgets no slots of the node that sa
     CHECK(error_of(io, limit.acquire()));
     CHECK(has());
   }
+}
+
+TEST_CASE("a node that may not write is asked no more until it is named anew, and stays connected") {
+  std::string slots, of_home = "+here\r\n";
+  std::string of_other = "-NOREPLICAS Not enough good replicas to write.\r\n";
+  scripted_server home{node_that_says(slots, of_home)};
+  scripted_server other{node_that_says(slots, of_other)};
+  slots = all_slots_at(std::to_string(other.port()));
+  net::io_context io;
+  redis::client client{io, url_of(home)};
+  const auto& nodes = redis::detail::engine_of(client).cluster();
+  run_until(io, [&] {
+    error_of_reply(io, client.run("PING"));
+    return nodes.count() == 1;
+  });
+  const auto that_one = nodes.of(7);
+  CHECK(error_of_reply(io, client.run("SET", "a key", 1)) == redis::error::no_replicas);
+  CHECK(run(io, client.run("GET", "a key")).text() == "here");
+  CHECK(that_one->stats().answered == 1);
+  CHECK(that_one->stats().failures == 0);
 }
 
 TEST_CASE("a limit that was sent in a circle is followed again later [realtime]", "[realtime]") {

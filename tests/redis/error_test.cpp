@@ -18,6 +18,8 @@ TEST_CASE("the first word of an error reply is its code") {
   CHECK(
       redis::error_of("ERR Error running script (call to f_0123): @user_script:9: @user_script: 9: -READONLY You can't "
                       "write against a read only replica.") == error::read_only);
+  CHECK(redis::error_of("NOREPLICAS Not enough good replicas to write.") == error::no_replicas);
+  CHECK(redis::error_of("ERR unknown command 'x', with args beginning with: 'NOREPLICAS '") == error::command_failed);
   CHECK(redis::error_of("ERR Error running script: -") == error::command_failed);
   CHECK(redis::error_of("ERR unknown command") == error::command_failed);
   CHECK(redis::error_of("ERR what it says: -READONLY") == error::command_failed);
@@ -31,7 +33,7 @@ TEST_CASE("codes of Redis have a category and a text each") {
   CHECK(ec.category() == redis::error_category());
   CHECK(std::string{ec.category().name()} == "redis");
   CHECK(ec == error::connection_lost);
-  for (int value = 1; value <= static_cast<int>(error::no_master); ++value) {
+  for (int value = 1; value <= static_cast<int>(error::no_replicas); ++value) {
     CHECK(redis::error_category().message(value).find("unknown") == std::string::npos);
   }
   CHECK(redis::error_category().message(0) == "unknown error 0");

@@ -32,6 +32,7 @@ enum class error {
   bad_reply,           ///< the reply is not Redis' protocol, or not an answer to the command
   no_master,           ///< no sentinel knows the master, or the server that it names is not one
   other_shape,         ///< processes with other rates, units or cap use this redis::limiter
+  no_replicas,         ///< NOREPLICAS: the master may not write, because too few replicas follow it
 };
 
 /// The category "redis".
