@@ -34,10 +34,10 @@ std::string line_of(std::string_view info, std::string_view key) {
 
 constexpr duration ask_sentinels_every = std::chrono::seconds{1};
 
-/// How many of them are this one.
-std::size_t count_of(const endpoint::address& a, const std::vector<endpoint::address>& named) {
+/// How many name this one.
+std::size_t count_of(const endpoint::address& a, const std::vector<named_master>& named) {
   return static_cast<std::size_t>(std::ranges::count_if(
-      named, [&a](const endpoint::address& b) { return a.host == b.host && a.port == b.port; }));
+      named, [&a](const named_master& b) { return a.host == b.where.host && a.port == b.where.port; }));
 }
 
 net::awaitable<std::exception_ptr> failure_of(net::awaitable<void> work) {
@@ -96,18 +96,20 @@ net::awaitable<void> link::connect() {
   }
   using namespace net::experimental::awaitable_operators;
   endpoint::address master = co_await find_master();
-  // A sentinel may name a dead master for ever: one that led a failover whose new master died before all had followed
-  // it. So unless its answer turns out to be right, the next attempt begins with another sentinel.
-  doubt();
   // A master that says nothing may have been replaced. Then there is no sense in waiting for it.
   for (;;) {
+    // A sentinel may name a dead master for ever. The sentinel that led a failover does so if the new master dies
+    // before all replicas follow it, and the old master is promoted again. So unless the answer of this sentinel turns
+    // out to be right, the next attempt begins with another one.
+    doubt();
     auto first = co_await (failure_of(connect_to(master)) || successor_of(master));
     if (first.index() == 0) {
       if (const auto failure = std::get<0>(first)) std::rethrow_exception(failure);
       break;
     }
-    master = std::get<1>(std::move(first));
-    sentinel_ = (sentinel_ + 1) % options_->where.addresses.size();
+    named_master next = std::get<1>(std::move(first));
+    master = std::move(next.where);
+    sentinel_ = next.sentinel;
   }
   *options_->first_sentinel = sentinel_;
 }
@@ -125,25 +127,27 @@ net::awaitable<void> link::connect_to(endpoint::address a) {
 }
 
 /// Asks the sentinels now and then, until more of them name another master than name this one.
-net::awaitable<endpoint::address> link::successor_of(endpoint::address master) {
+net::awaitable<named_master> link::successor_of(endpoint::address master) {
   for (;;) {
     co_await sleep_for(ask_sentinels_every);
-    const std::vector<endpoint::address> named = co_await named_masters();
+    const std::vector<named_master> named = co_await named_masters();
     for (const auto& other : named) {
-      if (count_of(other, named) > count_of(master, named)) co_return other;
+      if (count_of(other.where, named) > count_of(master, named)) co_return other;
     }
   }
 }
 
 /// Returns the masters that the sentinels name, one for each that answers, until more than half of them agree.
-net::awaitable<std::vector<endpoint::address>> link::named_masters() {
+net::awaitable<std::vector<named_master>> link::named_masters() {
   const std::size_t n = options_->where.addresses.size();
-  std::vector<endpoint::address> named;
+  std::vector<named_master> named;
   for (std::size_t i = 0; i < n; ++i) {
     try {
-      auto answer = ask_in_time((sentinel_ + i) % n);
-      named.push_back(co_await std::move(answer));
-      if (2 * count_of(named.back(), named) > n) break;
+      const std::size_t sentinel = (sentinel_ + i) % n;
+      auto answer = ask_in_time(sentinel);
+      endpoint::address where = co_await std::move(answer);
+      named.push_back({std::move(where), sentinel});
+      if (2 * count_of(named.back().where, named) > n) break;
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
       refusal_.clear();  // the master may still answer

@@ -38,6 +38,12 @@ struct link_options {
   std::shared_ptr<std::size_t> first_sentinel = std::make_shared<std::size_t>(0);
 };
 
+/// The answer of a sentinel, and its place in `where` of the options.
+struct named_master {
+  endpoint::address where;
+  std::size_t sentinel = 0;
+};
+
 /// The command that logs in; nothing if there is neither a user nor a password.
 std::optional<command> login_of(const std::string& user, const std::string& password);
 
@@ -94,9 +100,9 @@ class link : public std::enable_shared_from_this<link> {
 
   net::awaitable<void> connect();
   net::awaitable<void> connect_to(endpoint::address a);
-  net::awaitable<endpoint::address> successor_of(endpoint::address master);
+  net::awaitable<named_master> successor_of(endpoint::address master);
   net::awaitable<endpoint::address> find_master();
-  net::awaitable<std::vector<endpoint::address>> named_masters();
+  net::awaitable<std::vector<named_master>> named_masters();
   net::awaitable<endpoint::address> ask_in_time(std::size_t sentinel);
   net::awaitable<endpoint::address> ask_sentinel(const endpoint::address& sentinel);
   net::awaitable<void> log_in();
@@ -115,7 +121,7 @@ class link : public std::enable_shared_from_this<link> {
   std::string run_id_;
   duration round_trip_{};
   bool is_in_cluster_ = false;
-  std::size_t sentinel_ = 0;  // that has named the master
+  std::size_t sentinel_ = 0;  // the place of the sentinel that has named the master
   std::string refusal_;       // the server's error to a command of log_in
   std::string out_;           // to be written next
   std::string writing_;
