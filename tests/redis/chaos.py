@@ -19,7 +19,7 @@ Rounds:
            process is busy and one asks once and is idle. The idle ones that may do without Redis must get a token
            during the outage, before their deadline of a second. Each must have a permit and a token within 2 s of the
            return of Redis, after the quarantine where there is one; from then on the quota counts for all of them, as
-           far as the machine lets Redis and the workers go on.
+           far as the machine lets Redis and the workers go on, which must be a second at least.
   losses   one thing at a time: keys are deleted, any of them, or evicted; Redis is given back what it knew a while ago;
            its clock is set, forward and back; a worker is killed. After each every worker has to be served again,
            within a lease (the quarantine) and --service seconds.
@@ -388,44 +388,51 @@ class Answers(threading.Thread):
 
     LATE = 60_000_000  # as for the loops of the workers
 
-    def __init__(self, path):
+    def __init__(self, path, log):
         super().__init__(daemon=True)
-        self.path, self.late, self.is_over = path, [], False
+        self.path, self.tail = path, Tail(log)
+        self.late = []  # (from, to) in which Redis or a worker was late
+        self.is_over = False
         self.last = time.monotonic_ns()
         self.start()
 
     def run(self):
-        connection = None
         while not self.is_over:
             try:
-                if connection is None:
-                    connection = socket.socket(socket.AF_UNIX)
+                with socket.socket(socket.AF_UNIX) as connection:
                     connection.connect(self.path)
-                connection.sendall(b"PING\r\n")
-                if not connection.recv(64):
-                    raise ConnectionError
-                now = time.monotonic_ns()
-                if now - self.last > self.LATE:
-                    self.late.append((self.last, now))
-                self.last = now
+                    self.ask_on(connection)
             except OSError:
-                connection.close()
-                connection = None
+                time.sleep(0.01)
+
+    def ask_on(self, connection):
+        while not self.is_over:
+            connection.sendall(b"PING\r\n")
+            if not connection.recv(64):
+                raise ConnectionError
+            now = time.monotonic_ns()
+            if now - self.last > self.LATE:
+                self.late.append((self.last, now))
+            self.last = now
             time.sleep(0.01)
 
-    def quiet(self, start, end, log):
+    def quiet(self, start, end):
         """What is left of a time without those in which Redis or a worker was late, and the 2 s behind each, in which a
         limit may still do without Redis."""
-        return judge.quiet(start, end, [*self.late, (self.last + self.LATE, end), *log.late], 2_000_000_000)
+        self.late += judge.Log("\n".join(line for line in self.tail.lines() if line[0] == "L"), {}, {}, 0).late
+        return judge.quiet(start, end, [*self.late, (self.last + self.LATE, end)], 2_000_000_000)
 
-    def wait_for_quiet(self, start, seconds, path):
-        """Until a second that can be judged is over, or as many seconds as that."""
-        while (now := time.monotonic_ns()) < start + seconds * 1_000_000_000:
-            text = "\n".join(line for line in Tail(path).lines() if line[0] == "L")
-            quiet = self.quiet(start, now, judge.Log(text, {}, {}, 0))
-            if sum(until - since for since, until in quiet) > 1_000_000_000:
-                break
+    def wait_for_quiet(self, start, patience=60):
+        """Until 2 s can be judged, of which a worker that is late just now may take some; or for so long, where the
+        machine is always late."""
+        give_up = time.monotonic() + patience
+        while length_of(self.quiet(start, time.monotonic_ns())) < 2 and time.monotonic() < give_up:
             time.sleep(0.1)
+
+
+def length_of(parts):
+    """Of all together, in seconds."""
+    return sum(until - since for since, until in parts) / 1e9
 
 
 class Round:
@@ -579,7 +586,7 @@ def outages(options):
                    zip(r.workers.running, [name for name in modes for _ in range(2)], busy)}
         idle = [w for w, b in zip(r.workers.running, busy) if not b]
         calm = []  # (from, to): the quota counts
-        worst, lateness, tail, answers = {}, Lateness(), Tail(r.log), Answers(r.redis.path)
+        worst, lateness, tail, answers = {}, Lateness(), Tail(r.log), Answers(r.redis.path, r.log)
 
         def all_served(since, patience):
             """When each was served, as far as it was."""
@@ -634,13 +641,17 @@ def outages(options):
                              f"{length:g} s ({'killed' if is_killed else 'stopped'})")
             calm.append((back + allowed + slow, 0))
             time.sleep(max(0, (calm[-1][0] - time.monotonic_ns()) / second))
-            answers.wait_for_quiet(calm[-1][0], 10, r.log)
+            answers.wait_for_quiet(calm[-1][0])
         calm[-1] = calm[-1][0], time.monotonic_ns()
         pids = list(members)
         r.expect(r.workers.finish(), "a worker hung, or failed")
         log = judge.Log(r.log.read_text(), r.workers.ends, r.workers.stops, options.lease * 1_000_000)
-        calm = [part for start, end in calm for part in answers.quiet(start, end, log)]
+        judged = [answers.quiet(start, end) for start, end in calm]
         answers.is_over = True
+        least = min(length_of(parts) for parts in judged)
+        r.expect(least >= 1, f"the quota could be judged for {least:.1f} s only after one of the outages, because this "
+                 "machine was late")
+        calm = [part for parts in judged for part in parts]
         r.over_cap = r.over_quota = 0
         for group in range(len(modes)):
             part = log.of(pids[2 * group:2 * group + 2])
@@ -648,7 +659,7 @@ def outages(options):
             times = [(0, time.monotonic_ns())] if group == 0 else calm
             r.over_quota += sum(part.between(*t).over_the_quota(options.rate // 5, options.burst)[0] for t in times)
         print(f"outages: {log.grants()} permits, {r.over_cap} over the cap; {len(log.tokens)} times tokens, "
-              f"{r.over_quota} over the quota; {sum(end - start for start, end in calm) / second:.1f} s of it judged; "
+              f"{r.over_quota} over the quota; {length_of(calm):.1f} s of it judged; "
               "served again after " +
               ", ".join(f"{took / second:.1f} s ({name})" for name, took in worst.items()), flush=True)
         r.expect(r.over_cap == r.over_quota == 0, "too much was given")
@@ -743,11 +754,18 @@ def main():
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     judge.selftest()
+    ended_threads = []
+
+    def note_end(what):
+        ended_threads.append(what)
+        threading.__excepthook__(what)
+
+    threading.excepthook = note_end  # what such a thread was to see, nobody sees any more
     part = options.seconds / 5
     rounds = [d1(options), steady(options, part), chaos(options, part), limiter(options, part),
               losses(options, part), failover(options, part), outages(options), control(options, 2),
               control_of_limiter(options, 2)]
-    good = all(r.good for r in rounds)
+    good = all(r.good for r in rounds) and not ended_threads
     print("passed" if good else "FAILED", flush=True)
     return 0 if good else 1
 
