@@ -382,7 +382,7 @@ TEST_CASE("a wait that there is no memory to make cancellable ends with not_enou
   const bool on_its_own = GENERATE(true, false);
   if (!on_its_own && what != 5) return;
   int refused = 0;
-  for_every_allocation([&](std::int64_t k) {
+  const auto tried = for_every_allocation([&](std::int64_t k) {
     bool has_failed = false;
     // A thread that has done nothing yet has no freed memory to use again.
     std::thread{[&] {
@@ -424,6 +424,7 @@ TEST_CASE("a wait that there is no memory to make cancellable ends with not_enou
     }}.join();
     return has_failed;
   });
+  CHECK(tried > 0);
   CAPTURE(what, on_its_own);
   CHECK(refused == 1);
 }

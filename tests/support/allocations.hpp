@@ -139,8 +139,9 @@ class failing {
 };
 
 /// Runs `scenario(k)`, in which the k-th allocation fails, for every k until it says that it needs no more than k.
+/// Returns how many have failed. A test that does not check this number may have tried none.
 template <class Scenario>
-std::int64_t for_every_allocation(Scenario scenario) {
+[[nodiscard]] std::int64_t for_every_allocation(Scenario scenario) {
   std::int64_t k = 0;
   while (scenario(k)) ++k;
   return k;
