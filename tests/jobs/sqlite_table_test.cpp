@@ -338,3 +338,32 @@ TEST_CASE("a table goes on after the file was full", "[jobs]") {
   db.exec("PRAGMA max_page_count=1000000");
   CHECK(table.put_all({{.kind = "big", .payload = std::string(1 << 20, 'x')}}, now).front().id == 2);
 }
+
+TEST_CASE("the leases of a process that is gone run out at once, and that is news if there are any", "[jobs]") {
+  scratch_folder folder;
+  jobs::detail::sqlite_db db{folder.file(), 1s};
+  jobs::detail::set_up(db);
+  constexpr std::int64_t own = 7;
+  jobs::detail::sqlite_table table{db, {}, own};
+  const instant now{1'700'000'000s};
+  db.exec("BEGIN IMMEDIATE");
+  const job_id id = table.put_all({{.kind = "kind"}}, now).front().id;
+  const claim_request r{.lease = 1h};
+  REQUIRE(table.claim(r, now).size() == 1);
+  CHECK(table.take_news());
+
+  table.end_leases_of(own + 1);
+  CHECK_FALSE(table.take_news());
+  CHECK(table.claim(r, now).empty());
+  CHECK(table.look(id)->state == job_state::running);
+
+  table.end_leases_of(own);
+  CHECK(table.take_news());
+  CHECK(table.claim(r, now).empty());
+  CHECK(table.look(id)->state == job_state::waiting);
+  CHECK(table.look(id)->crashes == 1);
+  CHECK(table.take_news());
+
+  table.end_leases_of(own);
+  CHECK_FALSE(table.take_news());
+}
