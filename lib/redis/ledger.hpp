@@ -174,6 +174,12 @@ class ledger final : public std::enable_shared_from_this<ledger>,
 
   // Published messages.
   void listen(bool wanted) noexcept;
+  /// Whether the messages of this session are to come from the node that has the limit.
+  bool is_listening() const noexcept { return listening_to_ == session_.number() && listening_at_ == engine_; }
+  void stop_listening() noexcept {
+    listening_to_ = 0;
+    listening_at_.reset();
+  }
   void check_listening(time_point now) noexcept;
   std::string channel(std::uint64_t n) const { return prefix_ + "n:" + session_.name_of(n); }
 
@@ -194,7 +200,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   int redirections_ = 0;              // in a row
   bool send_text_ = false;            // Redis does not know the script
 
-  std::uint64_t listening_to_ = 0;  // the number of a session; 0: none
+  std::uint64_t listening_to_ = 0;        // the number of a session; 0: none
+  std::shared_ptr<engine> listening_at_;  // the node that publishes to it; null: none
   time_point listen_after_ = time_point::min();
   time_point check_after_ = time_point::min();
   std::error_code unheard_;  // why published messages do not arrive

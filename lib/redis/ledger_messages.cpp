@@ -22,18 +22,19 @@ constexpr duration refused_for = std::chrono::seconds{30};
 
 /// Without memory for it the next step tries again; see next_step().
 void ledger::listen(bool wanted) noexcept {
-  const std::uint64_t to = wanted ? session_.number() : 0;
-  if (to == listening_to_) return;
+  if (wanted ? is_listening() : listening_to_ == 0) return;
   try {
-    const auto s = engine_->subscriptions();
-    if (s == nullptr) {  // the client is closed
-      listening_to_ = 0;
-      return;
+    if (listening_to_ != 0) {
+      // There are no subscriptions of a client that is closed.
+      if (const auto s = listening_at_->subscriptions()) s->remove(channel(listening_to_));
+      stop_listening();
     }
-    if (listening_to_ != 0) s->remove(channel(listening_to_));
-    listening_to_ = 0;
-    if (wanted) s->add(channel(to), std::weak_ptr<subscription>{shared_from_this()});
-    listening_to_ = to;
+    if (!wanted) return;
+    const auto s = engine_->subscriptions();
+    if (s == nullptr) return;
+    s->add(channel(session_.number()), std::weak_ptr<subscription>{shared_from_this()});
+    listening_to_ = session_.number();
+    listening_at_ = engine_;
   } catch (...) {
     // The limit works without messages.
   }
@@ -41,9 +42,9 @@ void ledger::listen(bool wanted) noexcept {
 
 /// A message has not arrived, or not yet. Perhaps none arrives any more.
 void ledger::check_listening(time_point now) noexcept {
-  if (listening_to_ != session_.number() || now < check_after_) return;
+  if (!is_listening() || now < check_after_) return;
   try {
-    if (const auto s = engine_->subscriptions()) s->check(channel(listening_to_));
+    if (const auto s = listening_at_->subscriptions()) s->check(channel(listening_to_));
     check_after_ = saturating_add(now, options_.lease / 3);
   } catch (...) {
     // No memory: the next missed message leads here again.
@@ -62,7 +63,7 @@ void ledger::subscribed() noexcept {
 void ledger::refused(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
   if (context_gone_) return;
-  listening_to_ = 0;
+  stop_listening();
   listen_after_ = saturating_add(time_->now(), refused_for);
   unheard_ = ec;
   unheard_text_ = text_of([&] { return engine_->where() + ": messages can't be listened to: " + text; });
