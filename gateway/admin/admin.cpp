@@ -31,6 +31,7 @@ namespace {
 
 constexpr std::string_view plain = "text/plain; charset=utf-8";
 constexpr std::string_view json_type = "application/json";
+constexpr std::string_view upstreams = "/api/upstreams/";
 // Three bars of a queue, in the page's colour.
 constexpr std::string_view icon =
     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\"><path fill=\"#3f7cbf\" "
@@ -115,10 +116,9 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
 
 /// The upstream of "/api/upstreams/NAME/VERB"; null: it is another path, or there is none of that name.
 std::shared_ptr<upstream_queue> upstream_of(const errand& e, std::string_view verb) {
-  constexpr std::string_view start = "/api/upstreams/";
   std::string_view name = e.path;
-  if (!name.starts_with(start)) return nullptr;
-  name.remove_prefix(start.size());
+  if (!name.starts_with(upstreams)) return nullptr;
+  name.remove_prefix(upstreams.size());
   if (name.size() <= verb.size() || !name.ends_with(verb)) return nullptr;
   name.remove_suffix(verb.size());
   return e.g.queue_of(name);
@@ -166,7 +166,8 @@ net::awaitable<admin_reply> change(const errand& e, const admin_options& o) {
     if (found) co_return e.done();
     co_return e.say(404, plain, "no such request waits or runs\n");
   }
-  co_return e.say(404, plain, "there is nothing here\n");
+  if (e.path.starts_with(upstreams)) co_return e.say(404, plain, "there is no such upstream, or nothing to do there\n");
+  co_return e.say(404, plain, "there is nothing to do here\n");
 }
 
 net::awaitable<admin_reply> look(const errand& e) {
@@ -178,6 +179,8 @@ net::awaitable<admin_reply> look(const errand& e) {
     co_return e.say(200, json_type, text);
   }
   if (e.path == "/api/events" && e.head.method == "GET") co_return admin_reply{{}, true};
+  if (e.path == "/api/reload" || e.path == "/api/drain" || e.path.starts_with(upstreams))
+    co_return e.say(405, plain, "this is to be done with POST\n", "Allow: POST\r\n");
   co_return e.say(404, plain, "there is nothing here\n");
 }
 

@@ -45,9 +45,10 @@ void metric_text::write(std::string_view suffix, labels l, std::string_view edge
 void metric_text::sample(labels l, double value) { write("", l, "", fmt::format("{}", value)); }
 
 void metric_text::sample(labels l, const wait_histogram& times) {
-  // The histogram counts exactly at 256 ns times a power of two: from 33 µs to 275 s, each edge four times the last.
+  // The histogram counts exactly at 256 ns times a power of two. From 33 µs to 37 minutes, each edge is four times the
+  // last.
   constexpr int first = 7;
-  constexpr int last = 30;
+  constexpr int last = 33;
   for (int power = first; power <= last; power += 2) {
     const duration edge{std::int64_t{256} << power};
     const double seconds = std::chrono::duration<double>(edge).count();

@@ -25,6 +25,7 @@ struct upstream_moment {
   limiter_stats limit;
   std::vector<std::uint64_t> outside;  // of the line, by class
   std::uint64_t running = 0;
+  std::uint64_t paused_tenants = 0;
   upstream_limit::status state;
 };
 
@@ -40,7 +41,7 @@ void show_requests(metric_text& m, const call_counts::totals& all) {
               {"code", status_text(k.status)},
               {"error", k.error}},
              n);
-    if (!k.error.empty()) refused[k.error] += n;
+    if (!k.error.empty() && k.status >= 400) refused[k.error] += n;
   }
   m.counter("refused_total", "Requests that the gateway answered itself, by X-Canigo-Error.");
   for (const auto& [reason, n] : refused) m.sample({{"reason", reason}}, n);
@@ -99,12 +100,14 @@ void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
 
 void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
   const time_point now = std::chrono::steady_clock::now();
-  m.gauge("paused", "1 while an upstream gets no request for this cause.");
+  m.gauge("paused",
+          "1 while an upstream gets no request for this cause; tenant: how many tenants a pause of theirs holds.");
   for (const auto& u : all) {
     for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
       const bool is_paused = u.state.pauses.until(static_cast<pause_cause>(i)) > now;
       m.sample({{"upstream", u.name}, {"cause", pause_cause_names[i]}}, is_paused ? 1 : 0);
     }
+    m.sample({{"upstream", u.name}, {"cause", "tenant"}}, u.paused_tenants);
   }
   m.gauge("breaker_state", "1 for the state that the circuit breaker is in.");
   constexpr std::array<std::pair<circuit_state, std::string_view>, 3> states{
@@ -165,6 +168,17 @@ void show_process(metric_text& m, service& s) {
   m.sample({}, s.log.dropped());
 }
 
+/// Of the first thousand; only those with a credential of their own are paused alone.
+std::uint64_t paused_tenants(const upstream_queue& q, const config& c) {
+  constexpr std::size_t most = 1000;
+  if (!q.settings().credential.is_passed()) return 0;
+  const time_point now = std::chrono::steady_clock::now();
+  std::uint64_t n = 0;
+  for (std::size_t t = 0; t < std::min(c.tenants.size(), most); ++t)
+    n += q.share(t)->stats().paused_until > now ? 1 : 0;
+  return n;
+}
+
 }  // namespace
 
 std::string metrics_of(service& s) {
@@ -173,7 +187,8 @@ std::string metrics_of(service& s) {
   std::vector<upstream_moment> upstreams;
   for (std::size_t i = 0; i < g->queues(); ++i) {
     upstream_queue& q = g->queue(i);
-    upstreams.push_back({q.settings().name, &q.settings(), q.limit().stats(), {}, 0, q.limits().now()});
+    upstreams.push_back(
+        {q.settings().name, &q.settings(), q.limit().stats(), {}, 0, paused_tenants(q, c), q.limits().now()});
     upstream_moment& u = upstreams.back();
     const outside_waits& outside = q.limits().outside();
     for (std::size_t p = 0; p < c.classes.size(); ++p) u.outside.push_back(outside.of(p));

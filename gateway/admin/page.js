@@ -161,7 +161,7 @@ const waiterColumns = [
   ['#', 'index', text((w, i) => i + 1)],
   ['Request', 'what', (cell, w) => lines(cell, called(w), dots(w.tenant, w.class, w.tokens != null &&
     number(w.tokens) + ' tokens', w.attempts && 'after attempt ' + w.attempts, w.id))],
-  ['Waits for', 'num wide', text(w => w.waits_for || '–')],
+  ['Waits for', 'num', text(w => w.waits_for || '–')],
   ['Waited', 'num', text(w => time(w.waited_ms))],
   ['At least', 'num', text(w => time(w.estimate_ms || null))],
   ['', 'act', end]];
@@ -176,7 +176,7 @@ const runningColumns = [
   ['', 'act', end]];
 
 const tenantColumns = [
-  ['Tenant', '', (cell, t) => lines(cell, t.name, dots('weight ' + t.weight, t.held_back && 'at its own limit',
+  ['Tenant', '', (cell, t) => lines(cell, t.name, dots('weight ' + t.weight, t.held_back && t.paused_ms == null && 'at its own limit',
     t.paused_ms != null && `paused for ${time(t.paused_ms)}`))],
   ['Own limits', '', (cell, t) => {
     while (cell.children.length > t.limits.length) cell.lastChild.remove();
@@ -193,7 +193,7 @@ const errorColumns = [
   ['At', 'time', text(e => new Date(e.time).toLocaleTimeString('en-GB'))],
   ['Request', 'what', (cell, e) => lines(cell, `${e.method} ${e.path}`, dots(e.upstream, e.tenant, e.class, e.id))],
   ['Waited', 'num', text(e => time(e.wait_ms))],
-  ['Answer', 'reason', (cell, e) => lines(cell, e.status || 'none', e.error || 'by the upstream')]];
+  ['Answer', 'reason', (cell, e) => lines(cell, e.status || 'none', dots(e.error || 'by the upstream', e.detail))]];
 
 function pauseText(u) {
   const left = p => p.until_ms == null ? 'until it is resumed' : 'for ' + time(p.until_ms);
@@ -207,7 +207,8 @@ function pauseText(u) {
 
 function bindText(u) {
   if (!u.binds || u.binds === 'paused') return '';
-  const what = { concurrency: 'a free place', tenant: 'the limits of their tenants', share: 'a shared place' };
+  const what = { concurrency: 'a free place', tenant: 'the limits of their tenants', shared: 'the limit of all instances',
+    tunnels: 'a tunnel', retry: 'their next attempt' };
   const until = u.binds_for_ms == null ? '' : `; the next one goes in ${time(u.binds_for_ms)}`;
   return `Requests wait for ${what[u.binds] || u.binds}${until}.`;
 }
@@ -256,7 +257,7 @@ function upstream(name) {
 
 const hostColumns = [
   ['Host', '', text(h => h.name)],
-  ['Waits for', 'num wide', text(h => h.binds || '–')],
+  ['Waits for', 'num', text(h => h.binds || '–')],
   ['Waiting', 'num', text(h => number(h.waiting))],
   ['Running', 'num', text(h => number(h.held))]];
 

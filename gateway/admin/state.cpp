@@ -214,6 +214,7 @@ json errors_of(const recent_errors& errors) {
                    {"path", e.path},
                    {"status", e.status},
                    {"error", or_null(e.error)},
+                   {"detail", or_null(e.detail)},
                    {"attempts", e.attempts},
                    {"wait_ms", milliseconds(e.waited)}});
   }
@@ -262,6 +263,8 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
     for (const request_view& v : running->second) one["running"].push_back(running_of(v, now));
   const auto in_all = look.running_in_all.find(u.name);
   one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
+  // Nobody is in the line, or a limit holds nobody there.
+  if (one["binds"].is_null() && !one["waiters"].empty()) one["binds"] = one["waiters"].back()["waits_for"];
   add_tenants(one, c, u, shares, now);
   add_pauses(one, s, c, q, shares, now);
   return one;

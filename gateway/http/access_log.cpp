@@ -38,13 +38,13 @@ std::string_view first_piece(std::string_view lines) {
 }
 
 bool is_same_file(const access_log::file& a, const access_log::file& b) {
-  struct stat one {}, other {};
+  struct stat one{}, other{};
   return ::fstat(a.descriptor(), &one) == 0 && ::fstat(b.descriptor(), &other) == 0 && one.st_dev == other.st_dev &&
          one.st_ino == other.st_ino;
 }
 
 bool is_named_pipe(const std::string& path) noexcept {
-  struct stat what {};
+  struct stat what{};
   return ::stat(path.c_str(), &what) == 0 && S_ISFIFO(what.st_mode);
 }
 

@@ -26,6 +26,7 @@ struct call_record {
   std::string upstream_id;  ///< the X-Request-Id of the response; shortened
   int status = 0;           ///< 0: the client left without an answer
   std::string_view error;   ///< of X-Canigo-Error; empty: none
+  std::string detail;      ///< of that error, for a person
   std::string bound_by;     ///< the limit that it found in its way when it last began to wait; empty: it did not wait
   int attempts = 0;
   duration waited{};

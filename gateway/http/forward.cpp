@@ -294,7 +294,8 @@ void connection::passage::settle(upstream_place& held, attempt_end end) {
       record_.tokens_used = account_.used()->input + account_.used()->output;
       record_.tokens_output = account_.used()->output;
     }
-    if (account_.is_usage_missing()) home_.service_.counts.usage_missing.fetch_add(1, std::memory_order_relaxed);
+    if (end == attempt_end::complete && account_.is_usage_missing())
+      home_.service_.counts.usage_missing.fetch_add(1, std::memory_order_relaxed);
   }
   held.release();
 }
@@ -318,6 +319,7 @@ void connection::passage::judge(attempt_end end) {
   if (end == attempt_end::cut || exchange_->has_lost_rest) record_.error = "upstream_failed";
   if (end == attempt_end::idle) record_.error = "idle";
   if (end == attempt_end::client_stalled) record_.error = "stalled";
+  if (end == attempt_end::client_lost && has_begun && home_.has_left_ && !is_tunnel()) record_.error = "left";
   // The upstream has said that all is well, and has only a part of the request.
   const bool is_success = has_begun && exchange_->status < 300;
   const bool is_broken_off = !parser_.is_done() && (home_.has_left_ || body_.has_failed());

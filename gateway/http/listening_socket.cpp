@@ -114,7 +114,7 @@ void set_up_tcp(int socket) {
 
 /// The file of a unix socket at this path; nothing: there is none, or a file of another kind.
 std::optional<listening_socket::file> file_at(const std::string& path) {
-  struct stat s {};
+  struct stat s{};
   if (::lstat(path.c_str(), &s) != 0 || !S_ISSOCK(s.st_mode)) return std::nullopt;
   return listening_socket::file{s.st_dev, s.st_ino};
 }

@@ -18,6 +18,7 @@ void recent_errors::note(const call_record& r) {
           .method = shortened(r.method, 20),
           .path = shortened(r.path),
           .error = std::string{r.error},
+          .detail = shortened(r.detail),
           .status = r.status,
           .attempts = r.attempts,
           .waited = r.waited};

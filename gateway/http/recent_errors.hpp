@@ -21,7 +21,7 @@ class recent_errors {
 
   struct entry {
     std::chrono::system_clock::time_point time;
-    std::string id, tenant, priority, upstream, method, path, error;
+    std::string id, tenant, priority, upstream, method, path, error, detail;
     int status = 0;
     int attempts = 0;
     duration waited{};

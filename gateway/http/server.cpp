@@ -145,6 +145,7 @@ bool server::run() {
   watch();
   supervisor_.tell("READY=1");
   run_loops();
+  if (service_.has_cut) say("has ended, and cut some requests");
   return !service_.has_cut;
 }
 
@@ -307,6 +308,7 @@ void server::drain() {
   const auto most = std::chrono::ceil<std::chrono::microseconds>(grace + patience_with_last + 10s);
   supervisor_.tell(fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", most.count()));
   service_.drain(clock::now() + grace);
+  say("drains: {} wait, {} run, and all have {}", service_.waiting(), service_.counts.running.load(), to_string(grace));
   close_doors();
   on_connections([](connection& c) { c.drain(); });
   // What begins late would be cut.

@@ -96,7 +96,10 @@ bool connection::asks_for_less(request& ask) const {
 net::awaitable<permit> connection::get_local(upstream_queue& q, const request& ask, error_code& error) {
   permit granted;
   try {
-    if (auto p = q.limit().try_acquire(ask)) granted = std::move(*p);
+    // Who may not wait at all is served at once or not at all, and the time of its arrival has passed.
+    request at_once = ask;
+    at_once.deadline = time_point::max();
+    if (auto p = q.limit().try_acquire(at_once)) granted = std::move(*p);
   } catch (const system_error& e) {
     error = e.code();
   }

@@ -142,7 +142,8 @@ identification identity_table::find(const message_head& head, const client_facts
   if (keys > 1) return refuse("there is more than one key");
   if (keys == 1) {
     const auto found = key ? by_key(*key) : std::nullopt;
-    return found ? identification{found, std::nullopt} : refuse("the key is nobody's");
+    if (!found) return refuse("the key in X-Canigo-Key or Proxy-Authorization is no tenant's");
+    return {found, std::nullopt};
   }
   if (replaces_authorization && count_of(head, "Authorization") == 1)
     if (const auto bearer = of_scheme(trim(*value_of(head, "Authorization")), "Bearer"))
@@ -155,7 +156,7 @@ identification identity_table::find(const message_head& head, const client_facts
       return refuse("without a key it is not served: it may come from a page of another site in a browser");
     return {found->second, std::nullopt};
   }
-  return refuse("there is no key that is somebody's");
+  return refuse("there is no key of a tenant; it goes into X-Canigo-Key, or is the password for a proxy");
 }
 
 }  // namespace canigo::gateway

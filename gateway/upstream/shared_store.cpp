@@ -4,6 +4,8 @@
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/reply.hpp"
 
+#include "gateway/http/standard_error.hpp"
+
 #include <chrono>
 #include <utility>
 
@@ -32,11 +34,14 @@ void shared_store::look() {
   auto ping = redis::command{"PING"}.with_timeout(1s);
   client_.async_run(ping, [this](const error_code& error, const redis::reply& answer) {
     if (error == errc::stopped) return;
+    bool was_connected = false;
     {
       const std::lock_guard lock{mutex_};
-      status_.is_connected = !error;
+      was_connected = std::exchange(status_.is_connected, !error);
       status_.why = !error ? std::string{} : answer.text().empty() ? error.message() : answer.text();
     }
+    if (was_connected && error) say("Redis, which keeps shared limits, does not answer: {}", now().why);
+    if (!was_connected && !error) say("Redis, which keeps shared limits, answers");
     looked_();
     next_.expires_after(between_looks);
     next_.async_wait([this](const error_code& cancelled) {

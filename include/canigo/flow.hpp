@@ -66,6 +66,8 @@ struct flow_stats {
 /// - A token is taken of the limit and of the flow in one step, or of neither.
 /// - Only waiters pay: a grant at once, while the limit is free, costs nothing of a share.
 /// - At its own queue limit a flow makes room among its own waiters only, by the limit's overflow policy.
+/// - In a full queue with overflow::evict_least_important, a newcomer may displace one of its own class, too. That is
+///   the youngest of the flow that has most waiters for its weight. So no flow keeps others out.
 /// - Shedding judges each flow by its own delays, in each class. A flood loses its own waiters; see shedding_options.
 /// - In shadow mode its requests go at once, too. The waits and refusals by its ceilings count.
 ///

@@ -26,7 +26,8 @@ struct request {
 enum class overflow {
   reject_new,             ///< the newcomer ends with errc::queue_full
   evict_oldest,           ///< the waiter that waits longest ends with errc::evicted and makes room
-  evict_least_important,  ///< the youngest of the least important class does, if it matters less than the newcomer's
+  evict_least_important,  ///< the youngest of the least important class does, if it matters less than the newcomer's;
+                          ///< where there are flows, see there
   wait,                   ///< the newcomer is held back until there is room; for run() and async_run() of pools only
 };
 

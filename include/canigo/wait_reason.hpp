@@ -31,7 +31,9 @@ struct waiting_request {
   std::uint64_t tokens = 0;  ///< of the first unit
   time_point since{};        ///< its arrival, or its request.since
   duration estimate{};       ///< a lower bound on its wait from now on, if nobody goes before it that is not here yet
-  wait_reason reason;        ///< the limit that it waits for when those before it have gone
+  /// The limit that it waits for when those before it have gone. The places that they take count only where no rate
+  /// holds it up, as some may have ended until then.
+  wait_reason reason;
 };
 
 /// For how long each limit was what the first waiter lacked. Time in which nobody waited counts for none.

@@ -306,6 +306,18 @@ TEST_CASE("a paused flow waits in the queue, and holds up no other", "[flow]") {
   CHECK(l.try_acquire({.flow = &paused}));
 }
 
+TEST_CASE("a waiter behind a rate is not said to wait for the cap that it will find free", "[flow]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{rate::per_second(1), 1, 0}}, .concurrency = 2}};
+  flow f{l};
+  for (int i = 0; i < 5; ++i) ask(run, l, std::to_string(i), {.flow = &f}, 100ms);
+  run.time.poll();
+  for (const waiting_request& w : l.waiting(5)) CHECK(w.reason.binds == wait_reason::cause::rate);
+  CHECK(l.waiting(5)[4].estimate == 5s);
+  l.stop();
+  run.time.run();
+}
+
 TEST_CASE("a pause of a flow is lengthened, shortened and ended as that of a limit", "[flow]") {
   limits_run run;
   limiter l{run.io, {.concurrency = 1}};
@@ -354,6 +366,34 @@ TEST_CASE("a full queue makes room among those whose flow is paused, too", "[flo
   run.time.run();
   CHECK(run.log[1] == "high@0");
   CHECK(run.log[2] == "low@0");
+}
+
+TEST_CASE("a flow that fills the queue makes room for one that has fewer waiters for its weight", "[flow]") {
+  limits_run run;
+  limiter l{run.io,
+            {.concurrency = 1, .priorities = 2, .queue_limit = 4, .on_overflow = overflow::evict_least_important}};
+  flow flood{l}, calm{l}, heavy{l, {.weight = 3}};
+  const permit all = l.try_acquire().value();
+  for (int i = 0; i < 4; ++i) ask(run, l, "f" + std::to_string(i), {.priority = 1, .flow = &flood});
+  ask(run, l, "f4", {.priority = 1, .flow = &flood});  // of its own flow it displaces nobody
+  ask(run, l, "c0", {.priority = 1, .flow = &calm});
+  ask(run, l, "c1", {.priority = 1, .flow = &calm});
+  ask(run, l, "c2", {.priority = 1, .flow = &calm});  // it would have more than the other one then
+  ask(run, l, "h0", {.priority = 1, .flow = &heavy});
+  ask(run, l, "h1", {.priority = 1, .flow = &heavy});
+  ask(run, l, "h2", {.priority = 1, .flow = &heavy});
+  ask(run, l, "high", {.flow = &heavy});
+  run.time.poll();
+  std::string ended;
+  for (const std::string& line : run.log) ended += line.substr(0, line.find('=')) + ' ';
+  CHECK(ended == "f4 f3 f2 c2 c1 f1 h2 h1 ");
+  CHECK(l.stats().evicted == 5);
+  CHECK(l.stats().rejections.queue_full == 3);
+  CHECK(flood.stats().waiting == 1);
+  CHECK(calm.stats().waiting == 1);
+  CHECK(heavy.stats().waiting == 2);
+  l.stop();
+  run.time.run();
 }
 
 TEST_CASE("destroying a flow ends its waiters with stopped, and its permits stay good", "[flow]") {

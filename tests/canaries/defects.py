@@ -11,6 +11,7 @@ ENGINE_UNITS = "detail/admission/admission_units.cpp"
 QUEUE = "detail/queue/wait_queue.cpp"
 FAIR = "detail/queue/fair_queue.cpp"
 FAIR_FLOWS = "detail/queue/fair_queue_flows.cpp"
+FAIR_LOOK = "detail/queue/fair_queue_look.cpp"
 FAIR_SHED = "detail/queue/fair_queue_shed.cpp"
 FLOWS = "detail/admission/admission_flows.cpp"
 FLOW_HOST = "detail/admission/flow_host.cpp"
@@ -125,7 +126,7 @@ DEFECTS = {
     "newcomer_first_unseen": (ENGINE, SIMULATION, "if («evicted || (!ways_.through && delays_) || queue_.front(now) == "
                               "&w») pump(now);", "evicted"),
     "queue_one_too_long": (ENGINE, SIMULATION, "«queue_.size() >= queue_limit_»", "queue_.size() > queue_limit_"),
-    "evicts_its_equals": (ENGINE, SIMULATION, "«least->priority <= priority»", "least->priority < priority"),
+    "evicts_its_equals": (QUEUE, SIMULATION, "«least->priority <= priority»", "least->priority < priority"),
     "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
     "stop_forgotten": (ENGINE_LIFE, SIMULATION, "«stopped_ = true;»\n  choose_ways();", ""),
     "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock();\n}\n\n/// The rest", ""),
@@ -196,6 +197,8 @@ DEFECTS = {
                                            "best->arrived_before(*head))») continue;", "true"),
     "flow_catches_up_too_much": (ENGINE, SIMULATION, "queue.grant(*n, «caught_up»);", "saturating_add(now, -catch_up)"),
     "wake_up_of_held_flows_lost": (ENGINE, SIMULATION, "«if (n == nullptr) next = queue.next_change();»", ""),
+    "flood_keeps_a_full_queue": (FAIR_LOOK, SIMULATION, "return «found != nullptr» && waits_more(", "false"),
+    "flows_displace_in_turn": (FAIR_LOOK, SIMULATION, "waits_more(found->flow_, flow, «1»)", "0u"),
     "flow_evicts_anothers": (FLOWS, SIMULATION, "victim = «flows_->oldest_of(flow)»;", "flows_->oldest()"),
     "flow_keeps_its_rate": (FLOWS, SIMULATION,
                                        "advance_flows();\n  «flows_->set_rate(flow, index, r);»", ""),

@@ -44,8 +44,8 @@ best = "interactive"
 limits.web = {{ concurrency = 8 }}
 """
 PRIVATE = ["/metrics", "/api/state", "/api/events"]
-LOG_FIELDS = ("time id tenant class route upstream method host path upstream_id status error wait_ms bound_by attempts "
-              "connect_ms first_byte_ms total_ms bytes_in bytes_out tokens_asked tokens_used").split()
+LOG_FIELDS = ("time id tenant class route upstream method host path upstream_id status error detail wait_ms bound_by "
+              "attempts connect_ms first_byte_ms total_ms bytes_in bytes_out tokens_asked tokens_used").split()
 
 
 class Answer:
@@ -465,7 +465,7 @@ class Admin(GatewayCase):
                                        '         { limit = "9000/1s", unit = "tokens" }]', self.nginx.plain) + TENANT)
         Curls([f"{g.url}/web/{i}" for i in range(12)], "-H", f"X-Canigo-Key: {KEY}").statuses()
         curl("-H", f"X-Canigo-Key: {LOW_KEY}", "-H", "X-Canigo-Priority: interactive", f"{g.url}/web/low")
-        curl(f"{g.url}/nowhere")
+        _, _, nowhere = curl(f"{g.url}/nowhere")
         wait_until(lambda: len(g.log()) == 14, "all have ended")
         text = g.ask_admin("/metrics")
         found = parse(text)
@@ -490,7 +490,7 @@ class Admin(GatewayCase):
         self.assertEqual(value(p + "duration_seconds", "_count", upstream="web"), 13)
         self.assertEqual(value(p + "first_byte_seconds", "_count", upstream="web"), 13)
         self.assertEqual(value(p + "wait_seconds", "_count", upstream="web"), 13)
-        self.assertEqual(value(p + "bytes_total", direction="out"), 78)
+        self.assertEqual(value(p + "bytes_total", direction="out"), 78 + len(nowhere))
         self.assertGreater(value(p + "limit_binding_seconds_total", limit="requests/1s"), 0)
         self.assertEqual(value(p + "breaker_state", state="closed"), 1)
         self.read_with_client(text, found)

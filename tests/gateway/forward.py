@@ -425,7 +425,7 @@ prefix = "/web"
         for line, fields, wanted in (
                 ("GET /x", field, "400"),
                 (f"GET ftp://{host}/", field, "400"),
-                (f"GET http://b.example.test:{server.port}/", field, "400"),
+                (f"GET http://b.example.test:{server.port}/", field, "403"),  # the Host is one that is allowed
                 (f"GET http://{host}/", field.replace("close", "close, Upgrade") + "Upgrade: websocket\r\n", "501"),
                 (f"GET http://me:secret@{host}/", field, "400"),
                 ("CONNECT a.example.test", field, "400"),
@@ -832,7 +832,10 @@ prefix = "/web"
         target = f"a.example.test:{server.port}"
         g = self.gateway([target], head='grace = "500ms"')
         client = self.open_tunnel(g, target)
-        self.assertEqual(g.stop(), (1, ""))  # it was cut
+        code, told = g.stop()
+        self.assertEqual(code, 1)
+        self.assertIn("1 run, and all have 500ms\n", told)
+        self.assertTrue(told.endswith("canigo-gateway: has ended, and cut some requests\n"), told)
         self.assertEqual(read_all(client), b"")
 
 

@@ -124,7 +124,8 @@ TEST_CASE("gateway: a response goes to the client without what is of the upstrea
             head_of("HTTP/1.1 200 OK\nServer: x\nConnection: X-Hop\nX-Hop: 1\nKeep-Alive: 5\n"
                     "Transfer-Encoding: chunked\nContent-Length: 5\nTrailer: a\nUpgrade: h2\n"
                     "Proxy-Authenticate: Basic\nX-Canigo-Error: fake\nX-Request-Id: theirs\nAlt-Svc: h3\n"
-                    "Set-Cookie: a\nSet-Cookie: b\n")) == "Server: x\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n");
+                    "Set-Cookie: a\nX-Upstream-Request-Id: fake\nSet-Cookie: b\n")) ==
+        "Server: x\r\nX-Upstream-Request-Id: theirs\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n");
 }
 
 TEST_CASE("gateway: a field of a response that would begin another one is left out", "[gateway][head]") {

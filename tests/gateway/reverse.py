@@ -424,10 +424,14 @@ class Reverse(GatewayCase):
         first = Curls([f"{g.url}/web/first"])
         self.addCleanup(first.kill)
         wait_until(lambda: g.state()["held"] == 1, "the first one runs")
+        self.assertEqual(curl("-H", "X-Canigo-Max-Wait: 0s", f"{g.url}/web/now")[1]["x-canigo-error"], "wait_too_long")
         status, fields, _ = curl("-H", "X-Canigo-Max-Wait: 2s", f"{g.url}/web/second")
         self.assertEqual((status, fields["x-canigo-error"]), (429, "wait_timed_out"))
         self.assertGreaterEqual(int(fields["x-canigo-wait-ms"]), 1950)  # reading the head comes before
         self.assertLess(int(fields["x-canigo-wait-ms"]), 4000)
+        held.set()
+        wait_until(lambda: g.state()["held"] == 0, "its place is free")
+        self.assertEqual(curl("-H", "X-Canigo-Max-Wait: 0s", f"{g.url}/web/now")[0], 200)
 
     def test_events_are_passed_on_one_by_one(self):  # G10
         def answer(client, _stream, _head):
@@ -592,7 +596,8 @@ class Reverse(GatewayCase):
         code, rest = g.stop()
         self.assertEqual(soon.statuses(), [200] * 20)
         self.assertEqual(late.statuses(), [503] * 5)
-        self.assertEqual((code, rest), (0, ""))
+        self.assertEqual(code, 0, rest)
+        self.assertRegex(rest, r"\Acanigo-gateway: drains: \d+ wait, \d+ run, and all have 25s\n\Z")
 
     def test_the_admin_page_wants_a_token(self):
         g = self.gateway(self.upstream())

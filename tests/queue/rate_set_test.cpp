@@ -64,6 +64,10 @@ TEST_CASE("a settlement concerns the rates of its unit") {
   CHECK(levels(rates) == std::vector<std::int64_t>{9, 170, 4});
 }
 
+TEST_CASE("where there is no rate, none is the slowest") {
+  CHECK(canigo::detail::rate_set{}.slowest(start, 1).binds == canigo::wait_reason::cause::none);
+}
+
 TEST_CASE("the slowest rate says when all are ready") {
   rate_set rates = calls_and_bytes();
   CHECK(rates.ready_at(start, 5) == start);

@@ -360,8 +360,21 @@ bool model::try_acquire(const request& r, std::size_t flow) {
   return how == end::granted;
 }
 
+/// In a class, of the flow that has most waiters for its weight. The newcomer's has to have fewer, with the newcomer.
+std::vector<model::waiter>::iterator model::youngest_of_fullest(std::size_t newcomers, int priority) {
+  const auto fullness = [this](std::size_t flow, std::size_t more) {
+    return double(counts_of(flow).waiting + more) / flows_[flow].terms.weight;
+  };
+  auto found = queue_.end();
+  for (auto w = queue_.begin(); w != queue_.end(); ++w) {
+    if (w->flow == newcomers || w->wanted.priority != priority) continue;
+    if (found == queue_.end() || fullness(w->flow, 0) >= fullness(found->flow, 0)) found = w;
+  }
+  return found != queue_.end() && fullness(found->flow, 0) > fullness(newcomers, 1) ? found : queue_.end();
+}
+
 /// By the policy, among all or in one flow.
-bool model::make_room(std::optional<std::size_t> of_flow, int priority) {
+bool model::make_room(std::optional<std::size_t> of_flow, std::size_t newcomers, int priority) {
   auto victim = queue_.end();
   for (auto w = queue_.begin(); w != queue_.end(); ++w) {
     if (of_flow && w->flow != *of_flow) continue;
@@ -373,7 +386,9 @@ bool model::make_room(std::optional<std::size_t> of_flow, int priority) {
   }
   if (victim == queue_.end()) return false;
   if (options_.on_overflow == canigo::overflow::evict_least_important && victim->wanted.priority <= priority) {
-    return false;
+    if (of_flow || !has_flows_ || victim->wanted.priority < priority) return false;
+    victim = youngest_of_fullest(newcomers, priority);
+    if (victim == queue_.end()) return false;
   }
   finish(victim, end::evicted);
   return true;
@@ -383,10 +398,11 @@ void model::acquire(int id, const request& r, std::size_t flow) {
   end how = enter(r, flow);
   if (how == end::waiting && r.deadline != time_point::max() && earliest(r, flow) > r.deadline) how = end::unreachable;
   if (how == end::waiting && counts_of(flow).waiting >= flows_[flow].terms.queue_limit && flow != 0 &&
-      !make_room(flow, r.priority)) {
+      !make_room(flow, flow, r.priority)) {
     how = end::queue_full;
   }
-  if (how == end::waiting && queue_.size() >= options_.queue_limit && !make_room({}, r.priority)) how = end::queue_full;
+  if (how == end::waiting && queue_.size() >= options_.queue_limit && !make_room({}, flow, r.priority))
+    how = end::queue_full;
   if (how != end::waiting) {
     if (how != end::granted) ++flows_[flow].failed;
     finish(id, how);

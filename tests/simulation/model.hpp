@@ -181,7 +181,8 @@ class model {
   bool has_units() const noexcept;
   void take(const amounts& a);
   void take_of_flow(const waiter& w);
-  bool make_room(std::optional<std::size_t> of_flow, int priority);
+  std::vector<waiter>::iterator youngest_of_fullest(std::size_t newcomers, int priority);
+  bool make_room(std::optional<std::size_t> of_flow, std::size_t newcomers, int priority);
   int class_of(const waiter& w) const noexcept;
   std::vector<waiter>::iterator first();
   std::uint64_t largest(std::size_t unit) const noexcept;

@@ -370,11 +370,13 @@ class pool_flow_world {
     begun_.clear();
   }
 
-  /// How many workers have been taken by others at this instant that could be counted on when the last of a flow came.
+  /// How many workers have been taken by others at this instant that could be counted on when the last of a flow came:
+  /// by those that came later, or whose flow has got a larger cap or no pause any more.
   std::size_t taken_away(std::size_t flow, int last) const {
     return static_cast<std::size_t>(std::ranges::count_if(begun_, [&](const task* t) {
       const bool is_later = t->id > last || t->handed_over < context_->now();
-      return t->flow != flow && t->came == context_->now() && is_later;
+      const bool is_let_go = tenants_[t->flow].changed_at == context_->now();
+      return t->flow != flow && (is_let_go || (t->came == context_->now() && is_later));
     }));
   }
 

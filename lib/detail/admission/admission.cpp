@@ -151,7 +151,7 @@ void admission::enter(waiter& w, const request& r) noexcept {
   if (units_ != nullptr) o = keep_amounts(w, r, o);
   bool evicted = false;
   if (o == outcome::must_wait && queue_.size() >= queue_limit_) {
-    evicted = make_room(r.priority);
+    evicted = make_room(fair_queue::nameless, r.priority);
     if (!evicted) {
       o = to_outcome(errc::queue_full);
       count_end(o);
@@ -200,14 +200,12 @@ void admission::cancel(waiter& w) noexcept {
   pump(time_->now());
 }
 
-bool admission::make_room(int priority) noexcept {
-  const auto choose = [&](const auto& queue) -> wait_node* {
-    if (on_overflow_ == overflow::evict_oldest) return queue.oldest();
-    if (on_overflow_ != overflow::evict_least_important) return nullptr;
-    wait_node* least = queue.youngest_of_least_important();
-    return least->priority <= priority ? nullptr : least;
-  };
-  wait_node* victim = flows_ == nullptr ? choose(queue_) : choose(*flows_);
+bool admission::make_room(std::uint32_t flow, int priority) noexcept {
+  wait_node* victim = nullptr;
+  if (on_overflow_ == overflow::evict_oldest) victim = flows_ == nullptr ? queue_.oldest() : flows_->oldest();
+  if (on_overflow_ == overflow::evict_least_important) {
+    victim = flows_ == nullptr ? queue_.displaced_by(priority) : flows_->displaced_by(flow, priority);
+  }
   if (victim == nullptr) return false;
   finish(static_cast<waiter&>(*victim), to_outcome(errc::evicted));
   return true;

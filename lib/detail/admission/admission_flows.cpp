@@ -192,7 +192,7 @@ bool admission::finds_room_in_flow(std::uint32_t flow, int priority, bool& evict
     evicted = true;
   }
   if (flows_->size() >= queue_limit_) {
-    if (!make_room(priority)) return false;
+    if (!make_room(flow, priority)) return false;
     evicted = true;
   }
   return true;

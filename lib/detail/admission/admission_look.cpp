@@ -47,15 +47,18 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
   return all;
 }
 
-/// A row of the list, as if those before it had gone.
+/// A row of the list, as if those before it had gone. While a rate holds them up, some have ended until its turn, and
+/// nobody knows how many. Their places count only where no rate waits.
 waiting_request admission::row_of(time_point now, const wait_node& n, const turn& t) const {
   const demand all{t.all[0], &t.all};
   time_point ready = supplies_.rates().ready_at(now, all);
-  wait_reason why = supplies_.what_binds(now, all, t.places);
+  const std::uint64_t own_places = supplies_.places_for(n.tokens);
+  wait_reason why = supplies_.what_binds(now, all, ready > now ? own_places : t.places);
   if (flows_ != nullptr) {
     const flow_ceiling& ceiling = flows_->ceiling(n.flow());
     const demand own{t.own[0], &t.own};
-    if (ceiling.ready_at(now, own, t.places) > ready) why = ceiling.what_binds(now, own, t.places);
+    const std::uint64_t places = std::max(ready, ceiling.earliest(now, own)) > now ? own_places : t.places;
+    if (ceiling.ready_at(now, own, places) > ready) why = ceiling.what_binds(now, own, places);
     ready = std::max(ready, ceiling.earliest(now, own));
   }
   if (now < paused_until_) {

@@ -55,7 +55,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   bool evicted = false;
   const auto finds_room = [&] {
     if (flows_ != nullptr) return finds_room_in_flow(flow, r.priority, evicted);
-    return queue_.size() < queue_limit_ || make_room(r.priority);
+    return queue_.size() < queue_limit_ || make_room(flow, r.priority);
   };
   if (is_hopeless || !finds_room()) {
     ++shadow_->counts.refused;

@@ -43,17 +43,17 @@ pool_backlog::entry pool_backlog::admit(pool_task& t, std::size_t free_workers, 
     v = victim_in_flow(t);
   } else {
     if (has_room(t, free_workers, now)) return {true, nullptr};
-    v = victim(t.priority);
+    v = victim(t);
   }
   return {v != nullptr, v};
 }
 
-pool_task* pool_backlog::victim(int priority) const noexcept {
+pool_task* pool_backlog::victim(const pool_task& newcomer) const noexcept {
   wait_node* n = nullptr;
   if (on_overflow_ == overflow::evict_oldest) n = oldest();
   if (on_overflow_ == overflow::evict_least_important) {
-    n = flows_ == nullptr ? queue_.youngest_of_least_important() : flows_->youngest_of_least_important();
-    if (n != nullptr && n->priority <= priority) n = nullptr;
+    n = flows_ == nullptr ? queue_.displaced_by(newcomer.priority)
+                          : flows_->displaced_by(newcomer.flow(), newcomer.priority);
   }
   return static_cast<pool_task*>(n);
 }

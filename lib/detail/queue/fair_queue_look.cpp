@@ -64,6 +64,27 @@ wait_node* fair_queue::youngest_of_least_important() const noexcept {
   return found;
 }
 
+/// Whether `a` has more waiters for its weight than `b` with some more.
+bool fair_queue::waits_more(std::uint32_t a, std::uint32_t b, std::uint32_t more_of_b) const noexcept {
+  const row &x = rows_[a], &y = rows_[b];
+  return std::uint64_t{x.size} * y.weight > (std::uint64_t{y.size} + more_of_b) * x.weight;
+}
+
+wait_node* fair_queue::displaced_by(std::uint32_t flow, int priority) const noexcept {
+  wait_node* const least = youngest_of_least_important();
+  if (least == nullptr || least->priority != priority) {
+    return least != nullptr && least->priority > priority ? least : nullptr;
+  }
+  wait_node* found = nullptr;
+  for (std::uint32_t f = 0; f < rows_.size(); ++f) {
+    wait_node* const n = at(f, priority).tail;
+    if (n == nullptr || f == flow) continue;
+    const bool is_as_full = found != nullptr && !waits_more(found->flow_, f, 0);
+    if (found == nullptr || waits_more(f, found->flow_, 0) || (is_as_full && found->arrived_before(*n))) found = n;
+  }
+  return found != nullptr && waits_more(found->flow_, flow, 1) ? found : nullptr;
+}
+
 fair_queue::ahead fair_queue::tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept {
   uint128 own = 0, others = 0;
   const bool is_limited = rows_[flow].is_limited;

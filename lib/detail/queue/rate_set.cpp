@@ -45,7 +45,8 @@ time_point rate_set::ready_at(time_point now, demand d) const noexcept {
 }
 
 wait_reason rate_set::slowest(time_point now, demand d) const noexcept {
-  wait_reason last{.binds = wait_reason::cause::rate, .until = time_point::min()};
+  wait_reason last{.until = time_point::min()};
+  if (!rates_.empty()) last.binds = wait_reason::cause::rate;
   for (std::size_t i = 0; i < rates_.size(); ++i) {
     const time_point ready = rate_ready_at(i, now, d);
     if (ready <= last.until) continue;

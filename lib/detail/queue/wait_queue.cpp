@@ -195,6 +195,11 @@ wait_node* wait_queue::youngest_of_least_important() const noexcept {
   return size_ == 0 ? nullptr : at(waiting_.last()).tail;
 }
 
+wait_node* wait_queue::displaced_by(int priority) const noexcept {
+  wait_node* const least = youngest_of_least_important();
+  return least == nullptr || least->priority <= priority ? nullptr : least;
+}
+
 std::uint64_t wait_queue::tokens(int priority) const noexcept { return saturated(at(priority).tokens); }
 
 std::uint64_t wait_queue::tokens_ahead(int priority) const noexcept {

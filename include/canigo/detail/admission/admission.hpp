@@ -254,7 +254,7 @@ class admission final : public delivery, public flow_host {
   outcome take_turn(outcome o) noexcept;
   outcome why_not(const request& r, time_point now, bool is_patient = true) noexcept;
   outcome why_not(int priority, time_point now, bool is_patient = true) noexcept;
-  bool make_room(int priority) noexcept;
+  bool make_room(std::uint32_t flow, int priority) noexcept;
   void wait_in_queue(waiter& w, const request& r) noexcept;
   bool gave_up_last_place() noexcept;
   void release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept;

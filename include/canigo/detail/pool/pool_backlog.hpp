@@ -92,7 +92,7 @@ class pool_backlog {
     return t;
   }
   pool_task* take_from_flows(time_point now) noexcept;
-  pool_task* victim(int priority) const noexcept;
+  pool_task* victim(const pool_task& newcomer) const noexcept;
   void enter_flow(pool_task& t) noexcept;
   bool has_room_in_flow(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
   pool_task* victim_in_flow(const pool_task& t) const noexcept;

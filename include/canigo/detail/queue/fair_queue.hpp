@@ -198,6 +198,10 @@ class fair_queue {
   /// The last arrival of the last class, by the class it arrived in; or nullptr. O(flows).
   wait_node* youngest_of_least_important() const noexcept;
   wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
+  /// The waiter that a newcomer displaces, where the least important go: youngest_of_least_important(), if that matters
+  /// less. If it matters as much, the youngest in its class of the flow that has most waiters for its weight. That flow
+  /// must have more of them than the newcomer's, which is counted there. Or nullptr. O(flows).
+  wait_node* displaced_by(std::uint32_t flow, int priority) const noexcept;
 
   /// The tokens that go before a newcomer; both saturate.
   struct ahead {
@@ -328,6 +332,7 @@ class fair_queue {
   void recycle_if_gone(std::uint32_t flow) noexcept;
   wait_node* candidate_of(wait_node* head) const noexcept;
   int rank_of(const wait_node& front) const noexcept;
+  bool waits_more(std::uint32_t a, std::uint32_t b, std::uint32_t more_of_b) const noexcept;
   void meet_target(std::uint32_t flow, cell& c) noexcept;
   void watch_delays(std::uint32_t flow, time_point at) noexcept;
   void look_at_delays(std::uint32_t flow) noexcept;

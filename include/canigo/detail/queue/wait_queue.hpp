@@ -107,6 +107,8 @@ class wait_queue {
 
   /// The last arrival of the last class, by the class it arrived in, or nullptr. O(1).
   wait_node* youngest_of_least_important() const noexcept;
+  /// The same, if it matters less than a newcomer of this class; or nullptr.
+  wait_node* displaced_by(int priority) const noexcept;
 
   /// Calls `f` for each that waits for more than `tokens`; it may remove that one. O(waiters).
   template <class Function>
