@@ -4,11 +4,18 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace canigo::gateway {
+
+/// Texts that come when a request no longer waits.
+struct call_texts {
+  std::string upstream_id;  ///< the X-Request-Id of the response; shortened
+  std::string detail;       ///< of the error, for a person
+};
 
 /// What is known of one request at its end: for the access log, the counters, and the fields of its response.
 struct call_record {
@@ -23,14 +30,13 @@ struct call_record {
   std::string_view upstream;
   std::string_view route;  ///< the prefix that led to the upstream
   std::optional<std::size_t> tenant_index;
-  std::string upstream_id;  ///< the X-Request-Id of the response; shortened
-  int status = 0;           ///< 0: the client left without an answer
-  std::string_view error;   ///< of X-Canigo-Error; empty: none
-  std::string detail;      ///< of that error, for a person
-  std::string bound_by;     ///< the limit that it found in its way when it last began to wait; empty: it did not wait
+  int status = 0;          ///< 0: the client left without an answer
+  std::string_view error;  ///< of X-Canigo-Error; empty: none
+  std::string bound_by;    ///< the limit that it found in its way when it last began to wait; empty: it did not wait
   int attempts = 0;
   duration waited{};
   duration connect{};
+  std::unique_ptr<call_texts> texts;            ///< null: there are none; a waiter takes less memory so
   std::optional<duration> first_byte;           ///< of the response, from the arrival of the request
   std::optional<duration> upstream_first_byte;  ///< the same, from the beginning of the last attempt
   std::uint64_t bytes_in = 0;
@@ -39,5 +45,10 @@ struct call_record {
   std::optional<std::uint64_t> tokens_used;   ///< if the upstream has told
   std::uint64_t tokens_output = 0;            ///< of tokens_used
 };
+
+inline call_texts& texts_of(call_record& r) {
+  if (!r.texts) r.texts = std::make_unique<call_texts>();
+  return *r.texts;
+}
 
 }  // namespace canigo::gateway

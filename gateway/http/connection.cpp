@@ -184,7 +184,7 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   }
   r.status = why.status;
   r.error = why.error;
-  r.detail = why.detail;
+  texts_of(r).detail = why.detail;
   const std::string text = problem(why, r, !goes_on_, r.method == "HEAD");
   r.bytes_out = text.size() - (text.find("\r\n\r\n") + 4);
   co_await write(text);

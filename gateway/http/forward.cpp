@@ -202,7 +202,7 @@ void connection::passage::make_exchange(const generation& g) {
   if (reads_body()) x.sees_piece = [this](std::string_view piece) { account_.take(piece); };
   x.head_for_client = [this](const message_head& h) {
     account_.begin_response(h);
-    if (const auto id = value_of(h, "x-request-id")) record_.upstream_id = shortened(*id);
+    if (const auto id = value_of(h, "x-request-id")) texts_of(record_).upstream_id = shortened(*id);
     std::string text;
     text.reserve(512);
     text.append("HTTP/1.1 ").append(std::to_string(h.status)).append(1, ' ').append(reason_of(h.status)).append("\r\n");

@@ -119,10 +119,10 @@ std::string log_line(const call_record& r) {
   line.add("method", r.method);
   line.add("host", r.host);
   line.add("path", r.path);
-  line.add_or_null("upstream_id", r.upstream_id);
+  line.add_or_null("upstream_id", r.texts ? std::string_view{r.texts->upstream_id} : std::string_view{});
   line.add_number("status", r.status);
   line.add_or_null("error", r.error);
-  line.add_or_null("detail", r.detail);
+  line.add_or_null("detail", r.texts ? std::string_view{r.texts->detail} : std::string_view{});
   line.add_number("wait_ms", milliseconds(r.waited));
   line.add_or_null("bound_by", r.bound_by);
   line.add_number("attempts", r.attempts);

@@ -18,7 +18,7 @@ void recent_errors::note(const call_record& r) {
           .method = shortened(r.method, 20),
           .path = shortened(r.path),
           .error = std::string{r.error},
-          .detail = shortened(r.detail),
+          .detail = r.texts ? shortened(r.texts->detail) : std::string{},
           .status = r.status,
           .attempts = r.attempts,
           .waited = r.waited};

@@ -32,6 +32,18 @@ bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   }
 }
 
+/// A place, if there is one now. Who may not wait is served at once or not at all. The time of its arrival has passed
+/// by then, so its deadline does not count.
+permit taken_at_once(limiter& l, request ask, error_code& error) {
+  ask.deadline = time_point::max();
+  try {
+    if (auto p = l.try_acquire(ask)) return std::move(*p);
+  } catch (const system_error& e) {
+    error = e.code();
+  }
+  return {};
+}
+
 /// Why a wait has ended, as its caller is told. A wait is cancelled if it would be too long, or at the end.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
@@ -94,15 +106,7 @@ bool connection::asks_for_less(request& ask) const {
 
 /// Waits for the limit of this instance.
 net::awaitable<permit> connection::get_local(upstream_queue& q, const request& ask, error_code& error) {
-  permit granted;
-  try {
-    // Who may not wait at all is served at once or not at all, and the time of its arrival has passed.
-    request at_once = ask;
-    at_once.deadline = time_point::max();
-    if (auto p = q.limit().try_acquire(at_once)) granted = std::move(*p);
-  } catch (const system_error& e) {
-    error = e.code();
-  }
+  permit granted = taken_at_once(q.limit(), ask, error);
   if (granted || error) co_return granted;
   if (input_.empty()) input_.shrink();
   look_at_what_binds(q);
