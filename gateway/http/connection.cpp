@@ -325,7 +325,7 @@ void connection::finish() noexcept {
   if (!entrance_.listener) return;
   if (phase_ == phase::head) {
     cut();
-  } else if (phase_ == phase::running) {
+  } else if (exchange_ != nullptr) {
     service_.has_cut = true;
     goes_on_ = false;
     end_by(ender::drain);
