@@ -59,8 +59,8 @@ struct outgoing_request {
 std::string request_head(const message_head& head, const outgoing_request& out);
 
 /// Appends the fields of a response for the client, as lines. Those of the upstream's connection and its framing are
-/// left out, and so are X-Canigo-* and X-Request-Id, which are the gateway's. `Alt-Svc` would lead clients past the
-/// gateway.
+/// left out, and so are X-Canigo-*, which are the gateway's. X-Request-Id, which is too, becomes X-Upstream-Request-Id.
+/// `Alt-Svc` would lead clients past the gateway.
 void append_response_fields(std::string& to, const message_head& head);
 
 }  // namespace canigo::gateway
