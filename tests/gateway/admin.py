@@ -540,6 +540,10 @@ class Admin(GatewayCase):
         self.assertNotEqual(after["loaded"], before["loaded"])
         reloads = parse(g.ask_admin("/metrics"))["canigo_gateway_reloads_total"][2]
         self.assertEqual({of["result"]: v for _, of, v in reloads}, {"done": 1, "refused": 1})
+        for path in ("/api/reload", "/api/drain", "/api/upstreams/web/pause"):
+            looked = Answer(g, "GET", path)
+            self.assertEqual((looked.status, looked.fields["allow"]), (405, "POST"), path)
+        self.assertEqual(Answer(g, "POST", "/api/upstreams/nobody/pause", X_Canigo_Admin="1").status, 404)
 
     def test_an_operator_drains_it(self):
         g = self.gateway(self.upstream(port=self.nginx.plain))

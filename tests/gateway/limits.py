@@ -762,6 +762,9 @@ class Shared(GatewayCase):
         self.redis.kill()
         wait_until(lambda: '"is_connected":false' in a.ask_admin("/api/state").replace(" ", ""), "it is not")
         self.assertIn("\ncanigo_gateway_redis_connected 0\n", a.ask_admin("/metrics"))
+        _, told = a.stop()
+        self.assertRegex(told, r"Redis, which keeps shared limits, answers\n(.*\n)*"
+                               r"canigo-gateway: Redis, which keeps shared limits, does not answer: \S")
 
 
 if __name__ == "__main__":

@@ -273,6 +273,23 @@ class Reverse(GatewayCase):
         self.assertEqual([(e["id"], e["upstream_id"]) for e in ends],
                          [(fields["x-request-id"], "req_7"), (own["x-request-id"], None)])
 
+    def test_a_client_that_leaves_while_it_is_answered_is_told_of_in_the_log(self):
+        held = threading.Event()
+        self.addCleanup(held.set)
+
+        def answer(client, _stream, _head):
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf.")
+            held.wait()
+
+        g = self.gateway(self.upstream(port=self.script(answer).port))
+        with socket.create_connection(("127.0.0.1", g.port)) as client:
+            client.sendall(b"GET /web/x HTTP/1.1\r\nHost: x\r\n\r\n")
+            seen = b""
+            while not seen.endswith(b"half."):
+                seen += client.recv(1000)
+        wait_until(g.log, "it has ended")
+        self.assertEqual([(e["status"], e["error"], e["bytes_out"]) for e in g.log()], [(200, "left", 5)])
+
     def test_the_log_counts_the_bytes_of_the_gateways_own_answers(self):
         g = self.gateway(self.upstream())
         _, _, body = curl(f"{g.url}/nowhere")
@@ -327,6 +344,8 @@ class Reverse(GatewayCase):
                 if why:
                     detail = json.loads(body)["detail"]
                     self.assertTrue(detail.startswith(f"no connection to the upstream: {why}"), detail)
+                    self.assertEqual([e["detail"] for e in g.log()], [detail])
+                    self.assertEqual([e["detail"] for e in g.whole_state()["errors"]], [detail])
                 g.stop()
 
     def test_a_client_that_still_sends_gets_its_answer(self):
