@@ -25,11 +25,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace redis_test;
@@ -245,6 +247,27 @@ std::string all_slots_at(const std::string& port) {
   return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:" + port + "\r\n";
 }
 
+/// A node that the client was sent to, and one that has all slots.
+struct two_nodes {
+  auto& nodes() const { return redis::detail::engine_of(*client).cluster(); }
+  two_nodes(std::string home_says, std::string other_says)
+      : of_home{std::move(home_says)}, of_other{std::move(other_says)} {
+    slots = all_slots_at(std::to_string(other.port()));
+    client.emplace(io, url_of(home));
+    run_until(io, [&] {
+      error_of_reply(io, client->run("PING"));
+      return nodes().count() == 1;
+    });
+  }
+
+  std::string slots, of_home, of_other;
+  std::atomic<int> asked_home = 0, asked_other = 0;
+  scripted_server home{node_that_says(slots, of_home, &asked_home)};
+  scripted_server other{node_that_says(slots, of_other, &asked_other)};
+  net::io_context io;
+  std::optional<redis::client> client;
+};
+
 }  // namespace
 
 TEST_CASE("a node that is named no more is forgotten") {
@@ -275,22 +298,11 @@ TEST_CASE("a node that is named no more is forgotten") {
 }
 
 TEST_CASE("who has the slots is asked where the client was sent to, and not of every node that it finds") {
-  std::string slots, all_else = "+here\r\n";
-  std::atomic<int> asked_home = 0, asked_other = 0;
-  scripted_server home{node_that_says(slots, all_else, &asked_home)};
-  scripted_server other{node_that_says(slots, all_else, &asked_other)};
-  slots = all_slots_at(std::to_string(other.port()));
-  net::io_context io;
-  redis::client client{io, url_of(home)};
-  const auto& nodes = redis::detail::engine_of(client).cluster();
-  run_until(io, [&] {
-    error_of_reply(io, client.run("PING"));
-    return nodes.count() == 1;
-  });
-  CHECK(run(io, client.run("GET", "a key")).text() == "here");
-  CHECK(nodes.of(0)->stats().connects == 1);
-  CHECK(asked_home == 1);
-  CHECK(asked_other == 0);
+  two_nodes t{"+here\r\n", "+here\r\n"};
+  CHECK(run(t.io, t.client->run("GET", "a key")).text() == "here");
+  CHECK(t.nodes().of(0)->stats().connects == 1);
+  CHECK(t.asked_home == 1);
+  CHECK(t.asked_other == 0);
 }
 
 TEST_CASE("a node that is silent when it is asked for the slots is not waited for, however long commands may take") {
@@ -307,44 +319,23 @@ TEST_CASE("a node that is silent when it is asked for the slots is not waited fo
 }
 
 TEST_CASE("an error that concerns one limit forgets no slots of the node that said it") {
-  std::string slots, all_else = "-WRONGTYPE no hash\r\n";
-  scripted_server home{node_that_says(slots, all_else)};
-  scripted_server other{node_that_says(slots, all_else)};
-  slots = all_slots_at(std::to_string(other.port()));
-  net::io_context io;
-  redis::client client{io, url_of(home)};
-  const auto& nodes = redis::detail::engine_of(client).cluster();
-  run_until(io, [&] {
-    error_of_reply(io, client.run("PING"));
-    return nodes.count() == 1;
-  });
-  const auto has = [&] { return nodes.of(7)->where().ends_with(std::to_string(other.port()) + "/0"); };
+  two_nodes t{"-WRONGTYPE no hash\r\n", ""};
+  const auto has = [&] { return t.nodes().of(7)->where().ends_with(std::to_string(t.other.port()) + "/0"); };
   CHECK(has());
   for (const char* said : {"-WRONGTYPE no hash\r\n", "-NOPERM no\r\n", "-TRYAGAIN later\r\n"}) {
     CAPTURE(said);
-    all_else = said;
-    redis::semaphore limit{client, "crm", {.permits = 1, .give_up = 200ms}};
-    CHECK(error_of(io, limit.acquire()));
+    t.of_home = t.of_other = said;
+    redis::semaphore limit{*t.client, "crm", {.permits = 1, .give_up = 200ms}};
+    CHECK(error_of(t.io, limit.acquire()));
     CHECK(has());
   }
 }
 
 TEST_CASE("a node that may not write is asked no more until it is named anew, and stays connected") {
-  std::string slots, of_home = "+here\r\n";
-  std::string of_other = "-NOREPLICAS Not enough good replicas to write.\r\n";
-  scripted_server home{node_that_says(slots, of_home)};
-  scripted_server other{node_that_says(slots, of_other)};
-  slots = all_slots_at(std::to_string(other.port()));
-  net::io_context io;
-  redis::client client{io, url_of(home)};
-  const auto& nodes = redis::detail::engine_of(client).cluster();
-  run_until(io, [&] {
-    error_of_reply(io, client.run("PING"));
-    return nodes.count() == 1;
-  });
-  const auto that_one = nodes.of(7);
-  CHECK(error_of_reply(io, client.run("SET", "a key", 1)) == redis::error::no_replicas);
-  CHECK(run(io, client.run("GET", "a key")).text() == "here");
+  two_nodes t{"+here\r\n", "-NOREPLICAS Not enough good replicas to write.\r\n"};
+  const auto that_one = t.nodes().of(7);
+  CHECK(error_of_reply(t.io, t.client->run("SET", "a key", 1)) == redis::error::no_replicas);
+  CHECK(run(t.io, t.client->run("GET", "a key")).text() == "here");
   CHECK(that_one->stats().answered == 1);
   CHECK(that_one->stats().failures == 0);
 }
