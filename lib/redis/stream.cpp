@@ -58,7 +58,11 @@ class plain_stream final : public stream {
 net::awaitable<net::ip::tcp::socket> connect_tcp(endpoint::address a) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   net::ip::tcp::resolver resolver{executor};
-  const auto found = co_await resolver.async_resolve(a.host, a.port, net::use_awaitable);
+  // An address in numbers needs no thread that looks it up.
+  const auto in_numbers = net::ip::resolver_base::numeric_host | net::ip::resolver_base::numeric_service;
+  std::error_code is_a_name;
+  auto found = resolver.resolve(a.host, a.port, in_numbers, is_a_name);
+  if (is_a_name) found = co_await resolver.async_resolve(a.host, a.port, net::use_awaitable);
   std::exception_ptr last;
   for (const auto& entry : found) {
     net::ip::tcp::socket socket{executor};

@@ -19,6 +19,8 @@
 #include <asio/use_future.hpp>
 
 #include <atomic>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +51,20 @@ TEST_CASE("a command is answered, and an idle client keeps no loop running") {
   CHECK(run_to_end(io, client.run("KEYS", "*")).elements().size() == 2);
   CHECK(client.stats().connects == 1);
   CHECK(client.stats().answered == 5);
+}
+
+TEST_CASE("an address in numbers needs no thread that looks it up") {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks{"/proc/self/task"};
+    return std::distance(begin(tasks), end(tasks));
+  };
+  net::io_context io;
+  for (const std::string host : {"127.0.0.1", "[::1]"}) {
+    redis::client client{io, "redis://" + host + ":1"};
+    const auto before = threads();
+    CHECK(error_of(io, client.run("PING")));
+    CHECK(threads() == before);
+  }
 }
 
 TEST_CASE("an error reply is an exception with its text") {

@@ -148,7 +148,7 @@ TEST_CASE("a lease that does not stand the line is said to be one [realtime]", "
 
 TEST_CASE("a call that is late takes no answer from the others on its connection") {
   redis_server server;
-  stopped_clock time;
+  stopped_clock time{server};
   redis::client client{time.io, server.url()};
   redis::scheduler quota{client, "crm", {.rate = rate::per_second(1000)}};
   const auto first = ask(quota, {});
@@ -170,7 +170,7 @@ TEST_CASE("a call that is late takes no answer from the others on its connection
 
 TEST_CASE("a connection that says nothing is given up, though one waits on it for ever") {
   redis_server server;
-  stopped_clock time;
+  stopped_clock time{server};
   redis::client client{time.io, server.url()};
   redis::scheduler quota{client, "crm", {.rate = rate::per_second(1000), .give_up = 1h}};
   const auto first = ask(quota, {});

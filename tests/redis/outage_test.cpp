@@ -73,7 +73,7 @@ std::vector<duration> outages() { return {3s, 8s, 13s, 60s}; }
 TEST_CASE("who asks after an outage is served, however long the process did nothing") {
   for (const duration outage : outages()) {
     redis_server server;
-    stopped_clock time;
+    stopped_clock time{server};
     member m{time.io, server.url(), {.permits = 1, .quarantine = false}};
     server.kill();
     waiting failed{m.slots, {.deadline = time.clock.now() + 1s}};
@@ -93,7 +93,7 @@ TEST_CASE("who asks after an outage is served, however long the process did noth
 TEST_CASE("who waits and who asks through an outage is served within 2 s of its end") {
   for (const duration outage : outages()) {
     redis_server server;
-    stopped_clock time;
+    stopped_clock time{server};
     member m{time.io, server.url(), {.permits = 1000, .give_up = 5min, .quarantine = false}};
     member busy{time.io, server.url(), {.permits = 1000, .quarantine = false}};
     server.kill();
@@ -134,7 +134,7 @@ TEST_CASE("what is open or has a share without Redis is neither once it is back"
   for (const auto mode : {redis::failure_mode::open(), redis::failure_mode::local(1)}) {
     for (const duration outage : outages()) {
       redis_server server;
-      stopped_clock time;
+      stopped_clock time{server};
       poor_quota busy{time.io, server.url(), mode};
       poor_quota idle{time.io, server.url(), mode};
       server.kill();
@@ -174,7 +174,7 @@ TEST_CASE("what is open or has a share without Redis is neither once it is back"
 TEST_CASE("a quota that is open without Redis counts again, in a process that was started before Redis") {
   redis_server server;
   server.kill();
-  stopped_clock time;
+  stopped_clock time{server};
   poor_quota q{time.io, server.url(), redis::failure_mode::open()};
   q.ask(time, 1min);
   time.pass_until([&] { return q.granted == 1; });
@@ -229,7 +229,7 @@ TEST_CASE("who may do without Redis is let through before the time is over, howe
   for (const duration patience : {300ms, 1000ms, 2000ms, 60'000ms}) {
     CAPTURE(was_busy, is_killed, patience.count());
     redis_server server;
-    stopped_clock time;
+    stopped_clock time{server};
     redis::client client{time.io, server.url()};
     redis::scheduler quota{
         client, "crm", {.rate = rate::per_day(1), .burst = 1, .on_failure = redis::failure_mode::open()}};
@@ -264,7 +264,7 @@ TEST_CASE("acquire_now is decided at once, with Redis away too") {
   const auto mode = GENERATE(redis::failure_mode::closed(), redis::failure_mode::open(), redis::failure_mode::local(1));
   const bool is_killed = GENERATE(false, true);
   redis_server server;
-  stopped_clock time;
+  stopped_clock time{server};
   redis::client client{time.io, server.url()};
   redis::scheduler quota{client, "crm", {.rate = rate::per_second(1000), .burst = 10, .on_failure = mode}};
   std::optional<std::error_code> ec;
@@ -297,7 +297,7 @@ TEST_CASE("acquire_now is decided at once, with Redis away too") {
 TEST_CASE("whose time is over before Redis has said a word is told that it did not, and why") {
   const bool is_killed = GENERATE(false, true);
   redis_server server;
-  stopped_clock time;
+  stopped_clock time{server};
   member m{time.io, server.url(), {.permits = 1, .quarantine = false}};
   run(time.io, m.slots.acquire()).release();
   run_until(time.io, [&] { return m.slots.stats().held_by_all == 0 && m.client.stats().in_flight == 0; });
@@ -322,7 +322,7 @@ TEST_CASE("whose time is over before Redis has said a word is told that it did n
 
 TEST_CASE("the loop ends soon after the last waiter in an outage") {
   redis_server server;
-  stopped_clock time;
+  stopped_clock time;  // a subscription lingers in real time
   const bool is_killed = GENERATE(false, true);
   const auto mode = GENERATE(redis::failure_mode::closed(), redis::failure_mode::open());
   redis::client client{time.io, server.url()};

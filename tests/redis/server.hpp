@@ -96,14 +96,24 @@ class redis_server {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
+    is_paused_ = false;
     ::unlink(path().c_str());
   }
   void restart() {
     kill();
     start();
   }
-  void pause() { ::kill(pid_, SIGSTOP); }
-  void resume() { ::kill(pid_, SIGCONT); }
+  void pause() {
+    is_paused_ = true;
+    ::kill(pid_, SIGSTOP);
+  }
+  void resume() {
+    is_paused_ = false;
+    ::kill(pid_, SIGCONT);
+  }
+
+  /// Waits until it has done what it was asked before. Returns whether it runs.
+  bool has_answered() const { return pid_ != 0 && !is_paused_ && answers() && answers(); }
 
  private:
   bool answers() const {
@@ -122,6 +132,7 @@ class redis_server {
   temporary_folder folder_;
   std::vector<std::string> arguments_;
   pid_t pid_ = 0;
+  bool is_paused_ = false;
 };
 
 }  // namespace redis_test
