@@ -23,7 +23,7 @@ import time
 import unittest
 
 import private_net
-from rig import Curls, Gateway, Script, curl, free_ports, main, wait_until
+from rig import Curls, Doorway, Gateway, Script, curl, free_ports, main, wait_until
 
 GO_CLIENT = """
 package main
@@ -67,33 +67,22 @@ def answer_hello(client, _stream, _head):
     client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n")
 
 
-class Server:
-    """Listens at every address, and gives each connection to `take`."""
+class Server(Doorway):
+    """Listens at every address, and gives each connection to `serve`."""
 
-    def __init__(self, take, tls=None):
-        self.take = take
+    def __init__(self, serve, tls=None):
+        self.serve = serve
         self.tls = tls
         self.came_to = []  # the address of this machine that each connection was made to
-        self.listener = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(address="::")
 
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                client = self.listener.accept()[0]
-                self.came_to.append(client.getsockname()[0].removeprefix("::ffff:"))
-                threading.Thread(target=self.serve, args=(client,), daemon=True).start()
-
-    def serve(self, client):
+    def take(self, client):
+        self.came_to.append(client.getsockname()[0].removeprefix("::ffff:"))
         with contextlib.suppress(OSError):
             if self.tls:
                 client = self.tls.wrap_socket(client, server_side=True)
             with client:
-                self.take(client)
-
-    def close(self):
-        self.listener.close()
+                self.serve(client)
 
 
 def read_head(client):
@@ -161,8 +150,8 @@ class Forward(unittest.TestCase):
         self.addCleanup(g.close)
         return g
 
-    def server(self, take, tls=None):
-        s = Server(take, tls)
+    def server(self, serve, tls=None):
+        s = Server(serve, tls)
         self.addCleanup(s.close)
         return s
 

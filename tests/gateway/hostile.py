@@ -25,11 +25,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
-from rig import GatewayCase, connects, free_ports, main, wait_until
+from rig import Doorway, GatewayCase, connects, free_ports, main, wait_until
 
 try:
     import h11
@@ -128,21 +127,14 @@ class Reader:
             self.has_failed = True
 
 
-class Recorder:
+class Recorder(Doorway):
     """An upstream that keeps the bytes of each connection, and answers the first request on it."""
 
     def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-        self.port = self.listener.getsockname()[1]
         self.connections = []
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__()
 
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
-
-    def serve(self, client):
+    def take(self, client):
         raw = bytearray()
         self.connections.append(raw)
         reader = Reader()
@@ -156,25 +148,11 @@ class Recorder:
                     text = b"" if raw.startswith(b"HEAD") else b"ok"
                     client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n" + text)
 
-    def close(self):
-        self.listener.close()
 
-
-class Seen:
+class Seen(Doorway):
     """What nginx has understood: it passes each request on to here, in its own words."""
 
-    def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
-
-    @staticmethod
-    def serve(client):
+    def take(self, client):
         with client, contextlib.suppress(OSError, ValueError):
             stream = client.makefile("rb")
             head = b""
@@ -185,9 +163,6 @@ class Seen:
             method, target, _ = head.split(b" ", 2)
             client.sendall(b"HTTP/1.0 200 OK\r\nX-Seen: %s %s %s\r\nContent-Length: 0\r\n\r\n"
                            % (method, target, hashlib.sha256(body).hexdigest().encode()))
-
-    def close(self):
-        self.listener.close()
 
 
 NGINX = """

@@ -10,7 +10,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,12 +18,12 @@ import time
 import unittest
 
 from metric_lines import parse
-from rig import Curls, GatewayCase, connects, curl, free_ports, main, wait_until
+from rig import Curls, Doorway, GatewayCase, connects, curl, free_ports, main, wait_until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-class Mortal:
+class Mortal(Doorway):
     """An upstream that closes each connection unanswered while it is dead. It keeps the time of each connection."""
 
     def __init__(self, hold=0.0):
@@ -33,22 +32,13 @@ class Mortal:
         self.times = []
         self.at_once = self.most_at_once = 0
         self.lock = threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__()
 
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                client = self.listener.accept()[0]
-                self.times.append(time.monotonic())
-                if self.dead:
-                    client.close()
-                else:
-                    threading.Thread(target=self.serve, args=(client,), daemon=True).start()
-
-    def serve(self, client):
+    def take(self, client):
+        self.times.append(time.monotonic())
         with client, contextlib.suppress(OSError):
+            if self.dead:
+                return
             stream = client.makefile("rb")
             while True:
                 while (line := stream.readline()) != b"\r\n":
@@ -61,9 +51,6 @@ class Mortal:
                 with self.lock:
                     self.at_once -= 1
                 client.sendall(OK)
-
-    def close(self):
-        self.listener.close()
 
 
 class Breaker(GatewayCase):
@@ -502,8 +489,7 @@ class Hedge(GatewayCase):
         self.addCleanup(release.set)
 
         def answer(_client, _stream, _head):
-            script.listener.shutdown(socket.SHUT_RDWR)  # nobody else gets a connection
-            script.listener.close()
+            script.close()  # nobody else gets a connection
             came.set()
             release.wait(20)
             return "close"

@@ -21,7 +21,7 @@ import threading
 import time
 import urllib.error
 
-from rig import GATEWAY, TOKEN, Curls, GatewayCase, curl, free_ports, main, wait_until
+from rig import GATEWAY, TOKEN, Curls, Doorway, GatewayCase, curl, free_ports, main, wait_until
 
 
 class Reverse(GatewayCase):
@@ -307,20 +307,15 @@ class Reverse(GatewayCase):
                                check=True, capture_output=True)
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
                 context.load_cert_chain(cert, key)
-                server = socket.create_server(("127.0.0.1", 0))
-                self.addCleanup(server.close)
-                threading.Thread(target=serve, args=(server, context), daemon=True).start()
-                return server.getsockname()[1], pathlib.Path(cert).read_text()
 
-            def serve(server, context):
-                while True:
-                    try:
-                        client = server.accept()[0]
-                    except OSError:
-                        return
+                def take(client):
                     with contextlib.suppress(OSError), context.wrap_socket(client, server_side=True) as s:
                         s.recv(1000)
                         s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+                server = Doorway(take)
+                self.addCleanup(server.close)
+                return server.port, pathlib.Path(cert).read_text()
 
             port, own = serve_tls("DNS:localhost")
             nameless, of_nameless = serve_tls("IP:192.0.2.1")

@@ -247,23 +247,41 @@ class Curls:
         self.process.wait()
 
 
-class Script:
+class Doorway:
+    """A socket that listens, and a thread that gives each connection to `take`. Who inherits has `take` as a method."""
+
+    def __init__(self, take=None, address="127.0.0.1"):
+        if take:
+            self.take = take
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.listener = socket.create_server((address, 0), family=family, dualstack_ipv6=address == "::", backlog=1024)
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.take, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def close(self):
+        # To close the socket wakes nobody in accept(). Once stopped and continued, the kernel would call it again for
+        # that number of a descriptor, which may be the next test's by then.
+        with contextlib.suppress(OSError):  # a test may have closed it
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+
+
+class Script(Doorway):
     """An upstream of a few lines: `answer` gets each connection and the head of each of its requests."""
 
     def __init__(self, answer, address="127.0.0.1"):
         self.answer = answer
         self.heads = []
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self.listener = socket.create_server((address, 0), family=family, dualstack_ipv6=address == "::")
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(address=address)
 
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
-
-    def serve(self, client):
+    def take(self, client):
         with client, contextlib.suppress(OSError):
             stream = client.makefile("rb")
             while True:
@@ -276,9 +294,6 @@ class Script:
                 self.heads.append(head.decode())
                 if self.answer(client, stream, head.decode()) == "close":
                     return
-
-    def close(self):
-        self.listener.close()
 
 
 class GatewayCase(unittest.TestCase):

@@ -415,6 +415,13 @@ class Scenarios(GatewayCase):
         curl("-H", "Authorization: Bearer my-key", f"{g.url}/web/")
         self.assertIn("my-key", script.heads[-1])
 
+    def test_an_upstream_that_a_test_has_closed_takes_nobody(self):  # or it might take a later test's calls
+        script = self.script(lambda *_: "close")
+        self.assertTrue(connects(script.port))
+        time.sleep(0.1)  # and it waits for another one
+        script.close()
+        self.assertFalse(connects(script.port))
+
 
 if __name__ == "__main__":
     main(Scenarios)
