@@ -178,6 +178,19 @@ std::vector<put_answer> memory_table::put_all(const std::vector<new_job>& list, 
   return answers;
 }
 
+/// Takes memory first. A job that waits no longer, and that no lease brings back, would be lost.
+void memory_table::begin(row& r, instant lease_until) {
+  leases_.emplace(lease_until, r.id);
+  const auto batch = unended_.find(r.batch);
+  if (batch != unended_.end()) ++batch->second;
+  leave(r);
+  r.state = job_state::running;
+  ++r.attempt;
+  ++r.token;
+  r.lease_until = lease_until;
+  if (r.scope == unique_scope::until_begun) drop_key(r);
+}
+
 std::vector<claimed_job> memory_table::claim(const claim_request& request, instant now) {
   reap(now);
   std::vector<claimed_job> claimed;
@@ -191,29 +204,24 @@ std::vector<claimed_job> memory_table::claim(const claim_request& request, insta
         break;
       }
       row& r = rows_.at(std::get<3>(*first));
-      leave(r);
       if (r.deadline && *r.deadline <= now) {
+        leave(r);
         note(r, event::type::expired, {}, now);
         end(r, job_state::dead, now);
         continue;
       }
-      r.state = job_state::running;
-      ++r.attempt;
-      ++r.token;
-      r.lease_until = later(now, request.lease);
-      if (r.scope == unique_scope::until_begun) drop_key(r);
-      enter(r);
-      claimed.push_back({.lease = {r.id, r.token},
+      claimed.push_back({.lease = {r.id, r.token + 1},
                          .queue = r.queue,
                          .kind = r.kind,
                          .payload = r.payload,
                          .priority = r.priority,
-                         .attempt = r.attempt,
+                         .attempt = r.attempt + 1,
                          .max_attempts = r.max_attempts,
                          .crashes = r.crashes,
                          .snoozes = r.snoozes,
                          .run_at = r.run_at,
                          .expires_in = r.deadline ? until(now, *r.deadline) : duration::max()});
+      begin(r, later(now, request.lease));
     }
   }
   return claimed;

@@ -50,6 +50,7 @@ class memory_table final : public table {
   row* held(lease l);
   void enter(row& r);
   void leave(row& r);
+  void begin(row& r, instant lease_until);
   void end(row& r, job_state s, instant now);
   void end_run(row& r, job_state s, instant run_at, instant now);
   void note(row& r, event::type what, const std::string& text, instant now);

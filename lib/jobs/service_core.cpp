@@ -1,5 +1,6 @@
 #include "service_core.hpp"
 
+#include "canigo/detail/pool/worker_strand.hpp"
 #include "canigo/error.hpp"
 #include "canigo/jobs/error.hpp"
 #include "canigo/timeout.hpp"
@@ -7,9 +8,8 @@
 #include "table.hpp"
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/error.hpp>
-#include <asio/strand.hpp>
+#include <asio/prefer.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -84,19 +84,32 @@ void service_core::add(std::string kind, handler h) {
   }
 }
 
+/// stop() waits until this is gone. It lies in the frame of a coroutine: that goes also where Asio has no memory to say
+/// that the coroutine has ended.
+class service_core::at_work {
+ public:
+  explicit at_work(std::shared_ptr<service_core> core) : core_{std::move(core)} {
+    const std::lock_guard lock{core_->mutex_};
+    ++core_->at_work_;
+  }
+  at_work(at_work&&) noexcept = default;
+  at_work& operator=(at_work&&) = delete;
+  ~at_work() {
+    if (core_ != nullptr) core_->end_work(1);
+  }
+
+ private:
+  std::shared_ptr<service_core> core_;
+};
+
+net::awaitable<void> service_core::counted(at_work, net::awaitable<void> work) { co_await std::move(work); }
+
 /// Runs a coroutine that stop() waits for.
 void service_core::spawn(net::awaitable<void> work) {
-  {
-    const std::lock_guard lock{mutex_};
-    ++at_work_;
-  }
-  try {
-    net::co_spawn(net::make_strand(executor_), std::move(work),
-                  [self = shared_from_this()](std::exception_ptr) { self->end_work(1); });
-  } catch (...) {
-    end_work(1);
-    throw;
-  }
+  // A strand of Asio's would take a function in and never run it, where it has no memory to get itself scheduled.
+  net::co_spawn(canigo::detail::worker_strand::of_nobody(executor_),
+                counted(at_work{shared_from_this()}, std::move(work)),
+                [keeps_loop = net::prefer(executor_, net::execution::outstanding_work.tracked)](std::exception_ptr) {});
 }
 
 /// So many coroutines have ended. After the last one, a service that stops has stopped.
@@ -161,13 +174,18 @@ void service_core::abandon() noexcept {
 
 /// A pool stops by itself if its workers break too often. Then the service stops, too, for the same cause.
 net::awaitable<void> service_core::watch(std::shared_ptr<service_core> core, queue& q) {
-  std::exception_ptr cause;
-  try {
-    co_await q.pool.closed();
-  } catch (...) {
-    cause = std::current_exception();
+  for (;;) {
+    std::exception_ptr cause;
+    try {
+      co_await q.pool.closed();
+      co_return;
+    } catch (...) {
+      cause = std::current_exception();
+    }
+    if (q.pool.is_closed()) core->request_stop(stop_mode::finish_running, duration::max(), cause);
+    if (core->is_stopping()) co_return;
+    co_await core->pause_after(1);  // there was no memory to wait
   }
-  if (cause) core->request_stop(stop_mode::finish_running, duration::max(), cause);
 }
 
 net::awaitable<void> service_core::closed(std::shared_ptr<service_core> core) { co_await core->not_closed_.wait(); }

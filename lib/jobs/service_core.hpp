@@ -71,6 +71,8 @@ class service_core : public std::enable_shared_from_this<service_core> {
     schedule when;
   };
 
+  class at_work;
+  static net::awaitable<void> counted(at_work, net::awaitable<void> work);
   void spawn(net::awaitable<void> work);
   void end_work(std::size_t ended) noexcept;
   void listen();

@@ -153,6 +153,14 @@ std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& b
   return std::make_unique<interleaving::model_strand>(base, mark{owner, home, 0});
 }
 
+net::any_io_executor worker_strand::of_nobody(const net::any_io_executor& base) {
+  return interleaving::model_strand{base, {}}.executor();
+}
+
+bool worker_strand::is_one(const net::any_io_executor& executor) noexcept {
+  return target_of<interleaving::strand_executor>(executor) != nullptr;
+}
+
 worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor) noexcept {
   const auto* s = target_of<interleaving::strand_executor>(executor);
   return s != nullptr ? s->mark() : mark{};

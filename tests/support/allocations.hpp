@@ -45,6 +45,7 @@ inline std::atomic<std::int64_t> fail_in_a_row{1};
 
 /// Which of them may fail.
 enum victims : unsigned {
+  none = 0,
   by_new = 1,
   by_malloc = 2,
   aligned = 4,                     // what Asio recycles
@@ -53,6 +54,8 @@ enum victims : unsigned {
   all = unaligned | aligned,
 };
 inline std::atomic<victims> may_fail{all};
+
+inline std::atomic<bool (*)(std::size_t size)> spares{nullptr};  // what operator new gives in any case
 
 inline thread_local char here = 0;  // its address names the thread
 inline std::atomic<const char*> may_fail_in{nullptr};
@@ -81,7 +84,10 @@ inline void* take(std::size_t size, victims kind = by_malloc) noexcept {
 #endif
 }
 
-inline void* take_for_new(std::size_t size) noexcept { return take(size, by_new); }
+inline void* take_for_new(std::size_t size) noexcept {
+  const auto is_spared = spares.load(std::memory_order_relaxed);
+  return take(size, is_spared != nullptr && is_spared(size) ? none : by_new);
+}
 
 inline void* take_aligned(std::size_t alignment, std::size_t size) noexcept {
   if (fails(aligned)) return nullptr;

@@ -3,6 +3,7 @@
 #include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/context/post.hpp"
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/pool/worker_strand.hpp"
 
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
@@ -20,7 +21,8 @@ using io_executor = net::io_context::executor_type;
 
 bool is_strand(const net::any_io_executor& executor) {
   if (const auto* marked = target_of<marked_executor>(executor)) return is_strand(marked->mark()->inner);
-  return target_of<net::strand<io_executor>>(executor) || target_of<net::strand<net::any_io_executor>>(executor);
+  return target_of<net::strand<io_executor>>(executor) || target_of<net::strand<net::any_io_executor>>(executor) ||
+         worker_strand::is_one(executor);
 }
 
 net::any_io_executor serialized(const net::any_io_executor& executor) {

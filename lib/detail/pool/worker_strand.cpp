@@ -185,6 +185,17 @@ std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& b
   return std::make_unique<strand_on<net::any_io_executor>>(inner, owner, home);
 }
 
+net::any_io_executor worker_strand::of_nobody(const net::any_io_executor& base) {
+  if (const auto* io = target_of<net::io_context::executor_type>(base)) {
+    return worker_executor<io_strand>{std::make_shared<strand_of_worker<io_strand>>(*io, nullptr, nullptr), 0, false};
+  }
+  return worker_executor<any_strand>{std::make_shared<strand_of_worker<any_strand>>(base, nullptr, nullptr), 0, false};
+}
+
+bool worker_strand::is_one(const net::any_io_executor& executor) noexcept {
+  return target_of<worker_executor<io_strand>>(executor) || target_of<worker_executor<any_strand>>(executor);
+}
+
 worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor) noexcept {
   if (const auto* w = target_of<worker_executor<io_strand>>(executor)) return w->mark();
   if (const auto* w = target_of<worker_executor<any_strand>>(executor)) return w->mark();

@@ -30,6 +30,11 @@ class worker_strand {
   static std::unique_ptr<worker_strand> make(const net::any_io_executor& base, const void* owner, const void* home);
   virtual ~worker_strand() = default;
 
+  /// The executor of a strand that is no worker's: for a coroutine that must not be lost where a post finds no memory.
+  static net::any_io_executor of_nobody(const net::any_io_executor& base);
+  /// Whether it is the executor of such a strand, or of a worker's.
+  static bool is_one(const net::any_io_executor& executor) noexcept;
+
   virtual const net::any_io_executor& executor() const noexcept = 0;
   /// The same, marked as that of an operation; the mark is not 0. Until the next call. On the strand.
   virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
