@@ -1,15 +1,14 @@
 // canigo-gateway: outbound HTTP calls within quotas, the important ones first. docs/gateway-configuration.md describes
 // it.
 
-#include "canigo/error.hpp"
 #include "canigo/version.hpp"
 
 #include "examples/tools/pages.hpp"
 #include "examples/tools/versions.hpp"
+#include "gateway/config/file_values.hpp"
 #include "gateway/config/reader.hpp"
-#include "gateway/http/access_log.hpp"
-#include "gateway/http/generation.hpp"
 #include "gateway/http/server.hpp"
+#include "gateway/http/service.hpp"
 #include "gateway/http/standard_error.hpp"
 
 #include <CLI/App.hpp>
@@ -64,6 +63,12 @@ void fill_standard_descriptors() noexcept {
   }
 }
 
+int run(canigo::gateway::config c, const std::string& file) {
+  canigo::gateway::server s{std::move(c), file};
+  for (const std::string& a : s.addresses()) complain(fmt::format("canigo-gateway: listening on {}\n", a));
+  return s.run() ? 0 : 1;
+}
+
 int serve(const std::string& file, bool only_check) {
   auto read = canigo::gateway::read_config(file);
   for (const auto& e : read.errors) complain(canigo::gateway::message_of(e, file) + '\n');
@@ -74,20 +79,21 @@ int serve(const std::string& file, bool only_check) {
         "the way\n",
         admin->listen.host));
   }
-  if (only_check) {
-    try {
-      canigo::gateway::access_log::check(read.value->access_log);
-      canigo::gateway::generation::check(*read.value);
-    } catch (const canigo::system_error& e) {
-      complain(fmt::format("{}: {}\n", file, e.what()));
-      return wrong;
-    }
-    fmt::print("{}: ok\n", file);
-    return std::fflush(stdout) == 0 ? 0 : 1;
+  const auto tell = [&](const canigo::gateway::value_error& e) {
+    complain(canigo::gateway::message_of(read.values->locate(e), file) + '\n');
+  };
+  try {
+    if (!only_check) return run(std::move(*read.value), file);
+    canigo::gateway::service::check(*read.value);
+  } catch (const canigo::gateway::closed_door& e) {  // it may be open at the next start
+    tell(e.error);
+    return EXIT_FAILURE;
+  } catch (const canigo::gateway::config_mistake& e) {
+    tell(e.error);
+    return wrong;
   }
-  canigo::gateway::server s{std::move(*read.value), file};
-  for (const std::string& a : s.addresses()) complain(fmt::format("canigo-gateway: listening on {}\n", a));
-  return s.run() ? 0 : 1;
+  fmt::print("{}: ok\n", file);
+  return std::fflush(stdout) == 0 ? 0 : 1;
 }
 
 }  // namespace

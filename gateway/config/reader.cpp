@@ -1,6 +1,7 @@
 #include "gateway/config/reader.hpp"
 
 #include "gateway/config/file_kind.hpp"
+#include "gateway/config/file_values.hpp"
 #include "gateway/config/reader_parts.hpp"
 #include "gateway/config/secrets.hpp"
 #include "gateway/policy/text.hpp"
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 namespace canigo::gateway {
@@ -153,7 +155,7 @@ read_result parse_config(std::string_view text) {
   check_ways(t, c);
   t.finish();
   if (!problems.is_empty()) return {std::nullopt, problems.take()};
-  return {std::move(c), {}};
+  return {std::move(c), {}, std::make_shared<const file_values>(std::move(root))};
 }
 
 read_result read_config(const std::string& path) {

@@ -3,6 +3,7 @@
 #include "gateway/config/config.hpp"
 #include "gateway/config/report.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,10 +11,13 @@
 
 namespace canigo::gateway {
 
+class file_values;
+
 /// A configuration, or all that is wrong with it.
 struct read_result {
   std::optional<config> value;
   std::vector<config_error> errors;  ///< empty if there is a value; in the order of the file
+  std::shared_ptr<const file_values> values = nullptr;  ///< of the file, if there is a configuration
 };
 
 /// Reads a configuration in TOML, and the secrets and files that it names.

@@ -9,18 +9,17 @@
 namespace canigo::gateway {
 namespace {
 
-/// On one line, of what any terminal shows.
-std::string printable(std::string_view text, std::size_t longest = std::string_view::npos) {
+constexpr std::size_t most_of_value = 60;
+constexpr std::size_t most_of_field = 120;
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t longest) {
   std::string shown{text.substr(0, longest)};
   std::ranges::replace_if(shown, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
   if (text.size() > longest) shown += "...";
   return shown;
 }
-
-constexpr std::size_t most_of_value = 60;
-constexpr std::size_t most_of_field = 120;
-
-}  // namespace
 
 std::string message_of(const config_error& error, std::string_view file) {
   return fmt::format("{}:{}:{}: {}", file, error.where.line, error.where.column, error.text);

@@ -2,8 +2,10 @@
 
 #include <compare>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace canigo::gateway {
@@ -21,6 +23,23 @@ struct config_error {
   place where;
   std::string text;  ///< on one line
 };
+
+/// A mistake that shows once a value is used: the file could be read.
+struct value_error {
+  std::string field;  ///< its full name: "upstream[0].queue"
+  std::string why;    ///< follows "FIELD is VALUE": ": No such file or directory"
+};
+
+/// Such an error as an exception.
+class config_mistake : public std::runtime_error {
+ public:
+  config_mistake(std::string field, std::string why)
+      : std::runtime_error{field + why}, error{std::move(field), std::move(why)} {}
+  const value_error error;
+};
+
+/// On one line, of what any terminal shows.
+std::string printable(std::string_view text, std::size_t longest = std::string_view::npos);
 
 /// "FILE:LINE:COLUMN: TEXT"
 std::string message_of(const config_error& error, std::string_view file);

@@ -2,6 +2,7 @@
 
 #include "canigo/error.hpp"
 
+#include "gateway/config/report.hpp"
 #include "gateway/http/log_line.hpp"
 #include "gateway/http/standard_error.hpp"
 
@@ -48,8 +49,8 @@ bool is_named_pipe(const std::string& path) noexcept {
   return ::stat(path.c_str(), &what) == 0 && S_ISFIFO(what.st_mode);
 }
 
-[[noreturn]] void fail(const access_log_options& o) {
-  throw system_error{errno, boost::system::system_category(), "access_log: " + o.path};
+[[noreturn]] void fail() {
+  throw config_mistake{"access_log", ": " + error_code{errno, boost::system::system_category()}.message()};
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ std::shared_ptr<const access_log::file> access_log::open(const access_log_option
   // To open a named pipe for writing alone would wait for its reader, and lines would be lost whenever that one ends.
   const int how = is_named_pipe(o.path) ? O_RDWR : O_WRONLY;
   const int descriptor = ::open(o.path.c_str(), how | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-  if (descriptor < 0) fail(o);
+  if (descriptor < 0) fail();
   return std::make_shared<file>(descriptor, true);
 }
 
@@ -77,9 +78,9 @@ void access_log::check(const access_log_options& o) {
     return;
   }
   // A file that is still to be made is fine.
-  if (errno != ENOENT) fail(o);
+  if (errno != ENOENT) fail();
   const std::string folder = std::filesystem::absolute(o.path).parent_path();
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(o);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) fail();
 }
 
 access_log::access_log(const access_log_options& o) : is_on_{false}, file_{open(o)} {

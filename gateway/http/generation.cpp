@@ -2,32 +2,35 @@
 
 #include "canigo/error.hpp"
 
+#include "gateway/config/report.hpp"
+
+#include <fmt/format.h>
 #include <openssl/ssl.h>
 
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 namespace canigo::gateway {
 namespace {
 
-std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f) {
+/// `field`: the name of the table.
+std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f, const std::string& field) {
   auto tls = std::make_unique<net::ssl::context>(net::ssl::context::tls_server);
   tls->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
                    net::ssl::context::no_tlsv1_1);
-  const auto check = [](const error_code& error, const std::string& file) {
-    if (error) throw system_error{error, file};
+  const auto check = [&](const error_code& error, const char* key) {
+    if (error) throw config_mistake{field + key, ": " + error.message()};
   };
   error_code error;
   tls->use_certificate_chain_file(f.cert, error);
-  check(error, f.cert);
+  check(error, ".cert");
   tls->use_private_key_file(f.key, net::ssl::context::pem, error);
-  check(error, f.key);
+  check(error, ".key");
   if (f.client_ca.empty()) return tls;
   tls->load_verify_file(f.client_ca, error);
-  check(error, f.client_ca);
+  check(error, ".client_ca");
   tls->set_verify_mode(net::ssl::verify_peer);
   // Without a name for its sessions OpenSSL refuses clients with certificates that resume one.
   constexpr std::string_view sessions = "canigo-gateway";
@@ -38,9 +41,13 @@ std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f) {
 
 }  // namespace
 
-void generation::check(const config& c) {
-  for (const listener& l : c.listeners)
-    if (l.tls) std::ignore = make_certificate(*l.tls);
+std::vector<std::unique_ptr<net::ssl::context>> generation::make_certificates(const config& c) {
+  std::vector<std::unique_ptr<net::ssl::context>> made;
+  for (std::size_t i = 0; i < c.listeners.size(); ++i) {
+    const auto& files = c.listeners[i].tls;
+    made.push_back(files ? make_certificate(*files, fmt::format("listen[{}].tls", i)) : nullptr);
+  }
+  return made;
 }
 
 generation::generation(config c, const std::vector<net::any_io_executor>& loops, redis::client* store,
@@ -48,9 +55,9 @@ generation::generation(config c, const std::vector<net::any_io_executor>& loops,
     : settings{std::move(c)},
       routes{settings.upstreams},
       identities{settings.tenants},
-      trust_{std::make_unique<net::ssl::context>(net::ssl::context::tls_client)} {
+      trust_{std::make_unique<net::ssl::context>(net::ssl::context::tls_client)},
+      certificates_{make_certificates(settings)} {
   trust_->set_default_verify_paths();
-  for (const listener& l : settings.listeners) certificates_.push_back(l.tls ? make_certificate(*l.tls) : nullptr);
   for (const upstream& u : settings.upstreams) {
     const auto old = before == nullptr ? nullptr : before->queue_of(u.name);
     queues_.push_back(std::make_shared<upstream_queue>(settings, u, loops, store, old.get()));

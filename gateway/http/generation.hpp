@@ -24,13 +24,13 @@ namespace canigo::gateway {
 /// Immutable, except for what its queues do. Threads: any.
 class generation {
  public:
-  /// Throws system_error for what the configuration names and is not there, or is refused.
+  /// Throws config_mistake for what the configuration names and is not there, or is refused.
   ///
   /// `store`: where instances share limits; null: nowhere.
   /// `before`: the generation that this one is to replace, if any. Nothing of it changes before take_over().
   generation(config c, const std::vector<net::any_io_executor>& loops, redis::client* store, const generation* before);
-  /// Throws as the constructor does, for the certificates alone.
-  static void check(const config& c);
+  /// The certificate of each listener; null: it has none. Throws as the constructor does.
+  static std::vector<std::unique_ptr<net::ssl::context>> make_certificates(const config& c);
   generation(const generation&) = delete;
   generation& operator=(const generation&) = delete;
 

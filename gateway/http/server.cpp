@@ -21,6 +21,8 @@
 #include <exception>
 #include <fcntl.h>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
@@ -71,6 +73,18 @@ void raise_descriptor_limit(std::size_t connections) {
   }
 }
 
+/// `field` is where the configuration names the door.
+template <class Open>
+void open_door(const std::string& field, Open open) {
+  try {
+    open();
+  } catch (const system_error& e) {
+    throw closed_door{field, ": " + e.code().message()};
+  } catch (const std::runtime_error& e) {
+    throw closed_door{field, std::string{": "} + e.what()};
+  }
+}
+
 net::awaitable<void> serve(std::unique_ptr<connection> c) { co_await c->run(); }
 
 }  // namespace
@@ -92,6 +106,8 @@ server::server(config c, std::string file)
       if (!service_.is_draining()) drain();
     });
   };
+  // Whoever finds it listening may send one. It waits until somebody asks for it.
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   const std::shared_ptr<const generation> first = service_.current();
   open_doors(first->settings);
 }
@@ -103,17 +119,22 @@ void server::open_doors(const config& c) {
   for (std::size_t i = 0; i < c.listeners.size(); ++i) {
     const listener& l = c.listeners[i];
     reuses_port = reuses_port || l.reuse_port;
-    doors_.push_back({i, l.systemd.empty() ? listening_socket::open(l.address, l.reuse_port)
-                                           : listening_socket::take(passed, l.systemd, l.address)});
-    // Each client shows who it is.
-    if (l.anonymous.empty()) doors_.back().socket.let_everybody_in();
+    open_door(fmt::format("listen[{}].{}", i, l.systemd.empty() ? "address" : "systemd"), [&] {
+      doors_.push_back({i, l.systemd.empty() ? listening_socket::open(l.address, l.reuse_port)
+                                             : listening_socket::take(passed, l.systemd, l.address)});
+      // Each client shows who it is.
+      if (l.anonymous.empty()) doors_.back().socket.let_everybody_in();
+    });
   }
   for (const passed_socket& p : passed) {
     if (std::ranges::any_of(c.listeners, [&](const listener& l) { return l.systemd == p.name; })) continue;
     say("the socket \"{}\" of systemd is of no use: no listener names it", p.name);
   }
   // The admin's stays until the end, so that it can tell how the drain goes. Beside a successor it must not.
-  if (c.admin) doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});
+  if (c.admin)
+    open_door("admin.listen", [&] {
+      doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});
+    });
   for (const door& d : doors_) {
     if (const auto place = place_of(d.socket)) service_.add_own_place(*place);
   }
@@ -139,8 +160,6 @@ bool server::run() {
       accept(*l, d, at);
     }
   }
-  ::signal(SIGPIPE, SIG_IGN);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   wait_for_signal();
   watch();
   supervisor_.tell("READY=1");

@@ -3,6 +3,7 @@
 #include "canigo/semaphore.hpp"
 
 #include "gateway/config/config.hpp"
+#include "gateway/config/report.hpp"
 #include "gateway/http/listening_socket.hpp"
 #include "gateway/http/service.hpp"
 #include "gateway/http/supervisor.hpp"
@@ -22,10 +23,16 @@
 
 namespace canigo::gateway {
 
+/// It can't listen where the configuration says.
+class closed_door : public config_mistake {
+ public:
+  using config_mistake::config_mistake;
+};
+
 /// The running gateway: its loops, its listening sockets, and its end.
 class server {
  public:
-  /// Listens. Throws system_error, whose text says on which address it can't, or which file is wrong.
+  /// Listens. Throws closed_door if it can't, and config_mistake for what else the configuration names.
   ///
   /// `file`: where the configuration was read, and is read again at SIGHUP.
   server(config c, std::string file);

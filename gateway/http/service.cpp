@@ -1,7 +1,10 @@
 #include "gateway/http/service.hpp"
 
+#include "canigo/error.hpp"
+#include "canigo/redis/client.hpp"
 #include "canigo/wait_group.hpp"
 
+#include "gateway/config/file_values.hpp"
 #include "gateway/config/reader.hpp"
 #include "gateway/config/restart.hpp"
 #include "gateway/http/connection.hpp"
@@ -15,6 +18,7 @@
 #include <exception>
 #include <random>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace canigo::gateway {
@@ -37,6 +41,12 @@ std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
   group->add();
   wait_group& g = *group;
   return {&g, [group = std::move(group)](void*) { group->done(); }};
+}
+
+config_mistake mistake_of_redis(const system_error& e) {
+  // "redis url: port is 0; allowed: ...: invalid argument [...]"
+  const std::string_view what = e.what();
+  return {"redis", fmt::format(": {}", what.substr(0, what.rfind(": ")))};
 }
 
 bool is_loopback(const std::string& address) {
@@ -134,14 +144,17 @@ std::vector<std::string> service::begin_reload(std::shared_ptr<generation>& next
   for (const config_error& e : read.errors) wrong.push_back(message_of(e, file_));
   if (!read.value) return wrong;
   const std::shared_ptr<const generation> before = current();
-  for (const std::string& m : changes_for_restart(before->settings, *read.value))
-    wrong.push_back(file_ + ": " + m + ", which needs a restart");
+  const auto tell = [&](const value_error& e) { wrong.push_back(message_of(read.values->locate(e), file_)); };
+  for (const value_error& e : changes_for_restart(before->settings, *read.value)) tell(e);
   if (!wrong.empty()) return wrong;
   try {
     next = std::make_shared<generation>(std::move(*read.value), executors_of(loops_), client_of_store(), before.get());
     auto to = access_log::open(next->settings.access_log);
     next->take_over(*before);
     log.use(std::move(to));
+  } catch (const config_mistake& e) {
+    tell(e.error);
+    return wrong;
   } catch (const std::exception& e) {
     return {file_ + ": " + e.what()};
   }
@@ -171,7 +184,23 @@ net::awaitable<void> service::move_callers(std::shared_ptr<const generation> nex
 
 std::unique_ptr<shared_store> service::open_store(const config& c, const net::any_io_executor& loop) {
   if (c.redis.source.empty()) return nullptr;
-  return std::make_unique<shared_store>(loop, c.redis.value, [this] { end_waits_for_others(); });
+  try {
+    return std::make_unique<shared_store>(loop, c.redis.value, [this] { end_waits_for_others(); });
+  } catch (const system_error& e) {
+    throw mistake_of_redis(e);
+  }
+}
+
+void service::check(const config& c) {
+  access_log::check(c.access_log);
+  std::ignore = generation::make_certificates(c);
+  if (c.redis.source.empty()) return;
+  net::io_context nowhere;
+  try {
+    const redis::client unused{nowhere, c.redis.value};
+  } catch (const system_error& e) {
+    throw mistake_of_redis(e);
+  }
 }
 
 std::string service::new_request_id() {

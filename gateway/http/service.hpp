@@ -76,13 +76,15 @@ class connection_counts {
 /// What all loops share.
 class service {
  public:
-  /// Throws system_error for what the configuration names and is not there, or is refused.
+  /// Throws config_mistake for what the configuration names and is not there, or is refused.
   ///
   /// `file`: where `c` was read, and where reload() reads the next one.
   service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops);
   ~service();
   service(const service&) = delete;
   service& operator=(const service&) = delete;
+  /// Throws as the constructor does. Connects to nobody, and makes no file.
+  static void check(const config& c);
 
   /// The newest generation. On a loop, loop::now is cheaper.
   std::shared_ptr<const generation> current() const;

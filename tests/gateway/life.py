@@ -28,7 +28,7 @@ import time
 import unittest
 import urllib.request
 
-from rig import DEFECT, GATEWAY, TOKEN, GatewayCase, curl, free_ports, main, wait_until
+from rig import DEFECT, GATEWAY, TOKEN, GatewayCase, connects, curl, free_ports, main, wait_until
 
 PACKAGING = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "gateway"
 
@@ -270,10 +270,10 @@ class Life(GatewayCase):
         callers = self.calls(g, 2)
         wait_until(lambda: g.waiting() == 2, "they wait")
         lines = self.reload(g, ("threads = 2", "threads = 3"), ('"1/1h"', '"1000/1s"'))
-        self.assertRegex(lines[0], r"gateway.toml: threads has changed, which needs a restart$")
+        self.assertRegex(lines[0], r"gateway.toml:2:11: threads is 3, which needs a restart$")
         self.assertEqual(g.waiting(), 2)
         lines = self.reload(g, ("threads = 3", "threads = 2"), ("burst = 1 }", 'burst = 1 }, { limit = "9/1s" }'))
-        self.assertRegex(lines[0], r'upstream "web": the number of its rates, or the unit of one, has changed')
+        self.assertRegex(lines[0], r"gateway.toml:\d+:9: upstream\[0\].rates has another number of rates, which needs")
         self.reload_well(g, (', { limit = "9/1s" }', ""))
         self.assertEqual(callers.statuses(), [200] * 2)
 
@@ -906,9 +906,8 @@ class Life(GatewayCase):
                                 '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
                 done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True)
                 self.assertEqual(done.returncode, 2 if why else 0, done.stderr)
-                told = f"{file}: access_log: {log}: {why}" if why else ""
-                self.assertTrue(done.stderr.startswith(told), done.stderr)
-                self.assertEqual(done.stderr == "", why == "")
+                told = f'{file}:1:14: access_log is "file:{log}": {why}\n' if why else ""
+                self.assertEqual(done.stderr, told)
             self.assertEqual(os.listdir(folder), ["gateway.toml"])  # the program that serves may be another user's
 
     def test_a_check_looks_at_the_certificates_and_needs_no_standard_error(self):
@@ -921,12 +920,89 @@ class Life(GatewayCase):
                             '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
             done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertTrue(done.stderr.startswith(f"{file}: {certificate}: "), done.stderr)
+            told = f'{file}:4:16: listen[0].tls.cert is "{certificate}": '
+            self.assertTrue(done.stderr.startswith(told), done.stderr)
             with open("/dev/full", "w") as full:
                 done = subprocess.run([GATEWAY, "--check", "--config", file], stderr=full)
             self.assertEqual(done.returncode, 2)
             done = subprocess.run(["sh", "-c", f"exec '{GATEWAY}' --check --config '{file}' 2>&-"])
             self.assertEqual(done.returncode, 2)
+
+    def test_a_signal_is_heard_as_soon_as_it_listens(self):
+        port, = free_ports(1)
+        told, stderr = os.pipe()
+        self.addCleanup(os.close, told)
+        os.set_blocking(stderr, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(stderr, b"x")  # it does not get beyond its first message
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "gateway.toml"
+            file.write_text(f'access_log = "off"\n[[listen]]\naddress = "127.0.0.1:{port}"\n'
+                            '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
+            process = subprocess.Popen([GATEWAY, "--config", file], stderr=stderr)
+            os.close(stderr)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            wait_until(lambda: connects(port), "it listens")
+            process.send_signal(signal.SIGHUP)
+            text = b""
+            while piece := os.read(told, 65536):
+                text += piece
+                if b"reloaded\n" in text:
+                    break
+            self.assertRegex(text, b"listening on .*\ncanigo-gateway: reloaded\n$")
+            process.terminate()
+            self.assertEqual(process.wait(), 0)
+
+    def test_a_place_that_is_taken_is_named(self):
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "gateway.toml"
+            for admin, door, told in (
+                    ("127.0.0.1:0", place, f'4:11: listen[0].address is "{place}": Address already in use'),
+                    (place, "127.0.0.1:0", f'1:20: admin.listen is "{place}": Address already in use'),
+                    ("127.0.0.1:0", f"unix:{folder}/no/s",
+                     f'4:11: listen[0].address is "unix:{folder}/no/s": No such file or directory')):
+                file.write_text(f'admin = {{ listen = "{admin}", token = "env:CANIGO_ADMIN_TOKEN" }}\n'
+                                f'access_log = "off"\n[[listen]]\naddress = "{door}"\n'
+                                '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
+                done = subprocess.run([GATEWAY, "--config", file], capture_output=True, text=True,
+                                      env={"CANIGO_ADMIN_TOKEN": TOKEN})
+                self.assertEqual((done.returncode, done.stderr), (1, f"{file}:{told}\n"))
+
+    def test_a_check_a_start_and_a_reload_say_the_same(self):
+        g = self.gateway(self.blocked(), env={"CANIGO_REDIS_OF_THE_TEST": "redis://:a-secret@127.0.0.1:99999"})
+        file = g.dir / "gateway.toml"
+        right = file.read_text()
+        (g.dir / "cert.pem").write_text("x")
+        tls = f'tls = {{ cert = "{g.dir}/cert.pem", key = "{g.dir}/cert.pem" }}'
+        mistakes = [(f"file:{g.dir}/access.log", f"file:{g.dir}/no/log", 'access_log is "file:'),
+                    ('anonymous = "local"', f'anonymous = "local"\n{tls}', "listen[0].tls.cert is "),
+                    ('prefix = "/web"', 'prefix = "web"', 'upstream[0].prefix is "web"; '),
+                    ("threads = 2", "threads =", "TOML: ")]
+        for old, new, told in mistakes:
+            self.assertIn(old, right)
+            file.write_text(right.replace(old, new))
+            lines = self.reload(g)[:-1]
+            self.assertEqual(len(lines), 1, lines)
+            self.assertIn(told, lines[0])
+            self.assertRegex(lines[0], r"^.*/gateway.toml:\d+:\d+: ")
+            for how in ([], ["--check"]):
+                done = subprocess.run([GATEWAY, "--config", file, *how], capture_output=True, text=True,
+                                      env={"CANIGO_ADMIN_TOKEN": TOKEN})
+                self.assertEqual((done.returncode, done.stderr.splitlines()), (2, lines), how)
+        # Another Redis needs a restart, whatever it is: no reload looks at it.
+        file.write_text('redis = "env:CANIGO_REDIS_OF_THE_TEST"\n' + right)
+        for how in ([], ["--check"]):
+            done = subprocess.run([GATEWAY, "--config", file, *how], capture_output=True, text=True,
+                                  env={"CANIGO_ADMIN_TOKEN": TOKEN,
+                                       "CANIGO_REDIS_OF_THE_TEST": "redis://:a-secret@127.0.0.1:99999"})
+            self.assertEqual((done.returncode, done.stderr),
+                             (2, f'{file}:1:9: redis is "env:CANIGO_REDIS_OF_THE_TEST": redis url: port is 99999; '
+                                 "allowed: 1 to 65535\n"))
 
     def test_the_kernel_looks_for_clients_that_vanish(self):
         g = self.gateway(self.blocked())

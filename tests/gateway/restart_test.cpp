@@ -1,5 +1,6 @@
 #include "gateway/config/restart.hpp"
 
+#include "gateway/config/file_values.hpp"
 #include "gateway/config/reader.hpp"
 #include "support/catch.hpp"
 
@@ -42,13 +43,13 @@ weight = 2
 limits.a = { concurrency = 3 }
 )";
 
-gateway::config config_of(std::string_view text) {
+gateway::read_result read(std::string_view text) {
   ::setenv("CANIGO_RESTART_TEST", "a-token-of-the-test", 1);
   ::setenv("CANIGO_RESTART_REDIS", "redis://127.0.0.1", 1);
   auto read = gateway::parse_config(text);
   for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "text"));
   REQUIRE(read.value);
-  return std::move(*read.value);
+  return read;
 }
 
 /// What asks for a restart once `part` of the running configuration is `other`.
@@ -56,7 +57,11 @@ std::vector<std::string> after(std::string_view part, std::string_view other) {
   std::string text{running};
   const auto at = text.find(part);
   REQUIRE(at != text.npos);
-  return gateway::changes_for_restart(config_of(running), config_of(text.replace(at, part.size(), other)));
+  const auto next = read(text.replace(at, part.size(), other));
+  std::vector<std::string> messages;
+  for (const auto& e : gateway::changes_for_restart(*read(running).value, *next.value))
+    messages.push_back(gateway::message_of(next.values->locate(e), "f"));
+  return messages;
 }
 
 }  // namespace
@@ -65,25 +70,29 @@ TEST_CASE("gateway: what a process is built on asks for a restart", "[gateway][r
   struct row {
     std::string_view part, other, message;
   };
-  constexpr std::string_view socket = "address, reuse_port or systemd of a [[listen]] has changed";
-  constexpr std::string_view units = "upstream \"a\": the number of its rates, or the unit of one, has changed";
   const row rows[] = {
-      {"threads = 2", "threads = 3", "threads has changed"},
-      {"['high', 'low']", "['high', 'middle', 'low']", "classes has changed"},
-      {"ageing = '60s'", "ageing = 'never'", "ageing has changed"},
-      {"127.0.0.1:9901", "127.0.0.1:9902", "admin.listen has changed"},
-      {"admin = { listen = '127.0.0.1:9901', token = 'env:CANIGO_RESTART_TEST' }", "", "admin.listen has changed"},
-      {"127.0.0.1:8080", "127.0.0.1:8081", socket},
-      {"mode = 'reverse'", "reuse_port = true", socket},
-      {"mode = 'reverse'", "systemd = 'web'", socket},
-      {"[[upstream]]", "[[listen]]\naddress = 'unix:/s'\n[[upstream]]", socket},
-      {", unit = 'tokens'", "", units},
-      {"{ limit = '10/1s', burst = 2 }, ", "", units},
-      {"queue = 100", "queue = 200", "upstream \"a\": queue has changed"},
-      {"'reject_new'", "'evict_oldest'", "upstream \"a\": overflow has changed"},
-      {"shared = true", "shared = false", "upstream \"a\": shared has changed"},
-      {"'local:0.5'", "'local:0.4'", "upstream \"a\": on_redis_failure has changed"},
-      {"'local:0.5'", "'open'", "upstream \"a\": on_redis_failure has changed"},
+      {"threads = 2", "threads = 3", "f:2:11: threads is 3, which needs a restart"},
+      {"threads = 2", "", "f:0:0: threads is left out, which needs a restart"},
+      {"['high', 'low']", "['high', 'middle', 'low']",
+       "f:5:11: classes is [ 'high', 'middle', 'low' ], which needs a restart"},
+      {"ageing = '60s'", "ageing = 'never'", "f:6:10: ageing is \"never\", which needs a restart"},
+      {"127.0.0.1:9901", "127.0.0.1:9902", "f:7:20: admin.listen is \"127.0.0.1:9902\", which needs a restart"},
+      {"admin = { listen = '127.0.0.1:9901', token = 'env:CANIGO_RESTART_TEST' }", "",
+       "f:0:0: admin.listen is left out, which needs a restart"},
+      {"127.0.0.1:8080", "127.0.0.1:8081", "f:10:11: listen[0].address is \"127.0.0.1:8081\", which needs a restart"},
+      {"mode = 'reverse'", "reuse_port = true", "f:11:14: listen[0].reuse_port is true, which needs a restart"},
+      {"mode = 'reverse'", "systemd = 'web'", "f:11:11: listen[0].systemd is \"web\", which needs a restart"},
+      {"[[upstream]]", "[[listen]]\naddress = 'unix:/s'\n[[upstream]]",
+       "f:9:1: listen has another number of tables, which needs a restart"},
+      {", unit = 'tokens'", "", "f:16:42: upstream[0].rates[1].unit is left out, which needs a restart"},
+      {"{ limit = '10/1s', burst = 2 }, ", "",
+       "f:16:9: upstream[0].rates has another number of rates, which needs a restart"},
+      {"queue = 100", "queue = 200", "f:18:9: upstream[0].queue is 200, which needs a restart"},
+      {"queue = 100", "", "f:12:1: upstream[0].queue is left out, which needs a restart"},
+      {"'reject_new'", "'evict_oldest'", "f:19:12: upstream[0].overflow is \"evict_oldest\", which needs a restart"},
+      {"shared = true", "shared = false", "f:20:10: upstream[0].shared is false, which needs a restart"},
+      {"'local:0.5'", "'local:0.4'", "f:21:20: upstream[0].on_redis_failure is \"local:0.4\", which needs a restart"},
+      {"'local:0.5'", "'open'", "f:21:20: upstream[0].on_redis_failure is \"open\", which needs a restart"},
   };
   for (const row& r : rows) {
     CAPTURE(r.part, r.other);
@@ -119,6 +128,6 @@ TEST_CASE("gateway: what a reload changes asks for no restart", "[gateway][resta
     rename("name = 'a'", "name = 'z'");
     rename("limits.a", "limits.z");
     rename("queue = 100", "queue = 5");
-    CHECK(gateway::changes_for_restart(config_of(running), config_of(text)).empty());
+    CHECK(gateway::changes_for_restart(*read(running).value, *read(text).value).empty());
   }
 }
