@@ -2,8 +2,9 @@
 
 #include "canigo/error.hpp"
 
+#include "number_text.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -14,9 +15,7 @@ namespace {
 
 std::optional<unsigned> number_of(std::string_view text) {
   unsigned n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  const bool is_whole = error == std::errc{} && end == text.data() + text.size();
-  return is_whole ? std::optional{n} : std::nullopt;
+  return is_number(text, n) ? std::optional{n} : std::nullopt;
 }
 
 constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

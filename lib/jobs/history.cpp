@@ -1,6 +1,7 @@
 #include "history.hpp"
 
-#include <charconv>
+#include "number_text.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +15,8 @@ constexpr std::string_view letters = "fce";  // by event::type
 /// Takes a number and the space behind it from the front.
 template <class Number>
 bool take(std::string_view& line, Number& n) {
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), n);
-  if (error != std::errc{} || end == line.data() + line.size() || *end != ' ') return false;
-  line.remove_prefix(static_cast<std::size_t>(end - line.data()) + 1);
+  if (!take_number(line, n) || !line.starts_with(' ')) return false;
+  line.remove_prefix(1);
   return true;
 }
 

@@ -28,8 +28,8 @@ constexpr int most_conflicts = 20;
 /// pause.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
-/// The connection for steps that read much is closed after a time without any.
-constexpr duration idle_limit = 1min;
+/// The connection for steps that read much is closed after so many times `poll` without any.
+constexpr int idle_polls = 2;
 /// For the answer of a server that has ended a statement which took too long.
 constexpr duration answer_margin = 5s;
 /// Before the next attempt to connect.
@@ -37,14 +37,12 @@ constexpr backoff reconnect = {.first = 50ms, .cap = 1s};
 
 time_point now() noexcept { return std::chrono::steady_clock::now(); }
 
+bool has_come(time_point t) noexcept { return now() >= t; }
+
 }  // namespace
 
 bool postgres_store::order::waits_with(const order& other) const noexcept {
-  return std::ranges::any_of(jobs, [&](const new_job& mine) {
-    return std::ranges::any_of(other.jobs, [&](const new_job& j) {
-      return mine.unique_key == j.unique_key && (!j.unique_key.empty() || mine.queue == j.queue);
-    });
-  });
+  return detail::share_a_lock(jobs, other.jobs);
 }
 
 postgres_store::line::line(const net::any_io_executor& executor, const std::string& url,
@@ -132,7 +130,7 @@ void postgres_store::line::run() noexcept {
     }
     if (is_over) break;
     hold_back(list);
-    const bool retries = !held_.empty() && (now() >= retry_at_ || is_ending_);
+    const bool retries = !held_.empty() && (has_come(retry_at_) || is_ending_);
     if (retries) retry_held();
     if (!list.empty()) {
       carry_out(std::move(list));
@@ -151,7 +149,7 @@ void postgres_store::line::run() noexcept {
 /// While nothing is to be done: hears others, and connects again.
 void postgres_store::line::look_around() {
   if (type_ == type::reads) {
-    if (now() >= look_at_) {
+    if (has_come(look_at_)) {
       link_.reset();
       look_at_ = time_point::max();
     }
@@ -159,12 +157,12 @@ void postgres_store::line::look_around() {
     return;
   }
   if (link_ == nullptr) {
-    if (now() < look_at_) return;
+    if (!has_come(look_at_)) return;
     connect(std::max<duration>(options_.reconnect_limit, 1s));
   }
   link_->look();
   if (link_->take_news()) news_->bump();
-  if (now() < look_at_) return;
+  if (!has_come(look_at_)) return;
   look_at_ = saturating_add(now(), options_.poll);
   news_->bump();
 }
@@ -202,9 +200,9 @@ void postgres_store::line::open(time_point give_up) {
       connect(std::max<duration>(give_up - now(), 100ms));
       return;
     } catch (const detail::postgres_error& e) {
-      if (e.is_for_good() || is_ending_ || now() >= give_up) throw;
+      if (e.is_for_good() || is_ending_ || has_come(give_up)) throw;
     } catch (const detail::postgres_lost& e) {
-      if (is_ending_ || now() >= give_up) throw;
+      if (is_ending_ || has_come(give_up)) throw;
     }
     std::this_thread::sleep_for(std::min<duration>(reconnect.ceiling(++failures_), std::max(give_up - now(), 0ns)));
   }
@@ -216,7 +214,8 @@ void postgres_store::line::carry_out(orders list) {
   while (!try_once(list)) {
   }
   gathering_.end(all.size());
-  if (type_ == type::reads) look_at_ = saturating_add(now(), idle_limit);
+  if (type_ == type::reads)
+    look_at_ = saturating_add(now(), std::min(options_.poll, duration::max() / idle_polls) * idle_polls);
   bool has_news = false;
   for (const auto& o : all) has_news = has_news || (o->tells && !o->error && !o->is_held);
   if (link_ != nullptr) has_news = link_->take_news() || has_news;
@@ -228,7 +227,7 @@ void postgres_store::line::carry_out(orders list) {
 
 /// Whether a step that a lock stopped is to be tried again; the others go on meanwhile.
 bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::exception_ptr& e) {
-  if (now() >= o->lock_end || is_ending_) return false;
+  if (has_come(o->lock_end) || is_ending_) return false;
   o->error = e;  // if the time passes
   o->is_held = true;
   held_.push_back(o);
@@ -254,7 +253,7 @@ void postgres_store::line::retry_held() {
   first->error = nullptr;
   carry_out({first});
   std::erase_if(held_, [](const auto& o) {
-    if (now() < o->lock_end) return false;
+    if (!has_come(o->lock_end)) return false;
     o->done.done();
     return true;
   });
@@ -285,16 +284,15 @@ time_point postgres_store::line::give_up_at(const order& o) const noexcept {
   return saturating_add(std::max(o.asked_at, lost_at_), options_.reconnect_limit);
 }
 
-/// Whether nothing is left to do. Steps that are done, or have failed, are taken from the list.
+/// Whether nothing is left to do. Otherwise the list has what is left.
 bool postgres_store::line::try_once(orders& list) {
   const auto all_fail = [&](const std::exception_ptr& e) {
     for (const auto& o : list) o->error = e;
-    list.clear();
     return true;
   };
   const auto overdue_fail = [&](const std::exception_ptr& e) {
     std::erase_if(list, [&](const auto& o) {
-      if (!is_ending_ && now() < give_up_at(*o)) return false;
+      if (!is_ending_ && !has_come(give_up_at(*o))) return false;
       o->error = e;
       return true;
     });
@@ -331,12 +329,10 @@ bool postgres_store::line::try_once(orders& list) {
           while (!try_once(part)) {
           }
         }
-        list.clear();
         return true;
       }
       if (was_open && is_locked && has_held(list.front(), std::current_exception())) {
         retry_at_ = saturating_add(now(), lock_pause);
-        list.clear();
         return true;
       }
       if (was_open && e.is_conflict() && ++conflicts < most_conflicts) {

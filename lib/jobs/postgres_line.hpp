@@ -46,8 +46,7 @@ struct postgres_store::order {
   std::function<void(verdict)> read_end = {};
   lease ends = {};  // and `text` is the result
   bool is_shared = false;
-  /// Whether both put a job with the same key, or, without keys, into the same queue: a lock that one of them waits for
-  /// stops the other as well.
+  /// Whether a lock that one of them waits for stops the other as well.
   bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
   time_point asked_at = {};

@@ -5,7 +5,6 @@
 #include "postgres_schema.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <new>
 #include <optional>
@@ -42,7 +41,7 @@ postgres_link::postgres_link(const postgres_place& place, limits l) : place_{pla
   if (limits_.statement != duration::max()) exec("SET statement_timeout = " + in_ms(limits_.statement));
   exec("SET jit = off");  // it takes longer than any of the statements
   if (limits_.listens) exec("LISTEN canigo_jobs");
-  if (::PQenterPipelineMode(connection_.get()) == 0) lost(false);
+  if (::PQenterPipelineMode(connection_.get()) == 0) lost();
   prepare();
 }
 
@@ -70,21 +69,21 @@ void postgres_link::connect() {
     }
   }
   ::PQsetErrorVerbosity(connection_.get(), PQERRORS_DEFAULT);
-  if (::PQsetnonblocking(connection_.get(), 1) != 0) lost(false);
+  if (::PQsetnonblocking(connection_.get(), 1) != 0) lost();
 }
 
 void postgres_link::prepare() {
   PGconn* c = connection_.get();
   for (std::size_t i = 0; i < postgres_statements; ++i) {
     const auto& text = text_of(static_cast<postgres_statement>(i));
-    if (::PQsendPrepare(c, ("canigo" + std::to_string(i)).c_str(), text.c_str(), 0, nullptr) == 0) lost(false);
+    if (::PQsendPrepare(c, ("canigo" + std::to_string(i)).c_str(), text.c_str(), 0, nullptr) == 0) lost();
   }
-  if (::PQpipelineSync(c) == 0) lost(false);
+  if (::PQpipelineSync(c) == 0) lost();
   std::optional<postgres_error> first;
   for (bool is_flushed = false;;) {
     const postgres_rows answer = next_answer(is_flushed);
     if (answer.get() == nullptr) {
-      if (::PQstatus(c) == CONNECTION_BAD) lost(false);
+      if (::PQstatus(c) == CONNECTION_BAD) lost();
       continue;
     }
     if (::PQresultStatus(answer.get()) == PGRES_PIPELINE_SYNC) break;
@@ -97,8 +96,8 @@ void postgres_link::prepare() {
 bool postgres_link::wait(bool writes, time_point until) {
   pollfd fd{.fd = descriptor(), .events = static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), .revents = 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
-  const int ready = ::poll(&fd, 1, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000)));
-  return ready > 0 || (ready < 0 && errno == EINTR);
+  // Where a signal ends the wait, the caller finds out that nothing is there.
+  return ::poll(&fd, 1, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000))) != 0;
 }
 
 bool postgres_link::wait_for_answer(bool writes) {
@@ -115,7 +114,7 @@ postgres_rows postgres_link::next_answer(bool& is_flushed) {
   for (;;) {
     if (!is_flushed) {
       const int left = ::PQflush(c);
-      if (left < 0) lost(false);
+      if (left < 0) lost();
       is_flushed = left == 0;
     }
     if (::PQisBusy(c) == 0) return postgres_rows{::PQgetResult(c)};
@@ -134,10 +133,10 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
     const std::string name = "canigo" + std::to_string(static_cast<int>(q->what));
     if (::PQsendQueryPrepared(c, name.c_str(), static_cast<int>(a.values.size()), a.values.data(), a.lengths.data(),
                               a.formats.data(), 1) == 0) {
-      lost(false);
+      lost();
     }
   }
-  if (::PQpipelineSync(c) == 0) lost(false);
+  if (::PQpipelineSync(c) == 0) lost();
   postgres_answers answers;
   std::optional<postgres_error> refused;
   for (bool is_flushed = false;;) {
@@ -171,7 +170,7 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
 
 postgres_rows postgres_link::exec(const std::string& sql) {
   PGconn* c = connection_.get();
-  if (::PQsendQuery(c, sql.c_str()) == 0) lost(false);
+  if (::PQsendQuery(c, sql.c_str()) == 0) lost();
   postgres_rows last{nullptr};
   std::optional<postgres_error> first;
   for (bool is_flushed = false;;) {
@@ -191,7 +190,7 @@ void postgres_link::exec_patiently(const std::string& sql) {
 }
 
 void postgres_link::look() {
-  if (::PQconsumeInput(connection_.get()) == 0 || ::PQstatus(connection_.get()) == CONNECTION_BAD) lost(false);
+  if (::PQconsumeInput(connection_.get()) == 0 || ::PQstatus(connection_.get()) == CONNECTION_BAD) lost();
 }
 
 bool postgres_link::take_news() noexcept {

@@ -58,7 +58,7 @@ class postgres_link {
   bool wait(bool writes, time_point until);
   bool wait_for_answer(bool writes);
   postgres_rows next_answer(bool& is_flushed);
-  [[noreturn]] void lost(bool is_unknown, const std::string& why = {});
+  [[noreturn]] void lost(bool is_unknown = false, const std::string& why = {});
 
   const postgres_place& place_;
   const limits limits_;

@@ -68,9 +68,8 @@ std::string in_one_line(std::string_view text) {
 }
 
 bool is_state(std::string_view text) {
-  return text.size() >= 7 && text[5] == ':' && text[6] == ' ' && std::ranges::all_of(text.substr(0, 5), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
-         });
+  constexpr std::string_view letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  return text.find_first_not_of(letters) == 5 && text.substr(5).starts_with(": ");
 }
 
 }  // namespace
@@ -155,18 +154,18 @@ postgres_error error_of(const std::string& place, const PGresult* answer) {
 }
 
 postgres_error error_of(const std::string& place, PGconn* connection) {
-  std::string_view message = ::PQerrorMessage(connection);
-  // libpq has no other way to tell the SQLSTATE of a connection that was refused than a verbose text.
-  std::string_view state;
-  for (auto at = message.find(":  "); at != message.npos && state.empty(); at = message.find(":  ", at + 1)) {
-    if (is_state(message.substr(at + 3))) {
-      state = message.substr(at + 3, 5);
-      message.remove_prefix(at + 3 + 7);
-    }
+  return error_of_verbose(place, ::PQerrorMessage(connection), ::PQconnectionNeedsPassword(connection) != 0);
+}
+
+postgres_error error_of_verbose(const std::string& place, std::string_view text, bool needs_password) {
+  constexpr std::string_view before = ":  ";
+  for (std::string_view rest = text; rest.find(before) != rest.npos;) {
+    rest.remove_prefix(rest.find(before) + before.size());
+    if (!is_state(rest)) continue;
+    const std::string_view message = rest.substr(7);
+    return error_of(place, rest.substr(0, 5), message.substr(0, message.find("\nLOCATION:")));
   }
-  if (!state.empty()) message = message.substr(0, message.find("\nLOCATION:"));
-  if (state.empty() && ::PQconnectionNeedsPassword(connection) != 0) state = "28P01";
-  return error_of(place, state, message);
+  return error_of(place, needs_password ? "28P01" : "", text);
 }
 
 }  // namespace canigo::jobs::detail

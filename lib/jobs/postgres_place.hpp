@@ -58,6 +58,9 @@ class postgres_lost : public std::system_error {
 postgres_error error_of(const std::string& place, const PGresult* answer);
 /// Why a connection could not be made.
 postgres_error error_of(const std::string& place, PGconn* connection);
+/// The same for what libpq says in its verbose form. It has no other way to tell the SQLSTATE of a connection that was
+/// refused.
+postgres_error error_of_verbose(const std::string& place, std::string_view text, bool needs_password);
 /// The same for a text of libpq, which may name a SQLSTATE.
 postgres_error error_of(const std::string& place, std::string_view state, std::string_view message);
 

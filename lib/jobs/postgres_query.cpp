@@ -367,6 +367,14 @@ postgres_query::arguments postgres_query::args() const {
   return all;
 }
 
+bool share_a_lock(const std::vector<new_job>& some, const std::vector<new_job>& others) noexcept {
+  return std::ranges::any_of(some, [&](const new_job& a) {
+    return std::ranges::any_of(others, [&](const new_job& b) {
+      return a.unique_key == b.unique_key && (!b.unique_key.empty() || a.queue == b.queue);
+    });
+  });
+}
+
 std::vector<postgres_query> put_queries(const new_job& j) {
   using s = postgres_statement;
   std::vector<postgres_query> list;

@@ -89,6 +89,9 @@ class postgres_query {
   std::vector<argument> args_;
 };
 
+/// Whether a lock that the put of one list waits for stops that of the other as well. Both put a job with the same key,
+/// or, without keys, into the same queue.
+bool share_a_lock(const std::vector<new_job>& some, const std::vector<new_job>& others) noexcept;
 std::vector<postgres_query> put_queries(const new_job& j);
 /// Jobs without keys, and that wait for no batch, in one statement.
 postgres_query put_many_query(const std::vector<const new_job*>& jobs);

@@ -1,10 +1,10 @@
 #include "postgres_rows.hpp"
 
 #include "history.hpp"
+#include "number_text.hpp"
 #include "table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <tuple>
 #include <utility>
@@ -43,9 +43,9 @@ std::vector<std::string_view> elements_of(std::string_view array) {
 }  // namespace
 
 std::int64_t postgres_rows::changed() const {
-  const std::string_view text = ::PQcmdTuples(result_.get());
+  std::string_view text = ::PQcmdTuples(result_.get());
   std::int64_t n = 0;
-  std::from_chars(text.data(), text.data() + text.size(), n);
+  take_number(text, n);
   return n;
 }
 

@@ -2,9 +2,9 @@
 
 #include "canigo/jobs/error.hpp"
 
+#include "number_text.hpp"
 #include "postgres_link.hpp"
 
-#include <charconv>
 #include <string_view>
 #include <system_error>
 
@@ -81,8 +81,8 @@ int version_of(postgres_link& link) {
   const auto version = link.exec("SELECT version FROM canigo_schema");
   int n = 0;
   if (version.size() > 0) {
-    const std::string_view text = version.view(0, 0);
-    std::from_chars(text.data(), text.data() + text.size(), n);
+    std::string_view text = version.view(0, 0);
+    take_number(text, n);
   }
   return n;
 }

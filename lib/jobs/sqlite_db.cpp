@@ -127,6 +127,11 @@ void sqlite_db::exec(const char* sql) {
   if (code != SQLITE_OK) throw_sqlite(connection_, file_, code);
 }
 
+bool sqlite_db::was_changed() {
+  const auto version = sql("PRAGMA data_version").number();
+  return std::exchange(version_, version) != version;
+}
+
 /// Waits for 0.1 to 0.5 ms, so that several processes that wait do not meet again. SQLite's own handler waits longer
 /// with each call, and a process that has waited long is overtaken by all others.
 int sqlite_db::busy(void* self, int calls) noexcept {

@@ -102,6 +102,8 @@ class sqlite_db {
   /// Carries out statements that bring no rows and are used once.
   void exec(const char* sql);
 
+  /// Whether another connection has changed the file since the last call. The first call says that one has.
+  bool was_changed();
   /// Whether the file has another name now, or none.
   bool has_moved() noexcept;
 
@@ -117,6 +119,7 @@ class sqlite_db {
   std::uint64_t random_;
   sqlite3* connection_ = nullptr;
   bool is_own_ = true;
+  std::optional<std::int64_t> version_;
   std::map<const char*, sqlite_statement> statements_;
 };
 

@@ -227,7 +227,6 @@ void sqlite_store::line::open() {
           return SQLITE_OK;
         },
         this);
-    data_version_ = db_->sql("PRAGMA data_version").number().value_or(0);
     if (!socket_) socket_.emplace(file_ + "-wake", holder_);
     table_.emplace(*db_, options_.policy, holder_);
   } catch (...) {
@@ -265,8 +264,7 @@ void sqlite_store::line::tell_others(bool has_news) {
 void sqlite_store::line::look_at_others() {
   open();
   if (db_->has_moved()) throw_gone();
-  const auto version = db_->sql("PRAGMA data_version").number().value_or(0);
-  if (std::exchange(data_version_, version) != version) news_->bump();
+  if (db_->was_changed()) news_->bump();
   socket_->look_round();
   tell_others(false);
 }

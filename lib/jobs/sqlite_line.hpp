@@ -88,7 +88,6 @@ class sqlite_store::line {
   std::optional<detail::sqlite_table> table_;
   bool is_full_ = true;             // the setting of `synchronous`
   std::vector<std::int64_t> gone_;  // processes whose leases are still to be ended
-  std::int64_t data_version_ = 0;
   int wal_pages_ = 0;
   detail::gathering gathering_;
 

@@ -1,12 +1,12 @@
 #include "wake_socket.hpp"
 
+#include "number_text.hpp"
+
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
-#include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -78,10 +78,8 @@ void wake_socket::look_round() {
   if (folder == nullptr) return;
   std::set<std::int64_t> found;
   while (const dirent* entry = ::readdir(folder.get())) {
-    const std::string_view name = entry->d_name;
     std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error == std::errc{} && end == name.data() + name.size() && number != number_) found.insert(number);
+    if (is_number(entry->d_name, number) && number != number_) found.insert(number);
   }
   others_ = std::move(found);
 }
@@ -96,7 +94,6 @@ int wake_socket::tell(std::int64_t number, char what) const noexcept {
 
 std::vector<std::int64_t> wake_socket::ring(bool has_news) {
   std::vector<std::int64_t> gone;
-  if (socket_ < 0) return gone;
   for (auto i = others_.begin(); i != others_.end();) {
     const int error = tell(*i, has_news ? news : probe);
     // A socket that nobody has open refuses; one that is full has been rung before.

@@ -2,8 +2,8 @@
 
 #include "canigo/timeout.hpp"
 
+#include "service_run.hpp"
 #include "support/catch.hpp"
-#include "support/limits_run.hpp"
 #include "support/outcome.hpp"
 
 #include <asio/cancellation_signal.hpp>
@@ -80,6 +80,29 @@ TEST_CASE("a store refuses a policy outside its range", "[jobs]") {
   net::io_context io;
   CHECK(refusal_of([&] { jobs::memory_store store{io, {.most_crashes = 0}}; }) ==
         "store_policy.most_crashes is 0; allowed: 1 or more: invalid argument");
+  CHECK(refusal_of([&] {
+          jobs::memory_store store{io, {.after_crash = {.factor = 0}}};
+        }).starts_with("store_policy.after_crash"));
+}
+
+TEST_CASE("the last job of a batch that is removed lets those begin that wait for it", "[jobs]") {
+  service_run run;
+  const auto first = run.put({.kind = "kind", .batch = "b"}).id;
+  run.put({.kind = "kind", .after_batch = "b"});
+  run.put({.kind = "kind", .delay = 1h});
+  CHECK(run.now(run.memory.remove(first)) == jobs::remove_answer::removed);
+  CHECK(run.now(run.memory.next_due("default")) <= 0s);
+}
+
+TEST_CASE("a key for a time that is over is free when the job ends", "[jobs]") {
+  service_run run;
+  const auto id =
+      run.put({.kind = "kind", .unique_key = "k", .scope = jobs::unique_scope::for_a_time, .unique_for = 10s}).id;
+  const auto claimed = run.now(run.memory.claim({}));
+  CHECK(run.look(id).unique_key == "k");
+  run.time.run_for(10s);
+  CHECK(run.now(run.memory.complete(claimed.at(0).lease, "")) == jobs::verdict::accepted);
+  CHECK(run.look(id).unique_key.empty());
 }
 
 TEST_CASE("a context may go before the store on it, and with callers that wait", "[jobs]") {

@@ -181,7 +181,9 @@ class postgres_world : public io_world {
     }
   }
 
-  std::string url() const { return server().url("options='-c search_path=" + schema_ + ",pg_catalog'"); }
+  std::string url(const std::string& more = {}) const {
+    return server().url("options='-c search_path=" + schema_ + ",pg_catalog " + more + "'");
+  }
   postgres_session& session() noexcept { return session_; }
   std::shared_ptr<canigo::jobs::store> open() override {
     return std::make_shared<canigo::jobs::postgres_store>(io(), url());

@@ -21,7 +21,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -129,6 +131,7 @@ TEST_CASE("a job of a transaction is there if the transaction is, and services a
   const auto kept = store.put_in(shop.get(), unique);
   CHECK(kept.is_new);
   CHECK_FALSE(store.put_in(shop.get(), unique).is_new);
+  CHECK_THROWS_AS(store.put_in(shop.get(), {}), std::system_error);
   CHECK_FALSE(w.wait(store.look(kept.id)));
   shop.run("COMMIT");
   CHECK(w.wait(store.changed(seen)) != seen);
@@ -745,7 +748,7 @@ TEST_CASE("a count that takes long holds no other step up, and ends", "[jobs][po
 TEST_CASE("counts that follow each other share a connection", "[jobs][postgres]") {
   postgres_world w;
   postgres_store_options o;
-  o.poll = 1ms;  // of the other connection
+  o.poll = 10s;
   postgres_store store{w.io(), w.url() + " application_name=counts", o};
   const auto connections = [&] {
     return w.session().run(
@@ -756,10 +759,131 @@ TEST_CASE("counts that follow each other share a connection", "[jobs][postgres]"
   const std::string first = connections();
   CHECK(std::ranges::count(first, ' ') == 1);
   for (int i = 0; i < 10; ++i) {
-    w.session().run("SELECT pg_sleep(0.005)");
     w.wait(store.count());
     CHECK(connections() == first);
   }
+}
+
+TEST_CASE("the connection for counts is closed a while after the last one", "[jobs][postgres][realtime]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.poll = 50ms;
+  postgres_store store{w.io(), w.url() + " application_name=closed", o};
+  const std::string connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'closed'";
+  for (int i = 0; i < 2; ++i) {
+    w.wait(store.count());
+    while (w.session().run(connections) != "1") std::this_thread::yield();
+  }
+}
+
+TEST_CASE("a change of the tables that waits for others sleeps, and looks now and then whether to give up",
+          "[jobs][postgres]") {
+  postgres_world w;
+  const jobs::detail::postgres_place place{w.url()};
+  postgres_session other{w.url()};
+  other.run("BEGIN; CREATE TABLE canigo_job(id int)");
+  int looks = 0;
+  std::string said;
+  const auto begun = std::chrono::steady_clock::now();
+  try {
+    const jobs::detail::postgres_link never{place,
+                                            {.connect = 1h,
+                                             .answer = 1h,
+                                             .statement = duration::max(),
+                                             .lock = 1h,
+                                             .step_lock = 1h,
+                                             .listens = false,
+                                             .gives_up = [&] { return ++looks == 4; }}};
+  } catch (const jobs::detail::postgres_lost& e) {
+    said = e.what();
+    CHECK(e.is_unknown);
+  }
+  CHECK(has(said, "the store was closed while its tables were changed"));
+  CHECK(looks == 4);
+  CHECK(std::chrono::steady_clock::now() - begun >= 200ms);
+}
+
+TEST_CASE("what libpq says of a connection names the state and the message", "[jobs][postgres]") {
+  using jobs::detail::error_of_verbose;
+  const std::string refused =
+      "connection to server at \"db\", port 5432 failed: FATAL:  28000: role \"x\" may not\nLOCATION:  auth.c:1\n";
+  const auto e = error_of_verbose("place", refused, true);
+  CHECK(e.state() == "28000");
+  CHECK(has(e.what(), "PostgreSQL's error 28000, role \"x\" may not; let this user in"));
+  CHECK_FALSE(has(e.what(), "LOCATION"));
+  CHECK(error_of_verbose("place", "FATAL:  odd:  9ZA09: text", false).state() == "9ZA09");
+  CHECK(error_of_verbose("place", "FATAL:  00000: ", false).state() == "00000");
+  for (const char* none : {"FATAL:  9ZA0:  text", "FATAL:  9ZA09:text", "FATAL:  9Za09: text", "FATAL:  9ZA09",
+                           "9ZA09: ", "FATAL:  9ZA090: text", ""}) {
+    CAPTURE(none);
+    const auto unnamed = error_of_verbose("place", none, false);
+    CHECK(unnamed.state().empty());
+    CHECK(unnamed.code() == jobs::error::cannot_open);
+    CHECK(error_of_verbose("place", none, true).state() == "28P01");
+  }
+}
+
+TEST_CASE("puts wait for the same lock by their key, or by their queue without one", "[jobs][postgres]") {
+  using jobs::detail::share_a_lock;
+  const auto of = [](std::string queue, std::string key) {
+    return new_job{.queue = std::move(queue), .kind = "kind", .unique_key = std::move(key)};
+  };
+  CHECK(share_a_lock({of("a", "")}, {of("a", "")}));
+  CHECK_FALSE(share_a_lock({of("a", "")}, {of("b", "")}));
+  CHECK(share_a_lock({of("a", "k")}, {of("b", "k")}));
+  CHECK_FALSE(share_a_lock({of("a", "k")}, {of("a", "l")}));
+  CHECK_FALSE(share_a_lock({of("a", "k")}, {of("a", "")}));
+  CHECK(share_a_lock({of("a", ""), of("a", "k")}, {of("b", ""), of("c", "k")}));
+  CHECK_FALSE(share_a_lock({}, {of("a", "")}));
+}
+
+TEST_CASE("puts of different keys that others lock hold no other step up", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.lock_limit = 1h;
+  postgres_store store{w.io(), w.url(), o};
+  w.wait(store.put(plain()));
+  const auto run = w.wait(store.claim({})).at(0).lease;
+  w.session().run("BEGIN");
+  int left = 6;
+  for (int i = 0; i < 6; ++i) {
+    new_job j = plain();
+    j.unique_key = "key " + std::to_string(i);
+    (void)store.put_in(w.session().get(), j);
+    const auto put = [&store, &left, j]() -> net::awaitable<void> {
+      new_job mine = j;
+      co_await store.put(std::move(mine));
+      --left;
+    };
+    net::co_spawn(w.io(), put, net::detached);
+  }
+  for (int i = 0; i < 5; ++i) CHECK(w.wait(store.extend(run, 1h, std::nullopt)).verdict == verdict::accepted);
+  CHECK(left == 6);
+  w.session().run("COMMIT");
+  w.io().restart();
+  while (left > 0) w.io().run_one();
+}
+
+TEST_CASE("the ends of jobs that wait together are one statement", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store store{w.io(), w.url("-c log_statement=all")};
+  std::vector<new_job> jobs(200, plain());
+  w.wait(store.put_all(std::move(jobs)));
+  const auto runs = w.wait(store.claim({.limit = 200}));
+  int left = 0;
+  const auto end = [&](lease l) -> net::awaitable<void> {
+    co_await store.complete(l, "result");
+    --left;
+  };
+  for (const auto& r : runs) {
+    ++left;
+    net::co_spawn(w.io(), end(r.lease), net::detached);
+  }
+  w.io().restart();
+  while (left > 0) w.io().run_one();
+  std::ifstream log{postgres_world::server().folder() + "/log"};
+  const std::string text{std::istreambuf_iterator<char>{log}, {}};
+  CHECK(has(text, "result = ($3::bytea[])[array_position($1::int8[], id)]"));
 }
 
 TEST_CASE("a count ends at a number, and says so", "[jobs][postgres]") {

@@ -128,6 +128,22 @@ TEST_CASE("a schedule goes on after its store has failed", "[jobs]") {
   run.time.run_for(1s);
 }
 
+TEST_CASE("a schedule asks a store that fails less and less often", "[jobs]") {
+  service_run run;
+  auto o = one_queue();
+  o.store_retry = {.first = 1s, .cap = 1h};
+  jobs::service service{run.io, run.store, o};
+  service.handle("kind", noted_sleep(run, 0s));
+  service.repeat("kind", jobs::schedule::every(1h));
+  run.store.fails["clock"] = make_error_code(jobs::error::io);
+  service.start();
+  run.time.run_for(100s);
+  CHECK(run.store.calls["clock"] >= 4);
+  CHECK(run.store.calls["clock"] <= 20);
+  service.request_stop();
+  run.time.run_for(1s);
+}
+
 TEST_CASE("a service refuses schedules outside their range", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};

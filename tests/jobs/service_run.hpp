@@ -14,6 +14,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -25,6 +26,7 @@ class troubled_store : public store_around {
   using store_around::store_around;
 
   std::map<std::string, std::error_code> fails;    // by step
+  std::map<std::string, std::set<int>> fails_at;   // by step: those calls that fail, counted from 1
   std::map<std::string, canigo::duration> delays;  // before the step is carried out
   std::map<std::string, int> calls;
   std::string lacks_memory_once;  // the step that does
@@ -83,6 +85,7 @@ class troubled_store : public store_around {
       throw std::bad_alloc{};
     }
     if (const auto slow = delays.find(step); slow != delays.end()) co_await canigo::sleep_for(slow->second);
+    if (fails_at[step].contains(calls[step])) throw std::system_error{make_error_code(canigo::jobs::error::io), step};
     if (const auto failing = fails.find(step); failing != fails.end()) throw std::system_error{failing->second, step};
   }
 };

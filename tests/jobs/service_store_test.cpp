@@ -123,6 +123,25 @@ TEST_CASE("a service stops with the store's error after as many failures in a ro
   CHECK(run.log == log_lines{"a is over@2000", "stopped@8500"});
 }
 
+TEST_CASE("failures of the store between which a job came are not in a row", "[jobs]") {
+  service_run run;
+  auto o = one_queue(2);
+  o.store_retry = backoff::constant(1s);
+  o.most_store_failures = 2;
+  jobs::service service{run.io, run.store, o};
+  service.handle("kind", noted_sleep(run, 1h));
+  run.put({.kind = "kind", .payload = "it"});
+  run.store.fails_at["next_due"] = {1, 3};  // the second one tells of the job, which leaves a place
+  service.start();
+  run.time.run_for(10s);
+  CHECK(run.store.calls["next_due"] >= 4);
+  CHECK(service.stats().store_failures == 2);
+  CHECK(service.stats().queues[0].running == 1);
+  run.put({.kind = "kind", .payload = "another"});
+  run.time.run_for(1s);
+  CHECK(service.stats().queues[0].running == 2);
+}
+
 TEST_CASE("a service stops with its store", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};
@@ -219,6 +238,25 @@ TEST_CASE("a stop waits for a store that fails until the leases are over", "[job
   CHECK(run.state(id) == job_state::waiting);
 }
 
+TEST_CASE("a stop waits for a store that takes no result until the last renewal of the lease is over", "[jobs]") {
+  service_run run;
+  auto o = one_queue();
+  o.store_retry = backoff::constant(1s);
+  jobs::service service{run.io, run.store, o};
+  service.handle("kind", noted_sleep(run, 1s));
+  run.put({.kind = "kind", .payload = "it"});
+  service.start();
+  run.store.fails["complete"] = make_error_code(jobs::error::io);
+  run.time.run_for(25s);
+  run.store.fails["extend"] = make_error_code(jobs::error::io);
+  run.go([&]() -> net::awaitable<void> {
+    co_await service.stop();
+    run.note("stopped");
+  });
+  run.time.run_for(1h);
+  CHECK(run.log == log_lines{"it is over@1000", "stopped@50000"});
+}
+
 TEST_CASE("a job may run for longer than its lease", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};
@@ -258,6 +296,7 @@ TEST_CASE("a handler whose job another process has is cancelled, and its result 
   run.store.fails.clear();
   run.time.run_for(5s);
   CHECK(run.names() == "cancelled");
+  CHECK(cut_off.stats().queues[0].lost == 1);
   run.time.run_for(1h);
   CHECK(run.names() == "cancelledit is over");
   CHECK(run.look(id).result == "by token 2");

@@ -334,6 +334,13 @@ TEST_CASE("a store refuses options outside their range", "[jobs]") {
   CHECK(refused("f", {.poll = 0s}) == "sqlite_store_options.poll is 0s; allowed: more than 0: invalid argument");
 }
 
+TEST_CASE("a store in a file refuses a policy outside its range", "[jobs]") {
+  sqlite_world w;
+  auto options = w.options();
+  options.policy.most_crashes = 0;
+  CHECK(refusal_of([&] { sqlite_store store{w.io(), w.file(), options}; }).starts_with("store_policy.most_crashes"));
+}
+
 TEST_CASE("a store and its context may go in any order, with calls on the way", "[jobs]") {
   scratch_folder folder;
   const bool is_context_first = GENERATE(false, true);

@@ -266,6 +266,41 @@ TEST_CASE("a file's values that another program wrote stop no other job, and are
   }
 }
 
+TEST_CASE("a job that goes takes its long payload with it", "[jobs]") {
+  scratch_folder folder;
+  jobs::detail::sqlite_db db{folder.file(), 1s};
+  jobs::detail::set_up(db);
+  jobs::detail::sqlite_table table{db, {}, 1};
+  const instant now{1'700'000'000s};
+  const auto bodies = [&] { return db.sql("SELECT count(*) FROM canigo_body").number(); };
+  const auto id = table.put_all({{.kind = "kind", .payload = std::string(9000, 'x')}}, now).front().id;
+  CHECK(bodies() == 1);
+  CHECK(table.remove(id, now) == remove_answer::removed);
+  CHECK(bodies() == 0);
+}
+
+TEST_CASE("the counts of a job stay at the end of their range", "[jobs]") {
+  scratch_folder folder;
+  jobs::detail::sqlite_db db{folder.file(), 1s};
+  jobs::detail::set_up(db);
+  jobs::detail::sqlite_table table{db, {.most_crashes = UINT32_MAX}, 1};
+  const instant now{1'700'000'000s};
+  const auto id = table.put_all({{.kind = "kind"}}, now).front().id;
+  for (const char* before : {"2147483646", "2147483647"}) {
+    const std::string sql = std::string{"UPDATE canigo_job SET run_at=0, crashes="} + before + ", snoozes=" + before;
+    db.exec(sql.c_str());
+    const auto run = table.claim({}, now).at(0).lease;
+    CHECK(table.snooze(run, 0s, now) == verdict::accepted);
+    table.claim({.lease = 1ms}, now);
+    table.next_due("default");
+    table.claim({}, now + 1s);  // finds the crash
+    CHECK(table.look(id).value().crashes == 2147483647);
+    CHECK(table.look(id).value().snoozes == 2147483647);
+    const std::string over = "UPDATE canigo_job SET state=0, lease_until=NULL";
+    db.exec(over.c_str());
+  }
+}
+
 TEST_CASE("a count of a table ends at a number, and says so", "[jobs]") {
   scratch_folder folder;
   jobs::detail::sqlite_db db{folder.file(), 1s};
