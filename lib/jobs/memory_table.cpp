@@ -96,8 +96,7 @@ void memory_table::settle(const std::string& batch, instant now) {
   if (unended_.contains(batch)) return;
   const auto found = after_batches_.find(batch);
   if (found == after_batches_.end()) return;
-  const std::set<job_id> ready = std::move(found->second);
-  after_batches_.erase(found);
+  const std::set<job_id> ready = found->second;
   for (const job_id id : ready) {
     row& r = rows_.at(id);
     leave(r);

@@ -91,7 +91,6 @@ void postgres_store::line::stop() noexcept {
   {
     const std::lock_guard lock{mutex_};
     is_stopped_ = true;
-    if (reads_ != nullptr) reads_->stop();
   }
   news_->stop();
 }
@@ -148,13 +147,9 @@ void postgres_store::line::run() noexcept {
 
 /// While nothing is to be done: hears others, and connects again.
 void postgres_store::line::look_around() {
-  if (type_ == type::reads) {
-    if (has_come(look_at_)) {
-      link_.reset();
-      look_at_ = time_point::max();
-    }
-    if (link_ != nullptr) link_->look();
-    return;
+  if (type_ == type::reads && has_come(look_at_)) {
+    link_.reset();
+    look_at_ = time_point::max();
   }
   if (link_ == nullptr) {
     if (!has_come(look_at_)) return;

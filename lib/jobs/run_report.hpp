@@ -21,10 +21,10 @@ struct run_end {
   std::exception_ptr error;             // null: the handler has returned
   std::string result = {};              // of a handler that has returned
   std::optional<duration> snooze = {};  // as it asked for
-  bool has_begun = false;               // the handler was called
-  bool is_lost = false;                 // another process may have the job
-  bool was_told_to_end = false;         // for a reason of its own: cancelled, expired, lost
-  bool is_service_stopping = false;
+  bool has_begun = {};                  // the handler was called
+  bool is_lost = {};                    // another process may have the job
+  bool was_told_to_end = {};            // for a reason of its own: cancelled, expired, lost
+  bool is_service_stopping = {};
 };
 
 /// The news of a run for the store.

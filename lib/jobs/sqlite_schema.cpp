@@ -100,7 +100,6 @@ void set_up(sqlite_db& db) {
   db.exec("PRAGMA journal_mode=WAL");
   db.exec("PRAGMA synchronous=FULL");
   db.exec("PRAGMA cache_size=-16384");
-  db.exec("PRAGMA wal_autocheckpoint=0");
   make_tables(db);
 }
 

@@ -108,7 +108,7 @@ std::int64_t checked(std::int64_t value, std::int64_t least, std::int64_t most, 
 }
 
 std::string kept_text(std::string text) {
-  if (text.size() > most_error_text) text.resize(most_error_text);
+  text.resize(std::min(text.size(), most_error_text));
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }

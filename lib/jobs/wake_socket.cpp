@@ -60,7 +60,7 @@ bool wake_socket::drain() noexcept {
   bool has_newcomer = false;
   bool has_news = false;
   char what = 0;
-  while (::recv(socket_, &what, 1, 0) > 0) {
+  while (::recv(socket_, &what, 1, 0) == 1) {
     has_newcomer = has_newcomer || what == hello;
     has_news = has_news || what == news;
   }

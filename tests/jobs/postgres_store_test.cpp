@@ -764,6 +764,35 @@ TEST_CASE("counts that follow each other share a connection", "[jobs][postgres]"
   }
 }
 
+TEST_CASE("a list has the connection of counts", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store store{w.io(), w.url() + " application_name=lists"};
+  const auto connections = [&] {
+    return w.session().run("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lists'");
+  };
+  w.wait(store.put(plain()));
+  CHECK(connections() == "1");
+  list_request all;
+  CHECK(w.wait(store.list(std::move(all))).size() == 1);
+  CHECK(connections() == "2");
+  w.wait(store.count());
+  CHECK(connections() == "2");
+}
+
+TEST_CASE("a step that the server refuses for good is tried once", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store store{w.io(), w.url()};
+  new_job j = plain();
+  j.kind = "\xfe\xfa";
+  CHECK(w.error_of(store.put(std::move(j))).first == jobs::error::failed);
+  std::ifstream log{postgres_world::server().folder() + "/log"};
+  const std::string text{std::istreambuf_iterator<char>{log}, {}};
+  const std::string complaint = "ERROR:  invalid byte sequence for encoding \"UTF8\": 0xfe";
+  const auto first = text.find(complaint);
+  REQUIRE(first != text.npos);
+  CHECK(text.find(complaint, first + 1) == text.npos);
+}
+
 TEST_CASE("the connection for counts is closed a while after the last one", "[jobs][postgres][realtime]") {
   postgres_world w;
   postgres_store_options o;

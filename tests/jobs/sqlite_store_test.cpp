@@ -334,6 +334,28 @@ TEST_CASE("a store refuses options outside their range", "[jobs]") {
   CHECK(refused("f", {.poll = 0s}) == "sqlite_store_options.poll is 0s; allowed: more than 0: invalid argument");
 }
 
+TEST_CASE("what changes nothing in a file is no news", "[jobs]") {
+  sqlite_world w;
+  auto options = w.options();
+  options.poll = 1h;
+  options.busy_limit = 0ms;
+  sqlite_store store{w.io(), w.file(), options};
+  w.wait(store.put(simple()));
+  w.wait(store.count());  // after its first look at others
+  const auto seen = w.wait(store.changed(0));
+  const auto run = w.wait(store.claim({})).at(0).lease;
+  CHECK(w.wait(store.extend(run, 1min, std::nullopt)).verdict == verdict::accepted);
+  w.wait(store.next_due("default"));
+  CHECK(w.wait(store.changed(0)) == seen);
+  jobs::detail::sqlite_db own{w.file(), 5s};
+  own.exec("BEGIN IMMEDIATE");
+  CHECK(w.error_of(store.put(simple())).first == jobs::error::locked);  // and the store keeps its connection
+  own.exec("ROLLBACK");
+  CHECK(w.wait(store.changed(0)) == seen);
+  w.wait(store.put(simple()));
+  CHECK(w.wait(store.changed(0)) > seen);
+}
+
 TEST_CASE("a store in a file refuses a policy outside its range", "[jobs]") {
   sqlite_world w;
   auto options = w.options();

@@ -324,6 +324,9 @@ TEST_CASE("a count of a table ends at a number, and says so", "[jobs]") {
   insert("b", 1, 3);
   insert("b", 4, most_counted - 1);
   const auto counts = table.count(now);
+  insert("b", 4, 1);
+  CHECK_FALSE(counts.at(1).has_more[4]);
+  CHECK(table.count(now).at(1).has_more[4]);
   REQUIRE(counts.size() == 2);
   CHECK(counts[0].of(job_state::waiting) == most_counted);
   CHECK(counts[0].has_more[0]);
