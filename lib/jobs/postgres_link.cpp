@@ -112,11 +112,8 @@ bool postgres_link::wait_for_answer(bool writes) {
 postgres_rows postgres_link::next_answer(bool& is_flushed) {
   PGconn* c = connection_.get();
   for (;;) {
-    if (!is_flushed) {
-      const int left = ::PQflush(c);
-      if (left < 0) lost();
-      is_flushed = left == 0;
-    }
+    // Where it can't be sent, what is read says why.
+    if (!is_flushed) is_flushed = ::PQflush(c) == 0;
     if (::PQisBusy(c) == 0) return postgres_rows{::PQgetResult(c)};
     if (!wait_for_answer(!is_flushed)) {
       lost(is_flushed, is_patient_ ? "the store was closed while its tables were changed"

@@ -38,19 +38,18 @@ wake_socket::wake_socket(std::string folder, std::int64_t number) : folder_{std:
   if (!to_address(path_of(number), address)) return;
   ::mkdir(folder_.c_str(), 0777);
   socket_ = ::socket(AF_UNIX, SOCK_DGRAM, 0);
-  if (socket_ < 0) return;
+  if (socket_ == -1) return;
   ::fcntl(socket_, F_SETFD, FD_CLOEXEC);
   ::fcntl(socket_, F_SETFL, O_NONBLOCK);
   if (::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     ::close(std::exchange(socket_, -1));
-    return;
   }
   look_round();
   for (const auto other : others_) tell(other, hello);
 }
 
 wake_socket::~wake_socket() {
-  if (socket_ < 0) return;
+  if (socket_ == -1) return;
   ::unlink(path_of(number_).c_str());
   ::close(socket_);
   ::rmdir(folder_.c_str());  // if nobody else is there
@@ -73,7 +72,7 @@ bool wake_socket::drain() noexcept {
 }
 
 void wake_socket::look_round() {
-  if (socket_ < 0) return;
+  if (socket_ == -1) return;
   const std::unique_ptr<DIR, decltype([](DIR* d) { ::closedir(d); })> folder{::opendir(folder_.c_str())};
   if (folder == nullptr) return;
   std::set<std::int64_t> found;
@@ -89,19 +88,16 @@ int wake_socket::tell(std::int64_t number, char what) const noexcept {
   if (!to_address(path_of(number), address)) return ENOENT;
   const auto sent =
       ::sendto(socket_, &what, 1, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  return sent < 0 ? errno : 0;
+  return sent == 1 ? 0 : errno;
 }
 
 std::vector<std::int64_t> wake_socket::ring(bool has_news) {
   std::vector<std::int64_t> gone;
-  for (auto i = others_.begin(); i != others_.end();) {
-    const int error = tell(*i, has_news ? news : probe);
+  for (const auto other : others_) {
     // A socket that nobody has open refuses; one that is full has been rung before.
-    if (error == ECONNREFUSED) {
-      ::unlink(path_of(*i).c_str());
-      gone.push_back(*i);
-    }
-    i = error == ECONNREFUSED || error == ENOENT ? others_.erase(i) : std::next(i);
+    if (tell(other, has_news ? news : probe) != ECONNREFUSED) continue;
+    ::unlink(path_of(other).c_str());
+    gone.push_back(other);
   }
   return gone;
 }

@@ -9,6 +9,8 @@
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
+#include <chrono>
+#include <ctime>
 #include <exception>
 #include <optional>
 #include <string>
@@ -58,3 +60,15 @@ class io_world : public canigo::jobs::conformance::world {
 
   canigo::net::io_context io_;
 };
+
+/// How much of the processor this process uses while the function runs.
+inline std::chrono::nanoseconds processor_time_of(const auto& f) {
+  const auto used = [] {
+    timespec t{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return std::chrono::seconds{t.tv_sec} + std::chrono::nanoseconds{t.tv_nsec};
+  };
+  const auto before = used();
+  f();
+  return used() - before;
+}

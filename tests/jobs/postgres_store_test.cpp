@@ -764,6 +764,31 @@ TEST_CASE("counts that follow each other share a connection", "[jobs][postgres]"
   }
 }
 
+TEST_CASE("a store that nobody asks listens to others, and sleeps", "[jobs][postgres][realtime]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.poll = 1h;
+  postgres_store store{w.io(), w.url() + " application_name=quiet", o};
+  const std::string connections =
+      "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'quiet' AND state = 'idle'";
+  while (w.session().run(connections) != "1") std::this_thread::yield();
+  CHECK(processor_time_of([] { std::this_thread::sleep_for(500ms); }) < 100ms);
+  w.wait(store.put(plain()));
+  CHECK(processor_time_of([] { std::this_thread::sleep_for(500ms); }) < 100ms);
+}
+
+TEST_CASE("who finds tables of this version waits for nobody who may change them", "[jobs][postgres]") {
+  postgres_world w;
+  w.wait(w.open()->next_due("default"));
+  w.session().run("SELECT pg_advisory_lock(109266741946223)");
+  postgres_store_options o;
+  o.lock_limit = 1h;
+  o.answer_limit = 1h;
+  postgres_store store{w.io(), w.url(), o};
+  CHECK(w.wait(store.put(plain())).is_new);
+  w.session().run("SELECT pg_advisory_unlock_all()");
+}
+
 TEST_CASE("a list has the connection of counts", "[jobs][postgres]") {
   postgres_world w;
   postgres_store store{w.io(), w.url() + " application_name=lists"};

@@ -334,6 +334,16 @@ TEST_CASE("a store refuses options outside their range", "[jobs]") {
   CHECK(refused("f", {.poll = 0s}) == "sqlite_store_options.poll is 0s; allowed: more than 0: invalid argument");
 }
 
+TEST_CASE("a store in a file that nobody asks sleeps", "[jobs][realtime]") {
+  sqlite_world w;
+  auto options = w.options();
+  options.poll = 1h;
+  sqlite_store store{w.io(), w.file(), options};
+  w.wait(store.put(simple()));
+  w.wait(store.count());
+  CHECK(processor_time_of([] { std::this_thread::sleep_for(500ms); }) < 100ms);
+}
+
 TEST_CASE("what changes nothing in a file is no news", "[jobs]") {
   sqlite_world w;
   auto options = w.options();

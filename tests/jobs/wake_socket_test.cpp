@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -51,6 +52,24 @@ TEST_CASE("processes with one file wake each other, with news and without", "[jo
   first.reset();
   CHECK_FALSE(std::filesystem::exists(path + "/1"));
   CHECK(second.ring(true).empty());  // who went in order left nothing to end
+}
+
+TEST_CASE("a socket is not inherited, not shared, and closed at its end", "[jobs]") {
+  scratch_folder folder;
+  const std::string path = folder.file("wake");
+  std::optional<wake_socket> first{std::in_place, path, 1};
+  const int descriptor = first->descriptor();
+  CHECK((::fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK((::fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0);
+  {
+    wake_socket twin{path, 1};
+    CHECK(twin.descriptor() == -1);
+    CHECK(::fcntl(descriptor + 1, F_GETFD) == -1);
+    CHECK(twin.ring(true).empty());
+  }
+  CHECK(std::filesystem::exists(path + "/1"));
+  first.reset();
+  CHECK(::fcntl(descriptor, F_GETFD) == -1);
 }
 
 TEST_CASE("the socket of a process that was killed is found once, and goes", "[jobs]") {
