@@ -71,6 +71,8 @@ TARGETS = [
     ("B22-idle", "ns", "postgres_store", "Go: River", 1.0),
     ("B23", "ns", "semaphore.acquire", "Rust: tokio Semaphore", 1.2),
     ("B23l", "ns", "limiter.acquire", "Rust: tokio Semaphore and governor", 1.2),
+    ("B23p", "ns", "semaphore.acquire", "Rust: tokio Semaphore", 1.2),
+    ("B23lp", "ns", "limiter.acquire", "Rust: tokio Semaphore and governor", 1.2),
     ("B23r", "ns", "scheduler.acquire", "Rust: governor until_ready", 1.2),
     ("K2", "bytes", "keyed_scheduler.try_acquire", "value", 100),
 ]

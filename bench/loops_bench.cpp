@@ -1,6 +1,8 @@
-// What a limit costs that two loops share, each with a thread of its own: the common way to use two cores (B23).
+// What a limit costs that two loops share, each with a thread of its own: the common way to use two cores (B23). In
+// B23p a loop polls for a while before it sleeps.
 
 #include "canigo/limiter.hpp"
+#include "canigo/run_busy_polling.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 
@@ -56,7 +58,7 @@ net::awaitable<void> contend([[maybe_unused]] Limit& limit) {
 
 /// Half of the contenders are on each loop. They share a limit, or each loop has one of its own.
 template <class Limit, class Options>
-bench::sample by_two_loops(bool is_shared, const Options& options) {
+bench::sample by_two_loops(bool is_shared, const Options& options, canigo::duration polls = {}) {
   net::io_context first{1}, second{1};
   Limit a{first, options}, b{second, options};
   for (int c = 0; c < contenders / 2; ++c) {
@@ -64,8 +66,8 @@ bench::sample by_two_loops(bool is_shared, const Options& options) {
     net::co_spawn(second, contend(is_shared ? a : b), net::detached);
   }
   return bench::measure(contenders * rounds, [&] {
-    std::thread other{[&] { second.run(); }};
-    first.run();
+    std::thread other{[&] { canigo::run_busy_polling(second, polls); }};
+    canigo::run_busy_polling(first, polls);
     other.join();
   });
 }
@@ -92,6 +94,18 @@ int main() {
   bench::match{"B23l", "the same with a limiter: a rate that is not reached, and a cap of 8"}
       .add("limiter.acquire", [&] { return by_two_loops<canigo::limiter>(true, rate_and_cap); })
       .add("floor: a list under the same lock, and a post", floor)
+      .add("bare Asio: the yield alone", yields)
+      .run(repetitions);
+  constexpr std::chrono::microseconds polls{20};
+  const auto polling_floor = [=] { return by_two_loops<bare>(true, std::uint64_t{8}, polls); };
+  bench::match{"B23p", "B23 with loops that poll for 20 us before they sleep"}
+      .add("semaphore.acquire", [&] { return by_two_loops<semaphore>(true, eight, polls); })
+      .add("floor: a list under the same lock, and a post", polling_floor)
+      .add("bare Asio: the yield alone", yields)
+      .run(repetitions);
+  bench::match{"B23lp", "B23l with loops that poll for 20 us before they sleep"}
+      .add("limiter.acquire", [&] { return by_two_loops<canigo::limiter>(true, rate_and_cap, polls); })
+      .add("floor: a list under the same lock, and a post", polling_floor)
       .add("bare Asio: the yield alone", yields)
       .run(repetitions);
   bench::match{"B23r", "a scheduler's tokens, all there, that two loops share"}

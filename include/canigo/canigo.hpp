@@ -44,6 +44,7 @@
 #include "canigo/retry.hpp"
 #include "canigo/retry_budget.hpp"
 #include "canigo/retry_policy.hpp"
+#include "canigo/run_busy_polling.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/shared_cap.hpp"

@@ -20,6 +20,7 @@
 #include "support/limits_run.hpp"
 
 #include <asio/any_io_executor.hpp>
+#include <asio/bind_executor.hpp>
 #include <asio/execution.hpp>
 #include <asio/post.hpp>
 #include <asio/use_future.hpp>
@@ -225,9 +226,9 @@ TEST_CASE("requests of several units that are refused, late or cancelled leave n
     ends.reserve(4);
     const auto note = [&ends](std::error_code ec, const permit&) { ends.push_back(ec); };
     l.async_acquire({.flow = of, .amounts = {{"tokens", 2}}}, net::bind_cancellation_slot(signal.slot(), note));
-    l.async_acquire({.flow = of, .amounts = {{"tokens", 2}}}, note);                          // the queue is full
-    l.async_acquire({.deadline = deadline, .flow = of, .amounts = {{"tokens", 2}}}, note);    // can't be met
-    l.async_acquire({.flow = of, .amounts = {{"tokens", 11}}}, note);                         // too large
+    l.async_acquire({.flow = of, .amounts = {{"tokens", 2}}}, note);                        // the queue is full
+    l.async_acquire({.deadline = deadline, .flow = of, .amounts = {{"tokens", 2}}}, note);  // can't be met
+    l.async_acquire({.flow = of, .amounts = {{"tokens", 11}}}, note);                       // too large
     run.time.run_for(1ms);
     signal.emit(net::cancellation_type::terminal);
     run.time.run_for(1ms);
@@ -429,6 +430,66 @@ TEST_CASE("a callback that waits allocates nothing once the allocator is warm", 
   const counted c;
   run.time.run();
   CHECK(c.so_far() == 0);
+}
+
+TEST_CASE("who waits on another loop comes home without an allocation", "[memory]") {
+  limits_run run;
+  net::io_context other{1};
+  semaphore s{run.io, {.permits = 1}};
+  struct again {
+    semaphore* s;
+    int* left;
+    std::int64_t* half_way;
+    net::io_context* loop;
+    using executor_type = net::io_context::executor_type;
+    executor_type get_executor() const noexcept { return loop->get_executor(); }
+    void operator()(std::error_code, const permit&) const {
+      if (*left == 500) *half_way = made;
+      if (--*left > 0) s->async_acquire({}, *this);
+    }
+  };
+  int left = 1000;
+  std::int64_t half_way = -1;
+  auto out = s.try_acquire();
+  for (int i = 0; i < 3; ++i) s.async_acquire({}, again{&s, &left, &half_way, &other});
+  out.reset();
+  other.run();
+  CHECK(half_way > 0);
+  CHECK(made - half_way == 0);
+}
+
+TEST_CASE("no allocation whose failure loses a permit: callers of another loop", "[memory]") {
+  const auto tried = for_every_allocation([](std::int64_t k) {
+    limits_run run;
+    net::io_context other{1};
+    semaphore s{run.io, {.permits = 3}};
+    permit out = s.try_acquire({.tokens = 3}).value();
+    int called = 0;
+    int started = 0;
+    failing f{k};
+    for (int i = 0; i < 4; ++i) {
+      try {
+        s.async_acquire({}, net::bind_executor(other, [&](std::error_code ec, const permit& p) {
+                          if (ec || p.held() == 1) ++called;
+                        }));
+        ++started;
+      } catch (const std::bad_alloc&) {
+      }
+    }
+    out.release();
+    const bool has_failed = f.stop();
+    for (int i = 0; i < 10; ++i) {
+      run.time.run_for(2ms);
+      other.restart();
+      other.poll();
+    }
+    CAPTURE(k);
+    CHECK(called == started);
+    CHECK(s.stats().held == 0);
+    CHECK(s.stats().waiting == 0);
+    return has_failed;
+  });
+  CHECK(tried > 0);
 }
 
 TEST_CASE("no allocation whose failure loses a permit: callbacks", "[memory]") {

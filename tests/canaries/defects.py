@@ -41,6 +41,7 @@ CANCEL = "cancel.cpp"
 VISIT = "detail/context/context_visit.cpp"
 COUNTED = "detail/context/counted_member.cpp"
 DELIVERY = "detail/context/delivery.cpp"
+INBOX = "detail/context/loop_inbox.cpp"
 PERMIT = "permit.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
 RETRY = "detail/coro/retry_plan.cpp"
@@ -472,6 +473,8 @@ DEFECTS = {
     "keys_never_forgotten": (KEYED, POLICIES, "«if (n > 0) this->give_up_keys(n);»", ""),
     "key_stopped_too_late": (KEYED, POLICIES, "if («this->is_stopped()») return step::stopped;", "false"),
     "key_lost_behind_an_erased_one": (KEY_TABLE, POLICIES, "«marks_[next] >= 2 * one_place»; at = next", "false"),
+    "inbox_leaves_the_rest": (INBOX, POLICIES, "«if (size_ > 0 && !is_turn_posted_) post_turn();»", ""),
+    "inbox_turn_goes_on": (INBOX, POLICIES, "left = «std::min(size_, resumptions_per_turn)»;", "resumptions_per_turn"),
     "lag_unseen_while_a_handler_blocks": (LAG, POLICIES, "«std::max(stats_.last, clock() - due_)»", "stats_.last"),
     "clock_ahead_of_the_system": (CLOCK, POLICIES, "static_cast<std::uint64_t>(«ns_per_tick_ * slowness» *",
                                   "ns_per_tick_"),

@@ -67,7 +67,7 @@ void delivery::hand_over_without_context() noexcept {
   while (suspended* s = lost.pop()) s->destroy();
   while (suspended* s = foreign.pop()) {
     try {
-      s->post();
+      s->post_across();
     } catch (...) {
       s->destroy();
     }
@@ -80,7 +80,7 @@ void delivery::post_each(suspended_list& list, suspended_list& home, const conte
   while (suspended* s = list.pop()) {
     if (visit.lasts()) {
       try {
-        s->post();
+        s->post_across();
         continue;
       } catch (...) {
         if (keep(*s, home)) continue;

@@ -1,5 +1,9 @@
 #include "canigo/detail/context/suspend.hpp"
 
+#include "canigo/detail/context/loop_inbox.hpp"
+
+#include <new>
+
 namespace canigo::detail {
 
 namespace {
@@ -22,6 +26,19 @@ bool posting::note_dropped(const suspended& s) noexcept {
   posting* p = find(s);
   if (p != nullptr) p->dropped_ = true;
   return p != nullptr;
+}
+
+void make_inbox(net::io_context& loop) noexcept {
+  try {
+    loop_inbox::of(loop);
+  } catch (const std::bad_alloc&) {
+    // Without an inbox each is posted.
+  }
+}
+
+void bring_to(net::io_context& loop, suspended& s) {
+  loop_inbox* const inbox = loop_inbox::find(loop);
+  inbox != nullptr ? inbox->push(s) : s.post();
 }
 
 }  // namespace canigo::detail

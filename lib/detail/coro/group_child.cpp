@@ -154,7 +154,7 @@ net::awaitable<void> task_group_core::wait_until_idle() {
   if (idle_->try_enter(request{}) == outcome::granted) co_return;
   frame_room<start_parked<plain_waiter>::room_size> room;
   co_await park<std::error_code>([this, &room](auto&& handler) noexcept {
-    const bool at_home = same_executor(idle_->executor(), net::get_associated_executor(handler, idle_->executor()));
+    const bool at_home = completes_at(idle_->executor(), net::get_associated_executor(handler, idle_->executor()));
     const request nothing;
     initiate_in<joiner>(room, std::forward<decltype(handler)>(handler), enter{*idle_, nothing}, *this, at_home);
   });

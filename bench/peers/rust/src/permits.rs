@@ -113,6 +113,10 @@ pub fn contestants() -> Vec<Contestant> {
         contestant("B23l", "tokio Semaphore and governor", || {
             with_tokens(Some(8))
         }),
+        contestant("B23p", "tokio Semaphore", || contended(two_threads(), 8)),
+        contestant("B23lp", "tokio Semaphore and governor", || {
+            with_tokens(Some(8))
+        }),
         contestant("B23r", "governor until_ready", || with_tokens(None)),
         million,
     ]

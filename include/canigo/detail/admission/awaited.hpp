@@ -35,7 +35,7 @@ struct start_parked {
     static_assert(!std::is_reference_v<Handler>);
     // A caller that passes through the loop for the sake of others must not be resumed by a drain that happens to run.
     const auto executor = net::get_associated_executor(handler, home->executor());
-    const bool at_home = !granted && same_executor(home->executor(), executor);
+    const bool at_home = !granted && completes_at(home->executor(), executor);
     const auto begin = [this](waiter& w, bool has_memory) {
       if (granted) {
         home->deliver(w, *wanted, outcome::granted);

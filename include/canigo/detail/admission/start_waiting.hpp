@@ -36,7 +36,7 @@ struct start_waiting {
   void operator()(Handler&& handler, const request& r) const {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
     const net::any_io_executor& own = executor_of(*home);
-    const bool at_home = completes_at<decltype(h)>(own, net::get_associated_executor(h, own));
+    const bool at_home = handler_completes_at<decltype(h)>(own, net::get_associated_executor(h, own));
     constexpr bool holds_work = !has_own_executor<decltype(h)>;
     if (r.deadline == time_point::max()) {
       initiate<Waiter>(h, own, enter{*home, r}, *home, at_home, holds_work);

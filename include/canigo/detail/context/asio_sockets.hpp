@@ -7,6 +7,7 @@
 
 // An edge that closes a socket counts on it that whatever waits on that socket is then called.
 #if defined(ASIO_HAS_IO_URING_AS_DEFAULT)
-static_assert(ASIO_VERSION >= 102800, "Asio's io_uring back end before 1.28 forgets who waits on a socket that is "
-                                      "closed: take Asio 1.28 or later, or epoll");
+static_assert(ASIO_VERSION >= 102800,
+              "Asio's io_uring back end before 1.28 forgets who waits on a socket that is "
+              "closed: take Asio 1.28 or later, or epoll");
 #endif

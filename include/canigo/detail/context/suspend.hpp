@@ -10,6 +10,7 @@
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/io_context.hpp>
 #include <asio/prefer.hpp>
 #include <asio/recycling_allocator.hpp>
 #include <asio/use_awaitable.hpp>
@@ -96,6 +97,24 @@ void post_resumption(const Executor& executor, suspended& s, const Allocator& al
   if (p.was_dropped()) s.destroy();
 }
 
+/// The loop of an executor that is an io_context's own; nullptr for any other.
+template <class Executor>
+net::io_context* loop_of(const Executor& executor) noexcept {
+  if constexpr (std::is_same_v<Executor, net::io_context::executor_type>) {
+    return &executor.context();
+  } else if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
+    const auto* io = target_of<net::io_context::executor_type>(executor);
+    return io != nullptr ? &io->context() : nullptr;
+  } else {
+    return nullptr;
+  }
+}
+
+/// Makes the inbox of a loop that lives, if there is memory for it.
+void make_inbox(net::io_context& loop) noexcept;
+/// Brings `s` to its loop, by the loop's inbox if it has one. If this throws, nothing has happened to `s`.
+void bring_to(net::io_context& loop, suspended& s);
+
 /// Whether completions for `Handler` go somewhere of its own choice rather than to the object's executor.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
@@ -131,11 +150,20 @@ bool same_executor(const net::any_io_executor& any, const Executor& executor) no
   }
 }
 
-/// Whether a handler, whose executor is `executor`, completes on that of the object that it waits for.
-template <class Handler, class Executor>
+/// Whether one that is about to wait completes on the executor of the object that it waits for. If not, its loop gets
+/// an inbox.
+template <class Executor>
 bool completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
+  if (same_executor(home, executor)) return true;
+  if (net::io_context* const loop = loop_of(executor)) make_inbox(*loop);
+  return false;
+}
+
+/// The same of a handler whose executor is `executor`.
+template <class Handler, class Executor>
+bool handler_completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
   if constexpr (has_own_executor<Handler>) {
-    return same_executor(home, executor);
+    return completes_at(home, executor);
   } else {
     return true;
   }
@@ -207,6 +235,10 @@ class suspended_op final : public Base {
   void post() override {
     const auto executor = net::get_associated_executor(handler_, Base::home_executor());
     post_resumption(executor, *this, net::recycling_allocator<void>{});
+  }
+  void post_across() override {
+    net::io_context* const loop = loop_of(net::get_associated_executor(handler_, Base::home_executor()));
+    loop != nullptr ? bring_to(*loop, *this) : post();
   }
 
   void destroy() noexcept override {

@@ -81,7 +81,7 @@ struct start_task_wait {
     pool_task& wanted = *t;
     pool_core& core = wanted.home();
     const net::any_io_executor& home = executor_of(core);
-    const bool at_home = completes_at<decltype(h)>(home, net::get_associated_executor(h, home));
+    const bool at_home = handler_completes_at<decltype(h)>(home, net::get_associated_executor(h, home));
     const auto begin = [&](pool_waiter& w, bool has_memory) { begin_task_wait(core, wanted, w, has_memory); };
     initiate<value_waiter<T>>(h, home, begin, core, purpose, at_home, task_ref<>{t.release()});
   }

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/context/post.hpp"
+#include "canigo/detail/context/suspended.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/execution_context.hpp>
+#include <asio/io_context.hpp>
+
+namespace canigo::detail {
+
+/// Brings callers home to a loop that is not that of the object they waited for.
+///
+/// The first one costs a post, and perhaps wakes the loop. Those that come until the loop turns to it cost a lock.
+class loop_inbox : public net::execution_context::service {
+ public:
+  using key_type = loop_inbox;
+  static net::execution_context::id id;
+
+  explicit loop_inbox(net::execution_context& loop);
+  ~loop_inbox() override;
+
+  /// That of `loop`, made at the first call. Throws if there is no memory for it.
+  static loop_inbox& of(net::io_context& loop);
+  /// That of `loop`, or nullptr. A loop that goes makes no service any more.
+  static loop_inbox* find(net::io_context& loop);
+
+  /// Brings `s` to its loop, which resumes it. Any thread. If this throws, nothing has happened.
+  void push(suspended& s);
+
+ private:
+  void shutdown() override;
+  void post_turn();
+  void turn();
+  suspended* next(int& left, bool is_first) noexcept;
+
+  net::io_context::executor_type executor_;
+  mutex mutex_;
+  suspended_list ready_;
+  int size_ = 0;                 // of ready_
+  bool is_turn_posted_ = false;  // and has not begun; always while somebody is ready and no turn runs
+  bool is_over_ = false;
+  fixed_memory<160> memory_;
+};
+
+}  // namespace canigo::detail

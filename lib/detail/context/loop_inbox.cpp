@@ -1,0 +1,115 @@
+#include "canigo/detail/context/loop_inbox.hpp"
+
+#include <asio/post.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+namespace canigo::detail {
+
+namespace {
+
+/// How many inboxes have ended. A thread then forgets those that it remembers: another loop may lie where one has
+/// been.
+std::atomic<std::uint64_t> inboxes_ended{0};
+
+struct remembered {
+  const net::io_context* loop = nullptr;
+  loop_inbox* inbox = nullptr;
+  std::uint64_t ended_before = 0;
+};
+
+/// Asio finds a service under a lock of the context, one after the other.
+remembered& slot_of(const net::io_context& loop) noexcept {
+  thread_local std::array<remembered, 8> slots;
+  return slots[reinterpret_cast<std::uintptr_t>(&loop) / sizeof(net::io_context) % slots.size()];
+}
+
+}  // namespace
+
+net::execution_context::id loop_inbox::id;
+
+loop_inbox::loop_inbox(net::execution_context& loop)
+    : service{loop}, executor_{static_cast<net::io_context&>(loop).get_executor()} {}
+
+loop_inbox::~loop_inbox() { inboxes_ended.fetch_add(1, std::memory_order_release); }
+
+loop_inbox& loop_inbox::of(net::io_context& loop) {
+  if (loop_inbox* const known = find(loop)) return *known;
+  return net::use_service<loop_inbox>(loop);
+}
+
+loop_inbox* loop_inbox::find(net::io_context& loop) {
+  remembered& r = slot_of(loop);
+  const auto now = inboxes_ended.load(std::memory_order_acquire);
+  if (r.loop == &loop && r.ended_before == now) return r.inbox;
+  if (!net::has_service<loop_inbox>(loop)) return nullptr;
+  r = {&loop, &net::use_service<loop_inbox>(loop), now};
+  return r.inbox;
+}
+
+void loop_inbox::push(suspended& s) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!is_over_) {
+      if (!is_turn_posted_) post_turn();
+      ++size_;
+      return ready_.push(s);
+    }
+  }
+  s.post();
+}
+
+/// Under the lock: no loop calls it from within the post.
+void loop_inbox::post_turn() {
+  struct call {
+    using allocator_type = fixed_allocator<void, 160>;
+    loop_inbox* inbox;
+    allocator_type get_allocator() const noexcept { return allocator_type{inbox->memory_}; }
+    void operator()() const { inbox->turn(); }
+  };
+  net::post(executor_, call{this});
+  is_turn_posted_ = true;
+}
+
+/// A turn serves as many as there are when it begins. A caller that comes during the turn waits for the next one, so
+/// that the loop's other handlers have theirs. If there are several, the next turn is posted before the first is
+/// resumed. So other threads that run the loop help: a caller may take its time, or throw.
+suspended* loop_inbox::next(int& left, bool is_first) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (is_first) {
+    is_turn_posted_ = false;
+    left = std::min(size_, resumptions_per_turn);
+  }
+  if (left-- <= 0) return nullptr;
+  suspended* const s = ready_.pop();
+  if (s == nullptr) return nullptr;
+  --size_;
+  if (size_ > 0 && !is_turn_posted_) post_turn();  // its memory is free, as none is posted
+  return s;
+}
+
+void loop_inbox::turn() {
+  int left = 0;
+  for (suspended* s = next(left, true); s != nullptr; s = next(left, false)) s->resume();
+}
+
+/// A caller that is destroyed here may let others of this loop go. They are posted, and destroyed with all that is
+/// posted.
+void loop_inbox::shutdown() {
+  suspended_list lost;
+  {
+    const std::lock_guard lock{mutex_};
+    is_over_ = true;
+    lost.append(std::move(ready_));
+    size_ = 0;
+  }
+  while (suspended* s = lost.pop()) s->destroy();
+}
+
+}  // namespace canigo::detail

@@ -1,0 +1,46 @@
+#include "canigo/run_busy_polling.hpp"
+
+#include "canigo/detail/time/processor_clock.hpp"
+#include "canigo/error.hpp"
+
+#include <thread>
+
+namespace canigo {
+
+namespace {
+
+/// Polls until nothing was ready for so long, or the loop is over.
+std::size_t poll_until_idle(net::io_context& io, duration longest) {
+  std::size_t handled = 0;
+  time_point idle_since = detail::processor_clock.now();
+  while (!io.stopped()) {
+    const std::size_t n = io.poll();
+    handled += n;
+    const time_point now = detail::processor_clock.now();
+    if (n > 0) {
+      idle_since = now;
+    } else if (now - idle_since >= longest) {
+      break;
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  return handled;
+}
+
+}  // namespace
+
+std::size_t run_busy_polling(net::io_context& io, duration longest) {
+  if (longest < duration::zero() || longest > std::chrono::seconds{1}) {
+    detail::throw_invalid("run_busy_polling.longest", longest, "0s to 1s");
+  }
+  if (longest == duration::zero()) return io.run();
+  std::size_t handled = 0;
+  while (!io.stopped()) {
+    handled += poll_until_idle(io, longest);
+    handled += io.run_one();
+  }
+  return handled;
+}
+
+}  // namespace canigo
