@@ -97,7 +97,8 @@ void make_tables(postgres_link& link, const std::string& place) {
     link.exec("SELECT pg_advisory_lock(109266741946223)");
     link.exec("BEGIN");
     version = version_of(link);
-    if (version < postgres_version) {
+    const bool is_still_old = version < postgres_version;
+    if (is_still_old) {
       if (version == 0) link.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version int NOT NULL)");
       // With many jobs this takes longer than any statement of a step.
       link.exec("SET LOCAL statement_timeout = 0");

@@ -777,6 +777,21 @@ TEST_CASE("a store that nobody asks listens to others, and sleeps", "[jobs][post
   CHECK(processor_time_of([] { std::this_thread::sleep_for(500ms); }) < 100ms);
 }
 
+TEST_CASE("what changes nothing in a database is no news", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store_options o;
+  o.poll = 1h;
+  postgres_store store{w.io(), w.url(), o};
+  w.wait(store.put(plain()));
+  const auto run = w.wait(store.claim({})).at(0).lease;
+  const auto seen = w.wait(store.changed(0));
+  for (int i = 0; i < 20; ++i) {
+    CHECK(w.wait(store.extend(run, 1min, std::nullopt)).verdict == verdict::accepted);
+    w.session().run("SELECT pg_sleep(0.005)");  // so that its thread has nothing to do now and then
+  }
+  CHECK(w.wait(store.changed(0)) == seen);
+}
+
 TEST_CASE("who finds tables of this version waits for nobody who may change them", "[jobs][postgres]") {
   postgres_world w;
   w.wait(w.open()->next_due("default"));

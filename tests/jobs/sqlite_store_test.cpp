@@ -361,6 +361,7 @@ TEST_CASE("what changes nothing in a file is no news", "[jobs]") {
   own.exec("BEGIN IMMEDIATE");
   CHECK(w.error_of(store.put(simple())).first == jobs::error::locked);  // and the store keeps its connection
   own.exec("ROLLBACK");
+  w.wait(store.next_due("default"));
   CHECK(w.wait(store.changed(0)) == seen);
   w.wait(store.put(simple()));
   CHECK(w.wait(store.changed(0)) > seen);
