@@ -186,7 +186,7 @@ class connection {
                                        error_code& error);
   net::awaitable<bool> get_place(upstream_queue& q, request& ask, call_record& r, upstream_place& granted,
                                  std::optional<refusal>& why);
-  net::awaitable<bool> get_tunnel(semaphore& tunnels, upstream_queue& q, request& ask, call_record& r,
+  net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, upstream_queue& q, request& ask, call_record& r,
                                   upstream_place& granted, permit& tunnel, std::optional<refusal>& why);
   net::awaitable<attempt_end> attempt_at(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held);
   net::awaitable<attempt_end> attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held,

@@ -256,7 +256,7 @@ net::awaitable<void> connection::passage::attempt_until_it_ends(const generation
 
 net::awaitable<bool> connection::passage::get_turn(const generation& g, upstream_place& held, permit& tunnel) {
   if (!is_tunnel()) return home_.get_place(queue_, ask_, record_, held, why_);
-  return home_.get_tunnel(g.hosts()->tunnels(), queue_, ask_, record_, held, tunnel, why_);
+  return home_.get_tunnel(*g.hosts(), queue_, ask_, record_, held, tunnel, why_);
 }
 
 net::awaitable<attempt_end> connection::passage::attempt(upstream_place& held) {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -187,9 +188,11 @@ std::optional<refusal> connection::why_called_off() const {
 
 /// Waits for a place of the host and one of the tunnels. Nobody holds one while it waits for the other: those who wait
 /// for a slow host would keep the tunnels from all others.
-net::awaitable<bool> connection::get_tunnel(semaphore& tunnels, upstream_queue& q, request& ask, call_record& r,
+net::awaitable<bool> connection::get_tunnel(forwarded_hosts& hosts, upstream_queue& q, request& ask, call_record& r,
                                             upstream_place& granted, permit& tunnel, std::optional<refusal>& why) {
-  const request place{.priority = ask.priority, .deadline = ask.deadline, .tag = ask.tag};
+  semaphore& tunnels = hosts.tunnels();
+  const std::shared_ptr<const flow> share = hosts.share_of_tunnels(q.settings().name);
+  const request place{.priority = ask.priority, .deadline = ask.deadline, .flow = share.get(), .tag = ask.tag};
   for (;;) {
     const bool is_granted = co_await get_place(q, ask, r, granted, why);
     if (!is_granted) co_return false;

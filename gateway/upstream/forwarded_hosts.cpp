@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -22,7 +23,7 @@ semaphore_options tunnels_of(const config& c) {
   semaphore_options o;
   o.permits = std::max<std::uint64_t>(c.forward->tunnels, 1);  // with 0 no tunnel is asked for
   o.priorities = static_cast<int>(c.classes.size());
-  o.queue_limit = c.forward->each.queue;
+  o.queue_limit = std::numeric_limits<std::size_t>::max();  // each host has a bound of its own
   o.on_overflow = c.forward->each.on_overflow;
   o.ageing = c.ageing;
   return o;
@@ -48,8 +49,17 @@ std::shared_ptr<upstream_queue> forwarded_hosts::find(const host_name& host, std
   for (rate_limit& r : own.rates)
     r.initial_tokens = static_cast<std::uint64_t>(token_bucket{r.rate, r.burst, 0, since_}.available(now));
   auto queue = std::make_shared<upstream_queue>(config_, std::move(own), loops_, nullptr);
-  add({host, port, queue, now});
+  add({host, port, queue, now, nullptr});
   return queue;
+}
+
+std::shared_ptr<const flow> forwarded_hosts::share_of_tunnels(std::string_view name) {
+  const std::lock_guard lock{mutex_};
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return nullptr;
+  std::shared_ptr<flow>& share = found->second->tunnels;
+  if (!share) share = std::make_shared<flow>(*tunnels_, flow_options{.queue_limit = config_.forward->each.queue});
+  return share;
 }
 
 void forwarded_hosts::add(entry e) {
@@ -68,7 +78,7 @@ void forwarded_hosts::take_over(const forwarded_hosts& before) {
     upstream own = upstream_of(now, e->host, e->port);
     auto queue = std::make_shared<upstream_queue>(config_, std::move(own), loops_, nullptr, e->queue.get());
     queue->take_over(*e->queue);
-    add({e->host, e->port, std::move(queue), e->used});
+    add({e->host, e->port, std::move(queue), e->used, e->tunnels});
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/flow.hpp"
 #include "canigo/net.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/time.hpp"
@@ -21,7 +22,7 @@
 namespace canigo::gateway {
 
 /// The hosts that forward mode leads to, each with what stands before an upstream, made on its first use; and the
-/// places for tunnels, of all hosts together.
+/// places for tunnels, of all hosts together. For these each host has a line of its own, and lines take turns.
 ///
 /// A host begins with the tokens that it would have if it had been there, and empty, since the gateway began: the other
 /// side may remember the calls of an earlier one.
@@ -44,6 +45,8 @@ class forwarded_hosts {
   std::vector<std::shared_ptr<upstream_queue>> all() const;
 
   semaphore& tunnels() noexcept { return *tunnels_; }
+  /// The share of the tunnels that requests for the host with this name ask for. Null if the host is not there.
+  std::shared_ptr<const flow> share_of_tunnels(std::string_view name);
 
   /// Whether the host of this URL is allowed, whether it is there or not.
   bool allows(const origin& url) const;
@@ -62,6 +65,7 @@ class forwarded_hosts {
     std::uint16_t port = 0;
     std::shared_ptr<upstream_queue> queue;
     time_point used;
+    std::shared_ptr<flow> tunnels;  // null until it is asked for
   };
   using order = std::list<entry>;
 

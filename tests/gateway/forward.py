@@ -762,6 +762,33 @@ prefix = "/web"
         second.close()
         self.assertEqual(self.status_of_tunnel(third), 200)
 
+    def test_hosts_take_turns_at_the_tunnels(self):
+        server = self.server(read_all)
+        crowd, other = (f"{name}.example.test:{server.port}" for name in "ab")
+        g = self.gateway([crowd, other], "tunnels = 1\nqueue = 3\nmax_wait = 10m")
+
+        def waits(n):
+            wait_until(lambda: len(g.whole_state()["forwarded_waiters"]) == n, f"{n} wait")
+
+        open_one = self.open_tunnel(g, crowd)
+        crowded = []
+        for i in range(3):
+            crowded.append(self.ask_tunnel(g, crowd))
+            waits(i + 1)
+        self.assertEqual(self.status_of_tunnel(self.ask_tunnel(g, crowd)), 429)  # that host has no room for more
+        late = self.ask_tunnel(g, other)
+        waits(4)
+        open_one.close()
+        self.assertEqual(self.status_of_tunnel(crowded[0]), 200)
+        self.reload(g)  # keeps the lines
+        crowded[0].close()
+        self.assertEqual(self.status_of_tunnel(late), 200)
+        waits(2)
+        late.close()
+        self.assertEqual(self.status_of_tunnel(crowded[1]), 200)
+        crowded[1].close()
+        self.assertEqual(self.status_of_tunnel(crowded[2]), 200)
+
     def test_a_host_in_use_since_before_a_reload_is_not_forgotten(self):
         server = self.server(read_all)
         targets = [f"{name}.example.test:{server.port}" for name in "ab"]
