@@ -180,7 +180,6 @@ class connection {
   std::optional<refusal> why_called_off() const;
   bool asks_again(const error_code& error) const noexcept;
   bool asks_for_less(request& ask) const;
-  net::awaitable<permit> get_local(upstream_queue& q, const request& ask, error_code& error);
   net::awaitable<redis::permit> get_shared(upstream_queue& q, const request& ask, call_record& r, error_code& error);
   net::awaitable<upstream_place> enter(upstream_queue& q, const request& ask, call_record& r, permit local,
                                        error_code& error);

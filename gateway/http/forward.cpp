@@ -73,7 +73,7 @@ class connection::passage {
   void make_exchange(const generation& g);
   bool may_repeat();
   bool wants_again(const message_head& h);
-  net::awaitable<void> attempt_until_it_ends(const generation& g);
+  net::awaitable<void> sleep_before_repeat(attempt_end end);
   net::awaitable<bool> get_turn(const generation& g, upstream_place& held, permit& tunnel);
   net::awaitable<attempt_end> attempt(upstream_place& held);
   void settle(upstream_place& held, attempt_end end);
@@ -116,6 +116,7 @@ net::awaitable<void> connection::forward(const generation& g, message_parser& pa
   co_await std::move(passing);
 }
 
+/// The waits are here, and not in a function of their own: a frame less for each waiter.
 net::awaitable<void> connection::passage::run(const generation& g) {
   if (parser_.has_body() && home_.input_.empty() && plan_.wants_continue) body_.expect_continue();
   if (reads_body() && parser_.has_body()) {
@@ -129,8 +130,27 @@ net::awaitable<void> connection::passage::run(const generation& g) {
   home_.phase_ = phase::running;
   home_.caller_ = &asks;
   if (home_.loop_.now.get() != &g) home_.follow(*home_.loop_.now, nullptr);  // there was a reload since the head came
-  auto attempting = attempt_until_it_ends(g);
-  co_await std::move(attempting);
+  {
+    const watched client{home_};
+    for (;;) {
+      upstream_place held;
+      permit tunnel;
+      auto turning = get_turn(g, held, tunnel);
+      const bool is_granted = co_await std::move(turning);
+      if (!is_granted) break;
+      if (!exchange_) make_exchange(g);
+      auto attempting = attempt(held);
+      const attempt_end end = co_await std::move(attempting);
+      settle(held, end);
+      if (!goes_again(end)) {
+        judge(end);
+        break;
+      }
+      auto sleeping = sleep_before_repeat(end);
+      co_await std::move(sleeping);
+      if (home_.has_left_) break;
+    }
+  }
   home_.caller_ = nullptr;
   auto finishing = finish();
   co_await std::move(finishing);
@@ -228,30 +248,12 @@ bool connection::passage::wants_again(const message_head& h) {
   return again != repeat::no && (again == repeat::yes || until < ask_.deadline) && may_repeat();
 }
 
-net::awaitable<void> connection::passage::attempt_until_it_ends(const generation& g) {
-  const watched client{home_};
-  for (;;) {
-    upstream_place held;
-    permit tunnel;
-    auto turning = get_turn(g, held, tunnel);
-    const bool is_granted = co_await std::move(turning);
-    if (!is_granted) co_return;
-    if (!exchange_) make_exchange(g);
-    auto attempting = attempt(held);
-    const attempt_end end = co_await std::move(attempting);
-    settle(held, end);
-    if (!goes_again(end)) {
-      judge(end);
-      co_return;
-    }
-    home_.service_.counts.count_retry(reason_of(end));
-    body_.rewind();
-    const duration pause =
-        between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), canigo::detail::next_random(random_));
-    auto sleeping = home_.sleep_before_repeat(queue_, ask_.priority, pause);
-    co_await std::move(sleeping);
-    if (home_.has_left_) co_return;
-  }
+net::awaitable<void> connection::passage::sleep_before_repeat(attempt_end end) {
+  home_.service_.counts.count_retry(reason_of(end));
+  body_.rewind();
+  const duration pause =
+      between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), canigo::detail::next_random(random_));
+  return home_.sleep_before_repeat(queue_, ask_.priority, pause);
 }
 
 net::awaitable<bool> connection::passage::get_turn(const generation& g, upstream_place& held, permit& tunnel) {

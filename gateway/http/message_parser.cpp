@@ -20,19 +20,13 @@ struct message_parser::machine {
   virtual void put_eof(error_code& e) = 0;
 
   message_head head;
+  facts known;
   std::size_t most_fields = 0;
   std::size_t most_head = 0;
   std::size_t head_bytes = 0;
   std::span<const char> piece;
-  bool has_begun = false;
-  bool has_head = false;
-  bool done = false;
-  bool has_body = false;
-  bool ends_with_stream = false;
-  bool keeps_alive = false;
   bool is_chunked = false;
   std::uint64_t chunk_left = 0;  // bytes of the chunk that has begun
-  std::optional<std::uint64_t> length;
 };
 
 namespace {
@@ -63,15 +57,15 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
 
  private:
   void look() {
-    this->has_begun = parser::got_some();
-    this->done = parser::is_done();
-    if (this->has_head || !parser::is_header_done()) return;
-    this->has_head = true;
-    this->keeps_alive = parser::keep_alive();
+    this->known.has_begun = parser::got_some();
+    this->known.done = parser::is_done();
+    if (this->known.has_head || !parser::is_header_done()) return;
+    this->known.has_head = true;
+    this->known.keeps_alive = parser::keep_alive();
     this->is_chunked = parser::chunked();
-    this->ends_with_stream = parser::need_eof() && !IsRequest && !this->done;
-    if (const auto n = parser::content_length()) this->length = *n;
-    this->has_body = !this->done;
+    this->known.ends_with_stream = parser::need_eof() && !IsRequest && !this->known.done;
+    if (const auto n = parser::content_length()) this->known.length = *n;
+    this->known.has_body = !this->known.done;
   }
 
   void on_request_impl(http::verb, beast::string_view method, beast::string_view target, int version,
@@ -85,7 +79,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     this->head.version = version;
   }
   void on_field_impl(http::field f, beast::string_view name, beast::string_view value, beast::error_code& e) override {
-    if (this->has_head) {  // a trailer: not passed on, and never a way to say where a message ends
+    if (this->known.has_head) {  // a trailer: not passed on, and never a way to say where a message ends
       if (f == http::field::content_length || f == http::field::transfer_encoding) e = http::error::bad_field;
       return;
     }
@@ -119,6 +113,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
 
 }  // namespace
 
+const message_parser::facts& message_parser::known() const noexcept { return machine_ ? machine_->known : last_; }
 message_parser::message_parser(std::unique_ptr<machine> m) : machine_(std::move(m)) {}
 message_parser::message_parser(message_parser&& other) noexcept = default;
 message_parser& message_parser::operator=(message_parser&& other) noexcept = default;
@@ -145,8 +140,8 @@ message_parser::step message_parser::read(std::span<const char> input) {
   s.used = machine_->put({input.data(), input.size()}, e);
   s.piece = machine_->piece;
   // Beast's bound is that of what it looks at in one step, and it takes some fields before it has the others.
-  if (!machine_->has_head) machine_->head_bytes += s.used;
-  const std::size_t unread = e == http::error::need_more && !machine_->has_head ? input.size() - s.used : 0;
+  if (!known().has_head) machine_->head_bytes += s.used;
+  const std::size_t unread = e == http::error::need_more && !known().has_head ? input.size() - s.used : 0;
   if (machine_->head_bytes + unread > machine_->most_head) e = http::error::header_limit;
   if (e == http::error::need_more) {
     s.wants_more = true;
@@ -173,14 +168,21 @@ std::string_view reason_of(int status) noexcept {
   return {text.data(), text.size()};
 }
 
-bool message_parser::has_begun() const noexcept { return machine_->has_begun; }
-bool message_parser::has_head() const noexcept { return machine_->has_head; }
-bool message_parser::is_done() const noexcept { return machine_->done; }
+bool message_parser::has_begun() const noexcept { return known().has_begun; }
+bool message_parser::has_head() const noexcept { return known().has_head; }
+bool message_parser::is_done() const noexcept { return known().done; }
 const message_head& message_parser::head() const noexcept { return machine_->head; }
-message_head message_parser::take_head() noexcept { return std::move(machine_->head); }
-bool message_parser::has_body() const noexcept { return machine_->has_body; }
-std::optional<std::uint64_t> message_parser::length() const noexcept { return machine_->length; }
-bool message_parser::ends_with_stream() const noexcept { return machine_->ends_with_stream; }
-bool message_parser::keep_alive() const noexcept { return machine_->keeps_alive; }
+message_head message_parser::take_head() noexcept {
+  message_head head = std::move(machine_->head);
+  if (is_done()) {
+    last_ = machine_->known;
+    machine_.reset();
+  }
+  return head;
+}
+bool message_parser::has_body() const noexcept { return known().has_body; }
+std::optional<std::uint64_t> message_parser::length() const noexcept { return known().length; }
+bool message_parser::ends_with_stream() const noexcept { return known().ends_with_stream; }
+bool message_parser::keep_alive() const noexcept { return known().keeps_alive; }
 
 }  // namespace canigo::gateway

@@ -49,6 +49,7 @@ class message_parser {
   bool is_done() const noexcept;
   parse_failure failure() const noexcept { return failure_; }
   const message_head& head() const noexcept;
+  /// Gives the head away, once. The parser of a message that is_done() gives its memory back by that.
   message_head take_head() noexcept;
 
   /// Of a message whose head is there: whether it has a body, and how long that is, if it says so.
@@ -61,9 +62,20 @@ class message_parser {
 
  private:
   struct machine;
+  struct facts {
+    bool has_begun = false;
+    bool has_head = false;
+    bool done = false;
+    bool has_body = false;
+    bool ends_with_stream = false;
+    bool keeps_alive = false;
+    std::optional<std::uint64_t> length;
+  };
   explicit message_parser(std::unique_ptr<machine> m);
+  const facts& known() const noexcept;
 
   std::unique_ptr<machine> machine_;
+  facts last_;  // while there is no machine
   parse_failure failure_ = parse_failure::none;
 };
 

@@ -85,8 +85,6 @@ void open_door(const std::string& field, Open open) {
   }
 }
 
-net::awaitable<void> serve(std::unique_ptr<connection> c) { co_await c->run(); }
-
 }  // namespace
 
 server::server(config c, std::string file)
@@ -275,14 +273,17 @@ void server::take(loop& l, door& d, stream_socket socket) {
   }
   const entrance by{d.listener, count};
   auto c = std::make_unique<connection>(service_, l, by, std::move(socket), std::move(address));
-  net::co_spawn(l.io, serve(std::move(c)), [this](const std::exception_ptr& error) {
-    if (!error) return;
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& e) {
-      tell_of_failure(e);
-    }
-  });
+  // The function stays as long as what it returns.
+  net::co_spawn(
+      l.io, [c = std::move(c)] { return c->run(); },
+      [this](const std::exception_ptr& error) {
+        if (!error) return;
+        try {
+          std::rethrow_exception(error);
+        } catch (const std::exception& e) {
+          tell_of_failure(e);
+        }
+      });
 }
 
 void server::wait_for_signal() {

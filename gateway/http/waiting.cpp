@@ -5,7 +5,11 @@
 #include "gateway/policy/limit_names.hpp"
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -105,16 +109,17 @@ bool connection::asks_for_less(request& ask) const {
   return queue != nullptr && tenant && queue->lower_to_most(ask, *tenant);
 }
 
-/// Waits for the limit of this instance.
-net::awaitable<permit> connection::get_local(upstream_queue& q, const request& ask, error_code& error) {
-  permit granted = taken_at_once(q.limit(), ask, error);
-  if (granted || error) co_return granted;
-  if (input_.empty()) input_.shrink();
-  look_at_what_binds(q);
-  const wait_here waiting{*this};
-  std::tie(error, granted) = co_await q.limit().async_acquire(
-      ask, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
-  co_return granted;
+/// A wait for a place, until `stop`, that a coroutine awaits without an exception. With use_awaitable it would have
+/// a frame of its own, which each waiter would pay for.
+template <class Limit>
+auto place_of(Limit& limit, const request& ask, net::cancellation_slot stop) {
+  using outcome = std::tuple<error_code, permit>;
+  const auto start = [&limit, &ask, stop](auto handler) {
+    const auto executor = net::get_associated_executor(handler);
+    auto finish = [h = std::move(handler)](error_code e, permit p) mutable { std::move(h)(outcome{e, std::move(p)}); };
+    limit.async_acquire(ask, net::bind_executor(executor, net::bind_cancellation_slot(stop, std::move(finish))));
+  };
+  return net::async_initiate<const net::deferred_t, void(outcome)>(start, net::deferred);
 }
 
 /// Waits for the limit of all instances, which there is.
@@ -160,9 +165,15 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, request& ask, call
   while (!granted && !is_called_off() && asks_again(error)) {
     error = {};
     take_next_share(ask);
-    // The long wait is in get_local alone. The frames of the rest begin after it, which saves memory of each waiter.
-    auto asking = get_local(q, ask, error);
-    permit local = co_await std::move(asking);
+    permit local = taken_at_once(q.limit(), ask, error);
+    if (!local && !error) {
+      if (input_.empty()) input_.shrink();
+      look_at_what_binds(q);
+      const wait_here waiting{*this};
+      // The long wait is here, and not in a function of its own, which saves memory of each waiter.
+      auto acquiring = place_of(q.limit(), ask, wait_.slot());
+      std::tie(error, local) = co_await std::move(acquiring);
+    }
     if (!error) {
       auto entering = enter(q, ask, r, std::move(local), error);
       granted = co_await std::move(entering);
@@ -203,8 +214,8 @@ net::awaitable<bool> connection::get_tunnel(forwarded_hosts& hosts, upstream_que
     r.bound_by = "tunnels";
     {
       const wait_outside waiting{*this, q, ask.priority, "tunnels"};
-      std::tie(error, tunnel) = co_await tunnels.async_acquire(
-          place, net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+      auto acquiring = place_of(tunnels, place, wait_.slot());
+      std::tie(error, tunnel) = co_await std::move(acquiring);
     }
     r.waited += clock::now() - start;
     if (is_called_off()) {
