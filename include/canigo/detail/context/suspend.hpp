@@ -150,12 +150,17 @@ bool same_executor(const net::any_io_executor& any, const Executor& executor) no
   }
 }
 
-/// Whether one that is about to wait completes on the executor of the object that it waits for. If not, its loop gets
-/// an inbox.
+/// The loop of a caller that is about to wait elsewhere gets an inbox, if it has an executor of an io_context.
 template <class Executor>
-bool completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
-  if (same_executor(home, executor)) return true;
+[[gnu::noinline, gnu::cold]] void prepare_to_come_back(const Executor& executor) noexcept {
   if (net::io_context* const loop = loop_of(executor)) make_inbox(*loop);
+}
+
+/// Whether a caller that is about to wait completes on the executor of the object that it waits for.
+template <class Executor>
+[[gnu::always_inline]] inline bool completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
+  if (same_executor(home, executor)) return true;
+  prepare_to_come_back(executor);
   return false;
 }
 
