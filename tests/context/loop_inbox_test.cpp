@@ -180,6 +180,23 @@ TEST_CASE("a loop that ends with ten thousand waiters of another loop's semaphor
   CHECK(slots.try_acquire());
 }
 
+TEST_CASE("callers of another loop that a semaphore lets go together take two handlers there", "[loop_inbox]") {
+  net::io_context home{1}, loop{1};
+  canigo::semaphore slots{home, {.permits = 100}};
+  auto all = slots.try_acquire({.tokens = 100});
+  int granted = 0;
+  std::vector<canigo::permit> held;
+  for (int i = 0; i < 100; ++i) {
+    slots.async_acquire({}, net::bind_executor(loop, [&](std::error_code ec, canigo::permit p) {
+                          granted += ec ? 0 : 1;
+                          held.push_back(std::move(p));
+                        }));
+  }
+  all.reset();
+  CHECK(loop.poll() == 2);
+  CHECK(granted == 100);
+}
+
 TEST_CASE("two loops share a semaphore, and both poll before they sleep", "[loop_inbox]") {
   constexpr int each = 500;
   net::io_context first{1}, second{1};
