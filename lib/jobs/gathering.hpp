@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <thread>
+#include <utility>
 
 namespace canigo::jobs::detail {
 
@@ -15,35 +16,36 @@ class gathering {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// `size` counts the steps that wait, of which there are some.
+  /// `size` counts the steps that wait. Returns how many there are in the end.
   template <class Size>
-  void wait(Size size) const {
-    if (last_ < few) return;
+  std::size_t wait(Size size) const {
+    std::size_t there = size();
+    if (there == 0 || last_ < few) return there;
     const auto end = clock::now() + took_ / 4;
-    for (std::size_t before = size(); before < last_ && clock::now() + slice + slack <= end;) {
+    for (std::size_t before = 0; there != before && there < last_ && clock::now() + slice_takes <= end;) {
       std::this_thread::sleep_for(slice);
-      const std::size_t there = size();
-      if (there == before) return;
-      before = there;
+      before = std::exchange(there, size());
     }
+    return there;
   }
-  void begin() noexcept { begun_ = clock::now(); }
-  /// A transaction of so many steps has ended.
-  void end(std::size_t steps) noexcept {
+  /// Carries out a transaction of so many steps.
+  template <class Transaction>
+  void note(std::size_t steps, Transaction carry_out) {
+    const auto begun = clock::now();
+    carry_out();
     last_ = steps;
-    took_ = clock::now() - begun_;
+    took_ = clock::now() - begun;
   }
 
  private:
   /// Less than this are the steps of one worker.
   static constexpr std::size_t few = 4;
   static constexpr duration slice = std::chrono::microseconds{50};
-  /// So much longer does the system let a thread sleep.
-  static constexpr duration slack = std::chrono::microseconds{50};
+  /// The system lets a thread sleep for longer.
+  static constexpr duration slice_takes = 2 * slice;
 
   std::size_t last_ = 0;
   duration took_ = duration::zero();
-  clock::time_point begun_ = {};
 };
 
 }  // namespace canigo::jobs::detail

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <system_error>
+#include <tuple>
 #include <unistd.h>
 
 namespace canigo::jobs::detail {
@@ -20,17 +21,15 @@ knocker::~knocker() {
 }
 
 void knocker::knock() noexcept {
-  if (is_knocked_.exchange(true)) return;
-  while (::write(pipe_[1], "k", 1) < 0 && errno == EINTR) {
-  }
+  // A call that does not block is not interrupted, and in an empty pipe there is room for a byte.
+  if (!is_knocked_.exchange(true)) std::ignore = ::write(pipe_[1], "k", 1);
 }
 
 void knocker::answer() noexcept {
   // Read first: a knock in between writes nothing, and what it is for is there. A byte that is still on its way ends a
   // later wait at once, which does no harm.
   char bytes[16];
-  while (::read(pipe_[0], bytes, sizeof bytes) < 0 && errno == EINTR) {
-  }
+  std::ignore = ::read(pipe_[0], bytes, sizeof bytes);
   is_knocked_ = false;
 }
 

@@ -1,6 +1,5 @@
 #include "postgres_line.hpp"
 
-#include "canigo/backoff.hpp"
 #include "canigo/error.hpp"
 #include "canigo/jobs/error.hpp"
 
@@ -32,8 +31,9 @@ constexpr duration lock_pause = 50ms;
 constexpr int idle_polls = 2;
 /// For the answer of a server that has ended a statement which took too long.
 constexpr duration answer_margin = 5s;
-/// Before the next attempt to connect.
-constexpr backoff reconnect = {.first = 50ms, .cap = 1s};
+/// Between two attempts to connect.
+constexpr duration shortest_pause = 50ms;
+constexpr duration longest_pause = 1s;
 
 time_point now() noexcept { return std::chrono::steady_clock::now(); }
 
@@ -64,7 +64,6 @@ postgres_store::line::~line() {
   stop();
   is_ending_ = true;
   knocker_.knock();
-  reads_.reset();
   thread_.join();
 }
 
@@ -117,15 +116,16 @@ std::size_t postgres_store::line::waiting() const noexcept {
 
 void postgres_store::line::run() noexcept {
   for (;;) {
-    if (waiting() > 0) gathering_.wait([this] { return waiting(); });
+    hear();
+    const std::size_t there = gathering_.wait([this] { return waiting(); });
     orders list;
     bool is_over = false;
     {
       const std::lock_guard lock{mutex_};
-      const auto count = static_cast<std::ptrdiff_t>(std::min(box_.size(), most_at_once));
+      is_over = box_.empty() && held_.empty() && is_ending_;
+      const auto count = static_cast<std::ptrdiff_t>(std::min(there, most_at_once));
       list.assign(std::make_move_iterator(box_.begin()), std::make_move_iterator(box_.begin() + count));
       box_.erase(box_.begin(), box_.begin() + count);
-      is_over = list.empty() && held_.empty() && is_ending_;
     }
     if (is_over) break;
     hold_back(list);
@@ -138,14 +138,24 @@ void postgres_store::line::run() noexcept {
         look_around();
       } catch (...) {
         lose_link();  // no caller's business: the next step says what is wrong
-        look_at_ = saturating_add(now(), reconnect.ceiling(++failures_));
       }
       wait((held_.empty() ? look_at_ : std::min(look_at_, retry_at_)) - now());
     }
   }
 }
 
-/// While nothing is to be done: hears others, and connects again.
+/// Reads what the server says unasked: others have news, or the connection has ended.
+void postgres_store::line::hear() noexcept {
+  if (link_ == nullptr) return;
+  try {
+    link_->look();
+  } catch (...) {
+    return lose_link();
+  }
+  if (link_->take_news()) news_->bump();
+}
+
+/// While nothing is to be done: connects again, and lets callers look by themselves now and then.
 void postgres_store::line::look_around() {
   if (type_ == type::reads && has_come(look_at_)) {
     link_.reset();
@@ -155,8 +165,6 @@ void postgres_store::line::look_around() {
     if (!has_come(look_at_)) return;
     connect(std::max<duration>(options_.reconnect_limit, 1s));
   }
-  link_->look();
-  if (link_->take_news()) news_->bump();
   if (!has_come(look_at_)) return;
   look_at_ = saturating_add(now(), options_.poll);
   news_->bump();
@@ -175,45 +183,33 @@ void postgres_store::line::connect(duration most) {
                                             .step_lock = std::min<duration>(options_.lock_limit, lock_wait),
                                             .listens = !reads,
                                             .gives_up = [this] { return is_ending_.load(); }});
-  failures_ = 0;
   look_at_ = saturating_add(now(), options_.poll);
   news_->bump();  // nobody told of what changed before
 }
 
-/// A connection that works, as far as one can tell.
 void postgres_store::line::open(time_point give_up) {
-  if (link_ != nullptr) {
+  while (link_ == nullptr) {
     try {
-      link_->look();
-      return;
-    } catch (const std::system_error&) {
-      lose_link();
-    }
-  }
-  for (;;) {
-    try {
-      connect(std::max<duration>(give_up - now(), 100ms));
-      return;
+      return connect(std::max<duration>(give_up - now(), 100ms));
     } catch (const detail::postgres_error& e) {
       if (e.is_for_good() || is_ending_ || has_come(give_up)) throw;
     } catch (const detail::postgres_lost& e) {
       if (is_ending_ || has_come(give_up)) throw;
     }
-    std::this_thread::sleep_for(std::min<duration>(reconnect.ceiling(++failures_), std::max(give_up - now(), 0ns)));
+    std::this_thread::sleep_for(std::min(pause(), std::max(give_up - now(), duration::zero())));
   }
 }
 
 void postgres_store::line::carry_out(orders list) {
   const orders all = list;
-  gathering_.begin();
-  while (!try_once(list)) {
-  }
-  gathering_.end(all.size());
+  gathering_.note(all.size(), [&] {
+    while (!try_once(list)) {
+    }
+  });
   if (type_ == type::reads)
     look_at_ = saturating_add(now(), std::min(options_.poll, duration::max() / idle_polls) * idle_polls);
   bool has_news = false;
   for (const auto& o : all) has_news = has_news || (o->tells && !o->error && !o->is_held);
-  if (link_ != nullptr) has_news = link_->take_news() || has_news;
   if (has_news) news_->bump();  // before its caller can ask for the number
   for (const auto& o : all) {
     if (!o->is_held) o->done.done();
@@ -243,7 +239,6 @@ void postgres_store::line::hold_back(orders& list) {
 void postgres_store::line::retry_held() {
   const auto first = held_.front();
   held_.erase(held_.begin());
-  retry_at_ = now();  // if it succeeds, the next one may do so, too
   first->is_held = false;
   first->error = nullptr;
   carry_out({first});
@@ -272,6 +267,12 @@ std::vector<postgres_store::line::orders> postgres_store::line::parts_of(const o
 void postgres_store::line::lose_link() noexcept {
   if (link_ != nullptr) lost_at_ = now();
   link_.reset();
+  look_at_ = saturating_add(now(), pause());
+}
+
+/// Until the next attempt to connect: as long as the server has been gone already, so less and less often.
+duration postgres_store::line::pause() const noexcept {
+  return std::clamp<duration>(now() - lost_at_, shortest_pause, longest_pause);
 }
 
 /// A step waits for the server from the call on, also while another step does; or since the server was there.

@@ -101,7 +101,9 @@ class postgres_store::line {
   static shared_statement share_ends(const orders& list);
   void open(time_point give_up);
   void connect(duration most);
+  void hear() noexcept;
   void look_around();
+  duration pause() const noexcept;
 
   const type type_;
   const net::any_io_executor executor_;
@@ -121,8 +123,7 @@ class postgres_store::line {
 
   // On the thread.
   std::unique_ptr<detail::postgres_link> link_;
-  time_point lost_at_ = {};     // the last connection
-  std::uint32_t failures_ = 0;  // to connect, one after the other
+  time_point lost_at_ = std::chrono::steady_clock::now();  // the last connection
   time_point look_at_ = {};
   detail::gathering gathering_;
   orders held_;  // other connections have locks that these wait for

@@ -19,6 +19,14 @@ namespace {
 /// After so many pages of the log, the thread copies them into the file.
 constexpr int checkpoint_pages = 1000;
 
+std::string text_of(const std::exception_ptr& e) {
+  try {
+    std::rethrow_exception(e);
+  } catch (const std::exception& x) {
+    return x.what();
+  }
+}
+
 std::int64_t random_number() {
   std::random_device random;
   const auto bits = (std::uint64_t{random()} << 32) | random();
@@ -36,6 +44,26 @@ bool is(const std::exception_ptr& e, std::initializer_list<error> codes) {
 }
 
 }  // namespace
+
+/// The file, as long as it is open.
+struct sqlite_store::line::connection {
+  explicit connection(line& l) : db{l.file_, l.options_.busy_limit}, table{db, l.options_.policy, l.holder_} {
+    detail::set_up(db);
+    ::sqlite3_wal_hook(
+        db.connection(),
+        [](void* pages, sqlite3*, const char*, int there) {
+          *static_cast<int*>(pages) = there;
+          return SQLITE_OK;
+        },
+        &l.wal_pages_);
+  }
+  void checkpoint() noexcept {
+    ::sqlite3_wal_checkpoint_v2(db.connection(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  }
+
+  detail::sqlite_db db;
+  detail::sqlite_table table;
+};
 
 sqlite_store::line::line(const net::any_io_executor& executor, std::string file, const sqlite_store_options& options)
     : executor_{executor},
@@ -107,43 +135,34 @@ std::size_t sqlite_store::line::waiting() const noexcept {
 
 void sqlite_store::line::run() noexcept {
   using clock = std::chrono::steady_clock;
-  auto look_at = clock::now();
-  try {
-    open();  // so that others can wake this process
-  } catch (...) {
-    close();  // the first step says what is wrong
-  }
+  auto look_at = clock::now();  // at once, so that others can wake this process
   for (bool goes_on = true; goes_on;) {
-    if (waiting() > 0) gathering_.wait([this] { return waiting(); });
+    const bool is_idle = gathering_.wait([this] { return waiting(); }) == 0;
     orders list;
     bool wants_ring = false;
     {
       const std::lock_guard lock{mutex_};
       list.swap(box_);
       wants_ring = std::exchange(wants_ring_, false);
-      goes_on = !list.empty() || !is_ending_;
+      goes_on = !is_ending_;  // and no more come from then on
     }
     try {
-      if (!list.empty()) {
-        gathering_.begin();
-        carry_out(list);
-        gathering_.end(list.size());
-      }
+      if (!list.empty()) gathering_.note(list.size(), [&] { carry_out(list); });
       if (wants_ring) tell_others(true);
       if (clock::now() >= look_at) {
         look_at_others();
         look_at = clock::now() + options_.poll;
       }
     } catch (...) {
-      close();  // no caller asked for this: the next step tries again, and reports the error
+      connection_.reset();  // no caller asked for this: the next step tries again, and reports the error
       look_at = clock::now() + options_.poll;
     }
-    if (goes_on && list.empty()) wait(look_at - clock::now());
+    if (goes_on && is_idle) wait(look_at - clock::now());
   }
-  close();
 }
 
-void sqlite_store::line::carry_out(const orders& list) {
+/// Carries out what can be, and notes why the rest can't be. Whether that is news.
+bool sqlite_store::line::try_all(const orders& list) {
   const auto error_of = [](const auto& step) -> std::exception_ptr {
     try {
       step();
@@ -159,13 +178,17 @@ void sqlite_store::line::carry_out(const orders& list) {
   bool has_news = false;
   for (const auto& o : list) {
     o->error = failed && !is_for_all && list.size() > 1 ? error_of([&] { commit({o}); }) : failed;
-    has_news = (table_ && table_->take_news() && !o->error) || has_news;
+    has_news = (connection_ && connection_->table.take_news() && !o->error) || has_news;
   }
+  return has_news;
+}
+
+void sqlite_store::line::carry_out(const orders& list) {
+  const bool has_news = try_all(list);
   if (has_news) news_->bump();  // before its caller can ask for the number
-  failed = nullptr;             // it is the callers' now
   for (const auto& o : list) o->done.done();
   if (has_news) tell_others(true);
-  if (wal_pages_ >= checkpoint_pages) checkpoint();
+  if (std::exchange(wal_pages_, 0) >= checkpoint_pages && connection_) connection_->checkpoint();
 }
 
 void sqlite_store::line::throw_gone() const {
@@ -187,65 +210,34 @@ void sqlite_store::line::commit(const orders& list) {
 /// Afterwards the connection is as good as before, or closed.
 void sqlite_store::line::commit(weight how, const step& what) {
   open();
+  auto& [db, table] = *connection_;
   const bool writes = how != weight::reads;
-  const bool is_full = options_.waits_for_disk && how == weight::durable;
   bool is_at_the_end = false;
   try {
-    if (writes && is_full != is_full_) {
-      detail::set_synchronous(*db_, is_full);
-      is_full_ = is_full;
-    }
-    writes ? db_->sql("BEGIN IMMEDIATE").run() : db_->sql("BEGIN").run();
-    what(*table_, now());
+    detail::set_synchronous(db, options_.waits_for_disk && how == weight::durable);
+    writes ? db.sql("BEGIN IMMEDIATE").run() : db.sql("BEGIN").run();
+    what(table, now());
     is_at_the_end = true;
-    db_->sql("COMMIT").run();
-    if (db_->has_moved()) throw_gone();
-  } catch (const std::system_error& e) {
-    ::sqlite3_exec(db_->connection(), "ROLLBACK", nullptr, nullptr, nullptr);
-    table_->take_news();
-    if (e.code() == error::io || e.code() == error::corrupt || e.code() == error::cannot_open) close();
-    if (is_at_the_end && e.code() == error::io) {
-      throw std::system_error{make_error_code(error::unknown_outcome), e.what()};
-    }
-    throw;
+    db.sql("COMMIT").run();
+    if (db.has_moved()) throw_gone();
   } catch (...) {
-    ::sqlite3_exec(db_->connection(), "ROLLBACK", nullptr, nullptr, nullptr);
-    table_->take_news();
+    const auto failed = std::current_exception();
+    ::sqlite3_exec(db.connection(), "ROLLBACK", nullptr, nullptr, nullptr);
+    table.take_news();
+    if (is(failed, {error::io, error::corrupt, error::cannot_open})) connection_.reset();
+    if (is_at_the_end && is(failed, {error::io})) {
+      throw std::system_error{make_error_code(error::unknown_outcome), text_of(failed)};
+    }
     throw;
   }
 }
 
 void sqlite_store::line::open() {
-  if (table_) return;
-  try {
-    db_.emplace(file_, options_.busy_limit);
-    detail::set_up(*db_);
-    ::sqlite3_wal_hook(
-        db_->connection(),
-        [](void* self, sqlite3*, const char*, int pages) {
-          static_cast<line*>(self)->wal_pages_ = pages;
-          return SQLITE_OK;
-        },
-        this);
-    if (!socket_) socket_.emplace(file_ + "-wake", holder_);
-    table_.emplace(*db_, options_.policy, holder_);
-  } catch (...) {
-    close();
-    throw;
-  }
-  is_full_ = true;
+  if (connection_) return;
+  auto opened = std::make_unique<connection>(*this);
+  if (!socket_) socket_.emplace(file_ + "-wake", holder_);
+  connection_ = std::move(opened);
   news_->bump();  // nobody told of what changed before
-}
-
-void sqlite_store::line::close() noexcept {
-  table_.reset();
-  if (db_) ::sqlite3_wal_hook(db_->connection(), nullptr, nullptr);
-  db_.reset();
-}
-
-void sqlite_store::line::checkpoint() noexcept {
-  wal_pages_ = 0;
-  if (db_) ::sqlite3_wal_checkpoint_v2(db_->connection(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 
 /// Rings all other processes. Those that are gone run no job any more: their leases end, if necessary at a later call.
@@ -255,16 +247,16 @@ void sqlite_store::line::tell_others(bool has_news) {
   gone_.insert(gone_.end(), gone.begin(), gone.end());
   if (gone_.empty()) return;
   commit(weight::renews, [this](detail::table&, instant) {
-    for (const auto holder : gone_) table_->end_leases_of(holder);
+    for (const auto holder : gone_) connection_->table.end_leases_of(holder);
   });
   gone_.clear();
-  if (table_->take_news()) news_->bump();
+  if (connection_->table.take_news()) news_->bump();
 }
 
 void sqlite_store::line::look_at_others() {
   open();
-  if (db_->has_moved()) throw_gone();
-  if (db_->was_changed()) news_->bump();
+  if (connection_->db.has_moved()) throw_gone();
+  if (connection_->db.was_changed()) news_->bump();
   socket_->look_round();
   tell_others(false);
 }

@@ -53,21 +53,22 @@ class sqlite_store::line {
   const std::shared_ptr<detail::changes>& news() const noexcept { return news_; }
 
  private:
+  struct connection;
+
   static instant system_now() noexcept;
   void wait(duration most) noexcept;
   std::size_t waiting() const noexcept;
 
   // On the thread.
   void run() noexcept;
+  bool try_all(const orders& list);
   void carry_out(const orders& list);
   void commit(const orders& list);
   void commit(weight how, const step& what);
   void open();
-  void close() noexcept;
   [[noreturn]] void throw_gone() const;
   void tell_others(bool has_news);
   void look_at_others();
-  void checkpoint() noexcept;
 
   const net::any_io_executor executor_;
   const std::string file_;
@@ -84,9 +85,7 @@ class sqlite_store::line {
 
   // On the thread.
   std::optional<detail::wake_socket> socket_;
-  std::optional<detail::sqlite_db> db_;
-  std::optional<detail::sqlite_table> table_;
-  bool is_full_ = true;             // the setting of `synchronous`
+  std::unique_ptr<connection> connection_;
   std::vector<std::int64_t> gone_;  // processes whose leases are still to be ended
   int wal_pages_ = 0;
   detail::gathering gathering_;

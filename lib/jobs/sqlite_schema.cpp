@@ -98,7 +98,6 @@ void make_tables(sqlite_db& db) {
 
 void set_up(sqlite_db& db) {
   db.exec("PRAGMA journal_mode=WAL");
-  db.exec("PRAGMA synchronous=FULL");
   db.exec("PRAGMA cache_size=-16384");
   make_tables(db);
 }
