@@ -43,6 +43,7 @@ postgres_link::postgres_link(const postgres_place& place, limits l) : place_{pla
   if (limits_.listens) exec("LISTEN canigo_jobs");
   if (::PQenterPipelineMode(connection_.get()) == 0) lost();
   prepare();
+  is_ready_ = true;
 }
 
 void postgres_link::connect() {
@@ -201,7 +202,8 @@ bool postgres_link::take_news() noexcept {
 
 void postgres_link::lost(bool is_unknown, const std::string& why) {
   const std::string_view message = why.empty() ? std::string_view{::PQerrorMessage(connection_.get())} : why;
-  throw postgres_lost{error_of(place_.name(), "", message).what(), is_unknown};
+  // Before that no step was sent.
+  throw postgres_lost{error_of(place_.name(), "", message).what(), is_unknown && is_ready_};
 }
 
 }  // namespace canigo::jobs::detail

@@ -63,6 +63,7 @@ class postgres_link {
   const postgres_place& place_;
   const limits limits_;
   bool is_patient_ = false;
+  bool is_ready_ = false;
   std::unique_ptr<PGconn, finish> connection_;
 };
 

@@ -68,6 +68,8 @@ class faulty_files {
   }
   /// Whether the fault was met since fail_at().
   bool was_met() const { return left_ <= 0; }
+  /// How often a file was synced.
+  std::int64_t syncs() const { return syncs_; }
   /// Calls this when a lock of the log is refused, on the thread that wanted it.
   void at_refusal(std::function<void()> call) { at_refusal_ = std::move(call); }
 
@@ -101,6 +103,7 @@ class faulty_files {
     return answer != SQLITE_OK ? answer : file::real_of(f)->pMethods->xTruncate(file::real_of(f), size);
   }
   static int sync(sqlite3_file* f, int) {
+    ++the_one->syncs_;
     const int answer = step(SQLITE_IOERR_FSYNC);
     if (answer == SQLITE_OK && the_one->mode_ == mode::cut && !the_one->drops_syncs_) the_one->keep(file::of(f).name);
     return answer;
@@ -172,6 +175,7 @@ class faulty_files {
   std::atomic<mode> mode_{mode::once};
   std::atomic<std::int64_t> left_{INT64_MAX};
   std::atomic<bool> drops_syncs_{false};
+  std::atomic<std::int64_t> syncs_{0};
   std::function<void()> at_refusal_;
   std::mutex mutex_;
   std::map<std::string, std::string> synced_;
