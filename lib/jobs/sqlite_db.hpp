@@ -34,10 +34,11 @@ class sqlite_statement {
   }
   /// Binds the arguments; next() brings the rows. Until the last row, the statement can't be used for anything else.
   template <class... Args>
-  void start(const Args&... args) {
+  sqlite_statement& start(const Args&... args) {
     reset();
     int i = 0;
     (bind(++i, args), ...);
+    return *this;
   }
   /// The next row, or false, after which the statement is reset.
   bool next();

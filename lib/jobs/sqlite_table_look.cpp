@@ -79,8 +79,7 @@ std::vector<job_info> sqlite_table::list(const list_request& r) {
 
 std::vector<queue_count> sqlite_table::count(instant now) {
   std::map<std::int64_t, queue_count> by_queue;
-  auto& queues = db_.sql("SELECT id, name, paused_at FROM canigo_queue");
-  queues.start();
+  auto& queues = db_.sql("SELECT id, name, paused_at FROM canigo_queue").start();
   while (queues.next()) by_queue[queues.integer(0)] = {.queue = queues.text(1), .is_paused = !queues.is_null(2)};
   constexpr auto most = static_cast<std::int64_t>(most_counted);
   const auto note = [&](queue_count& c, std::int64_t state, std::int64_t jobs, bool has_more) {

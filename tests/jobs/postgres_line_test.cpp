@@ -16,6 +16,7 @@
 #include <asio/write.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -228,6 +229,28 @@ TEST_CASE("a connection is set up for its steps", "[jobs][postgres]") {
   CHECK(w.session().run("SELECT setting FROM seen") == "on");
   CHECK(w.wait(store.claim({})).size() == 1);
   CHECK(w.session().run("SELECT setting FROM seen") == "off");  // it may be lost
+}
+
+TEST_CASE("jobs that are dead or cancelled are listed by their own index", "[jobs][postgres]") {
+  postgres_world w;
+  postgres_store store{w.io(), w.url("-c log_statement=all")};
+  const auto is_by_index = [&](std::optional<job_state> state) {
+    const std::string log = postgres_world::server().folder() + "/log";
+    const auto before = std::filesystem::file_size(log);
+    w.wait(store.list({.state = state}));
+    std::ifstream in{log};
+    in.seekg(static_cast<std::streamoff>(before));
+    const std::string text{std::istreambuf_iterator<char>{in}, {}};
+    // The statements are logged as well when the connection prepares them, but not as executed.
+    const auto at = text.find("execute canigo");
+    REQUIRE(at != text.npos);
+    return text.find("state > 2 AND", at) != text.npos;
+  };
+  w.wait(store.count());
+  CHECK(is_by_index(job_state::dead));
+  CHECK(is_by_index(job_state::cancelled));
+  CHECK_FALSE(is_by_index(job_state::done));
+  CHECK_FALSE(is_by_index(std::nullopt));
 }
 
 TEST_CASE("a step whose answer is lost is not done twice", "[jobs][postgres]") {

@@ -3,12 +3,12 @@
 #include "canigo/jobs/error.hpp"
 
 #include "../../lib/jobs/sqlite_db.hpp"
-#include "../../lib/jobs/wake_socket.hpp"
 #include "faulty_files.hpp"
 #include "sqlite_world.hpp"
 #include "support/catch.hpp"
 
 #include <asio/awaitable.hpp>
+#include <asio/buffer.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/local/datagram_protocol.hpp>
@@ -220,14 +220,17 @@ TEST_CASE("the lost leases of a process are news for those who wait here, and ar
   jobs::detail::sqlite_db own{w.file(), 5s};
   own.exec("UPDATE canigo_job SET holder=77 WHERE state=1");
   const std::string folder = w.file() + "-wake";
+  const std::string socket_of_store = std::filesystem::directory_iterator { folder } -> path();
   {
     net::local::datagram_protocol::socket left_behind{w.io()};
     left_behind.open();
     left_behind.bind(folder + "/77");
   }
   auto seen = w.wait(w.store->changed(0));
-  jobs::detail::wake_socket third{folder, 3};  // lets the store look who is there
-  third.ring(true);
+  net::local::datagram_protocol::socket newcomer{w.io()};
+  newcomer.open();
+  // The store looks who is there, and then has news.
+  for (const char* message : {"h", "n"}) newcomer.send_to(net::buffer(message, 1), {socket_of_store});
   seen = w.wait(w.store->changed(seen));
   const int asked = w.clock.asked();
   w.store->wake();  // is news itself, and lets the store find out who is gone
@@ -259,6 +262,51 @@ TEST_CASE("only what must not be lost waits for the disk, if it is to", "[jobs]"
       CHECK(syncs_of([&] { w.wait(store.count()); }) == 0);
     }
   }
+}
+
+TEST_CASE("no call leaves a reader behind that holds up the others", "[jobs]") {
+  sqlite_world w;
+  const auto store = w.open();
+  jobs::detail::sqlite_db own{w.file(), 0ms};
+  const auto is_left = [&](auto result) {
+    static_cast<void>(result);
+    own.exec("CREATE TABLE IF NOT EXISTS t(x); INSERT INTO t VALUES(1)");
+    return own.sql("PRAGMA wal_checkpoint(TRUNCATE)").number() != 0;
+  };
+  new_job j{.kind = "kind", .payload = std::string(5000, 'x'), .expires_in = 24h, .max_attempts = 9, .unique_key = "k"};
+  const auto id = w.wait(store->put(j)).id;
+  CHECK_FALSE(is_left(w.wait(store->put(j))));
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(is_left(w.wait(store->put(of_kind("other")))));
+  CHECK_FALSE(is_left(w.wait(store->count())));
+  CHECK_FALSE(is_left(w.wait(store->look(id))));
+  CHECK_FALSE(is_left(w.wait(store->look(99))));
+  for (const std::size_t limit : {1, 9}) {
+    list_request r{.limit = limit};
+    CHECK_FALSE(is_left(w.wait(store->list(r))));
+  }
+  CHECK_FALSE(is_left(w.wait(store->next_due("default"))));
+  CHECK_FALSE(is_left(w.wait(store->next_due("nobody knows it"))));
+  CHECK_FALSE(is_left(w.wait(store->clock())));
+  const auto again = [&] { return w.wait(store->claim({})).at(0).lease; };
+  const auto run = again();
+  CHECK_FALSE(is_left(run));
+  CHECK_FALSE(is_left(w.wait(store->extend(run, 1h, std::nullopt))));
+  CHECK_FALSE(is_left(w.wait(store->extend({run.id, 1}, 1h, std::nullopt))));
+  CHECK_FALSE(is_left(w.wait(store->snooze(run, 0s))));
+  CHECK_FALSE(is_left(w.wait(store->give_back(again()))));
+  CHECK_FALSE(is_left(w.wait(store->fail(again(), "it broke", 0s))));
+  CHECK_FALSE(is_left(w.wait(store->fail(run, "it broke", 0s))));
+  again();
+  w.advance(1h);
+  CHECK_FALSE(is_left(w.wait(store->claim({}))));
+  CHECK_FALSE(is_left(w.wait(store->cancel(id))));
+  CHECK_FALSE(is_left(w.wait(store->requeue(id))));
+  CHECK_FALSE(is_left(w.wait(store->requeue(id))));
+  CHECK_FALSE(is_left(w.wait(store->requeue(99))));
+  CHECK_FALSE(is_left(w.wait(store->cancel(id))));
+  trim_request all{.older_than = 0s};
+  CHECK_FALSE(is_left(w.wait(store->trim(all))));
+  CHECK_FALSE(is_left(w.wait(store->remove(id))));
 }
 
 TEST_CASE("the log of a file is copied into it now and then, and not each time", "[jobs]") {
