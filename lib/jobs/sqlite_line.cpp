@@ -122,10 +122,12 @@ void sqlite_store::line::wait(duration most) noexcept {
                    {.fd = socket_ ? socket_->descriptor() : -1, .events = POLLIN, .revents = 0}};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(most).count();
   ::poll(fds, 2, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000)));
-  if ((fds[1].revents & POLLIN) != 0) {
-    if (socket_->drain()) news_->bump();
-  }
+  if ((fds[1].revents & POLLIN) != 0) hear_others();
   knocker_.answer();
+}
+
+void sqlite_store::line::hear_others() noexcept {
+  if (socket_->drain()) news_->bump();
 }
 
 std::size_t sqlite_store::line::waiting() const noexcept {
@@ -243,6 +245,7 @@ void sqlite_store::line::open() {
 /// Rings all other processes. Those that are gone run no job any more: their leases end, if necessary at a later call.
 void sqlite_store::line::tell_others(bool has_news) {
   if (!socket_) return;
+  hear_others();  // one that has come since the last wait is to be rung, too
   const auto gone = socket_->ring(has_news);
   gone_.insert(gone_.end(), gone.begin(), gone.end());
   if (gone_.empty()) return;

@@ -69,6 +69,7 @@ class sqlite_store::line {
   [[noreturn]] void throw_gone() const;
   void tell_others(bool has_news);
   void look_at_others();
+  void hear_others() noexcept;
 
   const net::any_io_executor executor_;
   const std::string file_;

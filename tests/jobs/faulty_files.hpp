@@ -70,7 +70,7 @@ class faulty_files {
   bool was_met() const { return left_ <= 0; }
   /// How often a file was synced.
   std::int64_t syncs() const { return syncs_; }
-  /// Calls this when a lock of the log is refused, on the thread that wanted it.
+  /// Calls this when a lock of a file or its log is refused, on the thread that wanted it.
   void at_refusal(std::function<void()> call) { at_refusal_ = std::move(call); }
 
  private:
@@ -115,6 +115,11 @@ class faulty_files {
     synced_[name] = {std::istreambuf_iterator<char>{in}, {}};
   }
 
+  static int lock(sqlite3_file* f, int how) {
+    const int answer = file::real_of(f)->pMethods->xLock(file::real_of(f), how);
+    if (answer == SQLITE_BUSY && the_one->at_refusal_) the_one->at_refusal_();
+    return answer;
+  }
   static int lock_log(sqlite3_file* f, int from, int count, int how) {
     const int answer = file::real_of(f)->pMethods->xShmLock(file::real_of(f), from, count, how);
     if (answer == SQLITE_BUSY && the_one->at_refusal_) the_one->at_refusal_();
@@ -142,7 +147,7 @@ class faulty_files {
       made.xTruncate = &truncate;
       made.xSync = &sync;
       made.xFileSize = &forward<&m::xFileSize>::call;
-      made.xLock = &forward<&m::xLock>::call;
+      made.xLock = &lock;
       made.xUnlock = &forward<&m::xUnlock>::call;
       made.xCheckReservedLock = &forward<&m::xCheckReservedLock>::call;
       made.xFileControl = &forward<&m::xFileControl>::call;

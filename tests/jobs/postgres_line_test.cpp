@@ -3,6 +3,7 @@
 #include "canigo/jobs/error.hpp"
 #include "canigo/jobs/postgres_store.hpp"
 
+#include "../../lib/jobs/postgres_place.hpp"
 #include "postgres_proxy.hpp"
 #include "postgres_server.hpp"
 #include "support/catch.hpp"
@@ -20,6 +21,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -203,6 +205,29 @@ TEST_CASE("a step waits for a server that was there a moment ago, however long i
   w.io().run();
   CHECK(answer);
   CHECK(w.wait(store.list({})).size() == 1);
+}
+
+TEST_CASE("a URL is completed by what every connection needs", "[jobs][postgres]") {
+  using settings = std::map<std::string, std::string>;
+  const auto of = [](const std::string& url) {
+    const jobs::detail::postgres_place place{url};
+    return settings{place.settings().begin(), place.settings().end()};
+  };
+  CHECK(of("host=h user=u client_encoding=LATIN1") == settings{{"host", "h"},
+                                                               {"user", "u"},
+                                                               {"client_encoding", "UTF8"},
+                                                               {"fallback_application_name", "canigo"},
+                                                               {"keepalives_idle", "30"},
+                                                               {"keepalives_interval", "10"},
+                                                               {"keepalives_count", "3"}});
+  const auto given = of("keepalives_idle=1 keepalives_interval=2 keepalives_count=4 fallback_application_name=mine");
+  CHECK(given.at("keepalives_idle") == "1");
+  CHECK(given.at("keepalives_interval") == "2");
+  CHECK(given.at("keepalives_count") == "4");
+  CHECK(given.at("fallback_application_name") == "mine");
+  const auto name_of = [](const std::string& url) { return jobs::detail::postgres_place{url}.name(); };
+  CHECK(name_of("host=h hostaddr=10.0.0.1 user=u dbname=d port=7") == "postgresql://u@h:7/d");
+  CHECK(name_of("hostaddr=10.0.0.1 user=u port=7") == "postgresql://u@10.0.0.1:7/u");
 }
 
 TEST_CASE("a connection is set up for its steps", "[jobs][postgres]") {

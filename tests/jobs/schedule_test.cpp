@@ -107,6 +107,19 @@ TEST_CASE("a text of cron names minutes", "[jobs]") {
   CHECK(next("0 0 29 2 *", "2096-03-01 00:00:00") == "2104-02-29 00:00:00");
 }
 
+TEST_CASE("each name of cron is a number, in small and in large letters", "[jobs]") {
+  const std::string from = "2026-11-24 00:00:00";
+  const std::vector<std::string> months{"jan", "FEB", "mar", "APR", "May", "jun",
+                                        "JUL", "AUG", "sep", "OCT", "nOV", "deC"};
+  for (std::size_t i = 0; i < months.size(); ++i) {
+    CHECK(next("0 0 1 " + months[i] + " *", from) == next("0 0 1 " + std::to_string(i + 1) + " *", from));
+  }
+  const std::vector<std::string> days{"SUN", "mon", "TUE", "wed", "THU", "fri", "SAT"};
+  for (std::size_t i = 0; i < days.size(); ++i) {
+    CHECK(next("0 0 * * " + days[i], from) == next("0 0 * * " + std::to_string(i), from));
+  }
+}
+
 TEST_CASE("the last time of a schedule is in the year 9999", "[jobs]") {
   CHECK(next("0 12 * * *", "9999-12-30 12:00:00") == "9999-12-31 12:00:00");
   for (const schedule& s : {schedule::cron("0 12 * * *"), schedule::every(12h), schedule::every(24h * 366)}) {

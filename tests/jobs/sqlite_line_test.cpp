@@ -242,6 +242,29 @@ TEST_CASE("the lost leases of a process are news for those who wait here, and ar
   CHECK(w.clock.asked() == asked + 3);
 }
 
+TEST_CASE("a store rings another one that has come while it was at work", "[jobs]") {
+  gated_world w;
+  const auto put = [&]() -> net::awaitable<void> {
+    const new_job j = of_kind("kind");
+    co_await w.store->put(j);
+  };
+  w.together({put});
+  auto o = w.options();
+  o.poll = 1h;
+  sqlite_store newcomer{w.io(), w.file(), o};
+  std::uint64_t seen = 0;
+  const auto look = [&]() -> net::awaitable<void> {
+    co_await newcomer.next_due("default");
+    co_await newcomer.next_due("default");  // after it has looked for changes
+    seen = co_await newcomer.changed(0);
+  };
+  net::co_spawn(w.io(), look, net::detached);
+  w.io().restart();
+  while (seen == 0) w.io().run_one();
+  w.clock.open();
+  CHECK(w.wait(newcomer.changed(seen)) > seen);
+}
+
 TEST_CASE("only what must not be lost waits for the disk, if it is to", "[jobs]") {
   faulty_files files;
   sqlite_world w;
@@ -324,22 +347,22 @@ TEST_CASE("the log of a file is copied into it now and then, and not each time",
   CHECK(log() < 8'000'000);
 }
 
-TEST_CASE("an error of SQLite has its extended code, and a connection that is gone leaves nothing", "[jobs]") {
-  scratch_folder folder;
-  const auto in_use = ::sqlite3_memory_used();
-  {
-    jobs::detail::sqlite_db db{folder.file(), 1s};
-    db.exec("CREATE TABLE t(x UNIQUE); INSERT INTO t VALUES(1)");
-    CHECK(db.sql("SELECT x FROM t").number() == 1);
-    std::string said;
-    try {
-      db.exec("INSERT INTO t VALUES(1)");
-    } catch (const std::system_error& e) {
-      said = e.what();
-    }
-    CHECK(said.find("SQLite's error 2067, UNIQUE constraint failed") != said.npos);
-  }
-  CHECK(::sqlite3_memory_used() == in_use);
-  CHECK_THROWS_AS((jobs::detail::sqlite_db{folder.file() + "-folder/jobs.db", 1s}), std::system_error);
-  CHECK(::sqlite3_memory_used() == in_use);
+TEST_CASE("a run whose attempts another program put to none ends with none", "[jobs]") {
+  sqlite_world w;
+  const auto store = w.open();
+  const auto id = w.wait(store->put(of_kind("kind"))).id;
+  jobs::detail::sqlite_db own{w.file(), 1s};
+  const auto begin = [&] {
+    const auto run = w.wait(store->claim({})).at(0).lease;
+    own.exec("UPDATE canigo_job SET attempt=0");
+    return run;
+  };
+  CHECK(w.wait(store->give_back(begin())) == verdict::accepted);
+  CHECK(w.wait(store->look(id))->attempt == 0);
+  CHECK(w.wait(store->snooze(begin(), 0s)) == verdict::accepted);
+  CHECK(w.wait(store->look(id))->attempt == 0);
+  begin();
+  w.advance(1h);
+  CHECK(w.wait(store->claim({})).empty());
+  CHECK(w.wait(store->look(id))->attempt == 0);
 }
