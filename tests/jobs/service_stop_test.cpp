@@ -239,6 +239,27 @@ TEST_CASE("the end of a service cancels what it runs, and a result that waits", 
   CHECK(run.state(id) == job_state::waiting);
 }
 
+TEST_CASE("after its end a service renews no lease, though a job goes on", "[jobs]") {
+  service_run run;
+  std::optional<jobs::service> service;
+  service.emplace(run.io, run.store, one_queue());
+  service->handle("is deaf", [&](jobs::job&) -> net::awaitable<void> {
+    for (const time_point end = run.time.now() + 1h; run.time.now() < end;) {
+      std::ignore = co_await outcome_of(sleep_until(end));
+      co_await net::this_coro::reset_cancellation_state();
+    }
+  });
+  run.put({.kind = "is deaf"});
+  service->start();
+  run.time.run_for(1min);
+  const int renewals = run.store.calls["extend"];
+  CHECK(renewals > 0);
+  service.reset();
+  run.time.run_for(30min);
+  CHECK(run.store.calls["extend"] == renewals);
+  run.time.run_for(1h);
+}
+
 TEST_CASE("a context may go before the service and the store on it", "[jobs]") {
   auto io = std::make_unique<net::io_context>();
   jobs::memory_store store{*io};
