@@ -4,6 +4,7 @@
 
 #include "gateway/admin/admin.hpp"
 #include "gateway/admin/events.hpp"
+#include "gateway/http/call.hpp"
 #include "gateway/http/refusals.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/head_rules.hpp"
@@ -93,7 +94,9 @@ net::awaitable<void> connection::run() {
     auto parser = message_parser::of_request(limits_of(loop_.now->settings));
     if (!co_await read_head(parser)) break;
     has_served_ = true;
-    co_await serve(parser);
+    const auto request = std::make_unique<call>(*this, parser);
+    auto serving = request->serve();
+    co_await std::move(serving);
   }
   phase_ = phase::closing;
   departure_.reset();
@@ -158,6 +161,7 @@ call_record connection::begin_record(const message_head& head) {
   r.since = clock::now();
   r.id = service_.new_request_id();
   r.method = head.method;
+  r.host = without_secrets(value_of(head, "host").value_or(""));
   r.path = without_secrets(head.target);
   return r;
 }
@@ -189,26 +193,6 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   r.bytes_out = text.size() - (text.find("\r\n\r\n") + 4);
   co_await write(text);
   end_record(r);
-}
-
-net::awaitable<void> connection::serve(message_parser& parser) {
-  const std::shared_ptr<const generation> g = loop_.now;
-  message_head head = parser.take_head();
-  call_record r = begin_record(head);
-  r.host = without_secrets(value_of(head, "host").value_or(""));
-  goes_on_ = parser.keep_alive() && !is_last();
-  const listen_mode mode = entrance_.listener ? g->settings.listeners[*entrance_.listener].mode : listen_mode::reverse;
-  head_judgement judged = judge_head(head, mode, g->settings.size);
-  if (judged.refused) {
-    co_await answer(*judged.refused, r, &parser);
-    co_return;
-  }
-  if (!entrance_.listener) {
-    if (!parser.is_done()) goes_on_ = false;
-    co_await serve_admin(head);
-    co_return;
-  }
-  co_await forward(*g, parser, head, judged, r);
 }
 
 net::awaitable<void> connection::serve_admin(const message_head& head) {

@@ -88,10 +88,7 @@ class connection {
   refusal why_ended() const;
   net::awaitable<bool> secure();
   net::awaitable<bool> read_head(message_parser& parser);
-  net::awaitable<void> serve(message_parser& parser);
-  net::awaitable<void> forward(const generation& g, message_parser& parser, message_head& head, head_judgement& judged,
-                               call_record& r);
-  class passage;  // of a request through the gateway, once it is known where it goes
+  class call;
   /// The place of a request on the loop's list, from its construction to its destruction.
   class listed {
    public:

@@ -2,6 +2,8 @@
 
 #include "gateway/policy/fields.hpp"
 
+#include <memory>
+
 namespace canigo::gateway {
 
 const std::vector<token_amount>& token_account::ask(std::string_view target, const read_body& body,
@@ -17,7 +19,7 @@ void token_account::begin_response(const message_head& head) {
   const auto encoding = value_of(head, "Content-Encoding");
   const bool is_plain = !encoding || same_text(trim(*encoding), "identity");
   const auto type = value_of(head, "Content-Type");
-  reader_.emplace(is_plain && type ? usage_form_of(*type) : usage_form::none);
+  reader_ = std::make_unique<usage_reader>(is_plain && type ? usage_form_of(*type) : usage_form::none);
 }
 
 std::vector<token_amount> token_account::settle(bool is_whole) {

@@ -8,6 +8,7 @@
 #include "gateway/policy/usage_reader.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -52,7 +53,7 @@ class token_account {
   token_ratios* ratios_;
   token_estimate estimate_;
   std::vector<token_amount> asked_;
-  std::optional<usage_reader> reader_;
+  std::unique_ptr<usage_reader> reader_;  // while a response is read; a waiter takes less memory without it
   std::optional<token_usage> used_;
   bool is_missing_ = false;
 };

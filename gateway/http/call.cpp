@@ -1,14 +1,12 @@
+#include "gateway/http/call.hpp"
+
 #include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 
-#include "gateway/http/connection.hpp"
 #include "gateway/http/refusals.hpp"
 #include "gateway/policy/fields.hpp"
-#include "gateway/policy/head_writer.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/repeat_rules.hpp"
-#include "gateway/policy/token_account.hpp"
-#include "gateway/upstream/exchange.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -40,85 +38,41 @@ retry_reason reason_of(attempt_end end) {
 
 }  // namespace
 
-class connection::passage {
- public:
-  passage(connection& home, const generation& g, message_parser& parser, const message_head& head,
-          head_judgement& judged, call_record& r, const errand& e)
-      : home_{home},
-        config_{g.settings},
-        parser_{parser},
-        head_{head},
-        plan_{judged.plan},
-        why_{judged.refused},
-        record_{r},
-        errand_{e},
-        queue_{*e.queue},
-        to_{queue_.settings()},
-        body_{
-            home.client_,      parser, home.input_, config_.time.body_idle, to_.retry.attempts > 1 ? to_.retry.body : 0,
-            home.service_.kept},
-        account_{to_, config_.tenants[e.tenant], queue_.limits().ratios()},
-        random_{home.tag_} {}
-  passage(const passage&) = delete;
-  passage& operator=(const passage&) = delete;
+connection::call::call(connection& home, message_parser& parser)
+    : home_{home},
+      parser_{parser},
+      generation_{home.loop_.now},
+      head_{parser.take_head()},
+      record_{home.begin_record(head_)} {
+  const auto listener = home_.entrance_.listener;
+  const listen_mode mode = listener ? settings().listeners[*listener].mode : listen_mode::reverse;
+  head_judgement judged = judge_head(head_, mode, settings().size);
+  why_ = std::move(judged.refused);
+  plan_ = std::move(judged.plan);
+}
 
-  net::awaitable<void> run(const generation& g);
-
- private:
-  bool is_tunnel() const noexcept { return plan_.form == target_form::tunnel; }
-  bool reads_body() const noexcept { return token_account::reads_body(to_); }
-  net::awaitable<bool> read_body();
-  request make_request();
-  outgoing_body make_framing();
-  void make_exchange(const generation& g);
-  bool may_repeat();
-  bool wants_again(const message_head& h);
-  net::awaitable<void> sleep_before_repeat(attempt_end end);
-  net::awaitable<bool> get_turn(const generation& g, upstream_place& held, permit& tunnel);
-  net::awaitable<attempt_end> attempt(upstream_place& held);
-  void settle(upstream_place& held, attempt_end end);
-  bool goes_again(attempt_end end);
-  void judge(attempt_end end);
-  net::awaitable<void> finish();
-
-  connection& home_;
-  const config& config_;
-  message_parser& parser_;
-  const message_head& head_;
-  const request_plan& plan_;
-  std::optional<refusal>& why_;  // the gateway answers, and not the upstream
-  call_record& record_;
-  const errand& errand_;
-  upstream_queue& queue_;
-  const upstream& to_;
-  request_body body_;
-  token_account account_;
-  request ask_;
-  outgoing_body framing_;
-  std::unique_ptr<exchange> exchange_;  // from the first grant on; a waiter takes less memory without it
-  std::uint64_t random_;
-  bool is_place_lost_ = false;
-};
-
-/// The caller holds `g`. A frame has one place for a refusal, that of `judged`. So a waiter takes less memory.
-net::awaitable<void> connection::forward(const generation& g, message_parser& parser, message_head& head,
-                                         head_judgement& judged, call_record& r) {
-  errand e;
-  judged.refused = find_errand(g, head, judged.plan, r, e);
-  if (judged.refused) {
-    co_await answer(*judged.refused, r, &parser);
-    co_return;
+net::awaitable<void> connection::call::serve() {
+  home_.goes_on_ = parser_.keep_alive() && !home_.is_last();
+  if (why_) return home_.answer(*why_, record_, &parser_);
+  if (!home_.entrance_.listener) {
+    if (!parser_.is_done()) home_.goes_on_ = false;
+    return home_.serve_admin(head_);
   }
-  const listed on_list{*this, r};
-  deadline_ = std::min(saturating_add(r.since, e.granted.max_wait), service_.end());
-  passage p{*this, g, parser, head, judged, r, e};
-  auto passing = p.run(g);
-  co_await std::move(passing);
+  why_ = home_.find_errand(*generation_, head_, plan_, record_, errand_);
+  if (why_) return home_.answer(*why_, record_, &parser_);
+  on_list_.emplace(home_, record_);
+  home_.deadline_ = std::min(saturating_add(record_.since, errand_.granted.max_wait), home_.service_.end());
+  const retry_options& retry = to().retry;
+  body_.emplace(home_.client_, parser_, home_.input_, settings().time.body_idle, retry.attempts > 1 ? retry.body : 0,
+                home_.service_.kept);
+  account_.emplace(to(), settings().tenants[errand_.tenant], queue().limits().ratios());
+  random_ = home_.tag_;
+  return forward();
 }
 
 /// The waits are here, and not in a function of their own: a frame less for each waiter.
-net::awaitable<void> connection::passage::run(const generation& g) {
-  if (parser_.has_body() && home_.input_.empty() && plan_.wants_continue) body_.expect_continue();
+net::awaitable<void> connection::call::forward() {
+  if (parser_.has_body() && home_.input_.empty() && plan_.wants_continue) body_->expect_continue();
   if (reads_body() && parser_.has_body()) {
     auto reading = read_body();
     const bool is_read = co_await std::move(reading);
@@ -126,19 +80,20 @@ net::awaitable<void> connection::passage::run(const generation& g) {
   }
   ask_ = make_request();
   framing_ = make_framing();
-  caller asks{queue_, config_.tenants[errand_.tenant].name, queue_.share(errand_.tenant), {}, {}};
+  caller asks{queue(), settings().tenants[errand_.tenant].name, queue().share(errand_.tenant), {}, {}};
   home_.phase_ = phase::running;
   home_.caller_ = &asks;
-  if (home_.loop_.now.get() != &g) home_.follow(*home_.loop_.now, nullptr);  // there was a reload since the head came
+  // There was a reload since the head came.
+  if (home_.loop_.now != generation_) home_.follow(*home_.loop_.now, nullptr);
   {
     const watched client{home_};
     for (;;) {
       upstream_place held;
       permit tunnel;
-      auto turning = get_turn(g, held, tunnel);
+      auto turning = get_turn(held, tunnel);
       const bool is_granted = co_await std::move(turning);
       if (!is_granted) break;
-      if (!exchange_) make_exchange(g);
+      if (!exchange_) make_exchange();
       auto attempting = attempt(held);
       const attempt_end end = co_await std::move(attempting);
       settle(held, end);
@@ -157,10 +112,10 @@ net::awaitable<void> connection::passage::run(const generation& g) {
 }
 
 /// As much of the body as the estimate of its tokens wants. False: the request has ended with it.
-net::awaitable<bool> connection::passage::read_body() {
-  co_await body_.read_ahead(most_read_body);
-  const auto wrong = refusal_of(attempt_end::body_failed, body_);
-  if (!wrong && !home_.has_left_ && !body_.has_failed()) co_return true;
+net::awaitable<bool> connection::call::read_body() {
+  co_await body_->read_ahead(most_read_body);
+  const auto wrong = refusal_of(attempt_end::body_failed, *body_);
+  if (!wrong && !home_.has_left_ && !body_->has_failed()) co_return true;
   home_.goes_on_ = false;
   if (wrong) {
     co_await home_.answer(*wrong, record_, nullptr);
@@ -171,57 +126,57 @@ net::awaitable<bool> connection::passage::read_body() {
 }
 
 /// What is asked of the limits.
-request connection::passage::make_request() {
-  const bool is_whole = !parser_.has_body() || body_.is_all_ahead();
-  const gateway::read_body read{body_.ahead(), is_whole, plan_.has_length ? plan_.length : body_.bytes()};
-  const auto& amounts = account_.ask(head_.target, read, errand_.granted.least_tokens);
+request connection::call::make_request() {
+  const bool is_whole = !parser_.has_body() || body_->is_all_ahead();
+  const gateway::read_body read{body_->ahead(), is_whole, plan_.has_length ? plan_.length : body_->bytes()};
+  const auto& amounts = account_->ask(head_.target, read, errand_.granted.least_tokens);
   for (const token_amount& a : amounts)
     if (a.unit != "requests") record_.tokens_asked = record_.tokens_asked.value_or(0) + a.amount;
-  return queue_.ask(errand_.tenant, errand_.granted.priority, home_.deadline_, home_.tag_, amounts);
+  return queue().ask(errand_.tenant, errand_.granted.priority, home_.deadline_, home_.tag_, amounts);
 }
 
 /// How the body goes out, which may be another one then.
-outgoing_body connection::passage::make_framing() {
+outgoing_body connection::call::make_framing() {
   if (!parser_.has_body() && !plan_.has_length) return {};
-  if (to_.tokens.add_usage && parser_.has_body() && body_.is_all_ahead()) {
-    if (auto with_usage = with_include_usage(body_.ahead())) {
+  if (to().tokens.add_usage && parser_.has_body() && body_->is_all_ahead()) {
+    if (auto with_usage = with_include_usage(body_->ahead())) {
       const outgoing_body framing{outgoing_body::framing::length, with_usage->size()};
-      body_.replace(std::move(*with_usage));
+      body_->replace(std::move(*with_usage));
       return framing;
     }
   }
   return {plan_.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan_.length};
 }
 
-void connection::passage::make_exchange(const generation& g) {
+void connection::call::make_exchange() {
   const bool is_forward = plan_.form != target_form::origin;
-  exchange_ = std::make_unique<exchange>(to_, home_.service_.around(g, is_forward), home_.client_);
+  exchange_ = std::make_unique<exchange>(to(), home_.service_.around(*generation_, is_forward), home_.client_);
   exchange& x = *exchange_;
   std::optional<client_place> client;
-  if (to_.forwarded) client = {home_.address_, record_.host, home_.is_secured_};
+  if (to().forwarded) client = {home_.address_, record_.host, home_.is_secured_};
   x.is_tls = errand_.is_tls;
   x.head = request_head(head_, {.target = errand_.target,
                                 .host_field = errand_.host_field,
-                                .credential = &to_.credential,
+                                .credential = &to().credential,
                                 .body = framing_,
                                 .via = home_.service_.via(),
                                 .forwarded = client,
                                 .wants_identity = reads_body()});
-  x.body = parser_.has_body() ? &body_ : nullptr;
+  x.body = parser_.has_body() ? &*body_ : nullptr;
   x.is_chunked = framing_.how == outgoing_body::framing::chunked;
   x.is_to_head = head_.method == "HEAD";
   x.signs_in_connection = signs_in_connection(head_);
   x.client_version = head_.version;
-  x.write_stall = config_.time.write_stall;
+  x.write_stall = settings().time.write_stall;
   x.keeps_client = home_.goes_on_;
   if (is_tunnel()) {
     x.tunnelled = &home_.input_;
     // The client of a tunnel may end its own side.
     x.begins_tunnel = [&c = home_] { c.departure_->tell_nobody(); };
   }
-  if (reads_body()) x.sees_piece = [this](std::string_view piece) { account_.take(piece); };
+  if (reads_body()) x.sees_piece = [this](std::string_view piece) { account_->take(piece); };
   x.head_for_client = [this](const message_head& h) {
-    account_.begin_response(h);
+    account_->begin_response(h);
     if (const auto id = value_of(h, "x-request-id")) texts_of(record_).upstream_id = shortened(*id);
     std::string text;
     text.reserve(512);
@@ -234,37 +189,37 @@ void connection::passage::make_exchange(const generation& g) {
 }
 
 /// Whether there may be another attempt, which the budget pays for then.
-bool connection::passage::may_repeat() {
-  return body_.can_repeat() && record_.attempts < to_.retry.attempts && clock::now() < ask_.deadline &&
-         queue_.budget().try_take();
+bool connection::call::may_repeat() {
+  return body_->can_repeat() && record_.attempts < to().retry.attempts && clock::now() < ask_.deadline &&
+         queue().budget().try_take();
 }
 
 /// Whether a response is dropped, because of another attempt.
-bool connection::passage::wants_again(const message_head& h) {
+bool connection::call::wants_again(const message_head& h) {
   const auto after = read_retry_after(h, std::chrono::system_clock::now());
   const attempt_result result{attempt_end_kind::answered, h.status, after.has_value()};
-  const repeat again = judge_repeat(head_, result, body_.can_repeat());
+  const repeat again = judge_repeat(head_, result, body_->can_repeat());
   const time_point until = clock::now() + after.value_or(duration{0});
   return again != repeat::no && (again == repeat::yes || until < ask_.deadline) && may_repeat();
 }
 
-net::awaitable<void> connection::passage::sleep_before_repeat(attempt_end end) {
+net::awaitable<void> connection::call::sleep_before_repeat(attempt_end end) {
   home_.service_.counts.count_retry(reason_of(end));
-  body_.rewind();
+  body_->rewind();
   const duration pause =
       between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), canigo::detail::next_random(random_));
-  return home_.sleep_before_repeat(queue_, ask_.priority, pause);
+  return home_.sleep_before_repeat(queue(), ask_.priority, pause);
 }
 
-net::awaitable<bool> connection::passage::get_turn(const generation& g, upstream_place& held, permit& tunnel) {
-  if (!is_tunnel()) return home_.get_place(queue_, ask_, record_, held, why_);
-  return home_.get_tunnel(*g.hosts(), queue_, ask_, record_, held, tunnel, why_);
+net::awaitable<bool> connection::call::get_turn(upstream_place& held, permit& tunnel) {
+  if (!is_tunnel()) return home_.get_place(queue(), ask_, record_, held, why_);
+  return home_.get_tunnel(*generation_->hosts(), queue(), ask_, record_, held, tunnel, why_);
 }
 
-net::awaitable<attempt_end> connection::passage::attempt(upstream_place& held) {
+net::awaitable<attempt_end> connection::call::attempt(upstream_place& held) {
   exchange& x = *exchange_;
-  if (++record_.attempts == 1) queue_.budget().pay_in();
-  if (x.until == time_point::max()) x.until = clock::now() + to_.timeout.total;
+  if (++record_.attempts == 1) queue().budget().pay_in();
+  if (x.until == time_point::max()) x.until = clock::now() + to().timeout.total;
   if (!home_.goes_on_) x.keeps_client = false;
   home_.exchange_ = &x;
   x.first_byte.reset();
@@ -274,9 +229,9 @@ net::awaitable<attempt_end> connection::passage::attempt(upstream_place& held) {
     exchange_->abort();
   };
   held.watch(home_.loop_.io.get_executor(), lost);
-  const bool is_hedged = to_.hedge_after && head_.method == "GET" && !parser_.has_body();
-  auto attempting = is_hedged ? home_.attempt_hedged(queue_, errand_.tenant, x, held, ask_, record_, lost)
-                              : home_.attempt_at(queue_, errand_.tenant, x, held);
+  const bool is_hedged = to().hedge_after && head_.method == "GET" && !parser_.has_body();
+  auto attempting = is_hedged ? home_.attempt_hedged(queue(), errand_.tenant, x, held, ask_, record_, lost)
+                              : home_.attempt_at(queue(), errand_.tenant, x, held);
   const attempt_end end = co_await std::move(attempting);
   home_.exchange_ = nullptr;
   record_.connect += std::exchange(x.connect_time, duration{});
@@ -285,25 +240,25 @@ net::awaitable<attempt_end> connection::passage::attempt(upstream_place& held) {
 }
 
 /// Ends the place, and charges what was used.
-void connection::passage::settle(upstream_place& held, attempt_end end) {
+void connection::call::settle(upstream_place& held, attempt_end end) {
   if (nothing_was_sent(end)) {
     held.give_back();
     return;
   }
   if (end != attempt_end::put_back) {
-    held.settle(account_.settle(end == attempt_end::complete));
-    if (account_.used()) {
-      record_.tokens_used = account_.used()->input + account_.used()->output;
-      record_.tokens_output = account_.used()->output;
+    held.settle(account_->settle(end == attempt_end::complete));
+    if (account_->used()) {
+      record_.tokens_used = account_->used()->input + account_->used()->output;
+      record_.tokens_output = account_->used()->output;
     }
-    if (end == attempt_end::complete && account_.is_usage_missing())
+    if (end == attempt_end::complete && account_->is_usage_missing())
       home_.service_.counts.usage_missing.fetch_add(1, std::memory_order_relaxed);
   }
   held.release();
 }
 
 /// Whether another attempt follows, which the budget has paid for.
-bool connection::passage::goes_again(attempt_end end) {
+bool connection::call::goes_again(attempt_end end) {
   if (end == attempt_end::put_back) return true;
   const bool is_unsent = end == attempt_end::unreachable || end == attempt_end::connect_timed_out;
   const bool is_unanswered = end == attempt_end::lost || end == attempt_end::first_byte_late;
@@ -312,11 +267,11 @@ bool connection::passage::goes_again(attempt_end end) {
 }
 
 /// What the client and the record are told of the last attempt.
-void connection::passage::judge(attempt_end end) {
+void connection::call::judge(attempt_end end) {
   const bool has_begun = exchange_->has_begun;
-  why_ = refusal_of(end, body_, exchange_->failure);
+  why_ = refusal_of(end, *body_, exchange_->failure);
   const bool is_taken = is_place_lost_ && !home_.has_left_ && end == attempt_end::client_lost;
-  if (is_taken && !has_begun) why_ = refusal_of(errc::lease_lost, queue_, ask_);
+  if (is_taken && !has_begun) why_ = refusal_of(errc::lease_lost, queue(), ask_);
   if (end != attempt_end::complete && !why_) home_.goes_on_ = false;
   if (end == attempt_end::cut || exchange_->has_lost_rest) record_.error = "upstream_failed";
   if (end == attempt_end::idle) record_.error = "idle";
@@ -324,7 +279,7 @@ void connection::passage::judge(attempt_end end) {
   if (end == attempt_end::client_lost && has_begun && home_.has_left_ && !is_tunnel()) record_.error = "left";
   // The upstream has said that all is well, and has only a part of the request.
   const bool is_success = has_begun && exchange_->status < 300;
-  const bool is_broken_off = !parser_.is_done() && (home_.has_left_ || body_.has_failed());
+  const bool is_broken_off = !parser_.is_done() && (home_.has_left_ || body_->has_failed());
   if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";
   if (is_taken) record_.error = "store_unavailable";
   if (home_.ended_by_ != ender::nobody && end != attempt_end::complete) {
@@ -335,10 +290,10 @@ void connection::passage::judge(attempt_end end) {
   if (end == attempt_end::complete) home_.lingers_ = true;
 }
 
-net::awaitable<void> connection::passage::finish() {
+net::awaitable<void> connection::call::finish() {
   const exchange* const x = exchange_.get();
   const bool has_begun = x != nullptr && x->has_begun;
-  record_.bytes_in = body_.bytes();
+  record_.bytes_in = body_->bytes();
   if (x != nullptr) {
     record_.bytes_in += x->bytes_in;
     record_.bytes_out = x->bytes_out;
