@@ -1,5 +1,6 @@
 #include "canigo/run_busy_polling.hpp"
 
+#include "canigo/detail/context/loop_inbox.hpp"
 #include "canigo/detail/time/processor_clock.hpp"
 #include "canigo/error.hpp"
 
@@ -10,7 +11,7 @@ namespace canigo {
 namespace {
 
 /// Polls until nothing was ready for so long, or the loop is over.
-std::size_t poll_until_idle(net::io_context& io, duration longest) {
+std::size_t poll_until_idle(net::io_context& io, detail::loop_inbox& inbox, duration longest) {
   std::size_t handled = 0;
   time_point idle_since = detail::processor_clock.now();
   while (!io.stopped()) {
@@ -24,6 +25,7 @@ std::size_t poll_until_idle(net::io_context& io, duration longest) {
     } else {
       std::this_thread::yield();
     }
+    inbox.look_out();
   }
   return handled;
 }
@@ -35,9 +37,10 @@ std::size_t run_busy_polling(net::io_context& io, duration longest) {
     detail::throw_invalid("run_busy_polling.longest", longest, "0s to 1s");
   }
   if (longest == duration::zero()) return io.run();
+  detail::loop_inbox& inbox = detail::loop_inbox::of(io);
   std::size_t handled = 0;
   while (!io.stopped()) {
-    handled += poll_until_idle(io, longest);
+    handled += poll_until_idle(io, inbox, longest);
     handled += io.run_one();
   }
   return handled;

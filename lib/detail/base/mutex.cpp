@@ -1,18 +1,12 @@
 #include "canigo/detail/base/mutex.hpp"
 
+#include "canigo/detail/base/relax.hpp"
+
 #include <chrono>
 #include <thread>
 
 namespace canigo::detail {
 namespace {
-
-inline void relax() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__) || defined(__arm__)
-  asm volatile("yield");
-#endif
-}
 
 // A section lasts some tens of nanoseconds, less than a cache line takes to another core. So a thread that finds the
 // lock taken stands back for about a microsecond. Two threads that want the lock all the time then hold it for a dozen

@@ -1,5 +1,6 @@
 #include "canigo/detail/context/delivery.hpp"
 
+#include "canigo/detail/context/loop_inbox.hpp"
 #include "canigo/detail/context/suspend.hpp"
 
 #include <asio/io_context.hpp>
@@ -133,6 +134,7 @@ void delivery::drain::post() {
   using executor_type = net::io_context::executor_type;
   const auto* io = owner->runs_on_io_context_ ? owner->executor_.target<executor_type>() : nullptr;
   if (io != nullptr) {
+    if (loop_inbox* const inbox = loop_inbox::watched(*io)) return inbox->push(*this);
     post_resumption(*io, *this, allocator);
   } else {
     post_resumption(owner->executor_, *this, allocator);

@@ -1,5 +1,8 @@
 #include "canigo/detail/context/loop_inbox.hpp"
 
+#include "canigo/detail/base/relax.hpp"
+
+#include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 
 #include <algorithm>
@@ -17,6 +20,14 @@ namespace {
 /// How many inboxes have ended. A thread then forgets those that it remembers: another loop may lie where one has
 /// been.
 std::atomic<std::uint64_t> inboxes_ended{0};
+
+/// Whether any thread has ever looked out. Programs that don't poll pay for nothing else.
+std::atomic<bool> any_looks_out{false};
+
+// Of some 40 cycles each.
+constexpr int most_looks = 30;
+constexpr int calm_looks = 40;
+constexpr int most_calming = 256;
 
 struct remembered {
   const net::io_context* loop = nullptr;
@@ -53,16 +64,53 @@ loop_inbox* loop_inbox::find(net::io_context& loop) {
   return r.inbox;
 }
 
+loop_inbox* loop_inbox::watched(const net::io_context::executor_type& executor) noexcept {
+  if (!any_looks_out.load(std::memory_order_relaxed) || executor.running_in_this_thread()) return nullptr;
+  loop_inbox* const inbox = find(executor.context());
+  return inbox != nullptr && inbox->has_lookout() ? inbox : nullptr;
+}
+
 void loop_inbox::push(suspended& s) {
   {
     const std::lock_guard lock{mutex_};
     if (!is_over_) {
-      if (!is_turn_posted_) post_turn();
-      ++size_;
+      if (!is_turn_posted_ && !has_lookout()) post_turn();
+      note_size(size_ + 1);
       return ready_.push(s);
     }
   }
   s.post();
+}
+
+/// Who has been pushed without a post may keep the loop running no more: that is done here.
+void loop_inbox::look_out() {
+  const auto work = net::make_work_guard(executor_);
+  any_looks_out.store(true, std::memory_order_relaxed);
+  begin_lookout();
+  const auto ready = [this] { return ready_count_.load(std::memory_order_relaxed); };
+  for (int i = 0; i < most_looks && ready() == 0; ++i) relax();
+  int last = ready();
+  for (int calm = 0, looks = 0; last > 0 && calm < calm_looks && looks < most_calming; ++calm, ++looks) {
+    relax();
+    if (std::exchange(last, ready()) != last) calm = 0;
+  }
+  end_lookout();
+}
+
+void loop_inbox::begin_lookout() noexcept {
+  const std::lock_guard lock{mutex_};
+  lookouts_.store(lookouts_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void loop_inbox::end_lookout() {
+  const std::lock_guard lock{mutex_};
+  lookouts_.store(lookouts_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  if (size_ > 0 && !is_turn_posted_) post_turn();
+}
+
+void loop_inbox::note_size(int now) noexcept {
+  size_ = now;
+  ready_count_.store(now, std::memory_order_relaxed);
 }
 
 /// Under the lock: no loop calls it from within the post.
@@ -89,8 +137,8 @@ suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   if (left-- <= 0) return nullptr;
   suspended* const s = ready_.pop();
   if (s == nullptr) return nullptr;
-  --size_;
-  if (size_ > 0 && !is_turn_posted_) post_turn();  // its memory is free, as none is posted
+  note_size(size_ - 1);
+  if (size_ > 0 && !is_turn_posted_ && !has_lookout()) post_turn();  // its memory is free, as none is posted
   return s;
 }
 
@@ -107,7 +155,7 @@ void loop_inbox::shutdown() {
     const std::lock_guard lock{mutex_};
     is_over_ = true;
     lost.append(std::move(ready_));
-    size_ = 0;
+    note_size(0);
   }
   while (suspended* s = lost.pop()) s->destroy();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/post.hpp"
 #include "canigo/detail/context/suspended.hpp"
@@ -7,6 +8,8 @@
 
 #include <asio/execution_context.hpp>
 #include <asio/io_context.hpp>
+
+#include <atomic>
 
 namespace canigo::detail {
 
@@ -26,20 +29,34 @@ class loop_inbox : public net::execution_context::service {
   /// That of `loop`, or nullptr. A loop that goes makes no service any more.
   static loop_inbox* find(net::io_context& loop);
 
+  /// That of a loop at which another thread looks out just now, or nullptr: then a post is as good.
+  static loop_inbox* watched(const net::io_context::executor_type& executor) noexcept;
+
   /// Brings `s` to its loop, which resumes it. Any thread. If this throws, nothing has happened.
   void push(suspended& s);
+
+  /// Looks out for about a microsecond, by a thread that runs the loop and has nothing to do. A caller that comes
+  /// meanwhile costs no post, which would meet this thread at the lock of the loop. Who lets several go one after the
+  /// other is left alone until no more come, or some microseconds have passed: both threads would want the same lock.
+  void look_out();
 
  private:
   void shutdown() override;
   void post_turn();
   void turn();
+  void begin_lookout() noexcept;
+  void end_lookout();
+  bool has_lookout() const noexcept { return lookouts_.load(std::memory_order_relaxed) > 0; }
+  void note_size(int now) noexcept;
   suspended* next(int& left, bool is_first) noexcept;
 
   net::io_context::executor_type executor_;
   mutex mutex_;
   suspended_list ready_;
   int size_ = 0;                 // of ready_
-  bool is_turn_posted_ = false;  // and has not begun; always while somebody is ready and no turn runs
+  atomic<int> ready_count_{0};   // the same, for those who look out
+  atomic<int> lookouts_{0};      // threads that look out
+  bool is_turn_posted_ = false;  // and has not begun; always while somebody is ready, nobody looks out and no turn runs
   bool is_over_ = false;
   fixed_memory<160> memory_;
 };
