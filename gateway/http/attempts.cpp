@@ -103,6 +103,7 @@ class race {
       x.keeps_client = second_->keeps_client;
       x.first_byte = second_->first_byte;
       x.failure = second_->failure;
+      x.lacks_means = second_->lacks_means;
       x.bytes_out = second_->bytes_out;
     }
     // It made way for the other one, which has not answered either: nobody has asked yet whether it is sent again.
@@ -161,6 +162,7 @@ void connection::learn(upstream_queue& q, std::size_t tenant, upstream_place& he
 
 net::awaitable<attempt_end> connection::attempt_at(upstream_queue& q, std::size_t tenant, exchange& x,
                                                    upstream_place& held) {
+  x.lacks_means = false;
   x.sees_head = [this, &q, tenant, &held, since = clock::now()](const message_head& h) {
     const time_point now = clock::now();
     if (q.settings().hedge_after) q.limits().latencies().record(now, now - since);
@@ -180,7 +182,7 @@ net::awaitable<attempt_end> connection::attempt_at(upstream_queue& q, std::size_
   service_.counts.running.fetch_sub(1, std::memory_order_relaxed);
   if (is_tunnel) service_.counts.tunnels.fetch_sub(1, std::memory_order_relaxed);
   x.sees_head = nullptr;
-  if (const auto kind = kind_of_failure(end)) report(q, held, {*kind, 0, false});
+  if (const auto kind = kind_of_failure(end); kind && !x.lacks_means) report(q, held, {*kind, 0, false});
   co_return end;
 }
 

@@ -60,10 +60,11 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   return at;
 }
 
-/// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024.
-void raise_descriptor_limit(std::size_t connections) {
+/// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024. Returns how many files may be
+/// open when a client is let in. The rest, a quarter, is for connections to upstreams and for the admin.
+rlim_t raise_descriptor_limit(std::size_t connections) {
   rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return RLIM_INFINITY;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_max < connections) {
@@ -71,6 +72,7 @@ void raise_descriptor_limit(std::size_t connections) {
         "connected beyond that is not heard",
         files.rlim_max, connections);
   }
+  return files.rlim_max - std::min<rlim_t>(files.rlim_max / 4, 1024);
 }
 
 /// `field` is where the configuration names the door.
@@ -97,7 +99,7 @@ server::server(config c, std::string file)
       patience_{loops_.front()->io},
       look_{loops_.front()->io},
       watchdog_{loops_.front()->io} {
-  raise_descriptor_limit(service_.current()->settings.connections.all);
+  most_files_ = raise_descriptor_limit(service_.current()->settings.connections.all);
   service_.desk.reload = [this] { return reload(); };
   service_.desk.drain = [this] {
     net::post(loops_.front()->io, [this] {
@@ -264,6 +266,12 @@ void server::tell_of_refusal(const std::string& bound, const std::string& addres
 void server::take(loop& l, door& d, stream_socket socket) {
   std::string address = peer_of(socket.native_handle());
   connection_counts& count = d.listener ? service_.clients : service_.admins;
+  // The kernel gives the lowest number that is free.
+  if (d.listener && static_cast<rlim_t>(socket.native_handle()) >= most_files_) {
+    count.refuse();
+    tell_of_refusal("this process may open no more files (RLIMIT_NOFILE) and keeps some for its upstreams", address);
+    return;
+  }
   if (const std::string bound = count.enter(address); !bound.empty()) {
     if (d.listener || !push_out_idle(l)) {
       tell_of_refusal(d.listener ? bound : fmt::format("admin.listen takes {}", service::most_admins), address);

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 namespace canigo::gateway {
@@ -89,6 +90,7 @@ class server {
   net::steady_timer grace_;
   net::steady_timer patience_;
   net::steady_timer look_;
+  rlim_t most_files_ = RLIM_INFINITY;  // that may be open when a client is let in
   net::steady_timer watchdog_;
   std::atomic<std::size_t> silent_loops_{0};  // that have not answered the watchdog yet
   std::atomic<std::size_t> open_loops_{0};    // that still accept

@@ -53,6 +53,8 @@ class connection_counts {
   /// Counts one more, unless that is too many: then the text names the bound. `address` may be empty: of a unix socket.
   /// All programs of this machine have the same address, so those of the loopback count to `all` alone.
   std::string enter(const std::string& address);
+  /// Counts one that is not let in for another reason.
+  void refuse() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
   /// Counts one that takes the place of another, which is about to leave.
   void replace(const std::string& address);
   void leave(const std::string& address) noexcept;

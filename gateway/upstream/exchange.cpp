@@ -339,6 +339,7 @@ net::awaitable<attempt_end> attempt(exchange& x, link& l) {
   } else if (!x.is_aborted) {
     end = end_of(opened);
     x.failure = std::move(l.failure);
+    x.lacks_means = l.lacks_means;
   }
   x.over = nullptr;
   co_return end;

@@ -80,6 +80,7 @@ struct exchange {
   // What becomes of it.
   bool keeps_client = true;  ///< in: whether the client's connection may go on; out: whether it can
   std::string failure;       ///< why there is no connection; empty: nobody knows
+  bool lacks_means = false;  ///< the same: this process has no descriptor or no memory left
   int status = 0;
   bool has_begun = false;      ///< the client has got a byte of the response
   bool has_lost_rest = false;  ///< the upstream has answered, and then not taken the rest of the body

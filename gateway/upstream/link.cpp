@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <vector>
 
@@ -23,6 +24,12 @@ link_result judge(const upstream& u, const own_places& own, const tcp::endpoint&
   if (own.contains(to)) return link_result::own;
   const bool is_allowed = u.url.is_address || u.private_addresses || http::is_public(to.address());
   return is_allowed ? link_result::open : link_result::forbidden;
+}
+
+/// Nothing of that is the upstream's.
+bool tells_of_lack(const error_code& error) {
+  return error == net::error::no_descriptors || error == net::error::no_memory ||
+         error == net::error::no_buffer_space || error == error_code{ENFILE, boost::system::system_category()};
 }
 
 }  // namespace
@@ -41,11 +48,13 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
   const auto left = [&] { return std::max(u.timeout.connect - (clock::now() - start), duration{1}); };
   l.close();
   l.failure.clear();
+  l.lacks_means = false;
   error_code error;
   const std::vector<tcp::endpoint> found =
       co_await around.names.find(u.url.host, u.url.port, left(), l.resolving, error);
   link_result result = error == errc::timed_out ? link_result::timed_out : link_result::unreachable;
   if (error) l.failure = "its name: " + error.message();
+  l.lacks_means = tells_of_lack(error);
   for (const tcp::endpoint& e : found) {
     if (l.is_called_off) break;  // a step that had succeeded already when it was cancelled tells nothing of it
     if (const link_result judged = judge(u, around.own, e); judged != link_result::open) {
@@ -70,6 +79,7 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
       l.close();
     } else if (error) {
       l.failure = error.message();
+      l.lacks_means = tells_of_lack(error);
     }
     result = error == errc::timed_out ? link_result::timed_out : link_result::unreachable;
     if (result == link_result::timed_out || error == net::error::operation_aborted) break;

@@ -43,7 +43,8 @@ struct link {
   std::uint64_t uses = 0;    ///< requests that were sent on this connection
   bool is_tls = false;       ///< the connection is secured
 
-  std::string failure;  ///< why it could not be opened; empty: nobody knows
+  std::string failure;       ///< why it could not be opened; empty: nobody knows
+  bool lacks_means = false;  ///< that is this process' fault: it has no descriptor or no memory left
 
   // While it is being opened.
   net::steady_timer* resolving = nullptr;

@@ -436,6 +436,32 @@ class Hostile(GatewayCase):
         self.assertLessEqual(min(ratio for ratio, _ in tries), 2)
         self.assertLess(min(last for _, last in tries), 12)
 
+    def test_idle_clients_leave_descriptors_to_those_who_call(self):
+        few = 128
+
+        def answer(client, _stream, _head):
+            time.sleep(0.5)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        g = self.gateway(self.upstream("max_wait = 10ms", self.script(answer).port),
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few, few)))
+        clients = [socket.create_connection(("127.0.0.1", g.port)) for _ in range(few + 50)]
+        for client in clients:
+            self.addCleanup(client.close)
+        wait_until(lambda: re.search(r"connections_refused_total [1-9]", g.ask_admin("/metrics")), "some are refused")
+
+        def call(some):
+            for client in some:
+                client.sendall(b"GET /web/ HTTP/1.1\r\nHost: x\r\n\r\n")
+            return [client.recv(4096)[9:12] for client in some]
+
+        self.assertEqual(call(clients[:20]), [b"200"] * 20)
+        # More calls than there are descriptors for: that is no fault of the upstream.
+        ends = call(clients[:60])
+        self.assertIn(b"502", ends)
+        self.assertEqual(set(ends), {b"200", b"502"})
+        self.assertEqual(call(clients[:10]), [b"200"] * 10)
+
     def test_without_a_bound_slow_clients_stay(self):  # the control of G24
         g = self.gateway(self.upstream("", self.nginx.plain), head='limits.time = { header = "1h" }')
         results = multiprocessing.Queue()
