@@ -21,7 +21,7 @@ namespace {
 /// been.
 std::atomic<std::uint64_t> inboxes_ended{0};
 
-/// Whether any thread has ever looked out. Programs that don't poll pay for nothing else.
+/// Whether any thread has ever looked out. Other programs pay for this look alone.
 std::atomic<bool> any_looks_out{false};
 
 // Of some 40 cycles each.
@@ -82,7 +82,7 @@ void loop_inbox::push(suspended& s) {
   s.post();
 }
 
-/// Who has been pushed without a post may keep the loop running no more: that is done here.
+/// A caller who was pushed without a post may keep the loop running no more: that is done here.
 void loop_inbox::look_out() {
   const auto work = net::make_work_guard(executor_);
   any_looks_out.store(true, std::memory_order_relaxed);

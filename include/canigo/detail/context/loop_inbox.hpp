@@ -36,8 +36,8 @@ class loop_inbox : public net::execution_context::service {
   void push(suspended& s);
 
   /// Looks out for about a microsecond, by a thread that runs the loop and has nothing to do. A caller that comes
-  /// meanwhile costs no post, which would meet this thread at the lock of the loop. Who lets several go one after the
-  /// other is left alone until no more come, or some microseconds have passed: both threads would want the same lock.
+  /// meanwhile costs no post, which would meet this thread at the lock of the loop. A thread that lets several go is
+  /// left alone until no more come, or some microseconds have passed: both would want the same lock.
   void look_out();
 
  private:
