@@ -234,9 +234,20 @@ void sqlite_store::line::commit(weight how, const step& what) {
   }
 }
 
+/// Two that make the same new file may both be refused at once: SQLite lets neither wait for the other. Then the file
+/// is there at the second attempt.
+std::unique_ptr<sqlite_store::line::connection> sqlite_store::line::connect() {
+  try {
+    return std::make_unique<connection>(*this);
+  } catch (const std::system_error& e) {
+    if (e.code() != error::locked) throw;
+  }
+  return std::make_unique<connection>(*this);
+}
+
 void sqlite_store::line::open() {
   if (connection_) return;
-  auto opened = std::make_unique<connection>(*this);
+  auto opened = connect();
   if (!socket_) socket_.emplace(file_ + "-wake", holder_);
   connection_ = std::move(opened);
   news_->bump();  // nobody told of what changed before

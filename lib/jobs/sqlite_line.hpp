@@ -65,6 +65,7 @@ class sqlite_store::line {
   void carry_out(const orders& list);
   void commit(const orders& list);
   void commit(weight how, const step& what);
+  std::unique_ptr<connection> connect();
   void open();
   [[noreturn]] void throw_gone() const;
   void tell_others(bool has_news);
