@@ -303,7 +303,7 @@ TEST_CASE("no call leaves a reader behind that holds up the others", "[jobs]") {
   CHECK_FALSE(is_left(w.wait(store->count())));
   CHECK_FALSE(is_left(w.wait(store->look(id))));
   CHECK_FALSE(is_left(w.wait(store->look(99))));
-  for (const std::size_t limit : {1, 9}) {
+  for (const std::size_t limit : {std::size_t{1}, std::size_t{9}}) {
     list_request r{.limit = limit};
     CHECK_FALSE(is_left(w.wait(store->list(r))));
   }
