@@ -21,9 +21,6 @@ namespace {
 /// been.
 std::atomic<std::uint64_t> inboxes_ended{0};
 
-/// Whether any thread has ever looked out. Other programs pay for this look alone.
-std::atomic<bool> any_looks_out{false};
-
 // Of some 40 cycles each.
 constexpr int most_looks = 30;
 constexpr int calm_looks = 40;
@@ -64,8 +61,10 @@ loop_inbox* loop_inbox::find(net::io_context& loop) {
   return r.inbox;
 }
 
-loop_inbox* loop_inbox::watched(const net::io_context::executor_type& executor) noexcept {
-  if (!any_looks_out.load(std::memory_order_relaxed) || executor.running_in_this_thread()) return nullptr;
+std::atomic<bool> loop_inbox::any_looks_out{false};
+
+loop_inbox* loop_inbox::find_watched(const net::io_context::executor_type& executor) noexcept {
+  if (executor.running_in_this_thread()) return nullptr;
   loop_inbox* const inbox = find(executor.context());
   return inbox != nullptr && inbox->has_lookout() ? inbox : nullptr;
 }

@@ -30,7 +30,9 @@ class loop_inbox : public net::execution_context::service {
   static loop_inbox* find(net::io_context& loop);
 
   /// That of a loop at which another thread looks out just now, or nullptr: then a post is as good.
-  static loop_inbox* watched(const net::io_context::executor_type& executor) noexcept;
+  static loop_inbox* watched(const net::io_context::executor_type& executor) noexcept {
+    return any_looks_out.load(std::memory_order_relaxed) ? find_watched(executor) : nullptr;
+  }
 
   /// Brings `s` to its loop, which resumes it. Any thread. If this throws, nothing has happened.
   void push(suspended& s);
@@ -41,6 +43,7 @@ class loop_inbox : public net::execution_context::service {
   void look_out();
 
  private:
+  static loop_inbox* find_watched(const net::io_context::executor_type& executor) noexcept;
   void shutdown() override;
   void post_turn();
   void turn();
@@ -49,6 +52,9 @@ class loop_inbox : public net::execution_context::service {
   bool has_lookout() const noexcept { return lookouts_.load(std::memory_order_relaxed) > 0; }
   void note_size(int now) noexcept;
   suspended* next(int& left, bool is_first) noexcept;
+
+  /// Whether any thread has ever looked out. Other programs pay for this look alone.
+  static std::atomic<bool> any_looks_out;
 
   net::io_context::executor_type executor_;
   mutex mutex_;
