@@ -23,7 +23,7 @@ namespace canigo {
 /// Errors: std::system_error with errc::invalid_argument for another `longest`. An exception of a handler
 /// comes out, as from io.run(): call this again to go on.
 /// Threads: any number may run the same loop. io.stop() ends all of them.
-/// Allocation: none of its own.
+/// Allocation: once for each loop, at the first call; std::bad_alloc if there is no memory for that.
 std::size_t run_busy_polling(net::io_context& io, duration longest = std::chrono::microseconds{50});
 
 }  // namespace canigo

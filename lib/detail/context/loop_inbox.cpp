@@ -91,7 +91,9 @@ void loop_inbox::look_out() {
   int last = ready();
   for (int calm = 0, looks = 0; last > 0 && calm < calm_looks && looks < most_calming; ++calm, ++looks) {
     relax();
-    if (std::exchange(last, ready()) != last) calm = 0;
+    const int now = ready();
+    if (now != last) calm = 0;
+    last = now;
   }
   end_lookout();
 }
