@@ -160,22 +160,39 @@ void connection::learn(upstream_queue& q, std::size_t tenant, upstream_place& he
   if (after && asks_for_pause(result)) service_.pause(q, tenant, clock::now() + *after, *record_, h.status);
 }
 
+/// Nothing rings when any part of the process gives a descriptor back, so one looks again after a while.
+net::awaitable<void> connection::wait_for_means(time_point last_try) {
+  constexpr duration between_looks = std::chrono::milliseconds{20};
+  service_.close_idle_links();
+  net::steady_timer bell{loop_.io, std::min(last_try, clock::now() + between_looks)};
+  error_code ignored;
+  co_await bell.async_wait(net::redirect_error(net::use_awaitable, ignored));
+}
+
+/// One attempt. It waits for a descriptor as long as it may wait for a connection.
 net::awaitable<attempt_end> connection::attempt_at(upstream_queue& q, std::size_t tenant, exchange& x,
                                                    upstream_place& held) {
-  x.lacks_means = false;
   x.sees_head = [this, &q, tenant, &held, since = clock::now()](const message_head& h) {
     const time_point now = clock::now();
     if (q.settings().hedge_after) q.limits().latencies().record(now, now - since);
     learn(q, tenant, held, h);
   };
   const auto operation = [&x](link& l) { return attempt(x, l); };
+  const time_point last_try = saturating_add(clock::now(), q.settings().timeout.connect);
   attempt_end end = attempt_end::unreachable;
   const bool is_tunnel = x.tunnelled != nullptr;
   service_.counts.running.fetch_add(1, std::memory_order_relaxed);
   if (is_tunnel) service_.counts.tunnels.fetch_add(1, std::memory_order_relaxed);
   try {
-    link_pool::use connections{q.pool(loop_.index)};
-    end = co_await connections.links().run(operation);
+    for (;;) {
+      x.lacks_means = false;
+      {
+        link_pool::use connections{q.pool(loop_.index)};
+        end = co_await connections.links().run(operation);
+      }
+      if (!x.lacks_means || x.is_aborted || clock::now() >= last_try) break;
+      co_await wait_for_means(last_try);
+    }
   } catch (const std::exception&) {  // the pool has stopped, or there is no memory
     end = x.has_begun ? attempt_end::cut : attempt_end::lost;
   }

@@ -184,6 +184,7 @@ class connection {
                                  std::optional<refusal>& why);
   net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, upstream_queue& q, request& ask, call_record& r,
                                   upstream_place& granted, permit& tunnel, std::optional<refusal>& why);
+  net::awaitable<void> wait_for_means(time_point last_try);
   net::awaitable<attempt_end> attempt_at(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held);
   net::awaitable<attempt_end> attempt_hedged(upstream_queue& q, std::size_t tenant, exchange& x, upstream_place& held,
                                              request& ask, call_record& r, const std::function<void()>& lost);

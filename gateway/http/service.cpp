@@ -240,6 +240,20 @@ void service::end_long_waits(upstream_queue& q, duration most) {
   }
 }
 
+void service::close_idle_links() {
+  constexpr duration between = std::chrono::milliseconds{20};
+  const duration now = std::chrono::steady_clock::now().time_since_epoch();
+  duration::rep last = idle_closed_.load(std::memory_order_relaxed);
+  if (duration{last} > now - between || !idle_closed_.compare_exchange_strong(last, now.count())) return;
+  for (const auto& l : loops_) {
+    net::post(l->io, [&l = *l] {
+      for (std::size_t i = 0; i < l.now->queues(); ++i) l.now->queue(i).pool(l.index).close_idle();
+      if (l.now->hosts() == nullptr) return;
+      for (const auto& q : l.now->hosts()->all()) q->pool(l.index).close_idle();
+    });
+  }
+}
+
 /// Another instance may have paused an upstream.
 void service::end_waits_for_others() {
   constexpr duration worth_a_look = std::chrono::seconds{1};

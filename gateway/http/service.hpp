@@ -119,6 +119,9 @@ class service {
   /// Ends the waits for `q` that are longer than `most` by their estimates, or than what was allowed for each.
   void end_long_waits(upstream_queue& q, duration most);
 
+  /// Closes the connections to upstreams that nobody uses, soon: somebody lacks a descriptor. Any thread.
+  void close_idle_links();
+
   /// The process ends: each connection has one more request at most, and nobody waits beyond `end`.
   void drain(time_point end) noexcept { end_.store(end.time_since_epoch().count(), std::memory_order_relaxed); }
   bool is_draining() const noexcept { return end() != time_point::max(); }
@@ -162,6 +165,7 @@ class service {
   std::string via_;
   std::atomic<std::uint64_t> next_request_{1};
   std::atomic<duration::rep> end_{duration::max().count()};
+  std::atomic<duration::rep> idle_closed_{duration::min().count()};  // when that began last
 };
 
 }  // namespace canigo::gateway

@@ -28,4 +28,18 @@ void link_pool::enter() {
   }
 }
 
+void link_pool::close_idle() noexcept {
+  if (!links_) return;
+  const std::size_t wanted = in_use_;
+  try {
+    if (wanted == 0) {
+      links_.reset();
+    } else {
+      links_->resize(wanted);
+    }
+    workers_ = std::max<std::size_t>(wanted, 1);
+  } catch (...) {  // no memory: they stay
+  }
+}
+
 }  // namespace canigo::gateway

@@ -23,6 +23,9 @@ class link_pool {
   /// The most connections. Those that are there stay.
   void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
 
+  /// Closes the connections that nobody uses.
+  void close_idle() noexcept;
+
   /// One connection's worth of room, while it lives.
   class use {
    public:
