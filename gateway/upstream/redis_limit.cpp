@@ -88,7 +88,7 @@ net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellatio
   if (error) co_return granted;
   std::tie(error, granted) =
       co_await limit_.async_acquire(ask, net::bind_cancellation_slot(slot, net::as_tuple(net::use_awaitable)));
-  note(error);
+  if (error == errc::store_unavailable) note_silence(clock::now() - now);
   co_return granted;
 }
 
@@ -102,8 +102,10 @@ net::awaitable<redis::permit> redis_limit::acquire_now(request ask) {
   co_return granted;
 }
 
-void redis_limit::note(const error_code& error) noexcept {
-  if (error == errc::store_unavailable)
+/// Somebody has waited for so long, and Redis has not answered. A caller whose own time was shorter tells nothing: Redis
+/// may only be slow. Nor does one who could not be served without Redis, as others can.
+void redis_limit::note_silence(duration waited) noexcept {
+  if (is_closed_ && waited >= give_up)
     silent_until_.store((clock::now() + silent_for).time_since_epoch().count(), std::memory_order_relaxed);
 }
 

@@ -55,7 +55,7 @@ class redis_limit {
   redis::limit_stats stats() const { return limit_.stats(); }
 
  private:
-  void note(const error_code& error) noexcept;
+  void note_silence(duration waited) noexcept;
 
   const bool is_closed_;
   redis::limiter limit_;

@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import signal
+import signal
 import subprocess
 import sys
 import tempfile
@@ -547,6 +548,12 @@ class Redis:
         self.process.kill()
         self.process.wait()
 
+    def freeze(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def close(self):
         self.kill()
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -740,6 +747,21 @@ class Shared(GatewayCase):
             self.assertGreaterEqual(away[name], rate / 2 * 0.8)
         # The processes of this test stop each other, and a call that was stopped looks later.
         self.assertLessEqual(max(most), 2 * rate + 4 + 16)
+
+    def test_who_can_not_wait_for_redis_refuses_nobody_else(self):
+        for mode in ("closed", "open", "local:0.5"):
+            with self.subTest(mode):
+                g, _ = self.two(f'rates = [{{ limit = "100/1s", burst = 10 }}]\non_redis_failure = "{mode}"\n'
+                                'max_wait = 2m')
+                wait_until(lambda: curl(f"{g.url}/web/before")[0] == 200, "it serves", 60)
+                self.redis.freeze()
+                try:
+                    status, fields, _ = curl("-H", "X-Canigo-Max-Wait: 100ms", f"{g.url}/web/hasty")
+                finally:
+                    self.redis.thaw()
+                if mode == "closed" or status != 200:  # a slow gateway goes on without Redis by then
+                    self.assertEqual((status, fields["x-canigo-error"]), (503, "store_unavailable"))
+                self.assertEqual(curl(f"{g.url}/web/patient")[0], 200)
 
     def test_admin_says_whether_redis_answers(self):
         a, _ = self.two('rates = [{ limit = "50/1s", burst = 5 }]')

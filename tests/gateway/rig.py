@@ -341,7 +341,7 @@ def main(*cases):
             wanted = wanted[part - 1::parts]
     # Tests of one class stand together: the runner sets the class up once.
     result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(wanted))
-    bad = len(result.failures) + len(result.errors)
+    bad = len({getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors})  # not its parts
     skipped = len(result.skipped)
     good = len(wanted) - bad - skipped
     print(f"test cases: {len(wanted)} | {good} passed | {bad} failed" if bad or not wanted else
