@@ -102,8 +102,8 @@ net::awaitable<redis::permit> redis_limit::acquire_now(request ask) {
   co_return granted;
 }
 
-/// Somebody has waited for so long, and Redis has not answered. A caller whose own time was shorter tells nothing: Redis
-/// may only be slow. Nor does one who could not be served without Redis, as others can.
+/// Somebody has waited for so long, and Redis has not answered. A caller whose own time was shorter tells nothing, as
+/// Redis may only be slow. Nor does one who could not be served without Redis, as others can.
 void redis_limit::note_silence(duration waited) noexcept {
   if (is_closed_ && waited >= give_up)
     silent_until_.store((clock::now() + silent_for).time_since_epoch().count(), std::memory_order_relaxed);
