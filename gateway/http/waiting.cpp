@@ -202,7 +202,7 @@ std::optional<refusal> connection::why_called_off() const {
 net::awaitable<bool> connection::get_tunnel(forwarded_hosts& hosts, upstream_queue& q, request& ask, call_record& r,
                                             upstream_place& granted, permit& tunnel, std::optional<refusal>& why) {
   semaphore& tunnels = hosts.tunnels();
-  const std::shared_ptr<const flow> share = hosts.share_of_tunnels(q.settings().name);
+  const std::shared_ptr<const flow> share = hosts.share_of_tunnels(q.settings().name, caller_->tenant);
   const request place{.priority = ask.priority, .deadline = ask.deadline, .flow = share.get(), .tag = ask.tag};
   for (;;) {
     const bool is_granted = co_await get_place(q, ask, r, granted, why);

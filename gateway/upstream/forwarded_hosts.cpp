@@ -23,10 +23,16 @@ semaphore_options tunnels_of(const config& c) {
   semaphore_options o;
   o.permits = std::max<std::uint64_t>(c.forward->tunnels, 1);  // with 0 no tunnel is asked for
   o.priorities = static_cast<int>(c.classes.size());
-  o.queue_limit = std::numeric_limits<std::size_t>::max();  // each host has a bound of its own
+  o.queue_limit = std::numeric_limits<std::size_t>::max();  // each line has a bound of its own
   o.on_overflow = c.forward->each.on_overflow;
   o.ageing = c.ageing;
   return o;
+}
+
+/// 0: there is no tenant with this name.
+std::uint32_t weight_of(const config& c, std::string_view tenant) {
+  const auto found = std::ranges::find(c.tenants, tenant, &tenant::name);
+  return found == c.tenants.end() ? 0 : found->weight;
 }
 
 }  // namespace
@@ -49,17 +55,34 @@ std::shared_ptr<upstream_queue> forwarded_hosts::find(const host_name& host, std
   for (rate_limit& r : own.rates)
     r.initial_tokens = static_cast<std::uint64_t>(token_bucket{r.rate, r.burst, 0, since_}.available(now));
   auto queue = std::make_shared<upstream_queue>(config_, std::move(own), loops_, nullptr);
-  add({host, port, queue, now, nullptr});
+  add({host, port, queue, now, {}});
   return queue;
 }
 
-std::shared_ptr<const flow> forwarded_hosts::share_of_tunnels(std::string_view name) {
+std::shared_ptr<const flow> forwarded_hosts::share_of_tunnels(std::string_view name, std::string_view tenant) {
   const std::lock_guard lock{mutex_};
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return nullptr;
-  std::shared_ptr<flow>& share = found->second->tunnels;
-  if (!share) share = std::make_shared<flow>(*tunnels_, flow_options{.queue_limit = config_.forward->each.queue});
+  shares& all = found->second->tunnels;
+  if (const auto own = all.find(tenant); own != all.end()) return own->second;
+  flow_options o{.queue_limit = config_.forward->each.queue};
+  const bool has_own = all.size() < most_flows_of_a_host;
+  if (has_own) o.weight = std::max<std::uint32_t>(weight_of(config_, tenant), 1);
+  std::shared_ptr<flow>& share = all[has_own ? std::string{tenant} : std::string{}];
+  if (!share) share = std::make_shared<flow>(*tunnels_, o);
   return share;
+}
+
+/// The lines of tunnels that go on, with the weights of this configuration.
+forwarded_hosts::shares forwarded_hosts::taken_over(const shares& before) const {
+  shares taken;
+  for (const auto& [tenant, share] : before) {
+    const std::uint32_t weight = weight_of(config_, tenant);
+    if (!tenant.empty() && weight == 0) continue;
+    if (weight > 0 && share->stats().weight != weight) share->set_weight(weight);
+    taken.emplace(tenant, share);
+  }
+  return taken;
 }
 
 void forwarded_hosts::add(entry e) {
@@ -78,7 +101,7 @@ void forwarded_hosts::take_over(const forwarded_hosts& before) {
     upstream own = upstream_of(now, e->host, e->port);
     auto queue = std::make_shared<upstream_queue>(config_, std::move(own), loops_, nullptr, e->queue.get());
     queue->take_over(*e->queue);
-    add({e->host, e->port, std::move(queue), e->used, e->tunnels});
+    add({e->host, e->port, std::move(queue), e->used, taken_over(e->tunnels)});
   }
 }
 

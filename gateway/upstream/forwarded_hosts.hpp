@@ -12,9 +12,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -22,7 +25,8 @@
 namespace canigo::gateway {
 
 /// The hosts that forward mode leads to, each with what stands before an upstream, made on its first use; and the
-/// places for tunnels, of all hosts together. For these each host has a line of its own, and lines take turns.
+/// places for tunnels, of all hosts together. For these each tenant has a line of its own at each host, and lines take
+/// turns.
 ///
 /// A host begins with the tokens that it would have if it had been there, and empty, since the gateway began: the other
 /// side may remember the calls of an earlier one.
@@ -45,8 +49,9 @@ class forwarded_hosts {
   std::vector<std::shared_ptr<upstream_queue>> all() const;
 
   semaphore& tunnels() noexcept { return *tunnels_; }
-  /// The share of the tunnels that requests for the host with this name ask for. Null if the host is not there.
-  std::shared_ptr<const flow> share_of_tunnels(std::string_view name);
+  /// The share of the tunnels that requests of a tenant for the host with this name ask for. Null if the host is not
+  /// there.
+  std::shared_ptr<const flow> share_of_tunnels(std::string_view name, std::string_view tenant);
 
   /// Whether the host of this URL is allowed, whether it is there or not.
   bool allows(const origin& url) const;
@@ -60,15 +65,19 @@ class forwarded_hosts {
   void stop() noexcept;
 
  private:
+  /// By the tenant's name, of those that have asked for one. All those that come after many others are at "".
+  using shares = std::map<std::string, std::shared_ptr<flow>, std::less<>>;
+
   struct entry {
     host_name host;
     std::uint16_t port = 0;
     std::shared_ptr<upstream_queue> queue;
     time_point used;
-    std::shared_ptr<flow> tunnels;  // null until it is asked for
+    shares tunnels;
   };
   using order = std::list<entry>;
 
+  shares taken_over(const shares& before) const;
   void add(entry e);
   /// Takes out hosts that may be dropped, the one that was used first first. They are destroyed without the mutex.
   void drop(time_point now, order& dropped);

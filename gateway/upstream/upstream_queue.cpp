@@ -10,8 +10,6 @@ namespace {
 
 // Of one loop.
 constexpr std::uint64_t most_connections = 4096;
-// A flow takes some 300 bytes, and there may be thousands of tenants at each of thousands of hosts.
-constexpr std::size_t most_flows_of_a_host = 256;
 
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
 

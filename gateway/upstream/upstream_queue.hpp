@@ -20,6 +20,9 @@
 
 namespace canigo::gateway {
 
+/// A flow takes some 300 bytes, and there may be thousands of tenants at each of thousands of hosts.
+inline constexpr std::size_t most_flows_of_a_host = 256;
+
 /// Whether it is a host of forward mode.
 inline bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
 

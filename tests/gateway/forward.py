@@ -5,6 +5,7 @@ curl, Python requests, Go and Node are clients. It all happens in a network name
 the addresses that the test wants. Ends with the totals that Catch2 prints.
 """
 
+import base64
 import contextlib
 import hashlib
 import os
@@ -788,6 +789,44 @@ prefix = "/web"
         self.assertEqual(self.status_of_tunnel(crowded[1]), 200)
         crowded[1].close()
         self.assertEqual(self.status_of_tunnel(crowded[2]), 200)
+
+    def test_tenants_take_turns_at_the_tunnels_of_a_host(self):
+        keys = {name: f"the-key-of-{name}" for name in "ab"}
+        tenants = "".join(f'[[tenant]]\nname = "{name}"\nkeys = ["sha256:{hashlib.sha256(key.encode()).hexdigest()}"]\n'
+                          for name, key in keys.items())
+        server = self.server(read_all)
+        host = f"a.example.test:{server.port}"
+        g = self.gateway([host], f"tunnels = 1\nqueue = 3\nmax_wait = 10m\n{tenants}", anonymous="")
+
+        def ask(name):
+            shown = base64.b64encode(f"x:{keys[name]}".encode()).decode()
+            return self.ask_tunnel(g, host, f"Proxy-Authorization: Basic {shown}\r\n")
+
+        def waits(n):
+            wait_until(lambda: len(g.whole_state()["forwarded_waiters"]) == n, f"{n} wait")
+
+        open_one = ask("a")
+        self.assertEqual(self.status_of_tunnel(open_one), 200)
+        crowded = []
+        for i in range(3):
+            crowded.append(ask("a"))
+            waits(i + 1)
+        self.assertEqual(self.status_of_tunnel(ask("a")), 429)  # there is no room for more of this tenant
+        late = ask("b")
+        waits(4)
+        open_one.close()
+        self.assertEqual(self.status_of_tunnel(crowded[0]), 200)
+        self.reload(g, ('name = "b"', 'name = "b"\nweight = 2'))  # keeps the lines
+        last = ask("b")
+        waits(4)
+        crowded[0].close()
+        self.assertEqual(self.status_of_tunnel(late), 200)
+        late.close()
+        self.assertEqual(self.status_of_tunnel(last), 200)
+        last.close()
+        for one in crowded[1:]:
+            self.assertEqual(self.status_of_tunnel(one), 200)
+            one.close()
 
     def test_a_host_in_use_since_before_a_reload_is_not_forgotten(self):
         server = self.server(read_all)
