@@ -74,7 +74,7 @@ void loop_inbox::push(suspended& s) {
     const std::lock_guard lock{mutex_};
     if (!is_over_) {
       if (!is_turn_posted_ && !has_lookout()) post_turn();
-      note_size(size_ + 1);
+      set_size(size() + 1);
       return ready_.push(s);
     }
   }
@@ -86,12 +86,11 @@ void loop_inbox::look_out() {
   const auto work = net::make_work_guard(executor_);
   any_looks_out.store(true, std::memory_order_relaxed);
   begin_lookout();
-  const auto ready = [this] { return ready_count_.load(std::memory_order_relaxed); };
-  for (int i = 0; i < most_looks && ready() == 0; ++i) relax();
-  int last = ready();
+  for (int i = 0; i < most_looks && size() == 0; ++i) relax();
+  int last = size();
   for (int calm = 0, looks = 0; last > 0 && calm < calm_looks && looks < most_calming; ++calm, ++looks) {
     relax();
-    const int now = ready();
+    const int now = size();
     if (now != last) calm = 0;
     last = now;
   }
@@ -106,12 +105,7 @@ void loop_inbox::begin_lookout() noexcept {
 void loop_inbox::end_lookout() {
   const std::lock_guard lock{mutex_};
   lookouts_.store(lookouts_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  if (size_ > 0 && !is_turn_posted_) post_turn();
-}
-
-void loop_inbox::note_size(int now) noexcept {
-  size_ = now;
-  ready_count_.store(now, std::memory_order_relaxed);
+  if (size() > 0 && !is_turn_posted_) post_turn();
 }
 
 /// Under the lock: no loop calls it from within the post.
@@ -133,13 +127,13 @@ suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   const std::lock_guard lock{mutex_};
   if (is_first) {
     is_turn_posted_ = false;
-    left = std::min(size_, resumptions_per_turn);
+    left = std::min(size(), resumptions_per_turn);
   }
   if (left-- <= 0) return nullptr;
   suspended* const s = ready_.pop();
   if (s == nullptr) return nullptr;
-  note_size(size_ - 1);
-  if (size_ > 0 && !is_turn_posted_ && !has_lookout()) post_turn();  // its memory is free, as none is posted
+  set_size(size() - 1);
+  if (size() > 0 && !is_turn_posted_ && !has_lookout()) post_turn();  // its memory is free, as none is posted
   return s;
 }
 
@@ -156,7 +150,7 @@ void loop_inbox::shutdown() {
     const std::lock_guard lock{mutex_};
     is_over_ = true;
     lost.append(std::move(ready_));
-    note_size(0);
+    set_size(0);
   }
   while (suspended* s = lost.pop()) s->destroy();
 }

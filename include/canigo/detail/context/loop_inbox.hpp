@@ -50,7 +50,8 @@ class loop_inbox : public net::execution_context::service {
   void begin_lookout() noexcept;
   void end_lookout();
   bool has_lookout() const noexcept { return lookouts_.load(std::memory_order_relaxed) > 0; }
-  void note_size(int now) noexcept;
+  int size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  void set_size(int n) noexcept { size_.store(n, std::memory_order_relaxed); }
   suspended* next(int& left, bool is_first) noexcept;
 
   /// Whether any thread has ever looked out. Other programs pay for this look alone.
@@ -59,8 +60,7 @@ class loop_inbox : public net::execution_context::service {
   net::io_context::executor_type executor_;
   mutex mutex_;
   suspended_list ready_;
-  int size_ = 0;                 // of ready_
-  atomic<int> ready_count_{0};   // the same, for those who look out
+  atomic<int> size_{0};          // of ready_; a thread that looks out reads it without the lock
   atomic<int> lookouts_{0};      // threads that look out
   bool is_turn_posted_ = false;  // and has not begun; always while somebody is ready, nobody looks out and no turn runs
   bool is_over_ = false;
