@@ -416,6 +416,24 @@ TEST_CASE("destroying a flow ends its waiters with stopped, and its permits stay
   CHECK(s.stats().held == 0);
 }
 
+TEST_CASE("a callback that waits in a flow keeps its limit's loop running, and nothing else does", "[flow]") {
+  net::io_context io;
+  semaphore s{io, {.permits = 1}};
+  flow f{s, {}};
+  for (int turn = 0; turn < 2; ++turn) {
+    std::optional<permit> held = s.try_acquire();
+    REQUIRE(held);
+    int called = 0;
+    for (int i = 0; i < 2; ++i) s.async_acquire({.flow = &f}, [&](std::error_code, permit) { ++called; });
+    io.restart();
+    io.poll();
+    CHECK_FALSE(io.stopped());
+    held.reset();
+    io.run();
+    CHECK(called == 2);
+  }
+}
+
 TEST_CASE("a flow may outlive its limit, and the context", "[flow]") {
   auto run = std::make_unique<limits_run>();
   auto s = std::make_unique<scheduler>(run->io, scheduler_options{.rate = rate::per_second(1)});

@@ -364,6 +364,26 @@ TEST_CASE("a cancellation of which no message comes is found with the next renew
   CHECK(run.state(id) == job_state::cancelled);
 }
 
+TEST_CASE("a store that has news all the time is asked for cancellations once a second", "[jobs]") {
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue(2)};
+  service.handle("kind", noted_sleep(run, 1h));
+  std::vector<jobs::job_id> ids;
+  for (const char* name : {"a", "b"}) ids.push_back(run.put({.kind = "kind", .payload = name}).id);
+  service.start();
+  run.time.run_for(2s);
+  run.store.calls.clear();
+  for (int i = 0; i < 100; ++i) {
+    run.put({.kind = "other", .delay = 1h});
+    run.time.run_for(100ms);
+  }
+  CHECK(run.store.calls["extend"] >= 2 * 10);
+  CHECK(run.store.calls["extend"] <= 2 * 11);
+  run.now(run.memory.cancel(ids[0]));
+  run.time.run_for(1s);
+  CHECK(run.names() == "a is cancelled");
+}
+
 TEST_CASE("a job that is cancelled and succeeds all the same is done", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};

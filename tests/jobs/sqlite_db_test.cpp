@@ -34,6 +34,18 @@ TEST_CASE("who makes a file ready waits for others who use it, for as long as it
   files.at_refusal(nullptr);
 }
 
+TEST_CASE("a file that was made ready has a log, and a connection to it 16 MiB of pages in memory", "[jobs]") {
+  scratch_folder folder;
+  jobs::detail::sqlite_db db{folder.file(), 1s};
+  jobs::detail::set_up(db);
+  auto& mode = db.sql("PRAGMA journal_mode");
+  mode.start();
+  REQUIRE(mode.next());
+  CHECK(mode.text(0) == "wal");
+  mode.reset();
+  CHECK(db.sql("PRAGMA cache_size").number() == -16 * 1024);  // KiB
+}
+
 TEST_CASE("an error of SQLite has its extended code, and a connection that is gone leaves nothing", "[jobs]") {
   scratch_folder folder;
   const auto in_use = ::sqlite3_memory_used();
