@@ -384,6 +384,23 @@ TEST_CASE("a store that has news all the time is asked for cancellations once a 
   CHECK(run.names() == "a is cancelled");
 }
 
+TEST_CASE("a renewal that is on its way is not asked for again", "[jobs]") {
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.handle("kind", noted_sleep(run, 1h));
+  run.put({.kind = "kind", .payload = "it"});
+  service.start();
+  run.time.run_for(2s);
+  run.store.calls.clear();
+  run.store.delays["extend"] = 4s;
+  for (int i = 0; i < 100; ++i) {
+    run.put({.kind = "other", .delay = 1h});
+    run.time.run_for(100ms);
+  }
+  CHECK(run.store.calls["extend"] >= 2);
+  CHECK(run.store.calls["extend"] <= 3);
+}
+
 TEST_CASE("a job that is cancelled and succeeds all the same is done", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};

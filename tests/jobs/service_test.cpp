@@ -390,6 +390,18 @@ TEST_CASE("each queue forgets its ended jobs as it says", "[jobs]") {
   CHECK(run.store.calls.count("trim all") == 0);
 }
 
+TEST_CASE("the jobs of a queue that have ended are looked through once a minute while jobs end", "[jobs]") {
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.handle("kind", [](jobs::job&) -> net::awaitable<void> { co_return; });
+  service.start();
+  for (int i = 0; i <= 600; ++i) {
+    run.put({.kind = "kind"});
+    run.time.run_for(1s);
+  }
+  CHECK(run.store.calls["trim default"] == 11);
+}
+
 TEST_CASE("a call of a service or store that nobody starts has no effect, but a stop begins at once", "[jobs]") {
   service_run run;
   jobs::service service{run.io, run.store, one_queue()};
