@@ -118,10 +118,17 @@ TEST_CASE("a job of a transaction is there if the transaction is, and services a
   w.wait(store.count());
   auto& shop = w.session();
   shop.run("CREATE TABLE orders(id int)");
+  shop.run("LISTEN canigo_jobs");
+  const auto is_told = [&shop] {
+    PGnotify* told = ::PQnotifies(shop.get());
+    ::PQfreemem(told);
+    return told != nullptr;
+  };
 
   shop.run("BEGIN; INSERT INTO orders VALUES(1)");
   const auto rolled_back = store.put_in(shop.get(), plain("1"));
   shop.run("ROLLBACK");
+  CHECK_FALSE(is_told());
   CHECK_FALSE(w.wait(store.look(rolled_back.id)));
 
   const auto seen = w.wait(store.changed(0));
@@ -133,7 +140,9 @@ TEST_CASE("a job of a transaction is there if the transaction is, and services a
   CHECK_FALSE(store.put_in(shop.get(), unique).is_new);
   CHECK_THROWS_AS(store.put_in(shop.get(), {}), std::system_error);
   CHECK_FALSE(w.wait(store.look(kept.id)));
+  CHECK_FALSE(is_told());
   shop.run("COMMIT");
+  CHECK(is_told());
   CHECK(w.wait(store.changed(seen)) != seen);
   CHECK(w.wait(store.look(kept.id))->payload == "2");
 

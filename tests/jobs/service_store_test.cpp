@@ -170,6 +170,8 @@ TEST_CASE("a result that can't be written is kept until it can", "[jobs]") {
   run.time.run_for(10min);
   CHECK(run.state(id) == job_state::running);  // its lease is renewed
   CHECK(service.pool("default").stats().working == 0);
+  CHECK(run.store.calls["complete"] > 500);
+  CHECK(service.stats().store_failures == static_cast<std::uint64_t>(run.store.calls["complete"]));
   run.store.fails.clear();
   run.time.run_for(1s);
   CHECK(run.look(id).result == "by token 1");
