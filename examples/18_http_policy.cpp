@@ -41,6 +41,7 @@ class upstream {
   std::string url() const { return fmt::format("http://127.0.0.1:{}/prices", acceptor_.local_endpoint().port()); }
   void ask_for_pause() { asks_for_pause_ = true; }
   void fail(bool f) { fails_ = f; }
+  void be_silent() { is_silent_ = true; }
   int calls() const { return static_cast<int>(at_.size()); }
   // The longest time in which it was not called, since the first call after the others.
   canigo::duration longest_silence(int from) const {
@@ -62,6 +63,7 @@ class upstream {
     for (std::string text;;) {
       text.erase(0, co_await asio::async_read_until(s, asio::dynamic_buffer(text), "\r\n\r\n", asio::use_awaitable));
       at_.push_back(std::chrono::steady_clock::now());
+      if (std::exchange(is_silent_, false)) continue;
       std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n42";
       if (std::exchange(asks_for_pause_, false)) {
         answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
@@ -76,13 +78,16 @@ class upstream {
   asio::ip::tcp::acceptor acceptor_;
   bool asks_for_pause_ = false;
   bool fails_ = false;
+  bool is_silent_ = false;
   std::vector<std::chrono::steady_clock::time_point> at_;
 };
 
 class prices {
  public:
   prices(asio::io_context& io, std::string url)
-      : client_{io, {.proxy = ""}}, api_{io, options()}, url_{std::move(url)} {}
+      : client_{io, {.timeout = 1s, .proxy = ""}},  // (6) of one request, and its error knows the method
+        api_{io, options()},
+        url_{std::move(url)} {}
 
   asio::awaitable<std::string> get(int priority) {
     const auto call = [this] { return pause_.send_checked(client_, url_); };
@@ -102,7 +107,6 @@ class prices {
         .limits = canigo::limiter_options{.rates = {{canigo::rate::per_second(50), 5}},       // (4) the quota
                                           .concurrency = 4,                                   // (5) and the cap
                                           .priorities = 2},
-        .attempt_timeout = 1s,  // (6) of one request
     };
   }
 
@@ -142,6 +146,11 @@ asio::awaitable<void> day(prices& p, upstream& server) {
   good = co_await answers(p, 10);
   fmt::print("Retry-After: 1:  10 calls, {} answers; the server had {} s of silence\n", good,
              server.longest_silence(before) >= 900ms ? 1 : 0);
+
+  before = server.calls();
+  server.be_silent();
+  good = co_await answers(p, 1);
+  fmt::print("it is silent:    1 call, {} answer; {} requests reached the server\n", good, server.calls() - before);
 
   server.fail(true);
   before = server.calls();

@@ -9,10 +9,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 namespace canigo::gateway {
@@ -166,7 +168,8 @@ read_result read_config(const std::string& path) {
     return read_result{std::nullopt, problems.take()};
   };
   std::ifstream file{path, std::ios::binary};
-  if (!file || is_directory(path)) return refused("can't be opened");
+  if (!file) return refused(fmt::format("can't be opened: {}", std::generic_category().message(errno)));
+  if (is_directory(path)) return refused("can't be opened: it is a directory");
   std::string text(most_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return refused("can't be read");

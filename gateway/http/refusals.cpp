@@ -6,7 +6,9 @@
 namespace canigo::gateway {
 namespace {
 
-std::optional<duration> estimate(const limiter& l, const request& ask) {
+/// How long such a request would wait if it came now, behind all that wait.
+std::optional<duration> estimate(const limiter& l, request ask) {
+  ask.since = time_point::max();
   try {
     return l.estimate(ask);
   } catch (const system_error&) {  // it can never be granted: no time would help

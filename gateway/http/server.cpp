@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fcntl.h>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -61,7 +62,7 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
 }
 
 /// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024. Returns how many files may be
-/// open when a client is let in. The rest, a quarter, is for connections to upstreams and for the admin.
+/// open.
 rlim_t raise_descriptor_limit(std::size_t connections) {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return RLIM_INFINITY;
@@ -72,7 +73,14 @@ rlim_t raise_descriptor_limit(std::size_t connections) {
         "connected beyond that is not heard",
         files.rlim_max, connections);
   }
-  return files.rlim_max - std::min<rlim_t>(files.rlim_max / 4, 1024);
+  return files.rlim_max;
+}
+
+/// The lowest number that is free, which is the one that the kernel gives; -1 if there is none.
+int next_descriptor() noexcept {
+  const int next = ::dup(STDERR_FILENO);
+  if (next >= 0) ::close(next);
+  return next;
 }
 
 /// `field` is where the configuration names the door.
@@ -99,7 +107,7 @@ server::server(config c, std::string file)
       patience_{loops_.front()->io},
       look_{loops_.front()->io},
       watchdog_{loops_.front()->io} {
-  most_files_ = raise_descriptor_limit(service_.current()->settings.connections.all);
+  const rlim_t files = raise_descriptor_limit(service_.current()->settings.connections.all);
   service_.desk.reload = [this] { return reload(); };
   service_.desk.drain = [this] {
     net::post(loops_.front()->io, [this] {
@@ -110,6 +118,16 @@ server::server(config c, std::string file)
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   const std::shared_ptr<const generation> first = service_.current();
   open_doors(first->settings);
+  divide(files);
+}
+
+/// A quarter of the files is not for clients. The last of them are not for upstreams either, so that the admin is heard
+/// and the configuration can be read.
+void server::divide(rlim_t files) {
+  if (files > static_cast<rlim_t>(std::numeric_limits<int>::max())) return;
+  const auto all = static_cast<int>(files);
+  service_.most_files = all - std::clamp(all / 16, 8, 64);
+  most_clients_ = static_cast<std::size_t>(std::max(all - std::min(all / 4, 1024) - next_descriptor(), 1));
 }
 
 void server::open_doors(const config& c) {
@@ -215,6 +233,7 @@ void server::watch() {
 void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   acceptor& a = *at;
   a.async_accept(l.io, [this, &l, &d, at = std::move(at)](const error_code& error, stream_socket socket) mutable {
+    const bool is_last = !error && d.listener && socket.native_handle() + 1 >= service_.most_files;
     try {
       if (!error) take(l, d, std::move(socket));
     } catch (const std::exception& e) {
@@ -222,16 +241,36 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
     }
     if (!at->is_open()) return;
     if (error && error != net::error::operation_aborted && error != net::error::connection_aborted) {
-      // It might fail again at once: there is no descriptor, no memory, or a firewall. The kernel's queue keeps those
-      // who come.
-      auto later = std::make_shared<net::steady_timer>(l.io, 100ms);
-      later->async_wait([this, &l, &d, at = std::move(at), later](const error_code&) mutable {
-        if (at->is_open()) accept(l, d, std::move(at));
-      });
-      return;
+      // It might fail again at once: there is no descriptor, no memory, or a firewall.
+      service_.close_idle_links();
+      accept_later(l, d, std::move(at));
+    } else if (is_last) {
+      service_.close_idle_links();
+      accept_later(l, d, std::move(at));
+    } else {
+      accept(l, d, std::move(at));
     }
-    accept(l, d, std::move(at));
   });
+}
+
+/// The kernel's queue keeps those who come meanwhile.
+void server::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
+  auto later = std::make_shared<net::steady_timer>(l.io, 25ms);
+  later->async_wait([this, &l, &d, at = std::move(at), later](const error_code&) mutable {
+    if (!at->is_open()) return;
+    if (d.listener && is_short_of_files()) {
+      service_.close_idle_links();
+      accept_later(l, d, std::move(at));
+    } else {
+      accept(l, d, std::move(at));
+    }
+  });
+}
+
+/// Whether the next file would be one of those that are kept.
+bool server::is_short_of_files() const noexcept {
+  const int next = next_descriptor();
+  return next < 0 || next >= service_.most_files;
 }
 
 /// Ends a connection to the admin's listener that asks for nothing just now, in favour of a newer one. False: there is
@@ -266,8 +305,7 @@ void server::tell_of_refusal(const std::string& bound, const std::string& addres
 void server::take(loop& l, door& d, stream_socket socket) {
   std::string address = peer_of(socket.native_handle());
   connection_counts& count = d.listener ? service_.clients : service_.admins;
-  // The kernel gives the lowest number that is free.
-  if (d.listener && static_cast<rlim_t>(socket.native_handle()) >= most_files_) {
+  if (d.listener && count.all() >= most_clients_) {
     count.refuse();
     tell_of_refusal("this process may open no more files (RLIMIT_NOFILE) and keeps some for its upstreams", address);
     return;

@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,9 @@ class server {
 
   void open_doors(const config& c);
   void accept(loop& l, door& d, std::shared_ptr<acceptor> at);
+  void accept_later(loop& l, door& d, std::shared_ptr<acceptor> at);
+  bool is_short_of_files() const noexcept;
+  void divide(rlim_t files);
   void take(loop& l, door& d, stream_socket socket);
   void wait_for_signal();
   void watch();
@@ -90,7 +94,7 @@ class server {
   net::steady_timer grace_;
   net::steady_timer patience_;
   net::steady_timer look_;
-  rlim_t most_files_ = RLIM_INFINITY;  // that may be open when a client is let in
+  std::size_t most_clients_ = std::numeric_limits<std::size_t>::max();
   net::steady_timer watchdog_;
   std::atomic<std::size_t> silent_loops_{0};  // that have not answered the watchdog yet
   std::atomic<std::size_t> open_loops_{0};    // that still accept

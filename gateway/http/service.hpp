@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -101,7 +102,7 @@ class service {
   const shared_store* store() const noexcept { return store_.get(); }
   /// `of_client`: the client chooses the host. Then no name that it chooses holds up those of upstreams.
   surroundings around(const generation& g, bool of_client) noexcept {
-    return {g.trust(), own_, of_client ? names_of_clients_ : names_};
+    return {g.trust(), own_, of_client ? names_of_clients_ : names_, most_files};
   }
   /// The gateway listens there, so no request may lead there. Before any loop runs.
   void add_own_place(const net::ip::tcp::endpoint& listener) { own_.add(listener); }
@@ -133,6 +134,9 @@ class service {
   void stop_waiting() noexcept;
 
   static constexpr std::size_t most_admins = 100;
+
+  /// A connection to an upstream has a descriptor below this one. Before any loop runs.
+  int most_files = std::numeric_limits<int>::max();
 
   const time_point started = std::chrono::steady_clock::now();
   access_log log;

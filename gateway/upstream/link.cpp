@@ -62,9 +62,13 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
       continue;
     }
     stream_socket s{co_await net::this_coro::executor};
-    l.connecting = &s;
-    co_await s.async_connect(e, canigo::cancel_after(left(), net::redirect_error(net::use_awaitable, error)));
-    l.connecting = nullptr;
+    s.open(e.protocol(), error);
+    if (!error && s.native_handle() >= around.most_files) error = net::error::no_descriptors;
+    if (!error) {
+      l.connecting = &s;
+      co_await s.async_connect(e, canigo::cancel_after(left(), net::redirect_error(net::use_awaitable, error)));
+      l.connecting = nullptr;
+    }
     if (!error && !l.is_called_off) {
       error_code ignored;
       s.set_option(tcp::no_delay{true}, ignored);

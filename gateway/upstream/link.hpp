@@ -33,6 +33,7 @@ struct surroundings {
   net::ssl::context& trust;  ///< for servers' certificates
   const own_places& own;     ///< where the gateway listens
   name_lookup& names;
+  int most_files;  ///< a connection has a descriptor below this one
 };
 
 /// A connection to an upstream, with the buffer that its responses are read into.

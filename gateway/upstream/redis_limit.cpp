@@ -89,6 +89,8 @@ net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellatio
   std::tie(error, granted) =
       co_await limit_.async_acquire(ask, net::bind_cancellation_slot(slot, net::as_tuple(net::use_awaitable)));
   if (error == errc::store_unavailable) note_silence(clock::now() - now);
+  // Others go on without Redis: this caller had too little time for its share.
+  if (error == errc::store_unavailable && !is_closed_ && clock::now() >= ask.deadline) error = errc::timed_out;
   co_return granted;
 }
 

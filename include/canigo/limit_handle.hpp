@@ -111,8 +111,8 @@ class limit_handle {
   enforcement mode() const noexcept;
 
   /// The first `most` waiters, in the order in which they would all go now; where there are flows, by class and
-  /// arrival. With ageing a waiter may rise meanwhile and go earlier. An estimate counts those of the same flow that go
-  /// before, and those of the classes above. Allocates.
+  /// arrival. An estimate counts those of the same flow that go before, and those of the classes above. With ageing it
+  /// counts those above that came later only until the waiter rises. Allocates.
   ///
   /// It takes the lock for as long as it lists them, so a page should ask for a screenful.
   std::vector<waiting_request> waiting(std::size_t most) const;

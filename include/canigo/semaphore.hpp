@@ -59,7 +59,8 @@ struct semaphore_stats : queue_stats {
 ///
 /// Cancellation: terminal, partial, total. The request loses its place in the queue and takes no permit. Waiters that
 /// it held up go in the same instant if they can.
-/// Threads: any, all members, at once.
+/// Threads: any, all members, at once. The executor that it was made with keeps the time, so its loop has to run while
+/// anybody waits with a deadline.
 /// Lifetime: destroying it ends every waiter with errc::stopped. Permits that are out stay good, with their full
 /// weight. The execution context may be destroyed first.
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is

@@ -362,11 +362,22 @@ TEST_CASE("among flows no waiter of the list is promised a longer wait than it h
   }
 }
 
-TEST_CASE("where some rise, the waiters of one class still count those before them", "[limiter][waiting]") {
-  for (const bool has_flows : {false, true}) {
-    CAPTURE(has_flows);
+TEST_CASE("where some rise, a waiter counts those above until it rises, and those before it for good",
+          "[limiter][waiting]") {
+  struct row {
+    canigo::duration ageing;
+    std::array<canigo::duration, 6> estimates;  // by tag: the odd ones are of the lower class
+  };
+  for (const auto& [has_flows, wanted] : std::initializer_list<std::pair<bool, row>>{
+           {false, {10s, {1s, 4s, 2s, 5s, 3s, 6s}}},
+           {true, {10s, {1s, 4s, 2s, 5s, 3s, 6s}}},
+           {false, {1500ms, {1s, 2s, 2s, 4s, 3s, 6s}}},
+           {true, {1500ms, {1s, 2s, 2s, 4s, 3s, 6s}}},
+           {false, {3500ms, {1s, 3500ms, 2s, 4s, 3s, 6s}}},
+       }) {
+    CAPTURE(has_flows, wanted.ageing);
     limits_run run;
-    limiter l{run.io, {.rates = {{rate::per_second(1), 1}}, .priorities = 3, .ageing = 10s}};
+    limiter l{run.io, {.rates = {{rate::per_second(1), 1}}, .priorities = 3, .ageing = wanted.ageing}};
     std::optional<flow> f;
     if (has_flows) f.emplace(l, flow_options{});
     const flow* const of = has_flows ? &*f : nullptr;
@@ -377,7 +388,7 @@ TEST_CASE("where some rise, the waiters of one class still count those before th
     run.time.run_for(1ms);
     for (const waiting_request& w : l.waiting(10)) {
       CAPTURE(w.tag);
-      CHECK(w.estimate == (1 + w.tag / 2) * 1s - 1ms);
+      CHECK(w.estimate == wanted.estimates.at(w.tag) - 1ms);
     }
     l.stop();
   }

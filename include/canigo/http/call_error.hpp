@@ -48,7 +48,8 @@ net::awaitable<response> send_checked(client& c, request r);
 void throw_if_failed(const response& answer, const request& r);
 
 /// For retry_policy::retry_if: call_error::wait_before_retry(). Of other errors, only a server that was not reached is
-/// worth another attempt, because they don't tell the method. They don't tell of a redirect either: without
+/// worth another attempt, because they don't tell the method. The errc::timed_out of policy_options::attempt_timeout is
+/// such an error, so let client_options::timeout end a request. They don't tell of a redirect either: without
 /// send_checked(), let the client follow none by client_options::max_redirects, or repeat no POST.
 struct retry_if_harmless {
   std::optional<duration> operator()(const std::exception_ptr& error) const noexcept;

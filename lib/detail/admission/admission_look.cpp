@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +16,10 @@ namespace {
 
 std::uint64_t add(std::uint64_t a, std::uint64_t b) noexcept {
   return a > std::numeric_limits<std::uint64_t>::max() - b ? std::numeric_limits<std::uint64_t>::max() : a + b;
+}
+
+void add_to(amounts_by_unit& sum, const demand& wanted) noexcept {
+  for (std::size_t unit = 0; unit < sum.size(); ++unit) sum[unit] = add(sum[unit], wanted.of(unit));
 }
 
 }  // namespace
@@ -73,6 +78,31 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
           .reason = why};
 }
 
+/// For each of these, the amounts of those of its flow that go before it although it rises, with its own. They came
+/// earlier, for a class as important or more.
+std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wait_node*>& waiters,
+                                                      bool takes_newest) const {
+  std::vector<amounts_by_unit> turns(waiters.size());
+  if (takes_newest) {
+    for (std::size_t i = 0; i < waiters.size(); ++i) add_to(turns[i], demand_of(*waiters[i]));
+    return turns;
+  }
+  std::vector<std::size_t> by_arrival(waiters.size());
+  std::iota(by_arrival.begin(), by_arrival.end(), std::size_t{0});
+  std::ranges::sort(by_arrival, [&](std::size_t x, std::size_t y) { return waiters[x]->arrived_before(*waiters[y]); });
+  for (int c = 1; c < priorities_; ++c) {
+    std::unordered_map<std::uint64_t, amounts_by_unit> sums;
+    for (const std::size_t i : by_arrival) {
+      const wait_node& n = *waiters[i];
+      if (n.priority > c) continue;
+      amounts_by_unit& sum = sums[flows_ == nullptr ? 0 : n.flow()];
+      add_to(sum, demand_of(n));
+      if (n.priority == c) turns[i] = sum;
+    }
+  }
+  return turns;
+}
+
 std::vector<waiting_request> admission::list(std::size_t most) const {
   std::vector<waiting_request> rows;
   const std::lock_guard lock{mutex_};
@@ -80,20 +110,27 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
   const time_point now = clock();
   const bool takes_newest =
       flows_ != nullptr ? flows_->takes_newest_at_times() : delays_ && delays_->takes_newest_at_times();
-  // Where some rise meanwhile, those of one class keep their order. Of another class nobody knows who goes first.
   const bool some_rise = queue_.ageing() != duration::max();
+  const std::vector<const wait_node*> waiters = first_waiters(now, most);
+  std::vector<amounts_by_unit> certain;
+  if (some_rise) certain = certain_turns(waiters, takes_newest);
   std::unordered_map<std::uint64_t, turn> turns;
-  for (const wait_node* n : first_waiters(now, most)) {
-    constexpr unsigned class_bits = 16;
-    const std::uint64_t flow = flows_ == nullptr ? 0 : n->flow();
-    turn& t = turns[flow << class_bits | (some_rise ? n->priority : 0u)];
+  for (std::size_t i = 0; i < waiters.size(); ++i) {
+    const wait_node& n = *waiters[i];
+    turn& t = turns[flows_ == nullptr ? 0 : n.flow()];
     if (takes_newest) t = {};
-    const demand wanted = demand_of(*n);
-    for (std::size_t unit = 0; unit < t.own.size(); ++unit) t.own[unit] = add(t.own[unit], wanted.of(unit));
-    t.places = add(t.places, supplies_.places_for(n->tokens));
+    add_to(t.own, demand_of(n));
+    t.places = add(t.places, supplies_.places_for(n.tokens));
     t.all = t.own;
-    if (flows_ != nullptr) flows_->add_classes_above(n->flow(), n->priority, t.all);
-    rows.push_back(row_of(now, *n, t));
+    if (flows_ != nullptr) flows_->add_classes_above(n.flow(), n.priority, t.all);
+    waiting_request row = row_of(now, n, t);
+    if (some_rise && n.priority > 0) {
+      // Once it has risen, it may go before those of the classes above that came later.
+      const duration until_it_rises = saturating_add(n.since(), queue_.ageing()) - now;
+      const waiting_request risen = row_of(now, n, {certain[i], certain[i], t.places});
+      row.estimate = std::min(row.estimate, std::max(risen.estimate, until_it_rises));
+    }
+    rows.push_back(row);
   }
   return rows;
 }

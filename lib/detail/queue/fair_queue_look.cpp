@@ -110,7 +110,7 @@ fair_queue::ahead fair_queue::amount_ahead(std::uint32_t flow, int priority, int
 }
 
 void fair_queue::add_classes_above(std::uint32_t flow, int priority, amounts_by_unit& to) const noexcept {
-  if (ages() || priority == 0) return;
+  if (priority == 0) return;
   const std::size_t units = amounts_ != nullptr ? to.size() : 1;
   for (std::size_t unit = 0; unit < units; ++unit) {
     const int last = priority - 1;

@@ -338,6 +338,7 @@ class admission final : public delivery, public flow_host {
     std::uint64_t places = 0;  // of its flow
   };
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
+  std::vector<amounts_by_unit> certain_turns(const std::vector<const wait_node*>& waiters, bool takes_newest) const;
   waiting_request row_of(time_point now, const wait_node& n, const turn& t) const;
 
   // Where there are flows (admission_flows.cpp).
