@@ -527,7 +527,12 @@ TEST_CASE("gateway: a configuration's file that can't be read says so", "[gatewa
   const http_test::temporary_folder folder;
   const auto missing = gateway::read_config(folder / "none.toml");
   REQUIRE(missing.errors.size() == 1);
-  CHECK(gateway::message_of(missing.errors[0], "f.toml") == "f.toml:0:0: the configuration can't be opened");
+  CHECK(gateway::message_of(missing.errors[0], "f.toml") ==
+        "f.toml:0:0: the configuration can't be opened: No such file or directory");
+  const auto no_file = gateway::read_config(folder / ".");
+  REQUIRE(no_file.errors.size() == 1);
+  CHECK(gateway::message_of(no_file.errors[0], "f.toml") ==
+        "f.toml:0:0: the configuration can't be opened: it is a directory");
   write_file(folder / "g.toml", least);
   CHECK(gateway::read_config(folder / "g.toml").value);
   write_file(folder / "large.toml", std::string(std::size_t{5} << 20, '\n'));
