@@ -282,7 +282,6 @@ bool server::push_out_idle(loop& l) {
   return true;
 }
 
-/// Once a minute at most, of many.
 /// Whether a message is due, which comes once a minute at most. `told`: when it last came.
 bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   const std::int64_t now = clock::now().time_since_epoch() / 1s;

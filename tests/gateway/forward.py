@@ -819,6 +819,9 @@ prefix = "/web"
         self.reload(g, ('name = "b"', 'name = "b"\nweight = 2'))  # keeps the lines
         last = ask("b")
         waits(4)
+        crowded.append(ask("a"))
+        waits(5)
+        self.assertEqual(self.status_of_tunnel(ask("a")), 429)  # the line goes on, and is full
         crowded[0].close()
         self.assertEqual(self.status_of_tunnel(late), 200)
         late.close()

@@ -26,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -437,12 +438,15 @@ class Hostile(GatewayCase):
         self.assertLessEqual(min(ratio for ratio, _ in tries), 2)
         self.assertLess(min(last for _, last in tries), 12)
 
-    def few_descriptors(self, more=""):
+    def few_descriptors(self, more="", hold=None):
         """A gateway with more clients than it has descriptors for, and how some of them call at once."""
         few = 128
 
         def answer(client, _stream, _head):
-            time.sleep(0.5)
+            if hold is None:
+                time.sleep(0.5)
+            else:
+                hold.wait()
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
         g = self.gateway(self.upstream("max_wait = 10ms\n" + more, self.script(answer).port),
@@ -467,7 +471,9 @@ class Hostile(GatewayCase):
                 client.sendall(b"GET /web/ HTTP/1.1\r\nHost: x\r\n\r\n")
             return [client.recv(4096)[9:12] for client in some]
 
-        self.assertEqual(call(clients[:20]), [b"200"] * 20)
+        self.gate = g
+        if hold is None:
+            self.assertEqual(call(clients[:20]), [b"200"] * 20)
         return call, clients
 
     def test_calls_wait_for_a_descriptor(self):
@@ -475,6 +481,28 @@ class Hostile(GatewayCase):
         for _ in range(3):  # what one loop keeps must not be missing at another one
             self.assertEqual(call(clients[:60]), [b"200"] * 60)
             self.assertEqual(call(clients[30:33]), [b"200"] * 3)
+
+    def test_who_leaves_while_waiting_for_a_descriptor_makes_room(self):
+        call, clients = self.few_descriptors()
+        for client in clients[:60]:
+            client.sendall(b"GET /web/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        for client in clients[:30]:
+            client.close()
+        self.assertEqual([client.recv(4096)[9:12] for client in clients[30:60]], [b"200"] * 30)
+        self.assertEqual(call(clients[40:]), [b"200"] * len(clients[40:]))
+
+    def test_the_admin_is_heard_while_calls_wait_for_a_descriptor(self):
+        hold = threading.Event()
+        self.addCleanup(hold.set)
+        _, clients = self.few_descriptors('timeout = { connect = "10m" }', hold)
+        for client in clients[:60]:
+            client.sendall(b"GET /web/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(1)  # by then links have all files that they may have
+        asked = subprocess.run(["curl", "-sS", "-m", "30", f"http://127.0.0.1:{self.gate.admin}/healthz"],
+                               capture_output=True, text=True)
+        self.assertEqual(asked.stdout, "ok\n", asked.stderr)
+        hold.set()
+        self.assertEqual([client.recv(4096)[9:12] for client in clients[:60]], [b"200"] * 60)
 
     def test_idle_links_leave_room_for_clients_the_admin_and_a_reload(self):
         few = 128

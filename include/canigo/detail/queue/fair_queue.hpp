@@ -213,7 +213,7 @@ class fair_queue {
   /// The same of another unit than the first.
   ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
   bool takes_newest_at_times() const noexcept { return delays_.takes_newest_at_times(); }
-  /// Adds what other flows want in the classes above, and nothing holds. Nothing if a class does not go before another.
+  /// Adds what other flows want in the classes above, and nothing holds. Where waiters rise, it goes before until then.
   void add_classes_above(std::uint32_t flow, int priority, amounts_by_unit& to) const noexcept;
   /// When a newcomer of this class counts as one of the first; max if never.
   time_point first_class_at(time_point now, int priority) const noexcept;
