@@ -110,22 +110,34 @@ void read_limits(table_view& t, config& c) {
   limits->finish();
 }
 
-/// Whether the listeners, the upstreams and forward mode need each other.
+/// Whether the listeners, the upstreams and forward mode need each other. A wrong value has been refused before.
 void check_ways(table_view& t, const config& c) {
   const auto leads = [&](listen_mode mode) {
     return std::ranges::any_of(c.listeners,
                                [&](const listener& l) { return l.mode == mode || l.mode == listen_mode::both; });
   };
-  if (c.listeners.empty()) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
-  if (!c.listeners.empty() && leads(listen_mode::reverse) && c.upstreams.empty())
+  if (t.is_none("listen")) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
+  if (!c.listeners.empty() && leads(listen_mode::reverse) && t.is_none("upstream"))
     t.problems().complain(t.where("listen"), "upstream", "is missing, and a listener has mode \"reverse\" or \"both\"");
   if (!c.upstreams.empty() && !c.listeners.empty() && !leads(listen_mode::reverse))
     t.problems().complain(t.where("upstream"), "upstream",
                           "is of no use: no listener has mode \"reverse\" or \"both\"");
-  if (leads(listen_mode::forward) && !c.forward)
+  if (leads(listen_mode::forward) && t.is_none("forward"))
     t.problems().complain(t.where("listen"), "forward", "is missing, and a listener has mode \"forward\" or \"both\"");
   if (c.forward && !c.listeners.empty() && !leads(listen_mode::forward))
     t.problems().complain(t.where("forward"), "forward", "is of no use: no listener has mode \"forward\" or \"both\"");
+}
+
+/// The parser's words, and what it does not say of the usual mistakes: a string without quotes, or with one only.
+std::string what_is_wrong(std::string_view parser_says) {
+  const auto says = [&](std::string_view words) { return parser_says.find(words) != std::string_view::npos; };
+  std::string_view more;
+  if (says("string: ") && says("control characters")) {
+    more = "; a string ends with its quote, in the same line";
+  } else if (says("Error while parsing") && !says("string: ") && !says("table header")) {
+    more = "; a string needs quotes";
+  }
+  return fmt::format("{}{}", parser_says, more);
 }
 
 }  // namespace
@@ -137,7 +149,7 @@ read_result parse_config(std::string_view text) {
     root = toml::parse(text);
   } catch (const toml::parse_error& e) {
     const auto& at = e.source().begin;
-    problems.complain({at.line, at.column}, "TOML:", e.description());
+    problems.complain({at.line, at.column}, "TOML:", what_is_wrong(e.description()));
     return {std::nullopt, problems.take()};
   }
   config c;

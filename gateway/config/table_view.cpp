@@ -55,6 +55,11 @@ const toml::node* table_view::ask(std::string_view key) {
   return table_->get(key);
 }
 
+bool table_view::is_none(std::string_view key) const {
+  const toml::node* node = table_->get(key);
+  return node == nullptr || (node->is_array() && node->as_array()->empty());
+}
+
 bool table_view::is_text(std::string_view key) const {
   const toml::node* node = table_->get(key);
   return node != nullptr && node->is_string();
@@ -176,7 +181,8 @@ std::vector<table_view> table_view::tables(std::string_view key, std::size_t mos
   if (node == nullptr) return found;
   const toml::array* list = node->as_array();
   if (list == nullptr) {
-    refuse_type(key, *node, "a list of tables");
+    refuse_type(key, *node,
+                field_.empty() ? fmt::format("a list of tables, each below [[{}]]", key) : "a list of tables");
     return found;
   }
   if (list->size() > most)

@@ -358,9 +358,10 @@ TEST_CASE("gateway: names, prefixes, addresses and credentials are of one part e
                 "upstream[1].prefix is \"/a\"; allowed: each prefix once");
   check_refused("[[listen]]\naddress = '127.0.0.1:1'\n[[listen]]\naddress = '127.0.0.1:1'",
                 "listen[2].address is \"127.0.0.1:1\"; allowed: each address once");
-  check_refused("[[listen]]\naddress = '127.0.0.1:1'\n[admin]\nlisten = '127.0.0.1:1'\n"
-                "token = 'env:CANIGO_TEST_REDIS_URL'",
-                "listen[1].address is \"127.0.0.1:1\"; allowed: another address than admin.listen");
+  check_refused(
+      "[[listen]]\naddress = '127.0.0.1:1'\n[admin]\nlisten = '127.0.0.1:1'\n"
+      "token = 'env:CANIGO_TEST_REDIS_URL'",
+      "listen[1].address is \"127.0.0.1:1\"; allowed: another address than admin.listen");
   check_refused("[[tenant]]\nname = 'x'\nkeys = ['sha256:" + key + "']\n[[tenant]]\nname = 'x'\nkeys = []",
                 "tenant[1].name is \"x\"; allowed: each name once");
   check_refused("[[tenant]]\nname = 'x'\nkeys = ['sha256:" + key + "', 'sha256:" + key + "']",
@@ -505,6 +506,11 @@ TEST_CASE("gateway: listeners, routes and forward mode belong together", "[gatew
   CHECK(wrongs("") == std::vector<std::string>{"1:1: listen names nothing; allowed: 1 to 64 tables"});
   CHECK(wrongs(listening) ==
         std::vector<std::string>{"1:1: upstream is missing, and a listener has mode \"reverse\" or \"both\""});
+  CHECK(wrongs("[listen]\naddress = '127.0.0.1:80'\n") ==
+        std::vector<std::string>{"1:1: listen is a table; allowed: a list of tables, each below [[listen]]"});
+  CHECK(wrongs(std::string{listening} + "[upstream]\nname = 'a'\n").size() == 1);
+  CHECK(wrongs("forward = 1\n" + std::string{listening} + "mode = 'forward'\n") ==
+        std::vector<std::string>{"1:11: forward is a whole number; allowed: a table"});
   const std::string forward = "forward = { allow = ['a:80'] }\n";
   CHECK(wrongs(forward + std::string{least}).size() == 1);
   CHECK(wrongs(std::string{listening} + "mode = 'forward'\n").size() == 1);
@@ -521,6 +527,16 @@ TEST_CASE("gateway: listeners, routes and forward mode belong together", "[gatew
                 "listen[1].reuse_port is true; allowed: false for a unix socket and for one of systemd");
   check_refused("[[listen]]\naddress = '127.0.0.1:1'\ntls = { cert = '/nowhere/c', key = '/proc/self/status' }",
                 "listen[1].tls.cert is \"/nowhere/c\"; allowed: /PATH of a file that can be read");
+}
+
+TEST_CASE("gateway: the parser's words are completed where a string has no quotes", "[gateway][config]") {
+  const auto first = [](std::string_view text) { return wrongs(text).at(0); };
+  CHECK_THAT(first("access_log = 'off\n"),
+             Catch::Matchers::EndsWith("; a string ends with its quote, in the same line"));
+  CHECK_THAT(first("access_log = off\n"), Catch::Matchers::EndsWith("; a string needs quotes"));
+  CHECK_THAT(first("grace = 5 s\n"), Catch::Matchers::EndsWith("; a string needs quotes"));
+  CHECK_THAT(first("[[listen]]\naddress = 127.0.0.1:80\n"), Catch::Matchers::EndsWith("; a string needs quotes"));
+  CHECK(first("[[listen]\n").find("quote") == std::string::npos);
 }
 
 TEST_CASE("gateway: a configuration's file that can't be read says so", "[gateway][config]") {
