@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import shutil
 import socket
 import ssl
@@ -768,59 +769,60 @@ prefix = "/web"
         crowd, other = (f"{name}.example.test:{server.port}" for name in "ab")
         g = self.gateway([crowd, other], "tunnels = 1\nqueue = 3\nmax_wait = 10m")
 
-        def waits(n):
-            wait_until(lambda: len(g.whole_state()["forwarded_waiters"]) == n, f"{n} wait")
-
         open_one = self.open_tunnel(g, crowd)
         crowded = []
         for i in range(3):
             crowded.append(self.ask_tunnel(g, crowd))
-            waits(i + 1)
+            self.waits(g, i + 1)
         self.assertEqual(self.status_of_tunnel(self.ask_tunnel(g, crowd)), 429)  # that host has no room for more
         late = self.ask_tunnel(g, other)
-        waits(4)
+        self.waits(g, 4)
         open_one.close()
         self.assertEqual(self.status_of_tunnel(crowded[0]), 200)
         self.reload(g)  # keeps the lines
         crowded[0].close()
         self.assertEqual(self.status_of_tunnel(late), 200)
-        waits(2)
+        self.waits(g, 2)
         late.close()
         self.assertEqual(self.status_of_tunnel(crowded[1]), 200)
         crowded[1].close()
         self.assertEqual(self.status_of_tunnel(crowded[2]), 200)
 
-    def test_tenants_take_turns_at_the_tunnels_of_a_host(self):
-        keys = {name: f"the-key-of-{name}" for name in "ab"}
+    def with_tenants(self, names, more):
+        """A gateway with those tenants and one host, and what asks it for a tunnel to that host as one of them."""
+        keys = {name: f"the-key-of-{name}" for name in names}
         tenants = "".join(f'[[tenant]]\nname = "{name}"\nkeys = ["sha256:{hashlib.sha256(key.encode()).hexdigest()}"]\n'
                           for name, key in keys.items())
-        server = self.server(read_all)
-        host = f"a.example.test:{server.port}"
-        g = self.gateway([host], f"tunnels = 1\nqueue = 3\nmax_wait = 10m\n{tenants}", anonymous="")
+        host = f"a.example.test:{self.server(read_all).port}"
+        g = self.gateway([host], f"{more}\n{tenants}", anonymous="")
 
         def ask(name):
             shown = base64.b64encode(f"x:{keys[name]}".encode()).decode()
             return self.ask_tunnel(g, host, f"Proxy-Authorization: Basic {shown}\r\n")
 
-        def waits(n):
-            wait_until(lambda: len(g.whole_state()["forwarded_waiters"]) == n, f"{n} wait")
+        return g, ask
 
+    def waits(self, g, n):
+        wait_until(lambda: len(g.whole_state()["forwarded_waiters"]) == n, f"{n} wait")
+
+    def test_tenants_take_turns_at_the_tunnels_of_a_host(self):
+        g, ask = self.with_tenants("ab", "tunnels = 1\nqueue = 3\nmax_wait = 10m")
         open_one = ask("a")
         self.assertEqual(self.status_of_tunnel(open_one), 200)
         crowded = []
         for i in range(3):
             crowded.append(ask("a"))
-            waits(i + 1)
+            self.waits(g, i + 1)
         self.assertEqual(self.status_of_tunnel(ask("a")), 429)  # there is no room for more of this tenant
         late = ask("b")
-        waits(4)
+        self.waits(g, 4)
         open_one.close()
         self.assertEqual(self.status_of_tunnel(crowded[0]), 200)
         self.reload(g, ('name = "b"', 'name = "b"\nweight = 2'))  # keeps the lines
         last = ask("b")
-        waits(4)
+        self.waits(g, 4)
         crowded.append(ask("a"))
-        waits(5)
+        self.waits(g, 5)
         self.assertEqual(self.status_of_tunnel(ask("a")), 429)  # the line goes on, and is full
         crowded[0].close()
         self.assertEqual(self.status_of_tunnel(late), 200)
@@ -830,6 +832,23 @@ prefix = "/web"
         for one in crowded[1:]:
             self.assertEqual(self.status_of_tunnel(one), 200)
             one.close()
+
+    def test_a_reload_gives_a_tenant_more_of_the_tunnels_of_those_who_wait(self):
+        g, ask = self.with_tenants("ab", "tunnels = 1\nqueue = 8\nmax_wait = 10m")
+        served = ask("a")
+        self.assertEqual(self.status_of_tunnel(served), 200)
+        waiting = {}
+        for name in "abababbbb":
+            waiting[ask(name)] = name
+            self.waits(g, len(waiting))
+        self.reload(g, ('name = "b"', 'name = "b"\nweight = 5'))
+        order = ""
+        while waiting:
+            served.close()
+            [served], _, _ = select.select(list(waiting), [], [])
+            self.assertEqual(self.status_of_tunnel(served), 200)
+            order += waiting.pop(served)
+        self.assertGreaterEqual(order[:6].count("b"), 4, order)  # half of them with equal weights
 
     def test_a_host_in_use_since_before_a_reload_is_not_forgotten(self):
         server = self.server(read_all)
