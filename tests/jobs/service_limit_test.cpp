@@ -109,6 +109,18 @@ TEST_CASE("a permit is held while its job runs, and an idle queue holds none", "
   CHECK(slots.stats().held == 0);
 }
 
+TEST_CASE("a limit is asked for jobs that are there, and not after the last one", "[jobs]") {
+  service_run run;
+  scheduler quota{run.io, {.rate = rate::per_second(1), .initial_tokens = 1}};
+  jobs::service service{run.io, run.store, limited(jobs::within(quota))};
+  service.handle("kind", [&](jobs::job&) -> net::awaitable<void> { co_return; });
+  service.start();
+  for (int i = 0; i < 2; ++i) run.put({.kind = "kind"});
+  run.time.run_for(1min);
+  CHECK(quota.stats().granted == 2);
+  CHECK(run.store.calls["claim"] == 2);
+}
+
 TEST_CASE("a job whose permit is lost has failed", "[jobs]") {
   service_run run;
   const jobs::admission limit = []() -> net::awaitable<std::shared_ptr<jobs::admitted>> {
