@@ -36,7 +36,7 @@ class sqlite_statement {
   template <class... Args>
   sqlite_statement& start(const Args&... args) {
     reset();
-    int i = 0;
+    [[maybe_unused]] int i = 0;  // g++ 16 sees no use of it where there are no arguments
     (bind(++i, args), ...);
     return *this;
   }

@@ -23,6 +23,7 @@
 #include <asio/bind_executor.hpp>
 #include <asio/execution.hpp>
 #include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 
 #include <algorithm>
@@ -612,6 +613,34 @@ TEST_CASE("an acquire with an error code that has no memory loses no permit", "[
     return has_failed;
   });
   CHECK(tried > 0);
+}
+
+TEST_CASE("a coroutine that has no memory to wait goes on with that error", "[memory]") {
+  bool has_seen_the_error = false;
+  const auto tried = for_every_allocation([&](std::int64_t k) {
+    limits_run run;
+    semaphore s{run.io, {.permits = 1}};
+    bool has_failed = false;
+    int ends = 0;
+    run.go([&]() -> net::awaitable<void> {
+      const at_end e{ends};
+      failing f{k};
+      try {
+        const permit p = co_await s.async_acquire(request{}, net::use_awaitable);
+      } catch (const std::bad_alloc&) {  // no memory for the coroutine that use_awaitable makes
+      } catch (const std::system_error& error) {
+        has_seen_the_error |= error.code() == errc::not_enough_memory;
+      }
+      has_failed = f.stop();
+    });
+    run.time.run();
+    CAPTURE(k);
+    CHECK(ends == 1);
+    CHECK(s.stats().held == 0);
+    return has_failed;
+  });
+  CHECK(tried > 0);
+  CHECK(has_seen_the_error);
 }
 
 TEST_CASE("a hedge that has no memory for a copy ends once, with the others", "[memory]") {

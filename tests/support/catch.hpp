@@ -1,8 +1,15 @@
 #pragma once
 
-// Catch2 v2 is one header, v3 has many: the tests include this file and work with either.
+// Catch2 v2 is one header, v3 has many: the tests include this file, use the names of v2, and work with either.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+
+#include <string>
+
+using Catch::Approx;
+namespace Catch {
+inline auto Contains(const std::string& part) { return Matchers::ContainsSubstring(part); }
+}  // namespace Catch
 #else
 #include <catch2/catch.hpp>
 #endif
