@@ -51,10 +51,10 @@ struct pool_stats {
   std::uint64_t cancelled = 0;
   std::uint64_t timed_out = 0;
   std::uint64_t stopped = 0;
-  std::uint64_t rejected = 0;  ///< never submitted: the queue was full, or the pool stopped
-  std::uint64_t evicted = 0;   ///< counted in `failed`, too
-  std::uint64_t retries = 0;   ///< attempts after the first
-  std::uint64_t restarts = 0;
+  std::uint64_t rejected = 0;         ///< never submitted: the queue was full, or the pool stopped
+  std::uint64_t evicted = 0;          ///< counted in `failed`, too
+  std::uint64_t retries = 0;          ///< attempts after the first
+  std::uint64_t restarts = 0;         ///< of workers; with the one too many, which has stopped the pool instead
   std::uint64_t overdue_total = 0;    ///< tasks whose caller was told before the operation had ended
   std::vector<overdue_task> overdue;  ///< now
   std::vector<name_stats> names;
