@@ -52,8 +52,8 @@ class multi : private connection_source {
 
   /// Tells curl of waits of `w` that have come back.
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
-  /// Tells curl that the time it asked for has come.
-  void alarm_rang() noexcept { is_due_ = alarm_at_ != time_point::max(); }
+  /// Tells curl that the time it asked for has come. It may have asked for another one since.
+  void alarm_rang() noexcept { is_due_ = is_due_ || alarm_at_ != time_point::max(); }
   /// Whether curl wants to be called at once; the next run() does that. A timer that has already expired would cost a
   /// turn of the reactor.
   bool is_due() const noexcept { return is_due_ || has_lost_socket_; }

@@ -454,6 +454,36 @@ TEST_CASE("curl's own time and much news at once do not get in each other's way"
   CHECK(good == 100);
 }
 
+TEST_CASE("requests that come as curl's own time passes begin at once") {
+  std::atomic<bool> has_come{false};
+  scripted_server slow{[&](peer& p) -> net::awaitable<void> {
+    co_await p.up_to("\r\n\r\n");
+    has_come = true;
+    co_await p.linger();
+  }};
+  scripted_server quick{answer(ok("x"))};
+  net::io_context io;
+  canigo::time_source_control clock{io, {}};
+  http::client client{io, no_proxy};
+  net::cancellation_signal signal;
+  auto post = http::request{"POST", slow.url()}.with_body("x").with_header("Expect", "100-continue").with_timeout(2h);
+  client.async_send(std::move(post),
+                    net::bind_cancellation_slot(signal.slot(), [](std::error_code, const http::response&) {}));
+  while (!has_come) io.poll();
+  io.poll();
+  int good = 0;
+  for (int i = 0; i < 100; ++i) {  // more than the client looks at before it calls curl
+    client.async_send(http::request{quick.url()}, [&](std::error_code ec, const http::response&) {
+      good += !ec;
+      if (good == 100) signal.emit(net::cancellation_type::terminal);
+    });
+  }
+  clock.advance(clock.now() + 1s);  // curl waits so long for the answer of the slow one
+  io.restart();
+  io.run();
+  CHECK(good == 100);
+}
+
 TEST_CASE("a client may live in a coroutine that the context destroys") {
   scripted_server server{silence()};
   std::thread::id here = std::this_thread::get_id();
