@@ -218,6 +218,7 @@ TEST_CASE("a table reads each of its indexes, and no job more than it needs", "[
     ::sqlite3_progress_handler(db.connection(), 0, nullptr, nullptr);
     return steps;
   };
+  steps_of_claim();  // SQLite 3.46 takes more steps the first time
   const int with_few = steps_of_claim();
   table.put_all(delayed, now);
   CHECK(steps_of_claim() == with_few);

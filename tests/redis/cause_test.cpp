@@ -121,7 +121,7 @@ TEST_CASE("what is wrong for good with Redis is said at once") {
   }
   SECTION("a user without a command of the script") {
     order(server, redis::command{"ACL", "SETUSER", "bob", "on", ">secret", "+@all", "-zadd", "~*", "allchannels"});
-    fails_at_once(url_as(server, "bob:secret"), error::no_permission, "can't run this command");
+    fails_at_once(url_as(server, "bob:secret"), error::no_permission, "script");
   }
 }
 

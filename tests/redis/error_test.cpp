@@ -19,6 +19,10 @@ TEST_CASE("the first word of an error reply is its code") {
       redis::error_of("ERR Error running script (call to f_0123): @user_script:9: @user_script: 9: -READONLY You can't "
                       "write against a read only replica.") == error::read_only);
   CHECK(redis::error_of("NOREPLICAS Not enough good replicas to write.") == error::no_replicas);
+  CHECK(redis::error_of("ERR The user executing the script can't run this command or subcommand script: 01, on "
+                        "@user_script:1.") == error::no_permission);
+  CHECK(redis::error_of("ERR ACL failure in script: User bob has no permissions to run the 'zadd' command script: 01, "
+                        "on @user_script:1.") == error::no_permission);
   CHECK(redis::error_of("ERR unknown command 'x', with args beginning with: 'NOREPLICAS '") == error::command_failed);
   CHECK(redis::error_of("ERR Error running script: -") == error::command_failed);
   CHECK(redis::error_of("ERR unknown command") == error::command_failed);

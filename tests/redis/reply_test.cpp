@@ -112,6 +112,16 @@ TEST_CASE("what is not the protocol is refused") {
   }
 }
 
+TEST_CASE("arrays nest seven deep, and no deeper") {
+  const auto nested = [](int arrays) {
+    std::string bytes;
+    for (int i = 0; i < arrays; ++i) bytes += "*1\r\n";
+    return read_in_parts(bytes + ":1\r\n", 1000);
+  };
+  CHECK(nested(8).replies == "[[[[[[[[1]]]]]]]];");
+  for (const int arrays : {9, 10, 100, 1000}) CHECK(nested(arrays).error == redis::error::bad_reply);
+}
+
 TEST_CASE("bytes at random, and replies that were tampered with, do no harm") {
   std::mt19937 random{20'240'601};
   const std::string_view alphabet = "+-:$*0123456789\r\nax,#(%~_";

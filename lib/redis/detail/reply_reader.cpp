@@ -22,6 +22,7 @@ class reply_builder {
 
   std::size_t spent = 0;  // on the reply that is under construction
   bool over = false;
+  bool is_too_deep = false;
   bool no_memory = false;
 
   reply* add(const redisReadTask& task, std::size_t bytes, reply::kind k) noexcept {
@@ -74,10 +75,21 @@ void* create_string(const redisReadTask* task, char* text, std::size_t length) {
   return r != nullptr && b.set_text(*r, {text, length}, task->parent == nullptr) ? r : nullptr;
 }
 
+// Later ones than hiredis 0.14 nest arrays as deep as the server says.
+constexpr int deepest = 7;
+
+bool is_too_deep(const redisReadTask& task) noexcept {
+  int depth = 0;
+  for (const auto* above = task.parent; above != nullptr; above = above->parent) ++depth;
+  return depth > deepest;
+}
+
 // The number of elements is an int in hiredis 0.14 and a size_t later.
 template <class Count>
 void* create_array(const redisReadTask* task, Count) {
-  return builder_of(task).add(*task, 0, reply::kind::array);
+  auto& b = builder_of(task);
+  b.is_too_deep = is_too_deep(*task);
+  return b.is_too_deep ? nullptr : b.add(*task, 0, reply::kind::array);
 }
 
 void* create_integer(const redisReadTask* task, long long n) {
@@ -121,6 +133,7 @@ struct reply_reader::state {
 
   std::error_code failure() const noexcept {
     if (builder.over) return errc::too_large;
+    if (builder.is_too_deep) return error::bad_reply;
     if (builder.no_memory || reader->err == REDIS_ERR_OOM) return errc::not_enough_memory;
     return error::bad_reply;
   }
