@@ -110,6 +110,10 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       // Older ones say so of a head beyond their bound.
       if (!head_.is_complete() && head_.bytes() > near_bound_of_head) return errc::too_large;
       break;
+    case CURLE_SEND_FAIL_REWIND:
+      // Later ones say so of an upload whose connection has broken, when they can't begin it anew.
+      if (!head_.is_complete()) return error::no_response;
+      break;
     case CURLE_UNSUPPORTED_PROTOCOL:
       // After the request was sent it is the answer's protocol: HTTP/0.9, or an invalid status line.
       return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;
