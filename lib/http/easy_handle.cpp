@@ -38,6 +38,13 @@ bool asks_to_close(const headers& all) noexcept {
                              [](header h) { return same_text(h.name, "Connection") && has_element(h.value, "close"); });
 }
 
+/// Whether curl forgets the rest of a part that was refused when the connection breaks meanwhile: 8.14 does, and 7.88
+/// does not.
+bool forgets_refused_parts() noexcept {
+  static const bool is_newer = curl_version_info(CURLVERSION_NOW)->version_num >= 0x080000;
+  return is_newer;
+}
+
 }  // namespace
 
 easy_handle* easy_handle::of(CURL* easy) noexcept {
@@ -185,7 +192,7 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
   }
   try {
     if (t.is_stream()) h.tell_head();
-    if (t.is_stream() && (h.decodes_ || t.is_ahead() || h.must_read())) {
+    if (t.is_stream() && (h.decodes_ || t.is_ahead() || h.must_read() || forgets_refused_parts())) {
       if (!h.take_ahead({data, size})) return size + 1;
     } else {
       h.is_paused_ = !t.take({data, size});
@@ -211,7 +218,9 @@ std::size_t easy_handle::on_read(char* to, std::size_t, std::size_t room, void* 
 }
 
 bool easy_handle::take_ahead(std::string_view part) {
-  if (!transfer_->take_all(part, max_body_)) {
+  // A part that is not decoded is at most what curl reads at once, and then it pauses.
+  const std::size_t most = decodes_ || must_read() ? max_body_ : std::max<std::size_t>(max_body_, 4 * read_size);
+  if (!transfer_->take_all(part, most)) {
     refused_ = errc::too_large;
     is_body_too_large_ = true;
     return false;
