@@ -18,7 +18,9 @@ void write_to_standard_error(std::string_view text, duration patience) noexcept 
   const auto wait = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count());
   while (!text.empty()) {
     pollfd room{STDERR_FILENO, POLLOUT, 0};
-    if (::poll(&room, 1, wait) <= 0) return;
+    const int ready = ::poll(&room, 1, wait);
+    if (ready < 0 && errno == EINTR) continue;  // a signal loses no message
+    if (ready <= 0) return;
     // A pipe that has room takes a piece of this size without a wait.
     const auto n = ::write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (n < 0 && errno == EINTR) continue;
