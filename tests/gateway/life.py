@@ -945,7 +945,9 @@ class Life(GatewayCase):
             self.addCleanup(process.wait)
             self.addCleanup(process.kill)
             wait_until(lambda: connects(port), "it listens")
+            time.sleep(0.1)  # by now it waits until that message is taken
             process.send_signal(signal.SIGHUP)
+            time.sleep(0.1)  # the signal ends that wait, before there is room
             text = b""
             while piece := os.read(told, 65536):
                 text += piece
