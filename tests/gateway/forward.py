@@ -539,8 +539,9 @@ prefix = "/web"
         client.sendall(b"still here")
         client.shutdown(socket.SHUT_WR)
         wait_until(lambda: late == [b"still here"], "the server has read on")
-        self.assertEqual([(e["status"], e["error"], e["bytes_in"], e["bytes_out"]) for e in self.ends(g, 2)],
-                         [(200, None, 3, 7), (200, None, 10, 6)])
+        ends = {e["host"]: (e["status"], e["error"], e["bytes_in"], e["bytes_out"]) for e in self.ends(g, 2)}
+        self.assertEqual(ends, {f"a.example.test:{first.port}": (200, None, 3, 7),
+                                f"a.example.test:{second.port}": (200, None, 10, 6)})
 
     def test_bytes_behind_the_head_are_passed_on(self):
         server = self.server(lambda client: client.sendall(client.recv(5, socket.MSG_WAITALL).upper()))
