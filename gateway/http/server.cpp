@@ -64,10 +64,15 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
 /// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024. Returns how many files may be
 /// open.
 rlim_t raise_descriptor_limit(std::size_t connections) {
+  constexpr rlim_t fewest = 64;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return RLIM_INFINITY;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_max < fewest) {
+    throw std::runtime_error{
+        fmt::format("this process may open {} files (RLIMIT_NOFILE); allowed: {} or more", files.rlim_max, fewest)};
+  }
   if (files.rlim_max < connections) {
     say("this process may open {} files (RLIMIT_NOFILE), fewer than the {} of limits.connections.all; who has "
         "connected beyond that is not heard",
@@ -98,7 +103,8 @@ void open_door(const std::string& field, Open open) {
 }  // namespace
 
 server::server(config c, std::string file)
-    : loops_{make_loops(c)},
+    : files_{raise_descriptor_limit(c.connections.all)},
+      loops_{make_loops(c)},
       service_{std::move(c), std::move(file), loops_},
       acceptors_(loops_.size()),
       signals_{loops_.front()->io},
@@ -107,7 +113,6 @@ server::server(config c, std::string file)
       patience_{loops_.front()->io},
       look_{loops_.front()->io},
       watchdog_{loops_.front()->io} {
-  const rlim_t files = raise_descriptor_limit(service_.current()->settings.connections.all);
   service_.desk.reload = [this] { return reload(); };
   service_.desk.drain = [this] {
     net::post(loops_.front()->io, [this] {
@@ -118,14 +123,14 @@ server::server(config c, std::string file)
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   const std::shared_ptr<const generation> first = service_.current();
   open_doors(first->settings);
-  divide(files);
+  divide_files();
 }
 
 /// A quarter of the files is not for clients. The last of them are not for upstreams either, so that the admin is heard
 /// and the configuration can be read.
-void server::divide(rlim_t files) {
-  if (files > static_cast<rlim_t>(std::numeric_limits<int>::max())) return;
-  const auto all = static_cast<int>(files);
+void server::divide_files() {
+  if (files_ > static_cast<rlim_t>(std::numeric_limits<int>::max())) return;
+  const auto all = static_cast<int>(files_);
   service_.most_files = all - std::clamp(all / 16, 8, 64);
   most_clients_ = static_cast<std::size_t>(std::max(all - std::min(all / 4, 1024) - next_descriptor(), 1));
 }

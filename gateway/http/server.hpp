@@ -34,7 +34,8 @@ class closed_door : public config_mistake {
 /// The running gateway: its loops, its listening sockets, and its end.
 class server {
  public:
-  /// Listens. Throws closed_door if it can't, and config_mistake for what else the configuration names.
+  /// Listens. Throws closed_door if it can't, and config_mistake for what else the configuration names; and
+  /// std::runtime_error where the process may open too few files.
   ///
   /// `file`: where the configuration was read, and is read again at SIGHUP.
   server(config c, std::string file);
@@ -61,7 +62,7 @@ class server {
   void accept(loop& l, door& d, std::shared_ptr<acceptor> at);
   void accept_later(loop& l, door& d, std::shared_ptr<acceptor> at);
   bool is_short_of_files() const noexcept;
-  void divide(rlim_t files);
+  void divide_files();
   void take(loop& l, door& d, stream_socket socket);
   void wait_for_signal();
   void watch();
@@ -84,6 +85,7 @@ class server {
   std::atomic<std::int64_t> refusal_told_{0};  // in seconds of the clock
   std::atomic<std::int64_t> failure_told_{0};
 
+  rlim_t files_;  // that this process may open
   supervisor supervisor_;
   std::vector<std::unique_ptr<loop>> loops_;
   service service_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <poll.h>
 #include <unistd.h>
@@ -15,10 +16,11 @@ void write_to_standard_error(std::string_view text, duration patience) noexcept 
   // Of two threads that find the same room, one would wait.
   static std::mutex mutex;
   const std::lock_guard lock{mutex};
-  const auto wait = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count());
+  const auto end = std::chrono::steady_clock::now() + patience;
   while (!text.empty()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     pollfd room{STDERR_FILENO, POLLOUT, 0};
-    const int ready = ::poll(&room, 1, wait);
+    const int ready = ::poll(&room, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;  // a signal loses no message
     if (ready <= 0) return;
     // A pipe that has room takes a piece of this size without a wait.

@@ -400,7 +400,7 @@ class Hostile(GatewayCase):
         end = time.monotonic() + seconds
         with socket.create_connection(("127.0.0.1", g.port)) as client:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while time.monotonic() < end:
+            while time.monotonic() < end or len(took) < 2:
                 start = time.monotonic()
                 client.sendall(b"GET /web/ HTTP/1.1\r\nHost: x\r\nX-Canigo-Priority: interactive\r\n\r\n")
                 answer = client.recv(4096)
@@ -503,6 +503,43 @@ class Hostile(GatewayCase):
         self.assertEqual(asked.stdout, "ok\n", asked.stderr)
         hold.set()
         self.assertEqual([client.recv(4096)[9:12] for client in clients[:60]], [b"200"] * 60)
+
+    def test_the_last_files_are_not_for_clients(self):
+        few = 128
+        kept = 8
+        hold = threading.Event()
+        self.addCleanup(hold.set)
+
+        def answer(client, _stream, _head):
+            hold.wait()
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        g = self.gateway(self.upstream("", self.script(answer).port),
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few, few)))
+
+        def files():
+            return len(list(pathlib.Path(f"/proc/{g.process.pid}/fd").iterdir()))
+
+        def call():
+            client = socket.create_connection(("127.0.0.1", g.port))
+            self.addCleanup(client.close)
+            client.sendall(b"GET /web/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            return client
+
+        g.ask_admin("/healthz")
+        clients = []
+        while files() < few - kept - 1:  # a client and its connection to the upstream
+            before = files()
+            clients.append(call())
+            wait_until(lambda: files() >= before + 2, "the call has reached the upstream")
+        clients += [call() for _ in range(2 * kept)]
+        time.sleep(1)  # by then each of them would have a file
+        asked = subprocess.run(["curl", "-sS", "-m", "30", f"http://127.0.0.1:{g.admin}/healthz"],
+                               capture_output=True, text=True)
+        self.assertEqual(asked.stdout, "ok\n", asked.stderr)
+        self.assertEqual(g.ask_admin("/api/reload", method="POST"), '{"ok":true}\n')
+        hold.set()
+        self.assertEqual([client.recv(4096)[9:12] for client in clients], [b"200"] * len(clients))
 
     def test_idle_links_leave_room_for_clients_the_admin_and_a_reload(self):
         few = 128

@@ -14,6 +14,7 @@ import os
 import pathlib
 import platform
 import re
+import resource
 import selectors
 import shutil
 import signal
@@ -896,6 +897,18 @@ class Life(GatewayCase):
         soft, hard = re.search(r"Max open files\s+(\d+)\s+(\d+)", limits).groups()
         self.assertEqual(soft, hard)
 
+    def test_it_needs_some_files(self):
+        g = self.gateway(self.upstream(port=self.nginx.plain),
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+        self.assertEqual(curl(f"{g.url}/web/")[0], 200)
+        for few in (24, 63):
+            done = subprocess.run([GATEWAY, "--config", g.dir / "gateway.toml"], stderr=subprocess.PIPE, text=True,
+                                  env=os.environ | {"CANIGO_ADMIN_TOKEN": TOKEN},
+                                  preexec_fn=lambda n=few: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, f"canigo-gateway: this process may open {few} files (RLIMIT_NOFILE); "
+                                 "allowed: 64 or more\n"))
+
     def test_a_check_says_that_the_log_can_not_be_written(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "gateway.toml"
@@ -928,14 +941,16 @@ class Life(GatewayCase):
             done = subprocess.run(["sh", "-c", f"exec '{GATEWAY}' --check --config '{file}' 2>&-"])
             self.assertEqual(done.returncode, 2)
 
-    def test_a_signal_is_heard_as_soon_as_it_listens(self):
+    @contextlib.contextmanager
+    def without_room_on_standard_error(self):
+        """A gateway that listens, and waits until its first message is taken; its port, and where that is read."""
         port, = free_ports(1)
         told, stderr = os.pipe()
         self.addCleanup(os.close, told)
         os.set_blocking(stderr, False)
         with contextlib.suppress(BlockingIOError):
             while True:
-                os.write(stderr, b"x")  # it does not get beyond its first message
+                os.write(stderr, b"x")
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "gateway.toml"
             file.write_text(f'access_log = "off"\n[[listen]]\naddress = "127.0.0.1:{port}"\n'
@@ -945,6 +960,12 @@ class Life(GatewayCase):
             self.addCleanup(process.wait)
             self.addCleanup(process.kill)
             wait_until(lambda: connects(port), "it listens")
+            yield process, port, told
+            process.terminate()
+            self.assertEqual(process.wait(), 0)
+
+    def test_a_signal_is_heard_as_soon_as_it_listens(self):
+        with self.without_room_on_standard_error() as (process, _, told):
             time.sleep(0.1)  # by now it waits until that message is taken
             process.send_signal(signal.SIGHUP)
             time.sleep(0.1)  # the signal ends that wait, before there is room
@@ -954,8 +975,16 @@ class Life(GatewayCase):
                 if b"reloaded\n" in text:
                     break
             self.assertRegex(text, b"listening on .*\ncanigo-gateway: reloaded\n$")
-            process.terminate()
-            self.assertEqual(process.wait(), 0)
+
+    def test_signals_prolong_no_wait_of_a_message(self):
+        with self.without_room_on_standard_error() as (process, port, _):
+            ask = ["curl", "-sS", "-m", "2", f"http://127.0.0.1:{port}/none"]
+
+            def is_served():
+                process.send_signal(signal.SIGHUP)
+                return subprocess.run(ask, capture_output=True).returncode == 0
+
+            wait_until(is_served, "it serves")
 
     def test_a_place_that_is_taken_is_named(self):
         taken = socket.create_server(("127.0.0.1", 0))
