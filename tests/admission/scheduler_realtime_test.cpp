@@ -218,7 +218,7 @@ TEST_CASE("S14 in real time: saturated, the rate is kept and never exceeded", "[
     double granted = 0;
     double possible = 0;
     double expected = 1;
-    for (int i = 0; i < 10 && granted < share * expected; ++i) {
+    for (int i = 0; i < 30 && granted < share * expected; ++i) {
       // What this machine can do at all just now, where nobody has to wait: above an eighth of that, to wait and to be
       // woken may take all of its time, and it is not the schedule that is measured.
       const saturated_run free = granted_when_saturated(rate::per_second(1'000'000'000), callers, span / 4);
