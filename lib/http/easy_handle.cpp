@@ -20,9 +20,8 @@
 namespace canigo::http::detail {
 namespace {
 
-bool starts_with_any_case(std::string_view text, std::string_view lower) noexcept {
-  return text.size() >= lower.size() && same_text(text.substr(0, lower.size()), lower);
-}
+/// So much of a body over HTTP/2 is kept, and is not read, before more of it is refused.
+constexpr std::size_t most_ahead = 4 * easy_handle::read_size;
 
 // curl guesses a scheme where there is none, which turns a typing error into a name look-up.
 std::error_code check_scheme(std::string_view url) noexcept {
@@ -36,13 +35,6 @@ std::error_code check_scheme(std::string_view url) noexcept {
 bool asks_to_close(const headers& all) noexcept {
   return std::ranges::any_of(all,
                              [](header h) { return same_text(h.name, "Connection") && has_element(h.value, "close"); });
-}
-
-/// Whether curl forgets the rest of a part that was refused when the connection breaks meanwhile: 8.14 does, and 7.88
-/// does not.
-bool forgets_refused_parts() noexcept {
-  static const bool is_newer = curl_version_info(CURLVERSION_NOW)->version_num >= 0x080000;
-  return is_newer;
 }
 
 }  // namespace
@@ -99,7 +91,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
 
 std::error_code easy_handle::resume() noexcept {
   // The caller reads what is ahead first. Until then curl may only write.
-  const bool may_read = !transfer_->is_ahead() || must_read();
+  const bool may_read = transfer_->ahead() == 0 || must_read();
   const bool is_waiting = (may_read && std::exchange(is_paused_, false)) || is_starved_;
   is_starved_ = false;
   if (!is_waiting) return {};
@@ -111,6 +103,8 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   transfer& t = *transfer_;
   transfer_ = nullptr;
   t.easy_ = nullptr;
+  // Newer ones want to begin the upload of each later request anew, too.
+  is_worn_ = is_worn_ || result == CURLE_SEND_FAIL_REWIND;
   std::error_code ec = refused_ ? *refused_ : reason(result);
   // curl takes a head that breaks off for a short one.
   if (!ec && !head_.is_complete()) ec = error::partial_response;
@@ -192,15 +186,8 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
   }
   try {
     if (t.is_stream()) h.tell_head();
-    if (t.is_stream() && (h.decodes_ || t.is_ahead() || h.must_read() || forgets_refused_parts())) {
-      if (!h.take_ahead({data, size})) return size + 1;
-    } else {
-      h.is_paused_ = !t.take({data, size});
-      if (h.is_paused_) {
-        h.source_->paused(h);
-        return CURL_WRITEFUNC_PAUSE;
-      }
-    }
+    if (h.refuses(size)) return CURL_WRITEFUNC_PAUSE;
+    if (!h.take({data, size})) return size + 1;
   } catch (...) {
     h.refused_ = errc::not_enough_memory;
     return size + 1;
@@ -217,22 +204,36 @@ std::size_t easy_handle::on_read(char* to, std::size_t, std::size_t room, void* 
   return size.value_or(CURL_READFUNC_PAUSE);
 }
 
-bool easy_handle::take_ahead(std::string_view part) {
-  // A part that is not decoded is at most what curl reads at once, and then it pauses.
-  const std::size_t most = decodes_ || must_read() ? max_body_ : std::max<std::size_t>(max_body_, 4 * read_size);
-  if (!transfer_->take_all(part, most)) {
+bool easy_handle::take(std::string_view part) {
+  if (!transfer_->take(part, most_unread())) {
     refused_ = errc::too_large;
     is_body_too_large_ = true;
     return false;
   }
-  // To refuse the part would have curl copy all that follows of this read once for each part of it.
-  if (transfer_->is_ahead() && !must_read()) pause();
+  // To refuse the part would have curl copy all that follows of this read once for each part of it. And a newer one
+  // forgets what was refused when the connection breaks.
+  if (transfer_->ahead() != 0 && !is_http2()) pause();
   return true;
 }
 
-bool easy_handle::must_read() const noexcept {
-  return transfer_->is_writing() && number(CURLINFO_HTTP_VERSION) >= CURL_HTTP_VERSION_2_0;
+/// Of HTTP/2 curl has to read what comes for others. Only if a part was refused it tells the server that the transfer
+/// is paused.
+bool easy_handle::refuses(std::size_t size) noexcept {
+  const std::size_t ahead = transfer_->ahead();
+  if (ahead == 0 || ahead + size <= std::min(most_ahead, most_unread()) || !is_http2() || must_read()) return false;
+  is_paused_ = true;
+  source_->paused(*this);
+  return true;
 }
+
+std::size_t easy_handle::most_unread() const noexcept {
+  // What is not decoded is at most what curl reads at once, and then it pauses.
+  return decodes_ || must_read() ? max_body_ : std::max(max_body_, most_ahead);
+}
+
+bool easy_handle::is_http2() const noexcept { return number(CURLINFO_HTTP_VERSION) >= CURL_HTTP_VERSION_2_0; }
+
+bool easy_handle::must_read() const noexcept { return transfer_->is_writing() && is_http2(); }
 
 bool easy_handle::is_final_head() const noexcept {
   // That of a proxy comes before the request is sent.

@@ -61,14 +61,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::error_code begin(transfer& t) noexcept;
   /// Lets the body go on that its transfer could not take. After an error the transfer is to end.
   std::error_code resume() noexcept;
-  /// Has curl read no more of the body until resume().
-  void pause() noexcept;
   /// curl waits for nothing of the socket any more.
   void waits_for_nothing() noexcept;
-  /// Whether its transfer has more of the body than its caller has read.
-  bool is_ahead() const noexcept { return transfer_->is_ahead(); }
-  /// Whether curl must read although nobody reads the body.
-  bool must_read() const noexcept;
   /// Whether its transfer, a stream, knows the head of the response.
   bool has_told_head() const noexcept { return head_told_; }
   /// Whether it waits until the transfer can take more of the body.
@@ -122,8 +116,17 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// Whether the head that has just ended is that of the response itself, and not one before it.
   bool is_final_head() const noexcept;
   void tell_head();
-  /// Takes a part that curl can't offer again: it has decoded it, or has to read on. False: it is too large.
-  bool take_ahead(std::string_view part);
+  /// Whether curl must read although nobody reads the body.
+  bool must_read() const noexcept;
+  /// Has curl read no more of the body until resume().
+  void pause() noexcept;
+  /// Takes a part of the body. False: it is too large.
+  bool take(std::string_view part);
+  /// Whether curl is to keep a part of that size until resume().
+  bool refuses(std::size_t size) noexcept;
+  /// How many bytes of the body may be there that nobody has read.
+  std::size_t most_unread() const noexcept;
+  bool is_http2() const noexcept;
   void fill(response& r) const;
 
   const std::size_t max_headers_;

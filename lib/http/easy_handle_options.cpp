@@ -60,10 +60,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
 #endif
   set(CURLOPT_ERRORBUFFER, said_.data());
   set(CURLOPT_BUFFERSIZE, static_cast<long>(read_size));
-  if (decodes_) {
-    // curl decodes all that it has read at once, so it is to read little: gzip makes 4 MB of this at most.
-    set(CURLOPT_ACCEPT_ENCODING, "")(CURLOPT_BUFFERSIZE, 4096L);
-  }
+  if (decodes_) set(CURLOPT_ACCEPT_ENCODING, "");
   if (!options.verify_tls) set(CURLOPT_SSL_VERIFYPEER, 0L)(CURLOPT_SSL_VERIFYHOST, 0L);
   if (!options.unix_socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, options.unix_socket.c_str());
   for (const known_address& known : options.known_addresses) {
@@ -143,6 +140,13 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
   // curl would send any other method to the new place whatever the status says, and the target, too.
   follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty() && !length_to_write;
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
+  if (decodes_) {
+    // curl decodes all that it has read at once, so it is to read little: gzip makes 4 MB of this at most. But an older
+    // one stands still where it has no room for a whole frame of HTTP/2, and the transfer is paused.
+    const bool may_be_http2 = version_ == http_version::http2 ||
+                              (version_ == http_version::negotiated && starts_with_any_case(r.url, "https://"));
+    set(CURLOPT_BUFFERSIZE, may_be_http2 ? static_cast<long>(read_size) : 4096L);
+  }
   most_body_ = is_stream ? std::numeric_limits<std::size_t>::max() : max_body_;
   // The length that HEAD announces is not a body, and that of an encoded body says nothing of its bytes.
   constexpr std::size_t no_limit = 0;

@@ -74,7 +74,9 @@ const char* easy_handle::missing_to_send() const noexcept {
 
 std::string easy_handle::passed_bound(const transfer& t, CURLcode result) const {
   if (is_body_too_large_ || result == CURLE_FILESIZE_EXCEEDED) {
-    const auto* what = t.is_stream() ? "a part of the body decodes to" : "the body has";
+    const auto* what = !t.is_stream() ? "the body has"
+                       : decodes_     ? "a part of the body decodes to"
+                                      : "what came of the body before it was read has";
     return what + (" more than client_options.max_body, " + std::to_string(max_body_) + " bytes");
   }
   if (decodes_ && head_.is_complete()) return "a part of the body decodes to more than libcurl accepts";

@@ -124,7 +124,6 @@ void multi::flush(int local_port) noexcept {
     // To pause and go on sends a window update, and with it all bytes that wait to be written.
     curl_easy_pause(h->get(), CURLPAUSE_RECV);
     curl_easy_pause(h->get(), CURLPAUSE_CONT);
-    if (h->is_ahead() && !h->must_read()) h->pause();
   }
 }
 

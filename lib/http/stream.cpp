@@ -89,30 +89,19 @@ void stream::head_came() noexcept {
   engine_->head_came(*this);
 }
 
-bool stream::take(std::string_view part) {
-  step* reader = engine_->waiting_step(*this);
-  if (reader == nullptr) return false;
-  part.remove_prefix(taken_);
-  const std::size_t n = reader->take(part);
-  if (n != 0) engine_->has_news(*this);
-  const bool is_all = n == part.size();
-  taken_ = is_all ? 0 : taken_ + n;
-  return is_all;
-}
-
 bool stream::has_room(std::size_t size) const noexcept {
   const step* reader = engine_->waiting_step(*this);
   return reader != nullptr && reader->room() >= size;
 }
 
-bool stream::take_all(std::string_view part, std::size_t most) {
+bool stream::take(std::string_view part, std::size_t most) {
   read_ahead();
-  if (step* reader = engine_->waiting_step(*this); reader != nullptr && !is_ahead()) {
+  if (step* reader = engine_->waiting_step(*this); reader != nullptr && ahead() == 0) {
     const std::size_t n = reader->take(part);
     if (n != 0) engine_->has_news(*this);
     part.remove_prefix(n);
   }
-  if (part.size() > most - std::min(most, ahead_.size() - ahead_taken_)) return false;
+  if (part.size() > most - std::min(most, ahead())) return false;
   ahead_.append(part);
   return true;
 }

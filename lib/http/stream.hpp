@@ -74,10 +74,9 @@ struct body_length {
 
 /// A transfer whose caller reads the body of the response part by part, and may write that of the request so.
 ///
-/// It keeps no part. curl holds one that the caller has no room for, stops reading the connection, and offers the part
-/// again. A part that was decoded can't come again, so it is kept, and curl then reads no more until it is read. A part
-/// of an answer that begins during an upload over HTTP/2 is kept, too, as curl has to read on there. From the start to
-/// the end it keeps itself.
+/// It keeps what the caller has no room for of a part, and curl then reads no more of the body until that is read. An answer that
+/// begins during an upload over HTTP/2 is kept as it comes, as curl has to read on there. From the start to the end it
+/// keeps itself.
 class stream final : public transfer, public std::enable_shared_from_this<stream> {
  public:
   stream(std::shared_ptr<engine> e, request&& r) noexcept
@@ -106,9 +105,7 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   /// Its caller was told that no more of the body is taken.
   void writes_no_more() noexcept { writes_no_more_ = true; }
   /// Whether the server has answered that it does not want the rest of the body.
-  bool was_turned_down() const noexcept {
-    return has_head_ && to_write_ && (head_.status >= 300 || sends_no_more_);
-  }
+  bool was_turned_down() const noexcept { return has_head_ && to_write_ && (head_.status >= 300 || sends_no_more_); }
 
   /// Why it ended.
   std::error_code error() const noexcept { return error_; }
@@ -123,10 +120,9 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
 
   bool is_stream() const noexcept override { return true; }
   void head_came() noexcept override;
-  bool take(std::string_view part) override;
+  bool take(std::string_view part, std::size_t most) override;
   bool has_room(std::size_t size) const noexcept override;
-  bool take_all(std::string_view part, std::size_t most) override;
-  bool is_ahead() const noexcept override { return !ahead_.empty(); }
+  std::size_t ahead() const noexcept override { return ahead_.size() - ahead_taken_; }
   void read_ahead() noexcept override;
   void sends_no_more() noexcept override;
   std::optional<std::int64_t> length_to_write() const noexcept override;
@@ -144,7 +140,6 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;
-  std::size_t taken_ = 0;         // of the part that comes again
   std::string ahead_;             // taken, and not read
   std::size_t ahead_taken_ = 0;   // of those
   std::shared_ptr<stream> self_;  // while the engine has it

@@ -22,6 +22,10 @@ constexpr bool same_text(std::string_view a, std::string_view b) noexcept {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
+constexpr bool starts_with_any_case(std::string_view text, std::string_view start) noexcept {
+  return same_text(text.substr(0, start.size()), start);
+}
+
 /// Whether the value of a field, a list with commas, has this element.
 constexpr bool has_element(std::string_view list, std::string_view element) noexcept {
   for (;;) {

@@ -328,6 +328,13 @@ class RealServers(unittest.TestCase):
         for result in results:
             self.assert_body(result, 100003)
 
+    @every_way(World.scripted)
+    def test_a_body_that_nobody_reads_waits_while_others_of_its_connection_go_on(self, _server, url, options):
+        size = 30_000_003  # more than the server may send unread
+        for more in ((), ("--decode", "on")):
+            self.assert_body(call(*options, *more, "--max-body", 100_000, "--beside", f"{url}/bytes/{size}", "open",
+                                  f"{url}/bytes/{size}"), size)
+
     @every_way(World.files)
     def test_a_download_is_the_file(self, _server, url, options):
         to = self.world.dir / "downloaded"

@@ -13,7 +13,7 @@ void transfer::time_is_up(due why) noexcept {
   if (why == due::expired) engine_->time_is_up(*this);
 }
 
-bool transfer::take(std::string_view part) {
+bool transfer::take(std::string_view part, std::size_t) {
   if (request_.keep_body) response_.body.append(part);
   return true;
 }

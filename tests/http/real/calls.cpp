@@ -86,6 +86,7 @@ struct call_options {
   milliseconds pause{0};                    // between two of them
   std::size_t events = 1;                   // so many, over several connections
   std::size_t many = 1;                     // such calls at once
+  std::string beside;                       // read whole between the head of an exchange and its body
   std::size_t most_read = ~std::size_t{0};  // then it lets go of the exchange, and waits for SIGUSR1
 };
 
@@ -140,6 +141,8 @@ void set(call_options& o, std::string_view name, const std::string& value) {
     o.events = number();
   else if (name == "--many")
     o.many = number();
+  else if (name == "--beside")
+    o.beside = value;
   else if (name == "--most-read")
     o.most_read = number();
   else
@@ -172,6 +175,11 @@ net::awaitable<void> open(http::client& client, const call_options& o) {
     status = x.head().status;
     tell("head " + std::to_string(status));
     try {
+      if (!o.beside.empty()) {
+        checksum ignored;
+        http::exchange other = co_await client.open({"GET", o.beside});
+        co_await read(other, o, ignored);
+      }
       co_await read(x, o, body);
     } catch (const std::system_error& e) {
       error = e.code().message();

@@ -65,21 +65,18 @@ class transfer : public canigo::detail::suspended,
   virtual bool is_stream() const noexcept { return false; }
   /// For a stream: the head of the response is there.
   virtual void head_came() noexcept {}
-  /// Takes a part of the body. False: there is no room for all of it. Then the part comes again, from its begin.
-  virtual bool take(std::string_view part);
-  /// Whether it would take so many bytes of the body.
+  /// Takes a part of the body. False: of a stream, `most` bytes are not enough for those that its caller has not read.
+  virtual bool take(std::string_view part, std::size_t most);
+  /// Whether its caller would take so many bytes of the body at once.
   virtual bool has_room(std::size_t) const noexcept { return true; }
-  /// For a stream: takes all of a part that can't come again. False: `most` bytes are not enough for those that its
-  /// caller has not read.
-  virtual bool take_all(std::string_view, std::size_t) { return true; }
   /// The length of the body that its caller writes part by part, -1 if it is unknown; nothing: there is no such body.
   virtual std::optional<std::int64_t> length_to_write() const noexcept { return std::nullopt; }
   /// Moves bytes of that body; zero is its end. Nothing: its caller has to write first.
   virtual std::optional<std::size_t> give(char*, std::size_t) noexcept { return 0; }
   /// Whether that body has ended, and the response is waited for.
   virtual bool has_written_all() const noexcept { return false; }
-  /// For a stream: whether it has bytes that its caller has not read.
-  virtual bool is_ahead() const noexcept { return false; }
+  /// For a stream: how many bytes it has that its caller has not read.
+  virtual std::size_t ahead() const noexcept { return 0; }
   /// For a stream: whether its caller still writes the body of the request. On a connection of HTTP/2 curl has to read
   /// meanwhile, or it never learns that the server takes more.
   virtual bool is_writing() const noexcept { return false; }
