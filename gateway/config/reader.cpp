@@ -110,21 +110,23 @@ void read_limits(table_view& t, config& c) {
   limits->finish();
 }
 
-/// Whether the listeners, the upstreams and forward mode need each other. A wrong value has been refused before.
+/// Whether the listeners, the upstreams and forward mode need each other.
 void check_ways(table_view& t, const config& c) {
+  if (t.is_none("listen")) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
+  // Of what was refused nobody knows what it was to be.
+  if (!t.problems().is_empty()) return;
   const auto leads = [&](listen_mode mode) {
     return std::ranges::any_of(c.listeners,
                                [&](const listener& l) { return l.mode == mode || l.mode == listen_mode::both; });
   };
-  if (t.is_none("listen")) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
-  if (!c.listeners.empty() && leads(listen_mode::reverse) && t.is_none("upstream"))
+  if (leads(listen_mode::reverse) && t.is_none("upstream"))
     t.problems().complain(t.where("listen"), "upstream", "is missing, and a listener has mode \"reverse\" or \"both\"");
-  if (!c.upstreams.empty() && !c.listeners.empty() && !leads(listen_mode::reverse))
+  if (!c.upstreams.empty() && !leads(listen_mode::reverse))
     t.problems().complain(t.where("upstream"), "upstream",
                           "is of no use: no listener has mode \"reverse\" or \"both\"");
   if (leads(listen_mode::forward) && t.is_none("forward"))
     t.problems().complain(t.where("listen"), "forward", "is missing, and a listener has mode \"forward\" or \"both\"");
-  if (c.forward && !c.listeners.empty() && !leads(listen_mode::forward))
+  if (c.forward && !leads(listen_mode::forward))
     t.problems().complain(t.where("forward"), "forward", "is of no use: no listener has mode \"forward\" or \"both\"");
 }
 
@@ -134,7 +136,8 @@ std::string what_is_wrong(std::string_view parser_says) {
   std::string_view more;
   if (says("string: ") && says("control characters")) {
     more = "; a string ends with its quote, in the same line";
-  } else if (says("Error while parsing") && !says("string: ") && !says("table header")) {
+  } else if (says("could not determine value type") || says("expected a comment or whitespace") ||
+             says("parsing time: expected") || says("parsing boolean: expected")) {
     more = "; a string needs quotes";
   }
   return fmt::format("{}{}", parser_says, more);

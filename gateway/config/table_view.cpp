@@ -171,7 +171,7 @@ std::optional<table_view> table_view::table(std::string_view key) {
   const toml::node* node = ask(key);
   if (node == nullptr) return std::nullopt;
   if (const toml::table* value = node->as_table()) return table_view{*value, field(key), *report_};
-  refuse_type(key, *node, "a table");
+  refuse_type(key, *node, field_.empty() ? fmt::format("a table, such as below [{}]", key) : "a table");
   return std::nullopt;
 }
 

@@ -41,12 +41,15 @@ constexpr duration patience_with_new = 2s;
 // And so long to take the answer that there is no place for it.
 constexpr duration patience_with_last = 2s;
 
-std::vector<std::unique_ptr<loop>> make_loops(const config& c) {
+std::size_t number_of_loops(const config& c) {
   constexpr unsigned most = 4;
-  const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, most);
-  const std::size_t n = c.threads > 0 ? static_cast<std::size_t>(c.threads) : cores;
+  return c.threads > 0 ? static_cast<std::size_t>(c.threads)
+                       : std::clamp(std::thread::hardware_concurrency(), 1u, most);
+}
+
+std::vector<std::unique_ptr<loop>> make_loops(const config& c) {
   std::vector<std::unique_ptr<loop>> loops;
-  for (std::size_t i = 0; i < n; ++i) loops.push_back(std::make_unique<loop>(i));
+  for (std::size_t i = 0; i < number_of_loops(c); ++i) loops.push_back(std::make_unique<loop>(i));
   return loops;
 }
 
@@ -63,20 +66,23 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
 
 /// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024. Returns how many files may be
 /// open.
-rlim_t raise_descriptor_limit(std::size_t connections) {
-  constexpr rlim_t fewest = 64;
+rlim_t raise_descriptor_limit(const config& c) {
+  // A loop takes three, and each of its listening sockets one.
+  const rlim_t fewest = 40 + number_of_loops(c) * (4 + c.listeners.size());
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return RLIM_INFINITY;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_max < fewest) {
     throw std::runtime_error{
-        fmt::format("this process may open {} files (RLIMIT_NOFILE); allowed: {} or more", files.rlim_max, fewest)};
+        fmt::format("this process may open {} files (RLIMIT_NOFILE); allowed: {} or more, with {} threads and {} "
+                    "listeners",
+                    files.rlim_max, fewest, number_of_loops(c), c.listeners.size())};
   }
-  if (files.rlim_max < connections) {
+  if (files.rlim_max < c.connections.all) {
     say("this process may open {} files (RLIMIT_NOFILE), fewer than the {} of limits.connections.all; who has "
         "connected beyond that is not heard",
-        files.rlim_max, connections);
+        files.rlim_max, c.connections.all);
   }
   return files.rlim_max;
 }
@@ -103,7 +109,7 @@ void open_door(const std::string& field, Open open) {
 }  // namespace
 
 server::server(config c, std::string file)
-    : files_{raise_descriptor_limit(c.connections.all)},
+    : files_{raise_descriptor_limit(c)},
       loops_{make_loops(c)},
       service_{std::move(c), std::move(file), loops_},
       acceptors_(loops_.size()),

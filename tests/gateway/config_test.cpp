@@ -510,7 +510,10 @@ TEST_CASE("gateway: listeners, routes and forward mode belong together", "[gatew
         std::vector<std::string>{"1:1: listen is a table; allowed: a list of tables, each below [[listen]]"});
   CHECK(wrongs(std::string{listening} + "[upstream]\nname = 'a'\n").size() == 1);
   CHECK(wrongs("forward = 1\n" + std::string{listening} + "mode = 'forward'\n") ==
-        std::vector<std::string>{"1:11: forward is a whole number; allowed: a table"});
+        std::vector<std::string>{"1:11: forward is a whole number; allowed: a table, such as below [forward]"});
+  CHECK(wrongs("forward = []\n" + std::string{listening} + "mode = 'forward'\n") ==
+        std::vector<std::string>{"1:11: forward is a list; allowed: a table, such as below [forward]"});
+  CHECK(wrongs(std::string{listening} + "mode = 'forwards'\n[forward]\nallow = ['a:80']\n").size() == 1);
   const std::string forward = "forward = { allow = ['a:80'] }\n";
   CHECK(wrongs(forward + std::string{least}).size() == 1);
   CHECK(wrongs(std::string{listening} + "mode = 'forward'\n").size() == 1);
@@ -536,7 +539,13 @@ TEST_CASE("gateway: the parser's words are completed where a string has no quote
   CHECK_THAT(first("access_log = off\n"), Catch::Matchers::EndsWith("; a string needs quotes"));
   CHECK_THAT(first("grace = 5 s\n"), Catch::Matchers::EndsWith("; a string needs quotes"));
   CHECK_THAT(first("[[listen]]\naddress = 127.0.0.1:80\n"), Catch::Matchers::EndsWith("; a string needs quotes"));
-  CHECK(first("[[listen]\n").find("quote") == std::string::npos);
+  for (const std::string_view text :
+       {"[[listen]\n", "threads = 1\nthreads = 2\n", "threads = 012\n", "= 5\n", "threads 5\n", "threads =\n",
+        "classes = ['a'\n", "classes = ['a' 'b']\n", "redis = { a = 1 b = 2 }\n", "# \x01\n",
+        "threads = 99999999999999999999\n", "grace = 2020-13-01\n"}) {
+    INFO(text);
+    CHECK(first(text).find("quote") == std::string::npos);
+  }
 }
 
 TEST_CASE("gateway: a configuration's file that can't be read says so", "[gateway][config]") {

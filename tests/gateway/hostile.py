@@ -514,7 +514,7 @@ class Hostile(GatewayCase):
             hold.wait()
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-        g = self.gateway(self.upstream("", self.script(answer).port),
+        g = self.gateway(self.upstream('timeout = { connect = "10m" }', self.script(answer).port),
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few, few)))
 
         def files():
@@ -526,12 +526,11 @@ class Hostile(GatewayCase):
             client.sendall(b"GET /web/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             return client
 
-        g.ask_admin("/healthz")
         clients = []
+        at_rest = files()
         while files() < few - kept - 1:  # a client and its connection to the upstream
-            before = files()
             clients.append(call())
-            wait_until(lambda: files() >= before + 2, "the call has reached the upstream")
+            wait_until(lambda: files() >= at_rest + 2 * len(clients), "the call has reached the upstream")
         clients += [call() for _ in range(2 * kept)]
         time.sleep(1)  # by then each of them would have a file
         asked = subprocess.run(["curl", "-sS", "-m", "30", f"http://127.0.0.1:{g.admin}/healthz"],

@@ -898,16 +898,18 @@ class Life(GatewayCase):
         self.assertEqual(soft, hard)
 
     def test_it_needs_some_files(self):
-        g = self.gateway(self.upstream(port=self.nginx.plain),
-                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
-        self.assertEqual(curl(f"{g.url}/web/")[0], 200)
-        for few in (24, 63):
-            done = subprocess.run([GATEWAY, "--config", g.dir / "gateway.toml"], stderr=subprocess.PIPE, text=True,
-                                  env=os.environ | {"CANIGO_ADMIN_TOKEN": TOKEN},
-                                  preexec_fn=lambda n=few: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
-            self.assertEqual((done.returncode, done.stderr),
-                             (1, f"canigo-gateway: this process may open {few} files (RLIMIT_NOFILE); "
-                                 "allowed: 64 or more\n"))
+        for threads, needed in ((2, 50), (12, 100), (64, 360)):
+            g = self.gateway(self.upstream(port=self.nginx.plain), threads=threads,
+                             preexec_fn=lambda n=needed: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+            self.assertEqual(curl(f"{g.url}/web/")[0], 200)
+            self.assertEqual(g.ask_admin("/api/reload", method="POST"), '{"ok":true}\n')
+            for few in (10, 24, needed - 1):
+                done = subprocess.run([GATEWAY, "--config", g.dir / "gateway.toml"], stderr=subprocess.PIPE, text=True,
+                                      env=os.environ | {"CANIGO_ADMIN_TOKEN": TOKEN},
+                                      preexec_fn=lambda n=few: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+                self.assertEqual((done.returncode, done.stderr),
+                                 (1, f"canigo-gateway: this process may open {few} files (RLIMIT_NOFILE); allowed: "
+                                     f"{needed} or more, with {threads} threads and 1 listeners\n"))
 
     def test_a_check_says_that_the_log_can_not_be_written(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -96,11 +96,12 @@ class Gateway:
     `start` has what subprocess.Popen is to do otherwise.
     """
 
-    def __init__(self, *upstreams, head="", listen="", anonymous="local", env=None, announced=2, log=None, **start):
+    def __init__(self, *upstreams, head="", listen="", anonymous="local", env=None, announced=2, log=None, threads=2,
+                 **start):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="canigo-gateway"))
         self.port, self.admin = free_ports(2)
         text = f"""
-threads = 2
+threads = {threads}
 access_log = "{log or f'file:{self.dir}/access.log'}"
 admin = {{ listen = "127.0.0.1:{self.admin}", token = "env:CANIGO_ADMIN_TOKEN" }}
 {head}

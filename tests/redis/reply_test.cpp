@@ -112,7 +112,7 @@ TEST_CASE("what is not the protocol is refused") {
   }
 }
 
-TEST_CASE("arrays nest seven deep, and no deeper") {
+TEST_CASE("eight arrays nest, and no more") {
   const auto nested = [](int arrays) {
     std::string bytes;
     for (int i = 0; i < arrays; ++i) bytes += "*1\r\n";
