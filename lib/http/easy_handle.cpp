@@ -227,7 +227,7 @@ bool easy_handle::refuses(std::size_t size) noexcept {
 }
 
 std::size_t easy_handle::most_unread() const noexcept {
-  // What is not decoded is at most what curl reads at once, and then it pauses.
+  // A part that is not decoded is at most what curl reads at once, and then it pauses.
   return decodes_ || must_read() ? max_body_ : std::max(max_body_, most_ahead);
 }
 

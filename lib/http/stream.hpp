@@ -74,9 +74,9 @@ struct body_length {
 
 /// A transfer whose caller reads the body of the response part by part, and may write that of the request so.
 ///
-/// It keeps what the caller has no room for of a part, and curl then reads no more of the body until that is read. An answer that
-/// begins during an upload over HTTP/2 is kept as it comes, as curl has to read on there. From the start to the end it
-/// keeps itself.
+/// It keeps what the caller has no room for of a part, and curl then reads no more of the body until that is read. An
+/// answer that begins during an upload over HTTP/2 is kept as it comes, as curl has to read on there. From the start to
+/// the end it keeps itself.
 class stream final : public transfer, public std::enable_shared_from_this<stream> {
  public:
   stream(std::shared_ptr<engine> e, request&& r) noexcept
