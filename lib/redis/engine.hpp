@@ -137,6 +137,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::atomic<phase> phase_ = phase::down;  // read from any thread
   std::shared_ptr<link> link_;
   std::uint32_t failures_ = 0;  // in a row
+  bool has_answered_ = false;   // the server of this link, to any call
   time_point not_before_ = time_point::min();
   time_point dialed_at_ = time_point::min();
   time_point unwanted_at_ = time_point::max();  // since then no caller waits for a connection

@@ -105,8 +105,10 @@ void engine::send_waiting() noexcept {
     const std::lock_guard lock{mutex_};
     was_idle = sent_.empty();
   }
-  // The server has closed an idle connection. That is no failure, and nothing is lost.
   if (was_idle && !link_->is_open()) {
+    // One that has never answered would do the same again at once.
+    if (!has_answered_) return link_down(error::connection_lost, {}, {});
+    // The server has closed an idle connection. That is no failure, and nothing is lost.
     drop_link();
     return dial_or_wait();
   }
@@ -176,6 +178,7 @@ void engine::back_off(time_point since) noexcept {
 
 void engine::link_up() noexcept {
   phase_ = phase::up;
+  has_answered_ = false;
   std::shared_ptr<subscriber> listener;
   {
     const std::lock_guard lock{mutex_};
@@ -192,6 +195,7 @@ void engine::link_up() noexcept {
 }
 
 bool engine::link_reply(reply&& r) noexcept {
+  has_answered_ = true;
   failures_ = 0;
   const change decisions{*this};
   last_read_ = time_->now();

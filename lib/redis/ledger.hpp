@@ -102,6 +102,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
 
   void subscribed() noexcept override;
   void refused(std::error_code ec, const std::string& text) noexcept override;
+  void unheard(std::error_code ec, const std::string& text) noexcept override;
   void published(std::string_view message) noexcept override;
 
  private:
@@ -181,6 +182,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
     listening_at_.reset();
   }
   void check_listening(time_point now) noexcept;
+  void note_unheard(std::error_code ec, const std::string& text) noexcept;
   std::string channel(std::uint64_t n) const { return prefix_ + "n:" + session_.name_of(n); }
 
   const ledger_options options_;

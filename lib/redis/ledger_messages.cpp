@@ -65,8 +65,18 @@ void ledger::refused(std::error_code ec, const std::string& text) noexcept {
   if (context_gone_) return;
   stop_listening();
   listen_after_ = saturating_add(time_->now(), refused_for);
+  note_unheard(ec, text);
+}
+
+void ledger::unheard(std::error_code ec, const std::string& text) noexcept {
+  const change c{*this};
+  if (!context_gone_) note_unheard(ec, text);
+}
+
+void ledger::note_unheard(std::error_code ec, const std::string& text) noexcept {
   unheard_ = ec;
-  unheard_text_ = text_of([&] { return engine_->where() + ": messages can't be listened to: " + text; });
+  unheard_text_ = text_of(
+      [&] { return engine_->where() + ": messages can't be listened to: " + (text.empty() ? ec.message() : text); });
 }
 
 void ledger::published(std::string_view message) noexcept {

@@ -207,18 +207,24 @@ net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& se
 }
 
 net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, std::string bytes, std::size_t replies) {
-  co_await s.write_all(net::buffer(bytes));
   std::vector<reply> answers;
-  std::array<char, 4096> part;
-  while (answers.size() < replies) {
-    const std::size_t n = co_await s.read_some(net::buffer(part));
-    std::error_code ec = reader.feed({part.data(), n});
-    while (!ec && answers.size() < replies) {
-      auto r = reader.next(ec);
-      if (!r) break;
-      answers.push_back(std::move(*r));
+  try {
+    co_await s.write_all(net::buffer(bytes));
+    std::array<char, 4096> part;
+    while (answers.size() < replies) {
+      const std::size_t n = co_await s.read_some(net::buffer(part));
+      std::error_code ec = reader.feed({part.data(), n});
+      while (!ec && answers.size() < replies) {
+        auto r = reader.next(ec);
+        if (!r) break;
+        answers.push_back(std::move(*r));
+      }
+      if (ec) throw std::system_error{ec};
     }
-    if (ec) throw std::system_error{ec};
+  } catch (const std::system_error&) {
+    // A server that takes no client now says why, and closes.
+    if (!answers.empty() && answers.back().is_error()) refusal_ = answers.back().text();
+    throw;
   }
   co_return answers;
 }

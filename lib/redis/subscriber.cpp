@@ -125,10 +125,14 @@ void subscriber::listen_for_anything(const std::string& channel) {
   if (!is_up_ || is_asked_ || !channels_.contains(channel)) return;
   // The server answers a second SUBSCRIBE, which changes nothing else.
   ask_for(channel, "SUBSCRIBE");
+  expect_anything();
+}
+
+void subscriber::expect_anything() {
   silence_->expires_after(options_->connect_timeout);
   silence_->async_wait([self = shared_from_this()](std::error_code ec) {
     if (!ec && self->is_asked_ && self->silence_->expiry() <= clock::now()) {
-      self->link_down(make_error_code(error::connection_lost), {}, {});
+      self->link_down(make_error_code(error::connection_lost), make_error_code(errc::timed_out), {});
     }
   });
   is_asked_ = true;
@@ -143,6 +147,7 @@ void subscriber::link_up() noexcept {
   change([this] {
     const auto l = link_;  // it may go down at any of these
     for (auto it = channels_.begin(); it != channels_.end() && is_up_; ++it) ask_for(it->first, "SUBSCRIBE");
+    if (is_up_ && !channels_.empty()) expect_anything();
     l->read();
   });
 }
@@ -176,8 +181,11 @@ bool subscriber::was_refused(const std::string& text) noexcept {
   return true;
 }
 
-void subscriber::link_down(std::error_code, std::error_code, const std::string&) noexcept {
+void subscriber::link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept {
   is_up_ = false;
+  for (const auto& [channel, s] : channels_) {
+    if (const auto who = s.lock()) who->unheard(cause ? cause : ec, text);
+  }
   heard();
   if (const auto l = std::exchange(link_, nullptr)) l->close();
   ++failures_;

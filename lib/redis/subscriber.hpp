@@ -31,6 +31,8 @@ class subscription {
   virtual void published(std::string_view message) noexcept = 0;
   /// The server does not permit the channel, and says why. No message comes from here on.
   virtual void refused(std::error_code ec, const std::string& text) noexcept = 0;
+  /// There is no connection for messages, and why. subscribed() follows once there is one.
+  virtual void unheard(std::error_code ec, const std::string& text) noexcept = 0;
 
  protected:
   subscription() = default;
@@ -65,6 +67,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   bool was_refused(const std::string& text) noexcept;
   void wait(duration d);
   void listen_for_anything(const std::string& channel);
+  void expect_anything();
   void heard() noexcept;
   void link_up() noexcept override;
   bool link_reply(reply&& r) noexcept override;

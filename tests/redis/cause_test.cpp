@@ -191,6 +191,29 @@ TEST_CASE("who may not listen says so, does not ask again and again, and is serv
   CHECK_FALSE(*w.ec);
 }
 
+TEST_CASE("who hears no messages, as their connection is lost, says so and is served all the same") {
+  redis_server server;
+  drained io;
+  redis::client client{io, server.url(), {.reconnect = canigo::backoff::constant(1s)}};
+  redis::semaphore slots{client, "crm", {.permits = 1, .lease = 300ms, .quarantine = false}};
+  member holder{io, server.url(), {.permits = 1, .lease = 300ms, .quarantine = false}};
+  auto p = run(io, holder.slots.acquire());
+  waiting w{slots, {}};
+  const auto listens = [&] {
+    return figure_in(run(io, holder.client.run("INFO", "stats")).text(), "pubsub_channels") != 0;
+  };
+  run_until(io, listens);
+  order(server, redis::command{"CLIENT", "KILL", "TYPE", "pubsub"});
+  run_until(io, [&] { return !slots.stats().last_error.empty(); });
+  CHECK(slots.stats().available);
+  CHECK(mentions(slots.stats().last_error, "messages can't be listened to: "));
+  run_until(io, [&] { return slots.stats().last_error.empty(); });
+  CHECK(listens());
+  p.release();
+  run_until(io, [&] { return w.ended(); });
+  CHECK_FALSE(*w.ec);
+}
+
 TEST_CASE("members none of whom may publish are served all the same") {
   redis_server server;
   const bool has_channels = GENERATE(false, true);

@@ -388,6 +388,30 @@ TEST_CASE("attempts are made ever more seldom up to the cap, and an answer begin
   next_after(1s);
 }
 
+TEST_CASE("a server that hangs up once it has greeted is asked ever more seldom, too") {
+  line l{{.timeout = no_limit, .reconnect = {.first = 1s, .cap = 2s, .jitter = canigo::jitter::none}}};
+  l.server.set_rude(true);
+  asked a{l.client, command{"GET", "a"}};
+  std::size_t attempts = 1;
+  l.until_connected(1);
+  for (const duration delay : {1s, 2s, 2s}) {
+    l.until_closed(attempts);
+    l.settle();
+    CHECK(l.client.stats().failures == attempts);
+    CHECK_FALSE(l.client.stats().last_error.empty());
+    l.time.advance(delay - 1ms);
+    l.settle();
+    CHECK(l.server.connections() == attempts);
+    l.time.advance(1ms);
+    l.until_connected(++attempts);
+  }
+  l.server.set_rude(false);
+  l.until_heard(attempts, "a");
+  l.server.say(attempts, "+a\r\n");
+  l.until_ended(a);
+  CHECK(a.text == "a");
+}
+
 TEST_CASE("the delay after an attempt counts from its beginning") {
   line l{{.connect_timeout = 3s, .timeout = no_limit, .reconnect = canigo::backoff::constant(4s)}};
   l.server.set_greeting("");

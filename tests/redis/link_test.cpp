@@ -87,6 +87,21 @@ TEST_CASE("a server that can't serve now is left for another") {
   }
 }
 
+TEST_CASE("a server that takes no client, and says why, is quoted") {
+  scripted_server server{[](peer& p) -> net::awaitable<void> {
+    co_await p.send("-DENIED Redis is running in protected mode\r\n");  // and reads nothing
+  }};
+  net::io_context io;
+  const redis::client_options once_an_hour{.reconnect = canigo::backoff::constant(1h)};
+  redis::client client{io, url_of(server), once_an_hour};
+  std::string last_error;
+  net::co_spawn(io, client.run("GET", "go"), [](std::exception_ptr, const redis::reply&) {});
+  run_until(io, [&] { return !client.stats().last_error.empty(); });
+  CHECK(client.stats().last_error.find("DENIED Redis is running in protected mode") != std::string::npos);
+  client.stop();
+  run_for(io, 1ms);
+}
+
 TEST_CASE("a server that may not write is kept where there is no other, with all that it was asked") {
   scripted_server server{[](peer& p) -> net::awaitable<void> {
     co_await greet(p);

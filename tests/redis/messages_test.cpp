@@ -111,6 +111,7 @@ TEST_CASE("a second connection on which something else is said is made anew") {
   redis::detail::engine_of(client).subscriptions()->add("news", heard);
   run_until(io, [&] { return heard->times == 1; });
   CHECK(server.connections() == 3);
+  CHECK(heard->losses == 2);
 }
 
 TEST_CASE("a process whose client stops listens no more when its lease has ended [realtime]", "[realtime]") {

@@ -46,6 +46,8 @@ class puppet {
 
   /// What it says to those that log in from now on; nothing: it is silent.
   void set_greeting(std::string g) { core_->greeting = std::move(g); }
+  /// Whether it hangs up once it has greeted.
+  void set_rude(bool is_rude) { core_->is_rude = is_rude; }
   void say(std::size_t n, std::string_view text) {
     std::error_code ignored;
     asio::write(core_->lines.at(n - 1)->socket, asio::buffer(text.data(), text.size()), ignored);
@@ -72,6 +74,7 @@ class puppet {
     asio::ip::tcp::acceptor acceptor;
     std::vector<std::shared_ptr<line>> lines;
     std::string greeting{usual_greeting};
+    bool is_rude = false;
   };
 
   static asio::awaitable<void> accept(std::shared_ptr<core> all) {
@@ -96,6 +99,7 @@ class puppet {
         if (l->has_greeted || !l->heard.ends_with("server\r\n")) continue;
         l->has_greeted = true;
         co_await asio::async_write(l->socket, asio::buffer(all->greeting), asio::use_awaitable);
+        if (all->is_rude) l->socket.shutdown(asio::ip::tcp::socket::shutdown_both);
       }
     } catch (const std::system_error&) {
       // The client has gone.
