@@ -100,8 +100,8 @@ int serve(const std::string& file, bool only_check) {
 
 int main(int argc, char** argv) try {
   fill_standard_descriptors();
-  // What can't be written is an error of the write, and not the end.
-  for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
+  // What can't be written is an error of the write, and not the end. The configuration is about to be read.
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGHUP}) std::signal(number, SIG_IGN);
   CLI::App app{"Outbound HTTP calls within quotas, the important ones first", "canigo-gateway"};
   app.footer(
       "SIGHUP reads the configuration again. SIGTERM ends the program when all who wait are served, or when their "

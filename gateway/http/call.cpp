@@ -80,7 +80,7 @@ net::awaitable<void> connection::call::forward() {
   }
   ask_ = make_request();
   framing_ = make_framing();
-  caller asks{queue(), settings().tenants[errand_.tenant].name, queue().share(errand_.tenant), {}, {}};
+  caller asks{queue(), settings().tenants[errand_.tenant].name, is_tunnel(), queue().share(errand_.tenant), {}, {}};
   home_.phase_ = phase::running;
   home_.caller_ = &asks;
   // There was a reload since the head came.

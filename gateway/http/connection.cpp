@@ -6,6 +6,7 @@
 #include "gateway/admin/events.hpp"
 #include "gateway/http/call.hpp"
 #include "gateway/http/refusals.hpp"
+#include "gateway/policy/destination.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/head_rules.hpp"
 #include "gateway/upstream/exchange.hpp"
@@ -277,6 +278,8 @@ void connection::follow(const generation& next, const std::shared_ptr<void>& unt
   } else if (!tenant) {
     caller_->dismissed =
         std::make_unique<refusal>(refusal{401, "bad_request", "the tenant is no longer in the configuration"});
+  } else if (caller_->is_for_tunnel && next.settings.forward && next.settings.forward->tunnels == 0) {
+    caller_->dismissed = std::make_unique<refusal>(refuse_tunnel());
   } else {
     auto share = queue == nullptr ? caller_->share : queue->share(*tenant);
     if (!share || share == caller_->share) return;

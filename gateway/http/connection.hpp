@@ -124,6 +124,7 @@ class connection {
   struct caller {
     const upstream_queue& queue;
     std::string_view tenant;
+    bool is_for_tunnel;
     std::shared_ptr<const flow> share;       // that it asks for
     std::shared_ptr<const flow> next_share;  // that it has to ask for from now on
     std::unique_ptr<refusal> dismissed;      // a reload has taken away what it asks for

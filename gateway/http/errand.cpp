@@ -50,7 +50,7 @@ std::optional<refusal> connection::find_host(const generation& g, const message_
   if (by == nullptr) return refuse_destination(plan.host, plan.port);
   r.upstream = by->text;
   const bool is_tunnel = plan.form == target_form::tunnel;
-  if (is_tunnel && c.forward->tunnels == 0) return refusal{403, "destination_forbidden", "forward.tunnels is 0"};
+  if (is_tunnel && c.forward->tunnels == 0) return refuse_tunnel();
   e.queue = g.hosts()->find(plan.host, plan.port, std::chrono::steady_clock::now());
   if (!e.queue) {
     return refusal{503, "queue_full", "as many hosts are in use as forward.hosts allows", std::chrono::seconds{1}};

@@ -36,7 +36,9 @@ refusal refusal_of(const error_code& error, upstream_queue& q, const request& as
   }
   if (error == errc::too_large) why = {429, "wait_too_long", "it asks for more than the limit ever has"};
   if (error == errc::not_enough_memory) why = {503, "queue_full", "there is no memory to wait with"};
-  if (is_store_failure(error)) why = {503, "store_unavailable", "Redis, which keeps this limit, does not answer"};
+  if (is_store_failure(error)) {
+    why = {503, "store_unavailable", "Redis, which keeps this limit, does not serve it: " + error.message()};
+  }
   why.retry_after = estimate(q.limit(), ask).value_or(std::chrono::seconds{1});
   if (q.limits().shared() != nullptr) why.retry_after = std::max(*why.retry_after, q.limits().shared()->least_wait());
   const bool is_too_late = error == errc::deadline_unreachable || error == errc::timed_out;

@@ -22,6 +22,8 @@ const allowed_host* find_allowed(const forward_options& forward, const host_name
   return found == forward.allow.end() ? nullptr : &*found;
 }
 
+refusal refuse_tunnel() { return {403, "destination_forbidden", "forward.tunnels is 0"}; }
+
 refusal refuse_destination(const host_name& host, std::uint16_t port) {
   return {403, "destination_forbidden", fmt::format("{} is not in forward.allow", limit_name(host, port))};
 }

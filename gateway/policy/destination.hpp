@@ -17,6 +17,8 @@ const allowed_host* find_allowed(const forward_options& forward, const host_name
 
 /// 403 for a host that is not allowed.
 refusal refuse_destination(const host_name& host, std::uint16_t port);
+/// The same of any tunnel, where the configuration allows none.
+refusal refuse_tunnel();
 
 /// The name of the limit of a host of forward mode: "host:port", the same for each spelling of a host.
 std::string limit_name(const host_name& host, std::uint16_t port);

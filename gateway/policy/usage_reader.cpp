@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -24,19 +25,14 @@ class usage_scan {
   usage_scan(usage_numbers& numbers, part root) : numbers_{&numbers}, parts_{root} {}
 
   bool null() { return true; }
-  bool boolean(bool) { return true; }
-  bool number_integer(std::int64_t) { return true; }
-  bool number_unsigned(std::uint64_t value) {
-    if (parts_.back() != part::usage || value > most_tokens) return true;
-    if (key_ == "prompt_tokens" || key_ == "input_tokens" || key_ == "promptTokenCount") numbers_->input = value;
-    if (key_ == "cache_creation_input_tokens") numbers_->cached_input = value;
-    if (key_ == "completion_tokens" || key_ == "output_tokens" || key_ == "candidatesTokenCount")
-      numbers_->output = value;
-    if (key_ == "thoughtsTokenCount") numbers_->thoughts = value;
-    return true;
+  bool boolean(bool) { return note(std::nullopt); }
+  bool number_integer(std::int64_t) { return note(std::nullopt); }  // a negative one
+  bool number_unsigned(std::uint64_t value) { return note(value); }
+  bool number_float(double value, const std::string&) {
+    const bool is_whole = value >= 0 && value <= most_tokens && value == std::floor(value);
+    return note(is_whole ? std::optional{static_cast<std::uint64_t>(value)} : std::nullopt);
   }
-  bool number_float(double, const std::string&) { return true; }
-  bool string(const std::string&) { return true; }
+  bool string(const std::string&) { return note(std::nullopt); }
   bool binary(json::binary_t&) { return true; }
   bool start_object(std::size_t) {
     parts_.push_back(object_in(parts_.back()));
@@ -55,6 +51,25 @@ class usage_scan {
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
 
  private:
+  /// The number that the key names; null if it names none.
+  std::optional<std::uint64_t>* place() const noexcept {
+    if (parts_.back() != part::usage) return nullptr;
+    if (key_ == "prompt_tokens" || key_ == "input_tokens" || key_ == "promptTokenCount") return &numbers_->input;
+    if (key_ == "cache_creation_input_tokens") return &numbers_->cached_input;
+    if (key_ == "completion_tokens" || key_ == "output_tokens" || key_ == "candidatesTokenCount")
+      return &numbers_->output;
+    return key_ == "thoughtsTokenCount" ? &numbers_->thoughts : nullptr;
+  }
+  bool note(std::optional<std::uint64_t> value) noexcept {
+    const auto to = place();
+    if (to == nullptr) return true;
+    if (!value || *value > most_tokens) {
+      numbers_->is_unreadable = true;
+    } else {
+      *to = value;
+    }
+    return true;
+  }
   part object_in(part outer) const noexcept {
     const bool is_usage = key_ == "usage" || key_ == "usageMetadata";
     switch (outer) {
@@ -131,7 +146,7 @@ usage_form usage_form_of(std::string_view content_type) noexcept {
 }
 
 std::optional<token_usage> usage_numbers::sum() const noexcept {
-  if (!input && !output) return std::nullopt;
+  if (is_unreadable || (!input && !output)) return std::nullopt;
   return token_usage{input.value_or(0) + cached_input.value_or(0), output.value_or(0) + thoughts.value_or(0)};
 }
 

@@ -32,6 +32,7 @@ struct usage_numbers {
   std::optional<std::uint64_t> cached_input;  ///< written into a cache; they come on top
   std::optional<std::uint64_t> output;
   std::optional<std::uint64_t> thoughts;  ///< which come on top of the output
+  bool is_unreadable = false;             ///< one of them is no number of tokens, so the others say nothing
 
   std::optional<token_usage> sum() const noexcept;
 };

@@ -834,6 +834,21 @@ prefix = "/web"
             self.assertEqual(self.status_of_tunnel(one), 200)
             one.close()
 
+    def test_a_reload_that_allows_no_tunnels_ends_those_who_wait(self):
+        server = self.server(read_all)
+        target = f"a.example.test:{server.port}"
+        for limit in ("concurrency = 1", "concurrency = 5"):
+            g = self.gateway([target], f"{limit}\ntunnels = 1\nmax_wait = 10m")
+            first = self.open_tunnel(g, target)
+            waiting = [self.ask_tunnel(g, target) for _ in range(3)]
+            self.waits(g, 3)
+            self.reload(g, ("tunnels = 1", "tunnels = 0"))
+            self.assertEqual([self.status_of_tunnel(w) for w in waiting], [403] * 3)
+            first.sendall(b"goes on")
+            self.reload(g, ("tunnels = 0", "tunnels = 2"))
+            if "5" in limit:
+                self.assertEqual(self.status_of_tunnel(self.ask_tunnel(g, target)), 200)
+
     def test_a_reload_gives_a_tenant_more_of_the_tunnels_of_those_who_wait(self):
         g, ask = self.with_tenants("ab", "tunnels = 1\nqueue = 8\nmax_wait = 10m")
         served = ask("a")

@@ -50,18 +50,36 @@ TEST_CASE("gateway: a document tells its usage in the words of its interface", "
 }
 
 TEST_CASE("gateway: what is no usage is none", "[gateway][usage]") {
-  for (const std::string_view body :
-       {"", "{}", "null", "hello", R"({"usage":null})", R"({"usage":{}})", R"({"usage":[{"prompt_tokens":9}]})",
-        R"({"usage":{"prompt_tokens":"9"}})", R"({"usage":{"prompt_tokens":-9}})", R"({"usage":{"prompt_tokens":9.5}})",
-        R"({"usage":{"prompt_tokens":1000000001}})", R"({"usage":{"prompt_tokens":9})",
-        R"({"a":{"usage":{"prompt_tokens":9}}})", R"({"choices":[{"usage":{"prompt_tokens":9}}]})",
-        R"([[{"usage":{"prompt_tokens":9}}]])", R"({"a":"\"usage\":{\"prompt_tokens\":9}"})",
-        R"({"usage":{"a":{"prompt_tokens":9}}})", R"({"prompt_tokens":9})"}) {
+  for (const std::string_view body : {"",
+                                      "{}",
+                                      "null",
+                                      "hello",
+                                      R"({"usage":null})",
+                                      R"({"usage":{}})",
+                                      R"({"usage":[{"prompt_tokens":9}]})",
+                                      R"({"usage":{"prompt_tokens":"9"}})",
+                                      R"({"usage":{"prompt_tokens":-9}})",
+                                      R"({"usage":{"prompt_tokens":9.5}})",
+                                      R"({"usage":{"prompt_tokens":1000000001}})",
+                                      R"({"usage":{"prompt_tokens":9})",
+                                      R"({"a":{"usage":{"prompt_tokens":9}}})",
+                                      R"({"choices":[{"usage":{"prompt_tokens":9}}]})",
+                                      R"([[{"usage":{"prompt_tokens":9}}]])",
+                                      R"({"a":"\"usage\":{\"prompt_tokens\":9}"})",
+                                      R"({"usage":{"a":{"prompt_tokens":9}}})",
+                                      R"({"prompt_tokens":9})",
+                                      R"({"usage":{"prompt_tokens":-90,"completion_tokens":10}})",
+                                      R"({"usage":{"prompt_tokens":1.5,"completion_tokens":0}})",
+                                      R"({"usage":{"prompt_tokens":9,"completion_tokens":"5"}})",
+                                      R"({"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":10}})",
+                                      R"({"usage":{"prompt_tokens":9,"completion_tokens":true}})"}) {
     CAPTURE(body);
     CHECK_FALSE(of_json(body));
   }
   CHECK_FALSE(read(usage_form::none, R"({"usage":{"prompt_tokens":9}})"));
   CHECK(of_json(R"({"usage":{"prompt_tokens":1000000000}})") == token_usage{1'000'000'000, 0});
+  CHECK(of_json(R"({"usage":{"prompt_tokens":1e2,"completion_tokens":10}})") == token_usage{100, 10});
+  CHECK(of_json(R"({"usage":{"prompt_tokens":9,"completion_tokens":null}})") == token_usage{9, 0});
   CHECK_FALSE(of_json(std::string(100'000, '[')));
 }
 
