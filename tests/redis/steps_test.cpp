@@ -87,7 +87,7 @@ struct scene {
 };
 
 constexpr std::size_t many = 48;  // until the last of them waits for push, and a bit
-const redis::semaphore_options one_permit{.permits = 1, .lease = 150ms, .quarantine = false};
+const redis::semaphore_options one_permit{.permits = 1, .lease = 1s, .quarantine = false};
 const redis::semaphore_options patient{.permits = 1, .lease = 1min, .quarantine = false};
 
 /// Whoever comes next gets what there is, in all of these.
