@@ -4,6 +4,7 @@
 #include "canigo/redis/client.hpp"
 #include "canigo/wait_group.hpp"
 
+#include "gateway/config/file_kind.hpp"
 #include "gateway/config/file_values.hpp"
 #include "gateway/config/reader.hpp"
 #include "gateway/config/restart.hpp"
@@ -139,6 +140,7 @@ net::awaitable<std::vector<std::string>> service::reload() {
 
 std::vector<std::string> service::begin_reload(std::shared_ptr<generation>& next) {
   if (is_draining()) return {file_ + ": this instance ends, so it takes no other configuration"};
+  if (is_special_file(file_)) return {file_ + ": is a pipe, a socket or a device, which is read at the start only"};
   std::vector<std::string> wrong;
   auto read = read_config(file_);
   for (const config_error& e : read.errors) wrong.push_back(message_of(e, file_));

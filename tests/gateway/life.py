@@ -27,6 +27,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
 import urllib.request
 
 from rig import DEFECT, GATEWAY, TOKEN, GatewayCase, connects, curl, free_ports, main, wait_until
@@ -467,6 +468,15 @@ class Life(GatewayCase):
                         session = s.session
         wait_until(lambda: len(g.log()) == 4, "all are in the log")
         self.assertEqual({e["tenant"] for e in g.log()}, {"a"})
+
+    def test_a_configuration_that_became_a_pipe_is_refused(self):
+        g = self.gateway(self.upstream(port=self.nginx.plain))
+        (g.dir / "gateway.toml").unlink()
+        os.mkfifo(g.dir / "gateway.toml")
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            g.ask_admin("/api/reload", method="POST")
+        self.assertIn("is a pipe", refused.exception.read().decode())
+        self.assertEqual(curl(f"{g.url}/web/")[0], 200)
 
     def test_a_log_that_was_moved_away_is_opened_anew(self):
         g = self.gateway(self.upstream(port=self.nginx.plain))
