@@ -232,7 +232,8 @@ void show(families& f, const std::string& pool, const pool_stats& s) {
             number(s.rejected));
   f.counter("canigo_pool_evicted_total", "Failed tasks that made room for others.", l, number(s.evicted));
   f.counter("canigo_pool_retries_total", "Attempts after the first.", l, number(s.retries));
-  f.counter("canigo_pool_restarts_total", "Workers that were given another resource.", l, number(s.restarts));
+  f.counter("canigo_pool_restarts_total", "Restarts of workers, with the one too many that stopped a pool instead.", l,
+            number(s.restarts));
   f.counter("canigo_pool_overdue_total", "Tasks whose caller was told before the operation had ended.", l,
             number(s.overdue_total));
   show_ends(f, "canigo_pool_processed_total", "Tasks by how they ended.", pool,

@@ -45,7 +45,8 @@ class upload {
   ~upload();
 
   /// Waits until the client has taken bytes of `from`, at least one, and returns how many. Zero: the server has
-  /// answered already, with a status of 300 or more, and takes no more; finish() has its answer.
+  /// answered already and takes no more; finish() has its answer. Its status is 300 or more, or any other where the
+  /// server has closed the connection behind it.
   ///
   /// Only one at a time. `from` must stay until it ends.
   /// Errors: those of client; errc::stopped after client::stop() or the client's end; errc::invalid_argument for no

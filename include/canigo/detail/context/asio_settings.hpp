@@ -38,6 +38,8 @@ template <bool Value>
 struct asio_io_uring_as_default;
 template <bool Value>
 struct asio_futex;
+template <bool Value>
+struct asio_fortified_endpoints;
 
 /// The library defines it for each of the settings that it was built with, and for no other.
 ///
@@ -132,6 +134,12 @@ static_assert(sizeof(asio_settings<asio_version<ASIO_VERSION / 100000, ASIO_VERS
                                    asio_futex<true>,
 #else
                                    asio_futex<false>,
+#endif
+// 1.36 has larger endpoints with it.
+#if defined(ASIO_STANDALONE) && ASIO_VERSION / 100 == 1036 && defined(_FORTIFY_SOURCE)
+                                   asio_fortified_endpoints<true>,
+#else
+                                   asio_fortified_endpoints<false>,
 #endif
                                    asio_recycling_allocator_cache_size<ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE>>) != 0);
 
