@@ -188,8 +188,12 @@ TEST_CASE("a signal may be emitted to those that went with their context", "[shu
     return net::bind_cancellation_slot(signals.emplace_back().slot(),
                                        [alive = s.alive](auto&&...) { FAIL("it was called"); });
   };
+  // The co_spawn of Boost 1.81 stays in its slot when the context goes.
+  constexpr bool may_emit = ASIO_VERSION < 102300 || ASIO_VERSION >= 103000;
+  std::deque<net::cancellation_signal> unheard;
   const auto coroutine = [&](net::awaitable<void> a) {
-    net::co_spawn(*s.io, std::move(a), net::bind_cancellation_slot(signals.emplace_back().slot(), net::detached));
+    auto& signal = (may_emit ? signals : unheard).emplace_back();
+    net::co_spawn(*s.io, std::move(a), net::bind_cancellation_slot(signal.slot(), net::detached));
   };
   places.async_acquire({}, cancellable());
   fair.async_acquire({.flow = &tenant}, cancellable());
