@@ -28,6 +28,8 @@ void ledger::listen(bool wanted) noexcept {
       // There are no subscriptions of a client that is closed.
       if (const auto s = listening_at_->subscriptions()) s->remove(channel(listening_to_));
       stop_listening();
+      unheard_.clear();
+      unheard_text_.clear();
     }
     if (!wanted) return;
     const auto s = engine_->subscriptions();
@@ -70,7 +72,8 @@ void ledger::refused(std::error_code ec, const std::string& text) noexcept {
 
 void ledger::unheard(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
-  if (!context_gone_) note_unheard(ec, text);
+  // It may have ended its subscription meanwhile.
+  if (!context_gone_ && listening_to_ != 0) note_unheard(ec, text);
 }
 
 void ledger::note_unheard(std::error_code ec, const std::string& text) noexcept {

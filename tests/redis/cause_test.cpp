@@ -214,6 +214,24 @@ TEST_CASE("who hears no messages, as their connection is lost, says so and is se
   CHECK_FALSE(*w.ec);
 }
 
+TEST_CASE("who needs no messages any more does not miss them") {
+  redis_server server;
+  drained io;
+  const redis::semaphore_options o{.permits = 1, .lease = 300ms, .quarantine = false};
+  redis::client client{io, server.url(), {.reconnect = canigo::backoff::constant(1h)}};
+  redis::semaphore slots{client, "crm", o};
+  member holder{io, server.url(), o};
+  auto p = run(io, holder.slots.acquire());
+  waiting w{slots, {}};
+  run_until(io, [&] { return figure_in(run(io, holder.client.run("INFO", "stats")).text(), "pubsub_channels") != 0; });
+  order(server, redis::command{"CLIENT", "KILL", "TYPE", "pubsub"});
+  run_until(io, [&] { return !slots.stats().last_error.empty(); });
+  w.cancel.emit(net::cancellation_type::terminal);
+  run_until(io, [&] { return w.ended(); });
+  run_until(io, [&] { return slots.stats().last_error.empty(); });
+  p.release();
+}
+
 TEST_CASE("members none of whom may publish are served all the same") {
   redis_server server;
   const bool has_channels = GENERATE(false, true);
