@@ -63,7 +63,16 @@ void fill_standard_descriptors() noexcept {
   }
 }
 
+/// From now on no signal that the server takes ends the process. The last lines of the log are written when the server
+/// has gone, and a signal that no set in the process has any more would end it before.
+void hold_signals() {
+  static auto& loop = *new canigo::net::io_context;  // never destroyed: what follows main() takes time, too
+  static auto& held = *new canigo::net::signal_set(loop);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) held.add(number);
+}
+
 int run(canigo::gateway::config c, const std::string& file) {
+  hold_signals();
   canigo::gateway::server s{std::move(c), file};
   for (const std::string& a : s.addresses()) complain(fmt::format("canigo-gateway: listening on {}\n", a));
   return s.run() ? 0 : 1;

@@ -16,7 +16,7 @@ class file_values;
 /// A configuration, or all that is wrong with it.
 struct read_result {
   std::optional<config> value;
-  std::vector<config_error> errors;  ///< empty if there is a value; in the order of the file
+  std::vector<config_error> errors;                     ///< empty if there is a value; in the order of the file
   std::shared_ptr<const file_values> values = nullptr;  ///< of the file, if there is a configuration
 };
 

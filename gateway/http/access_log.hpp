@@ -70,10 +70,10 @@ class access_log {
   std::shared_ptr<const file> file_;
   std::condition_variable knock_;
   std::string waiting_;
-  std::optional<time_point> ends_;  // since then
+  std::optional<time_point> ends_;    // since then
   std::shared_ptr<const file> torn_;  // its last line broke off; of the thread that writes
-  std::uint64_t told_ = 0;  // of the lost lines; of the same thread
-  time_point told_at_{};    // the same
+  std::uint64_t told_ = 0;            // of the lost lines; of the same thread
+  time_point told_at_{};              // the same
   std::thread writer_;
 };
 

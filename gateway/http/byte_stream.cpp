@@ -123,7 +123,23 @@ void byte_stream::close() noexcept {
   socket_.close(ignored);
 }
 
+std::size_t byte_stream::read_now(net::mutable_buffer to, error_code& error) noexcept {
+  error = {};
+  std::size_t n = 0;
+  if (!socket_.non_blocking()) socket_.non_blocking(true, error);
+  if (!error) n = tls_ ? tls_->stream.read_some(to, error) : socket_.read_some(to, error);
+  if (error == net::error::would_block || error == net::error::try_again) error = {};
+  return n;
+}
+
 bool byte_stream::is_quiet() noexcept {
+  if (!tls_) return is_socket_quiet();
+  char byte;
+  error_code error;
+  return read_now(net::buffer(&byte, 1), error) == 0 && !error;
+}
+
+bool byte_stream::is_socket_quiet() noexcept {
   char byte;
   const auto n = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);

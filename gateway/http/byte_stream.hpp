@@ -61,8 +61,16 @@ class byte_stream {
   void close() noexcept;
   bool is_open() const noexcept { return socket_.is_open(); }
 
-  /// Whether nothing has come from the peer since the last message, neither bytes nor an end.
+  /// Reads what has come already, at most what `to` takes. Without an error, 0 bytes: nothing has come. No other read
+  /// may be on.
+  std::size_t read_now(net::mutable_buffer to, error_code& error) noexcept;
+
+  /// Whether nothing has come from the peer since the last message, neither bytes nor an end. Over TLS that includes
+  /// what has been read from the socket and lies in the engine; if the answer is no, a byte of it is lost, and the
+  /// connection is of no further use. No other read may be on.
   bool is_quiet() noexcept;
+  /// Whether nothing lies in the socket, neither bytes nor an end. Loses nothing.
+  bool is_socket_quiet() noexcept;
 
   int descriptor() { return socket_.native_handle(); }
   stream_socket& socket() noexcept { return socket_; }

@@ -52,10 +52,10 @@ connection::call::call(connection& home, message_parser& parser)
 }
 
 net::awaitable<void> connection::call::serve() {
-  home_.goes_on_ = parser_.keep_alive() && !home_.is_last();
+  home_.goes_on_ = parser_.keep_alive() && !home_.is_last() && !may_leave_http(head_);
   if (why_) return home_.answer(*why_, record_, &parser_);
   if (!home_.entrance_.listener) {
-    if (!parser_.is_done()) home_.goes_on_ = false;
+    home_.goes_on_ = home_.goes_on_after(parser_);
     return home_.serve_admin(head_);
   }
   why_ = home_.find_errand(*generation_, head_, plan_, record_, errand_);
@@ -301,7 +301,7 @@ net::awaitable<void> connection::call::finish() {
   }
   if (has_begun) {
     record_.status = x->status;
-    if (!x->keeps_client || !parser_.is_done() || why_) home_.goes_on_ = false;
+    if (!x->keeps_client || why_) home_.goes_on_ = false;
   } else if (why_ && !home_.has_left_) {
     co_await home_.answer(*why_, record_, &parser_);
     co_return;

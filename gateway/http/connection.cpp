@@ -58,6 +58,9 @@ std::string without_secrets(std::string_view target) {
   return std::string{target.substr(0, start)}.append(target.substr(start + at + 1));
 }
 
+/// Whether nobody knows what the bytes behind such a request are.
+bool is_unsound(const refusal& why) noexcept { return why.status == 400 || why.status == 414; }
+
 refusal refusal_of(parse_failure f) {
   switch (f) {
     case parse_failure::head_too_large:
@@ -88,16 +91,19 @@ connection::~connection() {
 net::awaitable<void> connection::run() {
   if (!co_await secure()) co_return;
   peer_uid_ = uid_of_peer(client_.descriptor());
-  while (goes_on_) {
-    if (is_last() && has_served_ && input_.empty() && client_.is_quiet()) break;
+  for (;;) {
+    if (is_last() && has_served_ && !has_come()) break;
     phase_ = phase::idle;
     if (input_.empty()) input_.shrink(first_room);
     auto parser = message_parser::of_request(limits_of(loop_.now->settings));
     if (!co_await read_head(parser)) break;
     has_served_ = true;
-    const auto request = std::make_unique<call>(*this, parser);
-    auto serving = request->serve();
-    co_await std::move(serving);
+    {
+      const auto request = std::make_unique<call>(*this, parser);
+      auto serving = request->serve();
+      co_await std::move(serving);
+    }
+    if (!goes_on_after(parser)) break;
   }
   phase_ = phase::closing;
   departure_.reset();
@@ -130,8 +136,7 @@ net::awaitable<bool> connection::read_head(message_parser& parser) {
     }
     if (!input_.empty()) {
       if (std::exchange(phase_, phase::head) == phase::idle) since = clock::now();
-      const auto step = parser.read(input_.unread());
-      input_.consume(step.used);
+      const auto step = parser.read(input_);
       if (parser.failure() != parse_failure::none) {
         call_record r = begin_record(parser.head());
         const refusal why = refusal_of(parser.failure());
@@ -181,12 +186,13 @@ net::awaitable<void> connection::write(std::string_view text) {
   if (error) goes_on_ = lingers_ = false;
 }
 
+/// Whether another request is read behind this one. Nothing else decides it: what knows a reason why not clears
+/// goes_on_, and no reason for it outweighs a byte of this request that the client has not sent or nobody has read.
+bool connection::goes_on_after(const message_parser& request) const noexcept { return goes_on_ && request.is_done(); }
+
 /// Answers instead of an upstream, and ends the record. `parser`: of the request; null if it has no sound head.
 net::awaitable<void> connection::answer(const refusal& why, call_record& r, const message_parser* parser) {
-  if (parser == nullptr || !parser->is_done() || !parser->keep_alive() || why.status == 400 || why.status == 414 ||
-      is_last()) {
-    goes_on_ = false;
-  }
+  if (parser == nullptr || !goes_on_after(*parser) || is_unsound(why) || is_last()) goes_on_ = false;
   r.status = why.status;
   r.error = why.error;
   texts_of(r).detail = why.detail;
@@ -290,13 +296,21 @@ void connection::follow(const generation& next, const std::shared_ptr<void>& unt
   wait_.emit(net::cancellation_type::terminal);
 }
 
+/// Whether the client has begun another request. No read is on.
+bool connection::has_come() {
+  error_code error;
+  if (input_.empty()) input_.commit(client_.read_now(input_.prepare(first_room), error));
+  return !input_.empty();
+}
+
 /// Whether the drain lets this connection have no further request. The admin's stays until the end.
 bool connection::is_last() const noexcept { return entrance_.listener && service_.is_draining(); }
 
 void connection::drain() noexcept {
   if (!entrance_.listener) return;
   if (phase_ == phase::idle) {
-    if (has_served_ && client_.is_quiet()) client_.cancel();
+    // The read that is on has emptied the engine of TLS: what has come lies in the socket.
+    if (has_served_ && client_.is_socket_quiet()) client_.cancel();
     return;
   }
   goes_on_ = false;

@@ -84,6 +84,8 @@ class connection {
   enum class ender : std::uint8_t { nobody, operator_, drain };
 
   bool is_last() const noexcept;
+  bool goes_on_after(const message_parser& request) const noexcept;
+  bool has_come();
   void end_by(ender who) noexcept;
   refusal why_ended() const;
   net::awaitable<bool> secure();
@@ -213,7 +215,7 @@ class connection {
   std::vector<std::string> certificate_names_;
   std::optional<std::uint32_t> peer_uid_;
   read_buffer input_;
-  bool goes_on_ = true;
+  bool goes_on_ = true;      // nothing has forbidden another request; see goes_on_after()
   bool has_served_ = false;  // a request
   bool lingers_ = false;     // the client may still be sending
   phase phase_ = phase::idle;

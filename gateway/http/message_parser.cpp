@@ -3,6 +3,8 @@
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 
+#include "gateway/policy/server_flaws.hpp"
+
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/status.hpp>
 
@@ -21,6 +23,7 @@ struct message_parser::machine {
 
   message_head head;
   facts known;
+  bool reads_requests = false;
   std::size_t most_fields = 0;
   std::size_t most_head = 0;
   std::size_t head_bytes = 0;
@@ -37,6 +40,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
 
  public:
   beast_parser(const parser_limits& limits, bool without_body) {
+    this->reads_requests = IsRequest;
     this->most_fields = limits.fields;
     this->most_head = limits.head;
     parser::header_limit(limits.head);
@@ -127,21 +131,35 @@ message_parser message_parser::of_response(const parser_limits& limits, bool to_
   return message_parser{std::make_unique<beast_parser<false, machine>>(limits, to_head)};
 }
 
-message_parser::step message_parser::read(std::span<const char> input) {
+message_parser::step message_parser::read(read_buffer& buffer) {
   step s;
+  std::string_view input{buffer.unread().data(), buffer.size()};
+  const bool is_chunk_line = machine_->is_chunked && machine_->chunk_left == 0;
+  std::optional<mended_text> mended;
+  if (!machine_->reads_requests && is_chunk_line) {
+    if (!has_chunk_line(input)) {  // Beast remembers how much of it has no end, which may be blanks that go
+      s.wants_more = true;
+      return s;
+    }
+    mended = mend_chunk_line(input);
+  } else if (!machine_->reads_requests && !known().has_head) {
+    mended = mend_status_line(input);
+  }
+  if (mended) input = mended->text;
   // Beast asserts that it gets the whole of "0", two line ends at once, and would end the program. Nothing shorter than
   // that is the rest of a message, so it gets the line of a chunk's size with no less.
   constexpr std::size_t least = 5;
-  if (machine_->is_chunked && machine_->chunk_left == 0 && input.size() < least) {
+  if (is_chunk_line && input.size() < least) {
     s.wants_more = true;
     return s;
   }
   error_code e;
-  s.used = machine_->put({input.data(), input.size()}, e);
+  const std::size_t used = machine_->put({input.data(), input.size()}, e);
+  buffer.consume(mended ? mended->of_server(used) : used);
   s.piece = machine_->piece;
   // Beast's bound is that of what it looks at in one step, and it takes some fields before it has the others.
-  if (!known().has_head) machine_->head_bytes += s.used;
-  const std::size_t unread = e == http::error::need_more && !known().has_head ? input.size() - s.used : 0;
+  if (!known().has_head) machine_->head_bytes += used;
+  const std::size_t unread = e == http::error::need_more && !known().has_head ? input.size() - used : 0;
   if (machine_->head_bytes + unread > machine_->most_head) e = http::error::header_limit;
   if (e == http::error::need_more) {
     s.wants_more = true;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gateway/http/message.hpp"
+#include "gateway/http/read_buffer.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,13 +35,15 @@ class message_parser {
   ~message_parser();
 
   struct step {
-    std::size_t used = 0;         ///< bytes of the input that are done with
-    std::span<const char> piece;  ///< of the body; lies in the input
+    std::span<const char> piece;  ///< of the body; good until the buffer's next prepare() or shrink()
     bool wants_more = false;      ///< nothing else can be told from this input
   };
   /// Takes one step: to the end of the head, or to the next piece of the body. Call it while neither is_done() nor
-  /// failed(), with the bytes that no step has used yet.
-  step read(std::span<const char> input);
+  /// failed().
+  ///
+  /// The step consumes what it reads. So when is_done() is true, the buffer begins with the first byte behind the
+  /// message, whatever has become of the pieces.
+  step read(read_buffer& input);
   /// The peer has ended the stream.
   void end();
 

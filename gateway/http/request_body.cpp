@@ -19,24 +19,21 @@ net::awaitable<std::span<const char>> request_body::next() {
     sent_ = kept_.size();
     co_return again;
   }
-  input_.consume(std::exchange(used_, 0));
   while (!parser_.is_done() && status_ == status::good) {
     if (input_.empty()) {
       co_await read_more();
       continue;
     }
-    const auto step = parser_.read(input_.unread());
+    const auto step = parser_.read(input_);
     if (parser_.failure() != parse_failure::none) {
       status_ = parser_.failure() == parse_failure::body_too_large ? status::too_large : status::malformed;
       break;
     }
     if (!step.piece.empty()) {
-      used_ = step.used;
       read_ += step.piece.size();
       keep(step.piece);
       co_return step.piece;
     }
-    input_.consume(step.used);
     if (step.wants_more) co_await read_more();
   }
   co_return std::span<const char>{};

@@ -80,6 +80,8 @@ class request_body {
     if (status_ == status::interrupted) status_ = status::good;
   }
   status state() const noexcept { return status_; }
+  /// Whether the client has sent all of it, and nothing of it is left in `input`.
+  bool is_read() const noexcept { return parser_.is_done(); }
   bool has_failed() const noexcept { return status_ != status::good && status_ != status::interrupted; }
   std::uint64_t bytes() const noexcept { return read_; }
 
@@ -96,7 +98,6 @@ class request_body {
   std::string kept_;
   std::size_t sent_ = 0;    // of kept_, in this pass
   std::uint64_t read_ = 0;  // bytes of the body so far
-  std::size_t used_ = 0;    // of input_, by the piece that was given out last
   bool keeps_ = true;
   bool continues_ = false;
   bool is_ahead_ = false;     // nothing may be dropped

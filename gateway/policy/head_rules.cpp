@@ -27,6 +27,15 @@ std::optional<refusal> judge_method(std::string_view method) {
   return std::nullopt;
 }
 
+/// Of the value of an Upgrade field.
+bool names_websocket(std::string_view upgrade) noexcept {
+  bool does = false;
+  for_each_element(upgrade, [&](std::string_view protocol) {
+    does = does || same_text(protocol.substr(0, protocol.find('/')), "websocket");
+  });
+  return does;
+}
+
 /// The fields by themselves, and how many of each kind there are.
 struct field_census {
   std::size_t hosts = 0;
@@ -60,9 +69,7 @@ std::optional<refusal> count_fields(const message_head& head, field_census& cens
     } else if (same_text(f.name, "Connection")) {
       ++census.connections;
     } else if (same_text(f.name, "Upgrade")) {
-      for_each_element(f.value, [&](std::string_view protocol) {
-        if (same_text(protocol.substr(0, protocol.find('/')), "websocket")) census.wants_websocket = true;
-      });
+      census.wants_websocket = census.wants_websocket || names_websocket(f.value);
     }
   }
   return std::nullopt;
@@ -189,6 +196,12 @@ head_judgement judge_head(const message_head& head, listen_mode mode, const size
   head_judgement j;
   j.refused = judge_all(head, mode, limits, j.plan);
   return j;
+}
+
+bool may_leave_http(const message_head& head) noexcept {
+  return head.method == "CONNECT" || std::ranges::any_of(head.fields, [](const field& f) {
+           return same_text(f.name, "Upgrade") && names_websocket(f.value);
+         });
 }
 
 std::optional<refusal> judge_loop(const message_head& head, std::string_view via) {

@@ -45,6 +45,11 @@ struct head_judgement {
 /// Allocates: for a refusal, and for the host.
 head_judgement judge_head(const message_head& head, listen_mode mode, const size_limits& limits);
 
+/// Whether the client may send another protocol behind this head, before it has an answer: CONNECT, and a websocket.
+///
+/// If the request is refused, those bytes are no request.
+bool may_leave_http(const message_head& head) noexcept;
+
 /// Whether the request has come through this gateway before: "1.1 canigo-ID" of `via` is in one of its Via fields.
 ///
 /// Then it is refused with 508.

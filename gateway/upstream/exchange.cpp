@@ -118,10 +118,7 @@ duration left_of(const exchange& x, duration limit, time_point since) {
 bool is_one_chunked(const message_head& head) {
   // Beast reads any other value as a body up to the end of the stream.
   return std::ranges::none_of(head.fields, [](const field& f) {
-    constexpr std::string_view name = "transfer-encoding";
-    return f.name.size() == name.size() &&
-           std::ranges::equal(f.name, name, {}, [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; }) &&
-           f.value != "chunked";
+    return same_text(f.name, "Transfer-Encoding") && !same_text(trim(f.value), "chunked");
   });
 }
 
@@ -136,8 +133,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
   };
   for (int interim = 0;;) {
     while (!l.input.empty()) {
-      const auto step = parser.read(l.input.unread());
-      l.input.consume(step.used);
+      const auto step = parser.read(l.input);
       if (parser.failure() != parse_failure::none) co_return head_end::bad;
       if (step.wants_more) break;
       if (!parser.has_head()) continue;
@@ -180,7 +176,8 @@ net::awaitable<void> send_rest(exchange& x, upload& u) {
 
 framing frame(exchange& x, const message_parser& parser, const upload& u) {
   framing f;
-  if (u.is_on && !takes_rest(parser)) x.keeps_client = false;  // the rest of its body may stay unread
+  // Nobody may read the rest of the body.
+  if (x.body != nullptr && !x.body->is_read() && !(u.is_on && takes_rest(parser))) x.keeps_client = false;
   if (parser.has_body() && !parser.length()) {
     f.is_chunked = x.client_version >= 11;
     if (!f.is_chunked) x.keeps_client = false;
@@ -209,8 +206,7 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     const std::size_t before_pieces = out.size();
     bool fails = false;
     while (!parser.is_done() && !l.input.empty()) {
-      const auto step = parser.read(l.input.unread());
-      l.input.consume(step.used);
+      const auto step = parser.read(l.input);
       fails = parser.failure() != parse_failure::none;
       if (!step.piece.empty()) {
         out.emplace_back(step.piece.data(), step.piece.size());

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Bytes of a response without a flaw that curl, Go's net/http and nginx read over, and Beast's parser does not.
+struct mended_text {
+  std::string text;
+  std::size_t at = 0;       ///< where it begins to differ from what the server has sent
+  std::size_t added = 0;    ///< bytes that the server has not sent
+  std::size_t dropped = 0;  ///< bytes of the server's that are left out
+
+  /// How many of the server's bytes the first `used` of the text are.
+  std::size_t of_server(std::size_t used) const noexcept { return used <= at ? used : used - added + dropped; }
+};
+
+/// "HTTP/1.1 200" without the blank in front of a reason that is empty. `input`: from the beginning of the head on.
+///
+/// Source: RFC 9112, section 4, wants the blank.
+std::optional<mended_text> mend_status_line(std::string_view input);
+
+/// A chunk's size with blanks behind it, and no extension. `input`: from the end of the last chunk on, with the whole
+/// line.
+///
+/// Source: RFC 9112, section 7.1, has blanks only in front of an extension.
+std::optional<mended_text> mend_chunk_line(std::string_view input);
+
+/// Whether the whole line of a chunk's size is there.
+bool has_chunk_line(std::string_view input) noexcept;
+
+}  // namespace canigo::gateway
