@@ -34,8 +34,12 @@ class Browser:
     """A session of WebDriver, https://www.w3.org/TR/webdriver2/."""
 
     def __init__(self, width):
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
-        line = next(line for line in self.driver.stdout if "successfully on port" in line)
+        for _ in range(10):  # it takes a port of IPv4, and ends if that of IPv6 with the same number is in use
+            self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
+            line = next((line for line in self.driver.stdout if "successfully on port" in line), None)
+            if line:
+                break
+            self.driver.wait()
         self.url = f"http://127.0.0.1:{line.split('on port ')[1].strip().rstrip('.')}/session"
         options = {"args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
                    "mobileEmulation": {"deviceMetrics": {"width": width, "height": 900, "pixelRatio": 1}}}

@@ -190,10 +190,12 @@ const tenantColumns = [
   ['Granted', 'num wide', text(t => number(t.granted))]];
 
 const errorColumns = [
-  ['At', 'time', text(e => new Date(e.time).toLocaleTimeString('en-GB'))],
-  ['Request', 'what', (cell, e) => lines(cell, `${e.method} ${e.path}`, dots(e.upstream, e.tenant, e.class, e.id))],
-  ['Waited', 'num', text(e => time(e.wait_ms))],
-  ['Answer', 'reason', (cell, e) => lines(cell, e.status || 'none', dots(e.error || 'by the upstream', e.detail))]];
+  ['Last at', 'time', text(e => new Date(e.time).toLocaleTimeString('en-GB'))],
+  ['Times', 'num', text(e => number(e.count))],
+  ['Last request', 'what', (cell, e) => lines(cell, `${e.method} ${e.path}`,
+    dots(e.upstream, e.tenant, e.class, e.wait_ms >= 1 ? 'waited ' + time(e.wait_ms) : '', e.id))],
+  ['Answer', 'reason', (cell, e) => lines(cell, e.status || 'none', e.error || 'by the upstream')],
+  ['Cause', 'cause', text(e => e.detail || (e.error ? 'none was told' : 'the upstream answered so'))]];
 
 function pauseText(u) {
   const left = p => p.until_ms == null ? 'until it is resumed' : 'for ' + time(p.until_ms);
@@ -266,7 +268,8 @@ const hosts = fold('Hosts', table('Hosts', hostColumns, h => h.name), 'No host w
 const hostWaiters = fold('Waiting', table('Waiting', waiterColumns, (w, i) => w.id || 'gone ' + i, 'requests'),
   'Nobody waits.', false);
 const hostRunning = fold('Running', table('Running', runningColumns, r => r.id, 'requests'), 'Nothing runs.', false);
-const errors = fold('Errors', table('Last errors', errorColumns, e => e.id, 'requests'), 'There was none.', true);
+const errors = fold('Errors', table('Last errors', errorColumns,
+  e => JSON.stringify([e.upstream, e.tenant, e.class, e.status, e.error, e.detail]), 'requests'), 'There was none.', true);
 let told = '';
 let toldAt = 0;
 let generation = null;

@@ -206,6 +206,7 @@ json errors_of(const recent_errors& errors) {
   json all = json::array();
   for (const recent_errors::entry& e : errors.all()) {
     all.push_back({{"time", utc(e.time)},
+                   {"count", e.count},
                    {"id", e.id},
                    {"tenant", or_null(e.tenant)},
                    {"class", or_null(e.priority)},

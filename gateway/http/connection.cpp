@@ -283,7 +283,7 @@ void connection::follow(const generation& next, const std::shared_ptr<void>& unt
         refusal{503, "no_route", "the upstream is no longer in the configuration", std::chrono::seconds{1}});
   } else if (!tenant) {
     caller_->dismissed =
-        std::make_unique<refusal>(refusal{401, "bad_request", "the tenant is no longer in the configuration"});
+        std::make_unique<refusal>(refusal{401, "unauthorized", "the tenant is no longer in the configuration"});
   } else if (caller_->is_for_tunnel && next.settings.forward && next.settings.forward->tunnels == 0) {
     caller_->dismissed = std::make_unique<refusal>(refuse_tunnel());
   } else {

@@ -1,10 +1,21 @@
 #include "gateway/http/recent_errors.hpp"
 
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
 namespace canigo::gateway {
 
 std::string shortened(std::string_view text, std::size_t most) {
   if (text.size() <= most) return std::string{text};
   return std::string{text.substr(0, most)} + "…";
+}
+
+bool recent_errors::entry::is_like(const entry& other) const noexcept {
+  const auto cause = [](const entry& e) {
+    return std::tie(e.status, e.upstream, e.tenant, e.priority, e.error, e.detail);
+  };
+  return cause(*this) == cause(other);
 }
 
 void recent_errors::note(const call_record& r) {
@@ -23,6 +34,11 @@ void recent_errors::note(const call_record& r) {
           .attempts = r.attempts,
           .waited = r.waited};
   const std::lock_guard lock{mutex_};
+  if (const auto like = std::ranges::find_if(entries_, [&](const entry& o) { return o.is_like(e); });
+      like != entries_.end()) {
+    e.count = like->count + 1;
+    entries_.erase(like);
+  }
   if (entries_.size() == most) entries_.pop_back();
   entries_.push_front(std::move(e));
 }

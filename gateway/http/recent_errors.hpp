@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -19,12 +20,17 @@ class recent_errors {
  public:
   static constexpr std::size_t most = 100;
 
+  /// Requests that failed for one cause. But for `count` it tells of the last of them.
   struct entry {
     std::chrono::system_clock::time_point time;
     std::string id, tenant, priority, upstream, method, path, error, detail;
     int status = 0;
     int attempts = 0;
     duration waited{};
+    std::uint64_t count = 1;
+
+    /// Whether both failed for one cause, in requests of one kind.
+    bool is_like(const entry& other) const noexcept;
   };
 
   /// Keeps the request if it failed.

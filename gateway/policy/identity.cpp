@@ -125,8 +125,8 @@ std::optional<std::size_t> identity_table::by_key(std::string_view key) const {
 
 identification identity_table::find(const message_head& head, const client_facts& client, bool replaces_authorization,
                                     bool is_proxy) const {
-  const auto refuse = [&](const char* why) {
-    return identification{std::nullopt, refusal{is_proxy ? 407 : 401, "bad_request", why}};
+  const auto refuse = [&](std::string why) {
+    return identification{std::nullopt, refusal{is_proxy ? 407 : 401, "unauthorized", std::move(why)}};
   };
   for (const std::string& name : client.certificate_names)
     if (const auto found = subjects_.find(name); found != subjects_.end()) return {found->second, std::nullopt};
@@ -139,7 +139,7 @@ identification identity_table::find(const message_head& head, const client_facts
     ++keys;
     key = is_plain ? std::string{trim(f.value)} : key_of_authorization(f.value);
   }
-  if (keys > 1) return refuse("there is more than one key");
+  if (keys > 1) return refuse("there is more than one key in X-Canigo-Key and Proxy-Authorization");
   if (keys == 1) {
     const auto found = key ? by_key(*key) : std::nullopt;
     if (!found) return refuse("the key in X-Canigo-Key or Proxy-Authorization is no tenant's");
@@ -156,7 +156,12 @@ identification identity_table::find(const message_head& head, const client_facts
       return refuse("without a key it is not served: it may come from a page of another site in a browser");
     return {found->second, std::nullopt};
   }
-  return refuse("there is no key of a tenant; it goes into X-Canigo-Key, or is the password for a proxy");
+  if (is_proxy)
+    return refuse(
+        "there is no key of a tenant; it is the password for the proxy, in Proxy-Authorization (Basic or Bearer)");
+  if (replaces_authorization)
+    return refuse("there is no key of a tenant; it goes into X-Canigo-Key, or into Authorization as a Bearer token");
+  return refuse("there is no key of a tenant; it goes into X-Canigo-Key; Authorization is the upstream's here");
 }
 
 }  // namespace canigo::gateway

@@ -24,7 +24,7 @@ import unittest
 import urllib.error
 
 from metric_lines import parse
-from rig import GATEWAY, TOKEN, Curls, GatewayCase, curl, main, wait_until
+from rig import GATEWAY, TOKEN, Curls, GatewayCase, curl, free_ports, main, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURES = pathlib.Path(GATEWAY).resolve().parent / "pictures"
@@ -304,18 +304,25 @@ class Admin(GatewayCase):
         self.assertTrue(all(e["first_byte_ms"] >= e["wait_ms"] for e in waited), waited)
 
     def test_the_last_errors_are_kept_and_no_more(self):
-        def answer(client, _stream, _head):
-            client.sendall(b"HTTP/1.1 500 Bad\r\nContent-Length: 0\r\n\r\n")
+        def answer(client, _stream, head):
+            status = re.match(r"GET /(\d+)", head)[1]
+            client.sendall(b"HTTP/1.1 %s Bad\r\nContent-Length: 0\r\n\r\n" % status.encode())
 
         g = self.gateway(self.upstream("retry = { attempts = 1 }", self.script(answer).port))
-        Curls([f"{g.url}/nowhere/{i}" for i in range(110)]).statuses()
-        curl(f"{g.url}/web/bad?q=1")
-        curl(f"{g.url}/web/{'long' * 500}")
+        curl(f"{g.url}/web/599/first")
+        Curls([f"{g.url}/web/{status}" for status in range(500, 599)]).statuses()
+        Curls([f"{g.url}/nowhere/{i}" for i in range(7)]).statuses()
+        curl(f"{g.url}/web/500/bad?q=1")
+        curl(f"{g.url}/web/501/{'long' * 500}")
         errors = json.loads(g.ask_admin("/api/state"))["errors"]
+        # Of 101 causes the oldest is gone, and equal ones are one.
         self.assertEqual(len(errors), 100)
-        self.assertEqual((errors[1]["path"], errors[1]["status"], errors[1]["error"]), ("/web/bad", 500, None))
+        self.assertEqual((errors[1]["path"], errors[1]["status"], errors[1]["error"], errors[1]["count"]),
+                         ("/web/500/bad", 500, None, 2))
         self.assertLess(len(errors[0]["path"]), 300)
-        self.assertEqual((errors[2]["status"], errors[2]["error"], errors[2]["upstream"]), (404, "no_route", None))
+        self.assertEqual((errors[2]["status"], errors[2]["error"], errors[2]["upstream"], errors[2]["count"]),
+                         (404, "no_route", None, 7))
+        self.assertEqual({e["status"] for e in errors}, {404, *range(500, 599)})
 
     def test_an_operator_pauses_and_resumes_an_upstream(self):
         g = self.gateway(self.upstream("max_wait = 1h", self.nginx.plain))
@@ -545,6 +552,27 @@ class Admin(GatewayCase):
             self.assertEqual((looked.status, looked.fields["allow"]), (405, "POST"), path)
         self.assertEqual(Answer(g, "POST", "/api/upstreams/nobody/pause", X_Canigo_Admin="1").status, 404)
 
+    def test_the_page_shows_the_whole_cause_of_an_error(self):
+        if shutil.which("chromedriver") is None:
+            self.skipTest("chromedriver is missing: the page was not looked at")
+        g = self.gateway(self.upstream('retry = { attempts = 1 }', free_ports(1)[0]))
+        for i in range(3):
+            self.assertEqual(curl(f"{g.url}/web/{i}")[0], 502)
+        self.assertEqual(curl(f"{g.url}/nowhere")[0], 404)
+        causes = [e["detail"] for e in g.whole_state()["errors"]]
+        for width in (1280, 390):
+            with self.subTest(width=width):
+                browser, look, _ = open_page(self, g, width)
+                rows = "return document.querySelectorAll('#errors .cause').length"
+                wait_until(lambda: browser.run(rows) >= 3, "the page shows the errors")
+                seen = browser.run("""return [...document.querySelectorAll('#errors tbody tr')].map(r => {
+                  const [cause, times] = [r.querySelector('.cause'), r.querySelector('.num')];
+                  return [cause.textContent, cause.scrollWidth <= cause.clientWidth, times.textContent];
+                })""")
+                self.assertEqual(seen, [[causes[0], True, "1"], [causes[1], True, "3"]])
+                self.assertIsNone(browser.run(look.WIDER))
+                browser.picture(PICTURES / f"gateway-errors-{width}.png")
+
     def test_an_operator_drains_it(self):
         g = self.gateway(self.upstream(port=self.nginx.plain))
         self.assertEqual(Answer(g, "POST", "/api/drain", X_Canigo_Admin="1").status, 200)
@@ -556,6 +584,23 @@ def main_with_room():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     main(Admin, Page)
+
+
+def open_page(case, g, width):
+    """The page in a browser of that width, signed in; the module that looks at it; and what fills in a token."""
+    sys.path.insert(0, str(ROOT / "docs/site"))
+    import look
+    browser = look.Browser(width)
+    case.addCleanup(browser.close)
+    browser.ask("POST", "/url", {"url": f"http://127.0.0.1:{g.admin}/"})
+
+    def fill(token):
+        wait_until(lambda: browser.run("return document.getElementById('sign-in').hidden") is False, "it asks")
+        field = browser.element("#token")
+        browser.ask("POST", f"/element/{field}/value", {"text": token})
+        browser.ask("POST", f"/element/{browser.element('#form button')}/click", {})
+    fill(TOKEN)
+    return browser, look, fill
 
 
 class Page(GatewayCase):
@@ -604,18 +649,7 @@ class Page(GatewayCase):
                 self.look(width)
 
     def look(self, width):
-        sys.path.insert(0, str(ROOT / "docs/site"))
-        import look
-        browser = look.Browser(width)
-        self.addCleanup(browser.close)
-        browser.ask("POST", "/url", {"url": f"http://127.0.0.1:{self.g.admin}/"})
-
-        def fill(token):
-            wait_until(lambda: browser.run("return document.getElementById('sign-in').hidden") is False, "it asks")
-            field = browser.element("#token")
-            browser.ask("POST", f"/element/{field}/value", {"text": token})
-            browser.ask("POST", f"/element/{browser.element('#form button')}/click", {})
-        fill(TOKEN)
+        browser, look, fill = open_page(self, self.g, width)
         begin = time.monotonic()
         shown = "return document.querySelectorAll('#upstreams .requests .what').length"
         wait_until(lambda: browser.run(shown) >= 50, "the page shows the first waiters")

@@ -80,7 +80,16 @@ TEST_CASE("gateway: a key is somebody's by its digest", "[gateway][identity]") {
     CHECK(found({.fields = wrong, .uid = 1004, .anonymous = "local"}) == -401);
   }
   CHECK(found({""}) == -401);
-  CHECK(find({""}).refused->error == "bad_request");
+  CHECK(find({""}).refused->error == "unauthorized");
+}
+
+TEST_CASE("gateway: a refusal names the headers that carry a key there", "[gateway][identity]") {
+  const std::string plain = find({""}).refused->detail;
+  CHECK(plain.find("X-Canigo-Key; Authorization is the upstream's here") != plain.npos);
+  const std::string replaced = find({.fields = "", .replaces = true}).refused->detail;
+  CHECK(replaced.find("X-Canigo-Key, or into Authorization as a Bearer token") != replaced.npos);
+  const std::string proxy = find({.fields = "", .is_proxy = true}).refused->detail;
+  CHECK(proxy.find("Proxy-Authorization (Basic or Bearer)") != proxy.npos);
 }
 
 TEST_CASE("gateway: a bearer token is a key only where the upstream gets another one", "[gateway][identity]") {
@@ -105,8 +114,8 @@ TEST_CASE("gateway: the first match counts: certificate, key, uid, anonymous", "
 }
 
 TEST_CASE("gateway: without a key no page of another site is served", "[gateway][identity]") {
-  for (const std::string host : {"localhost", "localhost:8080", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "gateway",
-                                 "a.localhost:80"}) {
+  for (const std::string host :
+       {"localhost", "localhost:8080", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "gateway", "a.localhost:80"}) {
     CAPTURE(host);
     CHECK(found({.fields = "", .anonymous = "local", .host = host}) == 2);
     CHECK(found({.fields = "Origin: http://" + host + "\nSec-Fetch-Site: same-origin\n",
