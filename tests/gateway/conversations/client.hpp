@@ -1,0 +1,71 @@
+#pragma once
+
+#include "loop.hpp"
+#include "message_reader.hpp"
+#include "model.hpp"
+#include "wire.hpp"
+
+#include <openssl/ssl.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace conversations {
+
+/// Plays a conversation from the side of its client.
+class client : public std::enable_shared_from_this<client> {
+ public:
+  client(loop& l, model& m, std::shared_ptr<conversation_state> c, const places& p, SSL_CTX* security);
+  client(const client&) = delete;
+  client& operator=(const client&) = delete;
+
+  void start();
+
+ private:
+  void send_next();
+  void send_body(std::size_t number);
+  void send_cut(const std::string& bytes, bool is_last);
+  void leave_at_last();
+  void leave();
+  message_reader::framing head_came(const message_head& head, message_reader::framing f);
+  void body_came(std::string_view bytes);
+  void answer_ended();
+  void received(std::string_view bytes);
+  bool may_be_last() const;
+  void over(wire::ended how);
+  void linger();
+  void finish();
+  bool is_begun(std::size_t number);
+  void wrong(const std::string& kind, const std::string& what);
+  void become_tunnel();
+  std::string inner_request() const;
+
+  loop& loop_;
+  model& model_;
+  std::shared_ptr<conversation_state> state_;
+  const conversation_plan& plan_;
+  const places& places_;
+  SSL_CTX* security_;
+  choices random_;
+  std::shared_ptr<wire> wire_;
+  message_reader reader_;
+  std::unique_ptr<message_reader> inner_;  // of what comes through a tunnel
+  std::vector<std::size_t> begins_at_;     // of each request that was handed to the wire: bytes before it
+  std::size_t queued_ = 0;                 // bytes
+  std::size_t total_ = 0;                  // of all requests
+  bool waits_to_continue_ = false;
+  std::size_t answers_ = 0;     // whole ones
+  bool is_last_after_ = false;  // the answer that comes says that it is the last one
+  bool is_last_ = false;        // it has come
+  bool has_left_ = false;
+  bool is_over_ = false;
+  bool is_wrong_ = false;
+  std::string last_answer_ = "nothing";
+  std::string behind_ = "nothing";  // what the answer before this one was
+  std::size_t body_at_ = 0;
+  int status_ = 0;
+  bool is_of_upstream_ = false;
+};
+
+}  // namespace conversations
