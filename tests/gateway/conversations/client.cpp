@@ -14,8 +14,8 @@
 namespace conversations {
 namespace {
 
-constexpr auto longest = std::chrono::seconds{40};  // that a conversation may take, on a slow machine
-constexpr std::size_t whole = 1000;                 // per mille
+constexpr auto longest = std::chrono::seconds{120};  // that a conversation may take, on a slow machine
+constexpr std::size_t whole = 1000;                  // per mille
 
 std::string chunks_of(choices& c, const std::string& body, bool is_flawed) {
   std::string text;

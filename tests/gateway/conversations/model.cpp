@@ -52,6 +52,16 @@ std::shared_ptr<conversation_state> model::begin(std::uint64_t index) {
   return c;
 }
 
+/// One that is over for so long that it was forgotten. Of what became of it nothing is known.
+std::shared_ptr<conversation_state> model::recall(std::uint64_t index) {
+  auto c = std::make_shared<conversation_state>(plan_conversation(seed_, index, with_tls_));
+  for (request_state& r : c->requests) r.has_begun = r.may_get_surplus = true;
+  known_[index] = c;
+  over_.emplace_back(clock::now(), index);
+  count("requests that came late");
+  return c;
+}
+
 void model::end(const std::shared_ptr<conversation_state>& c) {
   over_.emplace_back(clock::now(), c->plan.index);
   --under_way_;
@@ -70,6 +80,7 @@ std::shared_ptr<conversation_state> model::arrived(std::size_t upstream, const m
   const std::uint64_t id = path == std::string::npos ? 0 : id_of(std::string_view{target}.substr(path + 3));
   const auto found = known_.find(conversation_of(id));
   std::shared_ptr<conversation_state> c = found == known_.end() ? nullptr : found->second;
+  if (!c && id != 0 && conversation_of(id) < next_) c = recall(conversation_of(id));
   if (!c) {
     fail("an upstream got a request that nobody sent", conversation_of(id), short_text(head));
     return nullptr;
@@ -115,7 +126,7 @@ std::shared_ptr<conversation_state> model::arrived(std::size_t upstream, const m
 
 void model::judge_surplus(bool at_once) {
   const auto now = clock::now();
-  while (!surplus_.empty() && (at_once || surplus_.front().at + std::chrono::seconds{1} < now)) {
+  while (!surplus_.empty() && (at_once || surplus_.front().at + std::chrono::seconds{5} < now)) {
     const seen_surplus& s = surplus_.front();
     const auto found = known_.find(conversation_of(s.id));
     const request_state* const r = found == known_.end() ? nullptr : found->second->find(s.id);

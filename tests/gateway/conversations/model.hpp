@@ -79,6 +79,7 @@ class model {
     std::uint64_t times = 0;
     std::vector<std::string> first;
   };
+  std::shared_ptr<conversation_state> recall(std::uint64_t index);
   void judge_surplus(bool at_once);
   void judge_stolen(std::uint64_t id, const message_head& head);
   void judge_own(const request_state& r, int status, const std::string& error);

@@ -35,7 +35,7 @@
 namespace conversations {
 namespace {
 
-constexpr auto patience = std::chrono::seconds{60};  // with a gateway that ends
+constexpr auto patience = std::chrono::seconds{180};  // with a gateway that ends
 
 /// Ports that nobody listens on.
 std::vector<std::uint16_t> free_ports(std::size_t count) {

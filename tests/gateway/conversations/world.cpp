@@ -27,7 +27,7 @@ std::string key_of(std::size_t tenant) { return "the-key-of-tenant-" + std::to_s
 std::string text_of(const configuration& c, const places& p, const std::filesystem::path& folder, bool with_tls) {
   std::string text = "threads = 2\naccess_log = \"off\"\ngrace = \"2s\"\n";
   text += "limits.connections = { all = 20000, per_address = 20000 }\n";
-  text += "limits.time = { header = \"3s\", body_idle = \"1s\", write_stall = \"2s\", keep_alive = \"3s\" }\n";
+  text += "limits.time = { header = \"5s\", body_idle = \"1s\", write_stall = \"2s\", keep_alive = \"60s\" }\n";
   text += "limits.size.body = \"" + std::to_string(most_body) + "B\"\n";
   text += "limits.size.buffered = " + in_quotes(c.buffered) + "\n";
   text += "admin = { listen = " + at(p.admin) + ", token = \"env:CANIGO_ADMIN_TOKEN\" }\n";
