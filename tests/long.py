@@ -25,7 +25,7 @@ YEAR = 365.25 * 86400
 FIRST_SEED = 1_000_000
 
 # How the time that is left is shared. Canaries and torture end by themselves.
-SHARES = {"simulation": 3, "interleaving": 2, "stress": 2, "fuzz": 4, "chaos": 2}
+SHARES = {"simulation": 3, "interleaving": 2, "stress": 2, "fuzz": 4, "conversations": 4, "chaos": 2}
 FUZZ_TARGETS = {"operations": 4096, "http_response": 2048, "redis_reply": 1024, "redis_endpoint": 256, "rate": 128}
 
 # part, what is counted, its name in the table, the figure to reach in a long run; none where every point is the figure
@@ -42,6 +42,8 @@ FIGURES = [
     ("interleaving", "schedules", "schedules", 3_000_000_000),
     ("stress", "stress", "stress tests under TSan and ASan", None),
     ("fuzz", "executions", "fuzz executions", 500_000_000),
+    ("conversations", "conversations", "conversations with canigo-gateway under ASan", 1_000_000),
+    ("conversations", "answers", "answers of it that were judged", None),
     ("chaos", "grants", "grants of Redis, steady and under chaos, none too many", 1_000_000),
     ("chaos", "chaos_minutes", "minutes in which everything breaks", 60),
 ]
@@ -126,7 +128,7 @@ def env_of(variant, test):
 
 
 def number(pattern, text):
-    found = re.findall(pattern, text)
+    found = re.findall(pattern, text, re.M)
     return sum(float(n) for n in found)
 
 
@@ -230,6 +232,24 @@ def fuzz(run, seconds):
             return False
         executions = int(number(r"number_of_executed_units: (\d+)", output))
         run.add(executions=executions, **{f"executions_{target}": executions})
+        return True
+
+    run.until(seconds, piece)
+
+
+def conversations(run, seconds):
+    def piece(n, left):
+        seed = run.seeds(1)
+        # Two in three are over TLS as well, on both sides.
+        output = run.command(f"conversations-{seed}", [
+            BUILD / "gxx/tests/gateway/conversations/conversations", "--gateway",
+            BUILD / "boost-asan/gateway/canigo-gateway", "--seed", seed, "--count", 1_000_000_000,
+            "--seconds", int(min(300, max(left, 5))), *([] if n % 3 == 0 else ["--tls"])],
+            expected=r": [1-9]\d* conversations in ")
+        if output is None:
+            return False
+        run.add(conversations=int(number(r": (\d+) conversations in ", output)),
+                answers=int(number(r"^  (?:answers|tunnels)\b.* (\d+)$", output)))
         return True
 
     run.until(seconds, piece)

@@ -1,7 +1,7 @@
 // Plays conversations with canigo-gateway at random, and judges what its clients and its upstreams see. [realtime]
 //
-// conversations --gateway PROGRAM [--seed N] [--count N] [--from N] [--tls] [--parallel N] [--life N] [--seconds N]
-//               [--first] [--expect PART_OF_A_KIND]
+// conversations --gateway PROGRAM [--seed N|random] [--count N] [--from N] [--tls] [--parallel N] [--life N]
+//               [--seconds N] [--first] [--expect PART_OF_A_KIND]
 // conversations --show [--seed N] [--count N] [--from N] [--tls]
 //
 // Many clients, the upstreams, an operator and the judge are one process of one thread. What each of them says follows
@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -34,7 +35,8 @@ int main(int argc, char** argv) {
     } else if (name == "--gateway") {
       o.gateway = argv[++i];
     } else if (name == "--seed") {
-      o.seed = std::strtoull(argv[++i], nullptr, 10);
+      const std::string_view text = argv[++i];
+      o.seed = text == "random" ? std::random_device{}() : std::strtoull(argv[i], nullptr, 10);
     } else if (name == "--count") {
       o.count = std::strtoull(argv[++i], nullptr, 10);
     } else if (name == "--from") {
