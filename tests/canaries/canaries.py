@@ -20,23 +20,23 @@ from defects import DEFECTS
 BUDGET = 300  # seconds, for each; what takes longer does not end
 OWN_PROGRAMS = ("policy_simulation", "simulation", "torture")  # the others are Catch2's, and end at the first failure
 SLOW = {"http_leaves_a_stream_to_its_server"}  # comes first, as it waits for a minute and others go on meanwhile
-NUMBERS = {name: number for number, name in enumerate(DEFECTS, 1)}
 HEAD = "namespace canigo::canaries {\nextern const int chosen;\n}\n#line 1\n"
 
 
-def spoiled(source, text):
+def spoiled(source, text, all_defects=DEFECTS):
     """The text with every defect of the source, each in force if it is chosen."""
+    numbers = {name: number for number, name in enumerate(all_defects, 1)}
     changes = []
-    for name, (where, _, there, instead) in DEFECTS.items():
+    for name, (where, _, there, instead) in all_defects.items():
         if where != source:
             continue
         before, rest = there.split("«")
         marked, after = rest.split("»")
         whole = before + marked + after
         if text.count(whole) != 1:
-            sys.exit(f"canaries: {name}: lib/{where} does not hold exactly once: {whole}")
+            sys.exit(f"canaries: {name}: {where} does not hold exactly once: {whole}")
         start = text.index(whole) + len(before)
-        chosen = f"::canigo::canaries::chosen == {NUMBERS[name]}"
+        chosen = f"::canigo::canaries::chosen == {numbers[name]}"
         if marked == "" or marked.endswith(";") or marked.startswith("if "):
             new = f"if ({chosen}) {{ {instead} }} else {{ {marked} }}"
         else:
@@ -46,14 +46,14 @@ def spoiled(source, text):
     result, at = [HEAD], 0
     for start, end, new in changes:
         if start < at:
-            sys.exit(f"canaries: two defects of lib/{source} change the same text")
+            sys.exit(f"canaries: two defects of {source} change the same text")
         result += [text[at:start], new]
         at = end
     return "".join(result) + text[at:]
 
 
-def names_source():
-    names = ", ".join(f'"{name}"' for name in DEFECTS)
+def names_source(all_defects=DEFECTS):
+    names = ", ".join(f'"{name}"' for name in all_defects)
     return f"""#include <cstdlib>
 #include <cstring>
 #include <initializer_list>

@@ -191,11 +191,14 @@ class player {
   void call_off(const std::string& state) {
     constexpr std::string_view mark = "\"id\":\"";
     std::vector<std::string> ids;
-    for (auto at = state.find(mark); at != std::string::npos && ids.size() < 1000; at = state.find(mark, at + 1)) {
+    // Those before are of the last errors, and have ended.
+    const auto start = std::min(state.find("\"forwarded_"), state.find("\"upstreams\""));
+    for (auto at = state.find(mark, std::min(start, state.size())); at != std::string::npos && ids.size() < 1000;
+         at = state.find(mark, at + 1)) {
       const auto from = at + mark.size();
       ids.push_back(state.substr(from, state.find('"', from) - from));
     }
-    for (int i = 0; i < 2 && !ids.empty(); ++i) {
+    for (int i = 0; i < 4 && !ids.empty(); ++i) {
       const std::string& id = ids[random_.below(ids.size())];
       model_.called_off.insert(id);
       ask_admin(loop_, places_.admin, "DELETE", "/api/requests/" + id,
