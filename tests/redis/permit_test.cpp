@@ -10,6 +10,7 @@
 #include "redis/run.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
+#include "support/result_kinds.hpp"
 #include "support/said_by.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -97,6 +98,15 @@ TEST_CASE("who waits for a permit to be lost hears that it was given back, or st
   p.release();
   run_until(io, [&] { return patient.ec.has_value(); });
   CHECK(patient.ec == errc::stopped);
+}
+
+TEST_CASE("what runs under a permit has any result that can be moved", "[wrappers]") {
+  redis_server server;
+  net::io_context io;
+  member m{io, server.url(), {.permits = 1, .quarantine = false}};
+  const auto p = run(io, m.slots.acquire());
+  result_kinds::check_kinds(result_kinds::row{"redis/permit wrap", [&](auto make) { return p.wrap(make()); }}, io,
+                            [&](const auto& ended) { run_until(io, ended); });
 }
 
 TEST_CASE("a permit that was lost is lost for everybody who asks [realtime]", "[realtime]") {

@@ -60,6 +60,10 @@ BAD = [
     ("circles", {"include/canigo/rate.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n",
                  "include/canigo/detail/base/mutex.hpp": "#pragma once\n#include \"canigo/rate.hpp\"\n"},
      "include/canigo/detail/base/mutex.hpp:1"),
+    ("wrappers", {"include/canigo/scheduler.hpp": GOOD["include/canigo/scheduler.hpp"] +
+                  "template <class T>\nnet::awaitable<T> with_rate(net::awaitable<T> op, scheduler& s);\n",
+                  "tests/rate_test.cpp": "result_kinds::row{\"scheduler with_another\", x}\n"},
+     "include/canigo/scheduler.hpp:9"),
     ("third_party", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n"
                                                      "#include <curl/curl.h>\n"}, "include/canigo/scheduler.hpp:3"),
     ("third_party", {"include/canigo/scheduler.hpp": "#pragma once\n#include \"canigo/detail/base/mutex.hpp\"\n"

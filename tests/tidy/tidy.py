@@ -29,6 +29,8 @@ TEXT = CODE + (".in", ".py", ".build", ".options", ".sh", ".cmake")
 OF_ASIO = re.compile(r"(?<![\w:.>])(cancel_after|cancel_at)\s*\(")
 # The head of what an unnamed namespace may define: a type, a function, a constant.
 UNNAMED = re.compile(r"(?:struct|class|enum class) \w+|\w[^;=]*\)(?= (?:noexcept )?\{)|const(?:expr)? [^;={(]*")
+# The head of a function that wraps an operation of any result. A token takes what has a default constructor.
+WRAPPER = re.compile(r"[^/]*\b(?!async_|try_)(\w+)\((?:net::awaitable<T>|Make&&|F&&) \w+[,)]")
 MESON_TEST = re.compile(r"^ *test\((?:[^()']|'[^'\n]*'|\((?:[^()']|'[^'\n]*'|\([^()]*\))*\))*\)", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 LOOP = re.compile(r"\b(?:while|for) ?\(((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*)\)")
@@ -306,6 +308,23 @@ def tests(tree):
         wanted = [name.replace("/", "_")] + ([stem] if stems.count(stem) == 1 else [])
         if not any(found == want or found.startswith(want + "_") for found in names for want in wanted):
             yield f"include/canigo/{name}.hpp", 1, f"has no test: tests/{wanted[0]}_test.cpp"
+
+
+@rule
+def wrappers(tree):
+    """A public function that wraps an operation is in a table of tests with all kinds of results: result_kinds.hpp."""
+    text = "".join(tree.text(path) for path in tree.under("tests/", suffix=("_test.cpp",)))
+    rows = {" ".join(name.split()[:2]) for name in re.findall(r'\bresult_kinds::row\{\s*"([^"]+)"', text)}
+    for path in tree.under("include/canigo/", suffix=(".hpp",)):
+        is_detail, is_private = "detail" in concept(path).split("/"), False
+        for number, line in tree.lines(path):
+            if re.match(r"(}  // )?namespace detail\b", line):
+                is_detail = line[0] != "}"
+            elif line in ("};", " public:", " private:"):
+                is_private = line == " private:"
+            found = WRAPPER.match(line)
+            if found and not is_detail and not is_private and f"{concept(path)} {found.group(1)}" not in rows:
+                yield path, number, f'no test has result_kinds::row{{"{concept(path)} {found.group(1)}", ...}}'
 
 
 @rule

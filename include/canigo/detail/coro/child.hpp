@@ -3,6 +3,7 @@
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/detail/coro/end_request.hpp"
+#include "canigo/detail/coro/left_result.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 
@@ -18,6 +19,7 @@
 #include <memory>
 #include <system_error>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace canigo::detail {
@@ -75,10 +77,14 @@ class child : public std::enable_shared_from_this<child> {
 
 /// The first frame of a child. It accepts all kinds of cancellation, because its parent has already filtered them.
 template <class T>
-net::awaitable<T> child_main(std::shared_ptr<child> c, net::awaitable<T> op) {
+net::awaitable<void> child_main(std::shared_ptr<child> c, net::awaitable<T> op, left_result<T>* result) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
   const child::life life{*c};
-  co_return co_await std::move(op);
+  if constexpr (std::is_void_v<T>) {
+    co_await std::move(op);
+  } else {
+    result->leave(co_await std::move(op));
+  }
 }
 
 /// Runs `op` as the child `c` of the calling coroutine, and passes the coroutine's own cancellation on. If `op` has no
@@ -93,8 +99,10 @@ net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std:
     });
   }
   try {
+    left_result<T> result;
     auto token = net::bind_cancellation_slot(c->slot(), net::use_awaitable);
-    co_return co_await net::co_spawn(c->executor(), child_main(c, std::move(op)), std::move(token));
+    co_await net::co_spawn(c->executor(), child_main(c, std::move(op), &result), std::move(token));
+    co_return result.take();
   } catch (...) {
     if (!c->was_ended()) throw;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/coro/left_result.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -18,25 +19,21 @@ namespace canigo::detail {
 /// The first frame of a coroutine on another executor. It accepts all kinds of cancellation, because the coroutine that
 /// waits for it has already filtered them.
 template <class T>
-net::awaitable<T> first_frame(net::awaitable<T> op) {
+net::awaitable<void> first_frame(net::awaitable<T> op, left_result<T>* result) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
   std::exception_ptr error;
   try {
     if constexpr (std::is_void_v<T>) {
       co_await std::move(op);
-      co_await net::this_coro::throw_if_cancelled(false);
-      co_return;
     } else {
-      T value = co_await std::move(op);
-      co_await net::this_coro::throw_if_cancelled(false);
-      co_return value;
+      result->leave(co_await std::move(op));
     }
   } catch (...) {
     error = std::current_exception();
   }
   // Asio 1.26 to 1.30.0 throws out of run() where a coroutine is cancelled and ends without having been suspended.
   co_await net::this_coro::throw_if_cancelled(false);
-  std::rethrow_exception(error);
+  if (error) std::rethrow_exception(error);
 }
 
 /// Runs `op` on `executor`, and passes the cancellation of the calling coroutine on.
@@ -45,7 +42,9 @@ net::awaitable<T> first_frame(net::awaitable<T> op) {
 /// A coroutine that needs a strand of its own is a detail::child.
 template <class T>
 net::awaitable<T> run_on(net::any_io_executor executor, net::awaitable<T> op) {
-  return net::co_spawn(executor, first_frame(std::move(op)), net::use_awaitable);
+  left_result<T> result;
+  co_await net::co_spawn(executor, first_frame(std::move(op), &result), net::use_awaitable);
+  co_return result.take();
 }
 
 }  // namespace canigo::detail
