@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/pool/pool_options.hpp"
+#include "canigo/detail/pool/pool_resources.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_stats.hpp"
 #include "canigo/stop_mode.hpp"
@@ -17,7 +18,6 @@ namespace canigo::detail {
 
 class flow_host;
 class pool_core;
-class pool_resources;
 class pool_task;
 
 /// Owns one reference to a pool, and has what handles ask of it. So their headers do without those of its engine.
