@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/permit_waiter.hpp"
+#include "canigo/detail/context/misuse.hpp"
 #include "canigo/enforcement.hpp"
 #include "canigo/limit_handle.hpp"
 #include "canigo/net.hpp"
@@ -72,6 +73,20 @@ class limiter : public limit_handle<detail::permit_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   limiter(ExecutionContext& context, const limiter_options& options)
       : limiter{net::any_io_executor{context.get_executor()}, options} {}
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context>
+  limiter(const Context&, const detail::misfit_limiter_options&)
+      : limiter{net::any_io_executor{}, limiter_options{}} {
+    static_assert(!detail::any_context<Context>,
+                  "limiter: a field is another class's, or has another type: .rates = {rate::per_second(5)}, or "
+                  ".rates = {{.rate = {10, 3s}, .burst = 5}}, .concurrency is a whole number");
+  }
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context, detail::bare_value<limiter_options> Value>
+  limiter(const Context&, const Value&) : limiter{net::any_io_executor{}, limiter_options{}} {
+    static_assert(!detail::any_context<Context>,
+                  "limiter: name the field: limiter{io, {.rates = {rate::per_second(5)}, .concurrency = 4}}");
+  }
 
   /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;

@@ -14,6 +14,8 @@
 
 namespace canigo {
 
+struct rate_limit;
+
 /// A number of tokens per period, exactly: a ratio of two integers, never a floating-point number.
 ///
 /// The range is from one token per nanosecond down to one per 292 years. A rate remembers how it was written:
@@ -57,6 +59,12 @@ class rate {
   ///
   /// Errors: errc::invalid_argument. The text quotes the input, and says what was expected where.
   static rate parse(std::string_view text);
+
+  /// A rate_limit of which nothing else is said: `.rates = {rate::per_second(10)}` has a burst of 1.
+  template <std::same_as<rate_limit> Limit>
+  operator Limit() const {  // NOLINT: the conversion is the point
+    return {.rate = *this};
+  }
 
   /// As it was written.
   constexpr std::int64_t tokens() const noexcept { return tokens_; }

@@ -89,6 +89,12 @@ class scheduler : public limit_handle<detail::plain_waiter> {
                   "scheduler: a field is another class's, or has another type: .rate is a rate, .burst a whole number, "
                   ".ageing a span such as 2s");
   }
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context, detail::bare_value<scheduler_options> Value>
+  scheduler(const Context&, const Value&) : scheduler{net::any_io_executor{}, {.rate = {1, duration{1}}}} {
+    static_assert(!detail::any_context<Context>,
+                  "scheduler: name the field: scheduler{io, {.rate = rate::per_second(5)}}");
+  }
 
   /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
   using limit_handle::acquire;

@@ -80,6 +80,12 @@ class semaphore : public limit_handle<detail::permit_waiter> {
                   "semaphore: a field is another class's, or has another type: .permits is a whole number, .ageing a "
                   "span such as 2s");
   }
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context, detail::bare_value<semaphore_options> Value>
+  semaphore(const Context&, const Value&) : semaphore{net::any_io_executor{}, semaphore_options{}} {
+    static_assert(!detail::any_context<Context>,
+                  "semaphore: name the field: semaphore{io, {.permits = 4}}");
+  }
 
   /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, nobody gets in until enough
   /// permits have been dropped.

@@ -66,6 +66,12 @@ class strand_pool : public pool_handle<void> {
                   "strand_pool: a field is another class's, or has another type: .timeout is a span such as 2s, "
                   ".concurrency a whole number");
   }
+  /// Does not compile: the compiler's message says what to write.
+  template <detail::any_context Context, detail::bare_value<strand_pool_options> Value>
+  strand_pool(const Context&, const Value&) : strand_pool{net::any_io_executor{}, strand_pool_options{}} {
+    static_assert(!detail::any_context<Context>,
+                  "strand_pool: name the field: strand_pool{io, {.concurrency = 4}}");
+  }
   ~strand_pool() = default;
 };
 

@@ -1,6 +1,7 @@
 #include "canigo/rate.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/rate_limit.hpp"
 
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
@@ -15,6 +16,7 @@
 #include <string>
 #include <system_error>
 #include <type_traits>
+#include <vector>
 
 using namespace std::chrono_literals;
 using canigo::duration;
@@ -197,4 +199,17 @@ TEST_CASE("a rate in lowest terms equals itself and has no common divisor", "[ra
     RC_ASSERT(r.reduced() == r);
     RC_ASSERT(std::gcd(r.reduced().tokens(), r.reduced().period().count()) == 1);
   }));
+}
+
+TEST_CASE("a rate is a rate_limit of which nothing else is said", "[rate]") {
+  const std::vector<canigo::rate_limit> rates = {rate::per_second(10), rate::per_minute(300), {{1, 3s}, 5}};
+  REQUIRE(rates.size() == 3);
+  CHECK(rates[0].rate == rate::per_second(10));
+  CHECK(rates[1].rate == rate::per_minute(300));
+  for (const canigo::rate_limit& r : {rates[0], rates[1]}) {
+    CHECK(r.burst == 1);
+    CHECK(r.initial_tokens == 0);
+    CHECK(r.unit.empty());
+  }
+  CHECK(rates[2].burst == 5);
 }

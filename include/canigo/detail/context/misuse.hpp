@@ -8,13 +8,19 @@
 #include <concepts>
 #include <type_traits>
 
+namespace canigo {
+class rate;
+}  // namespace canigo
+
 namespace canigo::detail {
 
-/// Takes a value of any type.
+/// Takes a value of any type, and `{10, 3s}`.
 struct any_value {
   constexpr any_value() noexcept = default;
   template <class T>
   constexpr any_value(const T&) noexcept {}
+  template <class T, class U>
+  constexpr any_value(const T&, const U&) noexcept {}
 };
 
 /// Takes a request with a field of another type, so that an overload can say so.
@@ -32,6 +38,17 @@ struct misfit_options {
       restart, observer, make, reset, check, destroy, idle_timeout, min_idle, call_timeout, ageing, shedding, slack,
       mode;
 };
+
+/// The same for those of a limiter, which has rates, and no rate.
+struct misfit_limiter_options {
+  any_value rate, burst, initial_tokens, rates, permits, concurrency, share, priorities, queue_limit, on_overflow,
+      ageing, shedding, slack, mode;
+};
+
+/// The value of a field, a number or a rate, that is handed over without its name and in the place of the options.
+template <class Value, class Options>
+concept bare_value =
+    (std::is_arithmetic_v<Value> || std::same_as<Value, rate>) && !std::convertible_to<const Value&, Options>;
 
 /// Refuses a completion token that drops the permit in the moment in which it is granted.
 template <class Token>
