@@ -1,5 +1,7 @@
 #include "canigo/stop_on_signals.hpp"
 
+#include "canigo/detail/base/mutex.hpp"
+
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/post.hpp>
@@ -8,6 +10,7 @@
 
 #include <csignal>
 #include <exception>
+#include <mutex>
 
 namespace canigo {
 
@@ -16,17 +19,64 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   watch(const net::any_io_executor& executor, std::function<void(stop_mode, duration)> stop, duration grace)
       : strand_{executor}, signals_{strand_, SIGINT, SIGTERM}, stop_{std::move(stop)}, grace_{grace} {}
 
+  /// The wait begins on the strand, and `closed` ends it.
+  template <class Result>
+  void begin(net::awaitable<Result> closed) {
+    begin();
+    net::co_spawn(strand_, std::move(closed),
+                  [self = shared_from_this()](const std::exception_ptr&, auto&&...) { self->end(); });
+  }
+  /// The first signal ends it.
+  void begin_for_one_signal() {
+    is_for_one_signal_ = true;
+    begin();
+  }
+  /// An awaitable that `stop` returned ends it.
+  void begin_with(function stop) {
+    run_ = std::move(stop);
+    begin();
+  }
+  /// From any thread. Afterwards nothing is stopped any more.
+  void let_go() {
+    {
+      const std::lock_guard lock{mutex_};
+      is_gone_ = true;
+    }
+    net::post(strand_, [self = shared_from_this()] { self->end(); });
+  }
+
+ private:
+  void begin() {
+    net::post(strand_, [self = shared_from_this()] { self->wait(); });
+  }
   // On the strand only, like all that follows.
   void wait() {
     signals_.async_wait([self = shared_from_this()](std::error_code ec, int) {
       if (ec || self->is_over_) return;
       if (std::exchange(self->is_second_, true)) {
-        self->stop_(stop_mode::cancel_all, duration::max());
+        self->stop(stop_mode::cancel_all, duration::max());
       } else {
-        self->stop_(stop_mode::finish_running, self->grace_);
+        self->stop(stop_mode::finish_running, self->grace_);
       }
-      self->wait();
+      if (self->is_for_one_signal_) {
+        self->end();
+      } else {
+        self->wait();
+      }
     });
+  }
+  void stop(stop_mode mode, duration grace) {
+    {
+      const std::lock_guard lock{mutex_};
+      if (is_gone_) return;
+      if (stop_) stop_(mode, grace);
+    }
+    if (run_) {
+      net::co_spawn(strand_, run_(mode, grace), [self = shared_from_this()](const std::exception_ptr& error) {
+        self->end();
+        if (error) std::rethrow_exception(error);
+      });
+    }
   }
   void end() {
     is_over_ = true;
@@ -34,28 +84,43 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     signals_.clear(ignored);
     signals_.cancel(ignored);
   }
-  const net::strand<net::any_io_executor>& strand() const noexcept { return strand_; }
 
- private:
   net::strand<net::any_io_executor> strand_;
   net::signal_set signals_;
   std::function<void(stop_mode, duration)> stop_;
+  function run_;
   duration grace_;
+  bool is_for_one_signal_ = false;
   bool is_second_ = false;
   bool is_over_ = false;
+  detail::mutex mutex_;  // while `stop_` is called, so that what it stops may go once let_go() has returned
+  bool is_gone_ = false;
 };
 
 stop_on_signals::stop_on_signals(const net::any_io_executor& executor, std::function<void(stop_mode, duration)> stop,
                                  net::awaitable<stop_report> closed, const signal_options& o)
     : watch_{std::make_shared<watch>(executor, std::move(stop), o.grace)} {
-  net::post(watch_->strand(), [w = watch_] { w->wait(); });
-  net::co_spawn(watch_->strand(), std::move(closed),
-                [w = watch_](std::exception_ptr, const stop_report&) { w->end(); });
+  watch_->begin(std::move(closed));
+}
+
+stop_on_signals::stop_on_signals(const net::any_io_executor& executor, detail::signal_target target,
+                                 const signal_options& o)
+    : watch_{std::make_shared<watch>(executor, std::move(target.stop), o.grace)} {
+  if (target.closed) {
+    watch_->begin(std::move(*target.closed));
+  } else {
+    watch_->begin_for_one_signal();
+  }
+}
+
+stop_on_signals::stop_on_signals(const net::any_io_executor& executor, function stop, const signal_options& o)
+    : watch_{std::make_shared<watch>(executor, nullptr, o.grace)} {
+  watch_->begin_with(std::move(stop));
 }
 
 stop_on_signals::~stop_on_signals() {
   try {
-    net::post(watch_->strand(), [w = watch_] { w->end(); });
+    watch_->let_go();
   } catch (...) {  // without memory they stay until the pool has stopped
   }
 }

@@ -15,6 +15,7 @@
 #include <canigo/scheduler.hpp>
 #include <canigo/semaphore.hpp>
 #include <canigo/shared_cap.hpp>
+#include <canigo/stop_on_signals.hpp>
 #include <canigo/strand_pool.hpp>
 #include <canigo/task_group.hpp>
 #include <canigo/testing/simulation.hpp>
@@ -28,6 +29,7 @@
 #include <asio.hpp>
 #include <fmt/format.h>
 
+#include <csignal>
 #include <exception>
 #include <optional>
 #include <string>
@@ -782,6 +784,33 @@ TEST_CASE("a night's worth of reports goes out in an hour, and none of them befo
   time.run();
   CHECK(log.size() == 101);
   CHECK(time.elapsed() == 1h + 36s);
+}
+
+TEST_CASE("signals stop a pool, a policy, and all that a function stops") {
+  net::io_context io;
+  canigo::strand_pool pool{io, {.concurrency = 2}};
+  canigo::policy crm{io, {.limits = canigo::limiter_options{.rates = {canigo::rate::per_second(10)}}}};
+  canigo::scheduler quota{io, {.rate = canigo::rate::per_second(10)}};
+  canigo::gate inside{io};
+  net::ip::tcp::acceptor listener{io, {net::ip::address_v4::loopback(), 0}};
+
+  canigo::stop_on_signals of_pool{io, pool, {.grace = 20s}};  // or a jobs::service
+  canigo::stop_on_signals of_calls{io, crm};                  // a policy, any limit or a gate
+
+  const auto stop = [&](canigo::stop_mode mode, canigo::duration grace) -> net::awaitable<void> {
+    listener.close();
+    quota.stop();
+    co_await pool.stop(mode, grace);
+    co_await inside.close();
+  };
+  canigo::stop_on_signals signals{io, stop, {.grace = 20s}};
+
+  io.poll();
+  std::raise(SIGTERM);
+  io.run();
+  CHECK(pool.is_closed());
+  CHECK_FALSE(listener.is_open());
+  CHECK_FALSE(inside.try_enter());
 }
 
 TEST_CASE("who sleeps and who does not are done in the end, in ten thousand orders") {

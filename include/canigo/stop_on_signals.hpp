@@ -6,10 +6,15 @@
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace canigo {
@@ -20,34 +25,90 @@ struct signal_options {
   duration grace = std::chrono::seconds{10};
 };
 
-/// Stops a pool when the process is told to end. The first SIGINT or SIGTERM stops it with finish_running and a grace,
-/// the second one with cancel_all.
+namespace detail {
+
+/// It stops by a mode, as jobs::service does.
+template <class S>
+concept stops_by_mode = requires(S& s, stop_mode mode, duration grace) {
+  s.request_stop(mode, grace);
+  { s.closed() } -> std::same_as<net::awaitable<void>>;
+};
+/// It lets nobody in any more, and can't cancel what is inside: a policy, any limit, a gate.
+template <class S>
+concept stops_at_once = requires(S& s) {
+  { s.stop() } noexcept -> std::same_as<void>;
+};
+template <class S>
+concept closes = requires(S& s) {
+  s.try_enter();
+  { s.close() } -> std::same_as<net::awaitable<void>>;
+};
+
+/// How a signal stops something, and the end of that. Without an end the watch ends with the first signal.
+struct signal_target {
+  std::function<void(stop_mode, duration)> stop;
+  std::optional<net::awaitable<void>> closed;
+};
+
+template <class S>
+signal_target target_of(S& s) {
+  if constexpr (stops_by_mode<S>) {
+    return {[&s](stop_mode mode, duration grace) { s.request_stop(mode, grace); }, s.closed()};
+  } else if constexpr (stops_at_once<S>) {
+    return {[&s](stop_mode, duration) { s.stop(); }, std::nullopt};
+  } else {
+    return {[&s](stop_mode, duration) { std::ignore = s.close(); }, std::nullopt};
+  }
+}
+
+}  // namespace detail
+
+/// Stops something when the process is told to end. The first SIGINT or SIGTERM stops it with finish_running and a
+/// grace, the second one with cancel_all.
 ///
 ///     canigo::stop_on_signals signals{io, pool, {.grace = 20s}};
 ///
+/// - **A pool or a jobs::service** stops by these modes. The watch ends when it has stopped, for any reason.
+/// - **A policy, any limit or a gate** stops at the first signal: nobody gets in any more, and what is inside goes on.
+///   Nothing can cancel that, so the watch ends then.
+/// - **A function** of a mode and a grace returns an awaitable, for a program that stops several things in an order of
+///   its own. It is called at each of the two signals. The watch ends when one of its awaitables has ended.
+///
 /// It waits from its construction on, and there is nothing to co_await. The wait keeps io_context::run() from
-/// returning. It ends when the pool has stopped, for any reason, or when this object is destroyed. Then the signals do
-/// what they did before.
+/// returning. It ends as said, or when this object is destroyed. Then the signals do what they did before: by default
+/// they end the process. Several of these may wait for the same signals. Each hears them, in no order.
+/// Errors: an exception of the awaitable of a function comes out of io_context::run().
 /// Threads: any, if each thread that runs the context may receive signals.
-/// Lifetime: the pool may be destroyed first.
+/// Lifetime: a pool may be destroyed first. All else must outlive this object.
 class stop_on_signals {
  public:
   template <class R>
   stop_on_signals(const net::any_io_executor& executor, pool_handle<R>& pool, const signal_options& o = {})
       : stop_on_signals{executor, [p = pool.core()](stop_mode m, duration grace) { p.request_stop(m, grace); },
                         detail::closed(pool.core()), o} {}
-  template <class ExecutionContext, class R>
+  template <class Stopped>
+    requires detail::stops_by_mode<Stopped> || detail::stops_at_once<Stopped> || detail::closes<Stopped>
+  stop_on_signals(const net::any_io_executor& executor, Stopped& stopped, const signal_options& o = {})
+      : stop_on_signals{executor, detail::target_of(stopped), o} {}
+  template <class Stop>
+    requires std::is_invocable_r_v<net::awaitable<void>, std::decay_t<Stop>&, stop_mode, duration>
+  stop_on_signals(const net::any_io_executor& executor, Stop&& stop, const signal_options& o = {})
+      : stop_on_signals{executor, function{std::forward<Stop>(stop)}, o} {}
+  template <class ExecutionContext, class Stopped>
     requires requires(ExecutionContext& c) { c.get_executor(); }
-  stop_on_signals(ExecutionContext& context, pool_handle<R>& pool, const signal_options& o = {})
-      : stop_on_signals{net::any_io_executor{context.get_executor()}, pool, o} {}
+  stop_on_signals(ExecutionContext& context, Stopped&& stopped, const signal_options& o = {})
+      : stop_on_signals{net::any_io_executor{context.get_executor()}, std::forward<Stopped>(stopped), o} {}
   ~stop_on_signals();
   stop_on_signals(const stop_on_signals&) = delete;
   stop_on_signals& operator=(const stop_on_signals&) = delete;
 
  private:
   class watch;
+  using function = std::function<net::awaitable<void>(stop_mode, duration)>;
   stop_on_signals(const net::any_io_executor& executor, std::function<void(stop_mode, duration)> stop,
                   net::awaitable<stop_report> closed, const signal_options& o);
+  stop_on_signals(const net::any_io_executor& executor, detail::signal_target target, const signal_options& o);
+  stop_on_signals(const net::any_io_executor& executor, function stop, const signal_options& o);
 
   std::shared_ptr<watch> watch_;
 };

@@ -37,6 +37,12 @@ net::awaitable<std::string> put_and_wait(std::shared_ptr<detail::service_core> c
   co_return co_await detail::service_core::result(core, id);
 }
 
+/// It keeps the core, so the service may go before it is started.
+net::awaitable<void> ended(std::shared_ptr<detail::service_core> core) {
+  co_await detail::service_core::closed(core);
+  if (const auto cause = core->cause()) std::rethrow_exception(cause);
+}
+
 }  // namespace
 
 service::service(const net::any_io_executor& executor, store& s, service_options options)
@@ -84,11 +90,7 @@ net::awaitable<void> service::stop(stop_mode mode, duration grace) {
   return detail::service_core::closed(core_);
 }
 
-net::awaitable<void> service::closed() {
-  const auto core = core_;
-  co_await detail::service_core::closed(core);
-  if (const auto cause = core->cause()) std::rethrow_exception(cause);
-}
+net::awaitable<void> service::closed() { return ended(core_); }
 
 const strand_pool& service::pool(const std::string& queue) const { return core_->pool(queue); }
 

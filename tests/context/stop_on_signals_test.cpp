@@ -1,17 +1,29 @@
 #include "canigo/stop_on_signals.hpp"
 
+#include "canigo/gate.hpp"
+#include "canigo/policy.hpp"
+#include "canigo/scheduler.hpp"
+#include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/testing/virtual_time.hpp"
 #include "canigo/timeout.hpp"
 
 #include "support/catch.hpp"
+#include "support/outcome.hpp"
 
+#include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
 #include <chrono>
 #include <csignal>
+#include <exception>
+#include <memory>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 using namespace std::chrono_literals;
 using namespace canigo;
@@ -83,4 +95,91 @@ TEST_CASE("a signal that comes as its watch ends stops nothing, however far it h
     io.run();
   }
   CHECK(steps > 2);
+}
+
+TEST_CASE("a signal stops what lets callers in, and the next one is the program's again") {
+  std::signal(SIGTERM, SIG_DFL);
+  net::io_context io;
+  testing::virtual_time time{io};
+  policy p{io, {.limits = limiter_options{.concurrency = 1}}};
+  semaphore slots{io, {.permits = 1}};
+  gate inside{io};
+  auto place = inside.try_enter();
+  stop_on_signals of_policy{io, p}, of_slots{io.get_executor(), slots}, of_gate{io, inside};
+  int ended = 0;
+  for (const bool waits : {false, true}) {
+    net::co_spawn(
+        io, p.run([] { return sleep_for(1s); }), [&, waits](const std::exception_ptr& e) {
+          CHECK(code_of(e) == (waits ? make_error_code(errc::stopped) : std::error_code{}));
+          ++ended;
+        });
+  }
+  time.poll();
+  std::raise(SIGTERM);
+  poll_until(time, [&] { return ended == 1 && !slots.try_acquire() && !inside.try_enter(); });
+  CHECK(inside.count() == 1);
+  time.run();  // nothing waits for signals any more
+  CHECK(ended == 2);
+  CHECK(std::signal(SIGTERM, SIG_DFL) == SIG_DFL);
+}
+
+TEST_CASE("a function stops what it wants, in its own order, and is called again at the second signal") {
+  for (const bool second : {false, true}) {
+    CAPTURE(second);
+    net::io_context io;
+    testing::virtual_time time{io};
+    scheduler quota{io, {.rate = rate::per_second(1)}};
+    strand_pool pool{io, {.concurrency = 1}};
+    std::vector<std::string> log;
+    const auto stop = [&](stop_mode mode, duration grace) -> net::awaitable<void> {
+      log.emplace_back(mode == stop_mode::finish_running ? "softly" : "at once");
+      quota.stop();
+      co_await pool.stop(mode, grace);
+      log.emplace_back("stopped");
+    };
+    stop_on_signals signals{io, stop, {.grace = 10s}};
+    auto running = pool.submit([](task_context&) -> net::awaitable<void> { co_await sleep_for(1h); });
+    time.poll();
+    std::raise(SIGTERM);
+    poll_until(time, [&] { return log.size() == 1; });
+    if (second) {
+      std::raise(SIGTERM);
+      poll_until(time, [&] { return log.size() == 4; });
+    }
+    time.run();
+    CHECK(time.elapsed() == (second ? 0s : 10s));
+    CHECK(log.front() == "softly");
+    CHECK(log.back() == "stopped");
+    CHECK(log.size() == (second ? 4 : 2));
+    CHECK(running.state() == task_state::cancelled);
+  }
+}
+
+TEST_CASE("an exception of a function that stops comes out of run()") {
+  net::io_context io;
+  stop_on_signals signals{io, [](stop_mode, duration) -> net::awaitable<void> {
+                            throw std::runtime_error{"can't stop"};
+                            co_return;
+                          }};
+  io.poll();
+  std::raise(SIGTERM);
+  CHECK_THROWS_WITH(io.run(), "can't stop");
+  io.restart();
+  io.run();  // the signals are let go of all the same
+}
+
+TEST_CASE("a gate may go once its watch has gone, however far a signal has come") {
+  for (int steps = 0; steps < 20; ++steps) {
+    CAPTURE(steps);
+    net::io_context io;
+    auto inside = std::make_unique<gate>(io);
+    std::optional<stop_on_signals> signals;
+    signals.emplace(io, *inside);
+    io.poll();
+    std::raise(SIGTERM);
+    for (int i = 0; i < steps; ++i) io.poll_one();
+    signals.reset();
+    inside.reset();
+    io.run();
+  }
 }

@@ -1,14 +1,17 @@
 #include "canigo/jobs/service.hpp"
 #include "canigo/restart_policy.hpp"
 #include "canigo/stop_mode.hpp"
+#include "canigo/stop_on_signals.hpp"
 #include "canigo/timeout.hpp"
 
 #include "service_run.hpp"
 #include "support/catch.hpp"
 
 #include <asio/cancellation_signal.hpp>
+#include <asio/signal_set.hpp>
 
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -258,6 +261,35 @@ TEST_CASE("after its end a service renews no lease, though a job goes on", "[job
   run.time.run_for(30min);
   CHECK(run.store.calls["extend"] == renewals);
   run.time.run_for(1h);
+}
+
+TEST_CASE("a signal stops a service softly, with a grace", "[jobs]") {
+  stopped_service run;
+  stop_on_signals signals{run.io, run.service, {.grace = 5s}};
+  net::signal_set heard{run.io, SIGTERM};
+  bool is_there = false;
+  heard.async_wait([&](std::error_code, int) { is_there = true; });
+  run.go([&]() -> net::awaitable<void> {
+    co_await run.service.closed();
+    run.note("closed");
+  });
+  run.time.poll();
+  std::raise(SIGTERM);
+  while (!is_there) run.time.poll();  // it comes through a pipe, which takes the kernel a moment
+  run.time.run();
+  CHECK(run.log == log_lines{"told to end@6000", "closed@6000"});
+  run.check_that_it_waits(run.runs);
+}
+
+TEST_CASE("a service may go once the watch of signals has gone", "[jobs]") {
+  service_run run;
+  std::optional<jobs::service> service;
+  service.emplace(run.io, run.store, one_queue());
+  std::optional<stop_on_signals> signals;
+  signals.emplace(run.io, *service);
+  signals.reset();
+  service.reset();
+  run.time.run();
 }
 
 TEST_CASE("a context may go before the service and the store on it", "[jobs]") {
