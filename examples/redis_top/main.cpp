@@ -1,12 +1,18 @@
-// canigo-redis-top URL [SPACE]: the limits in a Redis, their sessions, who holds what, and the queues.
+// canigo-redis-top URL [SPACE]: the limits in a Redis, who holds what, and who waits, again and again.
+#include <canigo/rate.hpp>
 #include <canigo/redis/client.hpp>
 #include <canigo/redis/error.hpp>
+#include <canigo/timeout.hpp>
+
+#include "../tools/text.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <bit>
+#include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +21,10 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <unistd.h>
+#include <vector>
 
 namespace redis = canigo::redis;
 
@@ -38,8 +47,39 @@ std::size_t further_rates(const std::string& record) {
   return record.size() > at + 16 ? at + 16 : 0;
 }
 
-void print_rate(const std::string& record, std::size_t at) {
-  fmt::print("  {} tokens in {} us, burst {}", packed(record, at), packed(record, at + 8), packed(record, at + 16));
+/// "10/s, burst 20", of the three numbers that begin at this byte.
+std::string rate_text(const std::string& record, std::size_t at) {
+  const double tokens = packed(record, at), us = packed(record, at + 8), burst = packed(record, at + 16);
+  const auto span = std::chrono::microseconds{static_cast<std::int64_t>(us)};
+  return fmt::format("{}, burst {}", to_string(canigo::rate{static_cast<std::int64_t>(tokens), span}), burst);
+}
+
+/// A name as it was given: in keys, all but letters, digits and "_.-" are spelled out, as in %20.
+std::string given(std::string_view name) {
+  std::string text;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    unsigned byte = 0;
+    const char* const hex = name.data() + i + 1;
+    if (name[i] == '%' && i + 2 < name.size() && std::from_chars(hex, hex + 2, byte, 16).ptr == hex + 2) {
+      text += static_cast<char>(byte);
+      i += 2;
+    } else {
+      text += name[i];
+    }
+  }
+  return tools::printable(text);
+}
+
+/// "semaphore crm-api, space default", of what the keys of a limit begin with: "{canigo:default:crm-api}:s:".
+std::string title(const std::string& prefix) {
+  const std::size_t space = prefix.find(':') + 1, name = prefix.find(':', space) + 1, kind = prefix.size() - 2;
+  const char letter = prefix[kind];
+  const char* const what = letter == 's'   ? "semaphore"
+                           : letter == 'r' ? "scheduler"
+                           : letter == 'l' ? "limiter"
+                                           : "limit";
+  return fmt::format("{} {}, space {}", what, given(std::string_view{prefix}.substr(name, kind - 2 - name)),
+                     given(std::string_view{prefix}.substr(space, name - 1 - space)));
 }
 
 asio::awaitable<void> show(redis::client& client, std::string prefix) {
@@ -55,9 +95,9 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   if (all.empty()) co_return;  // gone meanwhile
   // Then comes the form of it all; a printable byte, where those had no numbers yet.
   const int form = all.size() > 152 ? static_cast<unsigned char>(all[152]) : 0;
+  fmt::print("{}\n", title(prefix));
   if (form != 3) {
-    fmt::print("{}\n  in form {}, of another version; here is 3\n", prefix.substr(0, prefix.size() - 1),
-               form != 0 && form < 32 ? form : 1);
+    fmt::print("  is in form {}, of another version of canigo; here is 3\n", form != 0 && form < 32 ? form : 1);
     co_return;
   }
   const auto field = [&all](std::size_t place) { return packed(all, place * 8); };
@@ -65,25 +105,39 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + field(7);
   const double quarantine = field(6) - now;
   const double pause = field(18) - now;
+  const auto seconds = [](double us) { return us / 1e6; };
 
-  fmt::print("{}\n", prefix.substr(0, prefix.size() - 1));
-  if (field(14) > 0) fmt::print("  held {} of {}", field(2), field(14));
-  if (field(15) > 0) print_rate(all, 15 * 8);
+  if (field(14) > 0) fmt::print("  {} of {} permits held\n", field(2), field(14));
+  if (field(15) > 0) fmt::print("  {}\n", rate_text(all, 15 * 8));
   if (const std::size_t from = further_rates(all); from != 0) {
-    for (std::size_t at = from; at + 40 <= all.size(); at += 40) print_rate(all, at);
+    for (std::size_t at = from; at + 40 <= all.size(); at += 40) fmt::print("  {}\n", rate_text(all, at));
   }
-  fmt::print(", {} waiting, last token {:.0f}, last call {:.1f} s ago\n", queue.integer(), field(1),
-             (now - field(0)) / 1e6);
-  if (quarantine > 0) fmt::print("  quarantine for {:.1f} s more\n", quarantine / 1e6);
-  if (pause > 0) fmt::print("  paused for {:.1f} s more\n", pause / 1e6);
+  fmt::print("  {} waiting, last token {:.0f}, last call {:.1f} s ago\n", queue.integer(), field(1),
+             seconds(now - field(0)));
+  if (quarantine > 0) fmt::print("  in quarantine for {:.1f} s more\n", seconds(quarantine));
+  if (pause > 0) fmt::print("  paused for {:.1f} s more\n", seconds(pause));
   const auto& list = sessions.elements();
   for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
     const std::string& session = list[i].text();
-    fmt::print("  {:48} holds {:6}  lease {:7.1f} s\n", session, of[session].empty() ? 0 : packed(of[session], 0),
-               (number(list[i + 1].text()) - now) / 1e6);
+    const double left = seconds(number(list[i + 1].text()) - now);
+    const bool has_ended = left < 0;
+    fmt::print("  session {:48} holds {:6}  lease {} {:.1f} s{}\n", tools::printable(session),
+               of[session].empty() ? 0 : packed(of[session], 0), has_ended ? "ended" : "ends in",
+               has_ended ? -left : left, has_ended ? " ago" : "");
   }
 }
 
+/// A pattern that matches a name only, which may have what a pattern has.
+std::string exactly(const std::string& name) {
+  std::string text;
+  for (const char c : name) {
+    if (std::string_view{"*?[]^\\"}.find(c) != std::string_view::npos) text += '\\';
+    text += c;
+  }
+  return text;
+}
+
+/// `space`: a pattern of keys.
 asio::awaitable<void> show_all(redis::client& client, std::string space) {
   std::set<std::string> prefixes;
   std::string cursor = "0";
@@ -96,7 +150,7 @@ asio::awaitable<void> show_all(redis::client& client, std::string space) {
     }
   } while (cursor != "0");
   const redis::reply server = co_await client.run("INFO", "server");
-  if (server.text().find("redis_mode:cluster") != std::string::npos) {
+  if (server.text().find("_mode:cluster") != std::string::npos) {
     fmt::print("one node of a cluster: the limits that others have are not here\n");
   }
   for (const auto& prefix : prefixes) {
@@ -109,27 +163,94 @@ asio::awaitable<void> show_all(redis::client& client, std::string space) {
     } catch (const std::out_of_range&) {
       foreign = "has a session that is none of ours";
     }
-    if (foreign != nullptr) fmt::print("{}\n  {}\n", prefix.substr(0, prefix.size() - 1), foreign);
+    if (foreign != nullptr) fmt::print("{}\n  {}\n", title(prefix), foreign);
   }
   if (prefixes.empty()) fmt::print("no limits\n");
 }
 
+struct options {
+  std::string url;
+  std::string space;  // empty: all
+  double every = 2;
+  std::uint64_t rounds = UINT64_MAX;
+};
+
+asio::awaitable<void> look_again_and_again(redis::client& client, const options& o) {
+  const std::string space = o.space.empty() ? "*" : exactly(o.space);
+  for (std::uint64_t round = 0; round < o.rounds; ++round) {
+    if (round > 0) {
+      co_await canigo::sleep_for(std::chrono::round<canigo::duration>(std::chrono::duration<double>(o.every)));
+    }
+    if (::isatty(STDOUT_FILENO) != 0) fmt::print("\033[H\033[2J");
+    co_await show_all(client, space);
+    std::fflush(stdout);
+  }
+}
+
+/// The whole text as a number; throws if it is none.
+double number_of(const std::string& name, const std::string& text, double least, double most) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(value >= least && value <= most)) {
+    throw std::invalid_argument{fmt::format("{}: {}, not a number from {} to {}", name, text, least, most)};
+  }
+  return value;
+}
+
+/// Throws if it can't be called so.
+options options_of(const std::vector<std::string>& words) {
+  options o;
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.empty() || word[0] != '-') {
+      places.push_back(word);
+    } else if ((word == "--every" || word == "--rounds") && i + 1 < words.size()) {
+      const std::string& value = words[++i];
+      if (word == "--every") {
+        o.every = number_of(word, value, 0.01, 86400);
+      } else {
+        o.rounds = static_cast<std::uint64_t>(number_of(word, value, 1, 1e15));
+      }
+    } else {
+      throw std::invalid_argument{word + ": no such option, or it has no value"};
+    }
+  }
+  if (places.empty() || places.size() > 2) throw std::invalid_argument{"a URL is wanted, and maybe a space"};
+  o.url = places[0];
+  if (places.size() > 1) o.space = places[1];
+  return o;
+}
+
+const char* const usage =
+    "Usage: canigo-redis-top URL [SPACE] [--every SECONDS] [--rounds NUMBER]\n\n"
+    "Shows the limits of canigo in a Redis: the permits that are held, by which session (host:pid:…), the rates, and\n"
+    "how many requests wait; again and again.\n\n"
+    "URL        redis://host, rediss://host or unix:/path\n"
+    "SPACE      that of the options of the limits; all, if there is none\n"
+    "--every    how often; 2 by default\n"
+    "--rounds   end after so many looks\n";
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2 || argc > 3 || argv[1][0] == '-') {
-    std::puts(
-        "Usage: canigo-redis-top URL [SPACE]\n\nShows the limits of canigo in a Redis: what is held, by which "
-        "session (host:pid:…), and who waits.\nURL: redis://host, rediss://host, unix:/path. SPACE: that of the "
-        "options; all, if there is none.");
-    return argc > 1 && std::string{argv[1]} == "--help" ? 0 : 2;
+  const std::vector<std::string> words{argv + (argc > 0 ? 1 : 0), argv + argc};
+  if (words.size() == 1 && words[0] == "--help") {
+    std::fputs(usage, stdout);
+    return 0;
+  }
+  options o;
+  try {
+    o = options_of(words);
+  } catch (const std::invalid_argument& e) {
+    fmt::print(stderr, "canigo-redis-top: {}\n\n{}", e.what(), usage);
+    return 2;
   }
   try {
     asio::io_context io;
-    redis::client client{io, argv[1]};
+    redis::client client{io, o.url};
     std::exception_ptr failure;
-    const std::string space = argc == 3 ? argv[2] : "*";
-    asio::co_spawn(io, show_all(client, space), [&](std::exception_ptr e) { failure = e; });
+    asio::co_spawn(io, look_again_and_again(client, o), [&](std::exception_ptr e) { failure = e; });
     io.run();
     if (failure) std::rethrow_exception(failure);
   } catch (const std::exception& e) {
