@@ -135,8 +135,8 @@ static_assert(sizeof(asio_settings<asio_version<ASIO_VERSION / 100000, ASIO_VERS
 #else
                                    asio_futex<false>,
 #endif
-// 1.36 has larger endpoints with it.
-#if defined(ASIO_STANDALONE) && ASIO_VERSION / 100 == 1036 && defined(_FORTIFY_SOURCE)
+// 1.36 and 1.37 have larger endpoints with it, and so has Boost 1.89, whose Asio is 1.36.
+#if (ASIO_VERSION / 100 == 1036 || ASIO_VERSION / 100 == 1037) && defined(_FORTIFY_SOURCE)
                                    asio_fortified_endpoints<true>,
 #else
                                    asio_fortified_endpoints<false>,
