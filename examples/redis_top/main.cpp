@@ -149,8 +149,8 @@ asio::awaitable<void> show_all(redis::client& client, std::string space) {
       prefixes.insert(key.text().substr(0, key.text().size() - 5));
     }
   } while (cursor != "0");
-  const redis::reply server = co_await client.run("INFO", "server");
-  if (server.text().find("_mode:cluster") != std::string::npos) {
+  const redis::reply cluster = co_await client.run("INFO", "cluster");
+  if (cluster.text().find("cluster_enabled:1") != std::string::npos) {
     fmt::print("one node of a cluster: the limits that others have are not here\n");
   }
   for (const auto& prefix : prefixes) {

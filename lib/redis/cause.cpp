@@ -18,7 +18,8 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept {
     return true;
   }
   // All else that begins with ERR may be over soon: too many clients, a proxy that has lost the server.
-  constexpr std::string_view for_good[] = {"nknown command", "nknown Redis command", "DB index"};
+  constexpr std::string_view for_good[] = {"nknown command", "nknown Redis command", "DB index",
+                                           "SELECT is not allowed"};
   return ec == error::command_failed && std::ranges::any_of(for_good, [text](std::string_view part) {
            return text.find(part) != std::string_view::npos;
          });

@@ -189,8 +189,9 @@ void engine::link_up() noexcept {
     ++stats_.connects;
   }
   if (listener != nullptr) listener->follow(link_->run_id());
-  // Ask before this node is lost. Then only the nodes that it has named know the new owner of its slots.
-  if (link_options_->asks_for_nodes && link_->is_in_cluster()) nodes_.ask(shared_from_this());
+  // Ask before this node is lost. Then only the nodes that it has named know the new owner of its slots. A server that
+  // is in no cluster refuses the question, which does no harm.
+  if (link_options_->asks_for_nodes && link_->may_be_in_cluster()) nodes_.ask(shared_from_this());
   act();
 }
 

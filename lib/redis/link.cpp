@@ -32,6 +32,17 @@ std::string line_of(std::string_view info, std::string_view key) {
   return {};
 }
 
+/// The mode that a server tells after HELLO: "cluster", "standalone" or "sentinel"; "" if it does not tell.
+///
+/// INFO is no help: its line has another name in each kind of server, as redis_mode or server_mode.
+std::string mode_of(const reply& hello) {
+  const auto& parts = hello.elements();
+  for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
+    if (parts[i].text() == "mode") return parts[i + 1].text();
+  }
+  return {};
+}
+
 constexpr duration ask_sentinels_every = std::chrono::seconds{1};
 
 /// How many name this one.
@@ -231,7 +242,7 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
 
 net::awaitable<void> link::log_in() {
   const auto& where = options_->where;
-  enum class step { auth, select, name, info, role };
+  enum class step { auth, select, name, hello, info, role };
   std::vector<step> steps;
   std::string bytes;
   const auto say = [&](step s, const command& c) {
@@ -241,6 +252,7 @@ net::awaitable<void> link::log_in() {
   if (const auto login = login_of(where.user, where.password)) say(step::auth, *login);
   if (where.database != 0) say(step::select, command{"SELECT", where.database});
   if (!options_->name.empty()) say(step::name, command{"CLIENT", "SETNAME", options_->name});
+  say(step::hello, command{"HELLO"});
   say(step::info, command{"INFO", "server"});
   if (!where.master.empty()) say(step::role, command{"ROLE"});
 
@@ -252,16 +264,18 @@ net::awaitable<void> link::log_in() {
     const reply& r = answers[i];
     if (r.is_error()) {
       const error what = steps[i] == step::auth ? error::wrong_password : error_of(r.text());
-      // A user who may not ask for these can still work.
+      // A user who may not ask for these can still work. An old server or a proxy may not know HELLO.
+      if (steps[i] == step::hello) continue;
       if (what == error::no_permission && steps[i] != step::select) continue;
       if (what == error::command_failed && steps[i] == step::name) continue;
       refusal_ = r.text();
       throw std::system_error{what};
     }
-    if (steps[i] == step::info) {
-      run_id_ = line_of(r.text(), "run_id");
-      is_in_cluster_ = line_of(r.text(), "redis_mode") == "cluster";
+    if (steps[i] == step::hello) {
+      const std::string mode = mode_of(r);
+      may_be_in_cluster_ = mode.empty() || mode == "cluster";
     }
+    if (steps[i] == step::info) run_id_ = line_of(r.text(), "run_id");
     // The news of a sentinel may be old.
     if (steps[i] == step::role && (r.elements().empty() || r.elements().front().text() != "master")) {
       throw std::system_error{error::no_master};

@@ -91,8 +91,8 @@ class link : public std::enable_shared_from_this<link> {
   const std::string& run_id() const noexcept { return run_id_; }
   /// How long the server took to answer the first commands.
   duration round_trip() const noexcept { return round_trip_; }
-  /// Whether the server is a node of a cluster.
-  bool is_in_cluster() const noexcept { return is_in_cluster_; }
+  /// Whether the server is a node of a cluster, as far as it tells: one that does not tell may be one.
+  bool may_be_in_cluster() const noexcept { return may_be_in_cluster_; }
 
  private:
   friend struct on_read;
@@ -120,7 +120,7 @@ class link : public std::enable_shared_from_this<link> {
   std::optional<reply_reader> reader_;
   std::string run_id_;
   duration round_trip_{};
-  bool is_in_cluster_ = false;
+  bool may_be_in_cluster_ = true;
   std::size_t sentinel_ = 0;  // the place of the sentinel that has named the master
   std::string refusal_;       // the server's error to a command of log_in
   std::string out_;           // to be written next

@@ -338,7 +338,7 @@ TEST_CASE("a server that is a replica now is left") {
 TEST_CASE("sentinels are asked for the master") {
   scripted_server master{[](peer& p) -> net::awaitable<void> {
     co_await command_with(p, "ROLE");
-    co_await p.send("+OK\r\n$11\r\nrun_id:fake\r\n*1\r\n$6\r\nmaster\r\n");
+    co_await p.send(usual_greeting + "*1\r\n$6\r\nmaster\r\n");
     co_await command_with(p, "go");
     co_await p.send("+from the master\r\n");
     co_await p.linger();

@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
@@ -44,13 +45,15 @@ namespace {
 /// Three masters, each with a third of the slots, that know each other, and replicas of the first of them.
 class three_masters {
  public:
-  explicit three_masters(int replicas = 0) {
+  explicit three_masters(int replicas = 0, const std::vector<std::string>& more = {}) {
     for (int i = 0; i < 3 + replicas; ++i) {
-      all_.push_back(std::make_unique<redis_server>(std::vector<std::string>{
+      std::vector<std::string> arguments{
           "--port", ports_[at(i)], "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port",
           ports_[at(i) + 4], "--cluster-config-file", "nodes", "--cluster-require-full-coverage", "no",
           "--cluster-node-timeout", replicas > 0 ? "2000" : "15000", "--cluster-replica-validity-factor", "0",
-          "--repl-diskless-sync-delay", "0"}));
+          "--repl-diskless-sync-delay", "0"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      all_.push_back(std::make_unique<redis_server>(std::move(arguments)));
     }
     for (int i = 0; i < 3; ++i) {
       ask(i, redis::command{"CLUSTER", "ADDSLOTSRANGE", first(i), first(i + 1) - 1});
@@ -194,6 +197,43 @@ TEST_CASE("a limit goes on when the node that was dialled had it, and its replic
   CHECK_FALSE(error_of(io, others.acquire()));
 }
 
+TEST_CASE("a user without INFO follows a limit to its new node as well [realtime]", "[realtime]") {
+  three_masters cluster{1};
+  // Nor may it ask by HELLO.
+  for (int i = 0; i < 4; ++i) {
+    cluster.ask(i, redis::command{"ACL", "SETUSER", "less", "on", "nopass", "~*", "&*", "+@all", "-info", "-hello"});
+  }
+  drained io;
+  redis::client client{io, "redis://less:any@127.0.0.1:" + cluster.port(0)};
+  redis::semaphore slots{client, three_masters::name_on(0), {.permits = 1, .lease = 1s, .give_up = 60s}};
+  auto p = run(io, slots.acquire());
+  p.release();
+  cluster.server(0).kill();
+  p = run(io, slots.acquire());
+  CHECK(p.held() == 1);
+}
+
+TEST_CASE("a cluster that has several databases keeps a limit in the URL's, whichever node it goes to [realtime]",
+          "[realtime]") {
+  // Valkey 9, which tests/redis/stores runs in the place of Redis.
+  const char* store = std::getenv("CANIGO_TEST_STORE");
+  if (store == nullptr || std::string_view{store} != "valkey-9") return;
+  three_masters cluster{1, {"--cluster-databases", "4"}};
+  drained io;
+  redis::client client{io, cluster.url(0) + "/1"};
+  const std::string name = three_masters::name_on(0);
+  redis::semaphore slots{client, name, {.permits = 1, .lease = 1s, .give_up = 60s}};
+  auto p = run(io, slots.acquire());
+  p.release();
+  CHECK(cluster.ask(0, redis::command{"DBSIZE"}).integer() == 0);
+  cluster.server(0).kill();
+  p = run(io, slots.acquire());
+  CHECK(p.held() == 1);
+  redis::client its{io, cluster.url(3) + "/1"};
+  CHECK(run(io, its.run("DBSIZE")).integer() >= 2);
+  CHECK(cluster.ask(3, redis::command{"DBSIZE"}).integer() == 0);
+}
+
 TEST_CASE("a command without a key is asked of the node that was dialled [realtime]", "[realtime]") {
   three_masters cluster;
   net::io_context io;
@@ -217,10 +257,12 @@ TEST_CASE("a command without a key is asked of the node that was dialled [realti
 namespace {
 
 /// A node of a cluster that says who has the slots, and is told what to say to all else.
-scripted_server::script node_that_says(std::string& slots, std::string& all_else, std::atomic<int>* asked = nullptr) {
-  return [&slots, &all_else, asked](peer& p) -> net::awaitable<void> {
+scripted_server::script node_that_says(std::string& slots, std::string& all_else, std::atomic<int>* asked = nullptr,
+                                       std::string hello = hello_of("cluster"),
+                                       std::string info = "$11\r\nrun_id:fake\r\n") {
+  return [&slots, &all_else, asked, greeting = "+OK\r\n" + hello + info](peer& p) -> net::awaitable<void> {
     co_await command_with(p, "server");
-    co_await p.send("+OK\r\n$31\r\nrun_id:fake\r\nredis_mode:cluster\r\n");
+    co_await p.send(greeting);
     for (std::array<char, 4096> part;;) {
       const std::size_t n = co_await p.socket.async_read_some(net::buffer(part), net::use_awaitable);
       std::string_view said{part.data(), n};
@@ -269,6 +311,78 @@ struct two_nodes {
 };
 
 }  // namespace
+
+TEST_CASE("a server says by HELLO that it is in a cluster; one that does not say so is asked for its slots") {
+  const auto bulk = [](const std::string& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; };
+  const std::string refused = "-NOPERM User u has no permissions to run the 'hello' command\r\n";
+  struct {
+    std::string hello;
+    std::string info;
+    bool is_asked;
+  } const cases[]{
+      // Redis, Valkey and Redict, each with its own line in INFO.
+      {hello_of("cluster"), bulk("redis_mode:cluster\r\n"), true},
+      {hello_of("cluster"), bulk("server_mode:cluster\r\n"), true},
+      {hello_of("cluster"), bulk("redict_mode:cluster\r\n"), true},
+      {hello_of("cluster"), "-NOPERM no INFO for this user\r\n", true},
+      {hello_of("standalone"), bulk("server_mode:standalone\r\n"), false},
+      // One that knows no HELLO, or says too little.
+      {refused, "-NOPERM no INFO for this user\r\n", true},
+      {"-ERR unknown command 'HELLO'\r\n", bulk("server_mode:cluster\r\n"), true},
+      {"*2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n", "$0\r\n\r\n", true},
+      {"*1\r\n$4\r\nmode\r\n", "$0\r\n\r\n", true},
+      {"*0\r\n", "$0\r\n\r\n", true},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.hello, c.info);
+    std::string slots, all_else = "+here\r\n";
+    std::atomic<int> asked = 0;
+    slots = all_slots_at(free_ports(1).front());
+    scripted_server node{node_that_says(slots, all_else, &asked, c.hello, c.info)};
+    net::io_context io;
+    redis::client client{io, url_of(node)};
+    CHECK(run(io, client.run("ECHO", "go")).text() == "here");
+    const auto& nodes = redis::detail::engine_of(client).cluster();
+    if (c.is_asked) run_until(io, [&] { return nodes.count() == 1; });
+    CHECK(asked == (c.is_asked ? 1 : 0));
+  }
+}
+
+TEST_CASE("a server without a cluster that says nothing of itself refuses to tell its slots, which does no harm") {
+  std::string slots = "-ERR This instance has cluster support disabled\r\n", all_else = "+here\r\n";
+  std::atomic<int> asked = 0;
+  const std::string refused = "-NOPERM no\r\n";
+  scripted_server node{node_that_says(slots, all_else, &asked, refused, refused)};
+  net::io_context io;
+  redis::client client{io, url_of(node)};
+  CHECK(run(io, client.run("ECHO", "go")).text() == "here");
+  CHECK(run(io, client.run("GET", "a key")).text() == "here");
+  run_until(io, [&] { return asked == 1; });
+  CHECK(client.stats().connects == 1);
+  CHECK(client.stats().failures == 0);
+}
+
+TEST_CASE("a cluster that has only database 0 refuses another at once, in every failure mode but open ones") {
+  const auto ports = free_ports(2);
+  redis_server server{{"--port", ports[0], "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port",
+                       ports[1], "--cluster-config-file", "nodes"}};
+  net::io_context io;
+  redis::client client{io, "redis://127.0.0.1:" + ports[0] + "/1"};
+  // Redis says "SELECT is not allowed in cluster mode", and Valkey 9 "DB index is out of range".
+  const std::string said = what_of(io, client.run("PING"));
+  CAPTURE(said);
+  CHECK((said.find("SELECT is not allowed") != said.npos || said.find("DB index is out of range") != said.npos));
+  CHECK(error_of_reply(io, client.run("PING")) == redis::error::command_failed);
+  redis::semaphore slots{client, "crm", {.permits = 1, .give_up = canigo::duration::max()}};
+  CHECK(error_of(io, slots.acquire()) == redis::error::command_failed);
+  CHECK(slots.stats().last_error.find(said.substr(0, said.rfind(": "))) != std::string::npos);
+  redis::scheduler quota{client, "crm", {.rate = rate::per_second(1), .on_failure = redis::failure_mode::open()}};
+  const auto take = [&]() -> net::awaitable<bool> {
+    co_await quota.acquire(0);
+    co_return true;
+  };
+  CHECK(run(io, take()));
+}
 
 TEST_CASE("a node that is named no more is forgotten") {
   std::string slots, all_else = "+here\r\n";

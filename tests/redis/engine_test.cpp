@@ -215,7 +215,7 @@ TEST_CASE("an answer for nobody is waited for a second at most, or the time of a
     asked gone{l.client, command{"GET", "gone"}};
     l.until_heard(1, "server");
     l.time.advance(c.round_trip);
-    l.server.say(1, puppet::usual_greeting);
+    l.server.say(1, usual_greeting);
     l.until_heard(1, "gone");
     gone.cancel.emit(net::cancellation_type::total);
     l.until_ended(gone);
@@ -252,7 +252,7 @@ TEST_CASE("a command that the next one restates has its whole time from when it 
     asked a{l.client, command{"GET", "a"}.with_timeout(1s).set_is_restated(is_restated)};
     l.until_heard(1, "server");
     l.time.advance(600ms);
-    l.server.say(1, puppet::usual_greeting);
+    l.server.say(1, usual_greeting);
     l.until_heard(1, "a");
     const duration left = is_restated ? 1s : 400ms;
     l.time.advance(left - 1ms);
@@ -317,18 +317,18 @@ TEST_CASE("a connection that was being made for nobody serves who asks next") {
   l.until_ended(a);
   l.time.advance(2900ms);
   l.settle();
-  l.server.say(1, puppet::usual_greeting);
+  l.server.say(1, usual_greeting);
   l.exchange(1, "go");
   CHECK(l.client.stats().connects == 1);
 }
 
 TEST_CASE("a server that became a replica is left with a cause of its own, and asked again after the delay") {
   line l{{.reconnect = canigo::backoff::constant(10s)}};
-  l.server.set_greeting("-LOADING it reads its data\r\n-LOADING it reads its data\r\n");
+  l.server.set_greeting(loading_greeting);
   asked a{l.client, command{"SET", "a"}.with_timeout(no_limit)};
   run_until(l.time.io, [&] { return l.client.stats().failures == 1; });
   CHECK(l.client.stats().last_error.find("LOADING") != std::string::npos);
-  l.server.set_greeting(std::string{puppet::usual_greeting});
+  l.server.set_greeting(usual_greeting);
   l.time.advance(10s);
   l.until_heard(2, "a");
   CHECK(l.client.stats().last_error.empty());
@@ -359,7 +359,7 @@ TEST_CASE("attempts are made ever more seldom up to the cap, and an answer begin
     l.time.advance(1ms);
     l.until_connected(++attempts);
   };
-  l.server.set_greeting("-LOADING a\r\n-LOADING a\r\n");
+  l.server.set_greeting(loading_greeting);
   asked a{l.client, command{"GET", "a"}};
   l.until_connected(1);
   l.until_closed(1);
@@ -367,7 +367,7 @@ TEST_CASE("attempts are made ever more seldom up to the cap, and an answer begin
     next_after(delay);
     l.until_closed(attempts);
   }
-  l.server.set_greeting(std::string{puppet::usual_greeting});
+  l.server.set_greeting(usual_greeting);
   next_after(4s);
   // One that lets us in and hangs up is no better.
   l.until_heard(attempts, "a");
@@ -445,7 +445,7 @@ TEST_CASE("a line is as slow as its login, then as its answers, and a new connec
   asked a{l.client, command{"GET", "a"}};
   l.until_heard(1, "server");
   l.time.advance(200ms);
-  l.server.say(1, puppet::usual_greeting);
+  l.server.say(1, usual_greeting);
   l.until_heard(1, "a");
   CHECK(engine.shortest_round_trip() == 200ms);
   CHECK(engine.answer_within() == 600ms);

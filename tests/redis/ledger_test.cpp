@@ -287,7 +287,7 @@ TEST_CASE("a charge is told although its limit goes at once") {
 
 TEST_CASE("while Redis is away what is wrong with a request is said, and nothing else") {
   scene s;
-  s.server.set_greeting("-LOADING it reads its data\r\n-LOADING it reads its data\r\n");
+  s.server.set_greeting(loading_greeting);
   redis::semaphore slots{s.client, "crm", three_places};
   waiting w{slots, {}};
   s.time.pass_until([&] { return !slots.stats().available; });
@@ -312,7 +312,7 @@ TEST_CASE("a round trip that the lease does not stand is named where a call fail
     asked ping{s.client, redis::command{"PING"}.with_timeout(1h)};
     run_until(s.time.io, [&] { return s.server.connections() == 1 && s.server.has_heard(1, "server"); });
     s.time.advance(9s + (is_slow ? 1ms : 0ms));
-    s.server.say(1, puppet::usual_greeting);
+    s.server.say(1, usual_greeting);
     redis::semaphore slots{s.client, "crm", {.permits = 1, .lease = 20s, .give_up = 1h, .quarantine = false}};
     waiting w{slots, {}};
     s.until_call(1);

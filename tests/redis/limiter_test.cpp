@@ -227,7 +227,7 @@ TEST_CASE("redis limiter: options out of range are refused with the field, the v
 
 TEST_CASE("redis limiter: while Redis is away a process goes on with its share of every rate, all or none") {
   scene s;
-  s.server.set_greeting("-LOADING it reads its data\r\n-LOADING it reads its data\r\n");
+  s.server.set_greeting(loading_greeting);
   redis::limiter_options o = patient();
   o.on_failure = redis::failure_mode::local(0.5);
   redis::limiter api{s.client, "crm", o};
@@ -246,7 +246,7 @@ TEST_CASE("redis limiter: while Redis is away a process goes on with its share o
   CHECK(api.stats().granted_locally == 2);
   CHECK(api.stats().held == 2);
   // Redis is back, and is told of no settlement. It is asked for more than there is a share for.
-  s.server.set_greeting(std::string{puppet::usual_greeting});
+  s.server.set_greeting(usual_greeting);
   waiting last{api, tokens(500)};
   const auto calls = [&] {
     ledger_test::words said;
@@ -420,7 +420,7 @@ TEST_CASE("redis limiter: a process without the cap of the others is refused in 
 
 TEST_CASE("redis limiter: a request above this process's share ends, and holds up nobody") {
   scene s;
-  s.server.set_greeting("-LOADING it reads its data\r\n-LOADING it reads its data\r\n");
+  s.server.set_greeting(loading_greeting);
   redis::limiter_options o = patient();
   o.on_failure = redis::failure_mode::local(0.1);
   redis::limiter api{s.client, "crm", o};

@@ -46,7 +46,7 @@ TEST_CASE("a server may tell nothing of itself, or what is not asked for") {
        {std::string{}, std::string{"a:b"}, std::string{"a:b\r\nrun_identity:x\r\n"}, std::string{"run_id"}}) {
     scripted_server server{[&](peer& p) -> net::awaitable<void> {
       co_await command_with(p, "server");
-      co_await p.send("+OK\r\n" + bulk(info));
+      co_await p.send(greeting_with(info));
       co_await command_with(p, "go");
       co_await p.send("+gone\r\n");
       co_await p.linger();
@@ -60,7 +60,7 @@ TEST_CASE("a server may tell nothing of itself, or what is not asked for") {
 TEST_CASE("a database that the user may not have is no other database") {
   scripted_server server{[](peer& p) -> net::awaitable<void> {
     co_await command_with(p, "server");
-    co_await p.send("-NOPERM this user has no permissions to run the 'select' command\r\n+OK\r\n$0\r\n\r\n");
+    co_await p.send("-NOPERM this user has no permissions to run the 'select' command\r\n" + greeting_with(""));
     co_await p.linger();
   }};
   net::io_context io;
@@ -233,7 +233,7 @@ TEST_CASE("sentinels that know no master, or one that is none any more [realtime
     for (const char* role : {"*1\r\n$5\r\nslave\r\n", "*0\r\n"}) {
       scripted_server replica{[&](peer& p) -> net::awaitable<void> {
         co_await command_with(p, "ROLE");
-        co_await p.send("+OK\r\n$0\r\n\r\n" + std::string{role});
+        co_await p.send(greeting_with("") + role);
         co_await p.linger();
       }};
       scripted_server behind{sentinel("*2\r\n" + bulk("127.0.0.1") + bulk(std::to_string(replica.port())))};
@@ -246,7 +246,7 @@ TEST_CASE("a master that says nothing is left when the sentinels name another [r
   scripted_server silent{[](peer& p) -> net::awaitable<void> { co_await p.linger(); }};
   scripted_server speaks{[](peer& p) -> net::awaitable<void> {
     co_await command_with(p, "ROLE");
-    co_await p.send("+OK\r\n$0\r\n\r\n*1\r\n" + bulk("master"));
+    co_await p.send(greeting_with("") + "*1\r\n" + bulk("master"));
     co_await command_with(p, "PING");
     co_await p.send("+PONG\r\n");
     co_await p.linger();
@@ -273,7 +273,7 @@ TEST_CASE("a sentinel that names what is no master any more keeps nobody from as
   const auto master_that = [](std::string role) {
     return [role = std::move(role)](peer& p) -> net::awaitable<void> {
       co_await command_with(p, "ROLE");
-      co_await p.send("+OK\r\n$0\r\n\r\n*1\r\n" + bulk(role));
+      co_await p.send(greeting_with("") + "*1\r\n" + bulk(role));
       co_await command_with(p, "PING");
       co_await p.send("+PONG\r\n");
     };
@@ -309,7 +309,7 @@ TEST_CASE("a sentinel that names what is no master any more keeps nobody from as
   SECTION("it may not write, because its replicas have left it") {
     scripted_server left{[&](peer& p) -> net::awaitable<void> {
       co_await command_with(p, "ROLE");
-      co_await p.send("+OK\r\n$0\r\n\r\n*1\r\n" + bulk("master"));
+      co_await p.send(greeting_with("") + "*1\r\n" + bulk("master"));
       // The first only speaks of it.
       for (const char* said : {"-ERR unknown command 'x', with args beginning with: 'NOREPLICAS '\r\n",
                                "-NOREPLICAS Not enough good replicas to write.\r\n"}) {
@@ -349,7 +349,7 @@ TEST_CASE("a sentinel that names what is no master any more keeps nobody from as
     scripted_server slow{[&](peer& p) -> net::awaitable<void> {
       co_await command_with(p, "ROLE");
       while (!is_ready) co_await canigo::sleep_for(10ms);
-      co_await p.send("+OK\r\n$0\r\n\r\n*1\r\n" + bulk("master"));
+      co_await p.send(greeting_with("") + "*1\r\n" + bulk("master"));
       co_await command_with(p, "PING");
       co_await p.send("+PONG\r\n");
       co_await p.linger();
@@ -440,12 +440,14 @@ TEST_CASE("a server that knows no names for clients is used, one that tells noth
       co_await p.linger();
     };
   };
-  for (const char* greeting : {"-ERR unknown command 'CLIENT'\r\n$0\r\n\r\n", "-NOPERM no\r\n-NOPERM no\r\n"}) {
+  const std::string hello = hello_of("standalone");
+  for (const auto& greeting :
+       {"-ERR unknown command 'CLIENT'\r\n" + hello + "$0\r\n\r\n", "-NOPERM no\r\n" + hello + "-NOPERM no\r\n"}) {
     scripted_server lenient{server(greeting)};
     redis::client client{io, url_of(lenient)};
     CHECK(run_to_end(io, client.run("GET", "go")).text() == "gone");
   }
-  scripted_server strict{server("+OK\r\n-ERR unknown command 'INFO'\r\n")};
+  scripted_server strict{server("+OK\r\n" + hello + "-ERR unknown command 'INFO'\r\n")};
   redis::client client{io, url_of(strict)};
   CHECK(what_of(io, client.run("GET", "go")).find("unknown command 'INFO'") != std::string::npos);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "redis/greeting.hpp"
+
 #include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
 #include <asio/co_spawn.hpp>
@@ -57,8 +59,6 @@ class puppet {
     core_->lines.at(n - 1)->socket.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   }
 
-  static constexpr std::string_view usual_greeting = "+OK\r\n$11\r\nrun_id:fake\r\n";
-
  private:
   struct line {
     explicit line(asio::ip::tcp::socket s) : socket{std::move(s)} {}
@@ -73,7 +73,7 @@ class puppet {
     asio::io_context& io;
     asio::ip::tcp::acceptor acceptor;
     std::vector<std::shared_ptr<line>> lines;
-    std::string greeting{usual_greeting};
+    std::string greeting = usual_greeting;
     bool is_rude = false;
   };
 

@@ -113,7 +113,7 @@ struct scene {
     while (const auto r = reader.next(ec)) {
       words w;
       for (const auto& word : r->elements()) w.push_back(word.text());
-      if (w.front() != "CLIENT" && w.front() != "INFO") all.push_back(std::move(w));
+      if (w.front() != "CLIENT" && w.front() != "HELLO" && w.front() != "INFO") all.push_back(std::move(w));
     }
     return all;
   }

@@ -6,6 +6,7 @@
 
 #include "http/run.hpp"
 #include "http/server.hpp"
+#include "redis/greeting.hpp"
 #include "support/said_by.hpp"
 
 #include <asio/awaitable.hpp>
@@ -33,7 +34,7 @@ inline asio::awaitable<void> command_with(peer& p, std::string last) {
 /// Answers what a client says first.
 inline asio::awaitable<void> greet(peer& p) {
   co_await command_with(p, "server");
-  co_await p.send("+OK\r\n$11\r\nrun_id:fake\r\n");
+  co_await p.send(usual_greeting);
 }
 
 inline std::string url_of(const scripted_server& s) { return "redis://127.0.0.1:" + std::to_string(s.port()); }

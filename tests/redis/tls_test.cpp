@@ -1,6 +1,8 @@
 #include "canigo/redis/client.hpp"
+#include "canigo/redis/semaphore.hpp"
 
 #include "http/certificate.hpp"
+#include "redis/greeting.hpp"
 #include "redis/run.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
@@ -50,7 +52,7 @@ net::awaitable<void> change_keys(net::ip::tcp::acceptor& a, net::ssl::context& t
     co_await net::async_write(stream, net::buffer(what), net::use_awaitable);
   };
   co_await hear("server\r\n");
-  co_await say("+OK\r\n$11\r\nrun_id:fake\r\n");
+  co_await say(usual_greeting);
   for (;;) {
     co_await hear("go\r\n");
     co_await say("+gone\r\n");
