@@ -13,6 +13,8 @@ bool is_conflict(std::error_code ec) noexcept { return ec.category() == form_cat
 
 bool is_permanent(std::error_code ec, std::string_view text) noexcept {
   if (is_conflict(ec) || ec.category() == net::error::get_ssl_category()) return true;
+  // A file for TLS that can't be read, or is wrong.
+  if (ec == errc::invalid_argument) return true;
   if (ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
       ec == error::wrong_type) {
     return true;

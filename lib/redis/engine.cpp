@@ -37,11 +37,14 @@ std::shared_ptr<const link_options> checked(std::string_view url, const client_o
   if (o.name.find_first_of(" \r\n") != std::string::npos) {
     throw_invalid("client_options.name", o.name, "text without spaces");
   }
+  if (o.cert_file.empty() && !o.key_file.empty()) {
+    throw_invalid("client_options.key_file", o.key_file, "nothing where cert_file is empty");
+  }
   const auto where = endpoint::parse(url);
   const bool has_own = !o.sentinel_user.empty() || !o.sentinel_password.empty();
   return std::make_shared<const link_options>(link_options{
       .where = where,
-      .tls = {.verify = o.verify_tls, .ca_file = o.ca_file},
+      .tls = {.verify = o.verify_tls, .ca_file = o.ca_file, .cert_file = o.cert_file, .key_file = o.key_file},
       .name = o.name,
       .connect_timeout = o.connect_timeout,
       .max_reply = o.max_reply,

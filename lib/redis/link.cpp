@@ -9,6 +9,7 @@
 #include <asio/co_spawn.hpp>
 #include <asio/error.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
+#include <asio/ssl/error.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -133,8 +134,22 @@ void link::doubt() noexcept {
 
 net::awaitable<void> link::connect_to(endpoint::address a) {
   reader_.emplace(options_->max_reply);
-  stream_ = co_await open_stream(options_->where, std::move(a), options_->tls);
-  co_await log_in();
+  try {
+    stream_ = co_await open_stream(options_->where, std::move(a), options_->tls);
+  } catch (const stream_failure& e) {
+    refusal_ = e.text();
+    throw;
+  }
+  try {
+    co_await log_in();
+  } catch (const std::system_error& e) {
+    // Over TLS 1.3 a server looks at the client's certificate when the client has taken the handshake for complete.
+    const std::string hint = stream_->hint();
+    if (!hint.empty() && refusal_.empty() && e.code() != net::error::operation_aborted) {
+      refusal_ = e.code().message() + hint;
+    }
+    throw;
+  }
 }
 
 /// Asks the sentinels now and then, until more of them name another master than name this one.
@@ -219,8 +234,15 @@ net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& se
 
 net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, std::string bytes, std::size_t replies) {
   std::vector<reply> answers;
+  std::exception_ptr unwritten;
   try {
     co_await s.write_all(net::buffer(bytes));
+  } catch (const std::system_error& e) {
+    if (e.code() == net::error::operation_aborted) throw;
+    unwritten = std::current_exception();
+  }
+  try {
+    // A server that closes says why before. That can still be read where nothing can be written any more.
     std::array<char, 4096> part;
     while (answers.size() < replies) {
       const std::size_t n = co_await s.read_some(net::buffer(part));
@@ -232,9 +254,11 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
       }
       if (ec) throw std::system_error{ec};
     }
-  } catch (const std::system_error&) {
+  } catch (const std::system_error& e) {
     // A server that takes no client now says why, and closes.
     if (!answers.empty() && answers.back().is_error()) refusal_ = answers.back().text();
+    // It says so by an alert where it is about TLS.
+    if (unwritten && e.code().category() != net::error::get_ssl_category()) std::rethrow_exception(unwritten);
     throw;
   }
   co_return answers;

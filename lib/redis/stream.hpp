@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace canigo::redis::detail {
 
@@ -44,6 +45,8 @@ class stream {
   virtual void close() noexcept = 0;
   /// Whether the peer has not closed; asks the kernel, and costs a system call.
   virtual bool is_open() noexcept = 0;
+  /// Text to add to the cause of a failure of this connection; "" if there is nothing to add.
+  virtual std::string hint() const { return {}; }
 
  protected:
   /// The same for a socket.
@@ -53,9 +56,22 @@ class stream {
 struct tls_settings {
   bool verify = true;
   std::string ca_file;
+  std::string cert_file;
+  std::string key_file;
 };
 
-/// Connects to a host, or to the endpoint's socket where there is one. Throws std::system_error.
+/// A connection was not made, and there is more to say than the code does.
+class stream_failure : public std::system_error {
+ public:
+  stream_failure(std::error_code ec, std::string text) : std::system_error{ec}, text_{std::move(text)} {}
+  /// All that is to be said, instead of the code's message.
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// Connects to a host, or to the endpoint's socket where there is one. Throws std::system_error, or stream_failure.
 net::awaitable<std::unique_ptr<stream>> open_stream(const endpoint& e, endpoint::address a, const tls_settings& tls);
 
 /// Does the TLS handshake; an object of its own in the library, which needs OpenSSL.

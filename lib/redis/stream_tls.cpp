@@ -1,5 +1,8 @@
+#include "canigo/error.hpp"
+
 #include "stream.hpp"
 
+#include <asio/error.hpp>
 #include <asio/ip/address.hpp>
 #include <asio/ssl/context.hpp>
 #include <asio/ssl/host_name_verification.hpp>
@@ -7,19 +10,40 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
+#include <cstddef>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace canigo::redis::detail {
 namespace {
 
+/// Throws for a file that could not be read, or does not hold what it should.
+void check(std::error_code ec, const std::string& option, const std::string& file) {
+  if (!ec) return;
+  throw stream_failure{errc::invalid_argument, "client_options." + option + " " + file + ": " + ec.message()};
+}
+
 net::ssl::context make_context(const tls_settings& tls) {
+  std::error_code ec;
   net::ssl::context context{net::ssl::context::tls_client};
   context.set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
                       net::ssl::context::no_tlsv1_1);
   if (!tls.ca_file.empty()) {
-    context.load_verify_file(tls.ca_file);
+    context.load_verify_file(tls.ca_file, ec);
+    check(ec, "ca_file", tls.ca_file);
   } else {
     context.set_default_verify_paths();
+  }
+  if (!tls.cert_file.empty()) {
+    context.use_certificate_chain_file(tls.cert_file, ec);
+    check(ec, "cert_file", tls.cert_file);
+    // Without this OpenSSL asks at the terminal for the password of a key that has one.
+    context.set_password_callback([](std::size_t, net::ssl::context::password_purpose) { return std::string{}; });
+    const bool is_apart = !tls.key_file.empty();
+    const std::string& key_file = is_apart ? tls.key_file : tls.cert_file;
+    context.use_private_key_file(key_file, net::ssl::context::pem, ec);
+    check(ec, is_apart ? "key_file" : "cert_file", key_file);
   }
   return context;
 }
@@ -35,10 +59,16 @@ class tls_stream final : public stream {
       stream_.set_verify_mode(net::ssl::verify_peer);
       stream_.set_verify_callback(net::ssl::host_name_verification{host});
     }
+    if (tls.cert_file.empty()) SSL_set_cert_cb(stream_.native_handle(), &tls_stream::is_asked, &lacks_certificate_);
   }
 
   net::awaitable<void> handshake() {
-    return stream_.async_handshake(net::ssl::stream_base::client, net::use_awaitable);
+    try {
+      co_await stream_.async_handshake(net::ssl::stream_base::client, net::use_awaitable);
+    } catch (const std::system_error& e) {
+      if (!lacks_certificate_ || e.code() == net::error::operation_aborted) throw;
+      throw stream_failure{e.code(), e.code().message() + hint()};
+    }
   }
   net::awaitable<std::size_t> read_some(net::mutable_buffer b) override {
     return stream_.async_read_some(b, net::use_awaitable);
@@ -55,8 +85,19 @@ class tls_stream final : public stream {
   }
   // The server may have sent tickets for later sessions.
   bool is_open() noexcept override { return stream::is_open(stream_.lowest_layer().native_handle(), true); }
+  std::string hint() const override {
+    if (!lacks_certificate_) return {};
+    return "; the server asks for a certificate of the client, and client_options.cert_file is empty";
+  }
 
  private:
+  /// The server asks for a certificate, and there is none. It may still go on without.
+  static int is_asked(SSL*, void* lacks_certificate) noexcept {
+    *static_cast<bool*>(lacks_certificate) = true;
+    return 1;
+  }
+
+  bool lacks_certificate_ = false;
   net::ssl::context context_;
   net::ssl::stream<net::ip::tcp::socket> stream_;
 };

@@ -38,6 +38,7 @@ TEST_CASE("what a client of Redis refuses names the field of its options") {
   CHECK(text({.queue_limit = 0}) == "client_options.queue_limit is 0; allowed: 1 or more");
   CHECK(text({.max_reply = 1}) == "client_options.max_reply is 1; allowed: 1024 or more");
   CHECK(text({.name = "a b"}) == "client_options.name is a b; allowed: text without spaces");
+  CHECK(text({.key_file = "/k"}) == "client_options.key_file is /k; allowed: nothing where cert_file is empty");
 }
 
 TEST_CASE("an option of Redis that is a timeout is more than 0, and max is none") {

@@ -21,8 +21,10 @@
 #include <asio/write.hpp>
 #include <openssl/ssl.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -95,6 +97,73 @@ TEST_CASE("TLS: the certificate and the host's name are checked") {
   CHECK_FALSE(ask("localhost", {.timeout = 20s}));
   ::unsetenv("SSL_CERT_FILE");
   CHECK_FALSE(ask("127.0.0.1", {.timeout = 20s, .verify_tls = false}));
+}
+
+TEST_CASE("TLS: a client shows its certificate where it has one, and the cause is the certificate where it has none") {
+  const temporary_folder folder;
+  const std::string certificate = folder / "certificate";
+  make_certificate(folder / "key", certificate);
+  make_certificate(folder / "other-key", folder / "other");
+  make_certificate(folder / "locked-key", folder / "of-locked", 3600, "secret");
+  std::ofstream{folder / "both"} << std::ifstream{certificate}.rdbuf() << std::ifstream{folder / "key"}.rdbuf();
+  // Over 1.2 the handshake fails, over 1.3 the login.
+  const char* protocol = GENERATE("TLSv1.2", "TLSv1.3");
+  CAPTURE(protocol);
+  const std::string port = free_port();
+  // That every client shows a certificate is the default.
+  redis_server server{{"--tls-port", port, "--tls-cert-file", certificate, "--tls-key-file", folder / "key",
+                       "--tls-ca-cert-file", certificate, "--tls-protocols", protocol, "--bind", "127.0.0.1"}};
+  net::io_context io;
+  const auto ask = [&](const std::string& user, const std::string& cert, const std::string& key = {}) {
+    redis::client client{io,
+                         "rediss://" + user + "localhost:" + port,
+                         {.timeout = 20s, .ca_file = certificate, .cert_file = cert, .key_file = key}};
+    std::pair<std::error_code, std::string> end;
+    client.async_run(redis::command{"PING"}, [&](std::error_code ec, const redis::reply& r) { end = {ec, r.text()}; });
+    io.restart();
+    io.run();
+    return end;
+  };
+  CHECK(ask("", certificate, folder / "key").second == "PONG");
+  CHECK(ask("", folder / "both").second == "PONG");
+  // With a login that is longer than what fits into the connection, the server closes while it is written.
+  for (const std::string& user : {std::string{}, ":" + std::string(20 << 20, 'x') + "@"}) {
+    const auto [ec, text] = ask(user, "");
+    CAPTURE(user.size(), ec, text);
+    CHECK(std::string{ec.category().name()} == "asio.ssl");
+    CHECK(text.find("; the server asks for a certificate of the client, and client_options.cert_file is empty") !=
+          std::string::npos);
+  }
+  CHECK(std::string{ask("", folder / "other", folder / "other-key").first.category().name()} == "asio.ssl");
+  for (const auto& [cert, key, says] :
+       {std::array{folder / "none", folder / "key", "client_options.cert_file " + (folder / "none")},
+        std::array{certificate, folder / "none", "client_options.key_file " + (folder / "none")},
+        std::array{certificate, folder / "other-key", "client_options.key_file " + (folder / "other-key")},
+        std::array{folder / "of-locked", folder / "locked-key", "client_options.key_file " + (folder / "locked-key")},
+        std::array{certificate, std::string{}, "client_options.cert_file " + certificate}}) {
+    const auto [ec, text] = ask("", cert, key);
+    CAPTURE(text);
+    CHECK(ec == errc::invalid_argument);
+    CHECK(text.starts_with(says + ": "));
+  }
+}
+
+TEST_CASE("TLS: a limit whose server wants a certificate fails at once, and says so") {
+  const temporary_folder folder;
+  make_certificate(folder / "key", folder / "certificate");
+  const std::string port = free_port();
+  redis_server server{{"--tls-port", port, "--tls-cert-file", folder / "certificate", "--tls-key-file", folder / "key",
+                       "--tls-ca-cert-file", folder / "certificate", "--bind", "127.0.0.1"}};
+  net::io_context io;
+  redis::client client{io, "rediss://localhost:" + port, {.ca_file = folder / "certificate"}};
+  redis::semaphore slots{client, "crm", {.permits = 1, .give_up = canigo::duration::max()}};
+  try {
+    const auto p = run(io, slots.acquire());
+    FAIL("granted");
+  } catch (const std::system_error& e) {
+    CHECK(std::string{e.code().category().name()} == "asio.ssl");
+  }
+  CHECK(slots.stats().last_error.find("asks for a certificate of the client") != std::string::npos);
 }
 
 TEST_CASE("TLS: a connection on which the server has something to say of the connection itself is kept") {

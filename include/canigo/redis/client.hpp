@@ -39,6 +39,8 @@ struct client_options {
   std::string name = "canigo";         ///< shown by CLIENT LIST; without spaces; empty: none
   bool verify_tls = true;              ///< check the server's certificate and name
   std::string ca_file = {};            ///< PEM file of trusted certificates; empty: the system's
+  std::string cert_file = {};          ///< PEM file of the client's own certificate and its chain; empty: none
+  std::string key_file = {};           ///< PEM file of its key, without a password; empty: the key is in cert_file
   std::string sentinel_user = {};      ///< the user for sentinels; empty: sentinel_password alone, if there is one
   std::string sentinel_password = {};  ///< if both are empty, sentinels that want a login get that of the URL
 };
@@ -75,6 +77,9 @@ struct client_stats {
 /// - errc::timed_out if the command was sent and not answered in time;
 /// - errc::too_large for a reply beyond the bound;
 /// - errc::queue_full, errc::not_enough_memory, errc::stopped.
+///
+/// The files of TLS are read for each connection. So a new connection takes what was renewed. A file that can't be read
+/// or is wrong ends the commands that wait, with errc::invalid_argument and a text that names it.
 ///
 /// Cancellation: terminal, partial, total. A command that was not sent yet is dropped. If it was sent, its reply is
 /// thrown away when it comes.
