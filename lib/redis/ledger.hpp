@@ -180,6 +180,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void stop_listening() noexcept {
     listening_to_ = 0;
     listening_at_.reset();
+    is_subscribed_ = false;
   }
   void check_listening(time_point now) noexcept;
   void note_unheard(std::error_code ec, const std::string& text) noexcept;
@@ -204,6 +205,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
 
   std::uint64_t listening_to_ = 0;        // the number of a session; 0: none
   std::shared_ptr<engine> listening_at_;  // the node that publishes to it; null: none
+  bool is_subscribed_ = false;            // that node has said so
   time_point listen_after_ = time_point::min();
   time_point check_after_ = time_point::min();
   std::error_code unheard_;  // why published messages do not arrive

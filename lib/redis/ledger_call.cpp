@@ -28,6 +28,7 @@ void ledger::prepare(time_point now) {
   s.lease = options_.lease;
   s.quarantine = options_.quarantine;
   s.leave = is_leaving();
+  s.is_subscribed = is_listening() && is_subscribed_;
   s.seen = session_.last_token();
   s.latest = session_.latest_there(awake);
   s.epoch = session_.epoch();

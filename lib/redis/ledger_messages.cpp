@@ -57,6 +57,7 @@ void ledger::subscribed() noexcept {
   const change c{*this};
   // Messages from before are lost, but a call finds their grants in Redis.
   plan_.hint();
+  is_subscribed_ = listening_to_ != 0;
   unheard_.clear();
   unheard_text_.clear();
 }
@@ -77,6 +78,7 @@ void ledger::unheard(std::error_code ec, const std::string& text) noexcept {
 }
 
 void ledger::note_unheard(std::error_code ec, const std::string& text) noexcept {
+  is_subscribed_ = false;
   unheard_ = ec;
   unheard_text_ = text_of(
       [&] { return engine_->where() + ": messages can't be listened to: " + (text.empty() ? ec.message() : text); });

@@ -13,8 +13,8 @@ namespace {
 //           3 q      zset: session|waiter|weight -> class * 2^45 + arrival. Behind the weight stands ",amount" for each
 //                    further unit
 //     ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
-//           5 flags: q quarantine, l leave; C, R, B, P, M: change capacity, rate, burst, pause, a further rate for all
-//             processes  6 of a limiter: numbers of its further rates and units, see below
+//           5 flags: q quarantine, l leave, s subscribed; C, R, B, P, M: change capacity, rate, burst, pause, a further
+//             rate for all processes  6 of a limiter: numbers of its further rates and units, see below
 //
 // The numbers are doubles. To read and write numbers as text takes more time than all else, and so does a field or an
 // argument for each. All are whole and below 2^53. In this order:
@@ -55,7 +55,13 @@ namespace {
 // After FORM comes the form in which the limit is kept. Errors are data, because Redis 7 rewrites the text of error
 // replies of scripts.
 //
+// A process that crashes while it waits leaves its waiters in the queue until its session ends. But its subscription
+// ends with its connection, and Redis knows that at once. So if a session has had a subscription and has none now, its
+// waiters keep their places, and are stepped over until it calls or listens again. A session is waited for if Redis has
+// not yet seen it listen.
+//
 // The record of a session is text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles.
+// The number is half more than it is where Redis has seen the session's subscription.
 // Then come the amounts charged of each further unit. Then come runs of waiters that are granted and not acknowledged.
 // A run is the number of its first waiter, how many they are, the places of each, and the token of the first. These are
 // doubles, too. The tokens of the others follow on that.
@@ -114,6 +120,11 @@ end
 -- A hint, which a user may be forbidden to give.
 local function tell(session, what) redis.pcall('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
+-- How many listen to a session's messages; nil for a user who may not ask.
+local function listeners(session)
+  local found = redis.pcall('PUBSUB', 'NUMSUB', prefix .. 'n:' .. session)
+  return type(found) == 'table' and found[2] or nil
+end
 -- What one wants: its weight, and its amounts of the further units.
 local function wants_of(weight)
   local wants = {weight}
@@ -253,12 +264,13 @@ if says_less then
 end
 local has_charged = charged ~= settled[1]
 for i = 1, more_units do has_charged = has_charged or charges[i].now ~= settled[i + 1] end
-local was, was_lying = 0, 0
+local was, was_lying, was_seen = 0, 0, false
 -- What is granted and not acknowledged: by waiter, and the waiters in the order of their grants.
 local token_of, weight_of, order, before = {}, {}, {}, 0
 if known[2] then
   local from
-  was, _, _, expiry, was_lying, from = unpacked('<ddddd', known[2])
+  was, was_seen, _, expiry, was_lying, from = unpacked('<ddddd', known[2])
+  was_seen = was_seen % 1 > 0
   from = from + 8 * more_units
   while from <= #known[2] do
     local first, count, weight, token
@@ -438,7 +450,8 @@ local function other(session)
     local all = call('HGET', KEYS[1], session)
     o = false
     if all then
-      o = {(unpacked('<d', all)), string.sub(all, 9)}
+      local weight, number = unpacked('<dd', all)
+      o = {weight, string.sub(all, 9), is_deaf = number % 1 > 0 and listeners(session) == 0}
     end
     others[session] = o
   end
@@ -486,11 +499,11 @@ for _ = 1, wishes do
 end
 local old_head = head
 head = ''
-local rounds = 0
-while length > 0 and granted < 1000 and rounds < 1000 do
+local rounds, passed = 0, 0
+while length > passed and granted < 1000 and rounds < 1000 do
   rounds = rounds + 1
   blocked = nil
-  local entry = call('ZRANGE', KEYS[3], 0, 0)[1]
+  local entry = call('ZRANGE', KEYS[3], passed, passed)[1]
   if not entry then break end
   local session, id, texts = match(entry, '^([^|]*)|([^|]*)|([%d,]+)$')
   local wants = {}
@@ -499,6 +512,9 @@ while length > 0 and granted < 1000 and rounds < 1000 do
   head = session
   if session ~= me and not other(session) then
     length = length - call('ZREM', KEYS[3], entry)
+  elseif session ~= me and other(session).is_deaf then
+    passed = passed + 1
+    blocked = 'deaf'
   elseif is_too_much(wants) then
     length = length - call('ZREM', KEYS[3], entry)
     if session == me then
@@ -513,6 +529,7 @@ while length > 0 and granted < 1000 and rounds < 1000 do
     break
   end
 end
+if passed > 0 and passed == length then blocked = 'deaf' end
 
 local ahead = 0
 if has_rate and length == 0 and now >= gate and wanted_ahead > 0 then
@@ -541,7 +558,7 @@ elseif blocked == 'rate' then
   end
   due = ready
 else
-  -- Whoever waits for a place is not late for a token.
+  -- Whoever waits for a place, or can't be told, is not late for a token.
   next_call = reap - now + 1000
   due = -1
 end
@@ -604,7 +621,8 @@ if leaving then
   call('HDEL', KEYS[1], me)
 else
   writes[#writes + 1] = me
-  writes[#writes + 1] = pack('<ddddd', own, seq, charged, expiry, idle) .. totals .. pending
+  local is_seen = string.find(flags, 's', 1, true) and (was_seen or (listeners(me) or 0) > 0)
+  writes[#writes + 1] = pack('<ddddd', own, is_seen and seq + 0.5 or seq, charged, expiry, idle) .. totals .. pending
 end
 local expires = now > keep or not known[2] or fills > 43200000000
 if expires then keep = now + 43200000000 end

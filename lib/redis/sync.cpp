@@ -18,6 +18,7 @@ std::string flags_of(const sync_call& c) {
   std::string flags;
   if (c.quarantine) flags += 'q';
   if (c.leave) flags += 'l';
+  if (c.is_subscribed) flags += 's';
   if ((c.changes & setting::permits) != 0) flags += 'C';
   if ((c.changes & setting::rate_of(0)) != 0) flags += 'R';
   if ((c.changes & setting::burst_of(0)) != 0) flags += 'B';

@@ -74,6 +74,7 @@ struct sync_call {
   duration lease{};
   bool quarantine = true;
   bool leave = false;
+  bool is_subscribed = false;  // the node that is called has said that it publishes to this session
   std::uint64_t held = 0;
   std::uint64_t idle = 0;
   std::uint64_t ahead = 0;

@@ -60,6 +60,10 @@ DEFECTS = {
                                           "    if tokens >= 0 then\n      fill(b, as_of)"),
     "another_shape_is_taken_over": (" or unpacked('<d', known[1], tail) ~= shape then", " then"),
     "further_buckets_not_emptied": ("  for _, b in ipairs(further) do b.u = -1 end\n", ""),
+    "dead_waited_for": ("number % 1 > 0 and listeners(session) == 0}", "false}"),
+    "never_seen_stepped_over": ("is_deaf = number % 1 > 0 and listeners", "is_deaf = listeners"),
+    "seen_without_a_look": ("(was_seen or (listeners(me) or 0) > 0)", "true"),
+    "called_at_once_for_the_dead": ("if passed > 0 and passed == length then blocked = 'deaf' end\n", ""),
     "late_by_the_time_for_a_place": ("  next_call = reap - now + 1000\n  due = -1", "  next_call = reap - now + 1000"),
 }
 

@@ -5,6 +5,7 @@
 
 #include "../lib/redis/sync.hpp"
 #include "http/run.hpp"
+#include "redis/channel_listener.hpp"
 #include "redis/server.hpp"
 #include "support/catch.hpp"
 
@@ -18,6 +19,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -173,6 +175,15 @@ class limit {
   }
 
   redis::reply ask(const redis::command& c) { return run_to_end(io, client.run(c)); }
+  /// A connection that listens for a session, as that of its process does.
+  std::unique_ptr<channel_listener> listen_for(const std::string& session) const {
+    return std::make_unique<channel_listener>(server.path(), prefix + "n:" + session);
+  }
+  /// Waits until Redis has seen that such a connection has ended.
+  void until_unheard(const std::string& session) {
+    while (ask(redis::command{"PUBSUB", "NUMSUB", prefix + "n:" + session}).elements().at(1).integer() != 0) {
+    }
+  }
   /// As if the bucket of a further rate held that many tokens.
   void fill_further(std::size_t index, int level) {
     std::string text = text_of("*");
@@ -648,6 +659,78 @@ TEST_CASE("script: who leaves is forgotten at once") {
   CHECK(sync({.session = "a", .sequence = 2, .held = 0, .flags = "l"}) == "OK queue=0 out=1");
   CHECK(sync.ask(redis::command{"ZCARD", prefix + "sess"}).integer() == 1);
   CHECK(sync({.session = "b", .sequence = 2}) == "OK 1 queue=0 out=1");
+}
+
+TEST_CASE("script: the waiters of a process whose subscription has ended are stepped over, and keep their places") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  auto ears = sync.listen_for("b");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2}, {3}}, .flags = "s"}) == "OK queue=3 out=2");
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1, 0, 2}}}) == "OK queue=4 out=2");
+  // While it listens it is told.
+  CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {1, 2}}) == "OK queue=3 out=2");
+  ears->until_heard("g 1 ");
+  CHECK(sync({.session = "b", .sequence = 2, .held = 1, .acknowledged = {1}, .flags = "s"}) == "OK queue=3 out=2");
+  ears.reset();
+  sync.until_unheard("b");
+  SECTION("another one is let in, for as much as is free") {
+    CHECK(sync({.session = "a", .sequence = 3}) == "OK queue=3 out=1");
+    CHECK(sync.next > 0);  // not at once again
+    // Behind c, which does not fit.
+    CHECK(sync({.session = "d", .sequence = 1, .wanted = {{1, 1}}}) == "OK queue=4 out=1");
+    CHECK(sync({.session = "c", .sequence = 2, .cancelled = {{1, 2}}}) == "OK queue=2 out=2");
+    CHECK(sync({.session = "d", .sequence = 2}) == "OK 1 queue=2 out=2");
+  }
+  SECTION("it listens again, and is the first again") {
+    ears = sync.listen_for("b");
+    CHECK(sync({.session = "a", .sequence = 3}) == "OK queue=2 out=2");
+    ears->until_heard("g 2 ");
+  }
+  SECTION("it calls, and is the first again") {
+    CHECK(sync({.session = "c", .sequence = 2, .cancelled = {{1, 2}}}) == "OK queue=2 out=2");
+    CHECK(sync({.session = "a", .sequence = 3}) == "OK queue=2 out=1");
+    CHECK(sync.next > 0);
+    CHECK(sync({.session = "b", .sequence = 3, .held = 1}) == "OK 2 queue=1 out=2");
+  }
+  SECTION("it says that it does not listen, and is waited for") {
+    CHECK(sync({.session = "b", .sequence = 3, .held = 1}) == "OK queue=3 out=2");
+    CHECK(sync({.session = "c", .sequence = 2, .cancelled = {{1, 2}}}) == "OK queue=2 out=2");
+    CHECK(sync({.session = "a", .sequence = 3}) == "OK queue=1 out=2");
+    CHECK(sync({.session = "b", .sequence = 4, .held = 1}) == "OK 2 queue=1 out=2");
+  }
+  SECTION("a late call counts as before") {
+    CHECK(sync({.session = "b", .sequence = 2, .held = 0, .flags = "s"}) == "STALE");
+    CHECK(sync({.session = "b", .sequence = 3, .held = 1, .flags = "s"}) == "OK queue=3 out=2");
+  }
+}
+
+TEST_CASE("script: a process whose subscription Redis has never seen is waited for") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  // It says that it listens, perhaps to another server behind the same address.
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}}, .flags = "s"}) == "OK queue=1 out=2");
+  CHECK(sync({.session = "b", .sequence = 2, .flags = "s"}) == "OK queue=1 out=2");
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1}}}) == "OK queue=2 out=2");
+  CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {1, 2}}) == "OK queue=1 out=2");
+  CHECK(sync({.session = "b", .sequence = 3, .flags = "s"}) == "OK 1 queue=1 out=2");
+}
+
+TEST_CASE("script: a dead process with less than 1000 waiters does not hold up the tokens of others") {
+  limit sync;
+  sync.rate_tokens = 1;
+  sync.rate_period = 1'000'000;
+  const int dead = GENERATE(1, 999, 1500);
+  CAPTURE(dead);
+  auto ears = sync.listen_for("b");
+  const std::string queue = std::to_string(dead);
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1, 0, 1, dead}}, .cap = 0, .flags = "s"}) ==
+        "OK queue=" + queue + " out=0");
+  ears.reset();
+  sync.until_unheard("b");
+  sync.fill(1);
+  const std::string said = sync({.session = "c", .sequence = 1, .wanted = {{1}}, .cap = 0});
+  CHECK(said == (dead < 1000 ? "OK 1 queue=" + queue : "OK queue=" + std::to_string(dead + 1)) + " out=0");
+  CHECK(sync.next > 0);  // and nobody calls again at once because of those
 }
 
 TEST_CASE("script: who does not wait is told at once, and takes nobody's place") {
