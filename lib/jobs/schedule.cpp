@@ -3,10 +3,13 @@
 #include "canigo/error.hpp"
 
 #include "cron_field.hpp"
+#include "time_zone.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
+#include <optional>
 
 namespace canigo::jobs {
 namespace {
@@ -51,6 +54,31 @@ std::array<std::string_view, 5> split(std::string_view text) {
   return parts;
 }
 
+struct word {
+  std::string_view name;
+  std::string_view fields;
+};
+constexpr word words[] = {{"@hourly", "0 * * * *"},  {"@daily", "0 0 * * *"},   {"@midnight", "0 0 * * *"},
+                          {"@weekly", "0 0 * * 0"},  {"@monthly", "0 0 1 * *"}, {"@yearly", "0 0 1 1 *"},
+                          {"@annually", "0 0 1 1 *"}};
+
+std::string_view without_blanks(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return text.substr(0, text.find_last_not_of(" \t") + 1);
+}
+
+/// The fields that a word means; others as they are.
+std::string_view fields_of(std::string_view text) {
+  const std::string_view name = without_blanks(text);
+  if (!name.starts_with('@')) return text;
+  const auto* found = std::ranges::find(words, name, &word::name);
+  if (found == std::end(words)) {
+    throw_invalid("schedule.cron", name,
+                  "@hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually; a span is schedule::every()");
+  }
+  return found->fields;
+}
+
 constexpr bool has(std::uint64_t bits, unsigned i) noexcept { return (bits >> i & 1) != 0; }
 
 }  // namespace
@@ -66,8 +94,18 @@ schedule schedule::every(duration period) {
 }
 
 schedule schedule::cron(std::string_view text) {
+  const std::string_view rest = without_blanks(text);
+  for (const std::string_view variable : {"CRON_TZ=", "TZ="}) {
+    if (!rest.starts_with(variable) || text.size() > most_text) continue;
+    const std::size_t end = std::min(rest.find_first_of(" \t"), rest.size());
+    return cron(rest.substr(end), rest.substr(variable.size(), end - variable.size()));
+  }
+  return cron(text, "UTC");
+}
+
+schedule schedule::cron(std::string_view text, std::string_view zone) {
   if (text.size() > most_text) throw_invalid("schedule.cron", text.substr(0, most_text), "up to 255 bytes");
-  const auto parts = split(text);
+  const auto parts = split(fields_of(text));
   schedule s;
   s.text_ = text;
   s.minutes_ = detail::read(fields[0], parts[0]);
@@ -77,7 +115,12 @@ schedule schedule::cron(std::string_view text) {
   s.weekdays_ = static_cast<std::uint32_t>(detail::read(fields[4], parts[4]));
   if (has(s.weekdays_, 7)) s.weekdays_ |= 1;
   s.needs_both_days_ = parts[2].starts_with('*') || parts[4].starts_with('*');
+  s.follows_clock_ = parts[0].starts_with('*') || parts[1].starts_with('*');
   if (s.next_after(instant{}) == instant::max()) throw_invalid("schedule.cron", text, "a day that comes");
+  if (zone != "UTC") {
+    s.zone_ = std::make_shared<const detail::time_zone>(detail::time_zone::of(zone));
+    s.text_ = "CRON_TZ=" + std::string{zone} + " " + std::string{without_blanks(text)};
+  }
   return s;
 }
 
@@ -97,14 +140,40 @@ instant schedule::next_after(instant t) const {
     const instant next{before - into + period_};
     return next < past_end ? next : instant::max();
   }
-  const auto from = std::chrono::floor<std::chrono::minutes>(t) + 1min;
-  const sys_days today = std::chrono::floor<days>(from);
-  for (sys_days day = today; day < std::min(past_end, today + longest_gap); day += days{1}) {
+  if (zone_ != nullptr) return next_in_zone(t);
+  const minute from = std::chrono::floor<std::chrono::minutes>(t) + 1min;
+  const auto found = first_in(from, std::min<minute>(past_end, std::chrono::floor<days>(from) + longest_gap));
+  return found ? instant{*found} : instant::max();
+}
+
+/// The first minute from `begin` on, and before `end`, that the fields name.
+std::optional<schedule::minute> schedule::first_in(minute begin, minute end) const {
+  for (sys_days day = std::chrono::floor<days>(begin); day < end; day += days{1}) {
     if (!has_day(day)) continue;
-    for (auto at = std::max<std::chrono::sys_time<std::chrono::minutes>>(from, day); at < day + days{1}; at += 1min) {
-      const auto minute = static_cast<unsigned>((at - day).count());
-      if (has(hours_, minute / 60) && has(minutes_, minute % 60)) return at;
+    for (auto at = std::max<minute>(begin, day); at < std::min<minute>(end, day + days{1}); at += 1min) {
+      const auto n = static_cast<unsigned>((at - day).count());
+      if (has(hours_, n / 60) && has(minutes_, n % 60)) return at;
     }
+  }
+  return std::nullopt;
+}
+
+/// Searches one span after the other in which local time runs evenly.
+instant schedule::next_in_zone(instant t) const {
+  using detail::zone_time;
+  const auto up = [](zone_time local) { return std::chrono::ceil<std::chrono::minutes>(local); };
+  const zone_time end = std::min<zone_time>(past_end, std::chrono::floor<days>(t) + longest_gap);
+  for (zone_time from = std::chrono::floor<std::chrono::seconds>(t) + 1s; from < end;) {
+    const auto p = zone_->at(from);
+    minute first = up(from + p.offset);
+    if (!follows_clock_ && p.begin != zone_time::min()) {
+      const minute before = up(p.begin + p.offset_before);
+      if (p.begin == from && first_in(before, up(p.begin + p.offset))) return p.begin;  // it was skipped
+      first = std::max(first, before);                                                  // it has come before
+    }
+    const auto found = first_in(first, up(std::min(p.end, end) + p.offset));
+    if (found) return *found - p.offset;
+    from = p.end;
   }
   return instant::max();
 }

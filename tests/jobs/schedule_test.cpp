@@ -1,5 +1,6 @@
 #include "canigo/jobs/schedule.hpp"
 
+#include "../../lib/jobs/time_zone.hpp"
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
 
@@ -149,7 +150,10 @@ TEST_CASE("a text of cron that names no time is refused", "[jobs]") {
   for (const char* text : {"",
                            " ",
                            "* * * * * *",
-                           "@daily",
+                           "@reboot",
+                           "@every 1h",
+                           "@Daily",
+                           "@daily *",
                            "*/0 * * * *",
                            "*/60 * * * *",
                            "5/2 * * * *",
@@ -179,6 +183,110 @@ TEST_CASE("a text of cron that names no time is refused", "[jobs]") {
     CHECK_THROWS_AS(schedule::cron(text), std::system_error);
   }
   CHECK_THROWS_AS(schedule::cron("0 0 1 1 " + std::string(300, '0')), std::system_error);
+}
+
+TEST_CASE("a word stands for fields", "[jobs]") {
+  const std::string from = "2026-11-24 06:30:00";  // a Tuesday
+  CHECK(next("@hourly", from) == "2026-11-24 07:00:00");
+  CHECK(next(" @daily ", from) == "2026-11-25 00:00:00");
+  CHECK(next("@midnight", from) == "2026-11-25 00:00:00");
+  CHECK(next("@weekly", from) == "2026-11-29 00:00:00");
+  CHECK(next("@monthly", from) == "2026-12-01 00:00:00");
+  CHECK(next("@yearly", from) == "2027-01-01 00:00:00");
+  CHECK(next("@annually", from) == "2027-01-01 00:00:00");
+  CHECK(refused("@reboot") ==
+        "schedule.cron is @reboot; allowed: @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually; a span "
+        "is schedule::every(): invalid argument");
+}
+
+TEST_CASE("a schedule in a time zone comes at local times", "[jobs]") {
+  const auto in_berlin = [](const std::string& cron, const std::string& from) {
+    return next(schedule::cron(cron, "Europe/Berlin"), from);
+  };
+  CHECK(in_berlin("30 6 * * *", "2026-11-24 05:29:59") == "2026-11-24 05:30:00");
+  CHECK(in_berlin("30 6 * * *", "2026-11-24 05:30:00") == "2026-11-25 05:30:00");
+  CHECK(in_berlin("30 6 * * *", "2026-07-24 00:00:00") == "2026-07-24 04:30:00");
+  CHECK(in_berlin("@daily", "2026-07-24 00:00:00") == "2026-07-24 22:00:00");
+  CHECK(in_berlin("0 0 1 1 *", "2026-07-24 00:00:00") == "2026-12-31 23:00:00");
+  CHECK(in_berlin("0 12 29 2 *", "2096-03-01 00:00:00") == "2104-02-29 11:00:00");
+  CHECK(next("CRON_TZ=Europe/Berlin 30 6 * * *", "2026-11-24 05:29:59") == "2026-11-24 05:30:00");
+  CHECK(next("TZ=Asia/Kolkata @daily", "2026-11-24 00:00:00") == "2026-11-24 18:30:00");
+  CHECK(next("CRON_TZ=UTC @daily", "2026-11-24 00:00:00") == "2026-11-25 00:00:00");
+  CHECK(schedule::cron("@daily", "Europe/Berlin").text() == "CRON_TZ=Europe/Berlin @daily");
+  CHECK(schedule::cron("TZ=Europe/Berlin  @daily").text() == "CRON_TZ=Europe/Berlin @daily");
+  CHECK(in_berlin("@daily", "9999-12-31 12:00:00") == "9999-12-31 23:00:00");
+  CHECK(schedule::cron("@daily", "Europe/Berlin").next_after(at("9999-12-31 23:00:00")) == instant::max());
+  for (const char* text : {"CRON_TZ= @daily", "CRON_TZ=Mars/Base @daily", "CRON_TZ=Europe/Berlin",
+                           "TZ=UTC TZ=UTC @daily", "CRON_TZ=../zoneinfo/UTC @daily"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(schedule::cron(text), std::system_error);
+  }
+}
+
+TEST_CASE("a time that is skipped comes when the clocks are put forward, and one that comes twice comes once",
+          "[jobs]") {
+  const auto from = [](const std::string& cron, const std::string& begin, int times,
+                       const char* zone = "Europe/Berlin") {
+    const auto s = schedule::cron(cron, zone);
+    std::string all, t = begin;
+    for (int i = 0; i < times; ++i) all += (all.empty() ? "" : " ") + (t = next(s, t)).substr(8, 8);
+    return all;
+  };
+  // On 29 March 2026, 02:00 is 03:00: 01:00 in UTC.
+  CHECK(from("30 2 * * *", "2026-03-28 00:00:00", 3) == "28 01:30 29 01:00 30 00:30");
+  CHECK(from("0,30 2 * * *", "2026-03-29 00:00:00", 2) == "29 01:00 30 00:00");
+  CHECK(from("0 2,3 * * *", "2026-03-29 00:00:00", 2) == "29 01:00 30 00:00");
+  CHECK(from("59 1 * * *", "2026-03-29 00:00:00", 2) == "29 00:59 29 23:59");
+  CHECK(next(schedule::cron("30 2 29 3 *", "Europe/Berlin"), "2026-01-01 00:00:00") == "2026-03-29 01:00:00");
+  // What follows the clock does not make up for it.
+  CHECK(from("*/30 * * * *", "2026-03-29 00:20:00", 3) == "29 00:30 29 01:00 29 01:30");
+  CHECK(from("30 * * * *", "2026-03-29 00:20:00", 3) == "29 00:30 29 01:30 29 02:30");
+  CHECK(from("*/30 2 * * *", "2026-03-29 00:00:00", 2) == "30 00:00 30 00:30");
+
+  // On 25 October 2026, 03:00 is 02:00: 01:00 in UTC.
+  CHECK(from("30 2 * * *", "2026-10-24 12:00:00", 2) == "25 00:30 26 01:30");
+  CHECK(from("0 2 * * *", "2026-10-24 12:00:00", 2) == "25 00:00 26 01:00");
+  CHECK(from("0 3 * * *", "2026-10-24 12:00:00", 2) == "25 02:00 26 02:00");
+  CHECK(from("0,30 1-3 * * *", "2026-10-24 22:00:00", 7) ==
+        "24 23:00 24 23:30 25 00:00 25 00:30 25 02:00 25 02:30 26 00:00");
+  CHECK(from("30 * * * *", "2026-10-25 00:00:00", 3) == "25 00:30 25 01:30 25 02:30");
+  CHECK(from("*/30 2 * * *", "2026-10-25 00:00:00", 4) == "25 00:30 25 01:00 25 01:30 26 01:00");
+  // In between nothing comes again, from whatever instant it is asked.
+  CHECK(from("30 2 * * *", "2026-10-25 01:00:00", 1) == "26 01:30");
+  CHECK(from("30 2 * * *", "2026-10-25 01:29:59", 1) == "26 01:30");
+
+  // Half an hour, on the other half of the earth; and a day that an island left out.
+  CHECK(from("15 2 * * *", "2026-10-03 12:00:00", 2, "Australia/Lord_Howe") == "03 15:30 04 15:15");
+  CHECK(from("45 1 * * *", "2026-04-04 00:00:00", 2, "Australia/Lord_Howe") == "04 14:45 05 15:15");
+  CHECK(from("0 6 * * *", "2011-12-29 00:00:00", 3, "Pacific/Apia") == "29 16:00 30 10:00 30 16:00");
+}
+
+TEST_CASE("any time of a schedule in a zone is one that its fields name, or was skipped", "[jobs]") {
+  for (const char* zone : {"Europe/Berlin", "America/New_York", "Africa/Casablanca", "Australia/Lord_Howe",
+                           "Asia/Tokyo", "America/St_Johns", "Pacific/Chatham"}) {
+    CAPTURE(zone);
+    const auto tz = canigo::jobs::detail::time_zone::of(zone);
+    // A schedule in UTC that is asked for local times is another way to the same.
+    for (const char* text : {"0 2 * * *", "30 1 * * *", "*/20 * * * *", "15 */3 * * *", "0,45 0-4 * * sun"}) {
+      CAPTURE(text);
+      const auto in_zone = schedule::cron(text, zone);
+      const auto plain = schedule::cron(text);
+      instant t = at("2026-01-01 00:00:00");
+      std::size_t skipped = 0;
+      for (int i = 0; i < 2000 && t < at("2029-01-01 00:00:00"); ++i) {
+        const instant n = in_zone.next_after(t);
+        CHECK(n > t);
+        const auto p = tz.at(std::chrono::floor<std::chrono::seconds>(n));
+        const instant local = n + p.offset;
+        if (plain.next_after(local - 1us) != local) {
+          CHECK(instant{p.begin} == n);
+          ++skipped;
+        }
+        t = n;
+      }
+      CHECK(skipped <= 6);
+    }
+  }
 }
 
 TEST_CASE("any text of cron means what a search through all minutes finds", "[jobs]") {

@@ -5,15 +5,22 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace canigo::jobs {
 
-/// The times at which a job is repeated, in UTC. A value.
+namespace detail {
+class time_zone;
+}
+
+/// The times at which a job is repeated, in UTC or in a time zone. A value.
 ///
-///     schedule::every(10min)            // 00:00, 00:10, 00:20 …
-///     schedule::cron("30 6 * * mon-fri")  // half past six on working days
+///     schedule::every(10min)                               // 00:00, 00:10, 00:20 …
+///     schedule::cron("30 6 * * mon-fri")                   // half past six on working days, in UTC
+///     schedule::cron("30 6 * * mon-fri", "Europe/Berlin")  // the same where people live
 class schedule {
  public:
   /// The multiples of a span since 1970-01-01T00:00:00Z, so that all processes agree on them.
@@ -24,20 +31,37 @@ class schedule {
   ///
   /// A field is `*`, a value, a range, or a list of these with commas; a range or `*` may have a step, as in `*/15`.
   /// Months and days of the week have names as well, as in `jan` or `mon`; a week begins with `sun`, which is 0 and 7.
-  /// If neither field of a day begins with `*`, a day has to match one of the two, otherwise both.
+  /// If neither field of a day begins with `*`, a day has to match one of the two, otherwise both. Instead of the
+  /// fields, a word: `@hourly`, `@daily` or `@midnight`, `@weekly` (on Sunday), `@monthly`, `@yearly` or `@annually`.
+  ///
+  /// Before it there may be a zone, as in `CRON_TZ=Europe/Berlin 30 6 * * *`. Without one the times are in UTC.
+  ///
+  /// Where clocks are put forward, local times are skipped. A job that was due at one of them is due at once, when the
+  /// clocks are put forward, and once for all that were skipped. Where they are put back, local times come twice. The
+  /// first one counts. A schedule follows the clock instead if its minute or hour begins with `*`. Then a time that is
+  /// skipped does not come, and one that comes twice is due twice.
   ///
   /// Throws std::system_error, errc::invalid_argument, naming the field, its text and the range; also if no time ever
   /// matches, as for the 30th of February.
   static schedule cron(std::string_view text);
+  /// The same in a zone of the time zone database, such as `Europe/Berlin`, and not in UTC.
+  ///
+  /// Reads it from a file in the folder that the variable TZDIR names, or /usr/share/zoneinfo. A later change of that
+  /// file has no effect on this schedule. Throws also for a zone that is not there.
+  static schedule cron(std::string_view text, std::string_view zone);
 
   /// The first time after `t`; instant::max() if that is later than the year 9999.
   instant next_after(instant t) const;
-  /// As it was made: "every 10m", or the text of cron().
+  /// As it was made: "every 10m", or the text of cron(), with its zone.
   const std::string& text() const noexcept { return text_; }
 
  private:
+  using minute = std::chrono::sys_time<std::chrono::minutes>;
+
   schedule() = default;
   bool has_day(std::chrono::sys_days day) const;
+  std::optional<minute> first_in(minute begin, minute end) const;
+  instant next_in_zone(instant t) const;
 
   std::string text_;
   std::chrono::seconds period_{0};  // 0: of cron()
@@ -48,6 +72,8 @@ class schedule {
   std::uint32_t months_ = 0;
   std::uint32_t weekdays_ = 0;
   bool needs_both_days_ = true;
+  bool follows_clock_ = true;
+  std::shared_ptr<const detail::time_zone> zone_ = {};  // null: UTC
 };
 
 }  // namespace canigo::jobs

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace canigo::jobs::detail {
+
+using zone_time = std::chrono::sys_seconds;
+
+/// From this instant on, local time is UTC and the offset.
+struct zone_change {
+  zone_time at;
+  std::chrono::seconds offset;
+};
+
+/// The changes of local time that come back each year, as the variable TZ of POSIX names them; a value.
+///
+///     CET-1CEST,M3.5.0,M10.5.0/3
+class zone_rule {
+ public:
+  /// None if the text is no such rule.
+  static std::optional<zone_rule> read(std::string_view text);
+
+  std::chrono::seconds standard() const noexcept { return standard_; }
+  bool has_summer() const noexcept { return has_summer_; }
+  /// Those of a year, in no order; none without a time for the summer.
+  std::vector<zone_change> changes_of(std::chrono::year y) const;
+
+ private:
+  struct day {
+    enum class type : std::uint8_t { of_month, without_leap_day, with_leap_day };
+    zone_time in(std::chrono::year y) const;
+    type what = type::of_month;
+    int month = 1, week = 1, weekday = 0;
+    int number = 0;
+    std::chrono::seconds at = std::chrono::hours{2};
+  };
+  class reader;
+
+  std::chrono::seconds standard_{0};
+  std::chrono::seconds summer_{0};
+  bool has_summer_ = false;
+  day begin_;
+  day end_;
+};
+
+}  // namespace canigo::jobs::detail
