@@ -58,6 +58,8 @@ net::awaitable<bool> stats(jobs::store& store, const options& o) {
                of(job_state::running), of(job_state::done), of(job_state::dead), of(job_state::cancelled),
                std::chrono::duration<double>(q.oldest).count(), q.is_paused ? " paused" : "");
   }
+  const std::string engine = store.facts().engine;
+  if (!o.as_json && !engine.empty()) fmt::print("{}\n", engine);
   co_return true;
 }
 

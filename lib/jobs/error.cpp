@@ -28,6 +28,7 @@ constexpr description descriptions[] = {
     {error::job_crashed, {}, "the job broke its process too often"},
     {error::job_expired, std::errc::timed_out, "the job's deadline has passed"},
     {error::job_cancelled, {}, "the job was cancelled"},
+    {error::not_notified, {}, "the store is not told of changes"},
 };
 
 class category final : public std::error_category {

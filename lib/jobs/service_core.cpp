@@ -67,11 +67,14 @@ service_core::service_core(const net::any_io_executor& executor, store& s, servi
       time_{time_source::of(executor)},
       store_{s},
       options_{checked(o)},
+      health_{options_.queues.size(), options_.observer},
       news_{std::make_shared<changes>(executor)},
       store_news_{std::make_shared<changes>(executor)},
       not_closed_{executor},
       random_{(std::uint64_t{std::random_device{}()} << 32) | 1U} {
-  for (const queue_options& q : options_.queues) queues_.emplace_back(executor, q);
+  for (const queue_options& q : options_.queues) {
+    queues_.emplace_back(executor, q).claims = store_health::claims + queues_.size() - 1;
+  }
   not_closed_.add();
 }
 
@@ -131,6 +134,7 @@ void service_core::start() {
     has_started_ = true;
   }
   listen();
+  spawn(open(shared_from_this()));
   for (queue& q : queues_) {
     spawn(serve(shared_from_this(), q));
     spawn(watch(shared_from_this(), q));
@@ -214,10 +218,16 @@ service_stats service_core::stats() {
       counts.queue = q.options.name;
       counts.running = q.taken;
     }
-    shown.store_failures = store_failures_;
     const time_point now = time_.now();
     is_due = has_started_ && !is_stopping_ && now >= count_at_;
     if (is_due) count_at_ = time_point::max();  // until this one has ended
+  }
+  health_.show(shown);
+  store_facts facts = store_.facts();
+  shown.store_engine = std::move(facts.engine);
+  if (shown.last_error.empty() && facts.trouble) {
+    shown.last_error = std::move(facts.trouble_text);
+    shown.last_error_code = facts.trouble;
   }
   if (is_due) {
     try {
@@ -237,8 +247,9 @@ net::awaitable<void> service_core::count(std::shared_ptr<service_core> core) {
   std::optional<std::vector<queue_count>> found;
   try {
     found = co_await core->store_.count();
+    core->health_.succeeded(store_health::counts);
   } catch (...) {
-    core->note_store_failure();
+    core->health_.failed(store_health::counts, std::current_exception());
   }
   const std::lock_guard lock{core->mutex_};
   const time_point now = core->time_.now();
@@ -269,9 +280,37 @@ void service_core::note(queue& q, const running_job& r, const run_report& report
   }
 }
 
-void service_core::note_store_failure() noexcept {
-  const std::lock_guard lock{mutex_};
-  ++store_failures_;
+// ---- whether it can be used ----------------------------------------------------------------------------------------
+
+namespace {
+
+/// Whether somebody has to do something before the store can be used.
+bool is_for_good(const std::error_code& code) noexcept {
+  const error codes[] = {error::cannot_open, error::read_only, error::corrupt, error::newer_schema, error::failed};
+  return std::ranges::any_of(codes, [&](error e) { return code == e; });
+}
+
+}  // namespace
+
+/// Asks the store once, so that a service without queues learns of it as well.
+net::awaitable<void> service_core::open(std::shared_ptr<service_core> core) {
+  for (std::uint32_t failures = 0; !core->is_stopping();) {
+    std::exception_ptr failed;
+    try {
+      (void)co_await core->store_.clock();
+      core->health_.succeeded(store_health::opening);
+      co_return;
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    const auto code = code_of(failed);
+    if (core->is_stopping() || code == errc::stopped) co_return;
+    core->health_.failed(store_health::opening, failed);
+    if (!core->options_.waits_for_store && is_for_good(code)) {
+      co_return core->request_stop(stop_mode::finish_running, duration::max(), failed);
+    }
+    co_await core->pause_after(++failures);
+  }
 }
 
 // ---- what changes -------------------------------------------------------------------------------------------------
@@ -284,10 +323,12 @@ net::awaitable<void> service_core::listen(std::shared_ptr<service_core> core) {
       ++core->store_changes_;
       core->store_news_->bump();
       core->news_->bump();
+      core->health_.succeeded(store_health::listening);
       failures = 0;
       continue;
     } catch (...) {
-      if (code_of(std::current_exception()) == errc::stopped) co_return;
+      if (core->is_stopping() || code_of(std::current_exception()) == errc::stopped) co_return;
+      core->health_.failed(store_health::listening, std::current_exception());
     }
     co_await core->pause_after(++failures);
   }

@@ -13,6 +13,7 @@
 #include "changes.hpp"
 #include "run_report.hpp"
 #include "running_job.hpp"
+#include "store_health.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -63,6 +64,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
     std::size_t reporting = 0;  // of these, handlers that have ended
     job_queue_stats counts = {};
     time_point trim_at = time_point::min();
+    std::size_t claims = 0;  // the purpose of its claims, for store_health
   };
   using running = std::shared_ptr<running_job>;
   struct repetition {
@@ -84,6 +86,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   time_point next_renewal() const;
   std::vector<running> to_renew(bool all);
 
+  static net::awaitable<void> open(std::shared_ptr<service_core> core);
   static net::awaitable<void> listen(std::shared_ptr<service_core> core);
   static net::awaitable<void> serve(std::shared_ptr<service_core> core, queue& q);
   static net::awaitable<std::size_t> claim(std::shared_ptr<service_core> core, queue& q, std::size_t places);
@@ -102,7 +105,6 @@ class service_core : public std::enable_shared_from_this<service_core> {
   static net::awaitable<void> count(std::shared_ptr<service_core> core);
   net::awaitable<void> tell(queue& q, running r, run_report report);
   void note(queue& q, const running_job& r, const run_report& report, bool has_effect) noexcept;
-  void note_store_failure() noexcept;
   std::uint64_t random() noexcept { return random_.fetch_add(0x9E3779B97F4A7C15) * 0x5851F42D4C957F2D; }
 
   const net::any_io_executor executor_;
@@ -111,6 +113,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   const service_options options_;
   std::map<std::string, handler> handlers_;  // not changed after start()
   std::list<queue> queues_;
+  store_health health_;
   std::list<repetition> repetitions_;  // not changed after start()
 
   const std::shared_ptr<changes> news_;        // something has changed, here or in the store
@@ -129,7 +132,6 @@ class service_core : public std::enable_shared_from_this<service_core> {
   std::size_t at_work_ = 0;  // coroutines that stop() waits for
   std::exception_ptr cause_;
   std::list<running> running_;
-  std::uint64_t store_failures_ = 0;
   time_point count_at_ = time_point::min();  // when the store may be asked for its counts again
 };
 

@@ -95,8 +95,9 @@ net::awaitable<void> service_core::renew(std::shared_ptr<service_core> core, run
   std::optional<extension> answer;
   try {
     answer = co_await core->store_.extend(r->claimed.lease, core->options_.lease, progress);
+    core->health_.succeeded(store_health::runs);
   } catch (...) {
-    core->note_store_failure();
+    core->health_.failed(store_health::runs, std::current_exception());
     answer.reset();
   }
   if (!answer) {

@@ -72,6 +72,7 @@ net::awaitable<void> service_core::repeat(std::shared_ptr<service_core> core, co
       j.unique_for = left + key_stays;
       j.expires_in = std::min(j.expires_in, duration::max() - left) + left;
       co_await core->store_.put(std::move(j));
+      core->health_.succeeded(store_health::schedules);
       failures = 0;
       co_await core->life_.wrap(sleep_for(std::clamp<duration>(left, std::chrono::milliseconds{1}, look_at_clock)));
       continue;
@@ -79,7 +80,7 @@ net::awaitable<void> service_core::repeat(std::shared_ptr<service_core> core, co
       failed = std::current_exception();
     }
     if (core->is_stopping()) co_return;
-    core->note_store_failure();
+    core->health_.failed(store_health::schedules, failed);
     if (code_of(failed) == errc::stopped) co_return;
     co_await core->pause_after(++failures);
   }

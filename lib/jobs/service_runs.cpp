@@ -43,6 +43,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         const std::size_t came = co_await claim(core, q, places);
         if (came > 0) {
           failures = 0;
+          core->health_.succeeded(q.claims);
           // With a limit it would be asked for nothing.
           has_more = came == places && !q.options.limit;
           continue;
@@ -51,13 +52,14 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         due = std::max<duration>(co_await core->store_.next_due(q.options.name), std::chrono::milliseconds{1});
       }
       failures = 0;
+      core->health_.succeeded(q.claims);
       co_await core->wait(seen, has_more ? duration::max() : due);
     } catch (...) {
       failed = std::current_exception();
     }
     if (!failed || core->is_stopping()) continue;
     ++failures;
-    core->note_store_failure();
+    core->health_.failed(q.claims, failed);
     const bool is_for_good = code_of(failed) == errc::stopped;
     const std::uint32_t most = core->options_.most_store_failures;
     if (is_for_good || (most != 0 && failures >= most)) {
@@ -152,7 +154,7 @@ net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, que
     co_await report_end(core, q, r, std::move(end));
   } catch (...) {
     // There was no memory to report it: another process gets the job once its lease is over.
-    core->note_store_failure();
+    core->health_.failed(store_health::runs, std::current_exception());
   }
   core->let_go(q, r);
   co_await trim(core, q);
@@ -183,12 +185,13 @@ net::awaitable<void> service_core::tell(queue& q, running r, run_report report) 
     try {
       const verdict v = co_await send(store_, r->claimed.lease, report);
       note(q, *r, report, v == verdict::accepted);
+      health_.succeeded(store_health::runs);
       co_return;
     } catch (...) {
       failed = std::current_exception();
     }
     const auto code = code_of(failed);
-    note_store_failure();
+    health_.failed(store_health::runs, failed);
     if (code == errc::stopped || is_abandoned_) co_return;
     if (code == errc::too_large) {
       report = {.what = run_report::type::fail, .text = text_of(failed), .span = duration::max()};

@@ -10,6 +10,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include <exception>
+#include <string>
 #include <utility>
 
 namespace canigo::jobs {
@@ -66,5 +67,7 @@ net::awaitable<std::uint64_t> sqlite_store::changed(std::uint64_t seen) {
 void sqlite_store::stop() noexcept { line_->stop(); }
 
 std::string sqlite_store::where() const { return line_->file(); }
+
+store_facts sqlite_store::facts() const { return {.engine = std::string{"SQLite "} + ::sqlite3_libversion()}; }
 
 }  // namespace canigo::jobs

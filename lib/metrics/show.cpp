@@ -317,6 +317,11 @@ void show(families& f, const std::string& object, const http_stats& s) {
 void show(families& f, const std::string& object, const jobs_stats& s) {
   f.counter("canigo_jobs_store_failures_total", "Calls of the store that failed.", {{"name", object}},
             number(s.store_failures));
+  if (!s.cause.empty()) {
+    f.gauge("canigo_jobs_store_error",
+            "1 with the cause, while calls of the store fail, or something is wrong with it.",
+            {{"name", object}, {"cause", s.cause}}, 1);
+  }
   for (const auto& q : s.queues) {
     const labels l{{"name", object}, {"queue", q.name}};
     f.gauge("canigo_jobs_running", "Jobs that run in this process.", l, number(q.running));

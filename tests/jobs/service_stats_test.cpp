@@ -8,6 +8,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 using namespace canigo;
 using namespace std::chrono_literals;
@@ -116,6 +117,23 @@ TEST_CASE("a count that is slow is not asked for again and again", "[jobs]") {
   CHECK(look_for(10s) == 10);
   service.request_stop();
   run.time.run_for(10s);
+}
+
+TEST_CASE("what is wrong with a store that works is told of, and its engine", "[jobs]") {
+  struct poor_store final : store_around {
+    using store_around::store_around;
+    jobs::store_facts facts() const override {
+      return {
+          .engine = "Poor 1.0", .trouble = make_error_code(jobs::error::not_notified), .trouble_text = "it is deaf"};
+    }
+  };
+  service_run run;
+  poor_store poor{run.store};
+  jobs::service service{run.io, poor, one_queue()};
+  CHECK(service.stats().last_error == "it is deaf");
+  CHECK(service.stats().last_error_code == jobs::error::not_notified);
+  CHECK(service.stats().store_engine == "Poor 1.0");
+  CHECK(jobs::service{run.io, run.store, one_queue()}.stats().store_engine.empty());
 }
 
 TEST_CASE("a store that fails leaves the counts of before", "[jobs]") {

@@ -68,6 +68,53 @@ TEST_CASE("a service asks a store that has news after a second, though it would 
   CHECK(run.store.calls["claim"] <= 11);
 }
 
+TEST_CASE("a store that can't be opened ends a service at once, unless it is to wait", "[jobs]") {
+  const auto code = make_error_code(GENERATE(jobs::error::cannot_open, jobs::error::newer_schema, jobs::error::failed,
+                                             jobs::error::corrupt, jobs::error::read_only));
+  const bool waits = GENERATE(false, true);
+  const bool has_queues = GENERATE(false, true);
+  CAPTURE(code, waits, has_queues);
+  service_run run;
+  auto o = has_queues ? one_queue() : jobs::service_options{};
+  o.waits_for_store = waits;
+  jobs::service service{run.io, run.store, o};
+  for (const char* step : {"claim", "next_due", "clock"}) run.store.fails[step] = code;
+  std::string cause = "none";
+  run.go([&]() -> net::awaitable<void> {
+    try {
+      co_await service.closed();
+    } catch (const std::system_error& e) {
+      CHECK(e.code() == code);
+      cause = e.what();
+    }
+  });
+  service.start();
+  run.time.run_for(1ms);
+  CHECK((cause == "none") == waits);
+  run.time.run_for(1h);
+  CHECK((cause == "none") == waits);
+  CHECK(service.stats().last_error_code == code);
+  run.store.fails.clear();
+  run.time.run_for(1min);
+  CHECK(service.stats().last_error.empty() == waits);
+  service.request_stop();
+  run.time.run_for(1s);
+}
+
+TEST_CASE("a store that others keep locked at the start is waited for", "[jobs]") {
+  service_run run;
+  jobs::service service{run.io, run.store, one_queue()};
+  service.handle("kind", noted_sleep(run, 0s));
+  run.put({.kind = "kind", .payload = "it"});
+  for (const char* step : {"claim", "next_due", "clock"}) run.store.fails[step] = make_error_code(jobs::error::locked);
+  service.start();
+  run.time.run_for(1h);
+  run.store.fails.clear();
+  run.time.run_for(1min);
+  CHECK(run.names() == "it is over");
+  CHECK(service.stats().last_error.empty());
+}
+
 TEST_CASE("a store that lacks memory once costs nothing but time", "[jobs]") {
   const std::string step = GENERATE("claim", "complete", "extend", "next_due", "trim default", "changed");
   INFO(step);

@@ -145,6 +145,7 @@ class Tool(unittest.TestCase):
         queue, = self.objects("stats")
         self.assertEqual((queue["queue"], queue["is_paused"], queue["done"], queue["dead"]), ("default", True, 3, 0))
         self.assertEqual(self.run_tool("stats").splitlines()[1].split(), ["default", *"00300", "0.0s", "paused"])
+        self.assertRegex(self.run_tool("stats").splitlines()[-1], r"^(SQLite|PostgreSQL) \d+\.\d+")
         self.assertEqual(self.run_tool("resume", "default"), "queue default goes on\n")
         self.assertFalse(self.objects("stats")[0]["is_paused"])
 

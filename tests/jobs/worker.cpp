@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   net::io_context io;
   const auto opened = open_store(io, argv[1], {.most_crashes = 1'000'000, .after_crash = backoff::constant(1ms)});
   telling_store store{*opened, has_fencing};
-  jobs::service_options so{.lease = 300ms};
+  jobs::service_options so{.lease = 300ms, .waits_for_store = true};
   so.queues.push_back({.concurrency = 4, .keep_ended = duration::max()});
   jobs::service service{io, store, so};
   service.handle("work", [](jobs::job& j) -> net::awaitable<std::string> {

@@ -81,6 +81,7 @@ class store_around : public canigo::jobs::store {
   awaitable<std::uint64_t> changed(std::uint64_t seen) override { return inner.changed(seen); }
   void stop() noexcept override { inner.stop(); }
   std::string where() const override { return inner.where(); }
+  canigo::jobs::store_facts facts() const override { return inner.facts(); }
 
  protected:
   canigo::jobs::store& inner;

@@ -382,6 +382,8 @@ struct service_stand_in {
   struct all {
     std::vector<queue_stats> queues;
     std::uint64_t store_failures = 14;
+    std::string last_error = "the place and what to do";
+    std::error_code last_error_code = std::make_error_code(std::errc::no_space_on_device);
   };
   all stats() const { return {{{.queue = "mail", .in_store = count{}}, {.queue = "new"}}}; }
 };
@@ -408,6 +410,7 @@ TEST_CASE("a service of durable jobs shows its queues, and those of the store on
                                  {R"(canigo_jobs_runs_total{name="j",queue="mail",outcome="given_back"})", "12"},
                                  {R"(canigo_jobs_runs_total{name="j",queue="mail",outcome="lost"})", "13"},
                                  {R"(canigo_jobs_runs_total{name="j",queue="new",outcome="done"})", "8"},
+                                 {R"(canigo_jobs_store_error{name="j",cause="No space left on device"})", "1"},
                                  {R"(canigo_jobs_store_failures_total{name="j"})", "14"}});
   CHECK(count_of(exporter.text(), "canigo_jobs{name=\"j\",queue=\"new\"") == 0);
 }

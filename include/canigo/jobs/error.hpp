@@ -25,6 +25,7 @@ enum class error {
   job_crashed,      ///< the job broke its process too often, and is dead
   job_expired,      ///< the deadline passed before the job was done. Equals std::errc::timed_out
   job_cancelled,    ///< the job was cancelled
+  not_notified,     ///< the store works, and is not told of changes: jobs begin late. Only in store_facts
 };
 
 /// The category "jobs".

@@ -7,6 +7,7 @@
 #include "canigo/jobs/schedule.hpp"
 #include "canigo/jobs/service_stats.hpp"
 #include "canigo/jobs/store.hpp"
+#include "canigo/jobs/store_observer.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool_observer.hpp"
 #include "canigo/request.hpp"
@@ -128,6 +129,11 @@ struct service_options {
   /// After so many failures in a row to take jobs for one queue, the service stops with the last one as the cause.
   /// Other calls of the store do not count. 0: never.
   std::uint32_t most_store_failures = 0;
+  /// Whether start() waits for a store that can't be opened, as a file in a folder that is missing, a database that is
+  /// missing, or tables of a newer version. If not, the service stops, with the store's error as the cause. A store
+  /// that others keep locked, or that is full, is waited for in either case.
+  bool waits_for_store = false;
+  store_observer* observer = nullptr;  ///< of the store's failures; must outlive the service
 };
 
 /// The names are copied at the call.
@@ -158,7 +164,7 @@ struct submit_options {
 /// attempt. A job may run more than once: after a crash, or if its process stood still for longer than the lease.
 ///
 /// While the store fails, jobs go on, and the service tries again. A result that can't be written is kept and written
-/// later.
+/// later. stats() has the cause, and service_options::observer is told of it.
 ///
 /// A service that was started, or has waited for a result, keeps the loop of its context running until stop().
 ///
@@ -208,7 +214,8 @@ class service {
   void repeat(std::string kind, schedule when, std::string payload, const submit_options& o);
   void repeat(std::string kind, schedule when) { repeat(std::move(kind), std::move(when), {}, submit_options{}); }
 
-  /// Begins to take jobs. Idempotent.
+  /// Begins to take jobs. Idempotent. If the store can't be opened, the service stops, and closed() throws the cause;
+  /// see service_options::waits_for_store.
   void start();
 
   /// Hands a job in. When it returns, the job is durable: its number, or that of the job with the same key.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace canigo::jobs {
@@ -29,6 +30,11 @@ struct job_queue_stats {
 struct service_stats {
   std::vector<job_queue_stats> queues;  ///< as the options have them
   std::uint64_t store_failures = 0;     ///< calls of the store that failed, except those of users
+  /// Why the calls of the store fail, or what is wrong though they succeed, with the place and an advice. Empty: all is
+  /// well. Of several causes the last one.
+  std::string last_error = {};
+  std::error_code last_error_code = {};  ///< none where the exception had none
+  std::string store_engine = {};         ///< the database and its version; empty: unknown yet
 };
 
 }  // namespace canigo::jobs

@@ -73,6 +73,7 @@ class sqlite_store final : public detail::local_store {
   net::awaitable<std::uint64_t> changed(std::uint64_t seen) override;
   void stop() noexcept override;
   std::string where() const override;
+  store_facts facts() const override;
 
  private:
   class line;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace canigo::jobs {
@@ -75,6 +76,13 @@ struct list_request {
   std::string batch = {};               ///< empty: all jobs
   job_id after = 0;                     ///< only jobs with a greater number
   std::size_t limit = 100;              ///< most jobs to return; 1 to 1000
+};
+
+/// The database of a store, and a trouble that it has though its calls succeed.
+struct store_facts {
+  std::string engine = {};        ///< the database and its version, such as "SQLite 3.40.1"; empty: unknown yet
+  std::error_code trouble = {};   ///< such as error::not_notified
+  std::string trouble_text = {};  ///< the same with the place and an advice; empty: nothing is wrong
 };
 
 /// Keeps jobs. An asynchronous actor: every member is one step that takes place whole, or not at all.
@@ -161,6 +169,8 @@ class store {
 
   /// Where the jobs are: a file, or a URL without its password.
   virtual std::string where() const = 0;
+  /// As known from the last calls. Does not wait. Allocates.
+  virtual store_facts facts() const { return {}; }
 };
 
 }  // namespace canigo::jobs

@@ -59,6 +59,7 @@ struct jobs_stats {
   };
   std::vector<queue> queues;
   std::uint64_t store_failures = 0;
+  std::string cause = {};  // the message of the last error's code, of which there are few
 };
 
 /// Shows limits, flows, circuit breakers, pools and the lag of loops to Prometheus, and also HTTP clients, services of
@@ -180,6 +181,13 @@ class exporter {
     return add_jobs(name, [&object] {
       const auto s = object.stats();
       jobs_stats shown{.queues = {}, .store_failures = s.store_failures};
+      if constexpr (requires { s.last_error_code; }) {
+        if (s.last_error_code) {
+          shown.cause = s.last_error_code.message();
+        } else if (!s.last_error.empty()) {
+          shown.cause = "unknown";
+        }
+      }
       for (const auto& q : s.queues) {
         auto& to = shown.queues.emplace_back(jobs_stats::queue{q.queue, q.running, q.claimed, q.done, q.failed,
                                                                q.discarded, q.snoozed, q.given_back, q.lost});

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/jobs/service_stats.hpp"
+#include "canigo/jobs/store_observer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace canigo::jobs::detail {
+
+/// Which calls of its store fail a service, by their purpose: counts may fail while claims succeed.
+class store_health {
+ public:
+  /// The claims of each queue have a purpose of their own from `claims` on.
+  enum purpose : std::size_t { listening, counts, runs, schedules, opening, claims };
+
+  store_health(std::size_t queues, store_observer* observer) : failures_(claims + queues), observer_{observer} {}
+
+  void failed(std::size_t of, const std::exception_ptr& error) noexcept;
+  /// Claims that succeed also end what is said of the other writes: these come seldom.
+  void succeeded(std::size_t of) noexcept;
+  /// Fills in the last error of the calls that fail.
+  void show(service_stats& s) const;
+
+ private:
+  struct failure {
+    std::uint32_t in_a_row = 0;
+    std::uint64_t place = 0;  // among all
+    std::string text = {};
+    std::error_code code = {};
+  };
+
+  mutable canigo::detail::mutex mutex_;
+  std::vector<failure> failures_;
+  std::uint64_t all_ = 0;
+  store_observer* const observer_;
+};
+
+}  // namespace canigo::jobs::detail
