@@ -31,6 +31,8 @@ constexpr duration lock_pause = 50ms;
 constexpr int idle_polls = 2;
 /// For the answer of a server that has ended a statement which took too long.
 constexpr duration answer_margin = 5s;
+/// So often callers look by themselves if no notification arrives.
+constexpr duration lent_poll = 1s;
 /// Between two attempts to connect.
 constexpr duration shortest_pause = 50ms;
 constexpr duration longest_pause = 1s;
@@ -153,6 +155,34 @@ void postgres_store::line::hear() noexcept {
     return lose_link();
   }
   if (link_->take_news()) news_->bump();
+  note_hearing();
+}
+
+/// After that it is known whether notifications arrive.
+void postgres_store::line::note_hearing() noexcept {
+  const auto hearing = link_->hearing();
+  if (hearing == detail::postgres_hearing::state::unknown) return;
+  const std::lock_guard lock{mutex_};
+  is_lent_ = hearing == detail::postgres_hearing::state::lent;
+}
+
+store_facts postgres_store::line::facts() const {
+  const std::lock_guard lock{mutex_};
+  store_facts f{.engine = engine_};
+  if (engine_.empty() && reads_ != nullptr) f.engine = reads_->facts().engine;
+  if (is_lent_) {
+    f.trouble = make_error_code(error::not_notified);
+    f.trouble_text = where() +
+                     ": a proxy lends connections by transaction, so jobs are looked for every second; connect to the "
+                     "server itself, or by session";
+  }
+  return f;
+}
+
+/// How often callers look by themselves.
+duration postgres_store::line::poll() const noexcept {
+  const bool works = link_ == nullptr || link_->hearing() == detail::postgres_hearing::state::works;
+  return works ? options_.poll : std::min(options_.poll, lent_poll);
 }
 
 /// While nothing is to be done: connects again, and lets callers look by themselves now and then.
@@ -166,25 +196,40 @@ void postgres_store::line::look_around() {
     connect(std::max<duration>(options_.reconnect_limit, 1s));
   }
   if (!has_come(look_at_)) return;
-  look_at_ = saturating_add(now(), options_.poll);
+  look_at_ = saturating_add(now(), poll());
   news_->bump();
 }
 
 void postgres_store::line::connect(duration most) {
+  try {
+    link_ = dial(most);
+  } catch (const detail::postgres_error& e) {
+    if (!has_names_ || !e.is_about_names()) throw;
+    has_names_ = false;
+    link_ = dial(most);
+  }
+  look_at_ = saturating_add(now(), poll());
+  {
+    const std::lock_guard lock{mutex_};
+    engine_ = link_->engine();
+  }
+  news_->bump();  // nobody told of what changed before
+}
+
+std::unique_ptr<detail::postgres_link> postgres_store::line::dial(duration most) {
   const bool reads = type_ == type::reads;
   const duration statement = reads ? options_.answer_limit : duration::max();
   // The server ends the statement first: otherwise it would go on with what nobody waits for.
   const duration answer = std::min(options_.answer_limit, duration::max() - answer_margin) + answer_margin;
-  link_ = std::make_unique<detail::postgres_link>(
+  return std::make_unique<detail::postgres_link>(
       place_, detail::postgres_link::limits{.connect = most,
                                             .answer = reads ? answer : options_.answer_limit,
                                             .statement = statement,
                                             .lock = options_.lock_limit,
                                             .step_lock = std::min<duration>(options_.lock_limit, lock_wait),
                                             .listens = !reads,
+                                            .has_names = has_names_,
                                             .gives_up = [this] { return is_ending_.load(); }});
-  look_at_ = saturating_add(now(), options_.poll);
-  news_->bump();  // nobody told of what changed before
 }
 
 void postgres_store::line::open(time_point give_up) {
@@ -316,6 +361,11 @@ bool postgres_store::line::try_once(orders& list) {
       return overdue_fail(std::current_exception());
     } catch (const detail::postgres_error& e) {
       const bool was_open = link_ != nullptr;
+      if (was_open && has_names_ && e.is_about_names()) {
+        has_names_ = false;
+        lose_link();
+        continue;
+      }
       if (e.ends_connection()) lose_link();
       // A step that can't be carried out must not take the others with it.
       const bool is_locked = e.state() == "55P03";

@@ -79,6 +79,7 @@ class postgres_store::line {
   std::string_view commit_wait() const noexcept { return commit_wait_; }
   const postgres_store_options& options() const noexcept { return options_; }
   const std::shared_ptr<detail::changes>& news() const noexcept { return news_; }
+  store_facts facts() const;
 
  private:
   line& reads();
@@ -101,6 +102,9 @@ class postgres_store::line {
   static shared_statement share_ends(const orders& list);
   void open(time_point give_up);
   void connect(duration most);
+  std::unique_ptr<detail::postgres_link> dial(duration most);
+  void note_hearing() noexcept;
+  duration poll() const noexcept;
   void hear() noexcept;
   void look_around();
   duration pause() const noexcept;
@@ -119,10 +123,13 @@ class postgres_store::line {
   std::uint64_t marks_;
   bool is_stopped_ = false;
   std::unique_ptr<line> reads_;
+  std::string engine_;
+  bool is_lent_ = false;
   std::atomic<bool> is_ending_ = false;
 
   // On the thread.
   std::unique_ptr<detail::postgres_link> link_;
+  bool has_names_ = true;                                  // the server keeps a prepared statement for each connection
   time_point lost_at_ = std::chrono::steady_clock::now();  // the last connection
   time_point look_at_ = {};
   detail::gathering gathering_;

@@ -88,12 +88,9 @@ postgres_store::line::shared_statement postgres_store::line::share_ends(const or
 
 /// All in one transaction.
 void postgres_store::line::perform(orders& list) {
-  static const detail::postgres_query defer_disk{detail::postgres_statement::defer_disk};
   std::vector<const detail::postgres_query*> queries;
   const bool waits_for_disk =
       std::ranges::any_of(list, &order::is_durable, [](const auto& o) -> const order& { return *o; });
-  if (!waits_for_disk) queries.push_back(&defer_disk);
-  const std::size_t before = queries.size();
   bool tells = false;
   // Claims wait for no lock themselves, and may let what comes after them wait for long.
   orders claims;
@@ -113,9 +110,8 @@ void postgres_store::line::perform(orders& list) {
   }
   const auto tell = detail::postgres_query{detail::postgres_statement::tell_and_wait}.bytes(commit_wait_);
   if (tells) queries.push_back(&tell);
-  const auto answers = link_->run(queries);
+  const auto answers = link_->run(queries, waits_for_disk);
   std::span<const detail::postgres_rows> rest{answers};
-  rest = rest.subspan(before);
   for (const shared_statement& s : shared) {
     if (s.query.empty()) continue;
     s.read(s.members, rest.front());

@@ -2,13 +2,18 @@
 
 #include "canigo/jobs/error.hpp"
 
+#include "number_text.hpp"
 #include "postgres_schema.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <optional>
 #include <poll.h>
+#include <random>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,21 +34,72 @@ std::string in_ms(duration d) {
   return std::to_string(std::clamp<std::int64_t>(ms, 1, INT32_MAX));
 }
 
+/// The name of a statement is that of its text: a process of the server that is lent may have those of another version.
+std::string name_of(postgres_statement s) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text_of(s)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return "canigo" + std::to_string(static_cast<int>(s)) + "_" + std::to_string(hash);
+}
+
+const std::string& cached_name_of(postgres_statement s) {
+  static const auto names = [] {
+    std::array<std::string, postgres_statements> all;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = name_of(static_cast<postgres_statement>(i));
+    return all;
+  }();
+  return names[static_cast<std::size_t>(s)];
+}
+
+std::string random_text() {
+  std::random_device random;
+  return "probe " + std::to_string(random()) + " " + std::to_string(random());
+}
+
+/// How long a connection and an answer may take that only show whether notifications arrive.
+constexpr duration probe_limit = 1s;
+
 }  // namespace
 
-postgres_link::postgres_link(const postgres_place& place, limits l) : place_{place}, limits_{std::move(l)} {
+postgres_link::postgres_link(const postgres_place& place, limits l)
+    : place_{place},
+      limits_{std::move(l)},
+      step_lock_{in_ms(limits_.step_lock)},
+      statement_{limits_.statement == duration::max() ? "" : in_ms(limits_.statement)} {
   connect();
-  exec("SET lock_timeout = " + in_ms(limits_.lock));
-  // A put is durable when it returns. A server may have been told otherwise; then this connection overrules it.
-  exec("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'");
   make_tables(*this, place_.name());
-  exec("SET lock_timeout = " + in_ms(limits_.step_lock));
-  if (limits_.statement != duration::max()) exec("SET statement_timeout = " + in_ms(limits_.statement));
-  exec("SET jit = off");  // it takes longer than any of the statements
-  if (limits_.listens) exec("LISTEN canigo_jobs");
+  if (limits_.listens) listen();
   if (::PQenterPipelineMode(connection_.get()) == 0) lost();
-  prepare();
+  if (limits_.has_names) prepare();
   is_ready_ = true;
+}
+
+postgres_link::postgres_link(const postgres_place& place, limits l, only_connects)
+    : place_{place}, limits_{std::move(l)} {
+  connect();
+}
+
+void postgres_link::begin() {
+  exec("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = " + in_ms(limits_.lock));
+}
+
+void postgres_link::listen() {
+  // Both in one transaction, so by one process.
+  const postgres_rows rows = exec("LISTEN canigo_jobs; SELECT pg_backend_pid()");
+  std::string_view text = rows.view(0, 0);
+  int pid = 0;
+  take_number(text, pid);
+  hearing_.emplace(::PQbackendPID(connection_.get()), pid, random_text());
+  if (!hearing_->needs_probe()) return;
+  limits l = limits_;
+  l.connect = std::min(l.connect, probe_limit);
+  l.answer = std::min(l.answer, probe_limit);
+  try {
+    postgres_link other{place_, std::move(l), only_connects{}};
+    other.exec("SELECT pg_notify('canigo_jobs', '" + hearing_->probe() + "')");
+    hearing_->has_sent(clock::now());
+  } catch (const std::system_error&) {
+    return;  // the proxy lends no second connection, so nobody knows
+  }
 }
 
 void postgres_link::connect() {
@@ -74,11 +130,16 @@ void postgres_link::connect() {
 }
 
 void postgres_link::prepare() {
+  using s = postgres_statement;
   PGconn* c = connection_.get();
+  // The server reads a statement with locks on its tables, for which it waits as long as in a step.
+  send(postgres_query{s::begin}, false);
+  send(set_up(false), false);
   for (std::size_t i = 0; i < postgres_statements; ++i) {
-    const auto& text = text_of(static_cast<postgres_statement>(i));
-    if (::PQsendPrepare(c, ("canigo" + std::to_string(i)).c_str(), text.c_str(), 0, nullptr) == 0) lost();
+    const auto statement = static_cast<s>(i);
+    if (::PQsendPrepare(c, cached_name_of(statement).c_str(), text_of(statement).c_str(), 0, nullptr) == 0) lost();
   }
+  send(postgres_query{s::commit}, false);
   if (::PQpipelineSync(c) == 0) lost();
   std::optional<postgres_error> first;
   for (bool is_flushed = false;;) {
@@ -124,16 +185,38 @@ postgres_rows postgres_link::next_answer(bool& is_flushed) {
   }
 }
 
-postgres_answers postgres_link::run(std::span<const postgres_query* const> queries) {
+/// The settings that each transaction begins with.
+postgres_query postgres_link::set_up(bool waits_for_disk) const {
+  postgres_query q{postgres_statement::set_up};
+  q.bytes(step_lock_).bytes_or_none(statement_).number(waits_for_disk ? 1 : 0);
+  return q;
+}
+
+void postgres_link::send(const postgres_query& q, bool has_name) {
+  const auto a = q.args();
+  const int size = static_cast<int>(a.values.size());
   PGconn* c = connection_.get();
-  for (const postgres_query* q : queries) {
-    const auto a = q->args();
-    const std::string name = "canigo" + std::to_string(static_cast<int>(q->what));
-    if (::PQsendQueryPrepared(c, name.c_str(), static_cast<int>(a.values.size()), a.values.data(), a.lengths.data(),
-                              a.formats.data(), 1) == 0) {
-      lost();
-    }
+  const int is_sent = has_name ? ::PQsendQueryPrepared(c, cached_name_of(q.what).c_str(), size, a.values.data(),
+                                                       a.lengths.data(), a.formats.data(), 1)
+                               : ::PQsendQueryParams(c, text_of(q.what).c_str(), size, nullptr, a.values.data(),
+                                                     a.lengths.data(), a.formats.data(), 1);
+  if (is_sent == 0) lost();
+}
+
+postgres_answers postgres_link::run(std::span<const postgres_query* const> queries, bool waits_for_disk) {
+  using s = postgres_statement;
+  PGconn* c = connection_.get();
+  const bool is_lent = hearing() == postgres_hearing::state::lent;
+  const auto add = [this](const postgres_query& q) { send(q, limits_.has_names); };
+  if (limits_.has_names) {
+    add(postgres_query{s::begin});
+  } else {
+    begin_alone();
   }
+  add(set_up(waits_for_disk));
+  for (const postgres_query* q : queries) add(*q);
+  if (is_lent) add(postgres_query{s::unlisten});
+  add(postgres_query{s::commit});
   if (::PQpipelineSync(c) == 0) lost();
   postgres_answers answers;
   std::optional<postgres_error> refused;
@@ -162,8 +245,40 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
       answers.push_back(std::move(answer));
     }
   }
+  if (::PQtransactionStatus(c) != PQTRANS_IDLE) roll_back();
   if (refused) throw *refused;
+  const std::ptrdiff_t before = limits_.has_names ? 2 : 1;
+  if (hearing_) hearing_->note_process(static_cast<int>(answers[static_cast<std::size_t>(before - 1)].number(0, 0)));
+  answers.erase(answers.begin(), answers.begin() + before);
+  answers.resize(answers.size() - (is_lent ? 2 : 1));
   return answers;
+}
+
+/// By a message of its own: where all clients have one session, as in PGlite, the parts of two statements may be mixed
+/// before a transaction is open.
+void postgres_link::begin_alone() {
+  PGconn* c = connection_.get();
+  if (::PQexitPipelineMode(c) == 0) lost();
+  std::exception_ptr refused;
+  try {
+    exec(text_of(postgres_statement::begin));
+  } catch (const postgres_error&) {
+    refused = std::current_exception();
+  }
+  if (::PQenterPipelineMode(c) == 0) lost();
+  if (refused) std::rethrow_exception(refused);
+}
+
+/// Ends a transaction in which the server has refused a statement.
+void postgres_link::roll_back() {
+  PGconn* c = connection_.get();
+  if (::PQsendQueryParams(c, "ROLLBACK", 0, nullptr, nullptr, nullptr, nullptr, 1) == 0) lost();
+  if (::PQpipelineSync(c) == 0) lost();
+  for (bool is_flushed = false;;) {
+    const postgres_rows answer = next_answer(is_flushed);
+    if (answer.get() == nullptr ? ::PQstatus(c) == CONNECTION_BAD : is_error(answer)) lost();
+    if (::PQresultStatus(answer.get()) == PGRES_PIPELINE_SYNC) return;
+  }
 }
 
 postgres_rows postgres_link::exec(const std::string& sql) {
@@ -191,12 +306,22 @@ void postgres_link::look() {
   if (::PQconsumeInput(connection_.get()) == 0 || ::PQstatus(connection_.get()) == CONNECTION_BAD) lost();
 }
 
+postgres_hearing::state postgres_link::hearing() const noexcept {
+  return hearing_ ? hearing_->now() : postgres_hearing::state::works;
+}
+
+std::string postgres_link::engine() const {
+  const char* version = ::PQparameterStatus(connection_.get(), "server_version");
+  return version == nullptr ? "PostgreSQL" : std::string{"PostgreSQL "} + version;
+}
+
 bool postgres_link::take_news() noexcept {
   bool has_news = false;
   while (PGnotify* n = ::PQnotifies(connection_.get())) {
-    has_news = has_news || n->be_pid != ::PQbackendPID(connection_.get());
+    has_news = (hearing_ && hearing_->hear(n->be_pid, n->extra)) || has_news;
     ::PQfreemem(n);
   }
+  if (hearing_) hearing_->judge(clock::now());
   return has_news;
 }
 

@@ -2,6 +2,7 @@
 
 #include "canigo/time.hpp"
 
+#include "postgres_hearing.hpp"
 #include "postgres_place.hpp"
 #include "postgres_query.hpp"
 #include "postgres_rows.hpp"
@@ -11,12 +12,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace canigo::jobs::detail {
 
 /// A connection to PostgreSQL, for one thread. It never waits for longer than it is told to.
+///
+/// A proxy may lend it a process of the server for one transaction, and then lend that to another program. So each
+/// transaction says what it needs, and leaves no setting behind; only names of statements stay, and LISTEN until it is
+/// known to be of no use.
 class postgres_link {
  public:
   struct limits {
@@ -26,6 +32,7 @@ class postgres_link {
     duration lock;                   ///< how long the server waits for a lock while the tables are made
     duration step_lock;              ///< and in a step
     bool listens;                    ///< whether it is told of changes
+    bool has_names = true;           ///< whether it prepares statements, by name
     std::function<bool()> gives_up;  ///< asked now and then while it connects, or changes tables
   };
 
@@ -35,9 +42,12 @@ class postgres_link {
   postgres_link& operator=(const postgres_link&) = delete;
 
   /// Carries the statements out in one transaction and one round trip. Throws postgres_error if the server refuses one,
-  /// and then none had an effect; or postgres_lost.
-  postgres_answers run(std::span<const postgres_query* const> queries);
-  /// Carries out statements without arguments, one transaction; the rows of the last one.
+  /// and then none had an effect; or postgres_lost. Without `waits_for_disk` they may be lost in a crash of the server.
+  postgres_answers run(std::span<const postgres_query* const> queries, bool waits_for_disk);
+  /// Begins a transaction for exec(), and ends it.
+  void begin();
+  void commit() { exec("COMMIT"); }
+  /// Carries out statements without arguments; the rows of the last one, as text.
   postgres_rows exec(const std::string& sql);
   /// The same for statements that take as long as the tables are large. Only `gives_up` ends the wait for them.
   void exec_patiently(const std::string& sql);
@@ -47,14 +57,25 @@ class postgres_link {
   void look();
   /// Whether another connection told of a change since the last call.
   bool take_news() noexcept;
+  /// Whether it is told of changes. A connection that does not listen is.
+  postgres_hearing::state hearing() const noexcept;
+  /// The database and its version.
+  std::string engine() const;
 
  private:
+  struct only_connects {};
+  postgres_link(const postgres_place& place, limits l, only_connects);
   struct finish {
     void operator()(PGconn* c) const noexcept { ::PQfinish(c); }
   };
 
   void connect();
+  void listen();
   void prepare();
+  postgres_query set_up(bool waits_for_disk) const;
+  void send(const postgres_query& q, bool has_name);
+  void begin_alone();
+  void roll_back();
   bool wait(bool writes, time_point until);
   bool wait_for_answer(bool writes);
   postgres_rows next_answer(bool& is_flushed);
@@ -64,6 +85,9 @@ class postgres_link {
   const limits limits_;
   bool is_patient_ = false;
   bool is_ready_ = false;
+  const std::string step_lock_;              // in milliseconds
+  const std::string statement_;              // empty: as it is set up
+  std::optional<postgres_hearing> hearing_;  // if it listens
   std::unique_ptr<PGconn, finish> connection_;
 };
 

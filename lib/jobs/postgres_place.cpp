@@ -28,14 +28,12 @@ constexpr state_meaning state_meanings[] = {
      "grant this user USAGE and CREATE on the schema, or all rights on the tables canigo_… and the sequence of "
      "canigo_job"},
     {"42P01", error::failed, true, "restore the table; without any table canigo_… the next call makes all of them"},
-    {"42P05", error::failed, true, "connect to the server itself, or by session: a proxy lends connections"},
-    {"26000", error::failed, true, "connect to the server itself, or by session: a proxy lends connections"},
     {"42703", error::failed, true, "leave the tables canigo_… as the library made them"},
     {"25006", error::read_only, true, "name the primary server, or add target_session_attrs=read-write to the URL"},
     {"53100", error::full, true, "free space on the server's disk"},
     {"53300", error::cannot_open, false, "let the server have more connections: max_connections"},
     {"55P03", error::locked, true, "end long transactions of other connections, or raise lock_limit"},
-    {"40", error::locked, true, "try it again"},
+    {"40", error::locked, true, "do the whole transaction again"},
     {"57014", error::locked, true, "raise answer_limit, or the server's statement_timeout"},
     {"57P0", error::cannot_open, false, "wait until the server is up again"},
     {"08", error::cannot_open, false, "look whether the server runs, and at its log"},
@@ -123,7 +121,7 @@ bool postgres_error::is_conflict() const noexcept {
 
 bool postgres_error::ends_connection() const noexcept {
   // The tables are made, and the statements prepared, with a connection.
-  const std::string_view ends[] = {"57P0", "08", "42P01", "42703", "26000", "0A000", "25006", "XX00"};
+  const std::string_view ends[] = {"57P0", "08", "42P01", "42703", "0A000", "25006", "XX00"};
   return std::ranges::any_of(ends, [&](std::string_view s) { return state_.starts_with(s); });
 }
 

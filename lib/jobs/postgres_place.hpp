@@ -38,6 +38,9 @@ class postgres_error : public std::system_error {
   bool is_for_good() const noexcept;
   /// Whether two transactions were in each other's way, and this one may succeed if it is done again.
   bool is_conflict() const noexcept;
+  /// Whether the process of the server has other prepared statements or portals than this connection has made: a proxy
+  /// lends it, or all clients have one session.
+  bool is_about_names() const noexcept { return state_ == "42P05" || state_ == "26000" || state_ == "34000"; }
   /// Whether the connection is of no use any more.
   bool ends_connection() const noexcept;
 

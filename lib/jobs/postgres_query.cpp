@@ -49,6 +49,21 @@ std::string if_changed_tell_and_wait(const std::string& most) {
   return " " + tell_and_wait(most) + " FROM changed LIMIT 1";
 }
 
+/// $1 lock_timeout, $2 statement_timeout, $3 whether the transaction must not be lost. Nothing of it stays with the
+/// session.
+std::string set_up_text() {
+  const auto set = [](const std::string& name, const std::string& value) {
+    return ", set_config('" + name + "', " + value + ", true)";
+  };
+  const std::string commit = "current_setting('synchronous_commit')";
+  return "SELECT pg_backend_pid()" + set("lock_timeout", "$1::text") +
+         set("statement_timeout", "coalesce($2::text, current_setting('statement_timeout'))") +
+         set("jit", "'off'") +  // it takes longer than any of the statements
+         // A put is durable when it returns. A server may have been told otherwise; then this overrules it.
+         set("synchronous_commit",
+             "CASE WHEN $3::int8 = 0 THEN 'off' WHEN " + commit + " = 'off' THEN 'on' ELSE " + commit + " END");
+}
+
 std::string reap_text() {
   const std::string ends = "cancel_at IS NOT NULL OR crashes >= $1::int8 - 1";
   const std::string first = "($3::int8[])[1 + greatest(0, least(crashes, cardinality($3::int8[]) - 1))]";
@@ -224,7 +239,10 @@ std::array<std::string, postgres_statements> make_texts() {
   const std::string job_of_home_key =
       "(SELECT o.id FROM canigo_job o WHERE o.unique_key = j.unique_home AND o.id <> j.id)";
   return {
-      "SELECT set_config('synchronous_commit', 'off', true)",
+      "BEGIN ISOLATION LEVEL READ COMMITTED",
+      set_up_text(),
+      "COMMIT",
+      "UNLISTEN canigo_jobs",
       "SELECT pg_notify('canigo_jobs', '')",
       tell_and_wait("$1"),
       "UPDATE canigo_job SET unique_key = NULL WHERE unique_key = $1::bytea AND unique_until <= now()",
@@ -257,6 +275,7 @@ std::array<std::string, postgres_statements> make_texts() {
       "ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at",
       next_due_text(),
       "SELECT now()",
+      "SELECT 1 FROM canigo_job WHERE id = $1::int8 FOR SHARE NOWAIT",
       "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 109266741946223))",
       "UPDATE canigo_job SET run_at = now() WHERE state = 0 AND after_batch = $1::text AND run_at = 'infinity' AND "
       "NOT EXISTS (SELECT FROM canigo_job WHERE state < 2 AND batch = $1::text)",

@@ -15,7 +15,10 @@ namespace canigo::jobs::detail {
 
 /// The statements of the store, in the order of their texts.
 enum class postgres_statement : std::uint8_t {
-  defer_disk,
+  begin,
+  set_up,
+  commit,
+  unlisten,
   tell,
   tell_and_wait,
   free_key,
@@ -41,6 +44,7 @@ enum class postgres_statement : std::uint8_t {
   pause,
   next_due,
   now,
+  share,
   lock_batch,
   settle_batch,
   look,

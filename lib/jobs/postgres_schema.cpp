@@ -76,8 +76,9 @@ CREATE TRIGGER canigo_batch_loses AFTER DELETE ON canigo_job FOR EACH ROW
 
 /// The version of the tables that the search path finds; 0: there are none.
 int version_of(postgres_link& link) {
-  const auto table = link.exec("SELECT to_regclass('canigo_schema')");
-  if (table.size() == 0 || table.is_null(0, 0)) return 0;
+  // Not to_regclass(): in one transaction the server remembers that a table is missing.
+  const auto table = link.exec("SELECT FROM pg_class WHERE relname = 'canigo_schema' AND pg_table_is_visible(oid)");
+  if (table.size() == 0) return 0;
   const auto version = link.exec("SELECT version FROM canigo_schema");
   int n = 0;
   if (version.size() > 0) {
@@ -90,12 +91,13 @@ int version_of(postgres_link& link) {
 }  // namespace
 
 void make_tables(postgres_link& link, const std::string& place) {
+  link.begin();
   int version = version_of(link);
+  link.commit();
   if (version < postgres_version) {
-    // Others wait. The number is "canigo" in ASCII. It comes before the transaction, at whose begin the server forgets
-    // what it has remembered of tables that are missing. A connection that ends here gives the lock back.
-    link.exec("SELECT pg_advisory_lock(109266741946223)");
-    link.exec("BEGIN");
+    link.begin();
+    // Others wait. The number is "canigo" in ASCII.
+    link.exec("SELECT pg_advisory_xact_lock(109266741946223)");
     version = version_of(link);
     const bool is_still_old = version < postgres_version;
     if (is_still_old) {
@@ -106,8 +108,7 @@ void make_tables(postgres_link& link, const std::string& place) {
       link.exec("DELETE FROM canigo_schema");
       link.exec("INSERT INTO canigo_schema VALUES(" + std::to_string(postgres_version) + ")");
     }
-    link.exec("COMMIT");
-    link.exec("SELECT pg_advisory_unlock(109266741946223)");
+    link.commit();
   }
   if (version > postgres_version) {
     throw std::system_error{make_error_code(error::newer_schema),

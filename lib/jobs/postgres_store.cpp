@@ -115,28 +115,6 @@ net::awaitable<std::vector<put_answer>> postgres_store::put_all(std::vector<new_
   co_return co_await ask<std::vector<put_answer>>(std::move(o), std::move(read));
 }
 
-put_answer postgres_store::put_in(pg_conn* connection, const new_job& j) {
-  detail::check(j);
-  auto queries = detail::put_queries(j);
-  for (auto& q : detail::settle_queries(j)) queries.push_back(std::move(q));
-  queries.emplace_back(what::tell);
-  postgres_rows rows;
-  for (const auto& q : queries) {
-    const auto a = q.args();
-    postgres_rows answer{::PQexecParams(connection, detail::text_of(q.what).c_str(), static_cast<int>(a.values.size()),
-                                        nullptr, a.values.data(), a.lengths.data(), a.formats.data(), 1)};
-    const auto status = ::PQresultStatus(answer.get());
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-      if (answer.get() == nullptr || ::PQstatus(connection) == CONNECTION_BAD) {
-        throw detail::error_of(line_->where(), "", ::PQerrorMessage(connection));
-      }
-      throw detail::error_of(line_->where(), answer.get());
-    }
-    if (q.what == what::put) rows = std::move(answer);
-  }
-  return detail::read_put(rows);
-}
-
 net::awaitable<std::vector<claimed_job>> postgres_store::claim(claim_request r) {
   detail::check(r);
   auto o = glance();
@@ -324,5 +302,7 @@ net::awaitable<std::uint64_t> postgres_store::changed(std::uint64_t seen) {
 void postgres_store::stop() noexcept { line_->stop(); }
 
 std::string postgres_store::where() const { return line_->where(); }
+
+store_facts postgres_store::facts() const { return line_->facts(); }
 
 }  // namespace canigo::jobs

@@ -2,14 +2,16 @@
 """Processes share the jobs of a store while they are killed and stopped at random: is a job lost, or done twice?
 
 chaos.py WORKER [--store sqlite|postgres] [--seconds N] [--processes N] [--jobs N] [--seed N] [--keep FOLDER]
-         [--longest-stall S] [--back-within S]
+         [--longest-stall S] [--back-within S] [--isolation LEVEL] [--programs FOLDER]
 
 Each process hands in --jobs jobs and runs those of all. For so many seconds one after the other is killed (kill -9) and
 started again, or stopped for longer than its lease. A server of PostgreSQL is restarted, too, or killed, or stands
-still for 3 to --longest-stall seconds. Then all is calm, and every job has to end. The judge reads the lines that the
-workers wrote, and the store:
+still for 3 to --longest-stall seconds. Its transactions have the isolation LEVEL unless they say otherwise. FOLDER has
+its programs, and may have a command before it, as in "ROOT/enter --userspec=101 /usr/lib/postgresql/17/bin". Then all
+is calm, and every job has to end. The judge reads the lines that the workers wrote, and the store:
 
-  - each job that was acknowledged is there, is done, and was begun;
+  - each job that was acknowledged is there, is done, and was begun, also those that wait
+    for a batch;
   - no result was accepted twice, and each that was accepted is that of the last token;
   - no job was begun again whose result was accepted;
   - a file of SQLite is sound;
@@ -69,7 +71,8 @@ class File:
 class Server:
     """Jobs in PostgreSQL: a server of our own, which must not run as root."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, programs, isolation):
+        self.programs, self.isolation = programs.split(), isolation
         self.folder, self.outages = tempfile.mkdtemp(prefix="canigo-pg-"), collections.Counter()
         self.place = f"postgresql://tester@/postgres?host={self.folder}"
         self.user = None
@@ -82,13 +85,18 @@ class Server:
 
     def call(self, name, *arguments, **more):
         found = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-        if self.user is not None:
+        command = [found[-1] if found else name]
+        if self.programs:
+            command = [*self.programs[:-1], f"{self.programs[-1]}/{name}"]
+        # A command before it changes the user itself.
+        if self.user is not None and len(command) == 1:
             more.update(user=self.user.pw_uid, group=self.user.pw_gid, extra_groups=[])
-        return subprocess.Popen([found[-1] if found else name, *arguments], cwd=self.folder, stderr=self.log,
+        return subprocess.Popen([*command, *arguments], cwd=self.folder, stderr=self.log,
                                 stdout=more.pop("stdout", self.log), **more)
 
     def start(self):
-        self.server = self.call("postgres", "-D", self.folder + "/data", "-k", self.folder, "-h", "")
+        self.server = self.call("postgres", "-D", self.folder + "/data", "-k", self.folder, "-h", "", "-c",
+                                f"default_transaction_isolation={self.isolation}")
         while self.call("pg_isready", "-q", "-d", self.place).wait() != 0:
             if self.server.poll() is not None:
                 raise RuntimeError(f"PostgreSQL ended with {self.server.returncode}")
@@ -134,7 +142,9 @@ class Server:
 class Workers:
     def __init__(self, options, folder, has_fencing):
         self.options, self.folder, self.has_fencing = options, folder, has_fencing
-        self.store = Server(folder) if options.store == "postgres" else File(folder)
+        self.store = File(folder)
+        if options.store == "postgres":
+            self.store = Server(folder, options.programs, options.isolation)
         self.processes, self.logs, self.starts, self.kills, self.stops = {}, {}, 0, 0, 0
         self.slowest, self.put = 0, collections.Counter()
 
@@ -286,6 +296,8 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("--longest-stall", type=float, default=3)
     parser.add_argument("--back-within", type=float)
+    parser.add_argument("--isolation", default="read committed")
+    parser.add_argument("--programs", default="")
     options = parser.parse_args()
     options.jobs = options.jobs or int(20 * options.seconds)
     print(f"seed {options.seed}")

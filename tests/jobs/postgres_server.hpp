@@ -58,8 +58,8 @@ class postgres_server {
 
   std::string folder() const { return folder_; }
   std::string data() const { return folder_ + "/data"; }
-  std::string url(const std::string& more = {}) const {
-    return "host=" + folder_ + " user=tester dbname=postgres " + more;
+  std::string url(const std::string& more = {}, const std::string& database = "postgres") const {
+    return "host=" + folder_ + " user=tester dbname=" + database + " " + more;
   }
   pid_t pid() const noexcept { return pid_; }
 
@@ -164,7 +164,8 @@ class postgres_world : public io_world {
     return shared;
   }
 
-  postgres_world() : session_{server().url()} {
+  explicit postgres_world(std::string database = "postgres")
+      : database_{std::move(database)}, session_{server().url({}, database_)} {
     static int worlds = 0;
     schema_ = "w" + std::to_string(++worlds);
     session_.run("CREATE SCHEMA " + schema_);
@@ -182,7 +183,7 @@ class postgres_world : public io_world {
   }
 
   std::string url(const std::string& more = {}) const {
-    return server().url("options='-c search_path=" + schema_ + ",pg_catalog " + more + "'");
+    return server().url("options='-c search_path=" + schema_ + ",pg_catalog " + more + "'", database_);
   }
   postgres_session& session() noexcept { return session_; }
   std::shared_ptr<canigo::jobs::store> open() override {
@@ -194,6 +195,7 @@ class postgres_world : public io_world {
   }
 
  private:
+  const std::string database_;
   postgres_session session_;
   std::string schema_;
 };

@@ -1,6 +1,6 @@
 // A process of tests/jobs/chaos.py: it hands jobs in and runs those of all processes until it is killed.
 //
-//     worker PLACE JOBS FIRST [--no-fencing]
+//     worker PLACE JOBS FIRST [--no-fencing | --tell-trouble]
 //
 // PLACE is a file, or a URL, as open_store() of this program wants it.
 //
@@ -10,6 +10,7 @@
 //     put KEY ID          the store has acknowledged the job
 //     begun ID TOKEN      a handler was called
 //     accepted ID TOKEN   the store has accepted the result of that handler
+//     trouble TEXT        at the end: what is wrong with the store, with --tell-trouble
 
 #include "worker.hpp"
 
@@ -87,13 +88,17 @@ auto surely(Call call) -> decltype(call()) {
 net::awaitable<void> hand_in(jobs::store& store, long count, long first) {
   for (long key = first; key < first + count; ++key) {
     const std::string name = std::to_string(key);
+    // Of three, the third one waits for the other two: it has to begin, however they ended.
+    const std::string batch = std::to_string(key / 3);
     // The key is for ever, so a job that was handed in before the last kill is not handed in again.
     const jobs::new_job j{.kind = "work",
                           .payload = name,
                           .priority = static_cast<int>(key % 3),
                           .unique_key = name,
                           .scope = jobs::unique_scope::for_a_time,
-                          .unique_for = std::chrono::hours{24}};
+                          .unique_for = std::chrono::hours{24},
+                          .batch = key % 3 < 2 ? batch : "",
+                          .after_batch = key % 3 < 2 ? "" : batch};
     // With the key it may be handed in again if it is not known whether it was taken.
     const auto answer = co_await surely([&] { return store.put(j); });
     tell("put " + name + " " + std::to_string(answer.id));
@@ -109,13 +114,14 @@ bool is_empty(const std::vector<jobs::queue_count>& queues) {
   return true;
 }
 
-net::awaitable<void> run(jobs::service& service, jobs::store& store, long count, long first) {
+net::awaitable<void> run(jobs::service& service, jobs::store& store, long count, long first, bool tells_trouble) {
   co_await hand_in(store, count, first);
   for (;;) {
     const auto queues = co_await surely([&] { return store.count(); });
     if (is_empty(queues)) break;
     co_await sleep_for(50ms);
   }
+  if (tells_trouble) tell("trouble " + service.stats().last_error);
   co_await service.stop();
   store.stop();
 }
@@ -124,10 +130,11 @@ net::awaitable<void> run(jobs::service& service, jobs::store& store, long count,
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::cerr << "usage: worker PLACE JOBS FIRST [--no-fencing]\n";
+    std::cerr << "usage: worker PLACE JOBS FIRST [--no-fencing | --tell-trouble]\n";
     return 2;
   }
-  const bool has_fencing = argc < 5 || std::string_view{argv[4]} != "--no-fencing";
+  const std::string_view option = argc < 5 ? "" : argv[4];
+  const bool has_fencing = option != "--no-fencing";
   net::io_context io;
   const auto opened = open_store(io, argv[1], {.most_crashes = 1'000'000, .after_crash = backoff::constant(1ms)});
   telling_store store{*opened, has_fencing};
@@ -142,7 +149,8 @@ int main(int argc, char** argv) {
   });
   service.start();
   int status = 0;
-  net::co_spawn(io, run(service, store, std::atol(argv[2]), std::atol(argv[3])), [&](std::exception_ptr e) {
+  auto work = run(service, store, std::atol(argv[2]), std::atol(argv[3]), option == "--tell-trouble");
+  net::co_spawn(io, std::move(work), [&](std::exception_ptr e) {
     try {
       if (e) std::rethrow_exception(e);
     } catch (const std::exception& x) {

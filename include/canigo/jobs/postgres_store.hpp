@@ -46,8 +46,9 @@ struct postgres_store_options {
 /// that is read-only. If the connection broke before the server could say that it wrote something, the call
 /// throws error::unknown_outcome; claims and reads are done again instead.
 ///
-/// The names of queues and kinds are text: UTF-8 without NUL. A proxy that lends connections by transaction carries no
-/// notifications and no prepared statements. So the store needs a connection to the server itself, or by session.
+/// The names of queues and kinds are text: UTF-8 without NUL. Each transaction of the store is READ COMMITTED, whatever
+/// the server's default is, and leaves no setting behind. So a proxy may lend connections by transaction, as PgBouncer
+/// does in that mode. But it carries no notifications: then facts() says so, and jobs are looked for every second.
 ///
 /// Threads: any, all members, at once.
 /// Lifetime: the destructor waits for the steps that were handed over, for the limits of the options at most for each.
@@ -72,6 +73,10 @@ class postgres_store final : public store {
 
   /// Adds a job on a connection of the program, in the transaction that is open there: the job exists if and only if
   /// that transaction is committed. Services are told after the commit. It waits for the server.
+  ///
+  /// A transaction that is REPEATABLE READ or SERIALIZABLE sees what was there at its begin. It can't hand in a job
+  /// with `after_batch`: errc::invalid_argument. If the job that holds the unique key has changed since, the call
+  /// throws error::locked, and the whole transaction is to be done again.
   ///
   /// Errors: those of put(). The connection must be idle, to this database with this search path, and used by no other
   /// thread meanwhile. The tables must be there: any call of a store has made them.
@@ -98,6 +103,7 @@ class postgres_store final : public store {
   net::awaitable<std::uint64_t> changed(std::uint64_t seen) override;
   void stop() noexcept override;
   std::string where() const override;
+  store_facts facts() const override;
 
  private:
   class line;
