@@ -36,7 +36,7 @@ void append_own_fields(std::string& to, const call_record& r) {
   to.append("\r\nX-Canigo-Attempts: ").append(std::to_string(r.attempts)).append("\r\n");
 }
 
-std::string problem(const refusal& why, const call_record& r, bool closes, bool to_head) {
+std::string problem(const refusal& why, const call_record& r, connection_field connection, bool to_head) {
   const std::string body =
       fmt::format(R"({{"type":"about:blank","title":{},"status":{},"error":{},"detail":{}}})"
                   "\n",
@@ -49,7 +49,8 @@ std::string problem(const refusal& why, const call_record& r, bool closes, bool 
   // Clients of proxies know Basic: the key is the password.
   if (why.status == 407) text.append("Proxy-Authenticate: Basic realm=\"canigo-gateway\"\r\n");
   append_own_fields(text, r);
-  if (closes) text += "Connection: close\r\n";
+  if (connection == connection_field::close) text += "Connection: close\r\n";
+  if (connection == connection_field::keep_alive) text += "Connection: keep-alive\r\n";
   text += "\r\n";
   if (!to_head) text += body;
   return text;

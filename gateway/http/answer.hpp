@@ -5,6 +5,7 @@
 #include "gateway/http/call_record.hpp"
 #include "gateway/policy/refusal.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,8 +14,11 @@ namespace canigo::gateway {
 /// The fields that every response has: X-Request-Id, X-Canigo-Wait-Ms and X-Canigo-Attempts.
 void append_own_fields(std::string& to, const call_record& r);
 
-/// A whole response, as application/problem+json. `closes`: it is the last one of its connection.
-std::string problem(const refusal& why, const call_record& r, bool closes, bool to_head);
+/// What a response says of its connection.
+enum class connection_field : std::uint8_t { none, close, keep_alive };
+
+/// A whole response, as application/problem+json.
+std::string problem(const refusal& why, const call_record& r, connection_field connection, bool to_head);
 
 /// A whole response of the admin. `fields`: further ones, each with its line break.
 std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,

@@ -196,7 +196,11 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   r.status = why.status;
   r.error = why.error;
   texts_of(r).detail = why.detail;
-  const std::string text = problem(why, r, !goes_on_, r.method == "HEAD");
+  // A client of HTTP/1.0 takes no word for "close".
+  const auto connection = !goes_on_                ? connection_field::close
+                          : parser->version() < 11 ? connection_field::keep_alive
+                                                   : connection_field::none;
+  const std::string text = problem(why, r, connection, r.method == "HEAD");
   r.bytes_out = text.size() - (text.find("\r\n\r\n") + 4);
   co_await write(text);
   end_record(r);

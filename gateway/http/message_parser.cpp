@@ -66,6 +66,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     if (this->known.has_head || !parser::is_header_done()) return;
     this->known.has_head = true;
     this->known.keeps_alive = parser::keep_alive();
+    this->known.version = this->head.version;
     this->is_chunked = parser::chunked();
     this->known.ends_with_stream = parser::need_eof() && !IsRequest && !this->known.done;
     if (const auto n = parser::content_length()) this->known.length = *n;
@@ -201,6 +202,7 @@ message_head message_parser::take_head() noexcept {
 bool message_parser::has_body() const noexcept { return known().has_body; }
 std::optional<std::uint64_t> message_parser::length() const noexcept { return known().length; }
 bool message_parser::ends_with_stream() const noexcept { return known().ends_with_stream; }
+int message_parser::version() const noexcept { return known().version; }
 bool message_parser::keep_alive() const noexcept { return known().keeps_alive; }
 
 }  // namespace canigo::gateway

@@ -60,6 +60,8 @@ class message_parser {
   std::optional<std::uint64_t> length() const noexcept;
   /// Only the end of the stream ends the body.
   bool ends_with_stream() const noexcept;
+  /// 10 or 11; 0 before the head is there.
+  int version() const noexcept;
   /// Whether the connection may serve another message after this one.
   bool keep_alive() const noexcept;
 
@@ -72,6 +74,7 @@ class message_parser {
     bool has_body = false;
     bool ends_with_stream = false;
     bool keeps_alive = false;
+    int version = 0;
     std::optional<std::uint64_t> length;
   };
   explicit message_parser(std::unique_ptr<machine> m);

@@ -185,6 +185,16 @@ class Boundaries(GatewayCase):
         self.assertEqual(self.exchange(g, one), [429, 200])
         self.assertEqual(targets, ["/own"])
 
+    def test_a_client_of_http_1_0_is_told_that_a_refusal_keeps_its_connection(self):
+        g = self.gateway(self.upstream("", self.nginx.plain))
+        with socket.create_connection(("127.0.0.1", g.port), 15) as client:
+            for _ in range(2):
+                client.sendall(b"GET /nowhere HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
+                got = self.read_answer(client)
+                self.assertEqual((STATUS.findall(got), b"Connection: keep-alive\r\n" in got), ([b"404"], True))
+            client.sendall(b"GET /nowhere HTTP/1.0\r\nHost: x\r\n\r\n")
+            self.assertIn(b"Connection: close\r\n", self.read_answer(client))
+
     def test_nothing_behind_a_refused_tunnel_or_websocket_is_a_request(self):
         web, targets = self.web()
         g = self.gateway(self.upstream("", web.port), listen='mode = "both"',
