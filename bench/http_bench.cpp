@@ -27,7 +27,7 @@ constexpr std::int64_t requests = 20'000;
 
 bench::sample ours(const std::string& url, bool limited) {
   net::io_context io{1};
-  canigo::http::client client{io, {.connections = in_flight, .proxy = ""}};
+  canigo::http::client client{io, {.connections_per_host = in_flight, .proxy = ""}};
   canigo::scheduler scheduler{io,
                               {.rate = canigo::rate{1, 1ns}, .burst = 1'000'000'000, .initial_tokens = 1'000'000'000}};
   std::int64_t left = requests;

@@ -85,8 +85,11 @@ class upstream {
 class prices {
  public:
   prices(asio::io_context& io, std::string url)
-      : client_{io, {.timeout = 1s, .proxy = ""}},  // (6) of one request, and its error knows the method
-        api_{io, options()},
+      : client_{io,
+                {.connections_per_host = 4,
+                 .timeout = 1s,  // (6) of one request, and its error knows the method
+                 .proxy = ""}},
+        api_{io, options(client_)},
         url_{std::move(url)} {}
 
   asio::awaitable<std::string> get(int priority) {
@@ -96,7 +99,7 @@ class prices {
   }
 
  private:
-  static canigo::policy_options options() {
+  static canigo::policy_options options(const http::client& client) {
     return {
         .timeout = 5s,                                                 // (1) of a call with its waits and retries
         .breaker = canigo::circuit_breaker_options{.least_calls = 10,  // (2) stays away while the server fails
@@ -105,7 +108,7 @@ class prices {
                                                    .failed_if = http::is_failure_of_server},
         .retry = canigo::retry_policy{.attempts = 3, .retry_if = http::retry_if_harmless{}},  // (3) no POST after 500
         .limits = canigo::limiter_options{.rates = {{canigo::rate::per_second(50), 5}},       // (4) the quota
-                                          .concurrency = 4,                                   // (5) and the cap
+                                          .concurrency = client.connections_per_host(),       // (5) and the cap
                                           .priorities = 2},
     };
   }

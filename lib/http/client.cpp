@@ -127,6 +127,8 @@ upload client::start_upload(request r, std::optional<std::uint64_t> length) {
 
 client_stats client::stats() const { return engine_->stats(); }
 
+std::size_t client::connections_per_host() const noexcept { return engine_->most_per_host(); }
+
 void client::stop() noexcept { engine_->close(); }
 
 net::any_io_executor client::get_executor() const { return engine_->executor(); }

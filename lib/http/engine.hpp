@@ -13,6 +13,7 @@
 
 #include <asio/any_io_executor.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -44,6 +45,7 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   client_stats stats() const noexcept;
   const net::any_io_executor& executor() const noexcept { return executor_; }
+  std::size_t most_per_host() const noexcept { return queue_.most_per_host(); }
 
   // For a stream, on the thread that works.
   void head_came(transfer& t) noexcept;

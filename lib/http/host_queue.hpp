@@ -3,6 +3,7 @@
 #include "canigo/http/detail/linked_list.hpp"
 #include "canigo/http/detail/transfer.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -35,6 +36,9 @@ class host_queue {
 
   std::size_t waiting() const noexcept { return waiting_; }
   std::size_t running() const noexcept { return running_; }
+  std::size_t most_per_host() const noexcept { return per_host_ == 0 ? places_ : std::min(places_, per_host_); }
+
+  static bool is_waiting(const transfer& t) noexcept;
 
   /// The key of a host: scheme, host and port in lower case, without the default port.
   static std::string key_of(std::string_view url);
@@ -42,8 +46,8 @@ class host_queue {
  private:
   void update(host& h) noexcept;
 
-  std::size_t places_;
-  std::size_t per_host_;
+  const std::size_t places_;
+  const std::size_t per_host_;
   std::size_t waiting_ = 0;
   std::size_t running_ = 0;
   std::map<std::string, host, std::less<>> hosts_;

@@ -2,7 +2,9 @@
 
 #include "canigo/error.hpp"
 #include "canigo/http/public_address.hpp"
+#include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
+#include "canigo/rate.hpp"
 
 #include "http/run.hpp"
 #include "http/server.hpp"
@@ -14,7 +16,9 @@
 #include <asio/detached.hpp>
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 #include <asio/strand.hpp>
+#include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 
@@ -791,6 +795,74 @@ TEST_CASE("one host can't take up more connections than its share") {
   CHECK(quick.peak() <= 2);
 }
 
+TEST_CASE("a silent host holds up no healthy one, without any option") {
+  scripted_server silent{silence()};
+  scripted_server healthy{answer(ok("x"))};
+  net::io_context io;
+  http::client client{io, direct};
+  int ended = 0, done = 0;
+  for (int i = 0; i < 300; ++i) {
+    const http::request slow = http::request{silent.url()}.with_timeout(2s);
+    client.async_send(slow, [&](std::error_code, const http::response&) { ++ended; });
+  }
+  for (int i = 0; i < 40; ++i) {
+    client.async_send(http::request{healthy.url()}, [&](std::error_code ec, const http::response&) {
+      CHECK(!ec);
+      CHECK(ended == 0);
+      if (++done == 40) client.stop();
+    });
+  }
+  io.run();
+  CHECK(done == 40);
+  CHECK(ended == 300);
+  CHECK(silent.peak() <= client.connections_per_host());
+  CHECK(healthy.peak() <= client.connections_per_host());
+}
+
+TEST_CASE("a client tells how many requests to one host are under way at most") {
+  net::io_context io;
+  CHECK(http::client{io, direct}.connections_per_host() == 16);
+  const auto most = [&](std::size_t all, std::size_t of_each) {
+    return http::client{io, with([&](auto& o) {
+                          o.connections = all;
+                          o.connections_per_host = of_each;
+                        })}
+        .connections_per_host();
+  };
+  CHECK(most(40, 0) == 40);
+  CHECK(most(40, 3) == 3);
+  CHECK(most(40, 50) == 40);
+}
+
+TEST_CASE("under a cap of the client's own no call takes a token while it waits for a connection") {
+  std::atomic<int> open_requests{0}, peak{0};
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    for (;;) {
+      co_await p.request();
+      const int now = ++open_requests;
+      if (now > peak) peak = now;
+      net::steady_timer pause{co_await net::this_coro::executor, 20ms};
+      co_await pause.async_wait(net::use_awaitable);
+      --open_requests;
+      co_await p.send(ok("x"));
+    }
+  }};
+  net::io_context io;
+  http::client client{io, with([](auto& o) { o.connections_per_host = 2; })};
+  canigo::limiter quota{
+      io, {.rates = {{canigo::rate::per_second(1'000'000), 100, 100}}, .concurrency = client.connections_per_host()}};
+  const auto call = [&]() -> net::awaitable<void> {
+    const auto token = co_await quota.acquire();
+    const http::response r = co_await client.get(server.url());
+    CHECK(r.status == 200);
+    CHECK(client.stats().waiting == 0);
+  };
+  for (int i = 0; i < 20; ++i) net::co_spawn(io, call(), net::detached);
+  io.run();
+  CHECK(quota.stats().granted == 20);
+  CHECK(peak == 2);
+}
+
 TEST_CASE("a host is the same whatever its spelling, the user and the path") {
   scripted_server server{silence()};
   net::io_context io;
@@ -847,7 +919,7 @@ TEST_CASE("a host is the same with and without the port that its scheme stands f
 TEST_CASE("a thousand requests at once from one thread") {
   scripted_server server{answer(ok("x"))};
   net::io_context io;
-  http::client client{io, with([](auto& o) { o.connections = 200; })};
+  http::client client{io, with([](auto& o) { o.connections = o.connections_per_host = 200; })};
   int done = 0;
   for (int i = 0; i < 1000; ++i) {
     client.async_send(http::request{server.url()}, [&](std::error_code ec, const http::response&) { done += !ec; });

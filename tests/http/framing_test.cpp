@@ -84,7 +84,7 @@ TEST_CASE("many idle connections with something to say are all passed by") {
     }
   }};
   net::io_context io;
-  http::client client{io, {.connections = count, .proxy = ""}};
+  http::client client{io, {.connections_per_host = count, .proxy = ""}};
   unsigned good = 0;
   for (unsigned i = 0; i < count; ++i) {
     client.async_send({server.url()}, [&](std::error_code, const http::response& r) { good += r.body == "true"; });

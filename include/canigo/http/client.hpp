@@ -47,8 +47,10 @@ struct known_address {
 };
 
 struct client_options {
-  std::size_t connections = 16;          ///< most connections, and most requests under way; 1 to 65536
-  std::size_t connections_per_host = 0;  ///< the same for one scheme, host and port; up to 65536; 0: no such bound
+  std::size_t connections = 256;  ///< most connections, and most requests under way, of all hosts; 1 to 65536
+  /// The same for one scheme, host and port; up to 65536; 0: no such bound. As long as it is less than `connections`,
+  /// a host that does not answer leaves connections to the others.
+  std::size_t connections_per_host = 16;
   duration connect_timeout = std::chrono::seconds{5};  ///< until the server is reached, TLS included; more than 0
   /// From send() to the last byte, or from open() to the head; more than 0; max: none.
   duration timeout = std::chrono::seconds{30};
@@ -100,8 +102,11 @@ struct client_stats {
 
 /// Sends HTTP requests: libcurl on an executor. Connections are kept, and requests share them.
 ///
-/// Any number of requests may be out. `connections` of them are under way at a time; the others wait in the order of
-/// arrival. With `connections_per_host`, hosts that have a place take turns.
+/// Any number of requests may be out. `connections_per_host` of them to one host are under way at a time, and
+/// `connections` of all; the others wait in the order of arrival. Hosts that have a place take turns.
+///
+/// That wait comes after a limit around the call, so a token is taken long before its request goes. Give the limit
+/// `concurrency = client.connections_per_host()`: it then takes the token and the place in one step.
 ///
 /// If a connection breaks before the first byte of the answer, the server may or may not have executed the request. If
 /// that connection had been used before, the client sends GET, HEAD, PUT, DELETE, OPTIONS and TRACE once more, over a
@@ -180,6 +185,10 @@ class client {
   upload start_upload(request r, std::optional<std::uint64_t> length = std::nullopt);
 
   client_stats stats() const;
+
+  /// Most requests to one host that are under way at a time: the lesser of the two bounds in the options. It is the
+  /// right cap for a limit of calls to one host, if no other calls of this client go there.
+  std::size_t connections_per_host() const noexcept;
 
   /// Ends every request and every later one with errc::stopped, and closes the connections. Idempotent.
   void stop() noexcept;
