@@ -1,5 +1,7 @@
 #include "gateway/policy/quota_fields.hpp"
 
+#include "canigo/detail/time/decimal_seconds.hpp"
+
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/http_date.hpp"
 #include "gateway/policy/text.hpp"
@@ -46,6 +48,17 @@ void read_ratelimit(std::string_view value, std::optional<std::uint64_t>& kept) 
   });
 }
 
+/// Seconds, or a date.
+std::optional<duration> read_wait(std::string_view text, std::chrono::sys_seconds since, duration most) noexcept {
+  if (const auto seconds = canigo::detail::parse_decimal_seconds(text, most)) return seconds;
+  const auto until = parse_http_date(text);
+  if (!until) return std::nullopt;
+  // In whole seconds: the clock's nanoseconds end in 2262, and a date does not.
+  const auto wait = *until - since;
+  if (wait <= wait.zero()) return duration::zero();
+  return wait >= std::chrono::ceil<std::chrono::seconds>(most) ? most : duration{wait};
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> quota_left::of(std::string_view unit) const noexcept {
@@ -85,22 +98,16 @@ std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept {
 
 std::optional<duration> read_retry_after(const message_head& response, std::chrono::system_clock::time_point now,
                                          duration most) noexcept {
-  if (count_of(response, "Retry-After") != 1) return std::nullopt;
-  const std::string_view text = trim(*value_of(response, "Retry-After"));
-  if (!text.empty() && std::ranges::all_of(text, is_digit)) {
-    const auto seconds = parse_count(text);
-    const auto bound = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(most).count());
-    if (!seconds || *seconds >= bound) return most;
-    return std::chrono::seconds{*seconds};
-  }
-  const auto until = parse_http_date(text);
-  if (!until) return std::nullopt;
+  if (count_of(response, "Retry-After") == 0) return std::nullopt;
   const auto date = value_of(response, "Date");
-  const auto since = date ? parse_http_date(trim(*date)) : std::nullopt;
-  // In whole seconds: the clock's nanoseconds end in 2262, and a date does not.
-  const auto wait = *until - since.value_or(std::chrono::floor<std::chrono::seconds>(now));
-  if (wait <= wait.zero()) return duration::zero();
-  return wait >= std::chrono::ceil<std::chrono::seconds>(most) ? most : duration{wait};
+  const auto told = date ? parse_http_date(trim(*date)) : std::nullopt;
+  const auto since = told.value_or(std::chrono::floor<std::chrono::seconds>(now));
+  std::optional<duration> longest;
+  for (const field& f : response.fields) {
+    // Nothing is less than any time.
+    if (same_text(f.name, "Retry-After")) longest = std::max(longest, read_wait(trim(f.value), since, most));
+  }
+  return longest;
 }
 
 }  // namespace canigo::gateway

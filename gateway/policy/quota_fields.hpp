@@ -38,8 +38,8 @@ quota_left read_quota(const message_head& response) noexcept;
 std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept;
 
 /// How long the upstream asks to wait: Retry-After in seconds, or as a date, which is compared with the response's own
-/// Date, or with `now` if it has none. Zero for a date in the past; never more than `most`. Nothing if the field is not
-/// there, stands there twice, or can't be read.
+/// Date, or with `now` if it has none. A fraction of a second is rounded up to milliseconds. Zero for a date in the
+/// past; never more than `most`. Of several such fields the longest time counts. Nothing: none of them can be read.
 ///
 /// Source: RFC 9110, 10.2.3.
 std::optional<duration> read_retry_after(const message_head& response, std::chrono::system_clock::time_point now,

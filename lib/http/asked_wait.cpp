@@ -1,5 +1,6 @@
 #include "canigo/http/asked_wait.hpp"
 
+#include "canigo/detail/time/decimal_seconds.hpp"
 #include "canigo/http/retry_after.hpp"
 
 #include "seconds.hpp"
@@ -59,7 +60,7 @@ class reader {
     if (wait) longest_ = std::max(longest_.value_or(*wait), *wait);
   }
   void keep(const told_quota& q) {
-    if (q.left && is_used_up(*q.left) && q.reset) keep(detail::parse_seconds(*q.reset, most_));
+    if (q.left && is_used_up(*q.left) && q.reset) keep(canigo::detail::parse_decimal_seconds(*q.reset, most_));
   }
   /// `"a";r=0;t=30, "b";r=5;t=60` of the later versions, and `limit=9, remaining=0, reset=30` of an earlier one.
   void read_list(std::string_view list) {
@@ -76,7 +77,7 @@ class reader {
   /// Some servers tell a point in time. No quota takes 30 years to come back.
   void read_reset(std::string_view text) {
     constexpr duration decades = std::chrono::hours{24} * 365 * 30;
-    const auto seconds = detail::parse_seconds(text, duration::max());
+    const auto seconds = canigo::detail::parse_decimal_seconds(text, duration::max());
     if (!seconds) return;
     const duration since_1970 = std::chrono::duration_cast<duration>(now_.time_since_epoch());
     keep(std::clamp(*seconds < decades ? *seconds : *seconds - since_1970, duration::zero(), most_));

@@ -1,5 +1,7 @@
 #include "canigo/http/retry_after.hpp"
 
+#include "canigo/detail/time/decimal_seconds.hpp"
+
 #include "seconds.hpp"
 #include "text.hpp"
 
@@ -10,7 +12,7 @@ namespace canigo::http {
 namespace {
 
 std::optional<duration> read_one(std::string_view field, std::chrono::system_clock::time_point now, duration most) {
-  if (const auto seconds = detail::parse_seconds(field, most)) return seconds;
+  if (const auto seconds = canigo::detail::parse_decimal_seconds(field, most)) return seconds;
   const auto until = detail::parse_date(field);
   if (!until) return std::nullopt;
   return std::clamp<duration>(*until - now, duration::zero(), most);

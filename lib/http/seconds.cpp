@@ -11,17 +11,6 @@
 
 namespace canigo::http::detail {
 
-std::optional<duration> parse_seconds(std::string_view text, duration most) noexcept {
-  if (text.empty() || !std::ranges::all_of(text, is_digit)) return std::nullopt;
-  const auto bound = std::chrono::ceil<std::chrono::seconds>(most).count();
-  long long seconds = 0;
-  for (const char c : text) {
-    seconds = seconds * 10 + (c - '0');
-    if (seconds >= bound) return most;
-  }
-  return std::min<duration>(std::chrono::seconds{seconds}, most);
-}
-
 std::optional<std::chrono::system_clock::time_point> parse_date(std::string_view text) {
   // curl_getdate takes much for a date, a bare number for instance; every form that HTTP allows begins with the
   // weekday.

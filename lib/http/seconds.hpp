@@ -8,9 +8,6 @@
 
 namespace canigo::http::detail {
 
-/// A number of seconds, digits alone, and `most` for more than that. Nothing: it is none.
-std::optional<duration> parse_seconds(std::string_view text, duration most) noexcept;
-
 /// A date in any form that HTTP allows. Throws std::bad_alloc.
 std::optional<std::chrono::system_clock::time_point> parse_date(std::string_view text);
 

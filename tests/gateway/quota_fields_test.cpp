@@ -92,6 +92,11 @@ TEST_CASE("gateway: a time to wait is in seconds or a date", "[gateway][quota]")
   CHECK(wait("Retry-After: 3599\n") == 3599s);
   CHECK(wait("Retry-After: 99999999999999999999999\n") == 1h);
   CHECK(wait("Retry-After: 2\n", 1500ms) == 1500ms);
+  CHECK(wait("Retry-After: 1.5\n") == 1500ms);
+  CHECK(wait("Retry-After: 0.0001\n") == 1ms);
+  CHECK(wait("Retry-After: 2\nX: y\nRetry-After: 2.5\n") == 2500ms);
+  CHECK(wait("Retry-After: 30\nRetry-After: Sun, 06 Nov 1994 08:49:47 GMT\n") == 30s);
+  CHECK(wait("Retry-After: soon\nRetry-After: 3\n") == 3s);
   CHECK(wait("Retry-After: 1\n", 1500ms) == 1s);
   CHECK(wait("Retry-After: Sun, 06 Nov 1994 08:49:47 GMT\n") == 10s);
   CHECK(wait("Retry-After: Sunday, 06-Nov-94 08:49:47 GMT\n") == 10s);
@@ -103,8 +108,8 @@ TEST_CASE("gateway: a time to wait is in seconds or a date", "[gateway][quota]")
   CHECK(wait("Date: Sun, 06 Nov 1994 08:49:40 GMT\nRetry-After: Sun, 06 Nov 1994 08:49:47 GMT\n") == 7s);
   CHECK(wait("Date: today\nRetry-After: Sun, 06 Nov 1994 08:49:47 GMT\n") == 10s);
   for (const std::string bad :
-       {"Retry-After:\n", "Retry-After: -1\n", "Retry-After: 1.5\n", "Retry-After: soon\n", "Retry-After: +2\n",
-        "Retry-After: 2s\n", "Retry-After: 2\nRetry-After: 2\n", "Retry: 2\n", ""}) {
+       {"Retry-After:\n", "Retry-After: -1\n", "Retry-After: 1.5.5\n", "Retry-After: soon\n", "Retry-After: +2\n",
+        "Retry-After: 2s\n", "Retry-After: soon\nRetry-After: later\n", "Retry: 2\n", ""}) {
     CAPTURE(bad);
     CHECK_FALSE(wait(bad));
   }

@@ -31,6 +31,7 @@ std::optional<duration> asked_by(int status, fields all, duration most = 24h) {
 
 TEST_CASE("http: a refusal asks for the wait of its Retry-After, and a redirect does not") {
   CHECK(asked_by(429, {{"Retry-After", "7"}}) == 7s);
+  CHECK(asked_by(429, {{"Retry-After", "1.5"}}) == 1500ms);
   CHECK(asked_by(503, {{"Retry-After", "Thu, 01 Jan 2026 00:00:30 GMT"}}) == 30s);
   CHECK(asked_by(403, {{"Retry-After", "60"}}) == 60s);  // GitHub
   CHECK_FALSE(asked_by(301, {{"Retry-After", "7"}}));
@@ -46,7 +47,9 @@ TEST_CASE("http: a quota that is used up asks for the wait until its reset, in e
     CHECK(asked_by(status, {{"ratelimit", R"("a";r=0;t=3, "b" ; r=0 ; t=30, "c";r=5;t=300)"}}) == 30s);
     CHECK(asked_by(status, {{"RateLimit", R"("a";r=0;t=3)"}, {"RateLimit", R"("b";r=0;t=9)"}}) == 9s);
     CHECK(asked_by(status, {{"RateLimit", R"("a,b;r=0;\"";r=0;t=4;pk=:cHQ=:)"}}) == 4s);
+    CHECK(asked_by(status, {{"RateLimit", R"("a";r=0;t=1.5)"}}) == 1500ms);
     CHECK(asked_by(status, {{"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "12"}}) == 12s);
+    CHECK(asked_by(status, {{"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "1767225645.25"}}) == 45250ms);
     CHECK(asked_by(status, {{"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "1767225645"}}) == 45s);
     CHECK(asked_by(status, {{"X-RateLimit-Remaining", "0"},
                             {"X-RateLimit-Reset", "1767225645"},
@@ -63,7 +66,7 @@ TEST_CASE("http: a quota with something left, or that can't be read, asks for no
   CHECK_FALSE(asked_by(200, {{"RateLimit", R"("a";r=1;t=30)"}}));
   CHECK_FALSE(asked_by(200, {{"RateLimit", R"("a";r=0, "b";t=30)"}}));  // of two quotas
   CHECK_FALSE(asked_by(200, {{"RateLimit-Policy", R"("a";q=0;w=30)"}}));
-  for (const auto* value : {"", ",", ";", "\"", "\"\\", "r=0;t=", "\"a\";r=;t=3", "\"a\";r=0;t=-3", "\"a\";r=0;t=1.5",
+  for (const auto* value : {"", ",", ";", "\"", "\"\\", "r=0;t=", "\"a\";r=;t=3", "\"a\";r=0;t=-3", "\"a\";r=0;t=1.",
                             "\"a;r=0;t=3", "remaining=0", "remaining=0, reset=x", "=0;=3", ";r=0;t"}) {
     CAPTURE(value);
     CHECK_FALSE(asked_by(200, {{"RateLimit", value}}));

@@ -30,11 +30,14 @@ TEST_CASE("Retry-After in seconds is that long") {
   CHECK(wait_for("0") == 0s);
   CHECK(wait_for("7") == 7s);
   CHECK(wait_for("007") == 7s);
+  CHECK(wait_for("1.5") == 1500ms);
+  CHECK(wait_for("0.0001") == 1ms);
 }
 
 TEST_CASE("of several fields Retry-After the longest counts") {
   response r;
-  for (const char* value : {"5", "nonsense", "7", "Thu, 01 Jan 2026 00:00:06 GMT"}) r.headers.add("Retry-After", value);
+  for (const char* value : {"5", "nonsense", "7", "6.5", "Thu, 01 Jan 2026 00:00:06 GMT"})
+    r.headers.add("Retry-After", value);
   CHECK(retry_after(r, new_year) == 7s);
   CHECK(retry_after(r, new_year, 2s) == 2s);
 }
@@ -70,7 +73,7 @@ TEST_CASE("no wait is longer than the bound") {
 
 TEST_CASE("what is neither seconds nor a date asks for nothing") {
   for (const std::string_view text :
-       {"", "-1", "+1", "1.5", "1s", "soon", "Thu, 99 Foo 2026", "2026-01-01", "0x10", "\x80\xff"}) {
+       {"", "-1", "+1", "1.5.5", "1s", "soon", "Thu, 99 Foo 2026", "2026-01-01", "0x10", "\x80\xff"}) {
     INFO(text);
     CHECK_FALSE(wait_for(text));
   }

@@ -14,8 +14,8 @@ namespace canigo::http {
 /// - the fields of a quota of which nothing is left: RateLimit in all its forms, RateLimit-Remaining with
 ///   RateLimit-Reset, and the same with X- before. Without a time of its reset a quota says nothing.
 ///
-/// The reset is in seconds. X-RateLimit-Reset may also be a point in time, in seconds since 1970; that is compared with
-/// the response's own Date field, or with `now`. Never more than `most`.
+/// The reset is in seconds, perhaps with a fraction. X-RateLimit-Reset may also be a point in time, in seconds since
+/// 1970; that is compared with the response's own Date field, or with `now`. Never more than `most`.
 ///
 /// Source: RFC 9110, 10.2.3; draft-ietf-httpapi-ratelimit-headers, its versions 02 to 10; GitHub's documents.
 /// Threads: any.

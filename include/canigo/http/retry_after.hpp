@@ -9,6 +9,7 @@
 namespace canigo::http {
 
 /// How long the server asks its clients to wait: the Retry-After field of a response, in seconds or as a date.
+/// A fraction of a second, which HTTP does not know, is rounded up to milliseconds.
 ///
 /// A date is compared with the response's own Date field, so a wrong clock on either side does no harm. Without that
 /// field it is compared with `now`. Returns nothing if the field is absent or makes no sense, zero for a date in the
