@@ -17,6 +17,9 @@
 #include <sys/socket.h>
 #include <utility>
 
+// OpenSSL's. This library does not link it; curl does, if it uses it.
+extern "C" [[gnu::weak]] int SSL_has_pending(const void* ssl);
+
 namespace canigo::http::detail {
 namespace {
 
@@ -43,6 +46,15 @@ easy_handle* easy_handle::of(CURL* easy) noexcept {
   char* self = nullptr;
   curl_easy_getinfo(easy, CURLINFO_PRIVATE, &self);
   return reinterpret_cast<easy_handle*>(self);
+}
+
+/// 8.23 lets OpenSSL read up to 64 KiB of a socket at once. So a record that nobody asked for may come with the end of
+/// an answer, and the socket has nothing to read then.
+bool easy_handle::has_unread_tls() const noexcept {
+  const curl_tlssessioninfo* tls = nullptr;
+  if (curl_easy_getinfo(get(), CURLINFO_TLS_SSL_PTR, &tls) != CURLE_OK || tls == nullptr) return false;
+  const bool is_openssl = tls->backend == CURLSSLBACKEND_OPENSSL && &SSL_has_pending != nullptr;
+  return is_openssl && tls->internals != nullptr && SSL_has_pending(tls->internals) != 0;
 }
 
 std::error_code easy_handle::begin(transfer& t) noexcept {
@@ -313,16 +325,17 @@ bool easy_handle::may_send(int local_port) noexcept {
   }
   // If there is a next time, it must use a connection that has not been idle.
   if (may_resend_) curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
+  const int connects = number(CURLINFO_NUM_CONNECTS);
+  const bool is_reused = connects == sent_connects_;
   // A spoiled connection can send nothing, so curl takes another one.
-  if (source_->spoil_if_unclean(local_port)) {
+  if (source_->spoil_if_unclean(local_port, is_reused && has_unread_tls())) {
     curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
     is_worn_ = true;
     return true;
   }
-  const int connects = number(CURLINFO_NUM_CONNECTS);
   // After a redirect curl may still take an idle connection, perhaps as stale as the first. So spoil all idle ones:
   // then curl makes a new one.
-  if (was_broken && connects == sent_connects_ && source_->spoil_idle(local_port)) return true;
+  if (was_broken && is_reused && source_->spoil_idle(local_port)) return true;
   if (is_again) {
     may_resend_ = false;
     ++transfer_->response_.resends;

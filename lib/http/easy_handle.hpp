@@ -27,8 +27,8 @@ class connection_source {
   /// Opens a socket for a new connection. Returns CURL_SOCKET_BAD, with errno set, if that fails.
   virtual curl_socket_t open_socket(const curl_sockaddr& address) noexcept = 0;
   /// Makes the idle connection from this port useless if there are bytes to read from it, which no request has asked
-  /// for. Returns whether there was one.
-  virtual bool spoil_if_unclean(int local_port) noexcept = 0;
+  /// for. `has_more`: some were read from its socket already. Returns whether there was one.
+  virtual bool spoil_if_unclean(int local_port, bool has_more) noexcept = 0;
   /// Makes all idle connections of HTTP/1 useless. Returns whether one of them was from this port.
   virtual bool spoil_idle(int local_port) noexcept = 0;
   /// The transfer of `h` is paused. Its connection is not idle, though curl waits for nothing on it.
@@ -105,6 +105,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   void set_headers(const request& r, bool has_body);
   bool may_send(int local_port) noexcept;
   bool was_sent_in_this_hop() const noexcept;
+  /// Whether TLS has bytes of the connection that nobody has read.
+  bool has_unread_tls() const noexcept;
   std::error_code reason(CURLcode result) const noexcept;
   /// More of why; empty where the code tells all.
   std::string problem(const transfer& t, std::error_code ec, CURLcode result) const;
@@ -133,6 +135,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   const std::size_t max_body_;
   const int max_redirects_;
   const bool decodes_;
+  const bool has_identity_;
   const http_version version_;
   const std::function<bool(const net::ip::address&)>* allow_address_;
   connection_source* source_;

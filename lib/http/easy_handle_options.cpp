@@ -36,6 +36,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
       max_body_{options.max_body},
       max_redirects_{options.max_redirects},
       decodes_{options.decode_body},
+      has_identity_{!options.cert_file.empty()},
       version_{options.version},
       allow_address_{&options.allow_address},
       source_{&source},

@@ -127,6 +127,10 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       if (!may_resend_ && was_sent_in_this_hop()) return error::no_response;
       if (is_out_of_descriptors()) return std::make_error_code(std::errc::too_many_files_open);
       break;
+    case CURLE_BAD_FUNCTION_ARGUMENT:
+      // So 8.23 calls a key that does not fit its certificate.
+      if (has_identity_) return error::client_certificate_unusable;
+      break;
     case CURLE_PEER_FAILED_VERIFICATION:
       return certificate_problem();
   }

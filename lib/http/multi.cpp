@@ -206,7 +206,9 @@ curl_socket_t multi::open_socket(const curl_sockaddr& address) noexcept {
   return fd;
 }
 
-bool multi::spoil_if_unclean(int local_port) noexcept { return sockets_.spoil_if_unclean(local_port); }
+bool multi::spoil_if_unclean(int local_port, bool has_more) noexcept {
+  return sockets_.spoil_if_unclean(local_port, has_more);
+}
 
 bool multi::spoil_idle(int local_port) noexcept { return sockets_.spoil_idle(local_port); }
 

@@ -71,7 +71,7 @@ class multi : private connection_source {
   void go_on_connecting() noexcept;
 
   curl_socket_t open_socket(const curl_sockaddr& address) noexcept override;
-  bool spoil_if_unclean(int local_port) noexcept override;
+  bool spoil_if_unclean(int local_port, bool has_more) noexcept override;
   bool spoil_idle(int local_port) noexcept override;
   void paused(const easy_handle& h) noexcept override;
   void took(std::size_t size) noexcept override { taken_ += size; }

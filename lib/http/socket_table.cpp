@@ -88,14 +88,14 @@ void socket_table::unwatch_all() noexcept {
   for (std::size_t fd = 0; fd < watches_.size(); ++fd) unwatch(static_cast<int>(fd));
 }
 
-bool socket_table::spoil_if_unclean(int local_port) noexcept {
+bool socket_table::spoil_if_unclean(int local_port, bool has_more) noexcept {
   bool was_any = false;
   // Two connections may share a local port if they lead to different servers. It does no harm to lose an unclean one.
   for (socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
     if (w->local_port != local_port || !w->is_idle()) continue;
     char first = 0;
     const auto size = ::recv(w->fd, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) continue;
+    if (!has_more && size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) continue;
     ::shutdown(w->fd, SHUT_RDWR);
     was_any = true;
   }

@@ -47,9 +47,9 @@ class socket_table {
   /// Lets go of a socket, which stays open. Its watch goes when its last wait has called the listener.
   void unwatch(int fd) noexcept;
   void unwatch_all() noexcept;
-  /// Shuts down the idle connections of HTTP/1 from this port that have bytes to read, or have ended. Returns whether
-  /// there were any.
-  bool spoil_if_unclean(int local_port) noexcept;
+  /// Shuts down the idle connections of HTTP/1 from this port that have bytes to read, or have ended. `has_more`: there
+  /// are bytes that were read from the socket already. Returns whether there were any such connections.
+  bool spoil_if_unclean(int local_port, bool has_more) noexcept;
   /// Shuts down all idle connections of HTTP/1. Returns whether one of them was from this port.
   bool spoil_idle(int local_port) noexcept;
   /// The socket from this port that the handle's transfer left when it could take nothing; null: none.

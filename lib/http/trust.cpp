@@ -160,8 +160,10 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
   }
   int more = 0;
   const CURLMsg* message = curl_multi_info_read(multi, &more);
-  const CURLcode result = message != nullptr ? message->data.result : CURLE_OK;
+  CURLcode result = message != nullptr ? message->data.result : CURLE_OK;
   curl_multi_remove_handle(multi, easy.get());
+  // So 8.23 calls a key that does not fit its certificate.
+  if (result == CURLE_BAD_FUNCTION_ARGUMENT && !options.cert_file.empty()) result = CURLE_SSL_CERTPROBLEM;
   constexpr std::array theirs{CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_OUT_OF_MEMORY};
   return std::ranges::find(theirs, result) != theirs.end() ? result : CURLE_OK;
 }

@@ -503,11 +503,12 @@ DEFECTS = {
                                          "if («!h.may_resend_ && h.was_sent_in_this_hop()») {\n    h.is_worn_",
                                          "false"),
     "http_resends_over_a_stale_one": (HTTP_HANDLE, http("behind a redirect*"),
-                                      "if («was_broken && connects == sent_connects_ && "
+                                      "if («was_broken && is_reused && "
                                       "source_->spoil_idle(local_port)») return true;", "false"),
     "http_resends_are_used_up": (HTTP_MULTI, http("each request has its own resend*"), "if («h.is_worn()») {", "false"),
     "http_takes_what_was_unasked": (HTTP_HANDLE, http("what a server says before*"),
-                                    "if («source_->spoil_if_unclean(local_port)») {", "false"),
+                                    "if («source_->spoil_if_unclean(local_port, is_reused && has_unread_tls())») {",
+                                    "false"),
     "http_sees_the_end_alone": (HTTP_SOCKETS, http("what a server says before*"),
                                 "«size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)»",
                                 "size != 0"),
