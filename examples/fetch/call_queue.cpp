@@ -8,11 +8,12 @@
 namespace fetch {
 
 call_queue::call_queue(const asio::any_io_executor& executor, int classes, std::size_t limit, double most_per_second,
-                       const server_limits& per_server)
+                       const server_limits& per_server, std::function<bool(const call&)> is_hopeless)
     : executor_{executor},
       limit_{limit},
       most_per_second_{most_per_second},
       per_server_{per_server},
+      is_hopeless_{std::move(is_hopeless)},
       of_class_(static_cast<std::size_t>(classes)) {
   if (!per_server.rate) return;
   rates_.emplace(executor, canigo::keyed_scheduler_options{
@@ -69,7 +70,14 @@ void call_queue::wake(canigo::time_point now) {
 
 bool call_queue::has_next(canigo::time_point now) {
   wake(now);
-  return !first_.empty();
+  while (!first_.empty()) {
+    server& s = *std::get<server*>(*first_.begin());
+    const auto of_class = s.waiting.find(std::get<int>(*first_.begin()));
+    if (!is_hopeless_ || !is_hopeless_(of_class->second.begin()->second)) return true;
+    hopeless_.push_back(taken(s, of_class));
+    forget_if_like_new(s);
+  }
+  return false;
 }
 
 canigo::time_point call_queue::next_at() const {
@@ -164,10 +172,14 @@ void call_queue::see_turn(server& s) {
 void call_queue::done(server& s, canigo::time_point now) {
   --s.running;
   see_turn(s);
+  forget_if_like_new(s);
+  if (servers_.size() > forgets_at_) forget_some(now);
+}
+
+void call_queue::forget_if_like_new(server& s) {
   const bool has_learned = s.pace.is_slowed() || s.at_once;
   const bool is_like_new = s.running == 0 && s.waiting.empty() && !s.is_held && !has_learned;
   if (is_like_new) servers_.erase(servers_.find(s.origin));
-  if (servers_.size() > forgets_at_) forget_some(now);
 }
 
 void call_queue::forget_some(canigo::time_point now) {

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -51,9 +52,10 @@ struct server_limits {
 class call_queue {
  public:
   /// At most `limit` calls of each class are read ahead. A full class must not hide calls that matter more, so up to
-  /// `most_bytes_ahead` of further lines are read, too.
+  /// `most_bytes_ahead` of further lines are read, too. `is_hopeless`: whether a call can't be made; it is asked of the
+  /// call that is next.
   call_queue(const asio::any_io_executor& executor, int classes, std::size_t limit, double most_per_second,
-             const server_limits& per_server);
+             const server_limits& per_server, std::function<bool(const call&)> is_hopeless = {});
 
   void add(call c);
   /// One that was taken waits again, in its old place, but is not taken before `when`.
@@ -63,6 +65,8 @@ class call_queue {
   /// When it may have one next, if it has none.
   canigo::time_point next_at() const;
   std::optional<call> take(canigo::time_point now);
+  /// The calls that has_next() and take() have found hopeless. They have cost their servers nothing.
+  std::vector<call> take_hopeless() { return std::exchange(hopeless_, {}); }
   /// All, whether they may go or not, the important first.
   std::vector<call> take_all();
 
@@ -90,6 +94,7 @@ class call_queue {
   void see_turn(server& s);
   void release(server& s);
   call taken(server& s, std::map<int, std::map<std::size_t, call>>::iterator of_class);
+  void forget_if_like_new(server& s);
   void forget_some(canigo::time_point now);
 
   static constexpr std::size_t most_with_rate = 10'000'000;  // servers; calls to others wait
@@ -99,11 +104,13 @@ class call_queue {
   const std::size_t limit_;
   const double most_per_second_;
   const server_limits per_server_;
+  const std::function<bool(const call&)> is_hopeless_;
   std::optional<canigo::keyed_scheduler<std::string>> rates_;  // by origin
   std::map<std::string, server> servers_;                      // by origin
   std::set<std::tuple<int, std::size_t, server*>> first_;      // of each class of each server that is in turn
   std::set<std::pair<canigo::time_point, server*>> held_;
   std::multimap<canigo::time_point, call> later_;
+  std::vector<call> hopeless_;
   std::vector<std::size_t> of_class_;  // that wait
   std::size_t waiting_ = 0;
   std::size_t out_of_turn_ = 0;  // servers

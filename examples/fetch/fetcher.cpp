@@ -88,7 +88,8 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       options_{o},
       report_{r},
       input_{io.get_executor(), o.input},
-      queue_{io.get_executor(), o.priorities, o.queue_limit, most_per_second(o), limits_of_each(o)},
+      queue_{io.get_executor(),  o.priorities,      o.queue_limit,
+             most_per_second(o), limits_of_each(o), [this](const call& c) { return obstacle_of(c).has_value(); }},
       limits_{io, limits_of(o)},
       http_{io,
             {.connections = o.connections,
@@ -169,7 +170,9 @@ bool fetcher::is_over() const noexcept {
 
 asio::awaitable<void> fetcher::let_go() {
   while (!is_over()) {
-    if (!queue_.has_next(now())) {
+    const bool has_next = queue_.has_next(now());
+    if (refuse_hopeless()) continue;
+    if (!has_next) {
       co_await news_.wait_until(queue_.next_at());
       continue;
     }
@@ -181,6 +184,7 @@ asio::awaitable<void> fetcher::let_go() {
     }
     // The next call is chosen only now. If a server may not be asked any more, there may be none: refund the token.
     auto c = queue_.take(now());
+    refuse_hopeless();
     room_.give();
     if (c) {
       ++running_;
@@ -191,10 +195,42 @@ asio::awaitable<void> fetcher::let_go() {
   }
 }
 
-asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_go) {
+/// Why the call can't be made, as far as can be told before its turn.
+std::optional<std::system_error> fetcher::obstacle_of(const call& c) const {
+  if (folder_) {
+    if (const auto error = folder_->check(c.file)) {
+      return std::system_error{error, fmt::format("--output-dir: {}, without --overwrite", printable(c.file))};
+    }
+  }
+  if (c.body_file.empty()) return std::nullopt;
+  try {
+    check_file(c.body_file);
+  } catch (const std::system_error& e) {
+    return e;
+  }
+  return std::nullopt;
+}
+
+/// Ends the calls that can't be made. Returns whether there were any.
+bool fetcher::refuse_hopeless() {
+  auto all = queue_.take_hopeless();
+  for (call& c : all) {
+    c.started = now();
+    c.waited += c.started - c.queued;
+    ++c.attempts;
+    c.failed(obstacle_of(c).value_or(std::system_error{canigo::make_error_code(canigo::errc::stopped)}));
+    report_.finished(c);
+  }
+  if (!all.empty()) room_.give();
+  return !all.empty();
+}
+
+asio::awaitable<void> fetcher::make(call c, canigo::permit may_go) {
   http::response response;
+  bool was_sent = false;
   try {
     http::request request = begin(c);
+    was_sent = true;
     if (folder_) {
       response = co_await download(c, std::move(request));
     } else {
@@ -205,6 +241,7 @@ asio::awaitable<void> fetcher::make(call c, [[maybe_unused]] canigo::permit may_
   } catch (const std::system_error& e) {
     c.failed(e);
   }
+  if (!was_sent) may_go.settle(0);
   c.status = response.status;
   c.bytes = response.body_size;
   report_.sent_again(c, response.resends);
@@ -219,9 +256,7 @@ http::request fetcher::begin(call& c) {
   if (!std::exchange(c.was_led_here, false)) ++c.attempts;
   http::request request = request_of(c, options_.common);
   request.keep_body = false;
-  if (folder_) {
-    if (const auto error = folder_->check(c.file)) throw std::system_error{error, printable(c.file)};
-  }
+  if (const auto obstacle = obstacle_of(c)) throw *obstacle;
   report_.sent(c);
   return request;
 }
@@ -247,7 +282,9 @@ asio::awaitable<http::response> fetcher::download(call& c, http::request request
     throw std::system_error{e.code(), x.problem()};
   }
   if (file) {
-    if (const auto error = file->keep()) throw std::system_error{error, printable(c.file)};
+    if (const auto error = file->keep()) {
+      throw std::system_error{error, fmt::format("--output-dir: {}, without --overwrite", printable(c.file))};
+    }
     c.is_saved = true;
   }
   co_return r;

@@ -43,6 +43,8 @@ class fetcher {
   asio::awaitable<void> show_progress();
   progress how_far() const;
   canigo::http::request begin(call& c);
+  std::optional<std::system_error> obstacle_of(const call& c) const;
+  bool refuse_hopeless();
   void answered(call c, const canigo::http::response& r);
   std::optional<canigo::time_point> told_to_wait(const call& c, server& s, const canigo::http::response& r);
   bool may_try_again(const call& c) const;

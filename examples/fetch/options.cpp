@@ -123,7 +123,8 @@ void header_option(CLI::App& app, canigo::http::headers& target) {
       ->type_name("NAME:VALUE")
       ->take_all()
       ->type_size(1)
-      ->expected(1);
+      ->expected(1)
+      ->allow_extra_args(false);  // what follows is the input, or another option
 }
 
 void request_options(CLI::App& app, common_parts& common) {

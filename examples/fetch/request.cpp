@@ -46,10 +46,23 @@ struct open_file {
   ~open_file() {
     if (fd >= 0) ::close(fd);
   }
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-  const int fd;
+  open_file(open_file&& other) noexcept : fd{std::exchange(other.fd, -1)} {}
+  open_file& operator=(open_file&&) = delete;
+  int fd;
 };
+
+/// Throws std::system_error, with the path, unless it is a regular file that can be read.
+open_file opened(const std::string& path) {
+  const auto fail_with = [&](int why) { throw std::system_error{why, std::system_category(), printable(path)}; };
+  // A pipe without a writer must not hold up the other calls.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) fail_with(errno);
+  open_file file{fd};
+  struct stat status{};
+  if (::fstat(file.fd, &status) != 0) fail_with(errno);
+  if (!S_ISREG(status.st_mode)) fail_with(S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
+  return file;
+}
 
 }  // namespace
 
@@ -127,15 +140,19 @@ std::string to_credentials(std::string_view text) {
   return out;
 }
 
+void check_file(const std::string& path) {
+  const auto file = opened(path);
+  struct stat status{};
+  ::fstat(file.fd, &status);
+  if (static_cast<std::size_t>(status.st_size) > longest_body) {
+    throw std::system_error{canigo::make_error_code(canigo::errc::too_large), printable(path)};
+  }
+}
+
 std::string file_text(const std::string& path) {
   const auto fail = [&](std::error_code why) { throw std::system_error{why, printable(path)}; };
   const auto fail_with = [&](int why) { fail({why, std::system_category()}); };
-  // A pipe without a writer must not hold up the other calls.
-  const open_file file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) fail_with(errno);
-  struct stat status{};
-  if (::fstat(file.fd, &status) != 0) fail_with(errno);
-  if (!S_ISREG(status.st_mode)) fail_with(S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
+  const auto file = opened(path);
   std::string text;
   for (;;) {
     if (text.size() > longest_body) fail(canigo::errc::too_large);

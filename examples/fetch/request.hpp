@@ -43,6 +43,9 @@ std::string to_credentials(std::string_view text);
 /// Most bytes of a body from a file.
 inline constexpr std::size_t longest_body = 16 << 20;
 
+/// Whether file_text() has a text to return. Throws what it would.
+void check_file(const std::string& path);
+
 /// The whole regular file. Throws std::system_error, which names it.
 std::string file_text(const std::string& path);
 

@@ -982,6 +982,14 @@ class FetchTest(unittest.TestCase):
         method, headers, body = by_path["/ok/get"]
         self.assertEqual((method, body, headers["Content-Type"]), ("GET", b"", None))
 
+    def test_what_follows_a_header_is_the_list(self):
+        path = self.file(f"0 {self.url}/ok/1\n".encode())
+        for options in (("-H", "X-A: 1", path), ("-H", "X-A: 1", "-H", "X-B: 2", path), (path, "-H", "X-A: 1")):
+            with self.subTest(options):
+                status, calls, _, err = fetch_json([], "--rate", "1000/s", *options)
+                self.assertEqual((status, len(calls), err), (0, 1, ""))
+                self.assertEqual(self.server.requests[-1][2]["X-A"], "1")
+
     def test_data_may_come_from_a_file(self):
         path = self.file(b"a\0b\n")
         status, calls, _, _ = fetch_json([f"0 {self.url}/ok"], "--rate", "1000/s", "-d", f"@{path}")
@@ -1102,9 +1110,23 @@ class FetchTest(unittest.TestCase):
         lines = [f"0 {self.url}/ok/{i}" for i in range(3)]
         status, calls, _, _ = fetch_json(lines, "--rate", "1000/s", "-o", folder)
         self.assertEqual((status, self.server.paths()), (1, ["/ok/2"]))
-        self.assertEqual(sorted(call["error"] or "" for call in calls), ["", "1: File exists", "2: File exists"])
+        self.assertEqual(sorted(call["error"] or "" for call in calls),
+                         ["", *(f"--output-dir: {n}, without --overwrite: File exists" for n in (1, 2))])
         self.assertEqual(fetch_json(lines, "--rate", "1000/s", "-o", folder, "--overwrite")[0], 0)
         self.assertEqual(self.files(folder), {"1": b"fine\n", "2": b"fine\n", "3": b"fine\n"})
+
+    def test_a_call_that_is_not_sent_takes_no_token(self):
+        folder = self.folder()
+        for name in "123":
+            with open(os.path.join(folder, name), "wb"):
+                pass
+        lines = [f"0 {self.url}/ok/{i}" for i in range(3)]
+        # The next token comes in an hour.
+        status, calls, _, _ = fetch_json(lines, "--rate", "1/h", "-o", folder)
+        self.assertEqual((status, len(calls), self.server.paths()), (1, 3, []))
+        no_body = json.dumps({"url": f"{self.url}/ok", "body_file": os.path.join(folder, "none")})
+        status, calls, _, _ = fetch_json([*lines, no_body, f"0 {self.url}/ok/sent"], "--per-host", "1/h", "-o", folder)
+        self.assertEqual((status, len(calls), self.server.paths()), (1, 5, ["/ok/sent"]))
 
     def test_of_two_calls_with_one_name_one_fails(self):
         folder = self.folder()
@@ -1115,7 +1137,8 @@ class FetchTest(unittest.TestCase):
         status, out, _ = run.end()
         calls = [json.loads(line) for line in out[:-1]]
         self.assertEqual((status, self.files(folder)), (1, {"127.0.0.1": b"at last\n"}))
-        self.assertEqual(sorted(said_by(call) or "" for call in calls), ["", "127.0.0.1: File exists"])
+        self.assertEqual(sorted(said_by(call) or "" for call in calls),
+                         ["", "--output-dir: 127.0.0.1, without --overwrite: File exists"])
 
     def test_a_body_that_cannot_be_written_ends_the_program_and_leaves_no_part(self):
         def small_files():
