@@ -173,7 +173,9 @@ time_zone::period time_zone::at(zone_time t) const {
         if (c.at > last) yearly.push_back(c);
       }
     }
-    std::ranges::stable_sort(yearly, {}, &zone_change::at);
+    // Where it is summer all year, one ends when the next one begins.
+    std::ranges::sort(yearly, {},
+                      [this](const zone_change& c) { return std::pair{c.at, c.offset != rule_->standard()}; });
     list.insert(list.end(), yearly.begin(), yearly.end());
     list = tidy(first_, std::move(list));
   }

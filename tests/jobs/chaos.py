@@ -71,7 +71,7 @@ class File:
 class Server:
     """Jobs in PostgreSQL: a server of our own, which must not run as root."""
 
-    def __init__(self, folder, programs, isolation):
+    def __init__(self, folder, programs="", isolation="read committed"):
         self.programs, self.isolation = programs.split(), isolation
         self.folder, self.outages = tempfile.mkdtemp(prefix="canigo-pg-"), collections.Counter()
         self.place = f"postgresql://tester@/postgres?host={self.folder}"
@@ -155,7 +155,7 @@ class Workers:
         done = max(0, min(self.put[index], self.options.jobs) - 5)
         self.put[index] = done
         command = [self.options.worker, self.store.place, str(self.options.jobs - done),
-                   str(index * self.options.jobs + done)]
+                   str(index * self.options.jobs + done), "--batches"]
         if not self.has_fencing:
             command.append("--no-fencing")
         self.logs[index] = self.folder / f"worker-{self.starts}.log"

@@ -6,6 +6,7 @@
 #include "support/limits_run.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -120,6 +121,24 @@ TEST_CASE("a span of a time zone has the offset before it", "[jobs]") {
   CHECK(tokyo.end == zone_time::max());
   const auto utc = time_zone::of("Etc/UTC").at(at(2026, 1, 1));
   CHECK((utc.offset == 0h && utc.begin == zone_time::min() && utc.end == zone_time::max()));
+}
+
+TEST_CASE("where it is summer all year, it is never winter in between", "[jobs]") {
+  const auto number = [](std::uint32_t n) {
+    std::string bytes;
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(n >> shift);
+    return bytes;
+  };
+  std::string block = "TZif2" + std::string(15, '\0');
+  for (const std::uint32_t n : {0U, 0U, 0U, 0U, 1U, 4U}) block += number(n);
+  block += number(static_cast<std::uint32_t>(-4 * 3600)) + '\1' + '\0' + "EDT" + '\0';
+  const auto zone = time_zone::read(block + block + "\nEST5EDT,0/0,J365/25\n");
+  REQUIRE(zone);
+  for (const int y : {1999, 2026, 2028, 9000}) {
+    const zone_time begin{std::chrono::sys_days{std::chrono::year{y} / 1 / 1}};
+    for (auto t = begin - 12h; t < begin + 12h; t += 30min) CHECK(zone->at(t).offset == -4h);
+    CHECK(zone->at(begin + 24h * 180).offset == -4h);
+  }
 }
 
 TEST_CASE("a zone that is not there is named", "[jobs]") {

@@ -1,6 +1,6 @@
 // A process of tests/jobs/chaos.py: it hands jobs in and runs those of all processes until it is killed.
 //
-//     worker PLACE JOBS FIRST [--no-fencing | --tell-trouble]
+//     worker PLACE JOBS FIRST [--no-fencing] [--batches] [--tell-trouble]
 //
 // PLACE is a file, or a URL, as open_store() of this program wants it.
 //
@@ -11,6 +11,8 @@
 //     begun ID TOKEN      a handler was called
 //     accepted ID TOKEN   the store has accepted the result of that handler
 //     trouble TEXT        at the end: what is wrong with the store, with --tell-trouble
+//
+// With --batches each third job waits for the two before it.
 
 #include "worker.hpp"
 
@@ -28,6 +30,7 @@
 #include <exception>
 #include <iostream>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -85,11 +88,10 @@ auto surely(Call call) -> decltype(call()) {
   }
 }
 
-net::awaitable<void> hand_in(jobs::store& store, long count, long first) {
+net::awaitable<void> hand_in(jobs::store& store, long count, long first, bool has_batches) {
   for (long key = first; key < first + count; ++key) {
     const std::string name = std::to_string(key);
-    // Of three, the third one waits for the other two: it has to begin, however they ended.
-    const std::string batch = std::to_string(key / 3);
+    const std::string batch = has_batches ? std::to_string(key / 3) : "";
     // The key is for ever, so a job that was handed in before the last kill is not handed in again.
     const jobs::new_job j{.kind = "work",
                           .payload = name,
@@ -114,14 +116,15 @@ bool is_empty(const std::vector<jobs::queue_count>& queues) {
   return true;
 }
 
-net::awaitable<void> run(jobs::service& service, jobs::store& store, long count, long first, bool tells_trouble) {
-  co_await hand_in(store, count, first);
+net::awaitable<void> run(jobs::service& service, jobs::store& store, long count, long first,
+                         std::set<std::string_view> options) {
+  co_await hand_in(store, count, first, options.contains("--batches"));
   for (;;) {
     const auto queues = co_await surely([&] { return store.count(); });
     if (is_empty(queues)) break;
     co_await sleep_for(50ms);
   }
-  if (tells_trouble) tell("trouble " + service.stats().last_error);
+  if (options.contains("--tell-trouble")) tell("trouble " + service.stats().last_error);
   co_await service.stop();
   store.stop();
 }
@@ -130,11 +133,11 @@ net::awaitable<void> run(jobs::service& service, jobs::store& store, long count,
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::cerr << "usage: worker PLACE JOBS FIRST [--no-fencing | --tell-trouble]\n";
+    std::cerr << "usage: worker PLACE JOBS FIRST [--no-fencing] [--batches] [--tell-trouble]\n";
     return 2;
   }
-  const std::string_view option = argc < 5 ? "" : argv[4];
-  const bool has_fencing = option != "--no-fencing";
+  const std::set<std::string_view> options(argv + 4, argv + argc);
+  const bool has_fencing = !options.contains("--no-fencing");
   net::io_context io;
   const auto opened = open_store(io, argv[1], {.most_crashes = 1'000'000, .after_crash = backoff::constant(1ms)});
   telling_store store{*opened, has_fencing};
@@ -149,7 +152,7 @@ int main(int argc, char** argv) {
   });
   service.start();
   int status = 0;
-  auto work = run(service, store, std::atol(argv[2]), std::atol(argv[3]), option == "--tell-trouble");
+  auto work = run(service, store, std::atol(argv[2]), std::atol(argv[3]), options);
   net::co_spawn(io, std::move(work), [&](std::exception_ptr e) {
     try {
       if (e) std::rethrow_exception(e);
