@@ -26,7 +26,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     net::co_spawn(strand_, std::move(closed),
                   [self = shared_from_this()](const std::exception_ptr&, auto&&...) { self->end(); });
   }
-  /// The first signal ends it.
+  /// The first signal ends it, and `stop` refers to what it stops.
   void begin_for_one_signal() {
     is_for_one_signal_ = true;
     begin();
@@ -69,8 +69,9 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     {
       const std::lock_guard lock{mutex_};
       if (is_gone_) return;
-      if (stop_) stop_(mode, grace);
+      if (is_for_one_signal_) stop_(mode, grace);  // posts what it ends, and runs no code of users
     }
+    if (!is_for_one_signal_ && stop_) stop_(mode, grace);
     if (run_) {
       net::co_spawn(strand_, run_(mode, grace), [self = shared_from_this()](const std::exception_ptr& error) {
         self->end();
@@ -93,7 +94,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   bool is_for_one_signal_ = false;
   bool is_second_ = false;
   bool is_over_ = false;
-  detail::mutex mutex_;  // while `stop_` is called, so that what it stops may go once let_go() has returned
+  detail::mutex mutex_;  // held while `stop_` refers to what it stops, so that this may go after let_go()
   bool is_gone_ = false;
 };
 

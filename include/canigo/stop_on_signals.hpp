@@ -27,10 +27,10 @@ struct signal_options {
 
 namespace detail {
 
-/// It stops by a mode, as jobs::service does.
+/// It stops by a mode, as jobs::service does, and hands out what stops it.
 template <class S>
-concept stops_by_mode = requires(S& s, stop_mode mode, duration grace) {
-  s.request_stop(mode, grace);
+concept stops_by_mode = requires(S& s) {
+  { s.stopper() } -> std::same_as<std::function<void(stop_mode, duration)>>;
   { s.closed() } -> std::same_as<net::awaitable<void>>;
 };
 /// It lets nobody in any more, and can't cancel what is inside: a policy, any limit, a gate.
@@ -44,7 +44,8 @@ concept closes = requires(S& s) {
   { s.close() } -> std::same_as<net::awaitable<void>>;
 };
 
-/// How a signal stops something, and the end of that. Without an end the watch ends with the first signal.
+/// How a signal stops something, and the end of that. Without an end the watch ends with the first signal, and `stop`
+/// refers to what it stops.
 struct signal_target {
   std::function<void(stop_mode, duration)> stop;
   std::optional<net::awaitable<void>> closed;
@@ -53,7 +54,7 @@ struct signal_target {
 template <class S>
 signal_target target_of(S& s) {
   if constexpr (stops_by_mode<S>) {
-    return {[&s](stop_mode mode, duration grace) { s.request_stop(mode, grace); }, s.closed()};
+    return {s.stopper(), s.closed()};
   } else if constexpr (stops_at_once<S>) {
     return {[&s](stop_mode, duration) { s.stop(); }, std::nullopt};
   } else {
@@ -79,7 +80,7 @@ signal_target target_of(S& s) {
 /// they end the process. Several of these may wait for the same signals. Each hears them, in no order.
 /// Errors: an exception of the awaitable of a function comes out of io_context::run().
 /// Threads: any, if each thread that runs the context may receive signals.
-/// Lifetime: a pool may be destroyed first. All else must outlive this object.
+/// Lifetime: a pool and a service may be destroyed first. All else must outlive this object.
 class stop_on_signals {
  public:
   template <class R>

@@ -5,6 +5,7 @@
 #include "service_core.hpp"
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -91,6 +92,10 @@ net::awaitable<void> service::stop(stop_mode mode, duration grace) {
 }
 
 net::awaitable<void> service::closed() { return ended(core_); }
+
+std::function<void(stop_mode, duration)> service::stopper() const {
+  return [core = core_](stop_mode mode, duration grace) { core->request_stop(mode, grace); };
+}
 
 const strand_pool& service::pool(const std::string& queue) const { return core_->pool(queue); }
 

@@ -281,13 +281,15 @@ TEST_CASE("a signal stops a service softly, with a grace", "[jobs]") {
   run.check_that_it_waits(run.runs);
 }
 
-TEST_CASE("a service may go once the watch of signals has gone", "[jobs]") {
+TEST_CASE("a service may go before the watch of signals, and after it", "[jobs]") {
+  const bool goes_first = GENERATE(true, false);
   service_run run;
   std::optional<jobs::service> service;
   service.emplace(run.io, run.store, one_queue());
   std::optional<stop_on_signals> signals;
   signals.emplace(run.io, *service);
-  signals.reset();
+  std::raise(SIGTERM);
+  if (!goes_first) signals.reset();
   service.reset();
   run.time.run();
 }

@@ -250,6 +250,8 @@ class service {
   /// Waits until it has stopped. If it stopped by itself, throws the cause: the store's error, that of a limit which
   /// was stopped, or that of workers which broke too often.
   net::awaitable<void> closed();
+  /// Calls request_stop(), also once this object has gone. For the library itself.
+  std::function<void(stop_mode, duration)> stopper() const;
 
   /// The pool of a queue, for its statistics: `exporter.add("mail", jobs.pool("mail"))`. Its tasks have the names of
   /// their kinds. It lives as long as the service. Throws errc::invalid_argument for a queue that is not the service's.
