@@ -79,6 +79,11 @@ class model {
     std::uint64_t times = 0;
     std::vector<std::string> first;
   };
+  struct seen_surplus {
+    clock::time_point at;
+    std::uint64_t id;
+    std::string what;
+  };
   std::shared_ptr<conversation_state> recall(std::uint64_t index);
   void judge_surplus(bool at_once);
   void judge_stolen(std::uint64_t id, const message_head& head);
@@ -90,11 +95,6 @@ class model {
   std::uint64_t next_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<conversation_state>> known_;
   std::deque<std::pair<clock::time_point, std::uint64_t>> over_;
-  struct seen_surplus {
-    clock::time_point at;
-    std::uint64_t id;
-    std::string what;
-  };
   std::deque<seen_surplus> surplus_;  // the upstream may still have to tell what it knows of the request
   std::map<std::string, failure> failures_;
   std::map<std::string, std::uint64_t> counts_;

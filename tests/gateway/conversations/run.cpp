@@ -258,6 +258,9 @@ class player {
   bool report() {
     const double seconds = std::chrono::duration<double>(clock::now() - begun_).count();
     const std::uint64_t played = next_ - options_.from;
+    // Or the rest would prove nothing.
+    if (played >= 1000 && model_.counted("answers of upstreams") < played / 10)
+      model_.fail("hardly any request was answered by its upstream", next_, "");
     std::printf("seed %llu%s: %llu conversations in %.1f s, %llu gateways\n",
                 static_cast<unsigned long long>(options_.seed), options_.with_tls ? " with TLS" : "",
                 static_cast<unsigned long long>(played), seconds, static_cast<unsigned long long>(life_));
