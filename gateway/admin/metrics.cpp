@@ -159,7 +159,7 @@ void show_process(metric_text& m, service& s) {
   m.counter("connections_refused_total", "Connections that were closed at once, because there were too many.");
   m.sample({}, s.clients.refused() + s.admins.refused());
   if (s.store() != nullptr) {
-    m.gauge("redis_connected", "1 while the Redis of shared limits answers.");
+    m.gauge("redis_connected", "1 while the Redis of shared limits answers, and not by errors.");
     m.sample({}, s.store()->now().is_connected ? 1 : 0);
   }
   m.gauge("waiting_bytes", "Bytes of bodies that are kept in memory.");

@@ -44,6 +44,13 @@ struct tls_files {
   std::string client_ca;  ///< empty: no client shows a certificate
 };
 
+/// Files in PEM for the TLS of a rediss:// URL. Those that are empty are not used.
+struct redis_tls_files {
+  std::string ca;    ///< of the certificates that are trusted, instead of the system's
+  std::string cert;  ///< the gateway's own certificate
+  std::string key;   ///< empty: it is in `cert`
+};
+
 enum class listen_mode : std::uint8_t { reverse, forward, both };
 
 struct listener {
@@ -207,6 +214,7 @@ struct access_log_options {
 struct config {
   int threads = 0;                                                        ///< 0: one per core, at most 4
   secret redis;                                                           ///< a URL; its source is empty: none
+  redis_tls_files redis_tls;
   std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first is the most important
   duration ageing = std::chrono::seconds{60};                             ///< max(): never
   duration grace = std::chrono::seconds{25};                              ///< for those who wait, after SIGTERM

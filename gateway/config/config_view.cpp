@@ -89,6 +89,7 @@ json config_view(const config& c) {
            {"ageing", text_of(c.ageing)},
            {"grace", text_of(c.grace)},
            {"redis", c.redis.source.empty() ? json(nullptr) : json(c.redis.source)},
+           {"redis_tls", {{"ca", c.redis_tls.ca}, {"cert", c.redis_tls.cert}, {"key", c.redis_tls.key}}},
            {"connections", {{"all", c.connections.all}, {"per_address", c.connections.per_address}}},
            {"listen", json::array()},
            {"upstreams", json::array()},

@@ -68,6 +68,20 @@ void read_redis(table_view& t, config& c) {
   c.redis = std::move(*found);
 }
 
+void read_redis_tls(table_view& t, config& c) {
+  auto given = t.table("redis_tls");
+  if (!given) return;
+  read_file_name(*given, "ca", c.redis_tls.ca);
+  read_file_name(*given, "cert", c.redis_tls.cert);
+  read_file_name(*given, "key", c.redis_tls.key);
+  if (given->has("key") && !given->has("cert"))
+    t.problems().complain(given->where("key"), given->field("key"), "is of no use without a cert");
+  given->finish();
+  // A URL that is missing or wrong is told of by itself.
+  if (c.redis.source.empty() || (!c.redis.value.empty() && !c.redis.value.starts_with("rediss://")))
+    t.problems().complain(given->where(), "redis_tls", "is of no use: redis holds no rediss:// URL");
+}
+
 void read_access_log(table_view& t, config& c) {
   const auto given = t.text("access_log");
   if (!given) return;
@@ -159,6 +173,7 @@ read_result parse_config(std::string_view text) {
   table_view t{root, "", problems};
   t.integer("threads", c.threads, 0, 256);
   read_redis(t, c);
+  read_redis_tls(t, c);
   read_classes(t, c);
   read_ageing(t, c);
   t.time("grace", c.grace, 0ms, 24h);

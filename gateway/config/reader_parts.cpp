@@ -37,16 +37,6 @@ std::optional<listen_address> read_listen_address(table_view& t, std::string_vie
   return address;
 }
 
-void read_file_name(table_view& t, std::string_view key, std::string& out) {
-  const auto given = t.text(key);
-  if (!given) return;
-  if (is_readable_file(given->text)) {
-    out = given->text;
-  } else {
-    t.problems().refuse_text(given->where, given->field, given->text, "/PATH of a file that can be read");
-  }
-}
-
 std::optional<tls_files> read_tls(table_view& t) {
   auto given = t.table("tls");
   if (!given) return std::nullopt;
@@ -76,6 +66,16 @@ void read_anonymous(table_view& t, listener& l) {
 }
 
 }  // namespace
+
+void read_file_name(table_view& t, std::string_view key, std::string& out) {
+  const auto given = t.text(key);
+  if (!given) return;
+  if (is_readable_file(given->text)) {
+    out = given->text;
+  } else {
+    t.problems().refuse_text(given->where, given->field, given->text, "/PATH of a file that can be read");
+  }
+}
 
 bool is_plain_name(std::string_view text) noexcept {
   constexpr std::size_t longest = 64;

@@ -15,6 +15,9 @@ namespace canigo::gateway {
 bool is_plain_name(std::string_view text) noexcept;
 inline constexpr std::string_view name_syntax = "1 to 64 letters, digits, '_', '-' and '.'";
 
+/// The name of a file that can be read now.
+void read_file_name(table_view& t, std::string_view key, std::string& out);
+
 /// The place of a class in the list; nothing, and an error, if it is not there.
 std::optional<int> read_class(table_view& t, std::string_view key, const std::vector<std::string>& classes);
 

@@ -187,7 +187,7 @@ net::awaitable<void> service::move_callers(std::shared_ptr<const generation> nex
 std::unique_ptr<shared_store> service::open_store(const config& c, const net::any_io_executor& loop) {
   if (c.redis.source.empty()) return nullptr;
   try {
-    return std::make_unique<shared_store>(loop, c.redis.value, [this] { end_waits_for_others(); });
+    return std::make_unique<shared_store>(loop, c.redis.value, c.redis_tls, [this] { end_waits_for_others(); });
   } catch (const system_error& e) {
     throw mistake_of_redis(e);
   }

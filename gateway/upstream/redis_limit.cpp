@@ -4,6 +4,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
@@ -62,8 +63,10 @@ std::uint64_t own_concurrency(const upstream& u) noexcept {
 }
 
 bool is_store_failure(const error_code& error) noexcept {
-  return error == errc::store_unavailable || error == errc::lease_lost || error.category() == redis::error_category() ||
-         error.category() == redis::form_category();
+  // A certificate, or a file of one, is told by codes of TLS or of an argument.
+  return error == errc::store_unavailable || error == errc::lease_lost || error == errc::invalid_argument ||
+         error.category() == redis::error_category() || error.category() == redis::form_category() ||
+         error.category() == net::error::get_ssl_category();
 }
 
 redis_limit::redis_limit(redis::client& store, const config& c, const upstream& u)

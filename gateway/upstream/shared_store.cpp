@@ -2,6 +2,7 @@
 
 #include "canigo/error.hpp"
 #include "canigo/redis/command.hpp"
+#include "canigo/redis/error.hpp"
 #include "canigo/redis/reply.hpp"
 
 #include "gateway/http/standard_error.hpp"
@@ -16,8 +17,16 @@ using namespace std::chrono_literals;
 
 constexpr duration between_looks = 1s;
 
-redis::client_options options() {
+// What a limit's script does, as far as Redis may refuse it. The key is gone soon after the last instance.
+constexpr std::string_view look_script =
+    "redis.call('HSET', KEYS[1], 'at', ARGV[1]) return redis.call('PEXPIRE', KEYS[1], 60000)";
+constexpr std::string_view look_key = "{canigo:canigo-gateway}:look";
+
+redis::client_options options(const redis_tls_files& tls) {
   redis::client_options o;
+  o.ca_file = tls.ca;
+  o.cert_file = tls.cert;
+  o.key_file = tls.key;
   o.name = "canigo-gateway";
   o.connect_timeout = 2s;
   return o;
@@ -25,15 +34,18 @@ redis::client_options options() {
 
 }  // namespace
 
-shared_store::shared_store(const net::any_io_executor& executor, std::string_view url, std::function<void()> looked)
-    : looked_{std::move(looked)}, client_{executor, url, options()}, next_{executor} {
+shared_store::shared_store(const net::any_io_executor& executor, std::string_view url, const redis_tls_files& tls,
+                           std::function<void()> looked)
+    : looked_{std::move(looked)}, client_{executor, url, options(tls)}, next_{executor} {
   look();
 }
 
 void shared_store::look() {
-  auto ping = redis::command{"PING"}.with_timeout(1s);
-  client_.async_run(ping, [this](const error_code& error, const redis::reply& answer) {
+  auto question = redis::command{"EVAL", look_script, 1, look_key, ++looks_}.with_timeout(1s);
+  client_.async_run(question, [this](error_code error, const redis::reply& answer) {
     if (error == errc::stopped) return;
+    // The node of a cluster that has other keys answers as well.
+    if (error == redis::error::moved) error.clear();
     bool was_connected = false;
     {
       const std::lock_guard lock{mutex_};

@@ -3,8 +3,11 @@
 #include "canigo/net.hpp"
 #include "canigo/redis/client.hpp"
 
+#include "gateway/config/config.hpp"
+
 #include <boost/asio/steady_timer.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -12,20 +15,22 @@
 
 namespace canigo::gateway {
 
-/// The Redis by which instances share limits. It looks each second whether Redis answers.
+/// The Redis by which instances share limits. It looks each second whether Redis serves them: by a script that writes,
+/// as theirs do. So it also notices a Redis that answers everything with errors, such as one without memory.
 ///
 /// Threads: any, of status() and client(). It lives on one loop.
 class shared_store {
  public:
   struct status {
-    bool is_connected = false;  ///< the last look was answered
+    bool is_connected = false;  ///< the last look was answered, and by no error
     std::string why;            ///< if it is not: the reason, without a credential
   };
 
   /// Connects on the loop of `executor`. `looked` is called there after each look.
   ///
   /// Throws system_error for a URL that can't be read. Its text does not show the password.
-  shared_store(const net::any_io_executor& executor, std::string_view url, std::function<void()> looked);
+  shared_store(const net::any_io_executor& executor, std::string_view url, const redis_tls_files& tls,
+               std::function<void()> looked);
   shared_store(const shared_store&) = delete;
   shared_store& operator=(const shared_store&) = delete;
 
@@ -38,6 +43,7 @@ class shared_store {
   std::function<void()> looked_;
   redis::client client_;
   net::steady_timer next_;
+  std::uint64_t looks_ = 0;
   mutable std::mutex mutex_;
   status status_{false, "it was not asked yet"};
 };

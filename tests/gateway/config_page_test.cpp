@@ -68,10 +68,10 @@ TEST_CASE("gateway: the configuration's page names each key", "[gateway][config]
   std::set<std::string> keys;
   const std::string x = "unknown_key = 1";
   for (const std::string& part :
-       {std::string{}, std::string{"[admin]\n"}, std::string{"[forward]\n"}, std::string{"[limits]\n"},
-        std::string{"[limits.size]\n"}, std::string{"[limits.time]\n"}, std::string{"[limits.connections]\n"},
-        std::string{"[[forward.rates]]\n"}, std::string{"[[listen]]\n"}, std::string{"[[listen]]\n[listen.tls]\n"},
-        std::string{"[[upstream]]\n"}, std::string{"[[tenant]]\n"}})
+       {std::string{}, std::string{"[redis_tls]\n"}, std::string{"[admin]\n"}, std::string{"[forward]\n"},
+        std::string{"[limits]\n"}, std::string{"[limits.size]\n"}, std::string{"[limits.time]\n"},
+        std::string{"[limits.connections]\n"}, std::string{"[[forward.rates]]\n"}, std::string{"[[listen]]\n"},
+        std::string{"[[listen]]\n[listen.tls]\n"}, std::string{"[[upstream]]\n"}, std::string{"[[tenant]]\n"}})
     add_keys(part + x, keys);
   for (const std::string part : {"credential", "tokens", "timeout", "retry", "breaker", "hedge"})
     add_keys("[[upstream]]\n[upstream." + part + "]\n" + x, keys);

@@ -90,11 +90,13 @@ TEST_CASE("gateway: each key of a configuration is read", "[gateway][config]") {
   for (const char* name : {"cert", "key", "ca"}) write_file(folder / name, "PEM");
   write_file(folder / "admin.token", "s3cret-of-the-admin\n");
   write_file(folder / "openai.header", "Bearer sk-1\r\n");
-  ::setenv("CANIGO_TEST_REDIS_URL", "redis://127.0.0.1:6379", 1);
+  ::setenv("CANIGO_TEST_REDIS_URL", "rediss://127.0.0.1:6379", 1);
   const auto file = [&](const char* name) { return folder / name; };
   const std::string text = R"(
 threads = 3
 redis = "env:CANIGO_TEST_REDIS_URL"
+redis_tls = { ca = ")" + file("ca") +
+                           R"(", cert = ")" + file("cert") + R"(", key = ")" + file("key") + R"(" }
 classes = ["interactive", "normal", "batch"]
 ageing = "never"
 grace = "10s"
@@ -174,7 +176,8 @@ name = "guest"
   REQUIRE(read.value);
   const gateway::config& c = *read.value;
   CHECK(c.threads == 3);
-  CHECK((c.redis.source == "env:CANIGO_TEST_REDIS_URL" && c.redis.value == "redis://127.0.0.1:6379"));
+  CHECK((c.redis.source == "env:CANIGO_TEST_REDIS_URL" && c.redis.value == "rediss://127.0.0.1:6379"));
+  CHECK((c.redis_tls.ca == file("ca") && c.redis_tls.cert == file("cert") && c.redis_tls.key == file("key")));
   CHECK(c.ageing == canigo::duration::max());
   CHECK(c.grace == 10s);
   CHECK((c.access_log.to == gateway::access_log_options::kind::file && c.access_log.path == "/var/log/gateway.log"));
@@ -410,6 +413,26 @@ TEST_CASE("gateway: a secret is never in the file, nor in a message", "[gateway]
   for (const std::string& more :
        {std::string{"url2 = 1"}, std::string{"[[upstream]]\nname = 'b'\nprefix = '/b'\nurl = 'http://u:hunter2@b'"}})
     for (const auto& line : wrongs(with(more))) CHECK(line.find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("gateway: files for the TLS of Redis need a URL with TLS, and a key a certificate", "[gateway][config]") {
+  ::setenv("CANIGO_TEST_TLS_URL", "rediss://localhost", 1);
+  ::setenv("CANIGO_TEST_PLAIN_URL", "redis://localhost", 1);
+  const std::string redis = "redis = 'env:CANIGO_TEST_TLS_URL'\n";
+  const auto wrongs_of = [](const std::string& head) { return wrongs(head + "\n" + std::string{least}); };
+  using lines = std::vector<std::string>;
+  CHECK(wrongs_of(redis + "redis_tls = {}").empty());
+  CHECK(wrongs_of(redis + "redis_tls = { cert = '/etc/hosts' }").empty());
+  CHECK(wrongs_of(redis + "redis_tls = { ca = '/nonexistent' }") ==
+        lines{"2:20: redis_tls.ca is \"/nonexistent\"; allowed: /PATH of a file that can be read"});
+  CHECK(wrongs_of(redis + "redis_tls = { key = '/etc/hosts' }") ==
+        lines{"2:21: redis_tls.key is of no use without a cert"});
+  CHECK(wrongs_of(redis + "redis_tls = { crt = 1 }") ==
+        lines{"2:15: redis_tls.crt is unknown; allowed: ca, cert, key"});
+  for (const std::string plain : {"", "redis = 'env:CANIGO_TEST_PLAIN_URL'"}) {
+    CHECK(wrongs_of(plain + "\nredis_tls = {}") ==
+          lines{"2:13: redis_tls is of no use: redis holds no rediss:// URL"});
+  }
 }
 
 TEST_CASE("gateway: the admin's token is too long to be guessed", "[gateway][config]") {

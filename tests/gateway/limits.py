@@ -6,11 +6,12 @@ The upstreams are a few lines each, which count what reaches them; nginx is the 
 
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import shutil
 import signal
-import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -538,15 +539,22 @@ class Redis:
         self.process = None
         self.start()
 
-    def start(self):
+    def start(self, *more):
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-             "--dir", str(self.dir)], stdout=subprocess.DEVNULL)
+             "--dir", str(self.dir), *more], stdout=subprocess.DEVNULL)
         wait_until(lambda: connects(self.port), "Redis listens")
 
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def order(self, *words):
+        """Says that to it, and waits for its answer, which is no error."""
+        with socket.create_connection(("127.0.0.1", self.port)) as s:
+            s.sendall(" ".join(words).encode() + b"\r\n")
+            answer = s.recv(4096)
+        assert answer.startswith(b"+"), answer
 
     def freeze(self):
         self.process.send_signal(signal.SIGSTOP)
@@ -773,6 +781,42 @@ class Shared(GatewayCase):
         status, fields, _ = curl("-H", "X-Canigo-Max-Wait: 1s", f"{a.url}/web/hasty")
         self.assertEqual((status, fields["x-canigo-error"]), (429, "wait_too_long"))
         self.assertIn(int(fields["retry-after"]), range(15, 35))
+
+    @unittest.skipIf(shutil.which("openssl") is None, "openssl is missing")
+    def test_redis_that_wants_a_certificate_of_the_gateway(self):
+        cert, key = self.redis.dir / "cert.pem", self.redis.dir / "key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                        "-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key,
+                        "-out", cert], check=True, capture_output=True)
+        (tls_port,) = free_ports(1)
+        self.redis.kill()
+        self.redis.start("--tls-port", str(tls_port), "--tls-cert-file", str(cert), "--tls-key-file", str(key),
+                         "--tls-ca-cert-file", str(cert))
+        wait_until(lambda: connects(tls_port), "Redis listens for TLS")
+        os.environ["CANIGO_REDIS_URL"] = f"rediss://localhost:{tls_port}"
+        text = self.upstream(self.OWN + 'rates = [{ limit = "50/1s", burst = 5 }]\nshared = true')
+        for own, status in ((f', cert = "{cert}", key = "{key}"', "200"), ("", "503")):
+            g = self.gateway(text, head=f'redis = "env:CANIGO_REDIS_URL"\nredis_tls = {{ ca = "{cert}"{own} }}')
+            code, _, _ = curl(f"{g.url}/web/1")
+            self.assertEqual(str(code), status)
+            if not own:
+                why = json.loads(g.ask_admin("/api/state"))["redis"]["why"]
+                self.assertIn("the server asks for a certificate of the client", why)
+
+    def test_admin_says_that_redis_answers_with_errors(self):
+        a, _ = self.two('rates = [{ limit = "50/1s", burst = 5 }]')
+
+        def is_connected(wanted):
+            return f"\ncanigo_gateway_redis_connected {wanted}\n" in a.ask_admin("/metrics")
+
+        for broken, whole, cause in ((("config", "set", "maxmemory", "1"), ("config", "set", "maxmemory", "0"), "OOM"),
+                                     (("replicaof", "127.0.0.1", "1"), ("replicaof", "no", "one"), "READONLY")):
+            wait_until(lambda: is_connected(1), "it is connected")
+            self.redis.order(*broken)
+            wait_until(lambda: is_connected(0), f"it answers with {cause}", 15)
+            self.assertIn(cause, json.loads(a.ask_admin("/api/state"))["redis"]["why"])
+            self.redis.order(*whole)
+        wait_until(lambda: is_connected(1), "it is connected again", 15)
 
     def test_admin_says_whether_redis_answers(self):
         a, _ = self.two('rates = [{ limit = "50/1s", burst = 5 }]')

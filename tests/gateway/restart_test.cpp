@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view running = R"(
 threads = 2
 redis = 'env:CANIGO_RESTART_REDIS'
+redis_tls = { ca = '/etc/passwd', cert = '/etc/hosts', key = '/etc/hostname' }
 grace = '25s'
 classes = ['high', 'low']
 ageing = '60s'
@@ -45,7 +46,7 @@ limits.a = { concurrency = 3 }
 
 gateway::read_result read(std::string_view text) {
   ::setenv("CANIGO_RESTART_TEST", "a-token-of-the-test", 1);
-  ::setenv("CANIGO_RESTART_REDIS", "redis://127.0.0.1", 1);
+  ::setenv("CANIGO_RESTART_REDIS", "rediss://127.0.0.1", 1);
   auto read = gateway::parse_config(text);
   for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "text"));
   REQUIRE(read.value);
@@ -73,26 +74,30 @@ TEST_CASE("gateway: what a process is built on asks for a restart", "[gateway][r
   const row rows[] = {
       {"threads = 2", "threads = 3", "f:2:11: threads is 3, which needs a restart"},
       {"threads = 2", "", "f:0:0: threads is left out, which needs a restart"},
+      {"ca = '/etc/passwd'", "ca = '/etc/group'", "f:4:20: redis_tls.ca is \"/etc/group\", which needs a restart"},
+      {"cert = '/etc/hosts'", "cert = '/etc/group'",
+       "f:4:42: redis_tls.cert is \"/etc/group\", which needs a restart"},
+      {", key = '/etc/hostname'", "", "f:4:13: redis_tls.key is left out, which needs a restart"},
       {"['high', 'low']", "['high', 'middle', 'low']",
-       "f:5:11: classes is [ 'high', 'middle', 'low' ], which needs a restart"},
-      {"ageing = '60s'", "ageing = 'never'", "f:6:10: ageing is \"never\", which needs a restart"},
-      {"127.0.0.1:9901", "127.0.0.1:9902", "f:7:20: admin.listen is \"127.0.0.1:9902\", which needs a restart"},
+       "f:6:11: classes is [ 'high', 'middle', 'low' ], which needs a restart"},
+      {"ageing = '60s'", "ageing = 'never'", "f:7:10: ageing is \"never\", which needs a restart"},
+      {"127.0.0.1:9901", "127.0.0.1:9902", "f:8:20: admin.listen is \"127.0.0.1:9902\", which needs a restart"},
       {"admin = { listen = '127.0.0.1:9901', token = 'env:CANIGO_RESTART_TEST' }", "",
        "f:0:0: admin.listen is left out, which needs a restart"},
-      {"127.0.0.1:8080", "127.0.0.1:8081", "f:10:11: listen[0].address is \"127.0.0.1:8081\", which needs a restart"},
-      {"mode = 'reverse'", "reuse_port = true", "f:11:14: listen[0].reuse_port is true, which needs a restart"},
-      {"mode = 'reverse'", "systemd = 'web'", "f:11:11: listen[0].systemd is \"web\", which needs a restart"},
+      {"127.0.0.1:8080", "127.0.0.1:8081", "f:11:11: listen[0].address is \"127.0.0.1:8081\", which needs a restart"},
+      {"mode = 'reverse'", "reuse_port = true", "f:12:14: listen[0].reuse_port is true, which needs a restart"},
+      {"mode = 'reverse'", "systemd = 'web'", "f:12:11: listen[0].systemd is \"web\", which needs a restart"},
       {"[[upstream]]", "[[listen]]\naddress = 'unix:/s'\n[[upstream]]",
-       "f:9:1: listen has another number of tables, which needs a restart"},
-      {", unit = 'tokens'", "", "f:16:42: upstream[0].rates[1].unit is left out, which needs a restart"},
+       "f:10:1: listen has another number of tables, which needs a restart"},
+      {", unit = 'tokens'", "", "f:17:42: upstream[0].rates[1].unit is left out, which needs a restart"},
       {"{ limit = '10/1s', burst = 2 }, ", "",
-       "f:16:9: upstream[0].rates has another number of rates, which needs a restart"},
-      {"queue = 100", "queue = 200", "f:18:9: upstream[0].queue is 200, which needs a restart"},
-      {"queue = 100", "", "f:12:1: upstream[0].queue is left out, which needs a restart"},
-      {"'reject_new'", "'evict_oldest'", "f:19:12: upstream[0].overflow is \"evict_oldest\", which needs a restart"},
-      {"shared = true", "shared = false", "f:20:10: upstream[0].shared is false, which needs a restart"},
-      {"'local:0.5'", "'local:0.4'", "f:21:20: upstream[0].on_redis_failure is \"local:0.4\", which needs a restart"},
-      {"'local:0.5'", "'open'", "f:21:20: upstream[0].on_redis_failure is \"open\", which needs a restart"},
+       "f:17:9: upstream[0].rates has another number of rates, which needs a restart"},
+      {"queue = 100", "queue = 200", "f:19:9: upstream[0].queue is 200, which needs a restart"},
+      {"queue = 100", "", "f:13:1: upstream[0].queue is left out, which needs a restart"},
+      {"'reject_new'", "'evict_oldest'", "f:20:12: upstream[0].overflow is \"evict_oldest\", which needs a restart"},
+      {"shared = true", "shared = false", "f:21:10: upstream[0].shared is false, which needs a restart"},
+      {"'local:0.5'", "'local:0.4'", "f:22:20: upstream[0].on_redis_failure is \"local:0.4\", which needs a restart"},
+      {"'local:0.5'", "'open'", "f:22:20: upstream[0].on_redis_failure is \"open\", which needs a restart"},
   };
   for (const row& r : rows) {
     CAPTURE(r.part, r.other);
