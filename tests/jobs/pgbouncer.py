@@ -82,7 +82,9 @@ default_pool_size = {20 if mode == "session" else 3}
         commands = [part for s in statements for part in ("-c", s)]
         done = subprocess.run(["psql", "-X", "-A", "-t", "-q", "-d", self.url(port), *commands],
                               capture_output=True, text=True)
-        return done.stdout.split("\n")[:-1] if done.returncode == 0 else [done.stderr]
+        # Until a worker knows that it is of no use, its LISTEN is that of a connection which others get.
+        lines = [line for line in done.stdout.split("\n")[:-1] if not line.startswith("Asynchronous notification")]
+        return lines if done.returncode == 0 else [done.stderr]
 
     def wait_for(self, url):
         until = time.monotonic() + 120
