@@ -37,11 +37,13 @@ limit_bounds checked_bounds(const adaptive_limit_options& o) {
 
 detail::admission* open_adaptive(const net::any_io_executor& executor, const adaptive_limit_options& o) {
   const limit_bounds bounds = checked_bounds(o);
-  const detail::admission_options options = detail::checked("adaptive_limit_options", {.priorities = o.priorities,
-                                                                                       .queue_limit = o.queue_limit,
-                                                                                       .on_overflow = o.on_overflow,
-                                                                                       .ageing = o.ageing,
-                                                                                       .shedding = o.shedding});
+  const detail::admission_options options =
+      detail::checked("adaptive_limit_options", {.priorities = o.priorities,
+                                                 .queue_limit = o.queue_limit,
+                                                 .on_overflow = o.on_overflow,
+                                                 .ageing = o.ageing,
+                                                 .shedding = o.shedding,
+                                                 .name = detail::make_name(o.name)});
   detail::admission* a =
       detail::admission::open(executor, detail::supplies{{}, o.initial, detail::supplies::occupancy::one}, options,
                               std::make_unique<detail::tuner>(bounds, o.algorithm));

@@ -9,19 +9,20 @@ namespace canigo {
 namespace {
 
 /// Without the time, so that all calls of an outage say the same.
-const char* why_refused(duration open_for) noexcept {
-  if (open_for == duration::max()) return "circuit_breaker: forced open";
-  return open_for == duration::zero() ? "circuit_breaker: its probes are under way" : "circuit_breaker";
+std::string why_refused(duration open_for, const std::string& name) {
+  const std::string who = name.empty() ? "circuit_breaker" : "circuit_breaker " + name;
+  if (open_for == duration::max()) return who + ": forced open";
+  return open_for == duration::zero() ? who + ": its probes are under way" : who;
 }
 
 }  // namespace
 
-circuit_open_error::circuit_open_error(duration open_for)
-    : std::system_error{make_error_code(errc::circuit_open), why_refused(open_for)}, open_for_{open_for} {}
+circuit_open_error::circuit_open_error(duration open_for, const std::string& name)
+    : std::system_error{make_error_code(errc::circuit_open), why_refused(open_for, name)}, open_for_{open_for} {}
 
 circuit_pass circuit_breaker::enter() {
   const auto e = core_->enter();
-  if (!e.goes) throw circuit_open_error{e.open_for};
+  if (!e.goes) throw circuit_open_error{e.open_for, core_->name()};
   return {*core_, e};
 }
 

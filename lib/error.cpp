@@ -53,14 +53,6 @@ class category final : public std::error_category {
   }
 };
 
-// Arguments come from command lines and files. The text for a person stays short and on one line.
-std::string printable(std::string_view text) {
-  constexpr std::size_t longest = 80;
-  std::string shown{text.substr(0, longest)};
-  std::ranges::replace_if(shown, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return text.size() > longest ? shown + "..." : shown;
-}
-
 }  // namespace
 
 const std::error_category& error_category() noexcept {
@@ -71,6 +63,19 @@ const std::error_category& error_category() noexcept {
 std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), error_category()}; }
 
 namespace detail {
+
+// Names and arguments come from command lines and files. The text for a person stays short and on one line.
+std::string printable(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  std::string shown{text.substr(0, longest)};
+  std::ranges::replace_if(shown, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return text.size() > longest ? shown + "..." : shown;
+}
+
+error_at::error_at(std::error_code code, const std::string& place)
+    : std::system_error{code, place}, size_{place.size()} {}
+
+error_at::~error_at() = default;
 
 void throw_invalid(std::string_view field, std::string_view value, std::string_view allowed, errc code) {
   std::string text{field};

@@ -54,7 +54,8 @@ detail::admission* open(const net::any_io_executor& executor, const limiter_opti
                                                                      .shedding = o.shedding,
                                                                      .slack = o.slack,
                                                                      .mode = o.mode,
-                                                                     .times_binding = true}));
+                                                                     .times_binding = true,
+                                                                     .name = detail::make_name(o.name)}));
 }
 
 token_bucket& bucket_at(detail::supplies& s, std::size_t index, std::string_view field) {

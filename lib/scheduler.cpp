@@ -19,7 +19,8 @@ detail::admission* open(const net::any_io_executor& executor, const scheduler_op
                                                                        .ageing = o.ageing,
                                                                        .shedding = o.shedding,
                                                                        .slack = o.slack,
-                                                                       .mode = o.mode}));
+                                                                       .mode = o.mode,
+                                                                       .name = detail::make_name(o.name)}));
 }
 
 }  // namespace

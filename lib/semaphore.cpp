@@ -24,7 +24,8 @@ detail::admission* open(const net::any_io_executor& executor, const semaphore_op
                                                                        .on_overflow = o.on_overflow,
                                                                        .ageing = o.ageing,
                                                                        .shedding = o.shedding,
-                                                                       .mode = o.mode}));
+                                                                       .mode = o.mode,
+                                                                       .name = detail::make_name(o.name)}));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <variant>
 
@@ -33,6 +34,7 @@ struct adaptive_limit_options {
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
   duration ageing = duration::max();            ///< a waiter rises one class per `ageing` waited; max: never
   shedding_options shedding = {};               ///< whom to end when it is overloaded; default: nobody
+  std::string name = {};                        ///< for the texts of errors
 };
 
 struct adaptive_limit_stats : queue_stats {

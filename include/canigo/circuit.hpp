@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace canigo {
@@ -53,6 +54,7 @@ struct circuit_breaker_options {
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
   circuit_observer* observer = nullptr;     ///< must outlive the breaker and its calls
   enforcement mode = enforcement::enforce;  ///< shadow: it refuses no call, and counts those that it would have
+  std::string name = {};                    ///< for the texts of errors
 };
 
 /// A change of a breaker's state.

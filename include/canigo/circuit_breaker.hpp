@@ -16,6 +16,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -40,7 +41,8 @@ struct circuit_breaker_stats {
 /// The error of a call that a circuit breaker refuses: errc::circuit_open, with how long it will refuse more.
 class circuit_open_error : public std::system_error {
  public:
-  explicit circuit_open_error(duration open_for);
+  /// `name`: of the breaker; empty: it has none.
+  explicit circuit_open_error(duration open_for, const std::string& name = {});
 
   /// Calls are refused for so long yet, at least. 0 if probes are under way; max() if it was forced open.
   duration open_for() const noexcept { return open_for_; }

@@ -2,6 +2,7 @@
 
 #include "canigo/time.hpp"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -65,6 +66,23 @@ const std::error_category& error_category() noexcept;
 std::error_code make_error_code(errc code) noexcept;
 
 namespace detail {
+
+/// Up to 80 bytes of it, on one line, with '?' for bytes that a terminal would not show.
+std::string printable(std::string_view text);
+
+/// An error that says where it arose, such as "in the queue of crm". Its text begins with that.
+///
+/// A time limit that ends an operation passes the place on. So its text says where the operation was.
+class error_at : public std::system_error {
+ public:
+  error_at(std::error_code code, const std::string& place);
+  ~error_at() override;
+
+  std::string_view place() const noexcept { return {what(), size_}; }
+
+ private:
+  std::size_t size_;  // of the place, at the beginning of the text
+};
 
 /// Throws std::system_error with the text "field is value; allowed: range".
 ///

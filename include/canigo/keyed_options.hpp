@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace canigo {
 
@@ -25,6 +26,7 @@ struct keyed_scheduler_options {
   std::size_t queue_limit = 1'000;  ///< most waiters of a key, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< of the queue of a key; any but overflow::wait
   duration ageing = duration::max();            ///< a waiter rises one class per `ageing` waited; max: never
+  std::string name = {};                        ///< for the texts of errors
 };
 
 struct keyed_semaphore_options {
@@ -36,6 +38,7 @@ struct keyed_semaphore_options {
   std::size_t queue_limit = 1'000;  ///< most waiters of a key, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< of the queue of a key; any but overflow::wait
   duration ageing = duration::max();            ///< a waiter rises one class per `ageing` waited; max: never
+  std::string name = {};                        ///< for the texts of errors
 };
 
 struct keyed_stats {

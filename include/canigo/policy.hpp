@@ -160,7 +160,7 @@ class policy {
       try {
         place = co_await a->acquire(call.asks_place());
       } catch (const std::system_error& e) {
-        if (e.code() == errc::timed_out) call.throw_too_late();
+        if (e.code() == errc::timed_out) call.throw_too_late(e);
         throw;
       }
     }

@@ -8,6 +8,7 @@
 #include "canigo/time.hpp"
 
 #include <optional>
+#include <string>
 
 namespace canigo {
 
@@ -24,6 +25,7 @@ struct policy_options {
   std::optional<adaptive_limit_options> adaptive = {};
   std::optional<limiter_options> limits = {};    ///< rates, and a cap on operations that are under way
   std::optional<duration> attempt_timeout = {};  ///< of each operation, after the limits; more than 0; max: none
+  std::string name = {};  ///< for the texts of errors; also that of parts without a name of their own
 };
 
 }  // namespace canigo

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <system_error>
 
 namespace canigo {
@@ -29,6 +30,7 @@ struct scheduler_options {
   shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
   duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s
   enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
+  std::string name = {};                    ///< for the texts of errors
 };
 
 struct scheduler_stats : queue_stats {

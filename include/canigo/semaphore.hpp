@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace canigo {
 
@@ -26,6 +27,7 @@ struct semaphore_options {
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
   enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
+  std::string name = {};                    ///< for the texts of errors
 };
 
 struct semaphore_stats : queue_stats {

@@ -5,6 +5,7 @@
 #include "canigo/http/asked_wait.hpp"
 #include "canigo/http/error.hpp"
 
+#include "host_queue.hpp"
 #include "request_check.hpp"
 
 #include <asio/redirect_error.hpp>
@@ -57,7 +58,9 @@ std::optional<duration> wait_before(const std::error_code& code, const request& 
 
 std::string text_of(const response& answer) {
   if (!answer.problem.empty()) return answer.problem;
-  return answer.status == 0 ? "the call had no answer" : "the answer had status " + std::to_string(answer.status);
+  if (answer.status == 0) return "the call had no answer";
+  const std::string host = detail::host_in(answer.url);
+  return (host.empty() ? "" : "at " + host + ", ") + "the answer had status " + std::to_string(answer.status);
 }
 
 std::error_code code_of(int status) noexcept {
@@ -68,7 +71,7 @@ std::error_code code_of(int status) noexcept {
 }  // namespace
 
 call_error::call_error(std::error_code code, const request& r, http::response answer)
-    : std::system_error{code, text_of(answer)},
+    : canigo::detail::error_at{code, text_of(answer)},
       response_{std::make_shared<const http::response>(std::move(answer))},
       wait_{wait_before(code, r, *response_)} {}
 

@@ -6,10 +6,13 @@
 #include "request_check.hpp"
 #include "text.hpp"
 
+#include <asio/this_coro.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <sys/un.h>
 #include <system_error>
@@ -104,7 +107,7 @@ net::awaitable<response> response_of(net::awaitable<detail::ended_transfer> unde
   detail::ended_transfer e = co_await std::move(under_way);
   if (!e.error) co_return std::move(e.response);
   if (e.response.problem.empty()) throw std::system_error{e.error};
-  throw std::system_error{e.error, e.response.problem};
+  throw canigo::detail::error_at{e.error, e.response.problem};
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ net::awaitable<std::uint64_t> copy(exchange& from, new_file& to) {
     }
   } catch (const std::system_error& e) {
     if (e.code().category() == std::system_category() || from.problem().empty()) throw;
-    throw std::system_error{e.code(), from.problem()};
+    throw canigo::detail::error_at{e.code(), from.problem()};
   }
   co_return size;
 }

@@ -15,6 +15,15 @@
 // A transfer's way through: the queue, curl, its deadlines, and the news for its caller.
 
 namespace canigo::http::detail {
+namespace {
+
+/// Whether the text of an error should tell the host. A URL that makes no sense may have anything in its place.
+bool is_of_host(std::error_code ec) noexcept {
+  return ec != errc::stopped && ec != errc::invalid_argument && ec != errc::not_enough_memory &&
+         ec != error::malformed_url && ec != error::unsupported_protocol;
+}
+
+}  // namespace
 
 void engine::begin(transfer& t) noexcept {
   if (t.error_) return finish(t, t.error_);
@@ -145,8 +154,22 @@ void engine::read_results() noexcept {
   }
 }
 
+std::string engine::with_place(const transfer& t, std::error_code ec) noexcept {
+  const std::string& problem = t.response_.problem;
+  try {
+    const std::string host =
+        is_of_host(ec) ? host_in(t.response_.url.empty() ? t.request_.url : t.response_.url) : std::string{};
+    if (host.empty()) return problem;
+    std::string text = (host_queue::is_waiting(t) ? "in the queue for " : "at ") + host;
+    return problem.empty() ? text : text + ", " + problem;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
 void engine::finish(transfer& t, std::error_code ec) noexcept {
   if (t.easy_ != nullptr) multi_.abort(t);
+  if (ec) t.response_.problem = with_place(t, ec);
   queue_.remove(t);
   {
     const std::lock_guard lock{mutex_};

@@ -36,7 +36,7 @@ net::awaitable<exchange> exchange::after_head(std::shared_ptr<detail::stream> s)
     co_await canigo::detail::await_operation<detail::step>(s, net::mutable_buffer{});
   } catch (const std::system_error& e) {
     if (s->problem().empty()) throw;
-    throw std::system_error{e.code(), s->problem()};
+    throw canigo::detail::error_at{e.code(), s->problem()};
   }
   co_return std::move(opened);
 }

@@ -1,5 +1,7 @@
 #include "host_queue.hpp"
 
+#include "canigo/error.hpp"
+
 #include "text.hpp"
 
 #include <algorithm>
@@ -22,6 +24,12 @@ std::string host_queue::key_of(std::string_view url) {
   return key;
 }
 
+std::string host_in(std::string_view url) {
+  const std::string key = host_queue::key_of(url);
+  if (key.empty()) return {};
+  return canigo::detail::printable(std::string_view{key}.substr(key.find("://") + 3));
+}
+
 void host_queue::push(transfer& t) {
   auto [at, is_new] = hosts_.try_emplace(per_host_ == 0 ? std::string{} : key_of(t.request_.url));
   host& h = at->second;
@@ -42,6 +50,10 @@ transfer* host_queue::next() noexcept {
   ++h->running;
   update(*h);
   return t;
+}
+
+bool host_queue::is_waiting(const transfer& t) noexcept {
+  return t.host_ != nullptr && decltype(host::waiting)::contains(t);
 }
 
 void host_queue::remove(transfer& t) noexcept {

@@ -3,6 +3,7 @@
 #include "canigo/cancel.hpp"
 #include "canigo/error.hpp"
 #include "canigo/latency_window.hpp"
+#include "canigo/semaphore.hpp"
 #include "canigo/task_group.hpp"
 
 #include "support/catch.hpp"
@@ -488,4 +489,73 @@ TEST_CASE("a policy names the part, the field, the value and the range of what i
   CHECK_FALSE(making({.retry = retry_policy{.backoff = {.first = -1ms}}}).empty());
   CHECK_FALSE(making({.breaker = circuit_breaker_options{.failures = 0}}).empty());
   CHECK_FALSE(making({.limits = limiter_options{}}).empty());
+}
+
+namespace policy_tests {
+
+/// What a call says that fails, without the code's own words.
+template <class T>
+net::awaitable<std::string> text_of(net::awaitable<T> call) {
+  try {
+    (void)co_await std::move(call);
+  } catch (const std::system_error& e) {
+    const std::string text = said_by(e);
+    co_return text.substr(0, text.rfind(": "));
+  }
+  co_return "";
+}
+
+}  // namespace policy_tests
+
+TEST_CASE("the error of a late call says whose it is, where it was, and where its time went", "[policy]") {
+  limits_run run;
+  const auto late = [&](policy_options o, duration takes) {
+    policy p{run.io, o};
+    std::string text;
+    // The first call has the only place for 900 ms.
+    run.go([&]() -> net::awaitable<void> { co_await text_of(p.run([] { return answer_after(900ms); })); });
+    run.time.poll();
+    run.go([&]() -> net::awaitable<void> { text = co_await text_of(p.run([=] { return answer_after(takes); })); });
+    run.time.run();
+    return text;
+  };
+  const limiter_options one{.concurrency = 1};
+  const limiter_options slots{.concurrency = 1, .name = "slots"};
+  CHECK(late({.timeout = 500ms, .limits = one, .name = "crm"}, 0s) ==
+        "policy crm: 500ms of waits, 0s of operations, ended in the queue of crm");
+  CHECK(late({.timeout = 1s, .limits = one, .name = "crm"}, 3s) == "policy crm: 900ms of waits, 100ms of operations");
+  CHECK(late({.timeout = 500ms, .limits = slots, .name = "crm"}, 0s) ==
+        "policy crm: 500ms of waits, 0s of operations, ended in the queue of slots");
+  CHECK(late({.timeout = 500ms, .limits = one}, 0s) ==
+        "policy: 500ms of waits, 0s of operations, ended in the queue of a limit");
+  CHECK(late({.timeout = 500ms, .adaptive = adaptive_limit_options{.initial = 1}, .name = "crm"}, 0s) ==
+        "policy crm: 500ms of waits, 0s of operations, ended in the queue of crm");
+}
+
+TEST_CASE("an operation of a policy that knows its place tells it at the timeout", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.timeout = 1s, .name = "crm"}};
+  semaphore rows{run.io, {.name = "rows"}};
+  const auto held = rows.try_acquire();
+  std::string text, kept;
+  run.go([&]() -> net::awaitable<void> {
+    text = co_await text_of(p.run([&] { return rows.acquire(); }));
+    kept = co_await text_of(p.run([&]() -> net::awaitable<void> {
+      co_await sleep_for(1s);
+      throw circuit_open_error{1s, "other"};
+    }));
+  });
+  run.time.run();
+  CHECK(text == "policy crm: 0s of waits, 1s of operations, ended in the queue of rows");
+  CHECK(kept == "policy crm: 0s of waits, 1s of operations");
+}
+
+TEST_CASE("an open breaker of a policy says whose it is", "[policy]") {
+  limits_run run;
+  policy p{run.io, {.breaker = small_breaker, .name = "crm"}};
+  p.breaker()->force_open();
+  std::string text;
+  run.go([&]() -> net::awaitable<void> { text = co_await text_of(p.run([] { return answer_after(1ms); })); });
+  run.time.run();
+  CHECK(text == "circuit_breaker crm: forced open");
 }

@@ -466,7 +466,7 @@ DEFECTS = {
     "key_with_a_debt_forgotten": (KEYED, POLICIES, "!e.value.is_room() && «limit_.is_fresh(e.value.level(), now)»;",
                                   "true"),
     "key_refused_without_a_word": (KEYED, POLICIES, "if (refused != errc{}) {\n          «*error = refused;»", ""),
-    "waiters_of_a_key_do_not_age": (KEYED_BASE, POLICY_SIMULATION, ".ageing = «o.ageing»})};", "duration::max()"),
+    "waiters_of_a_key_do_not_age": (KEYED_BASE, POLICY_SIMULATION, ".ageing = «o.ageing»,", "duration::max()"),
     "one_key_too_many": (KEYED_BASE, POLICIES, "while («n < bounds_.most_keys») {", "n <= bounds_.most_keys"),
     "key_as_new_after_its_waiters": (KEYED, POLICIES, "«e.value = key_state{limit_.take_back(*r.engine)};»",
                                      "e.value = key_state{limit_.fresh(now)};"),

@@ -458,7 +458,7 @@ class FetchTest(unittest.TestCase):
         for call in calls:
             with self.subTest(call["url"]):
                 self.assertEqual((call["status"], call["attempts"]), (0, 1))
-                self.assertRegex(call["error"], "^--no-private refuses [0-9.:a-f]+: ")
+                self.assertRegex(call["error"], "^at [^ ]+, --no-private refuses [0-9.:a-f]+: ")
 
     def test_no_private_address_is_connected_to_behind_a_redirect(self):
         if "CANIGO_TEST_IS_ALONE" not in os.environ:

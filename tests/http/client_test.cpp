@@ -398,6 +398,31 @@ TEST_CASE("a name that nobody has can't be resolved") {
   CHECK(error_of(io, client.get("http://no-such-host.invalid/")) == http::error::could_not_resolve_host);
 }
 
+TEST_CASE("the text of an error begins with the host, and has nothing else of the URL") {
+  scripted_server hangs_up{[](peer& p) -> net::awaitable<void> { co_await p.request(); }};
+  scripted_server leads_on{answer("HTTP/1.1 302 Found\r\nLocation: http://me:secret@127.0.0.1:1/secret\r\n"
+                                  "Content-Length: 0\r\n\r\n")};
+  net::io_context io;
+  http::client client{io, direct};
+  const auto text = [&](const std::string& url) {
+    http::response got;
+    client.async_send(url, [&](std::error_code ec, http::response r) {
+      CHECK(ec);
+      got = std::move(r);
+    });
+    io.restart();
+    io.run();
+    return got.problem;
+  };
+  const std::string port = std::to_string(hangs_up.port());
+  CHECK(text("http://me:secret@127.0.0.1:" + port + "/secret?secret#secret") == "at 127.0.0.1:" + port);
+  CHECK(text("HTTP://No-Such-Host.Invalid:80/secret") == "at no-such-host.invalid");
+  CHECK(text("http://no-such-host.invalid:8080") == "at no-such-host.invalid:8080");
+  CHECK(text(leads_on.url()) == "at 127.0.0.1:1");  // where it was led
+  CHECK(text("http://a b/secret").empty());
+  CHECK(text("ftp://secret/").empty());
+}
+
 TEST_CASE("a response may come byte by byte") {
   scripted_server server{[](peer& p) -> net::awaitable<void> {
     p.socket.set_option(net::ip::tcp::no_delay{true});

@@ -182,7 +182,7 @@ TEST_CASE("a part of a body that decodes to more than the bound ends the exchang
   http::client client{io, decoding(100'000)};
   std::string problem;
   CHECK(error_of(io, read_by_parts(client, server.url(), 1000, &problem)) == errc::too_large);
-  CHECK(problem == "a part of the body decodes to more than client_options.max_body, 100000 bytes");
+  CHECK(behind_host(problem) == "a part of the body decodes to more than client_options.max_body, 100000 bytes");
 }
 
 TEST_CASE("a body that is not what its encoding says is an error in words") {

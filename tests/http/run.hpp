@@ -6,8 +6,10 @@
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -28,14 +30,21 @@ T run_to_end(asio::io_context& io, asio::awaitable<T> work) {
   return std::move(value).value();
 }
 
-/// What the exception says that a coroutine ends with; empty if it returns.
+/// The part of a text that follows the host, as in "at 127.0.0.1:80, " or "in the queue for 127.0.0.1:80: ".
+inline std::string behind_host(const std::string& text) {
+  if (!text.starts_with("at ") && !text.starts_with("in the queue for ")) return text;
+  const auto end = std::min(text.find(", "), text.find(": "));
+  return end == std::string::npos ? "" : text.substr(end + 2);
+}
+
+/// What the exception says that a coroutine ends with, behind the host; empty if it returns.
 template <class T>
 std::string text_of(asio::io_context& io, asio::awaitable<T> work) {
   try {
     run_to_end(io, std::move(work));
     return {};
   } catch (const std::system_error& e) {
-    return said_by(e);
+    return behind_host(said_by(e));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/error.hpp"
 #include "canigo/http/client.hpp"
 #include "canigo/http/request.hpp"
 #include "canigo/http/response.hpp"
@@ -16,7 +17,7 @@
 namespace canigo::http {
 
 /// A request without a good answer, as an error: for a policy, a breaker or a retry, which judge calls by their errors.
-class call_error : public std::system_error {
+class call_error : public canigo::detail::error_at {
  public:
   call_error(std::error_code code, const request& r, http::response answer);
 

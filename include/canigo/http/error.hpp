@@ -7,7 +7,7 @@ namespace canigo::http {
 
 /// The codes of libcurl that a caller may want to tell apart. Their values are those of CURLcode, and the category can
 /// carry any other CURLcode, too. The codes from 1000 on are finer than curl's. No text holds a URL, or any other part
-/// of the request.
+/// of the request. An exception names the host before it.
 ///
 /// The library's own decisions have codes of their own: errc::timed_out for every timeout, errc::too_large for a
 /// response beyond a bound, errc::stopped, and Asio's operation_aborted for cancellation. A lack of file descriptors

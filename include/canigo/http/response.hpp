@@ -33,9 +33,10 @@ struct response {
   int resends = 0;      ///< times that it was sent again after a broken connection: at most 1, see client
   bool reused = false;  ///< the request was sent, over a connection that was there before
   http::timing timing;
-  /// The cause, where a code does not tell: a timeout that passed, and what was still missing, or a bound that was
-  /// passed. It is also the fault of an encoded body or certificate, or the answer of a proxy. It names an option with
-  /// its value, and perhaps the host, but nothing else of the URL. Empty for all other errors.
+  /// After an error: the host, and the cause where a code does not tell it. That is a timeout that passed, and what was
+  /// still missing, or a bound that was passed. It is also the fault of an encoded body or certificate, or the answer
+  /// of a proxy. It names an option with its value, and nothing of the URL but the host. Empty after errc::stopped,
+  /// invalid_argument and not_enough_memory.
   std::string problem;
 };
 

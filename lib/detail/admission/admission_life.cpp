@@ -17,6 +17,10 @@ void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t in
   }
 }
 
+limit_name make_name(const std::string& name) {
+  return name.empty() ? nullptr : std::make_shared<const std::string>(printable(name));
+}
+
 admission_options checked(std::string_view type, const admission_options& o) {
   const auto field = [&](const char* name) { return std::string{type} + "." + name; };
   if (o.priorities < 1 || o.priorities > wait_queue::max_priorities) {
@@ -61,7 +65,8 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       wake_up_{*this},
       seat_{supplies_.shared() != nullptr ? std::make_unique<seat>(*this) : nullptr},
       units_{supplies_.has_units() ? std::make_unique<unit_state>(priorities_) : nullptr},
-      beside_{std::move(beside)} {
+      beside_{std::move(beside)},
+      name_{options.name} {
   if (seat_ != nullptr) supplies_.shared()->make_room_for(priorities_);
   if (options.shedding.target > duration::zero()) delays_.emplace(options.shedding, priorities_);
   if (options.times_binding) binding_.emplace(supplies_.rates().size());

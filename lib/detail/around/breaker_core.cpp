@@ -1,5 +1,6 @@
 #include "canigo/detail/around/breaker_core.hpp"
 
+#include "canigo/error.hpp"
 #include "canigo/failure.hpp"
 
 #include <mutex>
@@ -16,7 +17,8 @@ breaker_core::breaker_core(const net::any_io_executor& executor, const circuit_b
       slow_{o.slow},
       failed_if_{o.failed_if != nullptr ? o.failed_if : &is_failure_of_callee},
       observer_{o.observer},
-      mode_{o.mode} {
+      mode_{o.mode},
+      name_{printable(o.name)} {
   join();
 }
 

@@ -31,7 +31,8 @@ keyed_setup<Limit> common(const char* type, const Options& o, const Limit& limit
           checked(type, {.priorities = o.priorities,
                          .queue_limit = o.queue_limit,
                          .on_overflow = o.on_overflow,
-                         .ageing = o.ageing})};
+                         .ageing = o.ageing,
+                         .name = make_name(o.name)})};
 }
 
 }  // namespace

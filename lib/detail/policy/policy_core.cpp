@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <string>
 #include <system_error>
+#include <typeinfo>
 #include <utility>
 
 namespace canigo::detail {
@@ -43,6 +45,12 @@ duration blamed_from(const policy_options& o) noexcept {
   return least == duration::max() ? duration::zero() : least;
 }
 
+template <class Options>
+Options named(Options o, const std::string& name) {
+  if (o.name.empty()) o.name = name;
+  return o;
+}
+
 bool has_places(const policy_options& o) noexcept {
   return o.adaptive || (o.limits && (o.limits->share || o.limits->concurrency < unlimited));
 }
@@ -58,10 +66,22 @@ std::error_code code_of(const std::exception_ptr& error) noexcept {
 }
 
 /// For the parts that stand around the wait it is an abort, so that none of them tries again.
-class too_late final : public std::system_error {
+class too_late final : public error_at {
  public:
-  too_late() : std::system_error{net::error::operation_aborted} {}
+  explicit too_late(const std::string& place) : error_at{net::error::operation_aborted, place} {}
 };
+
+/// Where a call was when its time was up; empty: nobody knows. Nothing: the error is of a type that knows more.
+std::optional<std::string> place_of_timeout(const std::exception_ptr& error, bool is_own) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const error_at& e) {
+    if (is_own || typeid(e) == typeid(error_at)) return std::string{e.place()};
+  } catch (const std::system_error& e) {
+    if (typeid(e) == typeid(std::system_error)) return std::string{};
+  }
+  return std::nullopt;
+}
 
 bool is_too_late(const std::exception_ptr& error) noexcept {
   try {
@@ -76,16 +96,17 @@ bool is_too_late(const std::exception_ptr& error) noexcept {
 }  // namespace
 
 policy_core::policy_core(const net::any_io_executor& executor, const policy_options& options)
-    : timeout{checked(options).timeout},
+    : name{printable(options.name)},
+      timeout{checked(options).timeout},
       attempt_timeout{options.attempt_timeout},
       blamed_from{detail::blamed_from(options)},
       hedge{options.hedge},
       retry{options.retry},
       has_places{detail::has_places(options)},
       share_{options.limits ? options.limits->share : std::nullopt} {
-  if (options.breaker) breaker.emplace(executor, *options.breaker);
-  if (options.adaptive) adaptive.emplace(executor, *options.adaptive);
-  if (options.limits) limits.emplace(executor, *options.limits);
+  if (options.breaker) breaker.emplace(executor, named(*options.breaker, options.name));
+  if (options.adaptive) adaptive.emplace(executor, named(*options.adaptive, options.name));
+  if (options.limits) limits.emplace(executor, named(*options.limits, options.name));
   if (retry) {
     if (retry->budget == nullptr) retry->budget = &own_retry_budget_.emplace();
     if (!retry->retry_if) {
@@ -208,7 +229,10 @@ void policy_call::end_operation() noexcept {
   if (--running_ == 0) had_ += time_between(running_since_, time_.now());
 }
 
-void policy_call::throw_too_late() { throw too_late{}; }
+void policy_call::throw_too_late(const std::system_error& e) {
+  const auto* where = dynamic_cast<const error_at*>(&e);
+  throw too_late{where != nullptr ? std::string{where->place()} : std::string{}};
+}
 
 void policy_call::succeeded() noexcept {
   pass_.succeeded();
@@ -220,13 +244,13 @@ std::exception_ptr policy_call::failed(std::exception_ptr error, bool is_cancell
   const time_point now = time_.now();
   const bool never_started = is_too_late(error);
   const bool is_late = never_started || (code == errc::timed_out && now >= request_.deadline);
-  if (never_started) error = std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
   if (is_cancelled) {
     end(&policy_stats::cancelled);
   } else if (is_late) {
     // The callee has been too slow if it has had the larger part of the time, and no caller was in too great a hurry.
     const duration waited = time_between(since_, now) - had_;
     if (operations_ > 0 && had_ >= waited && had_ >= core_.blamed_from) pass_.failed();
+    error = late(error, never_started, waited);
     end(&policy_stats::timed_out);
   } else if (operations_ > 0) {
     pass_.failed_with(error);
@@ -236,6 +260,21 @@ std::exception_ptr policy_call::failed(std::exception_ptr error, bool is_cancell
   }
   pass_ = {};
   return error;
+}
+
+std::exception_ptr policy_call::late(const std::exception_ptr& error, bool never_started,
+                                     duration waited) const noexcept {
+  try {
+    const auto place = place_of_timeout(error, never_started);
+    if (!place) return error;
+    const auto rounded = [](duration d) { return to_string(std::chrono::round<std::chrono::milliseconds>(d)); };
+    std::string text = core_.name.empty() ? "policy" : "policy " + core_.name;
+    text += ": " + rounded(waited) + " of waits, " + rounded(had_) + " of operations";
+    if (!place->empty()) text += ", ended " + *place;
+    return std::make_exception_ptr(error_at{make_error_code(errc::timed_out), text});
+  } catch (const std::bad_alloc&) {
+    return std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
+  }
 }
 
 void policy_call::end(std::uint64_t policy_stats::* outcome) noexcept {

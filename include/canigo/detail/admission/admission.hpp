@@ -29,6 +29,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -40,6 +41,10 @@ namespace canigo::detail {
 class fair_queue;
 class flow_ceiling;
 
+/// The name of a limit, for the texts of errors; null: it has none. A waiter keeps it, as the limit may go before.
+using limit_name = std::shared_ptr<const std::string>;
+limit_name make_name(const std::string& name);
+
 struct admission_options {
   int priorities = 1;
   std::size_t queue_limit = 100'000;
@@ -49,6 +54,7 @@ struct admission_options {
   duration slack = duration::zero();
   enforcement mode = enforcement::enforce;
   bool times_binding = false;  ///< whether it counts for how long each limit was binding
+  limit_name name = {};
 };
 
 /// Throws unless a rate can have these, naming them with `prefix` before.
@@ -175,6 +181,7 @@ class admission final : public delivery, public flow_host {
   }
 
   companion* beside() const noexcept { return beside_.get(); }
+  const limit_name& name() const noexcept { return name_; }
   time_point now() const noexcept { return clock(); }
   bool is_in_virtual_time() const noexcept { return is_virtual_; }
 
@@ -384,6 +391,7 @@ class admission final : public delivery, public flow_host {
   const std::unique_ptr<unit_state> units_;  // where a request can want several units
   std::unique_ptr<fair_queue> flows_;        // from the first flow on, instead of queue_
   const std::unique_ptr<companion> beside_;
+  const limit_name name_;
 };
 
 /// An engine that lets everybody go while no place in it is occupied. A gate waits with it.

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -55,9 +56,31 @@ struct start_parked {
 
 /// Throws the reason for which a request was refused at once.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
+/// The exception of a wait that has ended in the queue of a limit.
+std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error) noexcept;
 
 inline const request& as_request(const request& r) noexcept { return r; }
 [[gnu::cold]] request as_request(int priority = 0) noexcept;  // not inline, so that it costs nothing before
+
+/// A waiter of a coroutine that takes an exception. It knows the limit's name itself, as the limit may go before it.
+template <class Base>
+class throwing_waiter : public Base {
+ public:
+  throwing_waiter(admission& home, bool at_home, bool holds_work) noexcept
+      : Base{home, at_home, holds_work}, limit_{home.name()} {}
+
+  /// The arguments of Base's handler with an exception instead of the error code.
+  auto take_results() noexcept {
+    return std::apply(
+        [this](std::error_code e, auto&&... granted) {
+          return std::tuple{e ? error_in_queue(limit_, e) : std::exception_ptr{}, std::move(granted)...};
+        },
+        Base::take_results());
+  }
+
+ private:
+  limit_name limit_;
+};
 
 /// Waits for a request; `wanted` is the request, or its first fields. The body of every acquire(). A frame of a request
 /// that is granted at once has those fields only.
@@ -71,12 +94,13 @@ net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted..
   const request& r = as_request(wanted...);
   if (o > outcome::granted) throw_refusal(*home, r, o);
 
-  using start = start_parked<Waiter>;
+  using start = start_parked<throwing_waiter<Waiter>>;
   typename start::room room;
-  if constexpr (park_returns_a<granted_type, std::error_code>) {
-    co_return co_await park_for<granted_type, std::error_code>(start{home, &room, &r, o == outcome::granted_by_post});
+  if constexpr (park_returns_a<granted_type, std::exception_ptr>) {
+    co_return co_await park_for<granted_type, std::exception_ptr>(
+        start{home, &room, &r, o == outcome::granted_by_post});
   } else {
-    co_await park_for<granted_type, std::error_code>(start{home, &room, &r, o == outcome::granted_by_post});
+    co_await park_for<granted_type, std::exception_ptr>(start{home, &room, &r, o == outcome::granted_by_post});
     std::terminate();
   }
 }

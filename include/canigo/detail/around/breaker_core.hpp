@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <string>
 #include <utility>
 
 namespace canigo::detail {
@@ -43,6 +44,7 @@ class breaker_core final : public counted_member {
   entry enter() noexcept;
   void leave(circuit::epoch e, time_point since, end how) noexcept;
   time_point now() const noexcept { return clock(); }
+  const std::string& name() const noexcept { return name_; }
   bool is_failure(const std::exception_ptr& error) const { return failed_if_(error); }
 
   /// Changes or reads the circuit, under the lock; then tells the observer.
@@ -97,6 +99,7 @@ class breaker_core final : public counted_member {
   bool (*const failed_if_)(const std::exception_ptr&);
   circuit_observer* const observer_;
   enforcement mode_;
+  const std::string name_;
 };
 
 }  // namespace canigo::detail

@@ -4,6 +4,7 @@
 #include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/detail/coro/end_request.hpp"
 #include "canigo/detail/coro/left_result.hpp"
+#include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 
@@ -17,6 +18,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include <memory>
+#include <string>
 #include <system_error>
 #include <tuple>
 #include <type_traits>
@@ -88,7 +90,7 @@ net::awaitable<void> child_main(std::shared_ptr<child> c, net::awaitable<T> op, 
 }
 
 /// Runs `op` as the child `c` of the calling coroutine, and passes the coroutine's own cancellation on. If `op` has no
-/// result after c->end(), this throws `ended`.
+/// result after c->end(), this throws `ended`, at the place where `op` was.
 template <class T>
 net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std::error_code ended) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
@@ -103,6 +105,9 @@ net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std:
     auto token = net::bind_cancellation_slot(c->slot(), net::use_awaitable);
     co_await net::co_spawn(c->executor(), child_main(c, std::move(op), &result), std::move(token));
     co_return result.take();
+  } catch (const error_at& e) {
+    if (!c->was_ended()) throw;
+    throw error_at{ended, std::string{e.place()}};
   } catch (...) {
     if (!c->was_ended()) throw;
   }

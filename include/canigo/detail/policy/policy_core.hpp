@@ -25,6 +25,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -52,6 +53,7 @@ class policy_core {
   std::optional<circuit_breaker> breaker;
   std::optional<adaptive_limit> adaptive;
   std::optional<limiter> limits;
+  const std::string name;
   const std::optional<duration> timeout;
   const std::optional<duration> attempt_timeout;
   const duration blamed_from;  // a call that ends at its deadline with less time for the callee is no sample
@@ -133,8 +135,8 @@ class policy_call {
     std::size_t depth_ = 0;  // operations around the call that this holds up
   };
 
-  /// Ends the call: the wait for a place has left too little time for an operation.
-  [[noreturn]] static void throw_too_late();
+  /// Ends the call: the wait for a place has left too little time for an operation. `e`: how the wait ended.
+  [[noreturn]] static void throw_too_late(const std::system_error& e);
 
   void succeeded() noexcept;
   /// Returns the error for the caller. `is_cancelled`: the caller does not want it any more.
@@ -143,6 +145,8 @@ class policy_call {
  private:
   std::uint32_t begin_operation() noexcept;
   void end_operation() noexcept;
+  /// The error of a call that has ended at its deadline: where it was then, and where its time went.
+  std::exception_ptr late(const std::exception_ptr& error, bool never_started, duration waited) const noexcept;
   /// An operation that starts later has hardly a chance to end before the deadline. At least half of the time that is
   /// left is for the wait.
   time_point latest_start() const noexcept {
