@@ -169,6 +169,7 @@ class policy {
     wait.reset();
     const net::any_io_executor executor = co_await net::this_coro::executor;
     detail::policy_call::operation one{call, executor};
+    one.hold(std::move(p));
     net::awaitable<Result> op = one.marked(detail::call_repeatable(make, one.number));
     if (call.attempt_timeout()) op = with_timeout(std::move(op), *call.attempt_timeout());
     if (!place) co_return co_await std::move(op);

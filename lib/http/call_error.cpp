@@ -8,9 +8,6 @@
 #include "host_queue.hpp"
 #include "request_check.hpp"
 
-#include <asio/redirect_error.hpp>
-#include <asio/use_awaitable.hpp>
-
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -80,12 +77,10 @@ net::awaitable<response> send_checked(client& c, request r) {
     canigo::detail::throw_invalid(problem->field, problem->value, problem->allowed);
   }
   request sent{r};
-  std::error_code code;
-  auto token = net::redirect_error(net::use_awaitable, code);
-  response answer = co_await c.async_send(std::move(sent), token);
-  if (code) throw call_error{code, r, std::move(answer)};
-  throw_if_failed(answer, r);
-  co_return answer;
+  detail::ended_transfer e = co_await c.run(std::move(sent));
+  if (e.error) throw call_error{e.error, r, std::move(e.response)};
+  throw_if_failed(e.response, r);
+  co_return std::move(e.response);
 }
 
 void throw_if_failed(const response& answer, const request& r) {

@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "engine.hpp"
+#include "lingering.hpp"
 #include "request_check.hpp"
 #include "text.hpp"
 
@@ -103,6 +104,12 @@ net::awaitable<response> refuse(detail::request_problem p) {
   co_return response{};
 }
 
+net::awaitable<detail::ended_transfer> run_lingering(std::shared_ptr<detail::engine> engine, request r) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  const auto l = std::make_shared<detail::lingering>(std::move(engine), std::move(r), executor);
+  co_return co_await canigo::detail::await_operation<detail::lingering_call>(l);
+}
+
 net::awaitable<response> response_of(net::awaitable<detail::ended_transfer> under_way) {
   detail::ended_transfer e = co_await std::move(under_way);
   if (!e.error) co_return std::move(e.response);
@@ -119,7 +126,12 @@ client::~client() { engine_->close(); }
 
 net::awaitable<response> client::send(request r) {
   if (auto problem = detail::problem_of(r)) return refuse(std::move(*problem));
-  return response_of(canigo::detail::await_operation<detail::awaited_transfer>(engine_, std::move(r)));
+  return response_of(run(std::move(r)));
+}
+
+net::awaitable<detail::ended_transfer> client::run(request r) {
+  if (r.linger > duration::zero()) return run_lingering(engine_, std::move(r));
+  return canigo::detail::await_operation<detail::awaited_transfer>(engine_, std::move(r));
 }
 
 net::awaitable<exchange> client::open(request r) { return exchange::open(engine_, std::move(r)); }

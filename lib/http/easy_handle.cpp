@@ -101,6 +101,11 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   return {};
 }
 
+void easy_handle::send_no_more() noexcept {
+  may_resend_ = follows_ = false;
+  curl_easy_setopt(get(), CURLOPT_FOLLOWLOCATION, 0L);
+}
+
 std::error_code easy_handle::resume() noexcept {
   // The caller reads what is ahead first. Until then curl may only write.
   const bool may_read = transfer_->ahead() == 0 || must_read();

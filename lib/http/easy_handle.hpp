@@ -59,6 +59,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
 
   /// Makes it ready for the transfer's request. After an error it is not ready.
   std::error_code begin(transfer& t) noexcept;
+  /// Sends nothing more, neither again nor to where a redirect leads: the answer is only waited for.
+  void send_no_more() noexcept;
   /// Lets the body go on that its transfer could not take. After an error the transfer is to end.
   std::error_code resume() noexcept;
   /// curl waits for nothing of the socket any more.

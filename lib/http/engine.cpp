@@ -293,8 +293,8 @@ bool engine::read_one() noexcept {
   } else if (t != nullptr) {
     if (is_time_up ? t->deadline_.rang() : t->deadline_.has_ended()) {
       hand_over(*t);
-    } else if (cancelled) {
-      finish(*t, net::error::operation_aborted);
+    } else if (cancelled && !t->is_left()) {
+      give_up(*t, net::error::operation_aborted);
     } else if (is_new) {
       begin(*t);
     } else if (!is_time_up || !deadline_passed(*t)) {

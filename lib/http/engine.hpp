@@ -104,6 +104,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::string passed_limit(const transfer& t) const noexcept;
   /// The words on its end, after the host, and whether it still waits for a place there.
   static std::string with_place(const transfer& t, std::error_code ec) noexcept;
+  /// Its caller wants it no more. It ends, or goes on without its caller.
+  void give_up(transfer& t, std::error_code ec) noexcept;
   void finish(transfer& t, std::error_code ec) noexcept;
   void hand_over(transfer& t) noexcept;
   void deliver() noexcept;

@@ -92,8 +92,8 @@ std::string engine::passed_limit(const transfer& t) const noexcept {
 bool engine::deadline_passed(transfer& t) noexcept {
   // Before the connection is there, the earlier of the two limits was armed, and has passed.
   if (!t.connected_ || time_->now() >= t.done_by_) {
-    t.response_.problem = passed_limit(t);
-    finish(t, errc::timed_out);
+    if (!t.is_left()) t.response_.problem = passed_limit(t);
+    give_up(t, errc::timed_out);
     return true;
   }
   set_deadline(t);
@@ -165,6 +165,16 @@ std::string engine::with_place(const transfer& t, std::error_code ec) noexcept {
   } catch (const std::bad_alloc&) {
     return {};
   }
+}
+
+void engine::give_up(transfer& t, std::error_code ec) noexcept {
+  const duration more = t.lingers();
+  // Only a server that was reached can go on.
+  if (more == duration::zero() || t.easy_ == nullptr || !t.connected_) return finish(t, ec);
+  easy_handle::of(t).send_no_more();
+  t.done_by_ = saturating_add(time_->now(), more);
+  set_deadline(t);
+  t.leave(ec, with_place(t, ec));
 }
 
 void engine::finish(transfer& t, std::error_code ec) noexcept {

@@ -40,6 +40,9 @@ std::optional<request_problem> problem_of(const request& r) {
   if (r.timeout && *r.timeout <= duration::zero()) {
     return request_problem{"request.timeout", to_string(*r.timeout), "more than 0"};
   }
+  if (r.linger < duration::zero()) {
+    return request_problem{"request.linger", to_string(r.linger), "0s or more"};
+  }
   for (const auto h : r.headers) {
     if (auto problem = problem_of(h)) return problem;
   }

@@ -196,6 +196,9 @@ class client {
   net::any_io_executor get_executor() const;
 
  private:
+  friend net::awaitable<response> send_checked(client& c, request r);
+  net::awaitable<detail::ended_transfer> run(request r);
+
   std::shared_ptr<detail::engine> engine_;
 };
 

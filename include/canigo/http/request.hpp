@@ -26,6 +26,11 @@ struct request {
   /// Redirects are then not followed. Empty: none.
   std::string target;
   bool keep_body = true;  ///< false: the body of the response is counted, and dropped as it comes
+  /// How long the client waits for the answer when its caller has gone, at the timeout or by a cancellation. If the
+  /// request was sent, it keeps its connection so long at most, and its place in the client and in a policy around it.
+  /// So no more requests are under way at the server than a cap says. The answer is dropped. 0: the connection is
+  /// closed at once, and the server may go on. Only for client::send() and send_checked(); 0 or more.
+  duration linger = duration::zero();
 
   request() = default;
   request(std::string url_) : url(std::move(url_)) {}
@@ -44,12 +49,17 @@ struct request {
     timeout = t;
     return *this;
   }
+  request& with_linger(duration d) & {
+    linger = d;
+    return *this;
+  }
 
   request&& with_header(std::string_view name, std::string_view value) && {
     return std::move(with_header(name, value));
   }
   request&& with_body(std::string text) && { return std::move(with_body(std::move(text))); }
   request&& with_timeout(duration t) && { return std::move(with_timeout(t)); }
+  request&& with_linger(duration d) && { return std::move(with_linger(d)); }
 };
 
 }  // namespace canigo::http

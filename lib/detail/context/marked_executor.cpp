@@ -6,15 +6,33 @@
 
 namespace canigo::detail {
 
-std::shared_ptr<executor_mark> mark_of(const net::any_io_executor& executor, const void* maker) {
-  if (const auto* marked = target_of<marked_executor>(executor)) {
-    return marked->mark()->maker == maker ? marked->mark() : mark_of(marked->mark()->inner, maker);
-  }
+namespace {
+
+/// The innermost mark on an executor; null if there is none.
+std::shared_ptr<executor_mark> first_mark(const net::any_io_executor& executor) {
+  if (const auto* marked = target_of<marked_executor>(executor)) return marked->mark();
   if (const auto* strand = target_of<net::strand<net::any_io_executor>>(executor)) {
     const net::any_io_executor inner = strand->get_inner_executor();
-    return mark_of(inner, maker);
+    return first_mark(inner);
   }
   return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<executor_mark> mark_of(const net::any_io_executor& executor, const void* maker) {
+  auto mark = first_mark(executor);
+  while (mark != nullptr && mark->maker != maker) mark = first_mark(mark->inner);
+  return mark;
+}
+
+kept_places::kept_places(const net::any_io_executor& executor) {
+  for (auto mark = first_mark(executor); mark != nullptr; mark = first_mark(mark->inner)) marks_.push_back(mark);
+  for (const auto& mark : marks_) mark->keep();
+}
+
+kept_places::~kept_places() {
+  for (const auto& mark : marks_) mark->let_go();
 }
 
 }  // namespace canigo::detail

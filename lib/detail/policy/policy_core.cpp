@@ -9,6 +9,8 @@
 #include <asio/error.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <new>
 #include <string>
@@ -152,9 +154,18 @@ struct operation_mark final : executor_mark {
   static std::shared_ptr<operation_mark> around(const net::any_io_executor& executor, const policy_core& policy) {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
   }
+  void keep() noexcept override { holders_.fetch_add(1, std::memory_order_relaxed); }
+  void let_go() noexcept override {
+    if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) place.release();
+  }
+
   const std::shared_ptr<operation_mark> outer;  // of the operation of the same policy that it runs inside of
   bool is_running = true;
   std::size_t waits = 0;  // for a place, inside of it
+  permit place;
+
+ private:
+  std::atomic<std::size_t> holders_{1};  // of the place: the operation itself, and those that keep it
 };
 
 policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r)
@@ -185,10 +196,15 @@ net::any_io_executor policy_call::operation::executor() const { return marked_ex
 policy_call::operation::~operation() {
   call_.end_operation();
   if (!mark_) return;
-  const std::lock_guard lock{call_.core_.mutex_};
-  mark_->is_running = false;
-  if (mark_->waits > 0) --call_.core_.self_waits_;
+  {
+    const std::lock_guard lock{call_.core_.mutex_};
+    mark_->is_running = false;
+    if (mark_->waits > 0) --call_.core_.self_waits_;
+  }
+  mark_->let_go();
 }
+
+void policy_call::operation::hold(permit p) noexcept { (mark_ ? mark_->place : permit_) = std::move(p); }
 
 policy_call::wait::wait(policy_call& call) : call_{call} {
   if (!call.outer_) return;

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace canigo::detail {
 
@@ -18,9 +19,14 @@ namespace canigo::detail {
 struct executor_mark {
   executor_mark(const void* whose, const net::any_io_executor& executor)
       : maker{whose}, inner{executor}, posting{net::require(executor, net::execution::blocking.never)} {}
+  virtual ~executor_mark() = default;
   const void* const maker;
   const net::any_io_executor inner;    // where the work runs
   const net::any_io_executor posting;  // the same, never from inside execute()
+
+  /// From keep() to let_go() the place that the work holds is not given back, though the work may end meanwhile.
+  virtual void keep() noexcept {}
+  virtual void let_go() noexcept {}
 };
 
 /// The executor of a mark, so that whatever a coroutine starts inside of its work can find out where it is.
@@ -59,6 +65,18 @@ class marked_executor {
 
   std::shared_ptr<executor_mark> mark_;
   bool never_blocks_ = false;
+};
+
+/// Keeps the places of all work that an executor is marked with.
+class kept_places {
+ public:
+  explicit kept_places(const net::any_io_executor& executor);
+  ~kept_places();
+  kept_places(const kept_places&) = delete;
+  kept_places& operator=(const kept_places&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<executor_mark>> marks_;
 };
 
 /// The innermost mark of `maker` on `executor` or on an executor below it; null if there is none.

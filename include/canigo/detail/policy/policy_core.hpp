@@ -8,6 +8,7 @@
 #include "canigo/latency_window.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
+#include "canigo/permit.hpp"
 #include "canigo/policy_options.hpp"
 #include "canigo/policy_stats.hpp"
 #include "canigo/request.hpp"
@@ -103,6 +104,9 @@ class policy_call {
     operation(const operation&) = delete;
     operation& operator=(const operation&) = delete;
 
+    /// Takes the permit. It is given back after the end, once nobody keeps the place.
+    void hold(permit p) noexcept;
+
     /// `op`, on an executor by which a call of the same policy inside of it is recognized.
     template <class T>
     net::awaitable<T> marked(net::awaitable<T> op) {
@@ -115,6 +119,7 @@ class policy_call {
 
     policy_call& call_;
     std::shared_ptr<operation_mark> mark_;  // if there are places
+    permit permit_;                         // if there are none
 
    public:
     const std::uint32_t number;  // from 1

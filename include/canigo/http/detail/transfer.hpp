@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -55,6 +56,7 @@ class transfer : public canigo::detail::suspended,
   friend class easy_handle;
   friend class engine;
   friend class host_queue;
+  friend class lingering;
   friend class canigo::detail::timed_call<transfer>;
   friend void start(transfer& t) noexcept;
   friend class stream;
@@ -84,6 +86,11 @@ class transfer : public canigo::detail::suspended,
   virtual void sends_no_more() noexcept {}
   /// For a stream: gives its caller such bytes.
   virtual void read_ahead() noexcept {}
+  /// How long it may go on when its caller has gone; zero: it ends then.
+  virtual duration lingers() const noexcept { return duration::zero(); }
+  /// Its caller goes with this error, and it goes on.
+  virtual void leave(std::error_code, std::string) noexcept {}
+  virtual bool is_left() const noexcept { return false; }
   /// Tells its caller what is there, before the end. If that throws, nothing has happened.
   virtual void tell() {}
 
