@@ -53,7 +53,6 @@ class client : public std::enable_shared_from_this<client> {
   std::unique_ptr<message_reader> inner_;  // of what comes through a tunnel
   std::vector<std::size_t> begins_at_;     // of each request that was handed to the wire: bytes before it
   std::size_t queued_ = 0;                 // bytes
-  std::size_t total_ = 0;                  // of all requests
   bool waits_to_continue_ = false;
   std::size_t answers_ = 0;     // whole ones
   bool is_last_after_ = false;  // the answer that comes says that it is the last one

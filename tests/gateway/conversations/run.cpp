@@ -156,7 +156,10 @@ class player {
   }
 
   void begin_one() {
-    std::make_shared<client>(loop_, model_, model_.begin(next_++), places_, certificate_.of_client())->start();
+    // Not by make_shared(), whose memory would stay as long as a timer has a weak pointer.
+    const std::shared_ptr<client> one{
+        new client{loop_, model_, model_.begin(next_++), places_, certificate_.of_client()}};
+    one->start();
   }
 
   bool wait_for(const std::function<bool()>& condition) {
