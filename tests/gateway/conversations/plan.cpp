@@ -198,7 +198,10 @@ std::string text_of(std::uint64_t seed, const conversation_plan& p) {
   const auto at = [](const auto& names, auto which) { return std::string{names[static_cast<std::size_t>(which)]}; };
   std::string text = "conversation " + std::to_string(p.index) + ": " + at(paces, p.how) + ", " + at(endings, p.end);
   if (p.end != conversation_plan::ending::orderly) text += " at " + std::to_string(p.end_at);
-  text += std::string{p.is_forward ? ", forward" : p.is_tls ? ", TLS" : ""} + (p.goes_on ? "" : ", leaves early");
+  text += std::string{p.is_forward ? ", forward"
+                      : p.is_tls   ? ", TLS"
+                                   : ""} +
+          (p.goes_on ? "" : ", leaves early") + (p.read_pause > 0 ? ", reads slowly" : "");
   for (const request_plan& r : p.requests) {
     text += "\n  " + text_of(r.id) + " " + r.method + at(kinds, r.what) + " " + upstreams[r.upstream].name +
             at(flaws, r.wrong) + at(frames, r.frame);

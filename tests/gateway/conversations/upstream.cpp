@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -266,8 +267,9 @@ upstream_servers::upstream_servers(loop& l, model& m, places& p, SSL_CTX* securi
     listeners_.push_back(s);
     if (i % 2 == 0) {
       // A body that it does not read is not taken by the kernel for it.
-      const int small = 8192;
+      const int small = 8192, segment = 1460;
       ::setsockopt(s, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+      ::setsockopt(s, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
     }
     sockaddr_in at{};
     at.sin_family = AF_INET;
