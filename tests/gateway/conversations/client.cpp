@@ -109,7 +109,11 @@ void client::start() {
   // For the report of one that does not end; it goes with its wire.
   loop_.after(longest, [weak = weak_from_this()] {
     if (const auto self = weak.lock(); self && !self->is_over_) {
-      self->wrong("a conversation does not end", "after " + self->last_answer_);
+      self->wrong("a conversation does not end",
+                  "after " + self->last_answer_ + ", with " + std::to_string(self->answers_) + " whole answers to " +
+                      std::to_string(self->begins_at_.size()) + " requests, " + std::to_string(self->body_at_) +
+                      " bytes of the last one" + (self->reader_.is_inside() ? ", inside a message" : "") +
+                      (self->wire_->is_all_gone() ? "" : ", not all sent"));
       self->has_left_ = true;
       self->wire_->reset();
       self->finish();

@@ -11,10 +11,10 @@
 namespace conversations {
 namespace {
 
-void control(int epoll, int what, int descriptor, std::uint32_t events) {
+void control(int epoll, int what, int descriptor, std::uint32_t events, std::uint64_t number) {
   epoll_event e{};
   e.events = events;
-  e.data.fd = descriptor;
+  e.data.u64 = number;
   if (::epoll_ctl(epoll, what, descriptor, &e) != 0)
     throw std::system_error{errno, std::system_category(), "epoll_ctl"};
 }
@@ -28,15 +28,23 @@ loop::loop() : epoll_{::epoll_create1(EPOLL_CLOEXEC)} {
 loop::~loop() { ::close(epoll_); }
 
 void loop::watch(int descriptor, std::uint32_t events, std::shared_ptr<handler> h) {
-  control(epoll_, EPOLL_CTL_ADD, descriptor, events);
-  handlers_[descriptor] = std::move(h);
+  // A descriptor that was closed may be another one's before its last events are told.
+  const std::uint64_t number = ++last_;
+  control(epoll_, EPOLL_CTL_ADD, descriptor, events, number);
+  numbers_[descriptor] = number;
+  handlers_[number] = std::move(h);
 }
 
-void loop::change(int descriptor, std::uint32_t events) { control(epoll_, EPOLL_CTL_MOD, descriptor, events); }
+void loop::change(int descriptor, std::uint32_t events) {
+  control(epoll_, EPOLL_CTL_MOD, descriptor, events, numbers_.at(descriptor));
+}
 
 void loop::forget(int descriptor) {
-  control(epoll_, EPOLL_CTL_DEL, descriptor, 0);
-  handlers_.erase(descriptor);
+  const auto found = numbers_.find(descriptor);
+  if (found == numbers_.end()) return;
+  control(epoll_, EPOLL_CTL_DEL, descriptor, 0, 0);
+  handlers_.erase(found->second);
+  numbers_.erase(found);
 }
 
 void loop::turn(milliseconds most) {
@@ -50,7 +58,7 @@ void loop::turn(milliseconds most) {
   const int n = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>(wait.count()));
   for (int i = 0; i < n; ++i) {
     const auto& e = events[static_cast<std::size_t>(i)];
-    const auto found = handlers_.find(e.data.fd);
+    const auto found = handlers_.find(e.data.u64);
     if (found == handlers_.end()) continue;  // closed by one before it
     const std::shared_ptr<handler> h = found->second;
     h->ready(e.events);

@@ -40,7 +40,9 @@ class loop {
 
  private:
   int epoll_;
-  std::unordered_map<int, std::shared_ptr<handler>> handlers_;
+  std::uint64_t last_ = 0;
+  std::unordered_map<int, std::uint64_t> numbers_;  // by descriptor: of its handler
+  std::unordered_map<std::uint64_t, std::shared_ptr<handler>> handlers_;
   std::multimap<clock::time_point, std::function<void()>> timers_;
 };
 
