@@ -187,7 +187,7 @@ net::awaitable<void> connection::write(std::string_view text) {
 }
 
 /// Whether another request is read behind this one. Nothing else decides it: what knows a reason why not clears
-/// goes_on_, and no reason for it outweighs a byte of this request that the client has not sent or nobody has read.
+/// goes_on_, and one byte of this request that the client has not sent or nobody has read is enough to end it.
 bool connection::goes_on_after(const message_parser& request) const noexcept { return goes_on_ && request.is_done(); }
 
 /// Answers instead of an upstream, and ends the record. `parser`: of the request; null if it has no sound head.
@@ -196,11 +196,11 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   r.status = why.status;
   r.error = why.error;
   texts_of(r).detail = why.detail;
-  // A client of HTTP/1.0 takes no word for "close".
-  const auto connection = !goes_on_                ? connection_field::close
-                          : parser->version() < 11 ? connection_field::keep_alive
-                                                   : connection_field::none;
-  const std::string text = problem(why, r, connection, r.method == "HEAD");
+  // Without a word on it a client of HTTP/1.0 takes the connection for closed.
+  const auto says = !goes_on_                ? connection_field::close
+                    : parser->version() < 11 ? connection_field::keep_alive
+                                             : connection_field::none;
+  const std::string text = problem(why, r, says, r.method == "HEAD");
   r.bytes_out = text.size() - (text.find("\r\n\r\n") + 4);
   co_await write(text);
   end_record(r);

@@ -138,19 +138,23 @@ message_parser::step message_parser::read(read_buffer& buffer) {
   const bool is_chunk_line = machine_->is_chunked && machine_->chunk_left == 0;
   std::optional<mended_text> mended;
   if (!machine_->reads_requests && is_chunk_line) {
-    if (!has_chunk_line(input)) {  // Beast remembers how much of it has no end, which may be blanks that go
+    if (!has_chunk_line(input)) {  // Beast remembers how many bytes have no end, and blanks that go would be among them
       s.wants_more = true;
       return s;
     }
     mended = mend_chunk_line(input);
   } else if (!machine_->reads_requests && !known().has_head) {
+    if (ends_within_status_line(input)) {
+      s.wants_more = true;
+      return s;
+    }
     mended = mend_status_line(input);
   }
   if (mended) input = mended->text;
   // Beast asserts that it gets the whole of "0", two line ends at once, and would end the program. Nothing shorter than
   // that is the rest of a message, so it gets the line of a chunk's size with no less.
   constexpr std::size_t least = 5;
-  if (is_chunk_line && input.size() < least) {
+  if (is_chunk_line && !(mended && mended->is_line) && input.size() < least) {
     s.wants_more = true;
     return s;
   }

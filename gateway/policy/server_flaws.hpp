@@ -13,8 +13,9 @@ struct mended_text {
   std::size_t at = 0;       ///< where it begins to differ from what the server has sent
   std::size_t added = 0;    ///< bytes that the server has not sent
   std::size_t dropped = 0;  ///< bytes of the server's that are left out
+  bool is_line = false;     ///< it is a line alone, and more bytes make it no longer
 
-  /// How many of the server's bytes the first `used` of the text are.
+  /// How many bytes of the server's the first `used` bytes of the text stand for.
   std::size_t of_server(std::size_t used) const noexcept { return used <= at ? used : used - added + dropped; }
 };
 
@@ -23,8 +24,13 @@ struct mended_text {
 /// Source: RFC 9112, section 4, wants the blank.
 std::optional<mended_text> mend_status_line(std::string_view input);
 
+/// Whether the input is such a status line up to the middle of its line break, which Beast would refuse.
+bool ends_within_status_line(std::string_view input) noexcept;
+
 /// A chunk's size with blanks behind it, and no extension. `input`: from the end of the last chunk on, with the whole
 /// line.
+///
+/// The text is the line alone, which is all that the parser reads in one step. Of the last chunk it is the whole input.
 ///
 /// Source: RFC 9112, section 7.1, has blanks only in front of an extension.
 std::optional<mended_text> mend_chunk_line(std::string_view input);

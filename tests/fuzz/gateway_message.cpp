@@ -1,7 +1,10 @@
 // Messages as they come from a socket: heads, bodies and chunks. The pieces that they come in make no difference, every
 // bound holds, and the body of a request in chunks is what a second, strict reader takes it for.
 
+#include "canigo/net.hpp"
+
 #include "gateway/http/message_parser.hpp"
+#include "gateway/http/read_buffer.hpp"
 #include "gateway/policy/head_rules.hpp"
 #include "target.hpp"
 
@@ -37,20 +40,31 @@ gateway::message_parser parser_of(std::uint8_t kind) {
 result read(std::uint8_t kind, std::string_view text, std::size_t first, std::size_t step) {
   gateway::message_parser parser = parser_of(kind);
   result r;
-  std::size_t there = std::min(first, text.size());
+  gateway::read_buffer buffer;
+  std::size_t there = 0;
+  const auto give = [&](std::size_t most) {
+    const std::size_t n = std::min(most, text.size() - there);
+    const canigo::net::mutable_buffer room = buffer.prepare(buffer.size() + n);
+    std::copy_n(text.data() + there, n, static_cast<char*>(room.data()));
+    buffer.commit(n);
+    there += n;
+  };
+  give(first);
   while (!parser.is_done() && parser.failure() == gateway::parse_failure::none) {
-    const auto s = parser.read(text.substr(r.used, there - r.used));
-    fuzz::require(s.used <= there - r.used, "no more is used than there is");
-    r.used += s.used;
+    const std::size_t before = buffer.size();
+    const auto s = parser.read(buffer);
+    fuzz::require(buffer.size() <= before, "no more is used than there is");
+    const std::size_t used = before - buffer.size();
+    r.used += used;
     r.body.append(s.piece.data(), s.piece.size());
     if (parser.has_head() && !r.has_head) {
       r.has_head = true;
       r.head_size = r.used;
       r.head = parser.head();
     }
-    if (s.used > 0 && !s.wants_more) continue;
+    if (used > 0 && !s.wants_more) continue;
     if (there == text.size()) break;
-    there = std::min(there + step, text.size());
+    give(step);
   }
   r.is_done = parser.is_done();
   r.has_failed = parser.failure() != gateway::parse_failure::none;

@@ -92,7 +92,10 @@ class Boundaries(GatewayCase):
         head, _, body = got.partition(b"\r\n\r\n")
         length = int(re.search(rb"\r\nContent-Length: (\d+)", head)[1])
         while len(body) < length:
-            body += client.recv(MIB)
+            piece = client.recv(MIB)
+            if not piece:
+                raise AssertionError("the answer is cut")
+            body += piece
         return head + b"\r\n\r\n" + body
 
     def test_a_body_that_was_read_for_its_tokens_ends_with_its_request(self):
@@ -312,12 +315,16 @@ class Boundaries(GatewayCase):
                 for byte in answers[target[5:]]:
                     client.sendall(bytes([byte]))
                     time.sleep(0.001)
+            elif target.startswith("/cut"):  # in the middle of the line break
+                client.sendall(answers[target[4:]][:13])
+                time.sleep(0.05)
+                client.sendall(answers[target[4:]][13:])
             else:
                 client.sendall(answers[target])
 
         api = self.script(answer)
         api_client = self.gateway(self.upstream("", api.port))
-        for target in [*answers, *("/slow" + t for t in answers)]:
+        for target in [*answers, *("/slow" + t for t in answers), "/cut/reason", "/cut/both"]:
             with socket.create_connection(("127.0.0.1", api_client.port), 60) as client:
                 client.sendall(b"GET /web%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % target.encode())
                 got = b""

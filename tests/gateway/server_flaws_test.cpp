@@ -22,12 +22,22 @@ TEST_CASE("a status line without a reason and its blank is mended", "[gateway]")
   }
 }
 
+TEST_CASE("a status line that ends within its line break waits for the rest", "[gateway]") {
+  CHECK(ends_within_status_line("HTTP/1.1 200\r"));
+  for (const std::string_view other :
+       {"HTTP/1.1 200", "HTTP/1.1 200\r\n", "HTTP/1.1 200 \r", "HTTP/1.1 20\r", "", "\r"}) {
+    CAPTURE(other);
+    CHECK_FALSE(ends_within_status_line(other));
+  }
+}
+
 TEST_CASE("blanks behind a chunk's size are left out", "[gateway]") {
   const auto first = mend_chunk_line("1a \t\r\nbytes");
   REQUIRE(first);
-  CHECK(first->text == "1a\r\nbytes");
+  CHECK(first->text == "1a\r\n");
   CHECK(first->of_server(2) == 2);
   CHECK(first->of_server(4) == 6);
+  CHECK(mend_chunk_line("\r\n10 \r\nmore")->text == "\r\n10\r\n");
   const auto next = mend_chunk_line("\r\n0 \r\n\r\n");
   REQUIRE(next);
   CHECK(next->text == "\r\n0\r\n\r\n");

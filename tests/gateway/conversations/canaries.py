@@ -45,7 +45,8 @@ def hunt(conversations, gateway):
     for name, (_, kind, _, _) in DEFECTS.items():
         start = time.monotonic()
         status, output = play(conversations, gateway, name, "--count", str(COUNT), "--first")
-        said = [line for line in output.splitlines() if line.startswith("FAILED")]
+        # On a slow machine a conversation may not end in time, which is no sign of a defect.
+        said = [line for line in output.splitlines() if line.startswith("FAILED") and "does not end" not in line]
         played = next((line for line in output.splitlines() if " conversations in " in line), "nothing was played")
         found = status == 1 and any(kind in line for line in said)
         print(f"{'found ' if found else 'MISSED'} {time.monotonic() - start:5.1f} s  {name}: {played}; "
