@@ -101,6 +101,12 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   return {};
 }
 
+bool easy_handle::has_sent_all() const noexcept {
+  curl_off_t sent = 0;
+  return transfer_->connected_ && curl_easy_getinfo(get(), CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK &&
+         static_cast<std::uint64_t>(sent) >= transfer_->request_.body.size();
+}
+
 void easy_handle::send_no_more() noexcept {
   may_resend_ = follows_ = false;
   curl_easy_setopt(get(), CURLOPT_FOLLOWLOCATION, 0L);

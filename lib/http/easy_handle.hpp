@@ -61,6 +61,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::error_code begin(transfer& t) noexcept;
   /// Sends nothing more, neither again nor to where a redirect leads: the answer is only waited for.
   void send_no_more() noexcept;
+  /// Whether the server was reached and all of the request's body has gone out.
+  bool has_sent_all() const noexcept;
   /// Lets the body go on that its transfer could not take. After an error the transfer is to end.
   std::error_code resume() noexcept;
   /// curl waits for nothing of the socket any more.

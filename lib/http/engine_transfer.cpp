@@ -169,8 +169,8 @@ std::string engine::with_place(const transfer& t, std::error_code ec) noexcept {
 
 void engine::give_up(transfer& t, std::error_code ec) noexcept {
   const duration more = t.lingers();
-  // Only a server that was reached can go on.
-  if (more == duration::zero() || t.easy_ == nullptr || !t.connected_) return finish(t, ec);
+  // Only a server that has the whole request works on it. The rest of a body is not sent for a caller that has gone.
+  if (more == duration::zero() || t.easy_ == nullptr || !easy_handle::of(t).has_sent_all()) return finish(t, ec);
   easy_handle::of(t).send_no_more();
   t.done_by_ = saturating_add(time_->now(), more);
   set_deadline(t);

@@ -26,10 +26,11 @@ struct request {
   /// Redirects are then not followed. Empty: none.
   std::string target;
   bool keep_body = true;  ///< false: the body of the response is counted, and dropped as it comes
-  /// How long the client waits for the answer when its caller has gone, at the timeout or by a cancellation. If the
-  /// request was sent, it keeps its connection so long at most, and its place in the client and in a policy around it.
-  /// So no more requests are under way at the server than a cap says. The answer is dropped. 0: the connection is
-  /// closed at once, and the server may go on. Only for client::send() and send_checked(); 0 or more.
+  /// How long the client waits for the answer when its caller has gone, at the timeout or by a cancellation. If all of
+  /// the request was sent, it keeps its connection so long at most. It also keeps its place in the client and in the
+  /// `limits` of a policy around it, but not one of an adaptive limit or of a pool. So no more requests are under way
+  /// at the server than these caps say. The answer is dropped. 0: the connection is closed at once, and the server may
+  /// go on. Only for client::send() and send_checked(); 0 or more.
   duration linger = duration::zero();
 
   request() = default;
