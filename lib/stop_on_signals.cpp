@@ -11,6 +11,8 @@
 #include <csignal>
 #include <exception>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 namespace canigo {
 
@@ -53,11 +55,9 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   void wait() {
     signals_.async_wait([self = shared_from_this()](std::error_code ec, int) {
       if (ec || self->is_over_) return;
-      if (std::exchange(self->is_second_, true)) {
-        self->stop(stop_mode::cancel_all, duration::max());
-      } else {
-        self->stop(stop_mode::finish_running, self->grace_);
-      }
+      ++self->heard_;
+      if (self->heard_ == 1) self->stop(stop_mode::finish_running, self->grace_);
+      if (self->heard_ == 2) self->stop(stop_mode::cancel_all, duration::max());
       if (self->is_for_one_signal_) {
         self->end();
       } else {
@@ -66,14 +66,21 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     });
   }
   void stop(stop_mode mode, duration grace) {
+    std::optional<net::awaitable<void>> running;
     {
       const std::lock_guard lock{mutex_};
       if (is_gone_) return;
       if (is_for_one_signal_) stop_(mode, grace);  // posts what it ends, and runs no code of users
     }
     if (!is_for_one_signal_ && stop_) stop_(mode, grace);
-    if (run_) {
-      net::co_spawn(strand_, run_(mode, grace), [self = shared_from_this()](const std::exception_ptr& error) {
+    try {
+      if (run_) running = run_(mode, grace);
+    } catch (...) {  // it is no coroutine, and has failed at once
+      end();
+      throw;
+    }
+    if (running) {
+      net::co_spawn(strand_, std::move(*running), [self = shared_from_this()](const std::exception_ptr& error) {
         self->end();
         if (error) std::rethrow_exception(error);
       });
@@ -92,7 +99,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   function run_;
   duration grace_;
   bool is_for_one_signal_ = false;
-  bool is_second_ = false;
+  int heard_ = 0;  // signals; a third one changes nothing
   bool is_over_ = false;
   detail::mutex mutex_;  // held while `stop_` refers to what it stops, so that this may go after let_go()
   bool is_gone_ = false;

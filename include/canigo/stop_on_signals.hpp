@@ -73,14 +73,15 @@ signal_target target_of(S& s) {
 /// - **A policy, any limit or a gate** stops at the first signal: nobody gets in any more, and what is inside goes on.
 ///   Nothing can cancel that, so the watch ends then.
 /// - **A function** of a mode and a grace returns an awaitable, for a program that stops several things in an order of
-///   its own. It is called at each of the two signals. The watch ends when one of its awaitables has ended.
+///   its own. It is called at the first two signals. The watch ends when one of its awaitables has ended.
 ///
 /// It waits from its construction on, and there is nothing to co_await. The wait keeps io_context::run() from
-/// returning. It ends as said, or when this object is destroyed. Then the signals do what they did before: by default
+/// returning. It ends as said, or when this object is destroyed. Then the signals have their default action:
 /// they end the process. Several of these may wait for the same signals. Each hears them, in no order.
 /// Errors: an exception of the awaitable of a function comes out of io_context::run().
 /// Threads: any, if each thread that runs the context may receive signals.
-/// Lifetime: a pool and a service may be destroyed first. All else must outlive this object.
+/// Lifetime: a pool and a service may be destroyed first. All else must outlive this object. A function and all
+/// that it refers to must also outlive its awaitables, and a call that has begun on another thread.
 class stop_on_signals {
  public:
   template <class R>
