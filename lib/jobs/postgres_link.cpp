@@ -245,7 +245,14 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
       answers.push_back(std::move(answer));
     }
   }
-  if (::PQtransactionStatus(c) != PQTRANS_IDLE) roll_back();
+  if (::PQtransactionStatus(c) != PQTRANS_IDLE) {
+    try {
+      roll_back();
+    } catch (const postgres_lost&) {
+      if (refused) throw postgres_lost{refused->what(), false};  // an error before the end undoes everything
+      throw;
+    }
+  }
   if (refused) throw *refused;
   const std::ptrdiff_t before = limits_.has_names ? 2 : 1;
   if (hearing_) hearing_->note_process(static_cast<int>(answers[static_cast<std::size_t>(before - 1)].number(0, 0)));

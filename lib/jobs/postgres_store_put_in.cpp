@@ -92,7 +92,7 @@ put_answer postgres_store::put_in(pg_conn* connection, const new_job& j) {
   if (!old_view.empty() && !put.is_new && !s.is_still(put.id)) {
     throw detail::error_of(line_->where(), "40001",
                            "the transaction is " + old_view + ", and job " + std::to_string(put.id) +
-                               ", which holds the key, has changed since it began");
+                               ", which holds the key, has changed since it began or is being changed");
   }
   return put;
 }

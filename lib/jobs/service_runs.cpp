@@ -43,7 +43,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         const std::size_t came = co_await claim(core, q, places);
         if (came > 0) {
           failures = 0;
-          core->health_.succeeded(q.claims);
+          core->health_.succeeded(q.claims, true);
           // With a limit it would be asked for nothing.
           has_more = came == places && !q.options.limit;
           continue;
@@ -52,7 +52,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         due = std::max<duration>(co_await core->store_.next_due(q.options.name), std::chrono::milliseconds{1});
       }
       failures = 0;
-      core->health_.succeeded(q.claims);
+      if (places > 0) core->health_.succeeded(q.claims);  // else the store was not asked
       co_await core->wait(seen, has_more ? duration::max() : due);
     } catch (...) {
       failed = std::current_exception();

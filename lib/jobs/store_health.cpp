@@ -42,15 +42,16 @@ void store_health::failed(std::size_t of, const std::exception_ptr& error) noexc
   if (observer_ != nullptr) observer_->store_failed(event);
 }
 
-void store_health::succeeded(std::size_t of) noexcept {
+void store_health::succeeded(std::size_t of, bool has_written) noexcept {
   bool is_back = false;
   {
     const std::lock_guard lock{mutex_};
     const auto fails = [](const failure& f) { return f.in_a_row > 0; };
     if (std::ranges::none_of(failures_, fails)) return;
     failures_[of] = {};
-    if (of >= claims) {
-      for (const auto other : {runs, schedules, opening}) failures_[other] = {};
+    if (of >= claims) failures_[opening] = {};
+    if (has_written) {
+      for (const auto other : {runs, schedules}) failures_[other] = {};
     }
     is_back = std::ranges::none_of(failures_, fails);
   }

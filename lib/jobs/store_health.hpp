@@ -22,8 +22,9 @@ class store_health {
   store_health(std::size_t queues, store_observer* observer) : failures_(claims + queues), observer_{observer} {}
 
   void failed(std::size_t of, const std::exception_ptr& error) noexcept;
-  /// Claims that succeed also end what is said of the other writes: these come seldom.
-  void succeeded(std::size_t of) noexcept;
+  /// `has_written`: it was a claim that brought jobs, so the store takes writes. That also ends what is said of the
+  /// other writes, which come seldom.
+  void succeeded(std::size_t of, bool has_written = false) noexcept;
   /// Fills in the last error of the calls that fail.
   void show(service_stats& s) const;
 

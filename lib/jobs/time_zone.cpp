@@ -147,6 +147,7 @@ std::optional<time_zone> time_zone::read(std::string_view file) {
       changes.push_back({zone_time{seconds{at}}, offset_of(type)});
     }
   }
+  if (!changes.empty()) zone.last_ = changes.back().at;
   zone.changes_ = tidy(zone.first_, std::move(changes));
   const std::string_view footer = from.rest();
   if (!footer.starts_with('\n')) return std::nullopt;
@@ -163,14 +164,13 @@ std::optional<time_zone> time_zone::read(std::string_view file) {
 time_zone::period time_zone::at(zone_time t) const {
   std::vector<zone_change> list = changes_;
   if (rule_ && rule_->has_summer()) {
-    const zone_time last = changes_.empty() ? zone_time::min() : changes_.back().at;
-    const auto after = std::max({t, last, zone_time{}});
+    const auto after = std::max({t, last_, zone_time{}});
     const auto y = std::chrono::year_month_day{std::chrono::floor<std::chrono::days>(after)}.year();
     std::vector<zone_change> yearly;
     // The year before has the offset that this one begins with, and the change before that.
     for (int i = -2; i <= 1; ++i) {
       for (const zone_change& c : rule_->changes_of(y + std::chrono::years{i})) {
-        if (c.at > last) yearly.push_back(c);
+        if (c.at > last_) yearly.push_back(c);
       }
     }
     // Where it is summer all year, one ends when the next one begins.

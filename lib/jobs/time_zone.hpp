@@ -29,9 +29,10 @@ class time_zone {
   period at(zone_time t) const;
 
  private:
-  std::chrono::seconds first_{0};     // before all changes
-  std::vector<zone_change> changes_;  // each to another offset
-  std::optional<zone_rule> rule_;     // after them
+  std::chrono::seconds first_{0};      // before all changes
+  std::vector<zone_change> changes_;   // each to another offset
+  zone_time last_ = zone_time::min();  // until when the file itself says what is so; the rule is for what follows
+  std::optional<zone_rule> rule_;      // after them
 };
 
 }  // namespace canigo::jobs::detail

@@ -74,3 +74,35 @@ TEST_CASE("a store that fails is told of with its cause, until it does not", "[j
   service.request_stop();
   run.time.run_for(1s);
 }
+
+TEST_CASE("a store that can be read and not written is no store that is back", "[jobs]") {
+  struct watcher final : jobs::store_observer {
+    void store_failed(const jobs::store_failure& f) noexcept override { failures = f.failures; }
+    void store_recovered() noexcept override { ++recovered; }
+    std::uint32_t failures = 0;
+    int recovered = 0;
+  };
+  service_run run;
+  watcher seen;
+  auto o = one_queue(2);
+  o.store_retry = backoff::constant(1s);
+  o.observer = &seen;
+  jobs::service service{run.io, run.store, o};
+  service.handle("kind", noted_sleep(run, 0s));
+  service.start();
+  run.store.fails["complete"] = make_error_code(jobs::error::full);
+  run.put({.kind = "kind", .payload = "it"});
+  run.time.run_for(10s);
+  // What comes for later makes the service look when it is due, which is a read.
+  run.put({.kind = "kind", .payload = "later", .delay = 1h});
+  run.time.run_for(10s);
+  CHECK(service.stats().last_error_code == jobs::error::full);
+  CHECK(seen.failures > 2);
+  CHECK(seen.recovered == 0);
+  run.store.fails.clear();
+  run.time.run_for(10s);
+  CHECK(service.stats().last_error.empty());
+  CHECK(seen.recovered == 1);
+  service.request_stop();
+  run.time.run_for(1s);
+}
