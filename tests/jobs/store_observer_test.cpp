@@ -90,7 +90,7 @@ TEST_CASE("a store that can be read and not written is no store that is back", "
   jobs::service service{run.io, run.store, o};
   service.handle("kind", noted_sleep(run, 0s));
   service.start();
-  run.store.fails["complete"] = make_error_code(jobs::error::full);
+  for (const char* write : {"complete", "extend"}) run.store.fails[write] = make_error_code(jobs::error::full);
   run.put({.kind = "kind", .payload = "it"});
   run.time.run_for(10s);
   // What comes for later makes the service look when it is due, which is a read.
