@@ -16,7 +16,8 @@
 namespace canigo::gateway {
 
 /// The Redis by which instances share limits. It looks each second whether Redis serves them: by a script that writes,
-/// as theirs do. So it also notices a Redis that answers everything with errors, such as one without memory.
+/// as theirs do. So it also notices a Redis that answers everything with errors, such as one without memory. In a
+/// cluster it looks at the node of the URL only.
 ///
 /// Threads: any, of status() and client(). It lives on one loop.
 class shared_store {

@@ -133,7 +133,7 @@ struct service_options {
   /// missing, or tables of a newer version. If not, the service stops, with the store's error as the cause. A store
   /// that others keep locked, or that is full, is waited for in either case.
   bool waits_for_store = false;
-  store_observer* observer = nullptr;  ///< of the store's failures; must outlive the service
+  store_observer* observer = nullptr;  ///< of the store's failures; must outlive the service and its jobs
 };
 
 /// The names are copied at the call.

@@ -15,8 +15,8 @@ struct store_failure {
 
 /// Learns of what happens to the store of a service, for logs and alarms.
 ///
-/// Threads: any, several at once; no lock is held. Must not throw, and should return soon: a coroutine of the service
-/// waits for it.
+/// Threads: any, several at once, so events of one moment may come in any order; no lock is held. Must not throw, and
+/// should return soon: a coroutine of the service waits for it.
 class store_observer {
  public:
   /// A call failed, except those of users. The service tries again, less and less often, unless it stops for it.
