@@ -26,7 +26,7 @@ DEFECTS = {
     "rest_of_a_body_forgotten": ("http/connection.cpp", "", "return «goes_on_ && request.is_done()»;", "goes_on_"),
     "link_kept_after_a_failed_write": ("upstream/exchange.cpp", "",
                                        "|| «(x.body != nullptr && !u.is_complete)») {", "false"),
-    "engine_of_tls_forgotten": ("http/byte_stream.cpp", "surplus bytes", "if («!tls_») return is_socket_quiet();",
+    "engine_of_tls_forgotten": ("http/byte_stream.cpp", "", "if («!tls_») return is_socket_quiet();",
                                 "true"),
     "refused_tunnel_goes_on": ("http/call.cpp", "", "&& «!may_leave_http(head_)»;", "true"),
 }
