@@ -11,7 +11,7 @@ using hearing = postgres_hearing::state;
 
 namespace {
 
-constexpr time_point begin{1h};
+constexpr time_point connected_at{1h};
 
 }  // namespace
 
@@ -22,7 +22,7 @@ TEST_CASE("a connection to the server itself hears others, and not itself", "[jo
   CHECK_FALSE(h.hear(17, ""));
   CHECK(h.hear(18, ""));
   h.note_process(17);
-  h.judge(begin);
+  h.judge(connected_at);
   CHECK(h.now() == hearing::works);
 }
 
@@ -30,9 +30,9 @@ TEST_CASE("behind a proxy a notification has to arrive, which another connection
   postgres_hearing h{99, 17, "probe"};
   CHECK(h.needs_probe());
   CHECK(h.now() == hearing::unknown);
-  h.judge(begin + 24h);
+  h.judge(connected_at + 24h);
   CHECK(h.now() == hearing::unknown);  // nobody has sent one
-  h.has_sent(begin);
+  h.has_sent(connected_at);
   // Until then every notification may be that of another.
   CHECK(h.hear(17, ""));
   CHECK(h.hear(18, "another probe"));
@@ -41,7 +41,7 @@ TEST_CASE("behind a proxy a notification has to arrive, which another connection
     CHECK(h.hear(18, "probe"));
     CHECK(h.now() == hearing::works);
     CHECK_FALSE(h.hear(17, ""));
-    h.judge(begin + 24h);
+    h.judge(connected_at + 24h);
     CHECK(h.now() == hearing::works);
     h.note_process(18);
     CHECK(h.now() == hearing::lent);
@@ -52,9 +52,9 @@ TEST_CASE("behind a proxy a notification has to arrive, which another connection
     CHECK(h.hear(17, ""));
   }
   SECTION("it does not arrive in time") {
-    h.judge(begin + postgres_hearing::longest_way - 1ns);
+    h.judge(connected_at + postgres_hearing::longest_way - 1ns);
     CHECK(h.now() == hearing::unknown);
-    h.judge(begin + postgres_hearing::longest_way);
+    h.judge(connected_at + postgres_hearing::longest_way);
     CHECK(h.now() == hearing::lent);
     h.hear(18, "probe");
     CHECK(h.now() == hearing::lent);  // it listens no more

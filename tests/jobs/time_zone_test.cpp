@@ -102,7 +102,7 @@ TEST_CASE("every time zone is as the C library has it", "[jobs]") {
 TEST_CASE("a span of a time zone has the offset before it", "[jobs]") {
   const auto berlin = time_zone::of("Europe/Berlin");
   const auto at = [](int y, unsigned m, unsigned d) {
-    return zone_time{std::chrono::sys_days{std::chrono::year{y} / m / d}};
+    return zone_time{std::chrono::sys_days{std::chrono::year{y} / std::chrono::month{m} / std::chrono::day{d}}};
   };
   for (const int y : {1996, 2026, 2037, 2038, 2039, 5000}) {
     CAPTURE(y);
