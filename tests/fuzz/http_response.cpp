@@ -51,7 +51,7 @@ struct server final : http::detail::connection_source {
     for (const int end : ends) close(end);
   }
   curl_socket_t open_socket(const curl_sockaddr&) noexcept override;
-  bool spoil_if_unclean(int) noexcept override { return false; }
+  bool spoil_if_unclean(int, bool) noexcept override { return false; }
   bool spoil_idle(int) noexcept override { return false; }
   void paused(const http::detail::easy_handle&) noexcept override {}
   void took(std::size_t) noexcept override {}
