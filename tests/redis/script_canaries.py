@@ -74,8 +74,8 @@ def run(tests, script):
         file.write(script)
         file.flush()
         try:
-            ran = subprocess.run([tests, "script:*"], capture_output=True, text=True, timeout=BUDGET, check=False,
-                                 env={**os.environ, "CANIGO_TEST_SCRIPT": file.name})
+            ran = subprocess.run([tests, "script:*", "--abort"], capture_output=True, text=True, timeout=BUDGET,
+                                 check=False, env={**os.environ, "CANIGO_TEST_SCRIPT": file.name})
         except subprocess.TimeoutExpired:
             return False, "does not end"
     said = next((line.strip() for line in ran.stdout.splitlines() if "CHECK(" in line or "ERR" in line), "")
