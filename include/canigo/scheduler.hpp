@@ -21,13 +21,13 @@ namespace canigo {
 
 struct scheduler_options {
   canigo::rate rate;                  ///< tokens released per period
-  std::uint64_t burst = 1;            ///< most tokens kept while nobody asks, and most for one request; 1 to 2^62
+  std::uint64_t burst = 1;            ///< most tokens kept while no request comes, and most for one; 1 to 2^62
   std::uint64_t initial_tokens = 0;   ///< 0 to burst; empty means that the first grant is one period/tokens away
   int priorities = 1;                 ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;  ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
-  shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
+  shedding_options shedding = {};           ///< which waiters end in an overload; default: none
   duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s
   enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
   std::string name = {};                    ///< for the texts of errors

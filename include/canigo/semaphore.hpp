@@ -25,7 +25,7 @@ struct semaphore_options {
   std::size_t queue_limit = 100'000;            ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
-  shedding_options shedding = {};           ///< whom to end when it is overloaded; default: nobody
+  shedding_options shedding = {};           ///< which waiters end in an overload; default: none
   enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
   std::string name = {};                    ///< for the texts of errors
 };
