@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 
 namespace canigo {
 namespace {
@@ -70,6 +71,14 @@ std::string printable(std::string_view text) {
   std::string shown{text.substr(0, longest)};
   std::ranges::replace_if(shown, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
   return text.size() > longest ? shown + "..." : shown;
+}
+
+std::exception_ptr to_exception(std::error_code code) noexcept {
+  try {
+    return std::make_exception_ptr(std::system_error{code});
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 error_at::error_at(std::error_code code, const std::string& place)

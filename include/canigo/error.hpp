@@ -3,6 +3,7 @@
 #include "canigo/time.hpp"
 
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -66,6 +67,9 @@ const std::error_category& error_category() noexcept;
 std::error_code make_error_code(errc code) noexcept;
 
 namespace detail {
+
+/// std::system_error with the code; std::bad_alloc if there is no memory for its text.
+std::exception_ptr to_exception(std::error_code code) noexcept;
 
 /// Up to 80 bytes of it, on one line, with '?' for bytes that a terminal would not show.
 std::string printable(std::string_view text);

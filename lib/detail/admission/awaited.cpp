@@ -19,12 +19,12 @@ void throw_refusal(const admission& home, const request& r, outcome o) {
 
 std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error) noexcept {
   const bool was_refused = error == errc::queue_full || error == errc::deadline_unreachable;
-  if (was_refused && limit == nullptr) return std::make_exception_ptr(std::system_error{error});
+  if (was_refused && limit == nullptr) return to_exception(error);
   try {
     const std::string name = limit != nullptr ? *limit : "a limit";
     return std::make_exception_ptr(error_at{error, was_refused ? name : "in the queue of " + name});
-  } catch (const std::bad_alloc&) {  // then it says less
-    return std::make_exception_ptr(std::system_error{error});
+  } catch (...) {
+    return to_exception(error);  // says less, and needs less memory
   }
 }
 

@@ -289,7 +289,7 @@ std::exception_ptr policy_call::late(const std::exception_ptr& error, bool never
     if (!place->empty()) text += ", ended " + *place;
     return std::make_exception_ptr(error_at{make_error_code(errc::timed_out), text});
   } catch (const std::bad_alloc&) {
-    return std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
+    return to_exception(errc::timed_out);
   }
 }
 

@@ -24,8 +24,7 @@ void attempt_end::weigh_error(const restart_policy& restart, const task_life* li
     if (restart.is_fatal != nullptr) is_fatal = restart.is_fatal(error);
     const task_state s = task_life::state_after_throw(cause);
     if (life == nullptr || life->is_last_attempt() || s == task_state::cancelled) return;
-    const auto e =
-        s == task_state::failed ? error : std::make_exception_ptr(std::system_error{make_error_code(errc::timed_out)});
+    const auto e = s == task_state::failed ? error : to_exception(errc::timed_out);
     std::optional<duration> delay;
     if (life->retry.retry_if) {
       delay = life->retry.retry_if(e);

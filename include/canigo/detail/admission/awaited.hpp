@@ -56,7 +56,7 @@ struct start_parked {
 
 /// Throws the reason for which a request was refused at once.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
-/// The exception of a wait that has ended in the queue of a limit.
+/// The exception of a wait that has ended in the queue of a limit; std::bad_alloc if there is no memory for another.
 std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error) noexcept;
 
 inline const request& as_request(const request& r) noexcept { return r; }

@@ -5,11 +5,11 @@
 #include "canigo/detail/pool/pool_task.hpp"
 #include "canigo/detail/pool/pool_waiter_list.hpp"
 #include "canigo/detail/pool/self_wait.hpp"
+#include "canigo/error.hpp"
 #include "canigo/net.hpp"
 
 #include <cstdint>
 #include <exception>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -103,7 +103,7 @@ class value_waiter : public task_waiter {
     }
     return {std::move(e), T()};
   }
-  static results failed(errc code) noexcept { return {std::make_exception_ptr(std::system_error{code}), T()}; }
+  static results failed(errc code) noexcept { return {to_exception(code), T()}; }
 };
 
 template <>
@@ -112,7 +112,7 @@ class value_waiter<void> : public task_waiter {
   using task_waiter::task_waiter;
   using results = std::tuple<std::exception_ptr>;
   results take_results() noexcept { return {take_failure()}; }
-  static results failed(errc code) noexcept { return {std::make_exception_ptr(std::system_error{code})}; }
+  static results failed(errc code) noexcept { return {to_exception(code)}; }
 };
 
 }  // namespace canigo::detail
