@@ -57,7 +57,7 @@ first_of() {
 variant_compiler() {
   local compiler
   case $1 in
-    asan* | tsan* | clang* | fuzz* | boost-asan* | boost-fuzz* | coverage*) compiler=$(first_of clang++-19 clang++) ;;
+    asan* | tsan* | clang* | fuzz* | coverage*) compiler=$(first_of clang++-19 clang++) ;;
     *) compiler=$(first_of g++-12 g++) ;;
   esac || return 1
   if command -v ccache >/dev/null; then echo "ccache $compiler"; else echo "$compiler"; fi
@@ -77,43 +77,41 @@ variant_args() {
     release*)
       printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false ;;
     gxx*)
-      printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled "--prefix=$root/build/${1}-prefix" ;;
+      printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled -Dgateway=enabled \
+        "--prefix=$root/build/${1}-prefix" ;;
     clang*)
-      printf '%s\n' -Dwerror=true "-Dcpp_args=[$clang_pch]" ;;
+      printf '%s\n' -Dwerror=true -Dgateway=enabled "-Dcpp_args=[$clang_pch]" ;;
     asan*)
       [[ $1 == asan-all* ]] || printf '%s\n' -Dexamples=false -Dinterleaving=false
-      printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false \
+      printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dgateway=enabled \
         -Db_sanitize=address,undefined -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,$frames,'-fno-sanitize=function','-fno-sanitize-recover=all']" ;;
     tsan*)
       [[ $1 == tsan-all* ]] || echo -Dthreads_only=true
       printf '%s\n' -Dwerror=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
-        -Db_sanitize=thread -Db_lundef=false \
+        -Dgateway=enabled -Db_sanitize=thread -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,$frames]" ;;
     uring*)
       printf '%s\n' -Dwerror=true -Doptimization=0 -Ddefault_library=static -Dbench=false -Dinterleaving=false \
         "-Dcpp_args=['-g0','-DASIO_HAS_IO_URING','-DASIO_DISABLE_EPOLL']" -Dcpp_link_args=-luring ;;
     coverage*)
       printf '%s\n' -Doptimization=0 -Ddefault_library=static -Dbench=false -Dexamples=false -Db_lundef=false \
+        -Dgateway=enabled \
         "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping','-fprofile-update=atomic']" \
         -Dcpp_link_args=-fprofile-instr-generate ;;
-    boost-asan*)
-      variant_args asan && echo -Dgateway=enabled ;;
-    boost-fuzz*)
-      variant_args fuzz && echo -Dgateway=enabled ;;
-    boost-release*)
+    gateway*)  # as it is installed
       printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false -Dexamples=false -Dbench=false \
         -Ddefault_library=static -Dgateway=enabled ;;
     boost*)
       printf '%s\n' -Dwerror=true -Doptimization=0 -Dcpp_args=-g0 -Dbench=false -Dinterleaving=false \
-        -Ddefault_library=static -Dgateway=enabled ;;
+        -Ddefault_library=static ;;
     flavours*)
       # As gxx, whose compiled code serves here, too; of optimised code g++ warns more.
       printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled "--prefix=$root/build/${1}-prefix" \
         -Dboost=enabled -Dtests=false -Dexamples=false -Dbench=false ;;
     fuzz*)
       printf '%s\n' -Dfuzz=true -Doptimization=1 -Ddefault_library=static -Dbench=false -Dexamples=false \
-        -Db_sanitize=address,undefined -Db_lundef=false \
+        -Dgateway=enabled -Db_sanitize=address,undefined -Db_lundef=false \
         "-Dcpp_args=[$clang_pch,$frames,'-fno-sanitize=function','-fno-sanitize-recover=all']" ;;
     *) say "no such variant: $1"; return 1 ;;
   esac
@@ -181,7 +179,7 @@ build() {
   [ -t 1 ] && quiet=()
   # A precompiled header of clang names the files it was made of by where they lay.
   case $variant in
-    asan* | tsan* | clang* | fuzz* | boost-asan* | boost-fuzz* | coverage*) here=(env -u CCACHE_NOHASHDIR) ;;
+    asan* | tsan* | clang* | fuzz* | coverage*) here=(env -u CCACHE_NOHASHDIR) ;;
   esac
   if ! "${here[@]}" ninja -C "$root/build/$variant" -j "$jobs" -k 0 "${quiet[@]}" "$@" </dev/null >&2; then
     say "$variant: the build failed"

@@ -243,7 +243,7 @@ def conversations(run, seconds):
         # Two in three are over TLS as well, on both sides.
         output = run.command(f"conversations-{seed}", [
             BUILD / "gxx/tests/gateway/conversations/conversations", "--gateway",
-            BUILD / "boost-asan/gateway/canigo-gateway", "--seed", seed, "--count", 1_000_000_000,
+            BUILD / "asan/gateway/canigo-gateway", "--seed", seed, "--count", 1_000_000_000,
             "--seconds", int(min(300, max(left, 5))), *([] if n % 3 == 0 else ["--tls"])],
             expected=r": [1-9]\d* conversations in ")
         if output is None:

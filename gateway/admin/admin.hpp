@@ -4,7 +4,7 @@
 
 #include "gateway/http/message.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 #include <string>
 

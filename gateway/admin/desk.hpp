@@ -5,7 +5,7 @@
 
 #include "gateway/policy/session_cookie.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 #include <atomic>
 #include <cstdint>

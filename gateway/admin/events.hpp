@@ -4,7 +4,7 @@
 
 #include "gateway/http/byte_stream.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 #include <functional>
 

@@ -3,8 +3,8 @@
 #include "gateway/http/connection.hpp"
 #include "gateway/http/service.hpp"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 
 #include "gateway/http/request_view.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 #include <cstddef>
 #include <cstdint>

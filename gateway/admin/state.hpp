@@ -2,7 +2,7 @@
 
 #include "canigo/net.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 #include <string>
 

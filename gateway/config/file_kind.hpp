@@ -5,8 +5,6 @@
 
 namespace canigo::gateway {
 
-// Not by std::filesystem, whose error codes are no others than the standard library's: see scripts/on-boost.
-
 inline bool is_directory(const std::string& path) noexcept {
   struct stat found{};
   return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);

@@ -50,7 +50,7 @@ bool is_named_pipe(const std::string& path) noexcept {
 }
 
 [[noreturn]] void fail() {
-  throw config_mistake{"access_log", ": " + error_code{errno, boost::system::system_category()}.message()};
+  throw config_mistake{"access_log", ": " + error_code{errno, std::system_category()}.message()};
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include "canigo/cancel_after.hpp"
 
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/ssl.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/ssl.hpp>
+#include <asio/use_awaitable.hpp>
 #include <openssl/x509v3.h>
 
 #include <array>

@@ -4,9 +4,9 @@
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/buffer.hpp>
+#include <asio/generic/stream_protocol.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace boost::asio::ssl {
+namespace asio::ssl {
 class context;
 }
 

@@ -18,7 +18,7 @@
 #include "gateway/upstream/exchange.hpp"
 #include "gateway/upstream/upstream_queue.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -11,9 +11,8 @@
 #include "gateway/policy/head_rules.hpp"
 #include "gateway/upstream/exchange.hpp"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <array>

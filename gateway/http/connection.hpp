@@ -15,8 +15,8 @@
 #include "gateway/policy/repeat_rules.hpp"
 #include "gateway/policy/wishes.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/cancellation_signal.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/cancellation_signal.hpp>
 
 #include <cstdint>
 #include <functional>

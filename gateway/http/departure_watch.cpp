@@ -10,7 +10,7 @@ namespace canigo::gateway {
 
 departure_watch::departure_watch(net::io_context& loop) : watched_(loop) {
   const int descriptor = ::epoll_create1(EPOLL_CLOEXEC);
-  if (descriptor < 0) throw system_error{errno, boost::system::system_category(), "epoll_create1"};
+  if (descriptor < 0) throw system_error{errno, std::system_category(), "epoll_create1"};
   watched_.assign(descriptor);
   wait();
 }
@@ -38,7 +38,7 @@ departure_watch::entry::entry(departure_watch& home, int socket) : home_(home), 
   event.events = EPOLLRDHUP | EPOLLONESHOT;
   event.data.ptr = this;
   if (::epoll_ctl(home_.watched_.native_handle(), EPOLL_CTL_ADD, socket_, &event) != 0) {
-    throw system_error{errno, boost::system::system_category(), "epoll_ctl"};
+    throw system_error{errno, std::system_category(), "epoll_ctl"};
   }
 }
 

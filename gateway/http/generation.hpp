@@ -8,8 +8,8 @@
 #include "gateway/upstream/forwarded_hosts.hpp"
 #include "gateway/upstream/upstream_queue.hpp"
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/ssl/context.hpp>
+#include <asio/any_io_executor.hpp>
+#include <asio/ssl/context.hpp>
 
 #include <cstddef>
 #include <memory>

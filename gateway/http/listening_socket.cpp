@@ -4,7 +4,7 @@
 #include "canigo/net.hpp"
 
 #include <arpa/inet.h>
-#include <boost/asio/ip/tcp.hpp>
+#include <asio/ip/tcp.hpp>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,7 +35,7 @@ struct socket_address {
   }
 };
 
-[[noreturn]] void fail(const std::string& what) { throw system_error{errno, boost::system::system_category(), what}; }
+[[noreturn]] void fail(const std::string& what) { throw system_error{errno, std::system_category(), what}; }
 
 socket_address address_of(const listen_address& a) {
   socket_address s;

@@ -1,10 +1,10 @@
 #include "gateway/http/message_parser.hpp"
 
-#include "canigo/error.hpp"
-#include "canigo/net.hpp"
-
 #include "gateway/policy/server_flaws.hpp"
 
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/core/error.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/status.hpp>
 
@@ -15,11 +15,13 @@ namespace canigo::gateway {
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
+// Beast is here a parser of bytes. Its errors and buffers are Boost's, and go no further.
+
 /// What the parsers of requests and of responses have in common.
 struct message_parser::machine {
   virtual ~machine() = default;
-  virtual std::size_t put(net::const_buffer input, error_code& e) = 0;
-  virtual void put_eof(error_code& e) = 0;
+  virtual std::size_t put(std::string_view input, beast::error_code& e) = 0;
+  virtual void put_eof(beast::error_code& e) = 0;
 
   message_head head;
   facts known;
@@ -48,13 +50,13 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     parser::skip(without_body);
   }
 
-  std::size_t put(net::const_buffer input, error_code& e) override {
+  std::size_t put(std::string_view input, beast::error_code& e) override {
     this->piece = {};
-    const std::size_t n = parser::put(input, e);
+    const std::size_t n = parser::put(boost::asio::const_buffer{input.data(), input.size()}, e);
     look();
     return n;
   }
-  void put_eof(error_code& e) override {
+  void put_eof(beast::error_code& e) override {
     parser::put_eof(e);
     look();
   }
@@ -158,8 +160,8 @@ message_parser::step message_parser::read(read_buffer& buffer) {
     s.wants_more = true;
     return s;
   }
-  error_code e;
-  const std::size_t used = machine_->put({input.data(), input.size()}, e);
+  beast::error_code e;
+  const std::size_t used = machine_->put(input, e);
   buffer.consume(mended ? mended->of_server(used) : used);
   s.piece = machine_->piece;
   // Beast's bound is that of what it looks at in one step, and it takes some fields before it has the others.
@@ -179,7 +181,7 @@ message_parser::step message_parser::read(read_buffer& buffer) {
 }
 
 void message_parser::end() {
-  error_code e;
+  beast::error_code e;
   machine_->put_eof(e);
   if (e) failure_ = parse_failure::malformed;
 }

@@ -2,7 +2,7 @@
 
 #include "canigo/net.hpp"
 
-#include <boost/asio/buffer.hpp>
+#include <asio/buffer.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include "gateway/http/message_parser.hpp"
 #include "gateway/http/read_buffer.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -6,10 +6,10 @@
 #include "gateway/http/connection.hpp"
 #include "gateway/http/standard_error.hpp"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   net::ip::tcp::endpoint at;
   auto size = static_cast<socklen_t>(at.capacity());
   if (::getsockname(s.descriptor(), at.data(), &size) != 0)
-    throw system_error{errno, boost::system::system_category(), s.name()};
+    throw system_error{errno, std::system_category(), s.name()};
   at.resize(size);
   return at;
 }
@@ -182,7 +182,7 @@ bool server::run() {
       // The first loop has all connections of the admin's. So it finds an idle one among them for a newcomer.
       if (!d.listener && l != loops_.front()) continue;
       const int own = ::fcntl(d.socket.descriptor(), F_DUPFD_CLOEXEC, 0);
-      if (own < 0) throw system_error{errno, boost::system::system_category(), d.socket.name()};
+      if (own < 0) throw system_error{errno, std::system_category(), d.socket.name()};
       auto at = std::make_shared<acceptor>(l->io);
       at->assign({d.socket.family(), 0}, own);
       acceptors_[l->index].back() = at;

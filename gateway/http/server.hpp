@@ -8,11 +8,11 @@
 #include "gateway/http/service.hpp"
 #include "gateway/http/supervisor.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/basic_socket_acceptor.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/basic_socket_acceptor.hpp>
+#include <asio/generic/stream_protocol.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
 
 #include <atomic>
 #include <functional>

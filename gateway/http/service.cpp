@@ -10,8 +10,8 @@
 #include "gateway/config/restart.hpp"
 #include "gateway/http/connection.hpp"
 
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/post.hpp>
+#include <asio/ip/address.hpp>
+#include <asio/post.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

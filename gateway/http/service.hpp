@@ -15,8 +15,8 @@
 #include "gateway/upstream/name_lookup.hpp"
 #include "gateway/upstream/shared_store.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/io_context.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/io_context.hpp>
 
 #include <atomic>
 #include <chrono>

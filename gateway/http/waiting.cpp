@@ -1,23 +1,23 @@
+#include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
 
 #include "gateway/http/connection.hpp"
 #include "gateway/http/refusals.hpp"
 #include "gateway/policy/limit_names.hpp"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/associated_executor.hpp>
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/bind_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/post.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
-#include <tuple>
 #include <utility>
 
 // The wait of a request for its turn.
@@ -64,7 +64,9 @@ net::awaitable<void> connection::sleep_before_repeat(upstream_queue& q, int prio
   net::steady_timer delay{loop_.io, d};
   const wait_outside waiting{*this, q, priority, "retry"};
   sleeps_until_ = delay.expiry();
-  co_await delay.async_wait(net::bind_cancellation_slot(wait_.slot(), net::as_tuple(net::use_awaitable)));
+  error_code ignored;
+  co_await delay.async_wait(
+      net::bind_cancellation_slot(wait_.slot(), net::redirect_error(net::use_awaitable, ignored)));
 }
 
 /// From now on it asks for the share that its tenant has since a reload.
@@ -109,17 +111,30 @@ bool connection::asks_for_less(request& ask) const {
   return queue != nullptr && tenant && queue->lower_to_most(ask, *tenant);
 }
 
-/// A wait for a place, until `stop`, that a coroutine awaits without an exception. With use_awaitable it would have
-/// a frame of its own, which each waiter would pay for.
+/// What a wait for a place comes to. There is a permit unless there is an error.
+struct wait_result {
+  error_code error;
+  permit granted;
+};
+
+/// A wait for a place, until `stop`. Its frame and the waiter are all that a request that waits pays for.
 template <class Limit>
-auto place_of(Limit& limit, const request& ask, net::cancellation_slot stop) {
-  using outcome = std::tuple<error_code, permit>;
+net::awaitable<wait_result> place_of(Limit& limit, const request& ask, net::cancellation_slot stop) {
+  using canigo::detail::park;
+  using canigo::detail::park_returns;
   const auto start = [&limit, &ask, stop](auto handler) {
     const auto executor = net::get_associated_executor(handler);
-    auto finish = [h = std::move(handler)](error_code e, permit p) mutable { std::move(h)(outcome{e, std::move(p)}); };
+    auto finish = [h = std::move(handler)](error_code e, permit p) mutable {
+      std::move(h)(wait_result{e, std::move(p)});
+    };
     limit.async_acquire(ask, net::bind_executor(executor, net::bind_cancellation_slot(stop, std::move(finish))));
   };
-  return net::async_initiate<const net::deferred_t, void(outcome)>(start, net::deferred);
+  if constexpr (park_returns<wait_result>) {
+    co_return co_await park<wait_result>(start);
+  } else {
+    co_await park<wait_result>(start);
+    std::terminate();
+  }
 }
 
 /// Waits for the limit of all instances, which there is.
@@ -172,7 +187,9 @@ net::awaitable<bool> connection::get_place(upstream_queue& q, request& ask, call
       const wait_here waiting{*this};
       // The long wait is here, and not in a function of its own, which saves memory of each waiter.
       auto acquiring = place_of(q.limit(), ask, wait_.slot());
-      std::tie(error, local) = co_await std::move(acquiring);
+      wait_result waited = co_await std::move(acquiring);
+      error = waited.error;
+      local = std::move(waited.granted);
     }
     if (!error) {
       auto entering = enter(q, ask, r, std::move(local), error);
@@ -215,7 +232,9 @@ net::awaitable<bool> connection::get_tunnel(forwarded_hosts& hosts, upstream_que
     {
       const wait_outside waiting{*this, q, ask.priority, "tunnels"};
       auto acquiring = place_of(tunnels, place, wait_.slot());
-      std::tie(error, tunnel) = co_await std::move(acquiring);
+      wait_result waited = co_await std::move(acquiring);
+      error = waited.error;
+      tunnel = std::move(waited.granted);
     }
     r.waited += clock::now() - start;
     if (is_called_off()) {

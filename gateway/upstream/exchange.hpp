@@ -9,7 +9,7 @@
 #include "gateway/http/request_body.hpp"
 #include "gateway/upstream/link.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 #include <cstdint>
 #include <functional>

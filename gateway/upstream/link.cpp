@@ -3,10 +3,10 @@
 #include "canigo/cancel_after.hpp"
 #include "canigo/http/public_address.hpp"
 
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -29,7 +29,7 @@ link_result judge(const upstream& u, const own_places& own, const tcp::endpoint&
 /// Nothing of that is the upstream's.
 bool tells_of_lack(const error_code& error) {
   return error == net::error::no_descriptors || error == net::error::no_memory ||
-         error == net::error::no_buffer_space || error == error_code{ENFILE, boost::system::system_category()};
+         error == net::error::no_buffer_space || error == error_code{ENFILE, std::system_category()};
 }
 
 }  // namespace

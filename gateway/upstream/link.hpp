@@ -10,8 +10,8 @@
 #include "gateway/policy/own_places.hpp"
 #include "gateway/upstream/name_lookup.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/steady_timer.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -2,16 +2,15 @@
 
 #include "canigo/redis/error.hpp"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/ssl/error.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/ssl/error.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 namespace canigo::gateway {
@@ -89,8 +88,8 @@ net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellatio
   }
   redis::permit granted;
   if (error) co_return granted;
-  std::tie(error, granted) =
-      co_await limit_.async_acquire(ask, net::bind_cancellation_slot(slot, net::as_tuple(net::use_awaitable)));
+  granted = co_await limit_.async_acquire(
+      ask, net::bind_cancellation_slot(slot, net::redirect_error(net::use_awaitable, error)));
   if (error == errc::store_unavailable) note_silence(clock::now() - now);
   // Others go on without Redis: this caller had too little time for its share.
   if (error == errc::store_unavailable && !is_closed_ && clock::now() >= ask.deadline) error = errc::timed_out;

@@ -9,8 +9,8 @@
 
 #include "gateway/config/config.hpp"
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/cancellation_signal.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/cancellation_signal.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 #include "gateway/config/config.hpp"
 
-#include <boost/asio/steady_timer.hpp>
+#include <asio/steady_timer.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,7 @@
 
 #include "gateway/upstream/exchange.hpp"
 
-#include <boost/asio/awaitable.hpp>
+#include <asio/awaitable.hpp>
 
 namespace canigo::gateway {
 
