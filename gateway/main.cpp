@@ -5,11 +5,12 @@
 
 #include "examples/tools/pages.hpp"
 #include "examples/tools/versions.hpp"
+#include "gateway/admin/admin.hpp"
 #include "gateway/config/file_values.hpp"
 #include "gateway/config/reader.hpp"
-#include "gateway/http/server.hpp"
-#include "gateway/http/service.hpp"
-#include "gateway/http/standard_error.hpp"
+#include "gateway/process/server.hpp"
+#include "gateway/process/service.hpp"
+#include "gateway/wire/standard_error.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -66,14 +67,15 @@ void fill_standard_descriptors() noexcept {
 /// From now on no signal that the server takes ends the process. The last lines of the log are written when the server
 /// has gone, and a signal that no set in the process has any more would end it before.
 void hold_signals() {
-  static auto& loop = *new canigo::net::io_context;  // never destroyed: what follows main() takes time, too
+  static auto& loop = *new canigo::net::io_context;  // never destroyed: the rest of the process takes time, too
   static auto& held = *new canigo::net::signal_set(loop);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) held.add(number);
 }
 
 int run(canigo::gateway::config c, const std::string& file) {
   hold_signals();
-  canigo::gateway::server s{std::move(c), file};
+  canigo::gateway::admin by;
+  canigo::gateway::server s{std::move(c), file, by};
   for (const std::string& a : s.addresses()) complain(fmt::format("canigo-gateway: listening on {}\n", a));
   return s.run() ? 0 : 1;
 }
@@ -109,7 +111,7 @@ int serve(const std::string& file, bool only_check) {
 
 int main(int argc, char** argv) try {
   fill_standard_descriptors();
-  // What can't be written is an error of the write, and not the end. The configuration is about to be read.
+  // A failed write is an error of the write, and not the end. The configuration is about to be read.
   for (const int number : {SIGPIPE, SIGXFSZ, SIGHUP}) std::signal(number, SIG_IGN);
   CLI::App app{"Outbound HTTP calls within quotas, the important ones first", "canigo-gateway"};
   app.footer(

@@ -1,14 +1,15 @@
 #include "gateway/admin/admin.hpp"
 
-#include "gateway/admin/desk.hpp"
+#include "gateway/admin/admin_session.hpp"
+#include "gateway/admin/events.hpp"
 #include "gateway/admin/loop_look.hpp"
 #include "gateway/admin/metrics.hpp"
 #include "gateway/admin/page.hpp"
 #include "gateway/admin/state.hpp"
-#include "gateway/http/answer.hpp"
-#include "gateway/http/service.hpp"
+#include "gateway/call/answer.hpp"
 #include "gateway/policy/fields.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/process/service.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
@@ -39,9 +40,10 @@ constexpr std::string_view icon =
 constexpr duration penalty = std::chrono::seconds{1};
 
 /// One request to the admin, and how it is answered.
-struct errand {
+struct admin_call {
   service& s;
-  const generation& g;
+  admin_session& session;
+  const config_snapshot& g;
   const message_head& head;
   std::string_view path;
   bool closes;
@@ -63,31 +65,30 @@ bool is_own_host(const admin_options& o, std::string_view host) {
 enum class proof { none, wrong, good };
 
 /// The token in the head.
-proof token_of(const service& s, const message_head& head, const admin_options& o) {
+proof token_of(const admin_session& s, const message_head& head, const admin_options& o) {
   const auto given = value_of(head, "authorization");
   if (!given) return proof::none;
   constexpr std::string_view scheme = "bearer ";
   if (!starts_with_text(*given, scheme)) return proof::wrong;
   const std::string_view token = trim(given->substr(scheme.size()));
-  return !token.empty() && s.desk.sessions.is_same(token, o.token.value) ? proof::good : proof::wrong;
+  return !token.empty() && s.sessions.is_same(token, o.token.value) ? proof::good : proof::wrong;
 }
 
 /// The token, or the cookie that somebody got for it.
-proof proof_of(const service& s, const message_head& head, const admin_options& o) {
+proof proof_of(const admin_session& s, const message_head& head, const admin_options& o) {
   const proof p = token_of(s, head, o);
   if (p != proof::none) return p;
   const auto cookies = value_of(head, "cookie");
-  if (!cookies || !s.desk.sessions.is_good(*cookies, o.token.value, std::chrono::system_clock::now()))
-    return proof::none;
+  if (!cookies || !s.sessions.is_good(*cookies, o.token.value, std::chrono::system_clock::now())) return proof::none;
   return proof::good;
 }
 
 /// Refuses. A wrong token costs a while, and only so many at once get an answer at all.
-net::awaitable<admin_reply> refuse(const errand& e, proof p) {
+net::awaitable<admin_reply> refuse(const admin_call& e, proof p) {
   constexpr std::string_view wanted = "WWW-Authenticate: Bearer\r\n";
   if (p == proof::none)
     co_return e.say(401, plain, "sign in, or send Authorization: Bearer with admin.token\n", wanted);
-  const counted_place place{e.s.desk.penalties, admin_desk::most_penalties};
+  const counted_place place{e.session.penalties, admin_session::most_penalties};
   if (!place) co_return e.say(429, plain, "too many wrong tokens\n", "Retry-After: 1\r\n");
   net::steady_timer delay{co_await net::this_coro::executor, penalty};
   error_code ignored;
@@ -96,14 +97,14 @@ net::awaitable<admin_reply> refuse(const errand& e, proof p) {
 }
 
 /// Health checks and the page; nothing: it is something else.
-std::optional<admin_reply> public_answer(const errand& e, const admin_options& o) {
+std::optional<admin_reply> public_answer(const admin_call& e, const admin_options& o) {
   if (e.head.method != "GET" && e.head.method != "HEAD") return std::nullopt;
   if (e.path == "/") return e.say(200, "text/html; charset=utf-8", page_html());
   if (e.path == "/page.js") return e.say(200, "text/javascript; charset=utf-8", page_js());
   if (e.path == "/icon.svg") return e.say(200, "image/svg+xml", icon);
   if (e.path == "/page.css") return e.say(200, "text/css; charset=utf-8", page_css());
   if (e.path == "/api/session") {
-    const bool is_in = proof_of(e.s, e.head, o) == proof::good;
+    const bool is_in = proof_of(e.session, e.head, o) == proof::good;
     return e.say(200, json_type, is_in ? "{\"signed_in\":true}\n" : "{\"signed_in\":false}\n");
   }
   return std::nullopt;
@@ -115,7 +116,7 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
 }
 
 /// The upstream of "/api/upstreams/NAME/VERB"; null: it is another path, or there is none of that name.
-std::shared_ptr<upstream_queue> upstream_of(const errand& e, std::string_view verb) {
+std::shared_ptr<upstream_queue> upstream_of(const admin_call& e, std::string_view verb) {
   std::string_view name = e.path;
   if (!name.starts_with(upstreams)) return nullptr;
   name.remove_prefix(upstreams.size());
@@ -124,8 +125,8 @@ std::shared_ptr<upstream_queue> upstream_of(const errand& e, std::string_view ve
   return e.g.queue_of(name);
 }
 
-net::awaitable<admin_reply> reload(const errand& e) {
-  auto there = e.s.desk.reload();
+net::awaitable<admin_reply> reload(const admin_call& e) {
+  auto there = e.session.commands.reload();
   const std::vector<std::string> wrong =
       co_await net::co_spawn(e.s.loops().front()->io, std::move(there), net::use_awaitable);
   if (wrong.empty()) co_return e.done();
@@ -134,16 +135,16 @@ net::awaitable<admin_reply> reload(const errand& e) {
   co_return e.say(422, plain, text);
 }
 
-net::awaitable<admin_reply> change(const errand& e, const admin_options& o) {
+net::awaitable<admin_reply> change(const admin_call& e, const admin_options& o) {
   constexpr std::string_view requests = "/api/requests/";
   if (e.is("POST", "/login")) {
     const auto now = std::chrono::system_clock::now();
-    const std::string value = e.s.desk.sessions.make(o.token.value, now);
+    const std::string value = e.session.sessions.make(o.token.value, now);
     co_return e.say(200, json_type, "{\"ok\":true}\n", cookie_field(value, session_cookie::lifetime));
   }
   if (e.is("POST", "/logout")) co_return e.say(200, json_type, "{\"ok\":true}\n", cookie_field("", {}));
   if (e.is("POST", "/api/drain")) {
-    e.s.desk.drain();
+    e.session.commands.drain();
     co_return e.done();
   }
   if (e.is("POST", "/api/reload")) {
@@ -170,10 +171,10 @@ net::awaitable<admin_reply> change(const errand& e, const admin_options& o) {
   co_return e.say(404, plain, "there is nothing to do here\n");
 }
 
-net::awaitable<admin_reply> look(const errand& e) {
+net::awaitable<admin_reply> look(const admin_call& e) {
   if (e.path == "/metrics") co_return e.say(200, "text/plain; version=0.0.4; charset=utf-8", metrics_of(e.s));
   if (e.path == "/api/state") {
-    auto asking = state_of(e.s, true);
+    auto asking = state_of(e.s, e.session, true);
     std::string text = co_await std::move(asking);
     text += '\n';
     co_return e.say(200, json_type, text);
@@ -186,15 +187,15 @@ net::awaitable<admin_reply> look(const errand& e) {
 
 }  // namespace
 
-bool is_still_admitted(const service& s, const message_head& head) {
-  const std::shared_ptr<const generation> now = s.current();
+bool admin::is_still_admitted(const service& s, const message_head& head) {
+  const std::shared_ptr<const config_snapshot> now = s.current();
   const auto& o = now->settings.admin;
-  return o && is_own_host(*o, value_of(head, "host").value_or("")) && proof_of(s, head, *o) == proof::good;
+  return o && is_own_host(*o, value_of(head, "host").value_or("")) && proof_of(session_, head, *o) == proof::good;
 }
 
-net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, bool closes) {
-  const std::shared_ptr<const generation> now = s.current();
-  const errand e{s, *now, head, std::string_view{head.target}.substr(0, head.target.find('?')), closes};
+net::awaitable<admin_reply> admin::answer(service& s, const message_head& head, bool closes) {
+  const std::shared_ptr<const config_snapshot> now = s.current();
+  const admin_call e{s, session_, *now, head, std::string_view{head.target}.substr(0, head.target.find('?')), closes};
   const bool looks = head.method == "GET" || head.method == "HEAD";
   if (looks && e.path == "/healthz") co_return e.say(200, plain, "ok\n");
   if (looks && e.path == "/readyz")
@@ -202,7 +203,7 @@ net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, b
   const admin_options& o = *now->settings.admin;
   if (!is_own_host(o, value_of(head, "host").value_or("")))
     co_return e.say(421, plain, "Host is none of admin.hosts\n");
-  const proof shown = proof_of(e.s, e.head, o);
+  const proof shown = proof_of(e.session, e.head, o);
   if (shown != proof::wrong)
     if (auto reply = public_answer(e, o)) co_return std::move(*reply);
   const bool changes = head.method == "POST" || head.method == "DELETE";
@@ -212,13 +213,18 @@ net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, b
   if (changes && value_of(head, "x-canigo-admin").value_or("") != "1")
     co_return e.say(403, plain, "X-Canigo-Admin: 1 is missing\n");
   // A cookie makes no cookie: to sign in again takes the token.
-  const proof enough = e.path == "/login" ? token_of(e.s, e.head, o) : shown;
+  const proof enough = e.path == "/login" ? token_of(e.session, e.head, o) : shown;
   if (enough != proof::good) {
     auto refusing = refuse(e, enough);
     co_return co_await std::move(refusing);
   }
   auto answering = looks ? look(e) : change(e, o);
   co_return co_await std::move(answering);
+}
+
+net::awaitable<void> admin::send_events(service& s, byte_stream& client, const bool& has_left,
+                                        std::function<bool()> may_listen) {
+  return gateway::send_events(s, session_, client, has_left, std::move(may_listen));
 }
 
 }  // namespace canigo::gateway

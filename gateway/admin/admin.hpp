@@ -2,29 +2,31 @@
 
 #include "canigo/net.hpp"
 
-#include "gateway/http/message.hpp"
+#include "gateway/admin/admin_session.hpp"
+#include "gateway/process/admin_handler.hpp"
+#include "gateway/wire/byte_stream.hpp"
+#include "gateway/wire/message.hpp"
 
 #include <asio/awaitable.hpp>
 
-#include <string>
+#include <functional>
+#include <utility>
 
 namespace canigo::gateway {
 
-class service;
-
-struct admin_reply {
-  std::string text;            ///< the whole response
-  bool begins_events = false;  ///< instead: see send_events()
-};
-
-/// The response to a request to the admin's listener. `closes`: it is the last one of its connection.
+/// The admin's listener: health checks, the page, state, metrics, and an operator's commands.
 ///
-/// Nothing is told or done without the token, but for the health checks and the page, in which no data is. No body is
-/// read: what is asked for is in the head.
-net::awaitable<admin_reply> admin_answer(service& s, const message_head& head, bool closes);
+/// Nothing is told or done without the token, except for the health checks and the page, which has no data.
+class admin final : public admin_handler {
+ public:
+  void take(process_commands commands) override { session_.commands = std::move(commands); }
+  net::awaitable<admin_reply> answer(service& s, const message_head& head, bool closes) override;
+  bool is_still_admitted(const service& s, const message_head& head) override;
+  net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left,
+                                   std::function<bool()> may_listen) override;
 
-/// Whether this request, which had an answer, would have one now too: its cookie may have ended since, or the token be
-/// another one.
-bool is_still_admitted(const service& s, const message_head& head);
+ private:
+  admin_session session_;
+};
 
 }  // namespace canigo::gateway

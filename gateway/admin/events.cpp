@@ -1,8 +1,8 @@
 #include "gateway/admin/events.hpp"
 
-#include "gateway/admin/desk.hpp"
-#include "gateway/http/answer.hpp"
-#include "gateway/http/service.hpp"
+#include "gateway/admin/admin_session.hpp"
+#include "gateway/call/answer.hpp"
+#include "gateway/process/service.hpp"
 
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
@@ -30,9 +30,9 @@ net::const_buffer text(std::string_view s) { return {s.data(), s.size()}; }
 
 }  // namespace
 
-net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left,
+net::awaitable<void> send_events(service& s, admin_session& session, byte_stream& client, const bool& has_left,
                                  std::function<bool()> may_listen) {
-  const counted_place place{s.desk.listeners, admin_desk::most_listeners};
+  const counted_place place{session.listeners, admin_session::most_listeners};
   error_code error;
   const std::string head = place ? page_head(200, "text/event-stream", "Connection: close\r\n")
                                  : page(503, "text/plain; charset=utf-8", "too many listen\n", true, false);
@@ -41,7 +41,7 @@ net::awaitable<void> send_events(service& s, byte_stream& client, const bool& ha
   if (!place) co_return;
   net::steady_timer tick{co_await net::this_coro::executor};
   while (!error && !has_left && may_listen()) {
-    auto asking = s.desk.recent_state(s);
+    auto asking = session.recent_state(s);
     const std::shared_ptr<const std::string> state = co_await std::move(asking);
     std::array pieces{text("data: "), text(*state), text("\n\n")};
     co_await client.write(pieces, longest_stall, error);

@@ -2,7 +2,7 @@
 
 #include "canigo/net.hpp"
 
-#include "gateway/http/byte_stream.hpp"
+#include "gateway/wire/byte_stream.hpp"
 
 #include <asio/awaitable.hpp>
 
@@ -10,6 +10,7 @@
 
 namespace canigo::gateway {
 
+class admin_session;
 class service;
 
 /// Sends the state each second, as server-sent events, until the client leaves, takes nothing for a while, or the
@@ -18,7 +19,7 @@ class service;
 ///
 /// Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 /// `has_left`: becomes true when the connection is to end.
-net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left,
+net::awaitable<void> send_events(service& s, admin_session& session, byte_stream& client, const bool& has_left,
                                  std::function<bool()> may_listen);
 
 }  // namespace canigo::gateway

@@ -1,7 +1,7 @@
 #include "gateway/admin/loop_look.hpp"
 
-#include "gateway/http/connection.hpp"
-#include "gateway/http/service.hpp"
+#include "gateway/call/call.hpp"
+#include "gateway/process/service.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/use_awaitable.hpp>
@@ -20,15 +20,14 @@ struct own_part {
   std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
-using by_upstream = std::map<std::string_view, std::vector<const connection*>>;
+using by_upstream = std::map<std::string_view, std::vector<const call*>>;
 
 /// Those that came first of each upstream, at most `most`.
 std::vector<request_view> first_of(by_upstream& all, std::size_t most) {
   std::vector<request_view> first;
   for (auto& [upstream, requests] : all) {
     const auto shown = static_cast<std::ptrdiff_t>(std::min(requests.size(), most));
-    std::ranges::partial_sort(requests, requests.begin() + shown, {},
-                              [](const connection* c) { return c->record()->since; });
+    std::ranges::partial_sort(requests, requests.begin() + shown, {}, [](const call* c) { return c->record().since; });
     for (auto c = requests.begin(); c != requests.begin() + shown; ++c) first.push_back((*c)->look());
   }
   return first;
@@ -40,17 +39,17 @@ using name_pair = std::pair<const char*, const char*>;
 net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>& numbers, std::size_t most) {
   own_part p;
   for (const std::uint64_t n : numbers) {
-    if (const connection* c = l.requests.find(n)) p.asked.push_back(c->look());
+    if (const call* c = l.requests.find(n)) p.asked.push_back(c->look());
   }
   std::map<name_pair, const call_record*> first;
   by_upstream running, outside;
-  l.requests.each([&](const connection& c) {
-    const call_record& r = *c.record();
+  l.requests.each([&](const call& c) {
+    const call_record& r = c.record();
     if (!c.waits()) {
       running[r.upstream].push_back(&c);
       return;
     }
-    if (c.waits_outside()) outside[r.upstream].push_back(&c);
+    if (!c.current_turn().waits_for().empty()) outside[r.upstream].push_back(&c);
     const call_record*& known = first[{r.upstream.data(), r.priority.data()}];
     if (known == nullptr || r.since < known->since) known = &r;
   });
@@ -62,11 +61,11 @@ net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>
 }
 
 net::awaitable<bool> end_on(const loop& l, const std::string& id) {
-  connection* found = nullptr;
-  l.requests.each([&](connection& c) {
-    if (c.record()->id == id) found = &c;
+  call* found = nullptr;
+  l.requests.each([&](call& c) {
+    if (c.record().id == id) found = &c;
   });
-  if (found != nullptr) found->end_by_operator();
+  if (found != nullptr) found->end_by(call_ender::operator_);
   co_return found != nullptr;
 }
 

@@ -3,7 +3,7 @@
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 
-#include "gateway/http/request_view.hpp"
+#include "gateway/call/request_view.hpp"
 
 #include <asio/awaitable.hpp>
 

@@ -1,8 +1,8 @@
 #include "gateway/admin/metrics.hpp"
 
 #include "gateway/admin/metric_text.hpp"
-#include "gateway/http/service.hpp"
 #include "gateway/policy/limit_names.hpp"
+#include "gateway/process/service.hpp"
 
 #include <algorithm>
 #include <array>
@@ -119,7 +119,7 @@ void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
 }
 
 /// Hosts have no names here: there may be thousands of them.
-void show_forward(metric_text& m, const call_counts& counts, const generation& g) {
+void show_forward(metric_text& m, const call_counts& counts, const config_snapshot& g) {
   std::vector<std::shared_ptr<upstream_queue>> hosts;
   if (g.hosts() != nullptr) hosts = g.hosts()->all();
   std::size_t waiting = 0;

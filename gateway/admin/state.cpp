@@ -2,10 +2,11 @@
 
 #include "canigo/version.hpp"
 
+#include "gateway/admin/admin_session.hpp"
 #include "gateway/admin/loop_look.hpp"
 #include "gateway/config/config_view.hpp"
-#include "gateway/http/service.hpp"
 #include "gateway/policy/limit_names.hpp"
+#include "gateway/process/service.hpp"
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
@@ -272,7 +273,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
 }
 
 /// The hosts of forward mode that were used last, each in short: there may be thousands.
-void add_forward(json& to, const generation& g, const std::vector<std::shared_ptr<upstream_queue>>& hosts,
+void add_forward(json& to, const config_snapshot& g, const std::vector<std::shared_ptr<upstream_queue>>& hosts,
                  const std::vector<queue_look>& looks, const loop_look& look) {
   const config& c = g.settings;
   const time_point now = clock::now();
@@ -308,7 +309,7 @@ void add_forward(json& to, const generation& g, const std::vector<std::shared_pt
 
 }  // namespace
 
-net::awaitable<std::string> state_of(service& s, bool with_config) {
+net::awaitable<std::string> state_of(service& s, admin_session& session, bool with_config) {
   const auto g = s.current();
   const config& c = g->settings;
   std::vector<queue_look> queues;
@@ -328,7 +329,7 @@ net::awaitable<std::string> state_of(service& s, bool with_config) {
            {"time", utc(std::chrono::system_clock::now())},
            {"up_s", seconds(clock::now() - s.started)},
            {"draining", s.is_draining()},
-           {"loaded", s.desk.number_of(g)},
+           {"loaded", session.number_of(g)},
            {"connections", s.clients.all() + s.admins.all()},
            {"running", s.counts.running.load()},
            {"kept_bytes", s.kept.now()},

@@ -1,7 +1,7 @@
 #include "gateway/config/places.hpp"
 
-#include "gateway/policy/host_name.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/host_name.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 
 #include "gateway/config/places.hpp"
 #include "gateway/config/secrets.hpp"
-#include "gateway/policy/host_name.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/host_name.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <fmt/format.h>
 

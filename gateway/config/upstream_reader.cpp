@@ -2,7 +2,7 @@
 #include "gateway/config/quantities.hpp"
 #include "gateway/config/reader_parts.hpp"
 #include "gateway/config/secrets.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <fmt/format.h>
 

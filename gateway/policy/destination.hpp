@@ -1,8 +1,8 @@
 #pragma once
 
 #include "gateway/config/config.hpp"
-#include "gateway/policy/host_name.hpp"
 #include "gateway/policy/refusal.hpp"
+#include "gateway/wire/host_name.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "gateway/http/message.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/message.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <cstddef>
 #include <optional>

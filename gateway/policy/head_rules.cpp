@@ -1,7 +1,7 @@
 #include "gateway/policy/head_rules.hpp"
 
 #include "gateway/policy/fields.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "gateway/config/config.hpp"
-#include "gateway/http/message.hpp"
-#include "gateway/policy/host_name.hpp"
 #include "gateway/policy/refusal.hpp"
+#include "gateway/wire/host_name.hpp"
+#include "gateway/wire/message.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #include "gateway/policy/head_writer.hpp"
 
 #include "gateway/policy/fields.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gateway/config/config.hpp"
-#include "gateway/http/message.hpp"
+#include "gateway/wire/message.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "gateway/policy/http_date.hpp"
 
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <array>
 

@@ -1,8 +1,8 @@
 #include "gateway/policy/identity.hpp"
 
 #include "gateway/policy/fields.hpp"
-#include "gateway/policy/host_name.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/host_name.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>

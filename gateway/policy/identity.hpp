@@ -1,8 +1,8 @@
 #pragma once
 
 #include "gateway/config/config.hpp"
-#include "gateway/http/message.hpp"
 #include "gateway/policy/refusal.hpp"
+#include "gateway/wire/message.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/http_date.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -3,7 +3,7 @@
 #include "canigo/rate_limit.hpp"
 #include "canigo/time.hpp"
 
-#include "gateway/http/message.hpp"
+#include "gateway/wire/message.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "gateway/policy/session_cookie.hpp"
 
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "gateway/config/config.hpp"
-#include "gateway/http/message.hpp"
 #include "gateway/policy/token_amounts.hpp"
 #include "gateway/policy/token_estimate.hpp"
 #include "gateway/policy/token_ratios.hpp"
 #include "gateway/policy/usage_reader.hpp"
+#include "gateway/wire/message.hpp"
 
 #include <cstdint>
 #include <memory>

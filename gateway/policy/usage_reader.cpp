@@ -1,6 +1,6 @@
 #include "gateway/policy/usage_reader.hpp"
 
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <nlohmann/json.hpp>
 

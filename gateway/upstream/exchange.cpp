@@ -1,8 +1,8 @@
 #include "gateway/upstream/exchange.hpp"
 
-#include "gateway/http/message_parser.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/upstream/tunnel.hpp"
+#include "gateway/wire/message_parser.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
@@ -65,7 +65,7 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
   error_code error;
   for (;;) {
     const std::span<const char> piece = co_await x.body->next();
-    if (has_failed(x.body)) {  // the upstream would wait for the rest in vain, and so would the response
+    if (has_failed(x.body)) {  // the upstream would wait for the rest without end, and so would the response
       to.cancel();
       co_return;
     }
@@ -196,7 +196,7 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
 net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u) {
   x.status = parser.head().status;
   const framing f = frame(x, parser, u);
-  std::string head = x.head_for_client(parser.head()) + f.fields + "\r\n";
+  std::string head = x.sink->head_for_client(parser.head()) + f.fields + "\r\n";
   std::vector<net::const_buffer> out;
   error_code error;
   for (;;) {
@@ -210,7 +210,7 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
       fails = parser.failure() != parse_failure::none;
       if (!step.piece.empty()) {
         out.emplace_back(step.piece.data(), step.piece.size());
-        if (x.sees_piece) x.sees_piece({step.piece.data(), step.piece.size()});
+        x.sink->see_piece({step.piece.data(), step.piece.size()});
       }
       size += step.piece.size();
       if (fails || step.wants_more) break;
@@ -262,12 +262,12 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
                                   : attempt_end::lost;
   }
   if (x.signs_in_connection || signs_in_connection(parser.head())) l.close_later = true;
-  if (x.sees_head) x.sees_head(parser.head());
-  if (!u.is_on && x.wants_again && x.wants_again(parser.head())) {
+  x.sink->see_head(parser.head());
+  if (!u.is_on && x.sink->drops(parser.head())) {
     x.status = parser.head().status;
     co_return attempt_end::put_back;
   }
-  if (x.may_answer && !x.may_answer()) co_return attempt_end::outrun;
+  if (!x.sink->may_answer()) co_return attempt_end::outrun;
   const attempt_end end = co_await relay(x, l, parser, u);
   if (!parser.keep_alive() || !l.input.empty()) l.close_later = true;
   if (end == attempt_end::complete && u.is_on && takes_rest(parser)) co_await send_rest(x, u);
@@ -321,7 +321,7 @@ void exchange::abort() noexcept {
   if (beside != nullptr) beside->drop();
 }
 
-net::awaitable<attempt_end> attempt(exchange& x, link& l) {
+net::awaitable<attempt_end> run_exchange(exchange& x, link& l) {
   if (x.is_aborted) co_return attempt_end::client_lost;
   x.over = &l;
   l.is_called_off = false;
@@ -335,7 +335,7 @@ net::awaitable<attempt_end> attempt(exchange& x, link& l) {
   } else if (!x.is_aborted) {
     end = end_of(opened);
     x.failure = std::move(l.failure);
-    x.lacks_means = l.lacks_means;
+    x.lacks_descriptor = l.lacks_descriptor;
   }
   x.over = nullptr;
   co_return end;

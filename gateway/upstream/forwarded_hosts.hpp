@@ -6,8 +6,8 @@
 #include "canigo/time.hpp"
 
 #include "gateway/config/config.hpp"
-#include "gateway/policy/host_name.hpp"
 #include "gateway/upstream/upstream_queue.hpp"
+#include "gateway/wire/host_name.hpp"
 
 #include <chrono>
 #include <cstddef>

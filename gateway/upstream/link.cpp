@@ -48,13 +48,13 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
   const auto left = [&] { return std::max(u.timeout.connect - (clock::now() - start), duration{1}); };
   l.close();
   l.failure.clear();
-  l.lacks_means = false;
+  l.lacks_descriptor = false;
   error_code error;
   const std::vector<tcp::endpoint> found =
       co_await around.names.find(u.url.host, u.url.port, left(), l.resolving, error);
   link_result result = error == errc::timed_out ? link_result::timed_out : link_result::unreachable;
   if (error) l.failure = "its name: " + error.message();
-  l.lacks_means = tells_of_lack(error);
+  l.lacks_descriptor = tells_of_lack(error);
   for (const tcp::endpoint& e : found) {
     if (l.is_called_off) break;  // a step that had succeeded already when it was cancelled tells nothing of it
     if (const link_result judged = judge(u, around.own, e); judged != link_result::open) {
@@ -83,7 +83,7 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
       l.close();
     } else if (error) {
       l.failure = error.message();
-      l.lacks_means = tells_of_lack(error);
+      l.lacks_descriptor = tells_of_lack(error);
     }
     result = error == errc::timed_out ? link_result::timed_out : link_result::unreachable;
     if (result == link_result::timed_out || error == net::error::operation_aborted) break;

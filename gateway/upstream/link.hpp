@@ -5,10 +5,10 @@
 #include "canigo/time.hpp"
 
 #include "gateway/config/config.hpp"
-#include "gateway/http/byte_stream.hpp"
-#include "gateway/http/read_buffer.hpp"
 #include "gateway/policy/own_places.hpp"
 #include "gateway/upstream/name_lookup.hpp"
+#include "gateway/wire/byte_stream.hpp"
+#include "gateway/wire/read_buffer.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/steady_timer.hpp>
@@ -44,8 +44,8 @@ struct link {
   std::uint64_t uses = 0;    ///< requests that were sent on this connection
   bool is_tls = false;       ///< the connection is secured
 
-  std::string failure;       ///< why it could not be opened; empty: nobody knows
-  bool lacks_means = false;  ///< that is this process' fault: it has no descriptor or no memory left
+  std::string failure;            ///< why it could not be opened; empty: nobody knows
+  bool lacks_descriptor = false;  ///< that is this process' fault: it has no descriptor or no memory left
 
   // While it is being opened.
   net::steady_timer* resolving = nullptr;

@@ -5,7 +5,7 @@
 #include "canigo/redis/error.hpp"
 #include "canigo/redis/reply.hpp"
 
-#include "gateway/http/standard_error.hpp"
+#include "gateway/wire/standard_error.hpp"
 
 #include <chrono>
 #include <utility>

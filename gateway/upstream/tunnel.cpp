@@ -65,7 +65,7 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
-    if (t.of.is_aborted) t.stop(attempt_end::client_lost);  // an operation that was over already did not hear of it
+    if (t.of.is_aborted) t.stop(attempt_end::client_lost);  // an operation that was over already was not told
     if (t.is_stopped) co_return false;
     const net::mutable_buffer room = w.buffer.prepare(piece);
     error_code error;
@@ -108,11 +108,11 @@ net::awaitable<void> pass(tunnel& t, way& w) {
 }  // namespace
 
 net::awaitable<attempt_end> run_tunnel(exchange& x, link& l) {
-  if (x.begins_tunnel) x.begins_tunnel();
+  x.sink->begin_tunnel();
   message_head opened;
   opened.status = 200;
-  if (x.sees_head) x.sees_head(opened);
-  const std::string head = x.head_for_client(opened) + "\r\n";
+  x.sink->see_head(opened);
+  const std::string head = x.sink->head_for_client(opened) + "\r\n";
   x.status = opened.status;
   x.keeps_client = false;
   x.has_begun = true;

@@ -4,7 +4,7 @@
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/head_rules.hpp"
 #include "gateway/policy/head_writer.hpp"
-#include "gateway/policy/text.hpp"
+#include "gateway/wire/text.hpp"
 #include "target.hpp"
 
 #include <string>

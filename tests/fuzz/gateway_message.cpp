@@ -3,9 +3,9 @@
 
 #include "canigo/net.hpp"
 
-#include "gateway/http/message_parser.hpp"
-#include "gateway/http/read_buffer.hpp"
 #include "gateway/policy/head_rules.hpp"
+#include "gateway/wire/message_parser.hpp"
+#include "gateway/wire/read_buffer.hpp"
 #include "target.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gateway/http/message.hpp"
+#include "gateway/wire/message.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "gateway/policy/host_name.hpp"
+#include "gateway/wire/host_name.hpp"
 
 #include "support/catch.hpp"
 

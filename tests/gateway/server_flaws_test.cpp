@@ -1,4 +1,4 @@
-#include "gateway/policy/server_flaws.hpp"
+#include "gateway/wire/server_flaws.hpp"
 
 #include "support/catch.hpp"
 

@@ -106,6 +106,7 @@ def read_layers(text):
 
 TABLE = read_layers((pathlib.Path(__file__).parent / "layers.txt").read_text(encoding="utf-8"))
 UNTESTED = TABLE.pop("untested")
+GATEWAY = TABLE.pop("gateway")
 LAYERS = list(TABLE)
 
 
@@ -136,6 +137,23 @@ def layers(tree):
             folder, other = concept(path).split("/")[0], concept(target).split("/")[0]
             if level == below == LAYERS.index("edges") and folder != other:
                 yield path, number, f"edge '{folder}' includes edge '{other}': {spelling}"
+
+
+@rule
+def gateway_layers(tree):
+    for path in tree.under("gateway/"):
+        folder = path.split("/")[1]
+        if "/" not in path[len("gateway/"):]:
+            continue  # main.cpp is above all
+        if folder not in GATEWAY:
+            yield path, 1, "is in no folder of tests/tidy/layers.txt"
+            continue
+        for number, _, target in tree.includes(path):
+            if target is None or not target.startswith("gateway/"):
+                continue
+            below = target.split("/")[1]
+            if below in GATEWAY and GATEWAY.index(below) > GATEWAY.index(folder):
+                yield path, number, f"gateway/{folder} includes {target} of the higher gateway/{below}"
 
 
 @rule

@@ -19,16 +19,16 @@ from canaries import names_source, spoiled  # noqa: E402
 # Each: the source under gateway/, a part of what is said of it, a text that stands there exactly once, whose part
 # between the signs is changed, and what is there instead.
 DEFECTS = {
-    "body_done_too_early": ("http/message_parser.cpp", "",
+    "body_done_too_early": ("wire/message_parser.cpp", "",
                             "«buffer.consume(mended ? mended->of_server(used) : used);»",
                             "if (!machine_->reads_requests || !known().done || machine_->piece.empty()) "
                             "buffer.consume(used);"),
-    "rest_of_a_body_forgotten": ("http/connection.cpp", "", "return «goes_on_ && request.is_done()»;", "goes_on_"),
+    "rest_of_a_body_forgotten": ("process/connection.cpp", "", "return «goes_on_ && request.is_done()»;", "goes_on_"),
     "link_kept_after_a_failed_write": ("upstream/exchange.cpp", "",
                                        "|| «(x.body != nullptr && !u.is_complete)») {", "false"),
-    "engine_of_tls_forgotten": ("http/byte_stream.cpp", "", "if («!tls_») return is_socket_quiet();",
+    "engine_of_tls_forgotten": ("wire/byte_stream.cpp", "", "if («!tls_») return is_socket_quiet();",
                                 "true"),
-    "refused_tunnel_goes_on": ("http/call.cpp", "", "&& «!may_leave_http(head_)»;", "true"),
+    "refused_tunnel_goes_on": ("call/call.cpp", "", "if («may_leave_http(head_)») host_", "false"),
 }
 COUNT = 40_000  # conversations, after which a defect is missed
 

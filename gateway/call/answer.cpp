@@ -1,0 +1,77 @@
+#include "gateway/call/answer.hpp"
+
+#include "gateway/wire/message_parser.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace canigo::gateway {
+
+void append_json_string(std::string& to, std::string_view text) {
+  // Most texts have nothing to escape.
+  if (std::ranges::all_of(text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; })) {
+    to.append(1, '"').append(text).append(1, '"');
+  } else {
+    to += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+}
+
+std::string json_string(std::string_view text) {
+  std::string quoted;
+  append_json_string(quoted, text);
+  return quoted;
+}
+
+std::string seconds_up(duration d) {
+  return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(d).count()));
+}
+
+void append_own_fields(std::string& to, const call_record& r) {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(r.waited).count();
+  to.append("X-Request-Id: ").append(r.id);
+  to.append("\r\nX-Canigo-Wait-Ms: ").append(std::to_string(waited));
+  to.append("\r\nX-Canigo-Attempts: ").append(std::to_string(r.attempts)).append("\r\n");
+}
+
+std::string problem(const refusal& why, const call_record& r, connection_field connection, bool to_head) {
+  const std::string body =
+      fmt::format(R"({{"type":"about:blank","title":{},"status":{},"error":{},"detail":{}}})"
+                  "\n",
+                  json_string(reason_of(why.status)), why.status, json_string(why.error), json_string(why.detail));
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: application/problem+json\r\nContent-Length: {}\r\n",
+                                 why.status, reason_of(why.status), body.size());
+  text.append("X-Canigo-Error: ").append(why.error).append("\r\n");
+  if (why.retry_after) text.append("Retry-After: ").append(seconds_up(*why.retry_after)).append("\r\n");
+  if (why.status == 401) text.append("WWW-Authenticate: Bearer\r\n");
+  // Clients of proxies know Basic: the key is the password.
+  if (why.status == 407) text.append("Proxy-Authenticate: Basic realm=\"canigo-gateway\"\r\n");
+  append_own_fields(text, r);
+  if (connection == connection_field::close) text += "Connection: close\r\n";
+  if (connection == connection_field::keep_alive) text += "Connection: keep-alive\r\n";
+  text += "\r\n";
+  if (!to_head) text += body;
+  return text;
+}
+
+std::string page_head(int status, std::string_view type, std::string_view fields) {
+  return fmt::format(
+      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nCache-Control: no-store\r\n"
+      "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'\r\n"
+      "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n"
+      "Cross-Origin-Resource-Policy: same-origin\r\n{}\r\n",
+      status, reason_of(status), type, fields);
+}
+
+std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,
+                 std::string_view fields) {
+  const std::string all =
+      fmt::format("Content-Length: {}\r\n{}{}", body.size(), fields, closes ? "Connection: close\r\n" : "");
+  std::string text = page_head(status, type, all);
+  if (!to_head) text += body;
+  return text;
+}
+
+}  // namespace canigo::gateway

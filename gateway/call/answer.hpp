@@ -1,0 +1,36 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include "gateway/call/call_record.hpp"
+#include "gateway/policy/refusal.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// The fields that every response has: X-Request-Id, X-Canigo-Wait-Ms and X-Canigo-Attempts.
+void append_own_fields(std::string& to, const call_record& r);
+
+/// What a response says of its connection.
+enum class connection_field : std::uint8_t { none, close, keep_alive };
+
+/// A whole response, as application/problem+json.
+std::string problem(const refusal& why, const call_record& r, connection_field connection, bool to_head);
+
+/// A whole response of the admin. `fields`: further ones, each with its line break.
+std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,
+                 std::string_view fields = {});
+/// The head of such a response that has no length: its body ends with the connection.
+std::string page_head(int status, std::string_view type, std::string_view fields);
+
+/// The text as a string of JSON, in quotes. Bytes that are no UTF-8 become U+FFFD.
+std::string json_string(std::string_view text);
+void append_json_string(std::string& to, std::string_view text);
+
+/// Whole seconds, rounded up, and at least 1.
+std::string seconds_up(duration d);
+
+}  // namespace canigo::gateway

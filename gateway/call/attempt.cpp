@@ -1,0 +1,95 @@
+#include "gateway/call/attempt.hpp"
+
+#include "canigo/error.hpp"
+
+#include "gateway/call/attempt_meaning.hpp"
+#include "gateway/policy/quota_fields.hpp"
+
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// An attempt that runs, from its construction to its destruction.
+class counted {
+ public:
+  counted(call_counts& counts, bool is_tunnel) noexcept : counts_{counts}, tunnels_{is_tunnel ? 1 : 0} {
+    counts_.running.fetch_add(1, std::memory_order_relaxed);
+    if (tunnels_ != 0) counts_.tunnels.fetch_add(tunnels_, std::memory_order_relaxed);
+  }
+  ~counted() {
+    counts_.running.fetch_sub(1, std::memory_order_relaxed);
+    if (tunnels_ != 0) counts_.tunnels.fetch_sub(tunnels_, std::memory_order_relaxed);
+  }
+  counted(const counted&) = delete;
+  counted& operator=(const counted&) = delete;
+
+ private:
+  call_counts& counts_;
+  const int tunnels_;
+};
+
+}  // namespace
+
+/// The breaker learns how a call fares. If it opens, some calls wait in the line for nothing.
+void attempt::report(const attempt_result& result) {
+  if (held_.report(counts_as_failure(result))) of_.services.end_long_waits(queue(), duration::max());
+}
+
+/// The head of a response tells of the upstream, whatever becomes of the request.
+void attempt::see_head(const message_head& h) {
+  const time_point now = clock::now();
+  if (queue().settings().hedge_after) queue().limits().latencies().record(now, now - since_);
+  const auto after = read_retry_after(h, std::chrono::system_clock::now());
+  const attempt_result result{attempt_end_kind::answered, h.status, after.has_value()};
+  report(result);
+  if (const quota_left left = read_quota(h); left != quota_left{}) queue().learn(left);
+  // Where tenants bring their own credential, the pause is only theirs.
+  if (after && asks_for_pause(result))
+    of_.services.pause(queue(), of_.route.tenant, clock::now() + *after, of_.record, h.status);
+  next_.see_head(h);
+}
+
+/// Nothing rings when any part of the process gives a descriptor back, so one looks again after a while.
+net::awaitable<void> attempt::wait_for_descriptor(time_point last_try) {
+  constexpr duration between_looks = std::chrono::milliseconds{20};
+  of_.services.close_idle_links();
+  net::steady_timer bell{of_.loop.io, std::min(last_try, clock::now() + between_looks)};
+  error_code ignored;
+  co_await bell.async_wait(net::redirect_error(net::use_awaitable, ignored));
+}
+
+net::awaitable<attempt_end> attempt::run() {
+  since_ = clock::now();
+  exchange& x = exchange_;
+  const auto operation = [&x](link& l) { return run_exchange(x, l); };
+  const time_point last_try = saturating_add(since_, queue().settings().timeout.connect);
+  attempt_end end = attempt_end::unreachable;
+  const counted running{of_.services.counts, x.tunnelled != nullptr};
+  try {
+    for (;;) {
+      x.lacks_descriptor = false;
+      {
+        link_pool::use connections{queue().pool(of_.loop.index)};
+        end = co_await connections.links().run(operation);
+      }
+      if (!x.lacks_descriptor || x.is_aborted || clock::now() >= last_try) break;
+      co_await wait_for_descriptor(last_try);
+    }
+  } catch (const std::exception&) {  // the pool has stopped, or there is no memory
+    end = x.has_begun ? attempt_end::cut : attempt_end::lost;
+  }
+  if (const auto kind = meaning_of(end).for_breaker; kind && !x.lacks_descriptor) report({*kind, 0, false});
+  co_return end;
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "gateway/call/call_record.hpp"
+#include "gateway/call/call_services.hpp"
+#include "gateway/call/route_decision.hpp"
+#include "gateway/policy/repeat_rules.hpp"
+#include "gateway/upstream/attempt_end.hpp"
+#include "gateway/upstream/exchange.hpp"
+#include "gateway/upstream/response_sink.hpp"
+#include "gateway/upstream/upstream_place.hpp"
+#include "gateway/wire/message.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// The parts of a call that its attempts read. They outlive the attempts.
+struct attempt_context {
+  call_services& services;
+  call_loop& loop;
+  const call_record& record;
+  const route_decision& route;
+};
+
+/// One attempt at an upstream. The upstream's limits, pauses and breaker learn how it fares. On its loop.
+class attempt final : private response_sink {
+ public:
+  /// `held`: its place. `next` takes the response. All outlive it, and `x` is this attempt's alone.
+  attempt(const attempt_context& of, exchange& x, upstream_place& held, response_sink& next)
+      : of_{of}, exchange_{x}, held_{held}, next_{next} {
+    exchange_.sink = this;
+  }
+
+  /// Makes it. It waits for a descriptor as long as it may wait for a connection. To be called once.
+  net::awaitable<attempt_end> run();
+
+ private:
+  upstream_queue& queue() const noexcept { return *of_.route.queue; }
+  net::awaitable<void> wait_for_descriptor(time_point last_try);
+  void report(const attempt_result& result);
+
+  void see_head(const message_head& h) override;
+  bool drops(const message_head& h) override { return next_.drops(h); }
+  bool may_answer() override { return next_.may_answer(); }
+  std::string head_for_client(const message_head& h) override { return next_.head_for_client(h); }
+  void see_piece(std::string_view piece) override { next_.see_piece(piece); }
+  void begin_tunnel() override { next_.begin_tunnel(); }
+
+  const attempt_context of_;
+  exchange& exchange_;
+  upstream_place& held_;
+  response_sink& next_;
+  time_point since_{};
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,129 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/permit.hpp"
+#include "canigo/request.hpp"
+
+#include "gateway/call/call_host.hpp"
+#include "gateway/call/call_record.hpp"
+#include "gateway/call/call_services.hpp"
+#include "gateway/call/config_snapshot.hpp"
+#include "gateway/call/request_view.hpp"
+#include "gateway/call/route_decision.hpp"
+#include "gateway/call/turn.hpp"
+#include "gateway/policy/head_rules.hpp"
+#include "gateway/policy/head_writer.hpp"
+#include "gateway/policy/refusal.hpp"
+#include "gateway/policy/token_account.hpp"
+#include "gateway/upstream/attempt_end.hpp"
+#include "gateway/upstream/exchange.hpp"
+#include "gateway/upstream/response_sink.hpp"
+#include "gateway/upstream/upstream_place.hpp"
+#include "gateway/wire/message.hpp"
+#include "gateway/wire/message_parser.hpp"
+#include "gateway/wire/request_body.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// A request that goes upstream, from its head to its end: its route, its turn, its attempts, its settlement.
+///
+/// All that is known of it is here, and not in the frames of several functions. So a waiter takes less memory.
+/// Threads: those of its loop.
+class call final : private response_sink {
+ public:
+  /// Takes the head, which the parser has. All must outlive it.
+  call(call_host& host, call_services& services, call_loop& loop, message_parser& request);
+  ~call() override;
+
+  /// Answers it, or sends it on. To be called once.
+  net::awaitable<void> serve();
+
+  // From its connection, and from the process.
+  /// The client has left.
+  void end_by_client() noexcept;
+  /// Its client is told so, or is cut off if it already has the beginning of the response.
+  void end_by(call_ender who) noexcept;
+  /// Ends a wait that is on; the limit says why.
+  void wake() noexcept { turn_.wake(); }
+  /// The process ends at `end`: the request is the last one of its connection.
+  void drain(time_point end) noexcept;
+  /// Ends the wait, if its estimate is longer than `most`, or reaches past the longest wait that is allowed.
+  void give_up(duration estimate, duration most) noexcept;
+  /// There is another configuration. See turn::follow().
+  void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
+    turn_.follow(next, until_moved);
+  }
+
+  bool waits() const noexcept { return turn_.waits(); }
+  /// It has asked for its turn, whatever has become of that.
+  bool has_asked() const noexcept { return has_asked_; }
+  /// An upstream has the request, or a connection to it is being opened.
+  bool is_running() const noexcept { return running_ != nullptr; }
+  const turn& current_turn() const noexcept { return turn_; }
+  const call_record& record() const noexcept { return record_; }
+  request_view look() const;
+
+ private:
+  const config& settings() const noexcept { return snapshot_->settings; }
+  upstream_queue& queue() const noexcept { return *route_.queue; }
+  const upstream& to() const noexcept { return queue().settings(); }
+  bool is_tunnel() const noexcept { return plan_.form == target_form::tunnel; }
+  bool reads_body() const noexcept { return token_account::reads_body(to()); }
+  net::awaitable<void> forward();
+  net::awaitable<bool> read_body();
+  request make_request();
+  outgoing_body make_framing();
+  void make_exchange();
+  bool may_repeat();
+  net::awaitable<void> sleep_before_repeat(attempt_end end);
+  net::awaitable<bool> get_turn(upstream_place& held, permit& tunnel);
+  net::awaitable<attempt_end> make_attempt(upstream_place& held);
+  net::awaitable<attempt_end> make_hedged_attempt(upstream_place& held, const std::function<void()>& lost);
+  void settle(upstream_place& held, attempt_end end);
+  bool goes_again(attempt_end end);
+  void judge(attempt_end end);
+  net::awaitable<void> finish();
+
+  void see_head(const message_head&) override {}
+  bool drops(const message_head& h) override;
+  bool may_answer() override { return true; }
+  std::string head_for_client(const message_head& h) override;
+  void see_piece(std::string_view piece) override { account_->take(piece); }
+  void begin_tunnel() override { host_.watch_nobody(); }  // the client of a tunnel may end its own side
+
+  call_host& host_;
+  call_services& services_;
+  call_loop& loop_;
+  message_parser& parser_;
+  const std::shared_ptr<const config_snapshot> snapshot_;  // it goes by this one, whatever comes
+  const message_head head_;
+  call_record record_;
+  std::optional<refusal> why_;  // the gateway answers, and not an upstream
+  request_plan plan_;
+  route_decision route_;
+  turn turn_;
+
+  // Once the route is known:
+  bool is_on_list_ = false;
+  bool has_asked_ = false;
+  std::uint64_t tag_ = 0;  // on the loop's list
+  time_point deadline_{};
+  std::optional<request_body> body_;
+  std::optional<token_account> account_;
+  outgoing_body framing_;
+  std::unique_ptr<exchange> exchange_;  // from the first grant on; a waiter takes less memory without it
+  exchange* running_ = nullptr;         // while an attempt is on
+  std::uint64_t random_ = 0;
+  bool is_place_lost_ = false;
+};
+
+}  // namespace canigo::gateway

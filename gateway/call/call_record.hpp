@@ -1,0 +1,62 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include "gateway/wire/message.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Texts that come when a request no longer waits.
+struct call_texts {
+  std::string upstream_id;  ///< the X-Request-Id of the response; shortened
+  std::string detail;       ///< of the error, for a person
+};
+
+/// The facts of one request at its end: for the access log, the counters, and the fields of its response.
+struct call_record {
+  std::chrono::system_clock::time_point time;
+  time_point since;
+  std::string id;
+  std::string method;
+  std::string host;
+  std::string path;  ///< without the query
+  std::string_view tenant;
+  std::string_view priority;  ///< the name of its class
+  std::string_view upstream;
+  std::string_view route;  ///< the prefix that led to the upstream
+  std::optional<std::size_t> tenant_index;
+  int status = 0;          ///< 0: the client left without an answer
+  std::string_view error;  ///< of X-Canigo-Error; empty: none
+  std::string bound_by;    ///< the limit that it found in its way when it last began to wait; empty: it did not wait
+  int attempts = 0;
+  duration waited{};
+  duration connect{};
+  std::unique_ptr<call_texts> texts;            ///< null: there are none; a waiter takes less memory so
+  std::optional<duration> first_byte;           ///< of the response, from the arrival of the request
+  std::optional<duration> upstream_first_byte;  ///< the same, from the beginning of the last attempt
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+  std::optional<std::uint64_t> tokens_asked;  ///< of an upstream that counts tokens
+  std::optional<std::uint64_t> tokens_used;   ///< if the upstream has told
+  std::uint64_t tokens_output = 0;            ///< of tokens_used
+};
+
+/// The start of a text that a stranger chose, for a page: at most `most` bytes of it, and "…" if there is more.
+std::string shortened(std::string_view text, std::size_t most = 200);
+
+/// The record of a request whose head has come now.
+call_record begin_record(const message_head& head, std::string id);
+
+inline call_texts& texts_of(call_record& r) {
+  if (!r.texts) r.texts = std::make_unique<call_texts>();
+  return *r.texts;
+}
+
+}  // namespace canigo::gateway

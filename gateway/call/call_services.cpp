@@ -1,0 +1,65 @@
+#include "gateway/call/call_services.hpp"
+
+#include "gateway/call/call.hpp"
+
+#include <asio/post.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <unordered_map>
+#include <utility>
+
+namespace canigo::gateway {
+
+call_services::call_services(std::vector<call_loop*> loops, std::uint64_t buffered)
+    : counts{loops.size()}, kept{buffered}, call_loops_{std::move(loops)} {
+  std::random_device random;
+  process_ = fmt::format("{:08x}", random());
+  via_ = "1.1 canigo-" + process_;
+}
+
+std::string call_services::new_request_id() {
+  return fmt::format("{}-{:x}", process_, next_request_.fetch_add(1, std::memory_order_relaxed));
+}
+
+void call_services::pause(upstream_queue& q, std::size_t tenant, time_point until, const call_record& r, int status) {
+  origins.note(r, status, q.settings().credential.is_passed());
+  q.pause(tenant, until);
+  end_long_waits(q, is_draining() ? end() - std::chrono::steady_clock::now() : duration::max());
+}
+
+void call_services::end_long_waits(upstream_queue& q, duration most) {
+  const auto estimates = std::make_shared<std::unordered_map<std::uint64_t, duration>>();
+  redis_limit* const shared = q.limits().shared();
+  const duration least = shared != nullptr ? shared->least_wait() : duration::zero();
+  for (const waiting_request& w : q.limit().waiting(q.settings().queue)) {
+    estimates->emplace(w.tag, std::max(w.estimate, least));
+  }
+  if (estimates->empty()) return;
+  for (call_loop* const l : call_loops_) {
+    net::post(l->io, [l, estimates, most] {
+      for (const auto& [number, estimate] : *estimates) {
+        if (call* const c = l->requests.find(number)) c->give_up(estimate, most);
+      }
+    });
+  }
+}
+
+void call_services::close_idle_links() {
+  constexpr duration between = std::chrono::milliseconds{20};
+  const duration now = std::chrono::steady_clock::now().time_since_epoch();
+  duration::rep last = idle_closed_.load(std::memory_order_relaxed);
+  if (duration{last} > now - between || !idle_closed_.compare_exchange_strong(last, now.count())) return;
+  for (call_loop* const l : call_loops_) {
+    net::post(l->io, [l] {
+      for (std::size_t i = 0; i < l->now->queues(); ++i) l->now->queue(i).pool(l->index).close_idle();
+      if (l->now->hosts() == nullptr) return;
+      for (const auto& q : l->now->hosts()->all()) q->pool(l->index).close_idle();
+    });
+  }
+}
+
+}  // namespace canigo::gateway

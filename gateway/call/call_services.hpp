@@ -1,0 +1,79 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include "gateway/call/call_counts.hpp"
+#include "gateway/call/call_loop.hpp"
+#include "gateway/call/call_record.hpp"
+#include "gateway/call/config_snapshot.hpp"
+#include "gateway/call/pause_origins.hpp"
+#include "gateway/policy/own_places.hpp"
+#include "gateway/upstream/link.hpp"
+#include "gateway/upstream/name_lookup.hpp"
+#include "gateway/upstream/upstream_queue.hpp"
+#include "gateway/wire/request_body.hpp"
+
+#include <asio/ip/tcp.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// The parts of the process that all calls share. Threads: any, unless it says otherwise.
+class call_services {
+ public:
+  /// `loops` outlive it. `buffered`: bytes of all bodies that are kept at once.
+  call_services(std::vector<call_loop*> loops, std::uint64_t buffered);
+  call_services(const call_services&) = delete;
+  call_services& operator=(const call_services&) = delete;
+
+  surroundings around(const config_snapshot& g, bool of_client) noexcept {
+    // If the client chooses the host, no name that it chooses holds up those of upstreams.
+    return {g.trust(), own_, of_client ? names_of_clients_ : names_, most_files};
+  }
+  /// The gateway listens there, so no request may lead there. Before any loop runs.
+  void add_own_place(const net::ip::tcp::endpoint& listener) { own_.add(listener); }
+  /// "1.1 canigo-" and a number of this process, for Via.
+  const std::string& via() const noexcept { return via_; }
+  /// Another one each time.
+  std::string new_request_id();
+
+  /// Pauses an upstream, or a tenant's part of it, and ends the waits that have become too long. `r` is the request
+  /// whose response, with this status, asked for it.
+  void pause(upstream_queue& q, std::size_t tenant, time_point until, const call_record& r, int status);
+  /// Ends the waits for `q` that are longer than `most` by their estimates, or than was allowed for each.
+  void end_long_waits(upstream_queue& q, duration most);
+  /// Closes the connections to upstreams that nobody uses, soon: somebody lacks a descriptor.
+  void close_idle_links();
+
+  /// The process ends: each connection has one more request at most, and nobody waits beyond `end`.
+  void drain(time_point end) noexcept { end_.store(end.time_since_epoch().count(), std::memory_order_relaxed); }
+  bool is_draining() const noexcept { return end() != time_point::max(); }
+  /// The end of the drain; max(): there is none.
+  time_point end() const noexcept { return time_point{duration{end_.load(std::memory_order_relaxed)}}; }
+
+  /// A connection to an upstream has a descriptor below this one. Before any loop runs.
+  int most_files = std::numeric_limits<int>::max();
+
+  call_counts counts;
+  pause_origins origins;
+  kept_bytes kept;
+
+ private:
+  const std::vector<call_loop*> call_loops_;
+  own_places own_;
+  name_lookup names_;
+  name_lookup names_of_clients_;
+  std::string process_;
+  std::string via_;
+  std::atomic<std::uint64_t> next_request_{1};
+  std::atomic<duration::rep> end_{duration::max().count()};
+  std::atomic<duration::rep> idle_closed_{duration::min().count()};  // the beginning of the last close_idle_links()
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "gateway/call/call_record.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Whose response asked an upstream's callers to wait, the last one of each upstream. Threads: any.
+class pause_origins {
+ public:
+  struct origin {
+    std::chrono::system_clock::time_point time;
+    std::string request, tenant;
+    int status = 0;
+    bool is_of_tenant = false;  ///< only the tenant has to wait
+  };
+
+  void note(const call_record& r, int status, bool is_of_tenant) {
+    origin o{std::chrono::system_clock::now(), r.id, std::string{r.tenant}, status, is_of_tenant};
+    const std::lock_guard lock{mutex_};
+    constexpr std::size_t most = 1000;
+    if (by_upstream_.size() >= most && !by_upstream_.contains(r.upstream)) return;
+    by_upstream_.insert_or_assign(std::string{r.upstream}, std::move(o));
+  }
+  std::optional<origin> of(std::string_view upstream) const {
+    const std::lock_guard lock{mutex_};
+    const auto found = by_upstream_.find(upstream);
+    if (found == by_upstream_.end()) return std::nullopt;
+    return found->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, origin, std::less<>> by_upstream_;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,73 @@
+#include "gateway/call/refusals.hpp"
+
+#include "gateway/call/attempt_meaning.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+/// How long such a request would wait if it came now, behind all that wait.
+std::optional<duration> estimate(const limiter& l, request ask) {
+  ask.since = time_point::max();
+  try {
+    return l.estimate(ask);
+  } catch (const system_error&) {  // it can never be granted: no time would help
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+refusal ended_by_operator() {
+  return {503, "cancelled", "an operator has ended this request", std::chrono::seconds{1}};
+}
+
+refusal ended_by_drain() { return {503, "draining", "this instance ends", std::chrono::seconds{1}}; }
+
+refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask) {
+  refusal why{429, "wait_timed_out", "no place was free before the longest wait was over"};
+  if (error == errc::queue_full) why = {429, "queue_full", "as many wait for this upstream as may wait"};
+  if (error == errc::evicted) why = {429, "evicted", "a more important request took its place in the queue"};
+  if (error == errc::deadline_unreachable) {
+    why = {429, "wait_too_long", "even the shortest wait would be longer than the longest allowed"};
+  }
+  if (error == errc::stopped || error == net::error::operation_aborted) {
+    why = {503, "draining", "this instance ends"};
+  }
+  if (error == errc::too_large) why = {429, "wait_too_long", "it asks for more than the limit ever has"};
+  if (error == errc::not_enough_memory) why = {503, "queue_full", "there is no memory to wait with"};
+  if (is_store_failure(error)) {
+    why = {503, "store_unavailable", "Redis, which keeps this limit, does not serve it: " + error.message()};
+  }
+  why.retry_after = estimate(q.limit(), ask).value_or(std::chrono::seconds{1});
+  if (q.limits().shared() != nullptr) why.retry_after = std::max(*why.retry_after, q.limits().shared()->least_wait());
+  const bool is_too_late = error == errc::deadline_unreachable || error == errc::timed_out;
+  if (is_too_late && q.limits().now().breaker != circuit_state::closed)
+    why = {503, "circuit_open", "the upstream fails, and is tried again only later", why.retry_after};
+  return why;
+}
+
+std::optional<refusal> refusal_of(attempt_end end, request_body::status body, const std::string& failure) {
+  const attempt_meaning& means = meaning_of(end);
+  if (means.status != 0) {
+    std::string detail{means.detail};
+    if (end == attempt_end::unreachable && !failure.empty()) detail.append(": ").append(failure);
+    return refusal{means.status, means.error, std::move(detail)};
+  }
+  if (end != attempt_end::body_failed) return std::nullopt;
+  switch (body) {
+    case request_body::status::timed_out:
+      return refusal{408, "bad_request", "the body came too slowly"};
+    case request_body::status::malformed:
+      return refusal{400, "bad_request", "the body is no HTTP/1.1"};
+    case request_body::status::too_large:
+      return refusal{413, "bad_request", "the body is too large"};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace canigo::gateway

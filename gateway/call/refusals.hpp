@@ -1,0 +1,30 @@
+#pragma once
+
+#include "canigo/error.hpp"
+#include "canigo/request.hpp"
+
+#include "gateway/policy/refusal.hpp"
+#include "gateway/upstream/attempt_end.hpp"
+#include "gateway/upstream/upstream_queue.hpp"
+#include "gateway/wire/request_body.hpp"
+
+#include <optional>
+#include <string>
+
+// The gateway's own answers to a call that has waited or was sent.
+namespace canigo::gateway {
+
+/// An operator has ended it.
+refusal ended_by_operator();
+/// The instance ends, and with it the request.
+refusal ended_by_drain();
+
+/// Its wait for a place of `q` has ended with this error.
+refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask);
+
+/// An attempt has ended so, before the client had anything of a response; nothing: it needs no words of the gateway.
+///
+/// `failure`: why there is no connection, if that is known.
+std::optional<refusal> refusal_of(attempt_end end, request_body::status body, const std::string& failure = {});
+
+}  // namespace canigo::gateway

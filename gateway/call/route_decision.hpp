@@ -1,0 +1,37 @@
+#pragma once
+
+#include "gateway/call/call_host.hpp"
+#include "gateway/call/call_record.hpp"
+#include "gateway/call/call_services.hpp"
+#include "gateway/call/config_snapshot.hpp"
+#include "gateway/policy/client_hints.hpp"
+#include "gateway/policy/head_rules.hpp"
+#include "gateway/policy/refusal.hpp"
+#include "gateway/upstream/upstream_queue.hpp"
+#include "gateway/wire/message.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace canigo::gateway {
+
+/// Whose a call is, where it goes, and how it is treated.
+struct route_decision {
+  std::size_t tenant = 0;  ///< an index into config::tenants
+  std::shared_ptr<upstream_queue> queue;
+  std::string target;      ///< as it goes out
+  std::string host_field;  ///< the same
+  bool is_tls = false;
+  client_hints granted;
+};
+
+/// Decides it by the head of a request, and notes it in the record. Returns the reason if the gateway refuses.
+///
+/// `g` outlives the decision.
+std::optional<refusal> decide_route(const config_snapshot& g, const connected_client& client, const message_head& head,
+                                    const request_plan& plan, call_services& services, call_record& r,
+                                    route_decision& to);
+
+}  // namespace canigo::gateway

@@ -1,0 +1,336 @@
+#include "gateway/call/turn.hpp"
+
+#include "canigo/detail/context/suspend.hpp"
+
+#include "gateway/call/call.hpp"
+#include "gateway/call/refusals.hpp"
+#include "gateway/policy/destination.hpp"
+#include "gateway/policy/limit_names.hpp"
+
+#include <asio/associated_executor.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/bind_executor.hpp>
+#include <asio/post.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// Takes a tunnel if there is one at once. Why there is none comes to light when it is waited for.
+bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
+  try {
+    auto free = tunnels.try_acquire(ask);
+    if (free) granted = std::move(*free);
+    return free.has_value();
+  } catch (const system_error&) {
+    return false;
+  }
+}
+
+/// A place, if there is one now. A call that may not wait is served at once or not at all. The time of its arrival has
+/// passed by then, so its deadline does not count.
+permit taken_at_once(limiter& l, request ask, error_code& error) {
+  ask.deadline = time_point::max();
+  try {
+    if (auto p = l.try_acquire(ask)) return std::move(*p);
+  } catch (const system_error& e) {
+    error = e.code();
+  }
+  return {};
+}
+
+/// The reason for the end of a wait, as its caller is told. A wait is cancelled if it would be too long, or at the end.
+error_code judged(const error_code& error, bool is_draining) {
+  if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
+  // Another instance may have the time that is missing here.
+  const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
+  return is_late && is_draining ? error_code{errc::stopped} : error;
+}
+
+/// The end of a wait for a place. There is a permit unless there is an error.
+struct wait_result {
+  error_code error;
+  permit granted;
+};
+
+/// A wait for a place, until `stop`. Its frame and the waiter are all that a call that waits pays for.
+template <class Limit>
+net::awaitable<wait_result> place_of(Limit& limit, const request& ask, net::cancellation_slot stop) {
+  using canigo::detail::park;
+  using canigo::detail::park_returns;
+  const auto start = [&limit, &ask, stop](auto handler) {
+    const auto executor = net::get_associated_executor(handler);
+    auto finish = [h = std::move(handler)](error_code e, permit p) mutable {
+      std::move(h)(wait_result{e, std::move(p)});
+    };
+    limit.async_acquire(ask, net::bind_executor(executor, net::bind_cancellation_slot(stop, std::move(finish))));
+  };
+  if constexpr (park_returns<wait_result>) {
+    co_return co_await park<wait_result>(start);
+  } else {
+    co_await park<wait_result>(start);
+    std::terminate();
+  }
+}
+
+}  // namespace
+
+turn::outside::outside(turn& t, std::string_view what_for) noexcept
+    : waiting_{t}, home_{t}, has_place_{what_for == "shared"} {
+  home_.waits_for_ = what_for;
+  home_.queue().limits().outside().enter(home_.ask_.priority, has_place_);
+}
+
+turn::outside::~outside() {
+  home_.queue().limits().outside().leave(home_.ask_.priority, has_place_);
+  home_.waits_for_ = {};
+}
+
+void turn::begin(const request& ask, std::string_view tenant, bool is_for_tunnel) {
+  ask_ = ask;
+  tenant_ = tenant;
+  is_for_tunnel_ = is_for_tunnel;
+  share_ = queue().share(route_.tenant);
+  is_on_ = true;
+}
+
+refusal turn::why_ended() const { return ended_by_ == call_ender::operator_ ? ended_by_operator() : ended_by_drain(); }
+
+void turn::end_by_client() noexcept {
+  has_left_ = true;
+  wake();
+}
+
+void turn::end_by(call_ender who) noexcept {
+  if (ended_by_ == call_ender::nobody) ended_by_ = who;
+  wake();
+}
+
+void turn::wake() noexcept {
+  if (waits_) wait_.emit(net::cancellation_type::terminal);
+}
+
+void turn::wake_if_asleep_until_after(time_point end) noexcept {
+  if (sleeps_until_ > end) wake();
+}
+
+void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
+  if (!is_on_) return;
+  const upstream& to = queue().settings();
+  const std::shared_ptr<upstream_queue> successor = next.queue_of(to.name);
+  const auto tenant = next.tenant_of(tenant_);
+  // The host has come while the next hosts were made: it stays where it is.
+  const bool is_new_host =
+      successor == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
+  if (successor == nullptr && !is_new_host) {
+    dismissed_ = std::make_unique<refusal>(
+        refusal{503, "no_route", "the upstream is no longer in the configuration", std::chrono::seconds{1}});
+  } else if (!tenant) {
+    dismissed_ =
+        std::make_unique<refusal>(refusal{401, "unauthorized", "the tenant is no longer in the configuration"});
+  } else if (is_for_tunnel_ && next.settings.forward && next.settings.forward->tunnels == 0) {
+    dismissed_ = std::make_unique<refusal>(refuse_tunnel());
+  } else {
+    auto share = successor == nullptr ? share_ : successor->share(*tenant);
+    if (!share || share == share_) return;
+    next_share_ = std::move(share);
+  }
+  if (!waits_) return;
+  until_moved_ = until_moved;
+  wake();
+}
+
+net::awaitable<void> turn::sleep(duration d) {
+  net::steady_timer delay{loop_.io, d};
+  const outside waiting{*this, "retry"};
+  sleeps_until_ = delay.expiry();
+  error_code ignored;
+  co_await delay.async_wait(
+      net::bind_cancellation_slot(wait_.slot(), net::redirect_error(net::use_awaitable, ignored)));
+}
+
+/// From now on it asks for the share that its tenant has since a reload.
+void turn::take_next_share() noexcept {
+  if (!next_share_) return;
+  share_ = std::move(next_share_);
+  ask_.flow = share_.get();
+}
+
+/// Notes which limit holds up this call, as soon as it is among those that wait.
+void turn::look_at_what_binds() {
+  net::post(loop_.io, [&l = loop_, tag = ask_.tag] {
+    const call* const c = l.requests.find(tag);
+    if (c == nullptr || !c->current_turn().waits()) return;
+    const turn& t = c->current_turn();
+    std::string name = t.what_binds();
+    if (!name.empty()) t.record_.bound_by = std::move(name);
+  });
+}
+
+/// A limit or pause of its tenant, or the limit that holds up the first of all.
+std::string turn::what_binds() const {
+  const flow_stats own = share_->stats();
+  if (own.paused_until > clock::now()) return "paused";
+  return own.is_held_back ? "tenant" : name_of(queue().limit().why_waiting(), queue().settings().rates);
+}
+
+/// Whether nobody wants the place any more: the client has left, or somebody else has ended its request.
+bool turn::is_called_off() const noexcept { return has_left_ || ended_by_ != call_ender::nobody || dismissed_; }
+
+/// Nothing: the client has left, and is told nothing.
+std::optional<refusal> turn::why_called_off() const {
+  if (has_left_) return std::nullopt;
+  return ended_by_ != call_ender::nobody ? why_ended() : *dismissed_;
+}
+
+/// Whether an attempt to get a place is to be followed by another one.
+bool turn::asks_again(const error_code& error) const noexcept {
+  return !error || (error == net::error::operation_aborted && next_share_);
+}
+
+/// Asks for as much as a new request would ask for, if a reload has made a burst smaller. False: that is not less.
+bool turn::asks_for_less() {
+  const config_snapshot& now = *loop_.now;
+  const auto successor = now.queue_of(queue().settings().name);
+  const auto tenant = now.tenant_of(tenant_);
+  return successor != nullptr && tenant && successor->lower_to_most(ask_, *tenant);
+}
+
+/// Waits for the limit of all instances, which there is.
+net::awaitable<redis::permit> turn::get_shared(error_code& error) {
+  constexpr duration usual_round_trip = std::chrono::milliseconds{10};
+  redis::permit granted;
+  const time_point asked = clock::now();
+  const outside waiting{*this, "shared"};
+  granted = co_await queue().limits().shared()->acquire(ask_, wait_.slot(), error);
+  if (clock::now() - asked > usual_round_trip) record_.bound_by = "shared";
+  co_return granted;
+}
+
+/// Makes a place of a grant of this instance's limit. Empty without an error: things have changed meanwhile, and the
+/// call is to ask again.
+net::awaitable<upstream_place> turn::enter(permit local, error_code& error) {
+  upstream_place granted;
+  // The grant may have come when the client left. Nothing is consumed all the same.
+  if (is_called_off()) {
+    queue().limits().give_back(local);
+    co_return granted;
+  }
+  redis::permit shared;
+  if (queue().limits().shared() != nullptr) {
+    auto asking_all = get_shared(error);
+    shared = co_await std::move(asking_all);
+  }
+  if (error || is_called_off()) {
+    queue().limits().give_back(local, shared);
+  } else if (auto entered = queue().limits().enter(std::move(local), std::move(shared))) {
+    granted = std::move(*entered);
+  }
+  co_return granted;
+}
+
+net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted, std::optional<refusal>& why) {
+  const time_point start = clock::now();
+  error_code error;
+  while (!granted && !is_called_off() && asks_again(error)) {
+    error = {};
+    take_next_share();
+    permit local = taken_at_once(queue().limit(), ask_, error);
+    if (!local && !error) {
+      if (input.empty()) input.shrink();
+      look_at_what_binds();
+      const here waiting{*this};
+      // The long wait is here, and not in a function of its own, which saves memory of each waiter.
+      auto acquiring = place_of(queue().limit(), ask_, wait_.slot());
+      wait_result waited = co_await std::move(acquiring);
+      error = waited.error;
+      local = std::move(waited.granted);
+    }
+    if (!error) {
+      auto entering = enter(std::move(local), error);
+      granted = co_await std::move(entering);
+    }
+    if (error == errc::too_large && asks_for_less()) error = {};
+    ask_.since = std::min<time_point>(ask_.since, start);  // it keeps its place in the line if it asks again
+  }
+  record_.waited += clock::now() - start;
+  if (granted) co_return true;
+  why = is_called_off() ? why_called_off() : refusal_of(judged(error, services_.is_draining()), queue(), ask_);
+  co_return false;
+}
+
+/// A call holds neither place while it waits for the other: those that wait for a slow host would keep the tunnels from
+/// all others.
+net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input, upstream_place& granted,
+                                      permit& tunnel, std::optional<refusal>& why) {
+  semaphore& tunnels = hosts.tunnels();
+  const std::shared_ptr<const flow> share = hosts.share_of_tunnels(queue().settings().name, tenant_);
+  const request place{.priority = ask_.priority, .deadline = ask_.deadline, .flow = share.get(), .tag = ask_.tag};
+  for (;;) {
+    auto getting = get_place(input, granted, why);
+    const bool is_granted = co_await std::move(getting);
+    if (!is_granted) co_return false;
+    if (is_free(tunnels, place, tunnel)) co_return true;
+    granted.give_back();
+    const time_point start = clock::now();
+    error_code error;
+    record_.bound_by = "tunnels";
+    {
+      const outside waiting{*this, "tunnels"};
+      auto acquiring = place_of(tunnels, place, wait_.slot());
+      wait_result waited = co_await std::move(acquiring);
+      error = waited.error;
+      tunnel = std::move(waited.granted);
+    }
+    record_.waited += clock::now() - start;
+    if (is_called_off()) {
+      why = why_called_off();
+      co_return false;
+    }
+    if (error && asks_again(error)) continue;
+    if (error) {
+      why = refusal_of(judged(error, services_.is_draining()), queue(), ask_);
+      co_return false;
+    }
+    auto asking = spare_place();
+    granted = co_await std::move(asking);
+    if (granted) co_return true;
+    tunnel.release();
+  }
+}
+
+net::awaitable<upstream_place> turn::spare_place() {
+  upstream_place granted;
+  take_next_share();
+  upstream_limit& limits = queue().limits();
+  if (limits.now().breaker != circuit_state::closed) co_return granted;
+  permit local;
+  try {
+    if (auto p = queue().limit().try_acquire(ask_)) local = std::move(*p);
+  } catch (const system_error&) {  // it ends, or the limit is less than it was
+    co_return granted;
+  }
+  if (!local) co_return granted;
+  redis::permit shared;
+  if (limits.shared() != nullptr) {
+    shared = co_await limits.shared()->acquire_now(ask_);
+    if (!shared) {
+      limits.give_back(local);
+      co_return granted;
+    }
+  }
+  if (auto entered = limits.enter(std::move(local), std::move(shared))) granted = std::move(*entered);
+  co_return granted;
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,145 @@
+#pragma once
+
+#include "canigo/error.hpp"
+#include "canigo/flow.hpp"
+#include "canigo/net.hpp"
+#include "canigo/permit.hpp"
+#include "canigo/redis/permit.hpp"
+#include "canigo/request.hpp"
+#include "canigo/semaphore.hpp"
+#include "canigo/time.hpp"
+
+#include "gateway/call/call_record.hpp"
+#include "gateway/call/call_services.hpp"
+#include "gateway/call/route_decision.hpp"
+#include "gateway/policy/refusal.hpp"
+#include "gateway/upstream/forwarded_hosts.hpp"
+#include "gateway/upstream/upstream_place.hpp"
+#include "gateway/upstream/upstream_queue.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/cancellation_signal.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// A reason other than the client for which a call ends early.
+enum class call_ender : std::uint8_t { nobody, operator_, drain };
+
+/// A call's wait for a place at its upstream: in the line, and outside of it for other instances, a tunnel, or a pause
+/// before the call is sent again. It knows the reason why nobody wants the place any more.
+///
+/// Threads: those of its loop.
+class turn {
+ public:
+  turn(call_services& services, call_loop& loop, call_record& record, const route_decision& route)
+      : services_{services}, loop_{loop}, record_{record}, route_{route} {}
+  turn(const turn&) = delete;
+  turn& operator=(const turn&) = delete;
+
+  /// The call is about to ask for this. `tenant`: its name, which outlives the turn.
+  void begin(const request& ask, std::string_view tenant, bool is_for_tunnel);
+  /// The call waits no more. A later reload does not concern it.
+  void end() noexcept { is_on_ = false; }
+  const request& ask() const noexcept { return ask_; }
+
+  /// Waits for a place. False if there is none: the client has left, or `why` has the reason. `input`: bytes of the
+  /// client, whose memory goes during a long wait.
+  net::awaitable<bool> get_place(read_buffer& input, upstream_place& granted, std::optional<refusal>& why);
+  /// Waits for a place of the host and one of the tunnels.
+  net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, read_buffer& input, upstream_place& granted, permit& tunnel,
+                                  std::optional<refusal>& why);
+  /// A place that is there at once; empty: there is none. A hedge takes nobody's turn.
+  net::awaitable<upstream_place> spare_place();
+  /// The pause before a call is sent again. It ends early if nobody wants the place any more.
+  net::awaitable<void> sleep(duration d);
+
+  bool has_left() const noexcept { return has_left_; }
+  call_ender ended_by() const noexcept { return ended_by_; }
+  /// What the client is told in that case.
+  refusal why_ended() const;
+  void end_by_client() noexcept;
+  /// The first reason counts.
+  void end_by(call_ender who) noexcept;
+  /// Ends a wait that is on, for a reason that the limit knows.
+  void wake() noexcept;
+  /// Ends a pause that would last beyond `end`.
+  void wake_if_asleep_until_after(time_point end) noexcept;
+
+  /// There is another configuration. The call goes on waiting, unless that has no longer its upstream or its tenant.
+  /// `until_moved` is held while the call still waits by the earlier one.
+  void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept;
+
+  bool waits() const noexcept { return waits_; }
+  /// Outside of the line: "shared", "tunnels" or "retry"; empty: it does not wait so.
+  std::string_view waits_for() const noexcept { return waits_for_; }
+  /// The end of that wait; min(): nobody knows.
+  time_point waits_until() const noexcept { return sleeps_until_; }
+
+ private:
+  /// A wait, from its construction to its destruction.
+  class here {
+   public:
+    explicit here(turn& t) noexcept : home_{t} { home_.waits_ = true; }
+    ~here() {
+      home_.waits_ = false;
+      home_.sleeps_until_ = time_point::min();
+      home_.until_moved_.reset();
+    }
+    here(const here&) = delete;
+    here& operator=(const here&) = delete;
+
+   private:
+    turn& home_;
+  };
+  /// The same outside of the line. `what_for`: a literal.
+  class outside {
+   public:
+    outside(turn& t, std::string_view what_for) noexcept;
+    ~outside();
+    outside(const outside&) = delete;
+    outside& operator=(const outside&) = delete;
+
+   private:
+    const here waiting_;
+    turn& home_;
+    const bool has_place_;
+  };
+
+  upstream_queue& queue() const noexcept { return *route_.queue; }
+  bool is_called_off() const noexcept;
+  std::optional<refusal> why_called_off() const;
+  bool asks_again(const error_code& error) const noexcept;
+  bool asks_for_less();
+  void take_next_share() noexcept;
+  void look_at_what_binds();
+  std::string what_binds() const;
+  net::awaitable<redis::permit> get_shared(error_code& error);
+  net::awaitable<upstream_place> enter(permit local, error_code& error);
+
+  call_services& services_;
+  call_loop& loop_;
+  call_record& record_;
+  const route_decision& route_;
+  request ask_;
+  std::string_view tenant_;
+  std::shared_ptr<const flow> share_;       // that it asks for
+  std::shared_ptr<const flow> next_share_;  // that it has to ask for from now on
+  std::unique_ptr<refusal> dismissed_;      // a reload has taken away its upstream, its tenant or the tunnels
+  std::shared_ptr<void> until_moved_;       // the wait that is on is about to end
+  net::cancellation_signal wait_;
+  std::string_view waits_for_;
+  time_point sleeps_until_ = time_point::min();
+  bool is_on_ = false;
+  bool is_for_tunnel_ = false;
+  bool waits_ = false;
+  bool has_left_ = false;
+  call_ender ended_by_ = call_ender::nobody;
+};
+
+}  // namespace canigo::gateway

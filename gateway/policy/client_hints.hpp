@@ -1,0 +1,36 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include "gateway/config/config.hpp"
+#include "gateway/policy/refusal.hpp"
+#include "gateway/wire/message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace canigo::gateway {
+
+/// How a request wants to be treated, as far as its tenant may ask for it.
+struct client_hints {
+  int priority = 0;                     ///< an index into config::classes
+  bool asked_above_best = false;        ///< it asked for more than its tenant's best, and got that
+  duration max_wait = duration::max();  ///< of the upstream for the class, or shorter
+  std::uint64_t least_tokens = 0;       ///< the estimate is raised to this
+};
+
+struct hint_reading {
+  client_hints granted;
+  std::optional<refusal> refused;  ///< 400 for a field that can't be read, or stands there twice
+};
+
+/// Reads X-Canigo-Priority, which names a class, X-Canigo-Max-Wait, which can only shorten, and X-Canigo-Tokens, which
+/// can only raise the estimate.
+///
+/// `max_wait`: that of each class.
+hint_reading read_hints(const message_head& head, const tenant& whose, std::span<const std::string> classes,
+                        std::span<const duration> max_wait);
+
+}  // namespace canigo::gateway

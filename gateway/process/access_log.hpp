@@ -1,0 +1,80 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include "gateway/call/call_record.hpp"
+#include "gateway/config/config.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace canigo::gateway {
+
+/// One line of JSON for each request. A thread of its own writes them, so a reader that stops stops no loop.
+///
+/// At most 4 MiB wait to be written. Lines beyond that, and those that a file does not take, are dropped and counted.
+/// Standard error hears of them once a minute at most. A line that broke off in the middle stands alone.
+/// Threads: any.
+class access_log {
+ public:
+  /// What lines are written to; it closes what it has opened.
+  class file {
+   public:
+    file(int descriptor, bool owns) noexcept : descriptor_{descriptor}, owns_{owns} {}
+    ~file();
+    file(const file&) = delete;
+    file& operator=(const file&) = delete;
+    int descriptor() const noexcept { return descriptor_; }
+
+   private:
+    const int descriptor_;
+    const bool owns_;
+  };
+
+  /// Null for no log. Throws system_error if the file can't be opened.
+  static std::shared_ptr<const file> open(const access_log_options& o);
+
+  /// Throws as open() would, by what it sees now. It makes no file: the program may run as another user.
+  static void check(const access_log_options& o);
+
+  /// Throws as open() does.
+  explicit access_log(const access_log_options& o);
+  /// Writes what waits, unless its reader takes nothing for 5 seconds.
+  ~access_log();
+  access_log(const access_log&) = delete;
+  access_log& operator=(const access_log&) = delete;
+
+  void write(const call_record& r);
+  /// Later lines go there, and so do those that wait. A piece that the earlier file does not take any more is dropped.
+  void use(std::shared_ptr<const file> f);
+  std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
+
+ private:
+  void run();
+  void write_lines(std::shared_ptr<const file> to, std::string_view lines);
+  std::size_t write_some(const file& to, std::string_view text);
+  bool may_write(const file& to);
+  void tell_of_lost(bool is_last = false);
+
+  std::atomic<std::uint64_t> dropped_{0};
+  std::atomic<bool> is_on_;
+  std::mutex mutex_;
+  std::shared_ptr<const file> file_;
+  std::condition_variable knock_;
+  std::string waiting_;
+  std::optional<time_point> ends_;    // since then
+  std::shared_ptr<const file> torn_;  // its last line broke off; of the thread that writes
+  std::uint64_t told_ = 0;            // of the lost lines; of the same thread
+  time_point told_at_{};              // the same
+  std::thread writer_;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,270 @@
+#include "gateway/process/connection.hpp"
+
+#include "canigo/error.hpp"
+
+#include "gateway/call/answer.hpp"
+#include "gateway/policy/head_rules.hpp"
+#include "gateway/process/admin_handler.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <sys/socket.h>
+#include <utility>
+
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// Room for the next head of an idle connection; it grows up to the bound of a head.
+constexpr std::size_t first_room = 2048;
+
+parser_limits limits_of(const config& c) {
+  return {.head = static_cast<std::uint32_t>(c.size.header), .body = c.size.body, .fields = c.size.fields};
+}
+
+std::optional<std::uint32_t> uid_of_peer(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  sockaddr_storage own{};
+  socklen_t own_size = sizeof own;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) != 0 || own.ss_family != AF_UNIX ||
+      ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return std::nullopt;
+  }
+  return peer.uid;
+}
+
+/// Whether nobody knows what the bytes behind such a request are.
+bool is_unsound(const refusal& why) noexcept { return why.status == 400 || why.status == 414; }
+
+refusal refusal_of(parse_failure f) {
+  switch (f) {
+    case parse_failure::head_too_large:
+      return {431, "bad_request", "the head is too large"};
+    case parse_failure::target_too_large:
+      return {414, "bad_request", "the target is too long"};
+    case parse_failure::body_too_large:
+      return {413, "bad_request", "the body is too large"};
+    default:
+      return {400, "bad_request", "this is no HTTP/1.1"};
+  }
+}
+
+}  // namespace
+
+connection::connection(service& s, loop& l, const entrance& e, stream_socket socket, std::string address)
+    : service_{s}, loop_{l}, entrance_{e}, stream_{std::move(socket)} {
+  client_.listener = e.listener.value_or(0);
+  client_.address = std::move(address);
+  loop_.connections.insert(this);
+  if (entrance_.listener) service_.callers.fetch_add(1, std::memory_order_relaxed);
+}
+
+connection::~connection() {
+  loop_.connections.erase(this);
+  if (entrance_.listener) service_.callers.fetch_sub(1, std::memory_order_relaxed);
+  entrance_.count.leave(client_.address);
+}
+
+net::awaitable<void> connection::run() {
+  if (!co_await secure()) co_return;
+  client_.uid = uid_of_peer(stream_.descriptor());
+  for (;;) {
+    if (is_last() && has_served_ && !has_come()) break;
+    phase_ = phase::idle;
+    if (input_.empty()) input_.shrink(first_room);
+    auto parser = message_parser::of_request(limits_of(loop_.now->settings));
+    if (!co_await read_head(parser)) break;
+    has_served_ = true;
+    goes_on_ = parser.keep_alive() && !is_last();
+    phase_ = phase::request;
+    call_host& self = *this;
+    if (entrance_.listener) call_ = std::make_unique<call>(self, service_, loop_, parser);
+    auto serving = call_ ? call_->serve() : serve_admin(parser);
+    co_await std::move(serving);
+    call_.reset();
+    if (!goes_on_after(parser)) break;
+  }
+  phase_ = phase::closing;
+  watch_.reset();
+  if (lingers_ && !has_left_) co_await stream_.linger_and_close();
+}
+
+/// Makes the connection one of TLS, if its listener has a certificate. False: it has failed.
+net::awaitable<bool> connection::secure() {
+  const std::shared_ptr<const config_snapshot> g = loop_.now;
+  net::ssl::context* certificate = entrance_.listener ? g->certificate(*entrance_.listener) : nullptr;
+  if (certificate == nullptr) co_return true;
+  error_code error;
+  co_await stream_.secure_as_server(*certificate, g->settings.time.header, error);
+  if (error) co_return false;
+  client_.is_secured = true;
+  client_.certificate_names = stream_.peer_names();
+  co_return true;
+}
+
+/// False if there is no request: the client has gone, was too slow, or sent something else.
+net::awaitable<bool> connection::read_head(message_parser& parser) {
+  // Copies: the configuration may change while it waits.
+  const time_limits time = loop_.now->settings.time;
+  const std::uint64_t most = loop_.now->settings.size.header;
+  time_point since = clock::now();
+  for (;;) {
+    while (!parser.has_begun() && input_.unread().size() >= 2 && input_.unread()[0] == '\r' &&
+           input_.unread()[1] == '\n') {
+      input_.consume(2);  // RFC 9112, 2.2: an empty line before a request
+    }
+    if (!input_.empty()) {
+      if (std::exchange(phase_, phase::head) == phase::idle) since = clock::now();
+      const auto step = parser.read(input_);
+      if (parser.failure() != parse_failure::none) {
+        call_record r = begin_record(parser.head(), service_.new_request_id());
+        const refusal why = refusal_of(parser.failure());
+        co_await answer(why, r, nullptr);
+        co_return false;
+      }
+      if (parser.has_head()) co_return true;
+      if (!step.wants_more) continue;
+    }
+    const std::size_t room = std::min<std::size_t>(std::max(2 * input_.size(), first_room), most);
+    error_code error;
+    const duration limit = phase_ == phase::idle && has_served_ ? time.keep_alive : time.header;
+    const duration left = std::max(limit - (clock::now() - since), duration{1});
+    input_.commit(co_await stream_.read_some(input_.prepare(room), left, error));
+    if (!error) continue;
+    if (error == errc::timed_out && phase_ == phase::head) {
+      call_record r = begin_record(parser.head(), service_.new_request_id());
+      const refusal why{408, "bad_request", "the head took longer than " + to_string(time.header)};
+      co_await answer(why, r, nullptr);
+    }
+    co_return false;
+  }
+}
+
+void connection::end_record(call_record& r) {
+  service_.counts.count(loop_.index, r);
+  service_.errors.note(r);
+  service_.log.write(r);
+}
+
+net::awaitable<void> connection::write(std::string_view text) {
+  std::array pieces{net::const_buffer{text.data(), text.size()}};
+  error_code error;
+  co_await stream_.write(pieces, loop_.now->settings.time.write_stall, error);
+  lingers_ = true;
+  if (error) goes_on_ = lingers_ = false;
+}
+
+/// Whether another request is read behind this one. No other place decides it. Each reason against it clears goes_on_.
+/// One byte of this request that is unsent or unread ends the connection, too.
+bool connection::goes_on_after(const message_parser& request) const noexcept { return goes_on_ && request.is_done(); }
+
+net::awaitable<void> connection::answer(const refusal& why, call_record& r, const message_parser* request) {
+  if (request == nullptr || !goes_on_after(*request) || is_unsound(why) || is_last()) goes_on_ = false;
+  r.status = why.status;
+  r.error = why.error;
+  texts_of(r).detail = why.detail;
+  // Without a word on it a client of HTTP/1.0 takes the connection for closed.
+  const auto says = !goes_on_                 ? connection_field::close
+                    : request->version() < 11 ? connection_field::keep_alive
+                                              : connection_field::none;
+  const std::string text = problem(why, r, says, r.method == "HEAD");
+  r.bytes_out = text.size() - (text.find("\r\n\r\n") + 4);
+  co_await write(text);
+  end_record(r);
+}
+
+net::awaitable<void> connection::serve_admin(message_parser& parser) {
+  const message_head head = parser.take_head();
+  if (may_leave_http(head)) goes_on_ = false;
+  head_judgement judged = judge_head(head, listen_mode::reverse, loop_.now->settings.size);
+  if (judged.refused) {
+    call_record r = begin_record(head, service_.new_request_id());
+    auto refusing = answer(*judged.refused, r, &parser);
+    co_await std::move(refusing);
+    co_return;
+  }
+  goes_on_ = goes_on_after(parser);
+  auto answering = service_.admin->answer(service_, head, !goes_on_);
+  const admin_reply reply = co_await std::move(answering);
+  if (!reply.begins_events) {
+    auto writing = write(reply.text);
+    co_await std::move(writing);
+    co_return;
+  }
+  goes_on_ = false;
+  auto sending = service_.admin->send_events(
+      service_, stream_, has_left_, [this, &head] { return service_.admin->is_still_admitted(service_, head); });
+  co_await std::move(sending);
+}
+
+void connection::watch_client() {
+  if (!watch_) watch_.emplace(loop_.watch, stream_.descriptor());
+  watch_->tell([this] { client_left(); });
+}
+
+void connection::watch_nobody() noexcept {
+  if (watch_) watch_->tell_nobody();
+}
+
+void connection::client_left() noexcept {
+  has_left_ = true;
+  goes_on_ = false;
+  if (call_) call_->end_by_client();
+}
+
+/// Whether the client has begun another request. No read is on.
+bool connection::has_come() {
+  error_code error;
+  if (input_.empty()) input_.commit(stream_.read_now(input_.prepare(first_room), error));
+  return !input_.empty();
+}
+
+/// Whether the drain lets this connection have no further request. The admin's stays until the end.
+bool connection::is_last() const noexcept { return entrance_.listener && service_.is_draining(); }
+
+void connection::drain() noexcept {
+  if (!entrance_.listener) return;
+  if (phase_ == phase::idle) {
+    // The read that is on has emptied the engine of TLS: bytes that have come lie in the socket.
+    if (has_served_ && stream_.is_socket_quiet()) stream_.cancel();
+    return;
+  }
+  goes_on_ = false;
+  if (call_) call_->drain(service_.end());
+}
+
+void connection::end_idle() noexcept {
+  if (phase_ == phase::idle && entrance_.listener) stream_.cancel();
+}
+
+void connection::finish() noexcept {
+  if (!entrance_.listener) return;
+  if (phase_ == phase::idle) {
+    end_idle();
+  } else if (phase_ == phase::closing) {
+    stream_.cancel();
+  } else if (call_ && call_->is_running()) {
+    service_.has_cut = true;
+    goes_on_ = false;
+    call_->end_by(call_ender::drain);
+  } else if (call_ && call_->waits()) {
+    call_->wake();
+  } else if (!call_ || !call_->has_asked()) {
+    cut();
+  }
+}
+
+void connection::cut() noexcept {
+  const bool is_on = phase_ == phase::head || (call_ && !call_->waits());
+  if (entrance_.listener && is_on) service_.has_cut = true;
+  goes_on_ = lingers_ = false;
+  if (call_) call_->end_by(call_ender::drain);
+  client_left();
+  stream_.cancel();
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include "gateway/call/call.hpp"
+#include "gateway/call/call_host.hpp"
+#include "gateway/call/call_record.hpp"
+#include "gateway/policy/refusal.hpp"
+#include "gateway/process/service.hpp"
+#include "gateway/wire/byte_stream.hpp"
+#include "gateway/wire/disconnect_watch.hpp"
+#include "gateway/wire/message_parser.hpp"
+#include "gateway/wire/read_buffer.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// The listener that a connection has come to.
+struct entrance {
+  std::optional<std::size_t> listener;  ///< an index into config::listeners; none: the admin's
+  connection_counts& count;             ///< counts the connection
+};
+
+/// A client's connection: its bytes, TLS, the heads of its requests, and whether it goes on. On its loop.
+class connection final : private call_host {
+ public:
+  connection(service& s, loop& l, const entrance& e, stream_socket socket, std::string address);
+  ~connection() override;
+
+  net::awaitable<void> run();
+
+  /// The process ends: the request that is on, or that has come, is the last one. A client that has connected and asked
+  /// for nothing yet may still do so; the others go.
+  void drain() noexcept;
+  /// Ends a connection on which nothing is on.
+  void end_idle() noexcept;
+  /// Whether it has come to the admin's listener, and there is no whole request that is being answered.
+  bool is_idle_admin() const noexcept {
+    return !entrance_.listener && !has_left_ && (phase_ == phase::idle || phase_ == phase::head);
+  }
+  /// The time of the drain is over: a client that waits is told so, and a request that an upstream has is cut.
+  void finish() noexcept;
+  /// Ends the request that is on.
+  void cut() noexcept;
+
+ private:
+  enum class phase : std::uint8_t { idle, head, request, closing };
+
+  const connected_client& client() const noexcept override { return client_; }
+  byte_stream& stream() noexcept override { return stream_; }
+  read_buffer& input() noexcept override { return input_; }
+  bool goes_on() const noexcept override { return goes_on_; }
+  void forbid_next() noexcept override { goes_on_ = false; }
+  void note_answered() noexcept override { lingers_ = true; }
+  void watch_client() override;
+  void watch_nobody() noexcept override;
+  net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* request) override;
+  void end_record(call_record& r) override;
+
+  bool is_last() const noexcept;
+  bool goes_on_after(const message_parser& request) const noexcept;
+  bool has_come();
+  net::awaitable<bool> secure();
+  net::awaitable<bool> read_head(message_parser& parser);
+  net::awaitable<void> serve_admin(message_parser& parser);
+  net::awaitable<void> write(std::string_view text);
+  void client_left() noexcept;
+
+  service& service_;
+  loop& loop_;
+  const entrance entrance_;
+  byte_stream stream_;
+  std::optional<disconnect_watch::entry> watch_;  // from the first request that goes upstream on
+  connected_client client_;
+  read_buffer input_;
+  std::unique_ptr<call> call_;  // that is on
+  phase phase_ = phase::idle;
+  bool goes_on_ = true;      // nothing has forbidden another request; see goes_on_after()
+  bool has_served_ = false;  // a request
+  bool lingers_ = false;     // the client may still be sending
+  bool has_left_ = false;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,139 @@
+#include "gateway/process/log_line.hpp"
+
+#include "canigo/time.hpp"
+
+#include "gateway/call/answer.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
+
+/// A key of the object, with the comma before it and the colon behind it.
+class key {
+ public:
+  consteval key(const char* name) {
+    text_[size_++] = ',';
+    text_[size_++] = '"';
+    while (*name != 0) text_[size_++] = *name++;
+    text_[size_++] = '"';
+    text_[size_++] = ':';
+  }
+  std::string_view text() const noexcept { return {text_.data(), size_}; }
+
+ private:
+  std::array<char, 24> text_{};
+  std::size_t size_ = 0;
+};
+
+/// An object of JSON in the making. Each call has a line, so it appends and parses no format.
+class json_object {
+ public:
+  json_object() { text_.reserve(512); }
+
+  void add(const key& k, std::string_view value) {
+    begin(k);
+    append_json_string(text_, value);
+  }
+  void add_or_null(const key& k, std::string_view value) {
+    begin(k);
+    if (value.empty()) {
+      text_ += "null";
+    } else {
+      append_json_string(text_, value);
+    }
+  }
+  template <class Number>
+  void add_number(const key& k, Number value) {
+    begin(k);
+    append(value);
+  }
+  template <class Number>
+  void add_number(const key& k, std::optional<Number> value) {
+    begin(k);
+    if (value) {
+      append(*value);
+    } else {
+      text_ += "null";
+    }
+  }
+  /// In UTC, with milliseconds.
+  void add(const key& k, std::chrono::system_clock::time_point t) {
+    namespace ch = std::chrono;
+    const auto day = ch::floor<ch::days>(t);
+    const ch::year_month_day date{day};
+    const ch::hh_mm_ss<ch::milliseconds> time{ch::floor<ch::milliseconds>(t - day)};
+    begin(k);
+    text_ += '"';
+    append_digits(static_cast<unsigned>(static_cast<int>(date.year())), 4, '-');
+    append_digits(static_cast<unsigned>(date.month()), 2, '-');
+    append_digits(static_cast<unsigned>(date.day()), 2, 'T');
+    append_digits(static_cast<unsigned>(time.hours().count()), 2, ':');
+    append_digits(static_cast<unsigned>(time.minutes().count()), 2, ':');
+    append_digits(static_cast<unsigned>(time.seconds().count()), 2, '.');
+    append_digits(static_cast<unsigned>(time.subseconds().count()), 3, 'Z');
+    text_ += '"';
+  }
+  std::string line() && {
+    text_.front() = '{';
+    text_ += "}\n";
+    return std::move(text_);
+  }
+
+ private:
+  void begin(const key& k) { text_ += k.text(); }
+  template <class Number>
+  void append(Number n) {
+    const fmt::format_int digits{n};
+    text_.append(digits.data(), digits.size());
+  }
+  void append_digits(unsigned n, std::size_t width, char after) {
+    const fmt::format_int digits{n};
+    if (digits.size() < width) text_.append(width - digits.size(), '0');
+    text_.append(digits.data(), digits.size()).append(1, after);
+  }
+
+  std::string text_;
+};
+
+}  // namespace
+
+std::string log_line(const call_record& r) {
+  json_object line;
+  line.add("time", r.time);
+  line.add("id", r.id);
+  line.add_or_null("tenant", r.tenant);
+  line.add_or_null("class", r.priority);
+  line.add_or_null("route", r.route);
+  line.add_or_null("upstream", r.upstream);
+  line.add("method", r.method);
+  line.add("host", r.host);
+  line.add("path", r.path);
+  line.add_or_null("upstream_id", r.texts ? std::string_view{r.texts->upstream_id} : std::string_view{});
+  line.add_number("status", r.status);
+  line.add_or_null("error", r.error);
+  line.add_or_null("detail", r.texts ? std::string_view{r.texts->detail} : std::string_view{});
+  line.add_number("wait_ms", milliseconds(r.waited));
+  line.add_or_null("bound_by", r.bound_by);
+  line.add_number("attempts", r.attempts);
+  line.add_number("connect_ms", milliseconds(r.connect));
+  line.add_number("first_byte_ms", r.first_byte ? std::optional{milliseconds(*r.first_byte)} : std::nullopt);
+  line.add_number("total_ms", milliseconds(std::chrono::steady_clock::now() - r.since));
+  line.add_number("bytes_in", r.bytes_in);
+  line.add_number("bytes_out", r.bytes_out);
+  line.add_number("tokens_asked", r.tokens_asked);
+  line.add_number("tokens_used", r.tokens_used);
+  return std::move(line).line();
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,109 @@
+#pragma once
+
+#include "canigo/semaphore.hpp"
+
+#include "gateway/config/config.hpp"
+#include "gateway/config/report.hpp"
+#include "gateway/process/admin_handler.hpp"
+#include "gateway/process/listening_socket.hpp"
+#include "gateway/process/service.hpp"
+#include "gateway/process/supervisor.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/basic_socket_acceptor.hpp>
+#include <asio/generic/stream_protocol.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/resource.h>
+#include <vector>
+
+namespace canigo::gateway {
+
+/// It can't listen where the configuration says.
+class closed_door : public config_mistake {
+ public:
+  using config_mistake::config_mistake;
+};
+
+/// The running gateway: its loops, its listening sockets, and its end.
+class server {
+ public:
+  /// Listens. Throws closed_door if it can't, and config_mistake for what else the configuration names; and
+  /// std::runtime_error where the process may open too few files.
+  ///
+  /// `file`: where the configuration was read, and is read again at SIGHUP.
+  /// `by` answers the admin's listener, and outlives the server.
+  server(config c, std::string file, admin_handler& by);
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+
+  /// Where it listens, one address a line, in the order of the configuration; the admin's is the last.
+  std::vector<std::string> addresses() const;
+
+  /// Serves until SIGTERM or SIGINT, and then until all who wait and run are done, or their grace is over. A second
+  /// signal ends it now. SIGHUP reloads. Returns whether everybody was served.
+  bool run();
+
+ private:
+  using acceptor = net::basic_socket_acceptor<net::generic::stream_protocol>;
+  /// A listening socket, shared by the loops.
+  struct door {
+    std::optional<std::size_t> listener;  // none: the admin's
+    listening_socket socket;
+    bool closes_early = true;  // when a drain begins
+  };
+
+  void open_doors(const config& c);
+  void accept(loop& l, door& d, std::shared_ptr<acceptor> at);
+  void accept_later(loop& l, door& d, std::shared_ptr<acceptor> at);
+  bool is_short_of_files() const noexcept;
+  void divide_files();
+  void take(loop& l, door& d, stream_socket socket);
+  void wait_for_signal();
+  void watch();
+  net::awaitable<std::vector<std::string>> reload();
+  void drain();
+  void begin_no_more(duration rest);
+  static bool push_out_idle(loop& l);
+  void run(net::io_context& io);
+  void run_loops();
+  static bool is_due(std::atomic<std::int64_t>& told) noexcept;
+  void tell_of_failure(const std::exception& e) noexcept;
+  void tell_of_refusal(const std::string& bound, const std::string& address);
+  void close_doors();
+  void take_last();
+  void finish();
+  void end_admin();
+  void look_for_end();
+  void on_connections(const std::function<void(connection&)>& f);
+
+  std::atomic<std::int64_t> refusal_told_{0};  // in seconds of the clock
+  std::atomic<std::int64_t> failure_told_{0};
+
+  rlim_t files_;  // that this process may open
+  supervisor supervisor_;
+  std::vector<std::unique_ptr<loop>> loops_;
+  service service_;
+  std::vector<door> doors_;
+  std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;  // by loop, in the order of the doors
+  net::signal_set signals_;
+  semaphore reloads_;
+  net::steady_timer grace_;
+  net::steady_timer patience_;
+  net::steady_timer look_;
+  std::size_t most_clients_ = std::numeric_limits<std::size_t>::max();
+  net::steady_timer watchdog_;
+  std::atomic<std::size_t> silent_loops_{0};  // that have not answered the watchdog yet
+  std::atomic<std::size_t> open_loops_{0};    // that still accept
+  bool is_finishing_ = false;
+  bool is_ending_ = false;
+};
+
+}  // namespace canigo::gateway

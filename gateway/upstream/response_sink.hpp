@@ -1,0 +1,32 @@
+#pragma once
+
+#include "gateway/wire/message.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Takes the response of an exchange, and decides whether the client gets it. On the exchange's loop.
+class response_sink {
+ public:
+  response_sink() = default;
+  response_sink(const response_sink&) = delete;
+  response_sink& operator=(const response_sink&) = delete;
+  virtual ~response_sink() = default;
+
+  /// The head of a response has come, whatever becomes of it. Called first.
+  virtual void see_head(const message_head& h) = 0;
+  /// Whether the response is dropped, because the request will be sent again. Asked only while that is possible.
+  virtual bool drops(const message_head& h) = 0;
+  /// Whether the response goes to the client. If not, that of another attempt does.
+  virtual bool may_answer() = 0;
+  /// The head for the client: status line and fields, without framing, Connection and the empty line.
+  virtual std::string head_for_client(const message_head& h) = 0;
+  /// Each piece of the response's body, before it goes to the client.
+  virtual void see_piece(std::string_view piece) = 0;
+  /// Of a tunnel: the client is about to be told that it is open.
+  virtual void begin_tunnel() = 0;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,55 @@
+#include "gateway/wire/disconnect_watch.hpp"
+
+#include "canigo/error.hpp"
+
+#include <cerrno>
+#include <sys/epoll.h>
+#include <utility>
+
+namespace canigo::gateway {
+
+disconnect_watch::disconnect_watch(net::io_context& loop) : watched_(loop) {
+  const int descriptor = ::epoll_create1(EPOLL_CLOEXEC);
+  if (descriptor < 0) throw system_error{errno, std::system_category(), "epoll_create1"};
+  watched_.assign(descriptor);
+  wait();
+}
+
+void disconnect_watch::wait() {
+  watched_.async_wait(net::posix::stream_descriptor::wait_read, [this](const error_code& error) {
+    if (error) return;
+    look();
+    wait();
+  });
+}
+
+void disconnect_watch::look() {
+  // One at a time: what an entry calls may end the watch of another one.
+  epoll_event event{};
+  while (::epoll_wait(watched_.native_handle(), &event, 1, 0) == 1) {
+    auto& e = *static_cast<entry*>(event.data.ptr);
+    e.has_left_ = true;
+    if (e.left_) e.left_();
+  }
+}
+
+disconnect_watch::entry::entry(disconnect_watch& home, int socket) : home_(home), socket_(socket) {
+  epoll_event event{};
+  event.events = EPOLLRDHUP | EPOLLONESHOT;
+  event.data.ptr = this;
+  if (::epoll_ctl(home_.watched_.native_handle(), EPOLL_CTL_ADD, socket_, &event) != 0) {
+    throw system_error{errno, std::system_category(), "epoll_ctl"};
+  }
+}
+
+void disconnect_watch::entry::tell(std::function<void()> left) {
+  left_ = std::move(left);
+  if (has_left_ && left_) left_();
+}
+
+disconnect_watch::entry::~entry() {
+  // A socket that was closed has left the set by itself.
+  ::epoll_ctl(home_.watched_.native_handle(), EPOLL_CTL_DEL, socket_, nullptr);
+}
+
+}  // namespace canigo::gateway

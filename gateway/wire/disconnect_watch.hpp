@@ -1,0 +1,52 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include <functional>
+
+namespace canigo::gateway {
+
+/// Tells when the peer of a socket leaves, however many bytes of it are unread. One watch serves a loop.
+///
+/// A read can't tell: with a body on its way a socket is always readable. So this asks the kernel for the end alone
+/// (EPOLLRDHUP), which a close, a reset and a half-close are.
+/// Threads: those of its loop.
+class disconnect_watch {
+ public:
+  /// Throws system_error if the kernel has no descriptor left.
+  explicit disconnect_watch(net::io_context& loop);
+  disconnect_watch(const disconnect_watch&) = delete;
+  disconnect_watch& operator=(const disconnect_watch&) = delete;
+
+  /// Watches one socket, from construction to destruction. The socket must stay open for so long.
+  class entry {
+   public:
+    entry(disconnect_watch& home, int socket);
+    ~entry();
+    entry(const entry&) = delete;
+    entry& operator=(const entry&) = delete;
+
+    /// `left` is called once at most, on the loop: at once if the peer has left. It may destroy nothing of this
+    /// object's.
+    void tell(std::function<void()> left);
+    void tell_nobody() noexcept { left_ = nullptr; }
+
+   private:
+    friend class disconnect_watch;
+    disconnect_watch& home_;
+    const int socket_;
+    std::function<void()> left_;
+    bool has_left_ = false;
+  };
+
+ private:
+  void wait();
+  void look();
+
+  net::posix::stream_descriptor watched_;
+};
+
+}  // namespace canigo::gateway

@@ -1,0 +1,98 @@
+#include "gateway/wire/request_body.hpp"
+
+#include "canigo/error.hpp"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+constexpr std::size_t piece_size = 64 << 10;
+
+}  // namespace
+
+net::awaitable<std::span<const char>> request_body::next() {
+  if (sent_ < kept_.size()) {
+    const std::span<const char> again{kept_.data() + sent_, kept_.size() - sent_};
+    sent_ = kept_.size();
+    co_return again;
+  }
+  while (!parser_.is_done() && status_ == status::good) {
+    if (input_.empty()) {
+      co_await read_more();
+      continue;
+    }
+    const auto step = parser_.read(input_);
+    if (parser_.failure() != parse_failure::none) {
+      status_ = parser_.failure() == parse_failure::body_too_large ? status::too_large : status::malformed;
+      break;
+    }
+    if (!step.piece.empty()) {
+      read_ += step.piece.size();
+      keep(step.piece);
+      co_return step.piece;
+    }
+    if (step.wants_more) co_await read_more();
+  }
+  co_return std::span<const char>{};
+}
+
+net::awaitable<void> request_body::read_more() {
+  error_code error;
+  if (std::exchange(continues_, false)) {
+    constexpr std::string_view text = "HTTP/1.1 100 Continue\r\n\r\n";
+    std::array pieces{net::const_buffer{text.data(), text.size()}};
+    co_await client_.write(pieces, idle_, error);
+  }
+  const net::mutable_buffer room = input_.prepare(piece_size);
+  if (room.size() == 0) {  // a line between chunks that does not end
+    status_ = status::malformed;
+    co_return;
+  }
+  if (!error) input_.commit(co_await client_.read_some(room, idle_, error));
+  if (!error) co_return;
+  status_ = error == errc::timed_out                 ? status::timed_out
+            : error == net::error::operation_aborted ? status::interrupted
+                                                     : status::client_failed;
+}
+
+net::awaitable<void> request_body::read_ahead(std::size_t most) {
+  is_ahead_ = true;
+  while (read_ < most && all_kept_.has_room(piece_size)) {
+    const std::span<const char> piece = co_await next();
+    if (piece.empty()) break;
+  }
+  is_ahead_ = false;
+  rewind();
+}
+
+void request_body::replace(std::string text) {
+  all_kept_.give_back(kept_.size());
+  all_kept_.add(text.size());
+  kept_ = std::move(text);
+  is_replaced_ = true;
+  rewind();
+}
+
+void request_body::keep(std::span<const char> piece) {
+  if (is_ahead_) {
+    all_kept_.add(piece.size());
+    kept_.append(piece.data(), piece.size());
+    sent_ = kept_.size();
+    return;
+  }
+  if (!keeps_) return;
+  if (read_ > most_kept_ || !all_kept_.take(piece.size())) {
+    keeps_ = false;
+    all_kept_.give_back(kept_.size());
+    kept_ = {};
+    sent_ = 0;
+    return;
+  }
+  kept_.append(piece.data(), piece.size());
+  sent_ = kept_.size();
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,108 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/time.hpp"
+
+#include "gateway/wire/byte_stream.hpp"
+#include "gateway/wire/message_parser.hpp"
+#include "gateway/wire/read_buffer.hpp"
+
+#include <asio/awaitable.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Bytes of all the bodies that are kept, of every connection.
+class kept_bytes {
+ public:
+  explicit kept_bytes(std::uint64_t most) : most_{most} {}
+  /// Whether `n` more are allowed; if so, they are counted until give_back().
+  bool take(std::uint64_t n) noexcept {
+    if (now_.fetch_add(n, std::memory_order_relaxed) + n <= most_.load(std::memory_order_relaxed)) return true;
+    give_back(n);
+    return false;
+  }
+  bool has_room(std::uint64_t n) const noexcept { return now() + n <= most_.load(std::memory_order_relaxed); }
+  /// Counts them even if that is too many.
+  void add(std::uint64_t n) noexcept { now_.fetch_add(n, std::memory_order_relaxed); }
+  void give_back(std::uint64_t n) noexcept { now_.fetch_sub(n, std::memory_order_relaxed); }
+  /// What is kept already stays.
+  void set_most(std::uint64_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
+  std::uint64_t now() const noexcept { return now_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> most_;
+  std::atomic<std::uint64_t> now_{0};
+};
+
+/// The body of a request, read from the client piece by piece, and nothing before it is asked for.
+///
+/// What was read is kept up to a bound, so that it can be sent again. Past the bound it is not kept, and can't.
+class request_body {
+ public:
+  enum class status : std::uint8_t { good, interrupted, client_failed, timed_out, malformed, too_large };
+
+  /// `input` has what came with the head, and is where more is read to.
+  request_body(byte_stream& client, message_parser& parser, read_buffer& input, duration idle, std::uint64_t most_kept,
+               kept_bytes& all_kept)
+      : client_{client}, parser_{parser}, input_{input}, idle_{idle}, most_kept_{most_kept}, all_kept_{all_kept} {}
+  ~request_body() { all_kept_.give_back(kept_.size()); }
+  request_body(const request_body&) = delete;
+  request_body& operator=(const request_body&) = delete;
+
+  /// The client waits for "100 Continue" before it sends the body.
+  void expect_continue() noexcept { continues_ = true; }
+
+  /// The next piece, which is good until the next call. Empty at the end of the body, and after an error.
+  net::awaitable<std::span<const char>> next();
+
+  /// Reads up to `most` bytes and a piece before anything is sent, fewer if too much is kept in all. next() begins with
+  /// them.
+  net::awaitable<void> read_ahead(std::size_t most);
+  /// The bytes that were read ahead, and whether they are all.
+  std::string_view ahead() const noexcept { return kept_; }
+  bool is_all_ahead() const noexcept { return parser_.is_done() && kept_.size() == read_; }
+  /// Puts another text in their place, if they are all.
+  void replace(std::string text);
+
+  /// From the beginning again. Only while can_repeat().
+  void rewind() noexcept { sent_ = 0; }
+  bool can_repeat() const noexcept { return is_replaced_ || kept_.size() == read_; }
+
+  /// After a cancellation of the client's stream, which loses nothing.
+  void resume() noexcept {
+    if (status_ == status::interrupted) status_ = status::good;
+  }
+  status state() const noexcept { return status_; }
+  /// Whether the client has sent all of it, and nothing of it is left in `input`.
+  bool is_read() const noexcept { return parser_.is_done(); }
+  bool has_failed() const noexcept { return status_ != status::good && status_ != status::interrupted; }
+  std::uint64_t bytes() const noexcept { return read_; }
+
+ private:
+  net::awaitable<void> read_more();
+  void keep(std::span<const char> piece);
+
+  byte_stream& client_;
+  message_parser& parser_;
+  read_buffer& input_;
+  const duration idle_;
+  const std::uint64_t most_kept_;
+  kept_bytes& all_kept_;
+  std::string kept_;
+  std::size_t sent_ = 0;    // of kept_, in this pass
+  std::uint64_t read_ = 0;  // bytes of the body so far
+  bool keeps_ = true;
+  bool continues_ = false;
+  bool is_ahead_ = false;     // nothing may be dropped
+  bool is_replaced_ = false;  // kept_ is another text
+  status status_ = status::good;
+};
+
+}  // namespace canigo::gateway
