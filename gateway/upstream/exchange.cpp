@@ -15,6 +15,8 @@
 #include <charconv>
 #include <chrono>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -60,6 +62,44 @@ bool has_failed(const request_body* body) noexcept {
   return body != nullptr && body->state() != request_body::status::good &&
          body->state() != request_body::status::interrupted;
 }
+
+/// The first bytes of a request: its head, and the part of its body that is there already. A small body goes out with its
+/// head, in one system call.
+class beginning {
+ public:
+  explicit beginning(exchange& x) {
+    add(text(x.head));
+    if (x.body == nullptr) return;
+    std::array<std::span<const char>, most_pieces> found;
+    const std::size_t n = x.body->next_now(found);
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < n; ++i) size += found[i].size();
+    has_body_ = size > 0;
+    is_whole_ = x.body->is_given_out();
+    if (x.is_chunked && has_body_) add(line_.emplace(size).buffer());
+    for (std::size_t i = 0; i < n; ++i) add({found[i].data(), found[i].size()});
+    if (x.is_chunked && has_body_) add(text("\r\n"));
+    if (x.is_chunked && is_whole_) add(text("0\r\n\r\n"));
+  }
+  beginning(const beginning&) = delete;
+  beginning& operator=(const beginning&) = delete;
+
+  std::span<net::const_buffer> pieces() noexcept { return {pieces_.data(), count_}; }
+  bool has_body() const noexcept { return has_body_; }
+  /// All of the body is in it.
+  bool is_whole() const noexcept { return is_whole_; }
+
+ private:
+  static constexpr std::size_t most_pieces = 4;
+
+  void add(net::const_buffer b) noexcept { pieces_[count_++] = b; }
+
+  std::array<net::const_buffer, most_pieces + 4> pieces_;
+  std::size_t count_ = 0;
+  std::optional<chunk_line> line_;
+  bool has_body_ = false;
+  bool is_whole_ = false;
+};
 
 net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
   error_code error;
@@ -243,12 +283,16 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
 }
 
 net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const net::any_io_executor& executor) {
-  std::array pieces{text(x.head)};
+  beginning first{x};
+  if (has_failed(x.body)) co_return attempt_end::body_failed;
   error_code error;
-  co_await l.stream->write(pieces, left_of(x, x.up.timeout.idle, clock::now()), error);
+  co_await l.stream->write(first.pieces(), left_of(x, x.up.timeout.idle, clock::now()), error);
   if (x.is_aborted) co_return attempt_end::client_lost;
-  if (error) co_return attempt_end::lost;
-  if (x.body != nullptr) start(x, *l.stream, u, executor);
+  // The upstream may have answered a part of the body already: its response is read in any case.
+  if (error && !first.has_body()) co_return attempt_end::lost;
+  u.is_complete = first.is_whole() && !error;
+  u.over_at = clock::now();
+  if (x.body != nullptr && !first.is_whole() && !error) start(x, *l.stream, u, executor);
   // It may have failed at once, when there was no read yet that it could end.
   if (has_failed(x.body)) co_return attempt_end::body_failed;
 

@@ -13,17 +13,13 @@ constexpr std::size_t piece_size = 64 << 10;
 
 }  // namespace
 
-net::awaitable<std::span<const char>> request_body::next() {
+std::span<const char> request_body::piece_now() {
   if (sent_ < kept_.size()) {
     const std::span<const char> again{kept_.data() + sent_, kept_.size() - sent_};
     sent_ = kept_.size();
-    co_return again;
+    return again;
   }
-  while (!parser_.is_done() && status_ == status::good) {
-    if (input_.empty()) {
-      co_await read_more();
-      continue;
-    }
+  while (!parser_.is_done() && status_ == status::good && !input_.empty()) {
     const auto step = parser_.read(input_);
     if (parser_.failure() != parse_failure::none) {
       status_ = parser_.failure() == parse_failure::body_too_large ? status::too_large : status::malformed;
@@ -32,11 +28,30 @@ net::awaitable<std::span<const char>> request_body::next() {
     if (!step.piece.empty()) {
       read_ += step.piece.size();
       keep(step.piece);
-      co_return step.piece;
+      return step.piece;
     }
-    if (step.wants_more) co_await read_more();
+    if (step.wants_more) break;
   }
-  co_return std::span<const char>{};
+  return {};
+}
+
+std::size_t request_body::next_now(std::span<std::span<const char>> to) {
+  const bool is_again = sent_ < kept_.size();  // another piece would be kept behind this one, and might move it
+  std::size_t n = 0;
+  while (n < (is_again ? 1 : to.size())) {
+    to[n] = piece_now();
+    if (to[n].empty()) break;
+    ++n;
+  }
+  return n;
+}
+
+net::awaitable<std::span<const char>> request_body::next() {
+  for (;;) {
+    const std::span<const char> piece = piece_now();
+    if (!piece.empty() || parser_.is_done() || status_ != status::good) co_return piece;
+    co_await read_more();
+  }
 }
 
 net::awaitable<void> request_body::read_more() {

@@ -61,6 +61,11 @@ class request_body {
 
   /// The next piece, which is good until the next call. Empty at the end of the body, and after an error.
   net::awaitable<std::span<const char>> next();
+  /// The next pieces that are there already, as many as `to` takes. Returns their number. They are good until the next
+  /// call.
+  std::size_t next_now(std::span<std::span<const char>> to);
+  /// Whether all of it has been given out.
+  bool is_given_out() const noexcept { return parser_.is_done() && sent_ == kept_.size(); }
 
   /// Reads up to `most` bytes and a piece before anything is sent, fewer if too much is kept in all. next() begins with
   /// them.
@@ -86,6 +91,7 @@ class request_body {
   std::uint64_t bytes() const noexcept { return read_; }
 
  private:
+  std::span<const char> piece_now();
   net::awaitable<void> read_more();
   void keep(std::span<const char> piece);
 
