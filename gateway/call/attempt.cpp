@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <utility>
 
 namespace canigo::gateway {
 namespace {
@@ -71,21 +72,22 @@ net::awaitable<void> attempt::wait_for_descriptor(time_point last_try) {
 net::awaitable<attempt_end> attempt::run() {
   since_ = clock::now();
   exchange& x = exchange_;
-  const auto operation = [&x](link& l) { return run_exchange(x, l); };
   const time_point last_try = saturating_add(since_, queue().settings().timeout.connect);
   attempt_end end = attempt_end::unreachable;
-  const counted running{of_.services.counts, x.tunnelled != nullptr};
+  const counted counts{of_.services.counts, x.tunnelled != nullptr};
   try {
     for (;;) {
       x.lacks_descriptor = false;
       {
-        link_pool::use connections{queue().pool(of_.loop.index)};
-        end = co_await connections.links().run(operation);
+        link_pool::use connection{queue().pool(of_.loop.index)};
+        auto running = run_exchange(x, *connection);
+        end = co_await std::move(running);
+        connection.end();
       }
       if (!x.lacks_descriptor || x.is_aborted || clock::now() >= last_try) break;
       co_await wait_for_descriptor(last_try);
     }
-  } catch (const std::exception&) {  // the pool has stopped, or there is no memory
+  } catch (const std::exception&) {  // there is no memory
     end = x.has_begun ? attempt_end::cut : attempt_end::lost;
   }
   if (const auto kind = meaning_of(end).for_breaker; kind && !x.lacks_descriptor) report({*kind, 0, false});

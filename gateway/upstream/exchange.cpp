@@ -63,8 +63,8 @@ bool has_failed(const request_body* body) noexcept {
          body->state() != request_body::status::interrupted;
 }
 
-/// The first bytes of a request: its head, and the part of its body that is there already. A small body goes out with its
-/// head, in one system call.
+/// The first bytes of a request: its head, and the part of its body that is there already. A small body goes out with
+/// its head, in one system call.
 class beginning {
  public:
   explicit beginning(exchange& x) {

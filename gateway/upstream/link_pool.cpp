@@ -1,44 +1,71 @@
 #include "gateway/upstream/link_pool.hpp"
 
+#include "canigo/error.hpp"
+
+#include <asio/steady_timer.hpp>
+
 #include <algorithm>
 #include <chrono>
+#include <utility>
+#include <vector>
 
 namespace canigo::gateway {
 namespace {
 
+using clock = std::chrono::steady_clock;
+
 // A connection that nobody uses for longer is closed: many servers close theirs after a minute.
 constexpr duration kept_for = std::chrono::seconds{50};
 
-resource_pool_options<link> options() {
-  return {.concurrency = 1, .queue_limit = 1'000'000, .make = [] { return link{}; }, .idle_timeout = kept_for};
-}
-
 }  // namespace
 
-void link_pool::enter() {
-  if (!links_) links_.emplace(loop_, options());
-  ++in_use_;
-  const std::size_t most = most_.load(std::memory_order_relaxed);
-  if (in_use_ <= workers_ || workers_ >= most) return;
-  const std::size_t wanted = std::min(2 * workers_, most);
-  try {
-    links_->resize(wanted);
-    workers_ = wanted;
-  } catch (...) {  // no memory: it waits for a worker that is there
+struct link_pool::idle {
+  struct entry {
+    std::unique_ptr<link> of;
+    time_point since;
+  };
+
+  explicit idle(const net::any_io_executor& loop) : sweep{loop} {}
+
+  /// Closes those that are too old, and comes again for the next.
+  static void look(const std::shared_ptr<idle>& self) {
+    const time_point oldest_kept = clock::now() - kept_for;
+    const auto first_kept = std::ranges::find_if(self->all, [&](const entry& e) { return e.since > oldest_kept; });
+    self->all.erase(self->all.begin(), first_kept);
+    self->is_swept = !self->all.empty();
+    if (!self->is_swept) return;
+    self->sweep.expires_at(self->all.front().since + kept_for);
+    self->sweep.async_wait([weak = std::weak_ptr{self}](const error_code& error) {
+      if (error) return;
+      if (const auto there = weak.lock()) look(there);
+    });
   }
+
+  std::vector<entry> all;  // the one that was used last is the last
+  net::steady_timer sweep;
+  bool is_swept = false;
+};
+
+link_pool::link_pool(const net::any_io_executor& loop, std::size_t most)
+    : most_{most}, idle_{std::make_shared<idle>(loop)} {}
+
+link_pool::~link_pool() = default;
+
+void link_pool::close_idle() noexcept { idle_->all.clear(); }
+
+std::unique_ptr<link> link_pool::take() {
+  if (idle_->all.empty()) return std::make_unique<link>();
+  auto newest = std::move(idle_->all.back().of);
+  idle_->all.pop_back();
+  return newest;
 }
 
-void link_pool::close_idle() noexcept {
-  if (!links_) return;
-  const std::size_t wanted = in_use_;
+void link_pool::put(std::unique_ptr<link> l) noexcept {
+  if (idle_->all.size() >= most_.load(std::memory_order_relaxed)) return;
   try {
-    if (wanted == 0) {
-      links_.reset();
-    } else {
-      links_->resize(wanted);
-    }
-    workers_ = std::max<std::size_t>(wanted, 1);
-  } catch (...) {  // no memory: they stay
+    idle_->all.push_back({std::move(l), clock::now()});
+    if (!idle_->is_swept) idle::look(idle_);
+  } catch (...) {  // no memory: it is closed, now or when it is found to be too old
   }
 }
 

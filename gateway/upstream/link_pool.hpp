@@ -1,53 +1,62 @@
 #pragma once
 
 #include "canigo/net.hpp"
-#include "canigo/resource_pool.hpp"
+#include "canigo/time.hpp"
 
 #include "gateway/upstream/link.hpp"
 
+#include <asio/any_io_executor.hpp>
+
 #include <atomic>
 #include <cstddef>
-#include <optional>
+#include <memory>
 
 namespace canigo::gateway {
 
-/// One loop's connections to an upstream: a pool that grows with its use.
+/// One loop's connections to an upstream that no call uses. A call takes the one that was used last, or a new one. So
+/// the others grow old, and are closed before the upstream closes them.
 ///
-/// A worker of a pool takes some 2 KiB before it has a connection. So there are no more of them than were ever in use
-/// at once: none before the first use, and one for a host that is asked now and then.
-/// Threads: those of its loop; set_most() any.
+/// Threads: those of its loop; set_most() and the destructor any.
 class link_pool {
  public:
-  link_pool(const net::any_io_executor& loop, std::size_t most) : loop_{loop}, most_{most} {}
+  /// `most`: connections that are kept.
+  link_pool(const net::any_io_executor& loop, std::size_t most);
+  link_pool(const link_pool&) = delete;
+  link_pool& operator=(const link_pool&) = delete;
+  ~link_pool();
 
-  /// The most connections. Those that are there stay.
   void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
-
-  /// Closes the connections that nobody uses.
+  /// Closes them all.
   void close_idle() noexcept;
 
-  /// One connection's worth of room, while it lives.
+  /// A connection in use, from this object's construction to its destruction. It may not be open yet.
   class use {
    public:
-    explicit use(link_pool& home) : home_{home} { home_.enter(); }
-    ~use() { --home_.in_use_; }
+    explicit use(link_pool& home) : home_{home}, link_{home.take()} {}
+    ~use() {
+      if (is_sound_ && link_->stream) home_.put(std::move(link_));
+    }
     use(const use&) = delete;
     use& operator=(const use&) = delete;
 
-    resource_pool<link>& links() noexcept { return *home_.links_; }
+    link& operator*() const noexcept { return *link_; }
+    /// The use has ended as it should. Without this call the connection is closed.
+    void end() noexcept { is_sound_ = true; }
 
    private:
     link_pool& home_;
+    std::unique_ptr<link> link_;
+    bool is_sound_ = false;
   };
 
  private:
-  void enter();
+  struct idle;
 
-  const net::any_io_executor loop_;
+  std::unique_ptr<link> take();
+  void put(std::unique_ptr<link> l) noexcept;
+
   std::atomic<std::size_t> most_;
-  std::size_t workers_ = 1;
-  std::size_t in_use_ = 0;
-  std::optional<resource_pool<link>> links_;
+  const std::shared_ptr<idle> idle_;  // the timer's function may come after the pool
 };
 
 }  // namespace canigo::gateway

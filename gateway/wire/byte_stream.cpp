@@ -81,13 +81,24 @@ net::awaitable<std::size_t> byte_stream::read_some(net::mutable_buffer to, durat
 net::awaitable<void> byte_stream::write(std::span<net::const_buffer> pieces, duration stall, error_code& error) {
   error = {};
   pieces = without(pieces, 0);
-  while (!pieces.empty()) {
+  // As a rule the socket has room, and takes all at once without a way through the loop.
+  if (!tls_ && !pieces.empty()) pieces = without(pieces, write_now(pieces, error));
+  while (!pieces.empty() && !error) {
     // TLS makes a record of each buffer, and takes one at a time.
     const std::size_t n = tls_ ? co_await tls_->stream.async_write_some(pieces.front(), within(stall, error))
                                : co_await socket_.async_write_some(pieces, within(stall, error));
     if (error) co_return;
     pieces = without(pieces, n);
   }
+}
+
+/// Writes as much as the socket takes at once.
+std::size_t byte_stream::write_now(std::span<const net::const_buffer> pieces, error_code& error) noexcept {
+  std::size_t n = 0;
+  if (!socket_.non_blocking()) socket_.non_blocking(true, error);
+  if (!error) n = socket_.write_some(pieces, error);
+  if (error == net::error::would_block || error == net::error::try_again) error = {};
+  return n;
 }
 
 bool byte_stream::end_sending() noexcept {

@@ -80,6 +80,8 @@ class byte_stream {
  private:
   struct tls;
 
+  std::size_t write_now(std::span<const net::const_buffer> pieces, error_code& error) noexcept;
+
   stream_socket socket_;
   std::unique_ptr<tls> tls_;
 };
