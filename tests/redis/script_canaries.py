@@ -64,6 +64,12 @@ DEFECTS = {
     "never_seen_stepped_over": ("is_deaf = number % 1 > 0 and listeners", "is_deaf = listeners"),
     "seen_without_a_look": ("(was_seen or (listeners(me) or 0) > 0)", "true"),
     "called_at_once_for_the_dead": ("if passed > 0 and passed == length then blocked = 'deaf' end\n", ""),
+    "seen_at_another_node": ("if is_new and number and number % 1 > 0 then", "if false then"),
+    "seen_itself_at_another_node": ("was_seen = was_seen % 1 > 0 and not is_new", "was_seen = was_seen % 1 > 0"),
+    "living_wait_behind_many_dead": (
+        "if blocked == 'deaf' and rounds == 1000 and passed < 1000 and passed < length then blocked = nil end\n", ""),
+    "called_at_once_behind_too_many_dead": ("rounds == 1000 and passed < 1000 and passed < length",
+                                            "rounds == 1000 and passed < length"),
     "late_by_the_time_for_a_place": ("  next_call = reap - now + 1000\n  due = -1", "  next_call = reap - now + 1000"),
 }
 

@@ -715,6 +715,60 @@ TEST_CASE("script: a process whose subscription Redis has never seen is waited f
   CHECK(sync({.session = "b", .sequence = 3, .flags = "s"}) == "OK 1 queue=1 out=2");
 }
 
+TEST_CASE("script: after a restart, or at another node, a process is stepped over once it was seen there") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1}, {2}}}) == "OK 1,2 queue=0 out=2");
+  auto ears = sync.listen_for("b");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1}, {2}}, .flags = "s"}) == "OK queue=2 out=2");
+  // It lives, and its subscription lies elsewhere.
+  ears.reset();
+  sync.until_unheard("b");
+  SECTION("another one is the first to call") {
+    CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {{1, 2}}, .run_id = "r2"}) ==
+          "OK queue=1 out=2");
+    CHECK(sync({.session = "b", .sequence = 2, .wanted = {{1}, {2}}, .run_id = "r2", .flags = "s"}) ==
+          "OK 1 queue=1 out=2");
+  }
+  SECTION("it is the first to call itself") {
+    CHECK(sync({.session = "b", .sequence = 2, .run_id = "r2", .flags = "s"}) == "OK queue=2 out=2");
+    CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {{1, 2}}, .run_id = "r2"}) ==
+          "OK queue=1 out=2");
+  }
+  SECTION("once it has been seen there, and its process has died, it is stepped over") {
+    ears = sync.listen_for("b");
+    CHECK(sync({.session = "b", .sequence = 2, .run_id = "r2", .flags = "s"}) == "OK queue=2 out=2");
+    ears.reset();
+    sync.until_unheard("b");
+    CHECK(sync({.session = "a", .sequence = 2, .held = 1, .acknowledged = {{1, 2}}, .run_id = "r2"}) ==
+          "OK queue=2 out=1");
+  }
+}
+
+TEST_CASE("script: a step that ends among the dead goes on at once for the living behind them") {
+  limit sync;
+  CHECK(sync({.session = "a", .sequence = 1, .wanted = {{1, 0, 2}}}) == "OK 1 queue=0 out=2");
+  // A step has 1000 rounds. Here 990 refuse a weight that is too large, and the rest pass dead waiters.
+  CHECK(sync({.session = "c", .sequence = 1, .wanted = {{1, 0, 2, 990}}}) == "OK queue=990 out=2");
+  const int dead = GENERATE(9, 10, 11, 500);
+  CAPTURE(dead);
+  auto ears = sync.listen_for("b");
+  CHECK(sync({.session = "b", .sequence = 1, .wanted = {{1, 0, 1, dead}}, .flags = "s"}) ==
+        "OK queue=" + std::to_string(990 + dead) + " out=2");
+  CHECK(sync({.session = "c", .sequence = 2, .wanted = {{2000}}}) ==
+        "OK queue=" + std::to_string(991 + dead) + " out=2");
+  ears.reset();
+  sync.until_unheard("b");
+  const std::string left = std::to_string(dead);
+  const bool ends_among_them = dead > 9;
+  CHECK(sync({.session = "a", .sequence = 2, .acknowledged = {1}, .cap = 1, .flags = "C"}) ==
+        "OK queue=" + std::to_string(dead + (ends_among_them ? 1 : 0)) + " out=" + (ends_among_them ? "0" : "1"));
+  if (ends_among_them) {
+    CHECK(sync.next == 0);
+    CHECK(sync({.session = "a", .sequence = 3, .cap = 1, .version = 1}) == "OK queue=" + left + " out=1");
+  }
+  CHECK(sync.next > 0);
+}
+
 TEST_CASE("script: a dead process with less than 1000 waiters does not hold up the tokens of others") {
   limit sync;
   sync.rate_tokens = 1;
