@@ -10,23 +10,27 @@
 #include "support/catch.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
+#include <asio/buffer.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
+#include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <deque>
 #include <exception>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 using namespace http_test;
 using namespace std::chrono_literals;
@@ -247,6 +251,63 @@ TEST_CASE("a request that lingers is not sent again, nor to where a redirect lea
     CHECK(others == 1);
     CHECK(warm == 2);
   }
+}
+
+TEST_CASE("a request is not sent on when its caller has gone in the middle of the body") {
+  // More than the buffers of the two sockets hold.
+  const std::string body(64 << 20, 'x');
+  std::atomic<bool> has_begun{false}, may_go_on{false}, has_ended{false};
+  std::atomic<std::size_t> received{0};
+  scripted_server server{[&](peer& p) -> net::awaitable<void> {
+    co_await p.up_to("\r\n\r\n");
+    co_await p.up_to("x");
+    has_begun = true;
+    net::steady_timer pause{co_await net::this_coro::executor};
+    while (!may_go_on) {
+      pause.expires_after(5ms);
+      co_await pause.async_wait(net::use_awaitable);
+    }
+    std::vector<char> part(1 << 20);
+    for (std::error_code ec; !ec;) {
+      received += co_await p.socket.async_read_some(net::buffer(part), net::redirect_error(net::use_awaitable, ec));
+    }
+    has_ended = true;
+  }};
+  net::io_context io;
+  http::client client{io, no_proxy};
+  http::request r = http::request{server.url()}.with_linger(1h);
+  r.method = "POST";
+  r.body = body;
+  const auto call = [&]() -> net::awaitable<void> { co_await client.send(r); };
+  callers all{io};
+  all.add(call());
+  run_until(io, [&] { return has_begun.load(); });
+  all.cancel();
+  run_until(io, [&] { return all.gone() == 1; });
+  CHECK(client.stats().running == 0);
+  may_go_on = true;
+  run_until(io, [&] { return has_ended || received + 4096 >= body.size(); });
+  CHECK(has_ended);
+  CHECK(received < body.size() / 2);
+}
+
+TEST_CASE("a request with a body lingers once all of it was sent") {
+  stubborn_server server;
+  net::io_context io;
+  http::client client{io, no_proxy};
+  http::request r = http::request{server.url()}.with_linger(1h);
+  r.method = "POST";
+  r.body = std::string(1 << 20, 'x');
+  const auto call = [&]() -> net::awaitable<void> { co_await client.send(r); };
+  callers all{io};
+  all.add(call());
+  run_until(io, [&] { return server.at_work() == 1; });
+  all.cancel();
+  run_until(io, [&] { return all.gone() == 1; });
+  CHECK(client.stats().running == 1);
+  server.let_answer(true);
+  run_until(io, [&] { return client.stats().running == 0; });
+  CHECK(run_to_end(io, client.get(server.url())).reused);
 }
 
 TEST_CASE("a time limit around a request that lingers says where it was") {
