@@ -13,10 +13,12 @@
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
 
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -166,6 +168,55 @@ TEST_CASE("an exception of a function that stops comes out of run()") {
   CHECK_THROWS_WITH(io.run(), "can't stop");
   io.restart();
   io.run();  // the signals are let go of all the same
+}
+
+TEST_CASE("a function that is no coroutine and throws gives the signals back to the program") {
+  std::signal(SIGTERM, SIG_DFL);
+  net::io_context io;
+  int calls = 0;
+  stop_on_signals signals{io, [&](stop_mode, duration) -> net::awaitable<void> {
+                            ++calls;
+                            throw std::runtime_error{"can't stop"};
+                          }};
+  io.poll();
+  std::raise(SIGTERM);
+  CHECK_THROWS_WITH(io.run(), "can't stop");
+  io.restart();
+  io.run();
+  CHECK(calls == 1);
+  CHECK(std::signal(SIGTERM, SIG_DFL) == SIG_DFL);
+}
+
+TEST_CASE("a function that stops is called at two signals, and a third one changes nothing") {
+  net::io_context io;
+  testing::virtual_time time{io};
+  std::vector<stop_mode> calls;
+  const auto stop = [&](stop_mode mode, duration) -> net::awaitable<void> {
+    calls.push_back(mode);
+    co_await sleep_for(1h);
+  };
+  stop_on_signals signals{io, stop};
+  // It hears them at the same time.
+  net::signal_set others{io, SIGTERM};
+  int heard = 0;
+  std::function<void()> listen = [&] {
+    others.async_wait([&](std::error_code ec, int) {
+      if (ec) return;
+      ++heard;
+      listen();
+    });
+  };
+  listen();
+  time.poll();
+  for (int i = 1; i <= 4; ++i) {
+    std::raise(SIGTERM);
+    poll_until(time, [&] { return heard == i; });
+    time.poll();
+  }
+  CHECK(calls == std::vector{stop_mode::finish_running, stop_mode::cancel_all});
+  others.cancel();
+  time.run();
+  CHECK(time.elapsed() == 1h);
 }
 
 TEST_CASE("a gate may go once its watch has gone, however far a signal has come") {
