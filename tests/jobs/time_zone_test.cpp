@@ -2,12 +2,14 @@
 
 #include "canigo/error.hpp"
 
+#include "scratch_folder.hpp"
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -24,10 +26,12 @@ namespace {
 
 const std::string zone_folder = "/usr/share/zoneinfo";
 
-std::string file_of(const std::string& zone) {
-  std::ifstream in{zone_folder + "/" + zone, std::ios::binary};
+std::string text_of_file(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
   return {std::istreambuf_iterator<char>{in}, {}};
 }
+
+std::string file_of(const std::string& zone) { return text_of_file(zone_folder + "/" + zone); }
 
 /// The zones that differ since 1970.
 std::vector<std::string> all_zones() {
@@ -74,6 +78,24 @@ std::vector<step> steps_of(const std::vector<std::string>& zones, const std::str
   return list;
 }
 
+/// All time zones as files of both kinds, made by the C library's zic.
+class zone_folders {
+ public:
+  zone_folders() {
+    for (const char* kind : {"slim", "fat"}) {
+      // Debian has the program where only root looks for one.
+      const std::string command = "PATH=$PATH:/usr/sbin zic -b " + std::string{kind} + " -d " + folder_.file(kind) +
+                                  " " + zone_folder + "/tzdata.zi";
+      REQUIRE(std::system(command.c_str()) == 0);
+    }
+  }
+  std::string slim(const std::string& zone) const { return text_of_file(folder_.file("slim/" + zone)); }
+  std::string fat(const std::string& zone) const { return text_of_file(folder_.file("fat/" + zone)); }
+
+ private:
+  scratch_folder folder_;
+};
+
 }  // namespace
 
 TEST_CASE("every time zone is as the C library has it", "[jobs]") {
@@ -97,6 +119,36 @@ TEST_CASE("every time zone is as the C library has it", "[jobs]") {
     CHECK(p.offset == steps[i].offset);
   }
   CHECK(wrong == 0);
+}
+
+// A slim file leaves its yearly rule to say what a fat one spells out. The rule is for what follows the last change of
+// the file, also where that is one of the name only, as in Lisbon in 1996.
+TEST_CASE("every time zone is the same in a slim file as in a fat one", "[jobs]") {
+  const zone_folders made;
+  const auto zones = all_zones();
+  std::size_t wrong = 0;
+  for (const auto& name : zones) {
+    const auto slim = time_zone::read(made.slim(name));
+    const auto fat = time_zone::read(made.fat(name));
+    REQUIRE(slim);
+    REQUIRE(fat);
+    const zone_time end{std::chrono::sys_days{std::chrono::year{2045} / 1 / 1}};
+    for (auto t = zone_time::min(); t < end;) {
+      const auto p = fat->at(t);
+      const auto q = slim->at(t);
+      const bool is_same =
+          q.begin == p.begin && q.end == p.end && q.offset == p.offset && q.offset_before == p.offset_before;
+      if (!is_same && ++wrong <= 5) {
+        CAPTURE(name, p.begin.time_since_epoch().count(), p.offset.count(), q.offset.count());
+        CHECK(is_same);
+      }
+      t = p.end;
+    }
+  }
+  CHECK(wrong == 0);
+  const auto lisbon = time_zone::read(made.slim("Europe/Lisbon"));
+  REQUIRE(lisbon);
+  CHECK(lisbon->at(zone_time{std::chrono::sys_days{std::chrono::year{1996} / 1 / 1}}).offset == 1h);
 }
 
 TEST_CASE("a span of a time zone has the offset before it", "[jobs]") {
