@@ -312,3 +312,27 @@ TEST_CASE("a step whose answer is lost is not done twice", "[jobs][postgres]") {
   CHECK_FALSE(look);
   CHECK(s.run("SELECT count(*) FROM canigo_job") == "3");
 }
+
+TEST_CASE("a step that was refused is known to be undone, also where the end of its transaction is lost",
+          "[jobs][postgres]") {
+  postgres_world w;
+  postgres_proxy proxy{postgres_world::server().folder()};
+  postgres_store store{w.io(), w.url() + " host=" + proxy.folder(), {.reconnect_limit = 1h, .poll = 1h}};
+  auto& s = w.session();
+  w.wait(store.put(nameless()));
+  s.run("CREATE SEQUENCE tries");
+  s.run(
+      "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN IF nextval('tries') <= 2 THEN "
+      "RAISE EXCEPTION 'no' USING ERRCODE = '22012'; END IF; RETURN NEW; END$$");
+  s.run("CREATE TRIGGER refuses BEFORE INSERT ON canigo_job FOR EACH ROW EXECUTE FUNCTION refuse()");
+
+  // It is done again on another connection, and its answer is that of the second time.
+  proxy.cut_at("ROLLBACK");
+  CHECK(w.error_of(store.put(nameless())).first == jobs::error::failed);
+  CHECK(s.run("SELECT last_value FROM tries") == "2");
+  s.run("ALTER SEQUENCE tries RESTART WITH 2");
+  proxy.cut_at("ROLLBACK");
+  CHECK(w.wait(store.put(nameless())).is_new);
+  CHECK(s.run("SELECT last_value FROM tries") == "3");
+  CHECK(s.run("SELECT count(*) FROM canigo_job") == "2");
+}

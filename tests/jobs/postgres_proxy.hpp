@@ -1,10 +1,11 @@
 #pragma once
 
-#include "sqlite_world.hpp"
+#include "scratch_folder.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
 #include <poll.h>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <sys/un.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 /// Stands between a store and a server on a Unix domain socket, and can lose an answer. One connection at a time.
 class postgres_proxy {
@@ -38,6 +40,11 @@ class postgres_proxy {
   std::string folder() const { return folder_.file("."); }
   /// The next request reaches the server; its whole answer is lost, and so is the connection.
   void cut() { is_cutting_ = true; }
+  /// The same with the next request that has this in its text.
+  void cut_at(std::string text) {
+    const std::lock_guard lock{mutex_};
+    cut_at_ = std::move(text);
+  }
 
  private:
   static sockaddr_un address_of(const std::string& path) {
@@ -59,6 +66,13 @@ class postgres_proxy {
     return true;
   }
 
+  bool cuts_at(std::string_view request) {
+    const std::lock_guard lock{mutex_};
+    if (cut_at_.empty() || request.find(cut_at_) == request.npos) return false;
+    cut_at_.clear();
+    return true;
+  }
+
   void serve() {
     const int client = ::accept(listener_, nullptr, nullptr);
     const int server = ::socket(AF_UNIX, SOCK_STREAM, 0);
@@ -71,8 +85,9 @@ class postgres_proxy {
       if (::poll(fds, 2, 20) <= 0) continue;
       if (fds[0].revents != 0) {
         const auto size = ::recv(client, bytes.data(), bytes.size(), 0);
-        goes_on = size > 0 && send(server, {bytes.data(), static_cast<std::size_t>(size)});
-        is_lost = is_lost || is_cutting_.exchange(false);
+        const std::string_view request{bytes.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+        goes_on = !request.empty() && send(server, request);
+        is_lost = is_lost || is_cutting_.exchange(false) || cuts_at(request);
       }
       if (goes_on && fds[1].revents != 0) {
         const auto size = ::recv(server, bytes.data(), bytes.size(), 0);
@@ -92,5 +107,7 @@ class postgres_proxy {
   int listener_ = -1;
   std::atomic<bool> is_over_{false};
   std::atomic<bool> is_cutting_{false};
+  std::mutex mutex_;
+  std::string cut_at_;  // empty: nowhere
   std::thread thread_;
 };
