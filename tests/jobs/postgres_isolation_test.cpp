@@ -4,20 +4,15 @@
 #include "canigo/jobs/error.hpp"
 #include "canigo/jobs/postgres_store.hpp"
 
+#include "ending_batch.hpp"
 #include "postgres_server.hpp"
 #include "support/catch.hpp"
 #include "support/said_by.hpp"
-
-#include <asio/awaitable.hpp>
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 
 #include <chrono>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 using namespace canigo;
 using namespace canigo::jobs;
@@ -76,33 +71,15 @@ TEST_CASE("the last jobs of a batch that end at once let one begin, whatever iso
   CAPTURE(level);
   postgres_world w{database_with(level)};
   const auto store = w.open();
-  auto& other = w.session();
   postgres_session third{w.url()};
-  const claim_request two{.limit = 2};
   for (int round = 0; round < 10; ++round) {
-    std::vector<new_job> list(3, job_with());
-    list[0].batch = list[1].batch = "b";
-    list[2].after_batch = "b";
-    const auto put = w.wait(store->put_all(list));
-    const auto runs = w.wait(store->claim(claim_request{two}));
-    REQUIRE(runs.size() == 2);
-    other.run("BEGIN ISOLATION LEVEL READ COMMITTED");
-    other.run("UPDATE canigo_job SET state = 2, finished_at = now() WHERE id = " + std::to_string(runs[0].lease.id));
-    std::optional<verdict> ended;
-    net::co_spawn(
-        w.io(), [&]() -> net::awaitable<void> { ended = co_await store->complete(runs[1].lease, ""); }, net::detached);
+    ending_batch batch{w, *store};
     w.io().restart();
     w.io().poll();
     // It waits for the other transaction, and for less time than a lock may hold others up.
     while (third.run("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").empty()) {
     }
-    other.run("COMMIT");
-    while (!ended) w.io().run_one();
-    CHECK(ended == verdict::accepted);
-    const auto last = w.wait(store->claim(claim_request{two}));
-    REQUIRE(last.size() == 1);
-    CHECK(last[0].lease.id == put[2].id);
-    CHECK(w.wait(store->complete(last[0].lease, "")) == verdict::accepted);
+    batch.commit();
   }
 }
 

@@ -6,6 +6,7 @@
 #include "../../lib/jobs/postgres_link.hpp"
 #include "../../lib/jobs/postgres_place.hpp"
 #include "../../lib/jobs/postgres_query.hpp"
+#include "ending_batch.hpp"
 #include "foreign_rows.hpp"
 #include "postgres_server.hpp"
 #include "support/catch.hpp"
@@ -188,28 +189,11 @@ TEST_CASE("a put in one store wakes those who wait in another", "[jobs][postgres
 TEST_CASE("transactions that end the last jobs of a batch at once let one job begin", "[jobs][postgres]") {
   postgres_world w;
   const auto store = w.open();
-  std::vector<new_job> list(3, plain());
-  list[0].batch = list[1].batch = "b";
-  list[2].after_batch = "b";
-  const auto put = w.wait(store->put_all(list));
-  const claim_request two{.limit = 2};
-  const auto runs = w.wait(store->claim(two));
-  REQUIRE(runs.size() == 2);
-  auto& other = w.session();
-  other.run("BEGIN");
-  other.run("UPDATE canigo_job SET state = 2, finished_at = now() WHERE id = " + std::to_string(runs[0].lease.id));
-  std::optional<verdict> ended;
-  net::co_spawn(
-      w.io(), [&]() -> net::awaitable<void> { ended = co_await store->complete(runs[1].lease, ""); }, net::detached);
+  ending_batch batch{w, *store};
   // It waits for the other transaction, and other steps go on.
-  CHECK(w.wait(store->look(put[2].id))->run_at == instant::max());
-  CHECK_FALSE(ended);
-  other.run("COMMIT");
-  while (!ended) w.io().run_one();
-  CHECK(ended == verdict::accepted);
-  const auto last = w.wait(store->claim(claim_request{two}));
-  REQUIRE(last.size() == 1);
-  CHECK(last[0].lease.id == put[2].id);
+  CHECK(w.wait(store->look(batch.job_after()))->run_at == instant::max());
+  CHECK_FALSE(batch.has_ended());
+  batch.commit();
 }
 
 TEST_CASE("steps that wait together share statements, and each has its own answer", "[jobs][postgres]") {
