@@ -73,3 +73,30 @@ TEST_CASE("a post to a strand above a marked executor never runs at once", "[mar
   io.run();
   CHECK(has_run);
 }
+
+TEST_CASE("places are kept on the way down an executor, and only what was kept is let go", "[marked_executor]") {
+  struct place final : detail::executor_mark {
+    place(const net::any_io_executor& executor, bool held) : executor_mark{this, executor}, is_held{held} {}
+    bool keep() noexcept override {
+      kept += is_held ? 1 : 0;
+      return is_held;
+    }
+    void let_go() noexcept override { --kept; }
+    const bool is_held;
+    int kept = 0;
+  };
+  net::io_context io;
+  const auto lowest = std::make_shared<place>(net::any_io_executor{io.get_executor()}, true);
+  const auto given_back = std::make_shared<place>(net::any_io_executor{detail::marked_executor{lowest}}, false);
+  const net::any_io_executor strand{net::make_strand(net::any_io_executor{detail::marked_executor{given_back}})};
+  const auto highest = std::make_shared<place>(strand, true);
+  {
+    const detail::kept_places kept{net::any_io_executor{detail::marked_executor{highest}}};
+    CHECK(lowest->kept == 1);
+    CHECK(given_back->kept == 0);
+    CHECK(highest->kept == 1);
+  }
+  CHECK(lowest->kept == 0);
+  CHECK(given_back->kept == 0);
+  CHECK(highest->kept == 0);
+}

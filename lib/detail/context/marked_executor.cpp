@@ -4,6 +4,8 @@
 
 #include <asio/strand.hpp>
 
+#include <vector>
+
 namespace canigo::detail {
 
 namespace {
@@ -28,7 +30,7 @@ std::shared_ptr<executor_mark> mark_of(const net::any_io_executor& executor, con
 
 kept_places::kept_places(const net::any_io_executor& executor) {
   for (auto mark = first_mark(executor); mark != nullptr; mark = first_mark(mark->inner)) marks_.push_back(mark);
-  for (const auto& mark : marks_) mark->keep();
+  std::erase_if(marks_, [](const auto& mark) { return !mark->keep(); });
 }
 
 kept_places::~kept_places() {

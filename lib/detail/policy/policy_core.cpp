@@ -1,5 +1,6 @@
 #include "canigo/detail/policy/policy_core.hpp"
 
+#include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/coro/retry_plan.hpp"
 #include "canigo/error.hpp"
@@ -154,7 +155,14 @@ struct operation_mark final : executor_mark {
   static std::shared_ptr<operation_mark> around(const net::any_io_executor& executor, const policy_core& policy) {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
   }
-  void keep() noexcept override { holders_.fetch_add(1, std::memory_order_relaxed); }
+  bool keep() noexcept override {
+    // After the last holder has let go, another thread may be giving the place back.
+    std::size_t holders = holders_.load(std::memory_order_relaxed);
+    while (holders > 0) {
+      if (holders_.compare_exchange_weak(holders, holders + 1, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
   void let_go() noexcept override {
     if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) place.release();
   }
@@ -165,7 +173,7 @@ struct operation_mark final : executor_mark {
   permit place;
 
  private:
-  std::atomic<std::size_t> holders_{1};  // of the place: the operation itself, and those that keep it
+  atomic<std::size_t> holders_{1};  // of the place: the operation itself, and those that keep it
 };
 
 policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r)

@@ -24,8 +24,8 @@ struct executor_mark {
   const net::any_io_executor inner;    // where the work runs
   const net::any_io_executor posting;  // the same, never from inside execute()
 
-  /// From keep() to let_go() the place that the work holds is not given back, though the work may end meanwhile.
-  virtual void keep() noexcept {}
+  /// Whether the work holds a place. Then that is not given back before let_go(), though the work may end meanwhile.
+  virtual bool keep() noexcept { return false; }
   virtual void let_go() noexcept {}
 };
 
@@ -67,7 +67,7 @@ class marked_executor {
   bool never_blocks_ = false;
 };
 
-/// Keeps the places of all work that an executor is marked with.
+/// Keeps the places of all work that an executor is marked with, if they have not been given back.
 class kept_places {
  public:
   explicit kept_places(const net::any_io_executor& executor);
