@@ -2,6 +2,7 @@
 """Seeded defects for the fuzzers: each is in a copy of a source, and the fuzzer of a target must find it.
 
 canaries.py --list                    prints TARGET/NAME=SOURCE for each
+canaries.py --check                   fails if one changes a text that its source does not hold exactly once
 canaries.py NAME SOURCE OUTPUT        copies SOURCE to OUTPUT with the defect NAME in it
 canaries.py --hunt CORPORA PROGRAM... fuzzes each fuzz_TARGET_NAME for a minute at most; fails if one finds nothing
 """
@@ -19,14 +20,15 @@ CANARIES = {
                                     'if (count > duration::max() / length) complain', "if (count < 0) complain"),
     "unit_of_one_left_out": ("rate", "rate.cpp", "if (period[0] == '1' && !is_digit(period[1]))",
                              "if (period[0] == '1')"),
-    "evicts_its_equals": ("operations", "detail/admission/admission.cpp", "victim->priority <= priority",
-                          "victim->priority < priority"),
-    "release_unseen": ("operations", "detail/admission/admission.cpp",
-                       "if (!queue_.empty()) pump(time_->now());\n  const bool last", "const bool last"),
-    "body_one_too_long": ("http_response", "http/easy_handle.cpp", "if (size > h.max_body_ - r.body_size) {",
-                          "if (size > h.max_body_ + 1 - r.body_size) {"),
-    "heads_not_added_up": ("http_response", "http/easy_handle.cpp",
-                           "transfer_->header_bytes_ += line.size();", "transfer_->header_bytes_ = line.size();"),
+    "evicts_its_equals": ("operations", "detail/queue/wait_queue.cpp", "least->priority <= priority",
+                          "least->priority < priority"),
+    "release_unseen": ("operations", "detail/admission/admission.cpp", "if (queue_.empty()) [[likely]] {",
+                       "if (true) {"),
+    "body_one_too_long": ("http_response", "http/easy_handle.cpp",
+                          "if (size > h.most_body_ - t.response_.body_size) {",
+                          "if (size > h.most_body_ + 1 - t.response_.body_size) {"),
+    "heads_not_added_up": ("http_response", "http/response_head.cpp", "bytes_ += line.size();",
+                           "bytes_ = line.size();"),
     "seconds_wrap": ("http_response", "http/retry_after.cpp", "if (seconds >= bound) return most;", ""),
     "elements_cost_nothing": ("redis_reply", "redis/detail/reply_reader.cpp",
                               "spent += sizeof(reply) + bytes;", "spent += bytes;"),
@@ -39,15 +41,33 @@ CANARIES = {
                              "if (s.next_after(instant{}) == instant::max()) throw", "if (false) throw"),
 }
 
+# What these change stands in a header that the source includes. The copy has the header's text in its place.
+IN_HEADERS = {"seconds_wrap": "canigo/detail/time/decimal_seconds.hpp"}
 
-def spoil(name, source, output):
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def spoiled(name, source):
+    """The text of the source with the defect."""
     _, path, there, instead = CANARIES[name]
     text = pathlib.Path(source).read_text(encoding="utf-8")
+    if name in IN_HEADERS:
+        include = f'#include "{IN_HEADERS[name]}"\n'
+        if text.count(include) != 1:
+            sys.exit(f"canaries.py: {name}: lib/{path} does not include {IN_HEADERS[name]}")
+        header = (ROOT / "include" / IN_HEADERS[name]).read_text(encoding="utf-8")
+        text = text.replace(include, header.replace("#pragma once\n", ""))
     if not source.endswith(path) or text.count(there) != 1:
-        sys.exit(f"canaries.py: {name}: lib/{path} does not hold exactly once: {there}")
+        where = IN_HEADERS.get(name, "lib/" + path)
+        sys.exit(f"canaries.py: {name}: {where} does not hold exactly once: {there}")
+    return text.replace(there, instead)
+
+
+def spoil(name, source, output):
+    text = spoiled(name, source)
     # What the source includes from beside it.
     beside = pathlib.Path(source).parent
-    text = re.sub(r'#include "((?:\.\./)*[\w/]+\.hpp)"', lambda m: absolute(m, beside), text.replace(there, instead))
+    text = re.sub(r'#include "((?:\.\./)*[\w/]+\.hpp)"', lambda m: absolute(m, beside), text)
     pathlib.Path(output).write_text(text, encoding="utf-8")
 
 
@@ -81,6 +101,9 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--list"]:
         for canary, (target, where, *_) in CANARIES.items():
             print(f"{target}/{canary}={where}")
+    elif sys.argv[1:] == ["--check"]:
+        for canary, (_, where, *_) in CANARIES.items():
+            spoiled(canary, str(ROOT / "lib" / where))
     elif sys.argv[1:2] == ["--hunt"] and len(sys.argv) > 3:
         sys.exit(hunt(sys.argv[2], sys.argv[3:]))
     elif len(sys.argv) == 4:
