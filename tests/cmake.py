@@ -19,7 +19,8 @@ OPTIONS = {"http": "CANIGO_HTTP", "metrics": "CANIGO_METRICS", "redis": "CANIGO_
            "postgres": "CANIGO_POSTGRES",
            "boost": "CANIGO_BOOST", "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
 # CMake installs no programs, and so neither their manuals nor their completions.
-OF_PROGRAMS = ("bin/", "share/bash-completion/", "share/fish/", "share/man/", "share/zsh/")
+OF_PROGRAMS = ("bin/", "lib/systemd/", "share/bash-completion/", "share/canigo/grafana/canigo-gateway.json",
+               "share/doc/canigo-gateway/", "share/fish/", "share/man/", "share/zsh/")
 # They are for tests, examples, benchmarks and programs.
 MESON_ONLY = {"tests", "examples", "bench", "gateway", "interleaving", "threads_only", "fuzz"}
 CMAKE_ONLY = {"CANIGO_INSTALL", "CANIGO_PACKAGE_DIR"}

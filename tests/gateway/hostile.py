@@ -309,7 +309,8 @@ class Hostile(GatewayCase):
         self.assertEqual(wrong, {})
         self.assertIsNone(g.process.poll())
         wait_until(lambda: g.state()["held"] == 0, "nothing runs any longer")
-        recorded = [bytes(raw) for raw in recorder.connections]
+        # A connection may be opened for a client that leaves before a byte is sent.
+        recorded = [bytes(raw) for raw in recorder.connections if raw]
 
         readers = Readers()
         self.addCleanup(readers.close)
