@@ -66,10 +66,12 @@ net::awaitable<void> call::serve() {
 /// The waits are here, and not in a function of their own: a frame less for each waiter.
 net::awaitable<void> call::forward() {
   if (parser_.has_body() && host_.input().empty() && plan_.wants_continue) body_->expect_continue();
-  if (reads_body() && parser_.has_body()) {
-    auto reading = read_body();
-    const bool is_read = co_await std::move(reading);
-    if (!is_read) co_return;
+  if (const std::uint64_t most = bytes_before_turn(); most > 0) {
+    if (!body_->read_ahead_now(most) || body_->has_failed()) {
+      auto reading = read_body(most);
+      const bool is_read = co_await std::move(reading);
+      if (!is_read) co_return;
+    }
   }
   const request ask = make_request();
   framing_ = make_framing();
@@ -102,10 +104,29 @@ net::awaitable<void> call::forward() {
   co_await std::move(finishing);
 }
 
-/// As much of the body as the estimate of its tokens wants. False: the request has ended with it.
-net::awaitable<bool> call::read_body() {
-  auto reading = body_->read_ahead(most_read_body);
+/// The bytes of its body that are read before it waits for its turn. So the upstream has a call when its turn comes, and
+/// not when its client has sent the rest. Of a body that is longer than allowed only the beginning is read. A body of
+/// unknown length may be long: no more of it is read than is kept to be sent again.
+std::uint64_t call::bytes_before_turn() const noexcept {
+  if (!parser_.has_body()) return 0;
+  const size_limits& size = settings().size;
+  // A client that asks first learns of a refusal before it sends a long body.
+  const bool asks_first = plan_.wants_continue && host_.input().empty();
+  const bool may_be_long = asks_first || !plan_.has_length;
+  std::uint64_t most = may_be_long ? std::min(size.read_ahead, to().retry.body) : size.read_ahead;
+  if (plan_.has_length && plan_.length > most) most = asks_first ? 0 : std::min<std::uint64_t>(most, 1);
+  return reads_body() ? std::max<std::uint64_t>(most, most_read_body) : most;
+}
+
+/// Waits for those bytes. False: the request has ended with it.
+net::awaitable<bool> call::read_body(std::uint64_t most) {
+  is_reading_ = true;
+  auto reading = body_->read_ahead(most);
   co_await std::move(reading);
+  is_reading_ = false;
+  body_->resume();
+  // The longest wait is one for the turn.
+  deadline_ = std::min(saturating_add(clock::now(), route_.granted.max_wait), services_.end());
   const auto wrong = refusal_of(attempt_end::body_failed, body_->state());
   if (!wrong && !turn_.has_left() && !body_->has_failed()) co_return true;
   host_.forbid_next();
@@ -353,6 +374,7 @@ void call::end_by_client() noexcept {
 
 void call::end_by(call_ender who) noexcept {
   turn_.end_by(who);
+  if (is_reading_) host_.stream().cancel();
   if (running_ != nullptr) running_->abort();
 }
 

@@ -79,7 +79,8 @@ class call final : private response_sink {
   bool is_tunnel() const noexcept { return plan_.form == target_form::tunnel; }
   bool reads_body() const noexcept { return token_account::reads_body(to()); }
   net::awaitable<void> forward();
-  net::awaitable<bool> read_body();
+  std::uint64_t bytes_before_turn() const noexcept;
+  net::awaitable<bool> read_body(std::uint64_t most);
   request make_request();
   outgoing_body make_framing();
   void make_exchange();
@@ -114,6 +115,7 @@ class call final : private response_sink {
 
   // Once the route is known:
   bool is_on_list_ = false;
+  bool is_reading_ = false;  // the body, before the turn
   bool has_asked_ = false;
   std::uint64_t tag_ = 0;  // on the loop's list
   time_point deadline_{};

@@ -70,11 +70,12 @@ struct admin_options {
 };
 
 struct size_limits {
-  std::uint64_t header = 16 << 10;     ///< bytes of a request's head
-  std::size_t fields = 100;            ///< of a request's head
-  std::uint64_t target = 8 << 10;      ///< bytes of a request's target
-  std::uint64_t body = 64 << 20;       ///< bytes of a request's body
-  std::uint64_t buffered = 256 << 20;  ///< bytes of all bodies that are kept at once
+  std::uint64_t header = 16 << 10;      ///< bytes of a request's head
+  std::size_t fields = 100;             ///< of a request's head
+  std::uint64_t target = 8 << 10;       ///< bytes of a request's target
+  std::uint64_t body = 64 << 20;        ///< bytes of a request's body
+  std::uint64_t read_ahead = 16 << 20;  ///< bytes of a body that are read before its call waits for its turn
+  std::uint64_t buffered = 256 << 20;   ///< bytes of all bodies that are kept at once
 };
 
 struct time_limits {
@@ -134,7 +135,7 @@ struct upstream_timeouts {
 struct retry_options {
   int attempts = 3;                ///< the first one included
   std::uint32_t budget = 20;       ///< percent of the first attempts
-  std::uint64_t body = 256 << 10;  ///< bytes of a body that is kept for another attempt
+  std::uint64_t body = 1 << 20;  ///< bytes of a body that is kept for another attempt
 };
 
 struct breaker_options {
@@ -212,8 +213,8 @@ struct access_log_options {
 };
 
 struct config {
-  int threads = 0;                                                        ///< 0: one per core, at most 4
-  secret redis;                                                           ///< a URL; its source is empty: none
+  int threads = 0;  ///< 0: one per core, at most 4
+  secret redis;     ///< a URL; its source is empty: none
   redis_tls_files redis_tls;
   std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first is the most important
   duration ageing = std::chrono::seconds{60};                             ///< max(): never

@@ -103,6 +103,7 @@ void read_limits(table_view& t, config& c) {
     size->integer("fields", c.size.fields, 1, 1'000);
     size->size("target", c.size.target, 64, 1 * mib);
     size->size("body", c.size.body, 0, 1'024 * gib);
+    size->size("read_ahead", c.size.read_ahead, 0, 1 * gib);
     size->size("buffered", c.size.buffered, 0, 1'024 * gib);
     size->finish();
   }

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <chrono>
+#include <string>
 #include <sys/socket.h>
 
 namespace canigo::gateway {
@@ -28,6 +29,19 @@ std::span<net::const_buffer> without(std::span<net::const_buffer> pieces, std::s
   }
   if (!pieces.empty()) pieces.front() += n;
   return pieces;
+}
+
+/// The first pieces in one, if several of them fit in a record of TLS; otherwise nothing.
+std::string joined(std::span<const net::const_buffer> pieces) {
+  constexpr std::size_t most = 16 << 10;  // RFC 8446, 5.1
+  std::size_t n = 0;
+  std::size_t size = 0;
+  while (n < pieces.size() && size + pieces[n].size() <= most) size += pieces[n++].size();
+  std::string all;
+  if (n < 2) return all;
+  all.reserve(size);
+  for (const net::const_buffer& b : pieces.first(n)) all.append(static_cast<const char*>(b.data()), b.size());
+  return all;
 }
 
 }  // namespace
@@ -84,9 +98,15 @@ net::awaitable<void> byte_stream::write(std::span<net::const_buffer> pieces, dur
   // As a rule the socket has room, and takes all at once without a way through the loop.
   if (!tls_ && !pieces.empty()) pieces = without(pieces, write_now(pieces, error));
   while (!pieces.empty() && !error) {
-    // TLS makes a record of each buffer, and takes one at a time.
-    const std::size_t n = tls_ ? co_await tls_->stream.async_write_some(pieces.front(), within(stall, error))
-                               : co_await socket_.async_write_some(pieces, within(stall, error));
+    std::size_t n = 0;
+    if (tls_) {
+      // TLS makes a record of each buffer, and takes one at a time.
+      const std::string record = joined(pieces);
+      const net::const_buffer next = record.empty() ? pieces.front() : net::buffer(record);
+      n = co_await tls_->stream.async_write_some(next, within(stall, error));
+    } else {
+      n = co_await socket_.async_write_some(pieces, within(stall, error));
+    }
     if (error) co_return;
     pieces = without(pieces, n);
   }

@@ -2,6 +2,7 @@
 
 #include "canigo/error.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -10,15 +11,18 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::size_t piece_size = 64 << 10;
+// Of kept bytes: a write of it ends within the time that an upstream has for a write.
+constexpr std::size_t kept_piece_size = 256 << 10;
 
 }  // namespace
 
 std::span<const char> request_body::piece_now() {
   if (sent_ < kept_.size()) {
-    const std::span<const char> again{kept_.data() + sent_, kept_.size() - sent_};
-    sent_ = kept_.size();
+    const std::span<const char> again{kept_.data() + sent_, std::min(kept_.size() - sent_, kept_piece_size)};
+    sent_ += again.size();
     return again;
   }
+  if (!is_ahead_ && kept_.size() > most_kept_) drop_kept();
   while (!parser_.is_done() && status_ == status::good && !input_.empty()) {
     const auto step = parser_.read(input_);
     if (parser_.failure() != parse_failure::none) {
@@ -73,14 +77,29 @@ net::awaitable<void> request_body::read_more() {
                                                      : status::client_failed;
 }
 
-net::awaitable<void> request_body::read_ahead(std::size_t most) {
+/// Whether more of it is to be read ahead.
+bool request_body::is_short_of(std::uint64_t most) const noexcept {
+  return !parser_.is_done() && status_ == status::good && read_ < most && all_kept_.has_room(piece_size);
+}
+
+net::awaitable<void> request_body::read_ahead(std::uint64_t most) {
   is_ahead_ = true;
-  while (read_ < most && all_kept_.has_room(piece_size)) {
+  sent_ = kept_.size();
+  while (is_short_of(most)) {
     const std::span<const char> piece = co_await next();
     if (piece.empty()) break;
   }
   is_ahead_ = false;
   rewind();
+}
+
+bool request_body::read_ahead_now(std::uint64_t most) {
+  is_ahead_ = true;
+  while (is_short_of(most) && !piece_now().empty()) {
+  }
+  is_ahead_ = false;
+  rewind();
+  return !is_short_of(most);
 }
 
 void request_body::replace(std::string text) {
@@ -89,6 +108,14 @@ void request_body::replace(std::string text) {
   kept_ = std::move(text);
   is_replaced_ = true;
   rewind();
+}
+
+/// It can't be sent again.
+void request_body::drop_kept() noexcept {
+  keeps_ = is_replaced_ = false;
+  all_kept_.give_back(kept_.size());
+  kept_ = {};
+  sent_ = 0;
 }
 
 void request_body::keep(std::span<const char> piece) {
@@ -100,10 +127,7 @@ void request_body::keep(std::span<const char> piece) {
   }
   if (!keeps_) return;
   if (read_ > most_kept_ || !all_kept_.take(piece.size())) {
-    keeps_ = false;
-    all_kept_.give_back(kept_.size());
-    kept_ = {};
-    sent_ = 0;
+    drop_kept();
     return;
   }
   kept_.append(piece.data(), piece.size());

@@ -43,7 +43,8 @@ class kept_bytes {
 
 /// The body of a request, read from the client piece by piece, and nothing before it is asked for.
 ///
-/// What was read is kept up to a bound, so that it can be sent again. Past the bound it is not kept, and can't.
+/// What was read is kept up to a bound, so that it can be sent again. Past the bound it is not kept, and can't. What was
+/// read ahead is kept until it has been given out.
 class request_body {
  public:
   enum class status : std::uint8_t { good, interrupted, client_failed, timed_out, malformed, too_large };
@@ -69,7 +70,9 @@ class request_body {
 
   /// Reads up to `most` bytes and a piece before anything is sent, fewer if too much is kept in all. next() begins with
   /// them.
-  net::awaitable<void> read_ahead(std::size_t most);
+  net::awaitable<void> read_ahead(std::uint64_t most);
+  /// Like read_ahead(), but takes only what has come. False: read_ahead() would read more.
+  bool read_ahead_now(std::uint64_t most);
   /// The bytes that were read ahead, and whether they are all.
   std::string_view ahead() const noexcept { return kept_; }
   bool is_all_ahead() const noexcept { return parser_.is_done() && kept_.size() == read_; }
@@ -91,7 +94,9 @@ class request_body {
   std::uint64_t bytes() const noexcept { return read_; }
 
  private:
+  bool is_short_of(std::uint64_t most) const noexcept;
   std::span<const char> piece_now();
+  void drop_kept() noexcept;
   net::awaitable<void> read_more();
   void keep(std::span<const char> piece);
 

@@ -59,7 +59,7 @@ TEST_CASE("gateway: the least configuration has the defaults of all else", "[gat
   CHECK_FALSE(c.admin);
   CHECK_FALSE(c.forward);
   CHECK((c.size.header == 16384 && c.size.fields == 100 && c.size.target == 8192));
-  CHECK((c.size.body == 64 << 20 && c.size.buffered == 256 << 20));
+  CHECK((c.size.body == 64 << 20 && c.size.read_ahead == 16 << 20 && c.size.buffered == 256 << 20));
   CHECK((c.time.header == 10s && c.time.body_idle == 30s && c.time.write_stall == 60s && c.time.keep_alive == 75s));
   CHECK((c.connections.all == 20'000 && c.connections.per_address == 2'000));
   REQUIRE(c.listeners.size() == 1);
@@ -76,7 +76,7 @@ TEST_CASE("gateway: the least configuration has the defaults of all else", "[gat
   CHECK((u.tokens.api == gateway::token_api::none && u.tokens.default_output == 512 && u.tokens.learn));
   CHECK(
       (u.timeout.connect == 5s && u.timeout.first_byte == 120s && u.timeout.idle == 120s && u.timeout.total == 15min));
-  CHECK((u.retry.attempts == 3 && u.retry.budget == 20 && u.retry.body == 256 << 10));
+  CHECK((u.retry.attempts == 3 && u.retry.budget == 20 && u.retry.body == 1 << 20));
   CHECK((u.breaker.failures == 50 && u.breaker.of == 20 && u.breaker.within == 30s));
   CHECK((u.breaker.open == 5s && u.breaker.most == 60s));
   CHECK((!u.hedge_after && !u.forwarded && !u.private_addresses && !u.tokens.add_usage));
@@ -103,7 +103,7 @@ grace = "10s"
 access_log = "file:/var/log/gateway.log"
 admin = { listen = "127.0.0.1:9901", token = "file:)" +
                            file("admin.token") + R"(", hosts = ["Admin.example."] }
-limits.size = { header = "8KiB", fields = 50, target = "4KiB", body = "1MiB", buffered = "2MiB" }
+limits.size = { header = "8KiB", fields = 50, target = "4KiB", body = "1MiB", read_ahead = "3MiB", buffered = "2MiB" }
 limits.time = { header = "1s", body_idle = "2s", write_stall = "3s", keep_alive = "4s" }
 limits.connections = { all = 20, per_address = 2 }
 [forward]
@@ -185,7 +185,7 @@ name = "guest"
   CHECK((c.admin->listen.port == 9901 && c.admin->token.value == "s3cret-of-the-admin"));
   CHECK(c.admin->hosts == std::vector<std::string>{"admin.example"});
   CHECK((c.size.header == 8192 && c.size.fields == 50 && c.size.target == 4096 && c.size.body == 1 << 20));
-  CHECK(c.size.buffered == 2 << 20);
+  CHECK((c.size.read_ahead == 3 << 20 && c.size.buffered == 2 << 20));
   CHECK((c.time.header == 1s && c.time.body_idle == 2s && c.time.write_stall == 3s && c.time.keep_alive == 4s));
   CHECK((c.connections.all == 20 && c.connections.per_address == 2));
   REQUIRE(c.forward);

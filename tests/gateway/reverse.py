@@ -75,8 +75,31 @@ class Reverse(GatewayCase):
         self.assertIn("/urgent", after[:2])
         self.assertLess(int(fields["x-canigo-wait-ms"]), 5000)
 
+    def test_a_call_waits_for_its_turn_when_its_body_is_there(self):
+        for framing, begin, end in ((b"Content-Length: 300000", b"x" * 100_000, b"x" * 200_000),
+                                    (b"Transfer-Encoding: chunked", b"3\r\nabc\r\n", b"0\r\n\r\n")):
+            g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]', self.nginx.port))
+            with socket.create_connection(("127.0.0.1", g.port)) as client:
+                client.sendall(b"POST /web/slow HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s" % (framing, begin))
+                wait_until(lambda: g.state()["running_in_all"] == 1, "the head has come")
+                self.assertEqual(g.state()["levels"], [1])
+                client.sendall(end)
+                self.assertTrue(client.recv(4096).startswith(b"HTTP/1.1 200"))
+            self.assertEqual(g.state()["levels"], [0])
+
+    def test_a_client_that_leaves_a_long_body_is_out_of_the_queue(self):
+        g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h', self.nginx.plain))
+        curl(f"{g.url}/web/first")
+        size = 12 << 20  # more than the sockets hold
+        with socket.create_connection(("127.0.0.1", g.port)) as client:
+            client.sendall(b"POST /web/left HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
+            wait_until(lambda: g.waiting() == 1, "the call waits")
+            client.close()
+            wait_until(lambda: g.waiting() == 0, "it is out of the queue")
+
     def test_a_client_that_leaves_is_out_of_the_queue(self):  # G4
-        g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h'))
+        g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h'),
+                         head='[limits.size]\nread_ahead = "0B"\n')
         if g.state()["levels"][0] >= 1:
             curl(f"{g.url}/web/first")
         before = len(self.nginx.calls())

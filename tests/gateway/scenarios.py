@@ -287,7 +287,7 @@ class Scenarios(GatewayCase):
 
         script = self.script(answer)
         g = self.gateway(self.upstream('rates = [{ limit = "1/5s", burst = 1 }]\nmax_wait = 10m', script.port),
-                         head='limits.size = { body = "2GiB" }')
+                         head='limits.size = { body = "2GiB", read_ahead = "0B" }')
         curl(f"{g.url}/web/first")
         before = resident(g.process.pid)
         piece = b"%x\r\n" % MIB + b"y" * MIB + b"\r\n"

@@ -30,6 +30,7 @@ std::string text_of(const configuration& c, const places& p, const std::filesyst
   text += "limits.time = { header = \"5s\", body_idle = \"1s\", write_stall = \"2s\", keep_alive = \"60s\" }\n";
   text += "limits.size.body = \"" + std::to_string(most_body) + "B\"\n";
   text += "limits.size.buffered = " + in_quotes(c.buffered) + "\n";
+  text += "limits.size.read_ahead = " + in_quotes(c.read_ahead) + "\n";
   text += "admin = { listen = " + at(p.admin) + ", token = \"env:CANIGO_ADMIN_TOKEN\" }\n";
   text += "[[listen]]\naddress = " + at(p.plain) + "\n";
   text += "[[listen]]\naddress = " + at(p.forward) + "\nmode = \"forward\"\n";

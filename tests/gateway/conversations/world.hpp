@@ -44,15 +44,16 @@ std::string key_of(std::size_t tenant);
 
 /// The gateway's configuration changes between these, and all of them lead to the same ports.
 struct configuration {
-  const char* buffered;  // limits.size.buffered
+  const char* buffered;    // limits.size.buffered
+  const char* read_ahead;  // limits.size.read_ahead
   bool has_all;          // the narrow upstream and the last tenant are there
   std::size_t tunnels;
 };
 constexpr std::array<configuration, 4> configurations{{
-    {"256MiB", true, 50},
-    {"64KiB", true, 2},
-    {"192KiB", true, 50},
-    {"2MiB", false, 0},
+    {"256MiB", "16MiB", true, 50},
+    {"64KiB", "64KiB", true, 2},
+    {"192KiB", "0B", true, 50},
+    {"2MiB", "1MiB", false, 0},
 }};
 
 /// The ports of a run.
