@@ -29,6 +29,10 @@ std::string seconds_up(duration d) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(d).count()));
 }
 
+std::string milliseconds_up(duration d) {
+  return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(d).count()));
+}
+
 void append_own_fields(std::string& to, const call_record& r) {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(r.waited).count();
   to.append("X-Request-Id: ").append(r.id);
@@ -37,14 +41,24 @@ void append_own_fields(std::string& to, const call_record& r) {
 }
 
 std::string problem(const refusal& why, const call_record& r, connection_field connection, bool to_head) {
+  // Clients look for the text in different members: an object `error`, `message`, or RFC 9457's `detail`.
+  const std::string message = json_string("canigo-gateway: " + why.detail);
+  const std::string code = json_string(why.error);
   const std::string body =
-      fmt::format(R"({{"type":"about:blank","title":{},"status":{},"error":{},"detail":{}}})"
+      fmt::format(R"({{"error":{{"message":{0},"type":{1},"code":{1}}},"message":{0},)"
+                  R"("type":"about:blank","title":{2},"status":{3},"detail":{4}}})"
                   "\n",
-                  json_string(reason_of(why.status)), why.status, json_string(why.error), json_string(why.detail));
-  std::string text = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: application/problem+json\r\nContent-Length: {}\r\n",
-                                 why.status, reason_of(why.status), body.size());
+                  message, code, json_string(reason_of(why.status)), why.status, json_string(why.detail));
+  const std::string_view type = r.wants_problem ? "application/problem+json" : "application/json";
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", why.status,
+                                 reason_of(why.status), type, body.size());
   text.append("X-Canigo-Error: ").append(why.error).append("\r\n");
-  if (why.retry_after) text.append("Retry-After: ").append(seconds_up(*why.retry_after)).append("\r\n");
+  if (why.retry_after) {
+    text.append("Retry-After: ").append(seconds_up(*why.retry_after));
+    text.append("\r\nRetry-After-Ms: ").append(milliseconds_up(*why.retry_after)).append("\r\n");
+  }
+  if (why.is_final) text.append("X-Should-Retry: false\r\n");
+  text.append(why.rate_fields);
   if (why.status == 401) text.append("WWW-Authenticate: Bearer\r\n");
   // Clients of proxies know Basic: the key is the password.
   if (why.status == 407) text.append("Proxy-Authenticate: Basic realm=\"canigo-gateway\"\r\n");

@@ -17,7 +17,9 @@ void append_own_fields(std::string& to, const call_record& r);
 /// What a response says of its connection.
 enum class connection_field : std::uint8_t { none, close, keep_alive };
 
-/// A whole response, as application/problem+json.
+/// A whole response. Its JSON has what RFC 9457 asks for, and an object `error` and a `message`, which clients of model
+/// providers read. It is application/problem+json only for a client that names this type: others read application/json
+/// alone.
 std::string problem(const refusal& why, const call_record& r, connection_field connection, bool to_head);
 
 /// A whole response of the admin. `fields`: further ones, each with its line break.
@@ -32,5 +34,7 @@ void append_json_string(std::string& to, std::string_view text);
 
 /// Whole seconds, rounded up, and at least 1.
 std::string seconds_up(duration d);
+/// The same in milliseconds.
+std::string milliseconds_up(duration d);
 
 }  // namespace canigo::gateway

@@ -104,17 +104,18 @@ net::awaitable<void> call::forward() {
   co_await std::move(finishing);
 }
 
-/// The bytes of its body that are read before it waits for its turn. So the upstream has a call when its turn comes, and
-/// not when its client has sent the rest. Of a body that is longer than allowed only the beginning is read. A body of
-/// unknown length may be long: no more of it is read than is kept to be sent again.
+/// The bytes of its body that are read before it waits for its turn. So the upstream has a call when its turn comes,
+/// and not when its client has sent the rest. A body that is longer than allowed is begun only. A body of unknown
+/// length may be long: no more of it is read than is kept to be sent again.
 std::uint64_t call::bytes_before_turn() const noexcept {
   if (!parser_.has_body()) return 0;
   const size_limits& size = settings().size;
   // A client that asks first learns of a refusal before it sends a long body.
   const bool asks_first = plan_.wants_continue && host_.input().empty();
-  const bool may_be_long = asks_first || !plan_.has_length;
-  std::uint64_t most = may_be_long ? std::min(size.read_ahead, to().retry.body) : size.read_ahead;
-  if (plan_.has_length && plan_.length > most) most = asks_first ? 0 : std::min<std::uint64_t>(most, 1);
+  std::uint64_t most = size.read_ahead;
+  if (asks_first || !plan_.has_length) most = std::min(most, to().retry.body);
+  const bool is_long = plan_.has_length ? plan_.length > most : asks_first;
+  if (is_long) most = asks_first ? 0 : std::min<std::uint64_t>(most, 1);
   return reads_body() ? std::max<std::uint64_t>(most, most_read_body) : most;
 }
 
@@ -326,11 +327,14 @@ void call::judge(attempt_end end) {
   const bool has_begun = exchange_->has_begun;
   const bool has_left = turn_.has_left();
   why_ = refusal_of(end, body_->state(), exchange_->failure);
+  // The upstream may have done it.
+  const attempt_meaning& means = meaning_of(end);
+  if (why_ && means.status >= 500 && means.place == settlement::keep) why_->is_final = !may_be_sent_twice(head_);
   const bool is_taken = is_place_lost_ && !has_left && end == attempt_end::client_lost;
-  if (is_taken && !has_begun) why_ = refusal_of(errc::lease_lost, queue(), turn_.ask());
+  if (is_taken && !has_begun) why_ = refusal_of(errc::lease_lost, queue(), route_.tenant, turn_.ask());
   if (end != attempt_end::complete && !why_) host_.forbid_next();
   if (exchange_->has_lost_rest) record_.error = "upstream_failed";
-  if (!meaning_of(end).logged.empty()) record_.error = meaning_of(end).logged;
+  if (!means.logged.empty()) record_.error = means.logged;
   if (end == attempt_end::client_lost && has_begun && has_left && !is_tunnel()) record_.error = "left";
   // The upstream has said that all is well, and has only a part of the request.
   const bool is_success = has_begun && exchange_->status < 300;

@@ -2,6 +2,7 @@
 
 #include "gateway/policy/fields.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -35,6 +36,9 @@ call_record begin_record(const message_head& head, std::string id) {
   r.method = head.method;
   r.host = without_secrets(value_of(head, "host").value_or(""));
   r.path = without_secrets(head.target);
+  r.wants_problem = std::ranges::any_of(head.fields, [](const field& f) {
+    return same_text(f.name, "Accept") && f.value.find("application/problem+json") != f.value.npos;
+  });
   return r;
 }
 

@@ -32,9 +32,10 @@ struct call_record {
   std::string_view upstream;
   std::string_view route;  ///< the prefix that led to the upstream
   std::optional<std::size_t> tenant_index;
-  int status = 0;          ///< 0: the client left without an answer
-  std::string_view error;  ///< of X-Canigo-Error; empty: none
-  std::string bound_by;    ///< the limit that it found in its way when it last began to wait; empty: it did not wait
+  bool wants_problem = false;  ///< its client has named application/problem+json
+  int status = 0;              ///< 0: the client left without an answer
+  std::string_view error;      ///< of X-Canigo-Error; empty: none
+  std::string bound_by;  ///< the limit that it found in its way when it last began to wait; empty: it did not wait
   int attempts = 0;
   duration waited{};
   duration connect{};

@@ -1,6 +1,7 @@
 #include "gateway/call/refusals.hpp"
 
 #include "gateway/call/attempt_meaning.hpp"
+#include "gateway/policy/limit_names.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -22,12 +23,12 @@ std::optional<duration> estimate(const limiter& l, request ask) {
 }  // namespace
 
 refusal ended_by_operator() {
-  return {503, "cancelled", "an operator has ended this request", std::chrono::seconds{1}};
+  return {503, "cancelled", "an operator has ended this request", std::chrono::seconds{1}, true};
 }
 
 refusal ended_by_drain() { return {503, "draining", "this instance ends", std::chrono::seconds{1}}; }
 
-refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask) {
+refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask) {
   refusal why{429, "wait_timed_out", "no place was free before the longest wait was over"};
   if (error == errc::queue_full) why = {429, "queue_full", "as many wait for this upstream as may wait"};
   if (error == errc::evicted) why = {429, "evicted", "a more important request took its place in the queue"};
@@ -42,7 +43,12 @@ refusal refusal_of(const error_code& error, upstream_queue& q, const request& as
   if (is_store_failure(error)) {
     why = {503, "store_unavailable", "Redis, which keeps this limit, does not serve it: " + error.message()};
   }
+  why.is_final = error == errc::too_large;
   why.retry_after = estimate(q.limit(), ask).value_or(std::chrono::seconds{1});
+  if (why.status == 429) {
+    why.retry_after = q.return_after(ask, tenant, *why.retry_after);
+    why.rate_fields = rate_fields(q.settings().rates, q.limit().why_waiting(), *why.retry_after);
+  }
   if (q.limits().shared() != nullptr) why.retry_after = std::max(*why.retry_after, q.limits().shared()->least_wait());
   const bool is_too_late = error == errc::deadline_unreachable || error == errc::timed_out;
   if (is_too_late && q.limits().now().breaker != circuit_state::closed)

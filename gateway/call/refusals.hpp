@@ -8,6 +8,7 @@
 #include "gateway/upstream/upstream_queue.hpp"
 #include "gateway/wire/request_body.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -20,7 +21,8 @@ refusal ended_by_operator();
 refusal ended_by_drain();
 
 /// Its wait for a place of `q` has ended with this error.
-refusal refusal_of(const error_code& error, upstream_queue& q, const request& ask);
+/// `tenant`: an index into config::tenants.
+refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask);
 
 /// An attempt has ended so, before the client had anything of a response; nothing: it needs no words of the gateway.
 ///

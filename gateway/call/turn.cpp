@@ -265,7 +265,8 @@ net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted
   }
   record_.waited += clock::now() - start;
   if (granted) co_return true;
-  why = is_called_off() ? why_called_off() : refusal_of(judged(error, services_.is_draining()), queue(), ask_);
+  why = is_called_off() ? why_called_off()
+                        : refusal_of(judged(error, services_.is_draining()), queue(), route_.tenant, ask_);
   co_return false;
 }
 
@@ -299,7 +300,7 @@ net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input
     }
     if (error && asks_again(error)) continue;
     if (error) {
-      why = refusal_of(judged(error, services_.is_draining()), queue(), ask_);
+      why = refusal_of(judged(error, services_.is_draining()), queue(), route_.tenant, ask_);
       co_return false;
     }
     auto asking = spare_place();

@@ -133,8 +133,8 @@ struct upstream_timeouts {
 };
 
 struct retry_options {
-  int attempts = 3;                ///< the first one included
-  std::uint32_t budget = 20;       ///< percent of the first attempts
+  int attempts = 3;              ///< the first one included
+  std::uint32_t budget = 20;     ///< percent of the first attempts
   std::uint64_t body = 1 << 20;  ///< bytes of a body that is kept for another attempt
 };
 

@@ -216,7 +216,7 @@ std::optional<refusal> judge_loop(const message_head& head, std::string_view via
       const std::string_view by = trim(element.substr(space));
       is_own = is_own || same_text(by.substr(0, by.find_first_of(" \t(")), own);
     });
-    if (is_own) return refusal{508, "loop", "the request has come through this gateway before"};
+    if (is_own) return refusal{508, "loop", "the request has come through this gateway before", std::nullopt, true};
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 #include "gateway/policy/limit_names.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 
 namespace canigo::gateway {
@@ -40,6 +41,26 @@ std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates
       return why.ceiling == wait_reason::cause::paused ? "paused" : "tenant";
   }
   return {};
+}
+
+std::string rate_fields(const std::vector<rate_limit>& rates, const wait_reason& why, duration reset) {
+  if (rates.empty()) return {};
+  std::string text = "RateLimit-Policy: ";
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const rate& r = rates[i].rate;
+    if (i > 0) text += ", ";
+    text.append(1, '"').append(name_of_rate(rates, i)).append("\";q=").append(std::to_string(r.tokens()));
+    // A window is of whole seconds.
+    if (const auto window = std::chrono::floor<std::chrono::seconds>(r.period()); window == r.period())
+      text.append(";w=").append(std::to_string(window.count()));
+    if (!rates[i].unit.empty() && rates[i].unit != "requests") text.append(";qu=\"").append(rates[i].unit).append("\"");
+  }
+  text += "\r\n";
+  const bool is_known = why.binds == wait_reason::cause::rate && why.index < rates.size();
+  if (!is_known && rates.size() > 1) return text;
+  const auto after = std::chrono::ceil<std::chrono::seconds>(reset).count();
+  text.append("RateLimit: \"").append(name_of_rate(rates, is_known ? why.index : 0));
+  return text.append("\";r=0;t=").append(std::to_string(after)).append("\r\n");
 }
 
 }  // namespace canigo::gateway

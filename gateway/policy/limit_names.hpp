@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/time.hpp"
 #include "canigo/wait_reason.hpp"
 
 #include "gateway/config/config.hpp"
@@ -19,5 +20,11 @@ std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates);
 ///
 /// "paused" is the name for a pause of the tenant alone, too, and "tenant" that of a limit of the tenant's own.
 std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates);
+
+/// The fields RateLimit-Policy, of all rates, and RateLimit, of the one that binds, each with its line end. Empty if
+/// there are no rates.
+///
+/// Source: draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4.
+std::string rate_fields(const std::vector<rate_limit>& rates, const wait_reason& why, duration reset);
 
 }  // namespace canigo::gateway

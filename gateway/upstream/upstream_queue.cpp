@@ -141,6 +141,20 @@ bool upstream_queue::lower_to_most(request& r, std::size_t tenant) const {
   return is_less;
 }
 
+duration upstream_queue::return_after(const request& refused, std::size_t tenant, duration wait) {
+  if (upstream_.rates.empty() || tenants_[tenant].limits.contains(upstream_.name)) return wait;
+  duration spacing{};
+  for (const rate_limit& r : upstream_.rates) {
+    const std::size_t unit = limit_->number_of(r.unit);
+    std::uint64_t amount = unit == 0 ? refused.tokens : 0;
+    for (const unit_amount& a : refused.amounts)
+      if (a.unit.number() == unit) amount = a.amount;
+    spacing = std::max(spacing, r.rate.time_for(amount));
+  }
+  const std::lock_guard lock{mutex_};
+  return returns_[refused.priority].next(std::chrono::steady_clock::now(), wait, spacing);
+}
+
 void upstream_queue::pause(std::size_t tenant, time_point until) {
   if (upstream_.credential.is_passed()) {
     share_of(tenant)->extend_pause(until);

@@ -5,6 +5,7 @@
 
 #include "gateway/config/config.hpp"
 #include "gateway/policy/quota_fields.hpp"
+#include "gateway/policy/return_times.hpp"
 #include "gateway/policy/token_amounts.hpp"
 #include "gateway/upstream/link_pool.hpp"
 #include "gateway/upstream/upstream_limit.hpp"
@@ -64,6 +65,9 @@ class upstream_queue {
               std::span<const token_amount> amounts) const;
   /// Lowers what such a request asks for to the most that it may ask for here. Whether that is less.
   bool lower_to_most(request& r, std::size_t tenant) const;
+  /// The wait to tell a call that was refused and would be granted after `wait`: others may have been told that time
+  /// already. The calls of a tenant with limits of its own are not spread.
+  duration return_after(const request& refused, std::size_t tenant, duration wait);
   /// The share that such a request names. It lives as long as somebody holds it.
   std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant); }
   /// The upstream wants no call before `until`: of anybody, or of this tenant alone if tenants bring their own
@@ -91,6 +95,7 @@ class upstream_queue {
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by tenant
   mutable std::shared_ptr<flow> others_;  // of all those tenants of a host that come after many others
+  std::map<int, return_times> returns_;   // by priority
   std::shared_ptr<pools> pools_;
   std::shared_ptr<retry_budget> budget_;
 };

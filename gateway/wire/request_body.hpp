@@ -43,8 +43,8 @@ class kept_bytes {
 
 /// The body of a request, read from the client piece by piece, and nothing before it is asked for.
 ///
-/// What was read is kept up to a bound, so that it can be sent again. Past the bound it is not kept, and can't. What was
-/// read ahead is kept until it has been given out.
+/// What was read is kept up to a bound, so that it can be sent again. Past the bound it is not kept, and can't. Bytes
+/// that were read ahead are kept until they have been given out.
 class request_body {
  public:
   enum class status : std::uint8_t { good, interrupted, client_failed, timed_out, malformed, too_large };

@@ -373,7 +373,7 @@ class Admin(GatewayCase):
         text = calls[1].communicate()[0].decode()
         self.assertRegex(text, r"^HTTP/1.1 503 ")
         self.assertIn("X-Canigo-Error: cancelled\r\n", text)
-        self.assertIn("Content-Type: application/problem+json\r\n", text)
+        self.assertIn("Content-Type: application/json\r\n", text)
         self.assertIn("Retry-After: ", text)
         self.assertIn(f"X-Request-Id: {ended['id']}\r\n", text)
         self.assertEqual({w["path"] for w in g.state()["waiters"]}, {"/web/0", "/web/2"})

@@ -152,7 +152,8 @@ class Boundaries(GatewayCase):
 
         web, targets = self.web()
         api = self.script(early)
-        g = self.gateway(self.upstream("", web.port), self.beside(api.port, ""))
+        g = self.gateway(self.upstream("", web.port), self.beside(api.port, ""),
+                         head='[limits.size]\nread_ahead = "0B"\n')
         for size in (1, 100, 30 * KIB, 64 * KIB, 65 * KIB, 300 * KIB, MIB):
             for path in (b"/api/fast", b"/api/slow"):
                 for _ in range(5):

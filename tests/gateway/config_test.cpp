@@ -430,8 +430,7 @@ TEST_CASE("gateway: files for the TLS of Redis need a URL with TLS, and a key a 
   CHECK(wrongs_of(redis + "redis_tls = { crt = 1 }") ==
         lines{"2:15: redis_tls.crt is unknown; allowed: ca, cert, key"});
   for (const std::string plain : {"", "redis = 'env:CANIGO_TEST_PLAIN_URL'"}) {
-    CHECK(wrongs_of(plain + "\nredis_tls = {}") ==
-          lines{"2:13: redis_tls is of no use: redis holds no rediss:// URL"});
+    CHECK(wrongs_of(plain + "\nredis_tls = {}") == lines{"2:13: redis_tls is of no use: redis holds no rediss:// URL"});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "support/catch.hpp"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -32,4 +33,17 @@ TEST_CASE("a reason to wait has a name", "[gateway]") {
   CHECK(name_of({.binds = cause::concurrency}, named_rates) == "concurrency");
   CHECK(name_of({.binds = cause::paused}, named_rates) == "paused");
   CHECK(name_of({.binds = cause::flow, .ceiling = cause::rate, .index = 9}, named_rates) == "tenant");
+}
+
+TEST_CASE("a refused client is told the rates and the one that binds", "[gateway]") {
+  using namespace std::chrono_literals;
+  using cause = wait_reason::cause;
+  const std::vector<rate_limit> two{named_rates[1], {.rate = rate::parse("3/2500ms"), .burst = 3}};
+  const std::string policy = "RateLimit-Policy: \"tokens/1m\";q=200000;w=60;qu=\"tokens\", \"requests/2500ms\";q=3\r\n";
+  CHECK(rate_fields(two, {.binds = cause::rate, .index = 1}, 1'001ms) ==
+        policy + "RateLimit: \"requests/2500ms\";r=0;t=2\r\n");
+  CHECK(rate_fields(two, {.binds = cause::concurrency}, 1s) == policy);
+  CHECK(rate_fields({two[0]}, {.binds = cause::none}, 60s) ==
+        "RateLimit-Policy: \"tokens/1m\";q=200000;w=60;qu=\"tokens\"\r\nRateLimit: \"tokens/1m\";r=0;t=60\r\n");
+  CHECK(rate_fields({}, {.binds = cause::none}, 60s).empty());
 }
