@@ -145,6 +145,8 @@ void show_process(metric_text& m, service& s) {
   m.counter("reloads_total", "Reloads of the configuration; refused: it was wrong, and nothing has changed.");
   m.sample({{"result", "done"}}, s.counts.reloads.load());
   m.sample({{"result", "refused"}}, s.counts.reloads_refused.load());
+  m.counter("resends_total", "Calls that their client sends again, which keep the place of their first arrival.");
+  m.sample({}, s.counts.resends.load());
   m.counter("usage_missing_total", "Requests whose upstream should have told the usage of tokens, and has not.");
   m.sample({}, s.counts.usage_missing.load());
   m.counter("bytes_total", "Bytes of bodies; in: of requests, out: of responses.");

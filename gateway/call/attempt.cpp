@@ -49,7 +49,7 @@ void attempt::report(const attempt_result& result) {
 /// The head of a response tells of the upstream, whatever becomes of the request.
 void attempt::see_head(const message_head& h) {
   const time_point now = clock::now();
-  if (queue().settings().hedge_after) queue().limits().latencies().record(now, now - since_);
+  queue().limits().latencies().record(now, now - since_);
   const auto after = read_retry_after(h, std::chrono::system_clock::now());
   const attempt_result result{attempt_end_kind::answered, h.status, after.has_value()};
   report(result);

@@ -54,13 +54,26 @@ net::awaitable<void> call::serve() {
   if (why_) return host_.answer(*why_, record_, &parser_);
   tag_ = loop_.requests.enter(*this);
   is_on_list_ = true;
-  deadline_ = std::min(saturating_add(record_.since, route_.granted.max_wait), services_.end());
+  set_deadline(record_.since);
   const retry_options& retry = to().retry;
-  body_.emplace(host_.stream(), parser_, host_.input(), settings().time.body_idle, retry.attempts > 1 ? retry.body : 0,
+  const bool is_kept = retry.attempts > 1 && (!plan_.has_length || plan_.length <= retry.body);
+  body_.emplace(host_.stream(), parser_, host_.input(), settings().time.body_idle, is_kept ? retry.body : 0,
                 services_.kept);
   account_.emplace(to(), settings().tenants[route_.tenant], queue().limits().ratios());
   random_ = tag_;
   return forward();
+}
+
+/// The end of its wait for a turn that begins at `start`. A client that gives up has nothing of a call that begins too
+/// late, so the upstream's usual time belongs to its patience.
+void call::set_deadline(time_point start) {
+  const client_hints& hints = route_.granted;
+  deadline_ = std::min(saturating_add(start, hints.max_wait), services_.end());
+  if (!hints.patience) return;
+  const duration usual = queue().limits().latencies().quantile(clock::now(), 0.5).value_or(duration{});
+  const time_point last_start = saturating_add(record_.since, std::max(*hints.patience - usual, duration{}));
+  is_patience_short_ = last_start < deadline_;
+  deadline_ = std::min(deadline_, last_start);
 }
 
 /// The waits are here, and not in a function of their own: a frame less for each waiter.
@@ -73,7 +86,8 @@ net::awaitable<void> call::forward() {
       if (!is_read) co_return;
     }
   }
-  const request ask = make_request();
+  request ask = make_request();
+  if (services_.arrivals.has_some()) keep_first_arrival(ask);
   framing_ = make_framing();
   turn_.begin(ask, settings().tenants[route_.tenant].name, is_tunnel());
   has_asked_ = true;
@@ -85,7 +99,10 @@ net::awaitable<void> call::forward() {
     permit tunnel;
     auto turning = get_turn(held, tunnel);
     const bool is_granted = co_await std::move(turning);
-    if (!is_granted) break;
+    if (!is_granted) {
+      note_unserved();
+      break;
+    }
     if (!exchange_) make_exchange();
     auto attempting = make_attempt(held);
     const attempt_end end = co_await std::move(attempting);
@@ -127,7 +144,7 @@ net::awaitable<bool> call::read_body(std::uint64_t most) {
   is_reading_ = false;
   body_->resume();
   // The longest wait is one for the turn.
-  deadline_ = std::min(saturating_add(clock::now(), route_.granted.max_wait), services_.end());
+  set_deadline(clock::now());
   const auto wrong = refusal_of(attempt_end::body_failed, body_->state());
   if (!wrong && !turn_.has_left() && !body_->has_failed()) co_return true;
   host_.forbid_next();
@@ -161,6 +178,21 @@ outgoing_body call::make_framing() {
     }
   }
   return {plan_.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan_.length};
+}
+
+/// If its client has left before, and sends the call again, it stands where it stood.
+void call::keep_first_arrival(request& ask) {
+  const auto first = services_.arrivals.take(resend_key(head_, record_.tenant), clock::now());
+  if (!first) return;
+  ask.since = *first;
+  services_.counts.resends.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// The call has waited in vain.
+void call::note_unserved() {
+  if (turn_.has_left()) services_.arrivals.note(resend_key(head_, record_.tenant), turn_.ask().since, clock::now());
+  if (why_ && why_->status == 429 && is_patience_short_)
+    why_->detail += "; its client gives up " + to_string(*route_.granted.patience) + " after it has sent the request";
 }
 
 void call::make_exchange() {

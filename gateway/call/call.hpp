@@ -81,6 +81,9 @@ class call final : private response_sink {
   net::awaitable<void> forward();
   std::uint64_t bytes_before_turn() const noexcept;
   net::awaitable<bool> read_body(std::uint64_t most);
+  void set_deadline(time_point start);
+  void keep_first_arrival(request& ask);
+  void note_unserved();
   request make_request();
   outgoing_body make_framing();
   void make_exchange();
@@ -119,6 +122,7 @@ class call final : private response_sink {
   bool has_asked_ = false;
   std::uint64_t tag_ = 0;  // on the loop's list
   time_point deadline_{};
+  bool is_patience_short_ = false;  // the client's own time limit has made the deadline
   std::optional<request_body> body_;
   std::optional<token_account> account_;
   outgoing_body framing_;

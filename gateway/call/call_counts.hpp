@@ -81,6 +81,7 @@ class call_counts {
   std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<std::uint64_t> hedges{0};         ///< attempts beside a slow one
   std::atomic<std::uint64_t> hedges_won{0};     ///< of those: whose response was the answer
+  std::atomic<std::uint64_t> resends{0};        ///< calls sent again that keep their first arrival
   std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have told its usage, and has not
 
  private:

@@ -7,6 +7,7 @@
 #include "gateway/call/call_record.hpp"
 #include "gateway/call/config_snapshot.hpp"
 #include "gateway/call/pause_origins.hpp"
+#include "gateway/policy/first_arrivals.hpp"
 #include "gateway/policy/own_places.hpp"
 #include "gateway/upstream/link.hpp"
 #include "gateway/upstream/name_lookup.hpp"
@@ -62,6 +63,7 @@ class call_services {
 
   call_counts counts;
   pause_origins origins;
+  first_arrivals arrivals;
   kept_bytes kept;
 
  private:

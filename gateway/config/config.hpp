@@ -202,6 +202,7 @@ struct tenant {
   int default_class = 0;             ///< an index into config::classes
   int best_class = 0;                ///< the most important that it may ask for; not above default_class
   std::uint32_t weight = 1;
+  duration max_wait = duration::max();         ///< the longest wait of its calls, whatever upstreams allow
   std::map<std::string, tenant_limit> limits;  ///< by the upstream's name
 };
 

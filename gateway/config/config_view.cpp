@@ -64,6 +64,7 @@ json view(const tenant& t, const config& c) {
            {"class", c.classes[static_cast<std::size_t>(t.default_class)]},
            {"best", c.classes[static_cast<std::size_t>(t.best_class)]},
            {"weight", t.weight}};
+  if (t.max_wait != duration::max()) one["max_wait"] = text_of(t.max_wait);
   if (!t.subject.empty()) one["subject"] = t.subject;
   if (t.uid) one["uid"] = *t.uid;
   for (const auto& [name, own] : t.limits) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <set>
@@ -10,6 +11,8 @@
 
 namespace canigo::gateway {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr std::string_view key_syntax = "\"sha256:\" and 64 hexadecimal digits, of the key's SHA-256";
 
@@ -159,6 +162,7 @@ void read_tenants(table_view& t, config& c, const std::vector<listener_place>& l
                                 "can be nobody; allowed: keys, subject or uid, or a listener that names it");
     read_classes(given, c, is_anonymous(n.name), n);
     given.integer("weight", n.weight, 1, 10'000);
+    given.time("max_wait", n.max_wait, 0ms, 24h * 7);
     read_limits(given, c, n);
     given.finish();
     c.tenants.push_back(std::move(n));

@@ -1,5 +1,7 @@
 #include "gateway/policy/client_hints.hpp"
 
+#include "canigo/detail/time/decimal_seconds.hpp"
+
 #include "gateway/config/quantities.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/wire/text.hpp"
@@ -9,6 +11,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <string_view>
 #include <system_error>
 
@@ -22,6 +25,19 @@ std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc{} || end != text.data() + text.size() || count > most_tokens) return std::nullopt;
   return count;
+}
+
+/// The shortest time limit that an SDK sets for its calls.
+std::optional<duration> read_patience(const message_head& head) {
+  std::optional<duration> shortest;
+  for (const field& f : head.fields) {
+    if (!same_text(f.name, "X-Stainless-Read-Timeout") && !same_text(f.name, "X-Stainless-Timeout") &&
+        !same_text(f.name, "X-Server-Timeout"))
+      continue;
+    const auto limit = canigo::detail::parse_decimal_seconds(trim(f.value), std::chrono::hours{24});
+    if (limit) shortest = std::min(shortest.value_or(*limit), *limit);
+  }
+  return shortest;
 }
 
 }  // namespace
@@ -54,7 +70,8 @@ hint_reading read_hints(const message_head& head, const tenant& whose, std::span
     r.granted.priority = std::max(asked, whose.best_class);
     r.granted.asked_above_best = asked < whose.best_class;
   }
-  r.granted.max_wait = max_wait[static_cast<std::size_t>(r.granted.priority)];
+  r.granted.max_wait = std::min(max_wait[static_cast<std::size_t>(r.granted.priority)], whose.max_wait);
+  r.granted.patience = read_patience(head);
   if (wait) {
     const auto asked = parse_duration(*wait);
     if (!asked) return refuse("X-Canigo-Max-Wait", duration_syntax);

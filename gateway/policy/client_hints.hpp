@@ -17,7 +17,8 @@ namespace canigo::gateway {
 struct client_hints {
   int priority = 0;                     ///< an index into config::classes
   bool asked_above_best = false;        ///< it asked for more than its tenant's best, and got that
-  duration max_wait = duration::max();  ///< of the upstream for the class, or shorter
+  duration max_wait = duration::max();  ///< of the upstream for the class or of the tenant, or shorter
+  std::optional<duration> patience;     ///< how long the client waits for an answer, as it says itself
   std::uint64_t least_tokens = 0;       ///< the estimate is raised to this
 };
 
@@ -28,6 +29,10 @@ struct hint_reading {
 
 /// Reads X-Canigo-Priority, which names a class, X-Canigo-Max-Wait, which can only shorten, and X-Canigo-Tokens, which
 /// can only raise the estimate.
+///
+/// SDKs tell their own time limit, in seconds: X-Stainless-Read-Timeout and X-Stainless-Timeout of OpenAI's and
+/// Anthropic's, X-Server-Timeout of Google's. The shortest counts. A value that is no number is left out: one SDK
+/// sends the word NOT_GIVEN.
 ///
 /// `max_wait`: that of each class.
 hint_reading read_hints(const message_head& head, const tenant& whose, std::span<const std::string> classes,

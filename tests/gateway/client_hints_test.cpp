@@ -74,3 +74,26 @@ TEST_CASE("gateway: a client's number of tokens is a least one", "[gateway][clie
           "X-Canigo-Tokens can't be read; allowed: a whole number from 0 to 2^62");
   }
 }
+
+TEST_CASE("gateway: a tenant's longest wait shortens that of the upstream", "[gateway][client_hints]") {
+  const std::vector<std::string> classes{"interactive", "batch"};
+  const std::vector<canigo::duration> waits{20s, 2min};
+  gateway::tenant whose;
+  whose.max_wait = 14s;
+  const auto head = head_of("GET / HTTP/1.1\nHost: a\n");
+  CHECK(gateway::read_hints(head, whose, classes, waits).granted.max_wait == 14s);
+  whose.max_wait = 1h;
+  CHECK(gateway::read_hints(head, whose, classes, waits).granted.max_wait == 20s);
+}
+
+TEST_CASE("gateway: an SDK tells its own time limit", "[gateway][client_hints]") {
+  CHECK_FALSE(read("").granted.patience);
+  CHECK(read("x-stainless-read-timeout: 600\n").granted.patience == 600s);
+  CHECK(read("X-Stainless-Timeout: 60\nX-Stainless-Read-Timeout: 7.5\n").granted.patience == 7'500ms);
+  CHECK(read("X-Server-Timeout: 30\n").granted.patience == 30s);
+  for (const char* odd : {"NOT_GIVEN", "", "-1", "1s", "nan"}) {
+    CAPTURE(odd);
+    const auto r = read(std::string{"X-Stainless-Timeout: "} + odd + "\n");
+    CHECK((!r.refused && !r.granted.patience));
+  }
+}

@@ -83,6 +83,7 @@ TEST_CASE("gateway: the least configuration has the defaults of all else", "[gat
   REQUIRE(c.tenants.size() == 1);
   CHECK(c.tenants[0].name == "local");
   CHECK((c.tenants[0].default_class == 2 && c.tenants[0].best_class == 0 && c.tenants[0].weight == 1));
+  CHECK(c.tenants[0].max_wait == canigo::duration::max());
 }
 
 TEST_CASE("gateway: each key of a configuration is read", "[gateway][config]") {
@@ -167,6 +168,7 @@ uid = 1004
 class = "normal"
 best = "interactive"
 weight = 2
+max_wait = "14s"
 limits = { openai = { rates = [{ limit = "50000/1m", unit = "tokens" }], concurrency = 8 } }
 [[tenant]]
 name = "guest"
@@ -233,6 +235,7 @@ name = "guest"
   REQUIRE(n.keys.size() == 1);
   CHECK((n.keys[0][0] == 0x9f && n.keys[0][31] == 0x08));
   CHECK((n.subject == "CN=search" && n.uid == 1004u && n.default_class == 1 && n.best_class == 0 && n.weight == 2));
+  CHECK(n.max_wait == 14s);
   REQUIRE(n.limits.contains("openai"));
   CHECK((n.limits.at("openai").concurrency == 8 && n.limits.at("openai").rates[0].burst == 10'000));
   // The listener's anonymous tenant may ask for any class.

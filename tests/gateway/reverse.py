@@ -360,7 +360,7 @@ class Reverse(GatewayCase):
                 if why:
                     detail = json.loads(body)["detail"]
                     self.assertTrue(detail.startswith(f"no connection to the upstream: {why}"), detail)
-                    self.assertEqual([e["detail"] for e in g.log()], [detail])
+                    wait_until(lambda: [e["detail"] for e in g.log()] == [detail], "it is in the log")
                     self.assertEqual([e["detail"] for e in g.whole_state()["errors"]], [detail])
                 g.stop()
 
@@ -486,6 +486,50 @@ class Reverse(GatewayCase):
         gaps = [b - a for a, b in zip(refused, refused[1:])]
         late = time.monotonic() - start
         self.assertGreater(sum(gap > 6 - 1 - late for gap in gaps), 9, gaps)
+
+    def test_a_call_is_not_begun_after_its_client_gives_up(self):
+        g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h', self.nginx.plain))
+        status, fields, body = curl("-H", "X-Stainless-Read-Timeout: 20", f"{g.url}/web/late")
+        self.assertEqual((status, fields["x-canigo-error"]), (429, "wait_too_long"))
+        self.assertIn("its client gives up 20s after it has sent the request", json.loads(body)["detail"])
+        patient = Curls([f"{g.url}/web/waits"], "-H", "X-Stainless-Read-Timeout: 36000")
+        self.addCleanup(patient.kill)
+        wait_until(lambda: g.waiting() == 1, "one with more patience waits")
+
+    def test_a_tenant_has_a_longest_wait_of_its_own(self):
+        g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h', self.nginx.plain) +
+                         '[[tenant]]\nname = "local"\nclass = "normal"\nmax_wait = "2s"\n')
+        status, fields, _ = curl(f"{g.url}/web/late")
+        self.assertEqual((status, fields["x-canigo-error"]), (429, "wait_too_long"))
+
+    def test_a_call_that_is_sent_again_keeps_its_place(self):
+        served = []
+        g_open = threading.Event()
+        self.addCleanup(g_open.set)
+
+        def answer(client, _stream, head):
+            served.append(head.split()[1])
+            g_open.wait()
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        g = self.gateway(self.upstream("concurrency = 1\nmax_wait = 1h", self.script(answer).port))
+        running = Curls([f"{g.url}/web/running"])
+        self.addCleanup(running.kill)
+        wait_until(lambda: served == ["/running"], "one runs")
+        again = Curls([f"{g.url}/web/again"])
+        wait_until(lambda: g.waiting() == 1, "the first one waits")
+        others = Curls([f"{g.url}/web/other{i}" for i in range(3)])
+        self.addCleanup(others.kill)
+        wait_until(lambda: g.waiting() == 4, "more wait behind it")
+        again.kill()
+        wait_until(lambda: g.waiting() == 3, "its client has left")
+        again = Curls([f"{g.url}/web/again"])
+        self.addCleanup(again.kill)
+        wait_until(lambda: g.waiting() == 4, "it is sent again")
+        g_open.set()
+        self.assertEqual((again.statuses(), others.statuses()), ([200], [200] * 3))
+        self.assertEqual(served[1], "/again")
+        self.assertIn("canigo_gateway_resends_total 1\n", g.ask_admin("/metrics"))
 
     def test_a_wait_ends_at_its_longest(self):  # G6
         held = threading.Event()

@@ -286,7 +286,8 @@ class Scenarios(GatewayCase):
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
         script = self.script(answer)
-        g = self.gateway(self.upstream('rates = [{ limit = "1/5s", burst = 1 }]\nmax_wait = 10m', script.port),
+        g = self.gateway(self.upstream('rates = [{ limit = "1/5s", burst = 1 }]\nmax_wait = 10m\n'
+                                       'retry = { body = "64KiB" }', script.port),
                          head='limits.size = { body = "2GiB", read_ahead = "0B" }')
         curl(f"{g.url}/web/first")
         before = resident(g.process.pid)
