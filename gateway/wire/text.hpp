@@ -1,27 +1,23 @@
 #pragma once
 
+#include "canigo/detail/base/ascii.hpp"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 namespace canigo::gateway {
 
-// HTTP's own text is ASCII, whatever the locale says, so none of this is what <cctype> has.
-
-constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-constexpr bool is_letter(char c) noexcept { return lower(c) >= 'a' && lower(c) <= 'z'; }
+using canigo::detail::is_digit;
+using canigo::detail::is_letter;
+using canigo::detail::lower;
+using canigo::detail::same_text;
 
 /// Without the spaces and tabs around it.
 constexpr std::string_view trim(std::string_view text) noexcept {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
-}
-
-/// Whether they are the same, with ASCII letters in any case.
-constexpr bool same_text(std::string_view a, std::string_view b) noexcept {
-  return std::ranges::equal(a, b, {}, lower, lower);
 }
 
 constexpr bool starts_with_text(std::string_view text, std::string_view start) noexcept {

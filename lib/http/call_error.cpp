@@ -7,8 +7,10 @@
 
 #include "host_queue.hpp"
 #include "request_check.hpp"
+#include "told.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <string>
@@ -18,13 +20,16 @@ namespace canigo::http {
 namespace {
 
 constexpr int request_timed_out = 408, too_many_requests = 429, first_failure = 500, unavailable = 503;
+constexpr int overloaded = 529;  // of Anthropic
 
 template <std::size_t N>
 bool is_one_of(const std::error_code& code, const error (&some)[N]) noexcept {
   return std::ranges::any_of(some, [&](error e) { return code == make_error_code(e); });
 }
 
-bool is_refusal(int status) noexcept { return status == too_many_requests || status == unavailable; }
+bool is_refusal(int status) noexcept {
+  return status == too_many_requests || status == unavailable || status == overloaded;
+}
 
 bool fails(int status) noexcept {
   return status >= first_failure || status == request_timed_out || status == too_many_requests;
@@ -50,7 +55,9 @@ std::optional<duration> wait_before(const std::error_code& code, const request& 
   const bool is_harmless = is_refused && answer.redirects == 0;
   const bool may_help = is_refused || may_pass(code, answer.status);
   if (!is_harmless && !(may_help && detail::is_idempotent(r.method))) return std::nullopt;
-  return asked_wait(answer).value_or(duration::zero());
+  const auto now = std::chrono::system_clock::now();
+  if (detail::told_by(answer, now, duration::max()).forbids_retry) return std::nullopt;
+  return asked_wait(answer, now).value_or(duration::zero());
 }
 
 std::string text_of(const response& answer) {

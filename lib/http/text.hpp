@@ -1,26 +1,18 @@
 #pragma once
 
+#include "canigo/detail/base/ascii.hpp"
+
 #include <algorithm>
 #include <string_view>
 
 namespace canigo::http::detail {
 
-// HTTP's own text is ASCII, whatever the locale says, so none of this is what <cctype> has.
-
-constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-constexpr bool is_letter(char c) noexcept { return lower(c) >= 'a' && lower(c) <= 'z'; }
-constexpr bool is_blank(char c) noexcept { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
-constexpr std::string_view trim(std::string_view text) noexcept {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-constexpr bool same_text(std::string_view a, std::string_view b) noexcept {
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
+using canigo::detail::is_blank;
+using canigo::detail::is_digit;
+using canigo::detail::is_letter;
+using canigo::detail::lower;
+using canigo::detail::same_text;
+using canigo::detail::trim;
 
 constexpr bool starts_with_any_case(std::string_view text, std::string_view start) noexcept {
   return same_text(text.substr(0, start.size()), start);

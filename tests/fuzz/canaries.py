@@ -29,7 +29,7 @@ CANARIES = {
                           "if (size > h.most_body_ + 1 - t.response_.body_size) {"),
     "heads_not_added_up": ("http_response", "http/response_head.cpp", "bytes_ += line.size();",
                            "bytes_ = line.size();"),
-    "seconds_wrap": ("http_response", "http/retry_after.cpp", "if (seconds >= bound) return most;", ""),
+    "seconds_wrap": ("told_limits", "detail/told/told_limits.cpp", "if (seconds >= bound) return most;", ""),
     "elements_cost_nothing": ("redis_reply", "redis/detail/reply_reader.cpp",
                               "spent += sizeof(reply) + bytes;", "spent += bytes;"),
     "unread_not_counted": ("redis_reply", "redis/detail/reply_reader.cpp",

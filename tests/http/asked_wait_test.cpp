@@ -1,6 +1,8 @@
 #include "canigo/http/asked_wait.hpp"
 
 #include "support/catch.hpp"
+#include "told/answers.hpp"
+#include "told/read_answer.hpp"
 
 #include <chrono>
 #include <initializer_list>
@@ -28,6 +30,16 @@ std::optional<duration> asked_by(int status, fields all, duration most = 24h) {
 }
 
 }  // namespace
+
+TEST_CASE("http: the wait that a server asks for is read in the form of each") {
+  for (const told_tests::answer& a : told_tests::answers) {
+    CAPTURE(a.server);
+    response r;
+    r.status = a.status;
+    told_tests::for_each_field(a.fields, [&](auto name, auto value) { r.headers.add(name, value); });
+    CHECK(asked_wait(r, told_tests::midnight) == a.asked);
+  }
+}
 
 TEST_CASE("http: a refusal asks for the wait of its Retry-After, and a redirect does not") {
   CHECK(asked_by(429, {{"Retry-After", "7"}}) == 7s);

@@ -69,7 +69,7 @@ TEST_CASE("http: what was not executed may be sent again by any method, and the 
     CHECK(wait_after(code, "GET") == 0s);
     CHECK(http::retry_if_harmless{}(std::make_exception_ptr(std::system_error{code})) == 0s);
   }
-  for (const int status : {429, 503}) CHECK(wait_after(errc::overloaded, "POST", status) == 0s);
+  for (const int status : {429, 503, 529}) CHECK(wait_after(errc::overloaded, "POST", status) == 0s);
   for (const int status : {408, 500, 502, 504}) {
     CHECK(wait_after(http::error::server_failed, "GET", status) == 0s);
     CHECK_FALSE(wait_after(http::error::server_failed, "POST", status));
@@ -88,6 +88,18 @@ TEST_CASE("http: what was not executed may be sent again by any method, and the 
     CHECK_FALSE(wait_after(code, "GET"));
   }
   CHECK_FALSE(http::retry_if_harmless{}(std::make_exception_ptr(1)));
+}
+
+TEST_CASE("http: a server that forbids another attempt gets none") {
+  for (const int status : {429, 500, 503, 529}) {
+    const std::error_code code = status == 500 ? http::error::server_failed : std::error_code{errc::overloaded};
+    http::response answer;
+    answer.status = status;
+    answer.headers.add("x-should-retry", "false");
+    CHECK_FALSE(http::call_error{code, {"GET", "http://x/"}, answer}.wait_before_retry());
+    answer.headers.set("x-should-retry", "true");
+    CHECK(http::call_error{code, {"GET", "http://x/"}, answer}.wait_before_retry() == 0s);
+  }
 }
 
 TEST_CASE("http: behind a redirect a request may have been executed, whatever the last server says") {
@@ -111,9 +123,9 @@ TEST_CASE("http: a POST that was answered with 303 is not made again when the ot
   std::atomic<int> requests{0};
   scripted_server server{answers({with_status("303", "Location: " + there + "\r\n")}, requests)};
   http::client client{io, {.proxy = ""}};
-  canigo::policy api{io,
-                     {.retry = canigo::retry_policy{
-                          .attempts = 3, .backoff = {.first = 1ms}, .retry_if = http::retry_if_harmless{}}}};
+  canigo::policy api{
+      io,
+      {.retry = canigo::retry_policy{.attempts = 3, .backoff = {.first = 1ms}, .retry_if = http::retry_if_harmless{}}}};
   const auto ask = [&](const char* method) -> net::awaitable<int> {
     const auto send_it = [&, method] { return http::send_checked(client, {method, server.url()}); };
     const http::response answer = co_await api.run(send_it);

@@ -10,15 +10,20 @@ namespace canigo::http {
 
 /// How long the server asks all calls of its client to wait: the longest of what these fields say. Nothing: it asks for
 /// no wait.
-/// - Retry-After of a response with a status of 400 or more: http::retry_after();
-/// - the fields of a quota of which nothing is left: RateLimit in all its forms, RateLimit-Remaining with
-///   RateLimit-Reset, and the same with X- before. Without a time of its reset a quota says nothing.
+/// - Those of http::retry_after(), of a response with a status of 400 or more.
+/// - The reset of a quota of which nothing is left: RateLimit in all its forms, RateLimit-Remaining with its reset,
+///   X-RateLimit-Remaining (GitHub, Reddit, Discord), X-Rate-Limit-Remaining (X, Okta), X-HubSpot-RateLimit, Mistral's
+///   ratelimitbysize. Without a time of its reset a quota says nothing.
+/// - The same of x-ratelimit-remaining-requests or -tokens (OpenAI, Azure) and of anthropic-ratelimit, but only of a
+///   refusal: 403, 429, 503 or 529. Their reset is when the quota is full, and a part of it is back long before.
+///  A reset is a number of seconds, perhaps with a fraction, a span such as 6m0s, or a point in time. That is a number
+/// of seconds or milliseconds since 1970, or a date of HTTP or RFC 3339. It is compared with the response's own Date
+/// field, or with `now`. Never more than `most`.
 ///
-/// The reset is in seconds, perhaps with a fraction. X-RateLimit-Reset may also be a point in time, in seconds since
-/// 1970; that is compared with the response's own Date field, or with `now`. Never more than `most`.
-///
-/// Source: RFC 9110, 10.2.3; draft-ietf-httpapi-ratelimit-headers, its versions 02 to 10; GitHub's documents.
+/// Source: RFC 9110, 10.2.3; draft-ietf-httpapi-ratelimit-headers, its versions 02 to 11; the documents of the servers
+/// that are named.
 /// Threads: any.
+/// Allocates: never.
 std::optional<duration> asked_wait(const response& r,
                                    std::chrono::system_clock::time_point now = std::chrono::system_clock::now(),
                                    duration most = std::chrono::hours{24});

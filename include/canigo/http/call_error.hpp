@@ -26,10 +26,10 @@ class call_error : public canigo::detail::error_at {
 
   /// Whether another attempt may end better and does no harm, and if so the least wait before it: that which the server
   /// asks for, or zero.
-  ///
-  /// A server that was not reached, and one that answers 429 or 503, has not executed the request. So any method may be
-  /// sent again. After a connection that broke, a timeout, the statuses 408, 500, 502 and 504, and whatever happens
-  /// behind a redirect, it may have been executed. So only GET, HEAD, PUT, DELETE, OPTIONS and TRACE may be sent again.
+  ///  A server that was not reached, and one that answers 429, 503 or 529, has not executed the request. So any method
+  /// may be sent again. After a connection that broke, a timeout, the statuses 408, 500, 502 and 504, and whatever
+  /// happens behind a redirect, it may have been executed. So only GET, HEAD, PUT, DELETE, OPTIONS and TRACE may be
+  /// sent again. Nothing may if the answer has x-should-retry: false.
   std::optional<duration> wait_before_retry() const noexcept { return wait_; }
 
  private:
@@ -39,7 +39,7 @@ class call_error : public canigo::detail::error_at {
 
 /// client::send(), but an answer by which the server fails is an error: of the statuses from 500 on, 408 and 429.
 ///
-/// Errors: call_error. Its code is errc::overloaded for 429 and 503, error::server_failed for the others of these
+/// Errors: call_error. Its code is errc::overloaded for 429, 503 and 529, error::server_failed for the others of these
 /// statuses, and that of client::send() if there is no answer.
 /// Cancellation: that of client::send().
 /// Lifetime: `c` must live until this starts.

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace canigo::detail {
+
+/// The unit that a quota counts.
+enum class told_unit : std::uint8_t { requests, tokens, input_tokens, output_tokens };
+
+/// The prefixes of the fields that tell of quotas.
+enum class quota_family : std::uint8_t { draft, common, spaced, anthropic, hubspot, by_size };
+
+/// The name of a field that tells something of a quota: of which quota, and what.
+struct quota_name {
+  enum class part : std::uint8_t { limit, left, reset, reset_after, window_ms, resource };
+
+  part what = part::limit;
+  quota_family family = quota_family::draft;
+  told_unit unit = told_unit::requests;
+  bool names_unit = false;
+  duration window = duration::zero();  ///< zero: it names none
+
+  friend bool operator==(const quota_name&, const quota_name&) = default;
+};
+
+/// Reads names such as X-RateLimit-Remaining, x-ratelimit-reset-tokens-minute and X-HubSpot-RateLimit-Daily: a prefix,
+/// and words of what is told, of the unit and of the window, in any order. Nothing: a word is not known.
+///
+/// Source: the documents of the servers that limit_fields names.
+/// Allocates: never.
+std::optional<quota_name> parse_quota_name(std::string_view name) noexcept;
+
+}  // namespace canigo::detail
