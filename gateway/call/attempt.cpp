@@ -3,7 +3,6 @@
 #include "canigo/error.hpp"
 
 #include "gateway/call/attempt_meaning.hpp"
-#include "gateway/policy/quota_fields.hpp"
 
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
@@ -47,17 +46,29 @@ void attempt::report(const attempt_result& result) {
 }
 
 /// The head of a response tells of the upstream, whatever becomes of the request.
-void attempt::see_head(const message_head& h) {
+void attempt::see_head(const message_head& h, std::string_view body) {
   const time_point now = clock::now();
   queue().limits().latencies().record(now, now - since_);
-  const auto after = read_retry_after(h, std::chrono::system_clock::now());
-  const attempt_result result{attempt_end_kind::answered, h.status, after.has_value()};
+  const told_limits told = read_limits(h, body, std::chrono::system_clock::now());
+  const attempt_result result = result_of(h, told);
   report(result);
-  if (const quota_left left = read_quota(h); left != quota_left{}) queue().learn(left);
-  // Where tenants bring their own credential, the pause is only theirs.
-  if (after && asks_for_pause(result))
-    of_.services.pause(queue(), of_.route.tenant, clock::now() + *after, of_.record, h.status);
-  next_.see_head(h);
+  if (told.size > 0) queue().learn(told);
+  if (asks_for_pause(result)) {
+    obey(told, h.status);
+  } else if (!counts_as_failure(result)) {
+    queue().note_success(of_.route.tenant, since_);
+  }
+  next_.see_head(h, body);
+}
+
+/// Where tenants bring their own credential, the pause is only theirs. A call that would fail again for a reason of its
+/// own, and names no wait, says nothing of the others.
+void attempt::obey(const told_limits& told, int status) {
+  const auto wait = told.wait_of_refusal();
+  if (!wait && told.forbids_retry) return;
+  const std::size_t tenant = of_.route.tenant;
+  const time_point until = wait ? clock::now() + *wait : queue().end_of_mute_pause(tenant, since_);
+  of_.services.pause(queue(), tenant, until, of_.record, status);
 }
 
 /// Nothing rings when any part of the process gives a descriptor back, so one looks again after a while.
@@ -90,7 +101,7 @@ net::awaitable<attempt_end> attempt::run() {
   } catch (const std::exception&) {  // there is no memory
     end = x.has_begun ? attempt_end::cut : attempt_end::lost;
   }
-  if (const auto kind = meaning_of(end).for_breaker; kind && !x.lacks_descriptor) report({*kind, 0, false});
+  if (const auto kind = meaning_of(end).for_breaker; kind && !x.lacks_descriptor) report({.how = *kind});
   co_return end;
 }
 

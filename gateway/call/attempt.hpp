@@ -3,6 +3,7 @@
 #include "gateway/call/call_record.hpp"
 #include "gateway/call/call_services.hpp"
 #include "gateway/call/route_decision.hpp"
+#include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/repeat_rules.hpp"
 #include "gateway/upstream/attempt_end.hpp"
 #include "gateway/upstream/exchange.hpp"
@@ -41,9 +42,10 @@ class attempt final : private response_sink {
   upstream_queue& queue() const noexcept { return *of_.route.queue; }
   net::awaitable<void> wait_for_descriptor(time_point last_try);
   void report(const attempt_result& result);
+  void obey(const told_limits& told, int status);
 
-  void see_head(const message_head& h) override;
-  bool drops(const message_head& h) override { return next_.drops(h); }
+  void see_head(const message_head& h, std::string_view body) override;
+  bool drops(const message_head& h, std::string_view body) override { return next_.drops(h, body); }
   bool may_answer() override { return next_.may_answer(); }
   std::string head_for_client(const message_head& h) override { return next_.head_for_client(h); }
   void see_piece(std::string_view piece) override { next_.see_piece(piece); }

@@ -237,13 +237,15 @@ bool call::may_repeat() {
          queue().budget().try_take();
 }
 
-/// Whether a response is dropped, because of another attempt.
-bool call::drops(const message_head& h) {
-  const auto after = read_retry_after(h, std::chrono::system_clock::now());
-  const attempt_result result{attempt_end_kind::answered, h.status, after.has_value()};
+/// Whether a response is dropped, because of another attempt. The pause that it asks for is on already.
+bool call::drops(const message_head& h, std::string_view body) {
+  constexpr int first_error = 400;
+  if (h.status < first_error) return false;
+  const attempt_result result = result_of(h, read_limits(h, body, std::chrono::system_clock::now()));
   const repeat again = judge_repeat(head_, result, body_->can_repeat());
-  const time_point until = clock::now() + after.value_or(duration{0});
-  return again != repeat::no && (again == repeat::yes || until < turn_.ask().deadline) && may_repeat();
+  if (again == repeat::no) return false;
+  const bool is_in_time = again == repeat::yes || queue().paused_until(route_.tenant) < turn_.ask().deadline;
+  return is_in_time && may_repeat();
 }
 
 net::awaitable<void> call::sleep_before_repeat(attempt_end end) {

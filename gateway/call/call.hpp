@@ -97,8 +97,8 @@ class call final : private response_sink {
   void judge(attempt_end end);
   net::awaitable<void> finish();
 
-  void see_head(const message_head&) override {}
-  bool drops(const message_head& h) override;
+  void see_head(const message_head&, std::string_view) override {}
+  bool drops(const message_head& h, std::string_view body) override;
   bool may_answer() override { return true; }
   std::string head_for_client(const message_head& h) override;
   void see_piece(std::string_view piece) override { account_->take(piece); }

@@ -1,91 +1,56 @@
 #include "gateway/policy/quota_fields.hpp"
 
-#include "canigo/detail/time/decimal_seconds.hpp"
-
-#include "gateway/policy/fields.hpp"
-#include "gateway/policy/http_date.hpp"
+#include "gateway/policy/refusal_body.hpp"
 #include "gateway/wire/text.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cmath>
-#include <system_error>
+#include <cstddef>
+#include <string_view>
 
 namespace canigo::gateway {
 namespace {
 
-std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
-  std::uint64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return count;
+using canigo::detail::told_quota;
+
+// In the order of told_unit.
+constexpr std::array<std::string_view, 4> unit_names{"requests", "tokens", "input_tokens", "output_tokens"};
+
+double per_nanosecond(std::uint64_t count, duration period) noexcept {
+  return static_cast<double>(count) / static_cast<double>(std::max(period, duration{1}).count());
 }
 
-void keep_least(std::optional<std::uint64_t>& kept, std::optional<std::uint64_t> count) noexcept {
-  if (count) kept = std::min(kept.value_or(*count), *count);
-}
-
-/// "10", or a list of such, of which some have parameters: "10;w=1, 500;w=60".
-void read_counts(std::string_view value, std::optional<std::uint64_t>& kept) noexcept {
-  for_each_element(value, [&](std::string_view element) {
-    keep_least(kept, parse_count(trim(element.substr(0, element.find(';')))));
-  });
-}
-
-/// `"default";r=50;t=30, "day";r=100` of the later versions, `limit=100, remaining=50, reset=30` of the earlier.
-void read_ratelimit(std::string_view value, std::optional<std::uint64_t>& kept) noexcept {
-  for_each_element(value, [&](std::string_view element) {
-    for (;;) {
-      const auto semicolon = element.find(';');
-      const std::string_view part = trim(element.substr(0, semicolon));
-      const auto equals = part.find('=');
-      const std::string_view name = part.substr(0, equals);
-      if (equals != part.npos && (name == "r" || name == "remaining"))
-        keep_least(kept, parse_count(part.substr(equals + 1)));
-      if (semicolon == element.npos) return;
-      element.remove_prefix(semicolon + 1);
-    }
-  });
-}
-
-/// Seconds, or a date.
-std::optional<duration> read_wait(std::string_view text, std::chrono::sys_seconds since, duration most) noexcept {
-  if (const auto seconds = canigo::detail::parse_decimal_seconds(text, most)) return seconds;
-  const auto until = parse_http_date(text);
-  if (!until) return std::nullopt;
-  // In whole seconds: the clock's nanoseconds end in 2262, and a date does not.
-  const auto wait = *until - since;
-  if (wait <= wait.zero()) return duration::zero();
-  return wait >= std::chrono::ceil<std::chrono::seconds>(most) ? most : duration{wait};
+bool is_for(const told_quota& q, const rate_limit& r) noexcept {
+  if (r.unit != unit_names[static_cast<std::size_t>(q.unit)]) return false;
+  const bool is_of_part = !q.resource.empty() && !same_text(q.resource, "core");
+  if (!q.limit) return !is_of_part;
+  constexpr double far = 2;
+  const double wanted = per_nanosecond(r.rate.tokens(), r.rate.period());
+  const double told = per_nanosecond(*q.limit, q.window.value_or(r.rate.period()));
+  return told * far >= wanted && !(is_of_part && told > wanted * far);
 }
 
 }  // namespace
 
-std::optional<std::uint64_t> quota_left::of(std::string_view unit) const noexcept {
-  if (unit == "requests") return requests;
-  if (unit == "tokens") return tokens;
-  if (unit == "input_tokens") return input_tokens;
-  return unit == "output_tokens" ? output_tokens : std::nullopt;
+told_limits read_limits(const message_head& response, std::string_view body, std::chrono::system_clock::time_point now,
+                        duration most) {
+  canigo::detail::limit_fields fields;
+  for (const field& f : response.fields) fields.take(f.name, f.value);
+  told_limits told = fields.read(now, most);
+  if (body.empty()) return told;
+  const told_in_body more = read_refusal_body(body);
+  told.forbids_retry = told.forbids_retry || more.lasts;
+  if (more.wait && !more.lasts && !told.retry_after) told.retry_after = std::min(*more.wait, most);
+  return told;
 }
 
-quota_left read_quota(const message_head& response) noexcept {
-  quota_left left;
-  for (const field& f : response.fields) {
-    const auto is = [&](std::string_view name) { return same_text(f.name, name); };
-    if (is("RateLimit")) {
-      read_ratelimit(f.value, left.requests);
-    } else if (is("RateLimit-Remaining") || is("X-RateLimit-Remaining") || is("X-RateLimit-Remaining-Requests") ||
-               is("anthropic-ratelimit-requests-remaining")) {
-      read_counts(f.value, left.requests);
-    } else if (is("X-RateLimit-Remaining-Tokens") || is("anthropic-ratelimit-tokens-remaining")) {
-      read_counts(f.value, left.tokens);
-    } else if (is("anthropic-ratelimit-input-tokens-remaining")) {
-      read_counts(f.value, left.input_tokens);
-    } else if (is("anthropic-ratelimit-output-tokens-remaining")) {
-      read_counts(f.value, left.output_tokens);
-    }
+std::optional<std::uint64_t> rest_for(const told_limits& told, const rate_limit& r) noexcept {
+  std::optional<std::uint64_t> least;
+  for (const told_quota& q : told.quotas()) {
+    if (is_for(q, r)) least = std::min(least.value_or(*q.left), *q.left);
   }
-  return left;
+  return least;
 }
 
 std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept {
@@ -94,20 +59,6 @@ std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept {
   const auto burst = static_cast<double>(r.burst);
   const double least = made < burst ? std::ceil(burst - made) : 0;
   return std::max(left, static_cast<std::uint64_t>(least));
-}
-
-std::optional<duration> read_retry_after(const message_head& response, std::chrono::system_clock::time_point now,
-                                         duration most) noexcept {
-  if (count_of(response, "Retry-After") == 0) return std::nullopt;
-  const auto date = value_of(response, "Date");
-  const auto told = date ? parse_http_date(trim(*date)) : std::nullopt;
-  const auto since = told.value_or(std::chrono::floor<std::chrono::seconds>(now));
-  std::optional<duration> longest;
-  for (const field& f : response.fields) {
-    // Nothing is less than any time.
-    if (same_text(f.name, "Retry-After")) longest = std::max(longest, read_wait(trim(f.value), since, most));
-  }
-  return longest;
 }
 
 }  // namespace canigo::gateway

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "canigo/detail/told/told_limits.hpp"
 #include "canigo/rate_limit.hpp"
 #include "canigo/time.hpp"
 
+#include "gateway/policy/repeat_rules.hpp"
 #include "gateway/wire/message.hpp"
 
 #include <chrono>
@@ -12,37 +14,33 @@
 
 namespace canigo::gateway {
 
-/// The rest of its quotas that an upstream tells, by unit. Of several quotas of a unit it is the one with the least.
-struct quota_left {
-  std::optional<std::uint64_t> requests;
-  std::optional<std::uint64_t> tokens;
-  std::optional<std::uint64_t> input_tokens;
-  std::optional<std::uint64_t> output_tokens;
+using canigo::detail::told_limits;
 
-  std::optional<std::uint64_t> of(std::string_view unit) const noexcept;
-  friend bool operator==(const quota_left&, const quota_left&) = default;
-};
+/// The limits of its upstream of which a response tells. Their texts lie in the head. No time is longer than `most`.
+///  `body`: the whole of it, where that tells of limits, too; else empty. It names a wait if the head does not. If it
+/// says that a quota is used up for long, no other attempt helps. Such a quota is often of one model, so it asks no
+/// other call to wait.
+/// Throws std::bad_alloc if there is a body. Allocates: without one never.
+told_limits read_limits(const message_head& response, std::string_view body, std::chrono::system_clock::time_point now,
+                        duration most = std::chrono::hours{1});
 
-/// Reads RateLimit and RateLimit-Remaining, X-RateLimit-Remaining with -Requests or -Tokens, and
-/// anthropic-ratelimit-UNIT-remaining. A value that can't be read counts as if it were not
-/// there.
-///
-/// Source: draft-ietf-httpapi-ratelimit-headers, its versions 02 to 10; the documents of OpenAI, Anthropic and GitHub.
-/// Allocates: never.
-quota_left read_quota(const message_head& response) noexcept;
+/// The meaning of such a response for another attempt.
+inline attempt_result result_of(const message_head& response, const told_limits& told) noexcept {
+  const bool tells_limit = told.retry_after || told.has_used_up();
+  return {attempt_end_kind::answered, response.status, tells_limit, told.forbids_retry};
+}
+
+/// The least rest of the quotas that count what `r` counts; nothing: none is told.
+///  Some fields tell of another quota than the one that `r` stands for. GitHub's search has 3 of 30 left, while 4,900
+/// of 5,000 are left elsewhere. So a quota with less than half of the rate is left out. One of a part of the upstream
+/// other than "core" may not have more than twice the rate either. Without a window a limit is taken for one of the
+/// rate's own period.
+std::optional<std::uint64_t> rest_for(const told_limits& told, const rate_limit& r) noexcept;
 
 /// The tokens that a rate may keep if the upstream says that `left` of its unit are left: as many.
 ///
 /// But a header may not stop the upstream for longer than an hour. So a full burst drops no more than the rate makes in
 /// an hour.
 std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept;
-
-/// How long the upstream asks to wait: Retry-After in seconds, or as a date, which is compared with the response's own
-/// Date, or with `now` if it has none. A fraction of a second is rounded up to milliseconds. Zero for a date in the
-/// past; never more than `most`. Of several such fields the longest time counts. Nothing: none of them can be read.
-///
-/// Source: RFC 9110, 10.2.3.
-std::optional<duration> read_retry_after(const message_head& response, std::chrono::system_clock::time_point now,
-                                         duration most = std::chrono::hours{1}) noexcept;
 
 }  // namespace canigo::gateway

@@ -1,11 +1,18 @@
 #include "gateway/policy/repeat_rules.hpp"
 
+#include "canigo/detail/told/told_limits.hpp"
+
 #include "gateway/policy/fields.hpp"
 
 #include <algorithm>
 #include <string_view>
 
 namespace canigo::gateway {
+namespace {
+
+constexpr int too_many_requests = 429, overloaded = 529;  // the latter is Anthropic's
+
+}  // namespace
 
 bool may_be_sent_twice(const message_head& request) noexcept {
   constexpr std::string_view methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"};
@@ -16,7 +23,8 @@ bool may_be_sent_twice(const message_head& request) noexcept {
 
 bool asks_for_pause(const attempt_result& result) noexcept {
   if (result.how != attempt_end_kind::answered && result.how != attempt_end_kind::begun) return false;
-  return result.status == 429 || (result.status == 503 && result.has_retry_after);
+  if (result.status == too_many_requests || result.status == overloaded) return true;
+  return canigo::detail::is_refusal_by_limit(result.status) && result.tells_limit;
 }
 
 repeat judge_repeat(const message_head& request, const attempt_result& result, bool has_whole_body) noexcept {
@@ -27,6 +35,7 @@ repeat judge_repeat(const message_head& request, const attempt_result& result, b
     case attempt_end_kind::lost:
       return may_be_sent_twice(request) ? repeat::yes : repeat::no;
     case attempt_end_kind::answered:
+      if (result.forbids_retry) return repeat::no;
       if (asks_for_pause(result)) return repeat::yes_after_pause;
       if (result.status != 502 && result.status != 504) return repeat::no;
       return may_be_sent_twice(request) ? repeat::yes : repeat::no;
@@ -45,7 +54,7 @@ bool counts_as_failure(const attempt_result& result) noexcept {
     case attempt_end_kind::begun:
       break;
   }
-  return result.status == 500 || (result.status >= 502 && result.status <= 504);
+  return result.status == 500 || (result.status >= 502 && result.status <= 504) || result.status == overloaded;
 }
 
 }  // namespace canigo::gateway

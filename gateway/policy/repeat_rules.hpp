@@ -16,8 +16,10 @@ enum class attempt_end_kind : std::uint8_t {
 
 struct attempt_result {
   attempt_end_kind how = attempt_end_kind::unreachable;
-  int status = 0;                ///< of a response
-  bool has_retry_after = false;  ///< of a response
+  // Of a response:
+  int status = 0;
+  bool tells_limit = false;    ///< it names a wait, or a quota of which nothing is left
+  bool forbids_retry = false;  ///< the same call would fail again, however long it waits
 };
 
 /// Whether a request may be sent again, by how its attempt ended. The number of attempts, the deadline and the budget
@@ -33,12 +35,12 @@ enum class repeat : std::uint8_t {
 /// Source: RFC 9110, 9.2.2 for the methods that may be sent twice.
 repeat judge_repeat(const message_head& request, const attempt_result& result, bool has_whole_body) noexcept;
 
-/// Whether the upstream asks for a pause: 429, or 503 with Retry-After. It does, too, where the request may not be sent
-/// again.
+/// Whether the upstream asks for a pause: by 429 and 529, and by 403 and 503 that tell of a limit. It does, too, where
+/// the request may not be sent again.
 bool asks_for_pause(const attempt_result& result) noexcept;
 
 /// Whether it counts against the upstream in its circuit breaker: an attempt without a connection or an answer
-/// does, and so do 500, 502, 503 and 504; 429 does not.
+/// does. So do 500, 502, 503, 504 and 529; 429 does not.
 bool counts_as_failure(const attempt_result& result) noexcept;
 
 /// GET, HEAD, OPTIONS, PUT and DELETE, and any method with an Idempotency-Key.

@@ -1,6 +1,8 @@
 #include "gateway/upstream/exchange.hpp"
 
 #include "gateway/policy/fields.hpp"
+#include "gateway/policy/refusal_body.hpp"
+#include "gateway/policy/token_account.hpp"
 #include "gateway/upstream/tunnel.hpp"
 #include "gateway/wire/message_parser.hpp"
 
@@ -17,7 +19,9 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace canigo::gateway {
@@ -196,6 +200,33 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
   }
 }
 
+/// Whether the body of this response tells of limits, and is read before the response is judged.
+bool tells_in_body(const exchange& x, const message_parser& parser) {
+  constexpr int too_many_requests = 429;
+  if (parser.head().status != too_many_requests || !parser.has_body() || !token_account::reads_body(x.up)) return false;
+  return parser.length().value_or(0) <= most_refusal_body && !value_of(parser.head(), "Content-Encoding");
+}
+
+/// Reads the beginning of the body, or all of it. A failure is left to the one that passes the response on.
+net::awaitable<void> read_ahead(const exchange& x, link& l, message_parser& parser, std::string& body) {
+  constexpr duration most_time = std::chrono::seconds{2};
+  const time_point end = std::min(saturating_add(clock::now(), most_time), x.until);
+  while (!parser.is_done() && parser.failure() == parse_failure::none && body.size() < most_refusal_body) {
+    if (!l.input.empty()) {
+      const auto step = parser.read(l.input);
+      body.append(step.piece.data(), step.piece.size());
+      if (!step.wants_more) continue;
+    }
+    const net::mutable_buffer room = l.input.prepare(std::max(first_piece, 2 * l.input.size()));
+    const time_point now = clock::now();
+    if (room.size() == 0 || now >= end) co_return;
+    error_code error;
+    l.input.commit(co_await l.stream->read_some(room, end - now, error));
+    if (error == net::error::eof && parser.ends_with_stream()) parser.end();
+    if (error || x.is_aborted) co_return;
+  }
+}
+
 /// How the body of a response is framed for the client.
 struct framing {
   bool is_chunked = false;
@@ -232,8 +263,10 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
   return f;
 }
 
-/// Passes the response on: one loop, which reads no more before the client has taken what was read.
-net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u) {
+/// Passes the response on: one loop, which reads no more before the client has taken what was read. `ahead`: of its
+/// body, what was read already.
+net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u,
+                                  std::string_view ahead) {
   x.status = parser.head().status;
   const framing f = frame(x, parser, u);
   std::string head = x.sink->head_for_client(parser.head()) + f.fields + "\r\n";
@@ -244,8 +277,13 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     std::size_t size = 0;
     if (!x.has_begun) out.push_back(text(head));
     const std::size_t before_pieces = out.size();
-    bool fails = false;
-    while (!parser.is_done() && !l.input.empty()) {
+    if (!ahead.empty()) {
+      out.push_back(text(ahead));
+      x.sink->see_piece(ahead);
+      size += std::exchange(ahead, {}).size();
+    }
+    bool fails = parser.failure() != parse_failure::none;
+    while (!fails && !parser.is_done() && !l.input.empty()) {
       const auto step = parser.read(l.input);
       fails = parser.failure() != parse_failure::none;
       if (!step.piece.empty()) {
@@ -306,13 +344,19 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
                                   : attempt_end::lost;
   }
   if (x.signs_in_connection || signs_in_connection(parser.head())) l.close_later = true;
-  x.sink->see_head(parser.head());
-  if (!u.is_on && x.sink->drops(parser.head())) {
+  std::string ahead;
+  if (tells_in_body(x, parser)) {
+    auto reading = read_ahead(x, l, parser, ahead);
+    co_await std::move(reading);
+    if (x.is_aborted) co_return attempt_end::client_lost;
+  }
+  x.sink->see_head(parser.head(), ahead);
+  if (!u.is_on && x.sink->drops(parser.head(), ahead)) {
     x.status = parser.head().status;
     co_return attempt_end::put_back;
   }
   if (!x.sink->may_answer()) co_return attempt_end::outrun;
-  const attempt_end end = co_await relay(x, l, parser, u);
+  const attempt_end end = co_await relay(x, l, parser, u, ahead);
   if (!parser.keep_alive() || !l.input.empty()) l.close_later = true;
   if (end == attempt_end::complete && u.is_on && takes_rest(parser)) co_await send_rest(x, u);
   co_return end;

@@ -15,10 +15,11 @@ class response_sink {
   response_sink& operator=(const response_sink&) = delete;
   virtual ~response_sink() = default;
 
-  /// The head of a response has come, whatever becomes of it. Called first.
-  virtual void see_head(const message_head& h) = 0;
+  /// The head of a response has come, whatever becomes of it. Called first. `body`: of a refusal whose body tells of
+  /// limits, as much as there was; else empty.
+  virtual void see_head(const message_head& h, std::string_view body) = 0;
   /// Whether the response is dropped, because the request will be sent again. Asked only while that is possible.
-  virtual bool drops(const message_head& h) = 0;
+  virtual bool drops(const message_head& h, std::string_view body) = 0;
   /// Whether the response goes to the client. If not, that of another attempt does.
   virtual bool may_answer() = 0;
   /// The head for the client: status line and fields, without framing, Connection and the empty line.

@@ -111,7 +111,7 @@ net::awaitable<attempt_end> run_tunnel(exchange& x, link& l) {
   x.sink->begin_tunnel();
   message_head opened;
   opened.status = 200;
-  x.sink->see_head(opened);
+  x.sink->see_head(opened, {});
   const std::string head = x.sink->head_for_client(opened) + "\r\n";
   x.status = opened.status;
   x.keeps_client = false;

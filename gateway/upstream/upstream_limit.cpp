@@ -1,7 +1,10 @@
 #include "gateway/upstream/upstream_limit.hpp"
 
+#include "canigo/detail/base/random.hpp"
+
 #include <algorithm>
 #include <chrono>
+#include <random>
 #include <utility>
 
 namespace canigo::gateway {
@@ -48,6 +51,7 @@ upstream_limit::upstream_limit(const net::any_io_executor& executor, const confi
       concurrency_{u.concurrency},
       most_{own_concurrency(u)},
       breaker_{u.breaker, ahead_of(u), clock::now()},
+      random_{std::random_device{}()},
       cap_{std::min(most_, ahead_of(u))} {
   if (u.shared && store != nullptr) shared_ = std::make_unique<redis_limit>(*store, c, u);
 }
@@ -112,10 +116,28 @@ void upstream_limit::pause(time_point until) {
   if (shared_ != nullptr) shared_->pause_until(until);
 }
 
-void upstream_limit::lower(const quota_left& left) {
+time_point upstream_limit::end_of_mute_pause(std::string_view tenant, time_point started) {
+  const std::lock_guard lock{mutex_};
+  auto found = growths_.find(tenant);
+  if (found == growths_.end()) found = growths_.emplace(std::string{tenant}, pause_growth{}).first;
+  has_growths_.store(true, std::memory_order_relaxed);
+  return found->second.refuse(started, clock::now(), canigo::detail::next_random(random_));
+}
+
+void upstream_limit::note_success(std::string_view tenant, time_point started) {
+  if (!has_growths_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock{mutex_};
+  const auto found = growths_.find(tenant);
+  if (found == growths_.end()) return;
+  found->second.succeed(started);
+  if (found->second.is_as_new()) growths_.erase(found);
+  has_growths_.store(!growths_.empty(), std::memory_order_relaxed);
+}
+
+void upstream_limit::lower(const told_limits& told) {
   const std::lock_guard lock{mutex_};
   for (std::size_t i = 0; i < rates_.size(); ++i) {
-    if (const auto told = left.of(rates_[i].unit)) local_.lower_tokens(i, tokens_to_keep(rates_[i], *told));
+    if (const auto left = rest_for(told, rates_[i])) local_.lower_tokens(i, tokens_to_keep(rates_[i], *left));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "gateway/config/config.hpp"
 #include "gateway/policy/pause_book.hpp"
+#include "gateway/policy/pause_growth.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/token_ratios.hpp"
 #include "gateway/policy/upstream_breaker.hpp"
@@ -16,8 +17,11 @@
 #include "gateway/upstream/redis_limit.hpp"
 #include "gateway/upstream/upstream_place.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -59,8 +63,13 @@ class upstream_limit {
 
   /// The upstream wants no call before `until`, of anybody. A pause that is on is only made longer.
   void pause(time_point until);
+  /// A call that began at `started` was refused without a word of how long. Returns the end of the pause that is due,
+  /// of this tenant, or of all if the name is empty.
+  time_point end_of_mute_pause(std::string_view tenant, time_point started);
+  /// A call that began at `started` has succeeded: the next such pause is a short one.
+  void note_success(std::string_view tenant, time_point started);
   /// The upstream tells how much of its quotas is left. The rates of this instance drop what is more than that.
-  void lower(const quota_left& left);
+  void lower(const told_limits& told);
   /// An operator wants no call before `until`, or takes that back.
   void pause_by_operator(time_point until);
   void resume_by_operator();
@@ -102,12 +111,15 @@ class upstream_limit {
   latency_window latencies_;
   outside_waits outside_;
 
+  std::atomic<bool> has_growths_ = false;
   mutable std::mutex mutex_;  // of what follows; the limit may be changed under it
   std::vector<rate_limit> rates_;
   std::uint64_t concurrency_;
   std::uint64_t most_;  // calls of this instance under way
   upstream_breaker breaker_;
   pause_book pauses_;
+  std::map<std::string, pause_growth, std::less<>> growths_;  // by tenant; those that are as new are left out
+  std::uint64_t random_;
   std::uint64_t cap_;  // of the limit just now
   std::uint64_t opened_ = 0;
 };

@@ -163,8 +163,13 @@ void upstream_queue::pause(std::size_t tenant, time_point until) {
   }
 }
 
-void upstream_queue::learn(const quota_left& left) {
-  if (!upstream_.credential.is_passed()) limit_->lower(left);
+time_point upstream_queue::paused_until(std::size_t tenant) const {
+  if (upstream_.credential.is_passed()) return share_of(tenant)->stats().paused_until;
+  return limit_->now().pauses.until(pause_cause::upstream);
+}
+
+void upstream_queue::learn(const told_limits& told) {
+  if (!upstream_.credential.is_passed()) limit_->lower(told);
 }
 
 bool upstream_queue::is_as_new(time_point now) const {

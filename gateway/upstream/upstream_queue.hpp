@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace canigo::gateway {
@@ -74,8 +75,17 @@ class upstream_queue {
   /// credential. A pause that is on is only made longer.
   void pause(std::size_t tenant, time_point until);
 
-  /// What a response tells of quotas. Of a tenant's own credential that says nothing about the others.
-  void learn(const quota_left& left);
+  /// The pause that follows a refusal without a word of how long, for the same ones. The call began at `started`.
+  time_point end_of_mute_pause(std::size_t tenant, time_point started) {
+    return limit_->end_of_mute_pause(whose_pause(tenant), started);
+  }
+  /// A call has succeeded that began at `started`.
+  void note_success(std::size_t tenant, time_point started) { limit_->note_success(whose_pause(tenant), started); }
+  /// The end of the last pause that the upstream wanted of the tenant; in the past: it wants none.
+  time_point paused_until(std::size_t tenant) const;
+
+  /// The quotas of which a response tells. Of a tenant's own credential that says nothing about the others.
+  void learn(const told_limits& told);
 
   /// Whether one that is made anew would do the same: nobody waits or runs, all its rates are full, no pause is on, and
   /// the breaker is closed. Only while nobody uses it.
@@ -84,6 +94,10 @@ class upstream_queue {
  private:
   using pools = std::vector<std::unique_ptr<link_pool>>;  // by loop
 
+  /// The name of those whose pauses grow together: of the tenant, or none for all tenants.
+  std::string_view whose_pause(std::size_t tenant) const noexcept {
+    return upstream_.credential.is_passed() ? std::string_view{tenants_[tenant].name} : std::string_view{};
+  }
   /// It is made if it is not there. It does not change later.
   const std::shared_ptr<flow>& share_of(std::size_t tenant) const;
   std::shared_ptr<flow> make_share(std::size_t tenant) const;

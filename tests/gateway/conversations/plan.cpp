@@ -149,7 +149,8 @@ answer_plan plan_answer(std::uint64_t seed, const request_plan& r, std::size_t a
   choices c{seed ^ 0xa5a5a5a5, (r.id << 8) + attempt};
   answer_plan a;
   a.status = status_for(c);
-  a.asks_for_pause = (a.status == 429 || a.status == 503) && c.percent(50);
+  // A 429 without a time would stop the upstream for a second, and with it all other conversations.
+  a.asks_for_pause = a.status == 429 || (a.status == 503 && c.percent(50));
   if (r.has_body()) {
     a.begins = c.percent(70)   ? answer_plan::start::whole
                : c.percent(40) ? answer_plan::start::head

@@ -1,0 +1,54 @@
+#include "gateway/policy/refusal_body.hpp"
+
+#include "canigo/detail/time/date_text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace canigo::gateway {
+namespace {
+
+using nlohmann::json;
+
+/// The member of an object; null: there is none.
+const json& member(const json& of, const char* name) {
+  static const json none;
+  if (!of.is_object()) return none;
+  const auto found = of.find(name);
+  return found == of.end() ? none : *found;
+}
+
+std::string_view text_of(const json& value) {
+  const auto* const text = value.get_ptr<const json::string_t*>();
+  return text == nullptr ? std::string_view{} : std::string_view{*text};
+}
+
+void read_detail(const json& detail, told_in_body& told) {
+  const std::string_view type = text_of(member(detail, "@type"));
+  if (type.ends_with("google.rpc.RetryInfo")) {
+    told.wait = std::max(told.wait, canigo::detail::parse_go_duration(text_of(member(detail, "retryDelay"))));
+  } else if (type.ends_with("google.rpc.QuotaFailure")) {
+    for (const json& violation : member(detail, "violations"))
+      told.lasts = told.lasts || text_of(member(violation, "quotaId")).find("PerDay") != std::string_view::npos;
+  }
+}
+
+}  // namespace
+
+told_in_body read_refusal_body(std::string_view body) {
+  told_in_body told;
+  const json document = json::parse(body, nullptr, false);
+  // A stream that is no stream of events is a list.
+  const json& first = document.is_array() && !document.empty() ? document.front() : document;
+  const json& error = member(first, "error");
+  const json& details = member(error, "details");
+  for (const char* name : {"type", "code"}) told.lasts |= text_of(member(error, name)) == "insufficient_quota";
+  told.lasts |= text_of(member(details, "error_code")) == "enforced_spend_limit_reached";
+  if (!details.is_array()) return told;
+  for (const json& detail : details) read_detail(detail, told);
+  return told;
+}
+
+}  // namespace canigo::gateway

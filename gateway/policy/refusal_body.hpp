@@ -1,0 +1,34 @@
+#pragma once
+
+#include "canigo/time.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// The most of a refusal's body that is read before the refusal is judged.
+inline constexpr std::size_t most_refusal_body = std::size_t{16} << 10;
+
+/// Limits of which the body of a 429 tells.
+struct told_in_body {
+  std::optional<duration> wait;
+  bool lasts = false;  ///< a quota of a day or a month, or money, is used up: nobody can wait for it
+
+  friend bool operator==(const told_in_body&, const told_in_body&) = default;
+};
+
+/// Reads the errors of three interfaces:
+/// - of Gemini the `retryDelay` of a google.rpc.RetryInfo, and "PerDay" in the `quotaId` of a google.rpc.QuotaFailure,
+///   which stands for a quota that lasts;
+/// - of OpenAI the `type` or `code` "insufficient_quota";
+/// - of Anthropic the `error_code` "enforced_spend_limit_reached".
+///
+/// Nothing of a text that is no JSON, or only a part of one.
+///
+/// Source: the documents of Gemini (google.rpc.Status), OpenAI (error codes) and Anthropic (errors).
+/// Throws std::bad_alloc.
+told_in_body read_refusal_body(std::string_view body);
+
+}  // namespace canigo::gateway

@@ -1,0 +1,64 @@
+#include "gateway/policy/refusal_body.hpp"
+
+#include "support/catch.hpp"
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+using namespace std::chrono_literals;
+using canigo::gateway::read_refusal_body;
+using canigo::gateway::told_in_body;
+
+namespace {
+
+std::string gemini(std::string_view details) {
+  return R"({"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"wait","details":[)" + std::string{details} +
+         "]}}";
+}
+std::string retry_in(std::string_view delay) {
+  return R"({"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":)" + std::string{delay} + "}";
+}
+std::string used_up(std::string_view quota) {
+  return R"({"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaMetric":"m"},{"quotaId":")" +
+         std::string{quota} + "\"}]}";
+}
+
+}  // namespace
+
+TEST_CASE("gateway: the body of a refusal tells its wait in the form of Gemini", "[gateway][quota]") {
+  CHECK(read_refusal_body(gemini(retry_in("\"20s\""))) == told_in_body{20s, false});
+  CHECK(read_refusal_body(gemini(retry_in("\"46.207s\""))) == told_in_body{46'207ms, false});
+  CHECK(read_refusal_body("[" + gemini(retry_in("\"20s\"")) + "]") == told_in_body{20s, false});
+  CHECK(read_refusal_body(gemini(retry_in("\"3s\"") + "," + retry_in("\"20s\""))) == told_in_body{20s, false});
+  const std::string minute = used_up("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
+  CHECK(read_refusal_body(gemini(minute + "," + retry_in("\"20s\""))) == told_in_body{20s, false});
+  const std::string day = used_up("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
+  CHECK(read_refusal_body(gemini(day + "," + retry_in("\"20s\""))) == told_in_body{20s, true});
+  CHECK(read_refusal_body(gemini(day)) == told_in_body{std::nullopt, true});
+}
+
+TEST_CASE("gateway: the body of a refusal tells that waiting does not help", "[gateway][quota]") {
+  const told_in_body lasts{std::nullopt, true};
+  CHECK(read_refusal_body(R"({"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}})") ==
+        lasts);
+  CHECK(read_refusal_body(R"({"error":{"type":"insufficient_quota","code":"project_spend_limit_exceeded"}})") == lasts);
+  CHECK(read_refusal_body(R"({"type":"error","error":{"type":"rate_limit_error",)"
+                          R"("details":{"error_code":"enforced_spend_limit_reached"}}})") == lasts);
+}
+
+TEST_CASE("gateway: the body of another refusal tells nothing", "[gateway][quota]") {
+  const std::string whole = gemini(retry_in("\"20s\""));
+  for (const std::string& body :
+       {std::string{}, std::string{"{"}, std::string{"[]"}, std::string{"null"}, std::string{"\"insufficient_quota\""},
+        std::string{R"({"error":"insufficient_quota"})"}, std::string{R"({"error":{"details":null}})"},
+        std::string{R"({"error":{"message":"insufficient_quota","type":"requests","code":"rate_limit_exceeded"}})"},
+        std::string{R"({"error":{"type":7,"code":[],"details":[7,null,{},{"@type":7}]}})"},
+        std::string{R"({"insufficient_quota":true})"}, gemini(retry_in("20")), gemini(retry_in("\"soon\"")),
+        gemini(retry_in("\"-1s\"")), gemini(R"({"@type":"google.rpc.QuotaFailure","violations":{"quotaId":"PerDay"}})"),
+        gemini(R"({"retryDelay":"20s"})"), whole.substr(0, whole.size() - 1), std::string(20'000, '['),
+        std::string(20'000, '[') + std::string(20'000, ']'), std::string{"\xff\xfe"}}) {
+    CAPTURE(body);
+    CHECK(read_refusal_body(body) == told_in_body{});
+  }
+}
