@@ -41,6 +41,8 @@ struct call {
   std::error_code failed_with;  ///< the error that `problem` is the text of
   std::string problem;
   int status = 0;
+  bool is_refused = false;  ///< the server, without having done anything, asks to come back later
+  bool is_final = false;    ///< the server says that another attempt would fail again
   std::uint64_t bytes = 0;
   bool is_saved = false;  ///< in `file`
 

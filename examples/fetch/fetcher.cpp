@@ -1,8 +1,8 @@
 #include "fetcher.hpp"
 
 #include <canigo/error.hpp>
+#include <canigo/http/asked_wait.hpp>
 #include <canigo/http/public_address.hpp>
-#include <canigo/http/retry_after.hpp>
 #include <canigo/timeout.hpp>
 
 #include "redirect.hpp"
@@ -243,6 +243,8 @@ asio::awaitable<void> fetcher::make(call c, canigo::permit may_go) {
   }
   if (!was_sent) may_go.settle(0);
   c.status = response.status;
+  c.is_refused = is_refused(response);
+  c.is_final = is_final(response);
   c.bytes = response.body_size;
   report_.sent_again(c, response.resends);
   answered(std::move(c), response);
@@ -315,14 +317,14 @@ void fetcher::answered(call c, const http::response& r) {
   server& s = queue_.server_of(c);
   give_back_place(c);
   std::optional<canigo::time_point> next;
-  if (is_refused(c.status)) {
+  if (c.is_refused) {
     next = told_to_wait(c, s, r);
   } else {
     if (!c.error) s.pace.taken(c.started, now());
     if (may_try_again(c)) next = after_backoff(c);
   }
   queue_.done(s, now());
-  if (!next && !is_refused(c.status) && is_led_on(c, r)) next = now();
+  if (!next && !c.is_refused && is_led_on(c, r)) next = now();
   --running_;
   if (next) {
     c.queued = now();
@@ -336,7 +338,7 @@ void fetcher::answered(call c, const http::response& r) {
 
 /// Its server's limit learns from it, if there is one.
 void fetcher::give_back_place(call& c) {
-  if (is_refused(c.status) || c.error == canigo::errc::timed_out) {
+  if (c.is_refused || c.error == canigo::errc::timed_out) {
     c.place_at_server.dropped();
   } else if (c.error) {
     c.place_at_server.release();
@@ -347,7 +349,7 @@ void fetcher::give_back_place(call& c) {
 
 /// When to try again, if at all. Only calls to the same server wait for its pause.
 std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s, const http::response& r) {
-  const auto asked = http::retry_after(r, std::chrono::system_clock::now(), canigo::duration::max()).value_or(0s);
+  const auto asked = http::asked_wait(r, std::chrono::system_clock::now(), canigo::duration::max()).value_or(0s);
   const auto pause = std::min(asked, options_.max_pause);
   const auto until = canigo::saturating_add(now(), pause);
   s.told_pace = std::max(s.told_pace, s.pace.per_second());

@@ -32,8 +32,8 @@ A line may also be a JSON object with url, priority, id, method, headers, and bo
 
 constexpr const char* notes =
     R"(Every request counts, also the one that a redirect asks for, and a second attempt.
-After a response 429 or 503 its call is tried again. With Retry-After all calls to that server wait for so long; the
-others go on. And the server is asked less often, until it takes what it is asked.
+After a response 429, 503 or 529 its call is tried again. If the server says for how long, as by Retry-After, all calls
+to that server wait; the others go on. And the server is asked less often, until it takes what it is asked.
 After a failed connection, a timeout, or a response 408, 500, 502 or 504 a call is tried again, too, but not with
 POST or PATCH if the server may have executed it.
 A TIME is a number with a unit, such as 500ms, 10s, 1m or 2h; more than 0, up to 277777h.

@@ -6,7 +6,7 @@
 
 namespace fetch {
 
-/// How fast one server is asked: found out from which of its answers were 429 or 503.
+/// How fast one server is asked: found out from which of its answers were 429, 503 or 529.
 ///
 /// It begins as fast as the quota allows. When the server refuses, the rate falls to the rate that the server was seen
 /// to accept. After a while without a refusal it rises, slowly at first. So a server that is asked too much refuses few

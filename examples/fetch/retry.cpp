@@ -1,6 +1,7 @@
 #include "retry.hpp"
 
 #include <canigo/error.hpp>
+#include <canigo/http/asked_wait.hpp>
 #include <canigo/http/error.hpp>
 
 #include "request.hpp"
@@ -22,10 +23,15 @@ bool is_one_of(std::error_code code, std::initializer_list<error> some) {
 
 }  // namespace
 
-bool is_refused(int status) { return status == 429 || status == 503; }
+bool is_refused(const canigo::http::response& r) {
+  return r.status == 429 || r.status == 503 || r.status == 529 || (r.status == 403 && canigo::http::asked_wait(r));
+}
+
+bool is_final(const canigo::http::response& r) { return r.headers.find("x-should-retry") == "false"; }
 
 bool is_worth_another(const call& c, std::string_view method) {
-  if (is_refused(c.status)) return true;
+  if (c.is_final) return false;
+  if (c.is_refused) return true;
   if (!c.error) {
     constexpr int may_pass[] = {408, 500, 502, 504};
     return is_idempotent(method) && std::ranges::find(may_pass, c.status) != std::end(may_pass);

@@ -1,13 +1,19 @@
 #pragma once
 
+#include <canigo/http/response.hpp>
+
 #include "call.hpp"
 
 #include <string_view>
 
 namespace fetch {
 
-/// Whether the server, without having done anything, asks to come back later: 429 and 503.
-bool is_refused(int status);
+/// Whether the server, without having done anything, asks to come back later: by 429, 503 or 529, or by a 403 that
+/// tells for how long, as GitHub's does.
+bool is_refused(const canigo::http::response& r);
+
+/// Whether the server says that another attempt would fail again: x-should-retry: false.
+bool is_final(const canigo::http::response& r);
 
 /// Whether another attempt may end better and does no harm. The call has ended: with its error, or with its status.
 ///

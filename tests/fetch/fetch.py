@@ -38,7 +38,7 @@ EARLY = 0.001  # a timer here and the clock there may disagree by so many second
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/ok…, /packed/TIMES…, /status/N…, /retry/seconds|date|zero|years|unsaid/TIMES…, /half, /big,
+    """/ok…, /packed/TIMES…, /status/N…, /retry/FORM/TIMES…, /half, /big,
     /body/BYTES…, /hop/TIMES…, /to/URL, /moved/STATUS/URL, /flaky/STATUS|drop/TIMES…, /held… until the test lets go
     """
 
@@ -64,9 +64,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             server.let_go.wait()
             self.answer(200, b"at last\n")
         elif kind == "retry" and times <= int(parts[3]):
-            after = {"seconds": "1", "date": formatdate(time.time() + 2, usegmt=True), "zero": "0",
-                     "years": "315360000", "forever": "99999999999", "unsaid": None}[parts[2]]
-            self.answer(503 if parts[2] == "date" else 429, b"later\n", *([("Retry-After", after)] if after else []))
+            status, fields = {
+                "seconds": (429, {"Retry-After": "1"}), "zero": (429, {"Retry-After": "0"}), "unsaid": (429, {}),
+                "date": (503, {"Retry-After": formatdate(time.time() + 2, usegmt=True)}),
+                "years": (429, {"Retry-After": "315360000"}), "forever": (429, {"Retry-After": "99999999999"}),
+                "ms": (529, {"Retry-After": "600", "retry-after-ms": "1000"}), "forbidden": (403, {"Retry-After": "1"}),
+                "quota": (429, {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1s"}),
+                "final": (429, {"x-should-retry": "false"})}[parts[2]]
+            self.answer(status, b"later\n", *fields.items())
         elif kind == "hop" and parts[2] != "0":
             self.answer(302, b"on\n", ("Location", "/".join(["", "hop", str(int(parts[2]) - 1), *parts[3:]])))
         elif kind == "to":
@@ -346,7 +351,8 @@ class FetchTest(unittest.TestCase):
         self.assertEqual((status, len(calls)), (0, 3000))
 
     def test_retry_after_holds_all_of_its_server_back_and_the_call_is_queued_again(self):
-        for form in ("seconds", "date"):  # two seconds from now, but a date has whole ones
+        # The date is two seconds from now, and has whole ones.
+        for form in ("seconds", "date", "ms", "forbidden", "quota"):
             with self.subTest(form):
                 self.server.seen.clear()
                 first = f"0 {self.url}/retry/{form}/1"
@@ -358,6 +364,10 @@ class FetchTest(unittest.TestCase):
                 self.assertGreaterEqual(times[1] - times[0], 1 - EARLY)
                 self.assertEqual(self.server.seen[1][1], self.server.seen[0][1])
                 self.assertIn("its calls wait for", err)
+
+    def test_a_server_that_forbids_another_attempt_gets_none(self):
+        status, calls, _, _ = fetch_json([f"0 {self.url}/retry/final/1"], "--rate", "1000/s")
+        self.assertEqual((status, calls[0]["status"], calls[0]["attempts"]), (1, 429, 1))
 
     def test_each_server_has_a_rate_of_its_own(self):
         other = self.other_server()
