@@ -1,6 +1,7 @@
-// Bodies of requests and responses that are read for their tokens: what is read does not depend on the pieces, and is
-// bounded, whatever the bodies say.
+// Bodies of requests and responses that are read for their tokens, and of refusals for their limits: what is read does
+// not depend on the pieces, and is bounded, whatever the bodies say.
 
+#include "gateway/policy/refusal_body.hpp"
 #include "gateway/policy/token_estimate.hpp"
 #include "gateway/policy/usage_reader.hpp"
 #include "target.hpp"
@@ -54,5 +55,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::require(read(form, body, filling + first, step) == whole, "pieces make no difference");
   if (whole) fuzz::require(whole->input <= 2'000'000'000 && whole->output <= 2'000'000'000, "a usage is bounded");
   if (filling == 0) estimate(body, api);
+  const auto told = gateway::read_refusal_body(body);
+  fuzz::require(!told.wait || told.wait->count() >= 0, "a wait ends after it begins");
   return 0;
 }

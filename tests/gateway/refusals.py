@@ -178,6 +178,25 @@ class Refusals(GatewayCase):
                 status, _, body = curl("-d", "{}", f"{g.url}/web/")
                 self.assertEqual((status, body), (429, wanted))
 
+    def test_the_connection_of_a_refusal_whose_body_was_read_serves_the_next_call_and_no_surplus_does(self):
+        """Bytes behind the body are no answer to another call."""
+        smuggled = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        for surplus in (b"", smuggled):
+            with self.subTest(surplus):
+                peers = []
+
+                def answer(client, _stream, _head, peers=peers, surplus=surplus):
+                    peers.append(client.getpeername())
+                    refused = refusal(429, "Retry-After: 0", body=b'{"error": {}}')
+                    client.sendall(refused + surplus if len(peers) == 1 else OK)
+
+                g = self.gateway(self.upstream(OWN + 'concurrency = 1\ntokens = { api = "openai" }\n'
+                                               'retry = { attempts = 1 }', self.script(answer).port))
+                self.assertEqual(curl("-d", "{}", f"{g.url}/web/")[0], 429)
+                status, _, body = curl("-d", "{}", f"{g.url}/web/")
+                self.assertEqual((status, body), (200, b"ok"))
+                self.assertEqual(len(set(peers)), 2 if surplus else 1)
+
     def test_a_body_that_stays_away_holds_the_head_up_for_a_while_only(self):
         def answer(client, stream, _head):
             client.sendall(b"HTTP/1.1 429 No\r\nContent-Length: 10\r\n\r\n{")
