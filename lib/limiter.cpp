@@ -34,18 +34,26 @@ detail::admission* open(const net::any_io_executor& executor, const limiter_opti
   const auto now = time_source::of(executor).now();
   std::vector<token_bucket> buckets;
   std::vector<std::string> units;
+  detail::rate_windows windows;
   buckets.reserve(o.rates.size());
   for (const rate_limit& l : o.rates) {
-    detail::check_tokens("limiter_options.rates[" + std::to_string(buckets.size()) + "].", l.burst, l.initial_tokens);
+    const std::string field = "limiter_options.rates[" + std::to_string(buckets.size()) + "].";
+    detail::check_tokens(field, l.burst, l.initial_tokens);
+    detail::check_window(field, l.window, l.rate, l.burst);
     buckets.emplace_back(l.rate, l.burst, l.initial_tokens, now);
+    detail::add_window(windows, buckets.size(), l.window, l.rate);
     units.push_back(l.unit);
   }
   std::shared_ptr<const detail::unit_table> table;
   if (std::ranges::any_of(units, [](const std::string& name) { return !name.empty(); })) {
     table = std::make_shared<const detail::unit_table>(units, "limiter_options.rates");
   }
-  detail::supplies supplies{std::move(buckets), checked_concurrency(o.concurrency, "limiter_options.concurrency"),
-                            detail::supplies::occupancy::one, std::move(shared), std::move(table)};
+  detail::supplies supplies{std::move(buckets),
+                            checked_concurrency(o.concurrency, "limiter_options.concurrency"),
+                            detail::supplies::occupancy::one,
+                            std::move(shared),
+                            std::move(table),
+                            std::move(windows)};
   return detail::admission::open(executor, std::move(supplies),
                                  detail::checked("limiter_options", {.priorities = o.priorities,
                                                                      .queue_limit = o.queue_limit,
@@ -58,11 +66,11 @@ detail::admission* open(const net::any_io_executor& executor, const limiter_opti
                                                                      .name = detail::make_name(o.name)}));
 }
 
-token_bucket& bucket_at(detail::supplies& s, std::size_t index, std::string_view field) {
+std::size_t checked_index(const detail::supplies& s, std::size_t index, std::string_view field) {
   if (index >= s.rates().size()) {
     detail::throw_invalid(field, index, "less than " + std::to_string(s.rates().size()));
   }
-  return s.rates()[index];
+  return index;
 }
 
 }  // namespace
@@ -75,13 +83,14 @@ net::awaitable<permit> limiter::acquire(int priority) {
 }
 
 void limiter::set_rate(std::size_t index, const canigo::rate& r) {
-  admission_->change_supplies(
-      [&](detail::supplies& s, time_point now) { bucket_at(s, index, "limiter.set_rate: index").set_rate(now, r); });
+  admission_->change_supplies([&](detail::supplies& s, time_point now) {
+    s.rates().set_rate(checked_index(s, index, "limiter.set_rate: index"), now, r);
+  });
 }
 
 void limiter::set_burst(std::size_t index, std::uint64_t burst) {
   admission_->change_supplies([&](detail::supplies& s, time_point now) {
-    token_bucket& bucket = bucket_at(s, index, "limiter.set_burst: index");
+    token_bucket& bucket = s.rates()[checked_index(s, index, "limiter.set_burst: index")];
     detail::check_tokens("limiter.set_burst: ", burst);
     bucket.set_burst(now, burst);
   });
@@ -94,11 +103,7 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
 
 void limiter::lower_tokens(std::size_t index, std::uint64_t most) {
   admission_->change_supplies([=](detail::supplies& s, time_point now) {
-    token_bucket& bucket = bucket_at(s, index, "limiter.lower_tokens: index");
-    const std::int64_t there = bucket.available(now);
-    if (there > 0 && static_cast<std::uint64_t>(there) > most) {
-      bucket.charge(now, static_cast<std::uint64_t>(there) - most);
-    }
+    s.rates().lower(checked_index(s, index, "limiter.lower_tokens: index"), now, most);
   });
 }
 
@@ -117,7 +122,7 @@ duration limiter::estimate(request r) const { return admission_->estimate(r); }
 limiter_stats limiter::stats() const {
   limiter_stats s;
   admission_->stats(s, [&](const detail::supplies& supplies, time_point now) {
-    for (const auto& bucket : supplies.rates()) s.tokens.push_back(bucket.available(now));
+    for (std::size_t i = 0; i < supplies.rates().size(); ++i) s.tokens.push_back(supplies.rates().available(i, now));
     s.held = supplies.occupied();
     s.concurrency = supplies.capacity();
     s.binding = admission_->read_binding(now);

@@ -28,7 +28,7 @@ void permit::settle(std::uint64_t used) noexcept {
   assert(home_ != nullptr && "permit::settle: nothing is held");
   if (home_ == nullptr) return;
   const std::uint32_t flow = detail::flow_places::flow(places_);
-  if (home_->has_units()) return home_->settle_unit(flow, kept_, 0, used);
+  if (home_->has_records()) return home_->settle_unit(flow, kept_, 0, used);
   if (used != kept_) home_->settle(flow, std::exchange(kept_, used), used);
 }
 

@@ -4,14 +4,24 @@
 #include "canigo/detail/admission/awaited.hpp"
 #include "canigo/error.hpp"
 
+#include <utility>
+
 namespace canigo {
 
 namespace {
 
 detail::admission* open(const net::any_io_executor& executor, const scheduler_options& o) {
   detail::check_tokens("scheduler_options.", o.burst, o.initial_tokens);
+  detail::check_window("scheduler_options.", o.window, o.rate, o.burst);
   const auto now = time_source::of(executor).now();
-  detail::supplies supplies{{token_bucket{o.rate, o.burst, o.initial_tokens, now}}};
+  detail::rate_windows windows;
+  detail::add_window(windows, 1, o.window, o.rate);
+  detail::supplies supplies{{token_bucket{o.rate, o.burst, o.initial_tokens, now}},
+                            0,
+                            detail::supplies::occupancy::none,
+                            nullptr,
+                            nullptr,
+                            std::move(windows)};
   return detail::admission::open(executor, std::move(supplies),
                                  detail::checked("scheduler_options", {.priorities = o.priorities,
                                                                        .queue_limit = o.queue_limit,
@@ -41,7 +51,7 @@ void scheduler::charge(std::uint64_t tokens) {
 }
 
 void scheduler::set_rate(const canigo::rate& r) {
-  admission_->change_supplies([&](detail::supplies& s, time_point now) { s.rates().front().set_rate(now, r); });
+  admission_->change_supplies([&](detail::supplies& s, time_point now) { s.rates().set_rate(0, now, r); });
 }
 
 void scheduler::set_burst(std::uint64_t burst) {
@@ -54,7 +64,7 @@ duration scheduler::estimate(request r) const { return admission_->estimate(r); 
 scheduler_stats scheduler::stats() const {
   scheduler_stats s;
   admission_->stats(s, [&](const detail::supplies& supplies, time_point now) {
-    s.tokens = supplies.rates().front().available(now);
+    s.tokens = supplies.rates().available(0, now);
     s.shadow = admission_->read_shadow();
   });
   return s;

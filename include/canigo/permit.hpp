@@ -69,7 +69,7 @@ class [[nodiscard]] permit {
 
   detail::admission* home_ = nullptr;  // kept alive by the places that are occupied in it
   std::uint64_t places_ = 0;           // and of which flow they are: detail::flow_places
-  std::uint64_t kept_ = 0;             // the tokens that were granted; where there are units, a record of all amounts
+  std::uint64_t kept_ = 0;  // the tokens that were granted; where there are units or strict windows, a record
 };
 
 }  // namespace canigo

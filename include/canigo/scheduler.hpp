@@ -5,6 +5,7 @@
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
+#include "canigo/rate_limit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
@@ -26,11 +27,12 @@ struct scheduler_options {
   int priorities = 1;                 ///< classes 0 (first) … priorities-1; 1 to 1024
   std::size_t queue_limit = 100'000;  ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
-  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
-  shedding_options shedding = {};           ///< which waiters end in an overload; default: none
-  duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s
-  enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
-  std::string name = {};                    ///< for the texts of errors
+  duration ageing = duration::max();          ///< a waiter rises one class per `ageing` waited; more than 0; max: never
+  shedding_options shedding = {};             ///< which waiters end in an overload; default: none
+  duration slack = duration::zero();          ///< a wake-up may wait so long to meet others; 0s to 1s
+  enforcement mode = enforcement::enforce;    ///< shadow: everybody goes at once, and stats() says what would have been
+  std::string name = {};                      ///< for the texts of errors
+  rate_window window = rate_window::average;  ///< strict: see below; the burst is at most the tokens of the rate
 };
 
 struct scheduler_stats : queue_stats {
@@ -43,6 +45,8 @@ struct scheduler_stats : queue_stats {
 /// Promises:
 /// - Any closed window of length t holds at most burst + floor(t · rate) granted tokens. If a token is no whole number
 ///   of nanoseconds, the bound is burst + floor((t + 1 ns) · rate): see token_bucket.
+/// - With rate_window::strict, no closed window of the rate's period holds more granted tokens than the rate names:
+///   see rate_limit. Tokens that refund() gives back count in the window all the same.
 /// - While requests wait, a window holds at least floor(t · rate) tokens. The schedule is absolute, so it does not
 ///   drift.
 /// - Between classes priority is strict. Inside a class the order is that of arrival, and a lighter request never

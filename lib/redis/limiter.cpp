@@ -17,6 +17,9 @@ std::shared_ptr<const detail::unit_table> checked_units(const std::vector<rate_l
     if (l.initial_tokens != 0) {
       throw_invalid(field + "initial_tokens", l.initial_tokens, "0, because a bucket in Redis starts empty");
     }
+    if (l.window != rate_window::average) {
+      throw_invalid(field + "window", "strict", "average, because Redis keeps no log of grants");
+    }
     units.push_back(l.unit);
   }
   return std::make_shared<const detail::unit_table>(units, "limiter_options.rates");

@@ -71,6 +71,26 @@ TEST_CASE("a free semaphore allocates nothing", "[memory]") {
   CHECK(c.so_far() == 0);
 }
 
+TEST_CASE("a strict rate allocates nothing once it is made", "[memory]") {
+  limits_run run;
+  limiter l{run.io, {.rates = {{.rate = rate{60, 20ms}, .burst = 20, .window = rate_window::strict}}, .priorities = 2}};
+  const auto use = [&] {
+    std::uint64_t granted = 0;
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      if (auto p = l.try_acquire({.priority = static_cast<int>(i % 2), .tokens = 3})) {
+        ++granted;
+        p->settle(i % 7);
+      }
+      run.time.run_for(300us);
+    }
+    return granted;
+  };
+  use();
+  const counted c;
+  CHECK(use() > 100);
+  CHECK(c.so_far() == 0);
+}
+
 TEST_CASE("a keyed limit allocates nothing for a key that it knows, nor for one in the place of another", "[memory]") {
   limits_run run;
   keyed_scheduler<std::string> s{run.io, {.rate = rate::per_second(1'000), .burst = 10, .most_keys = 100}};

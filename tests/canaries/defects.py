@@ -22,6 +22,7 @@ ENGINE_SHADOW = "detail/admission/admission_shadow.cpp"
 SHARED = "detail/queue/shared_places.cpp"
 SUPPLIES = "detail/queue/supplies.cpp"
 RATES = "detail/queue/rate_set.cpp"
+WINDOW_LOG = "detail/queue/window_log.cpp"
 BUCKET = "token_bucket.cpp"
 ATTEMPT_END = "detail/pool/attempt_end.cpp"
 BACKLOG = "detail/pool/pool_backlog.cpp"
@@ -150,15 +151,15 @@ DEFECTS = {
     "evicts_the_oldest_of_the_least": (QUEUE, SIMULATION, "«at(waiting_.last()).tail»",
                                        "at(waiting_.last()).head"),
     "last_in_first_out": (QUEUE, SIMULATION, "«best->arrived_before(*head)»", "head->arrived_before(*best)"),
-    "refund_twice": (RATES, SIMULATION, "«rates_[i].refund(now, wanted_of(i, d));»",
-                     "rates_[i].refund(now, wanted_of(i, d) * 2);"),
+    "refund_twice": (RATES, SIMULATION, "«refund(i, now, wanted_of(i, d), granted_at);»",
+                     "refund(i, now, wanted_of(i, d) * 2, granted_at);"),
     "ready_a_nanosecond_late": (RATES, SIMULATION, "«std::max(ready, rate_ready_at(i, now, d))»",
                                 "std::max(ready, rate_ready_at(i, now, d) > now ? rate_ready_at(i, now, d) + "
                                 "duration{1} : now)"),
-    "first_rate_pays": (RATES, SIMULATION, "amount != 0) «(void)rates_[i].try_take(now, amount);»",
-                        "(void)rates_.front().try_take(now, amount);"),
-    "debts_of_the_first_rate": (RATES, SIMULATION, "«rates_[i].charge(now, used - wanted);»",
-                                "rates_.front().charge(now, used - wanted);"),
+    "first_rate_pays": (RATES, SIMULATION, "«(void)rates_[i].try_take(as_of, amount);»",
+                        "(void)rates_.front().try_take(as_of, amount);"),
+    "debts_of_the_first_rate": (RATES, SIMULATION, "«charge(i, now, used - wanted);»",
+                                "charge(0, now, used - wanted);"),
     "largest_by_the_first_rate": (RATES, SIMULATION,
                                   "«largest = std::min(largest, rates_[i].burst());»",
                                   "largest = std::min(largest, rates_.front().burst());"),
@@ -167,10 +168,10 @@ DEFECTS = {
                                     "fraction * period / (uint128{period_} * tokens) + 1"),
     "charge_keeps_what_brims": (BUCKET, SIMULATION,
                                 "«if (overflows(gained(now))) fill(now);»\n  if (taken_ > reanchor_above)", ""),
-    "limiter_changes_its_first_rate": (LIMITER, SIMULATION, "«bucket_at(s, index, \"limiter.set_rate: index\")»",
-                                       "bucket_at(s, 0, \"\")"),
-    "limiter_changes_its_first_burst": (LIMITER, SIMULATION, "«bucket_at(s, index, \"limiter.set_burst: index\")»",
-                                        "bucket_at(s, 0, \"\")"),
+    "limiter_changes_its_first_rate": (LIMITER, SIMULATION, "«checked_index(s, index, \"limiter.set_rate: index\")»",
+                                       "0"),
+    "limiter_changes_its_first_burst": (LIMITER, SIMULATION, "«checked_index(s, index, \"limiter.set_burst: index\")»",
+                                        "0"),
     "limiter_keeps_its_cap": (LIMITER, SIMULATION, "«s.set_capacity(concurrency);»", ""),
     "split_copies": (PERMIT, SIMULATION, "«places_ -= places;»", ""),
     "settles_from_the_start": (PERMIT, SIMULATION, "«std::exchange(kept_, used)»", "kept_"),
@@ -184,7 +185,7 @@ DEFECTS = {
     "ceiling_binds_a_token_early": (FAIR, SIMULATION, "r.is_limited ? extras_[flow].ceiling.ready_at(now_, "
                                     "«wanted_by(*r.front)»,", "demand{r.front->tokens - 1}"),
     "ceiling_takes_no_place": (FAIR, SIMULATION, "x.ceiling.take(as_of, wanted_by(node), "
-                               "«places_for(node.tokens)»);", "0"),
+                               "«places_for(node.tokens)», now_);", "0"),
     "held_flow_holds_up_others": (FAIR, SIMULATION, "return «ready_.empty()» && r.size == 0", "size_ == 0"),
     "flow_pause_unnoticed": (FAIR_FLOWS, SIMULATION, "look_whether_limited(flow);\n  «look_at_ceiling(flow);»\n}\n\n"
                              "void fair_queue::end_pause_if_over", ""),
@@ -208,7 +209,7 @@ DEFECTS = {
     "ceiling_of_the_first_unit": (FLOW_HOST, SIMULATION,
                                   "if («of != nullptr && of->has_units()») terms.units", "false"),
     "settles_a_unit_of_the_limit_alone": (ENGINE_UNITS, tests("a flow in debt for one unit*"),
-                                          "«flows_->settle(flow, unit, was, used);»", ""),
+                                          "«flows_->settle(flow, unit, was, used, record.granted_at);»", ""),
     "flow_counts_units_that_have_left": (FAIR, tests("those that wait when the first flow comes*"),
                                          "«if (amounts_ != nullptr) count_others(node, false);»", ""),
     # Places that limiters share.
@@ -245,12 +246,31 @@ DEFECTS = {
                                        "«if (!here.lasts()) return;»", ""),
     # Several units, overload, and limits that only count.
     "amount_of_the_first_unit": (RATES, tests("a request takes its own amount of each unit"),
-                                 "amount = «wanted_of(i, d)»; amount != 0) (void)rates_[i].try_take",
+                                 "amount = «wanted_of(i, d)»;\n    if (amount == 0) continue;\n    window_log* const w",
                                  "d.tokens"),
     "one_unit_is_taken_before_all_are_there": (SUPPLIES, tests("what one unit refuses is taken from no other"),
                                                "«if (!rates_.can_take(now, d)) return false;»",
                                                "for (std::size_t i = 0; i < rates_.size(); ++i) "
                                                "if (!rates_[i].try_take(now, d.of(rates_.unit_of(i)))) return false;"),
+    "window_ends_before_its_end": (WINDOW_LOG, tests("both ends of a window belong to it"),
+                                   "s.last, period_), «duration{1}»)", "duration{0}"),
+    "window_forgets_merged_grants": (WINDOW_LOG, tests("grants of one part leave together*"),
+                                     "«s.last = std::max(s.last, now);»", ""),
+    "window_gives_back_what_has_left": (WINDOW_LOG, tests("what has left the window gives no room back"),
+                                        "«if (granted_at <= forgotten_) return;»", ""),
+    "window_gives_back_the_last_grant": (WINDOW_LOG, tests("property: no closed window ever holds more*"),
+                                         "while («i < size_ && at(i).last < granted_at») ++i;", "i < size_"),
+    "window_lets_the_bucket_fill": (WINDOW_LOG, tests("after its burst those that wait go at the rate*"),
+                                    "«b.charge(then, static_cast<std::uint64_t>(there - most));»", ""),
+    "window_counts_when_it_was_due": (RATES, tests("a strict window counts a late grant*"),
+                                      "w->add(«now», amount);\n  }\n}\n\nvoid rate_set::refund", "as_of"),
+    "window_without_room_grants": (RATES, tests("what a permit settles for less makes room*"),
+                                   " || «(w != nullptr && !w->has_room(now, amount))») return false;", "false"),
+    "room_of_a_window_is_not_waited_for": (RATES, tests("a strict rate of a limiter passes its quota in no window*"),
+                                           "return «w != nullptr ? std::max(ready, w->ready_at(now, amount)) : ready»;",
+                                           "ready"),
+    "grant_has_no_time": (ENGINE_FULL, tests("a permit that was waited for makes room*"),
+                          "«if (wanted.others != nullptr) static_cast<waiter&>(*n).amounts_->granted_at = now;»", ""),
     "units_that_leave_still_count": (ENGINE_UNITS, tests("a waiter of units that leaves*"),
                                      "«for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= "
                                      "w.amounts_->amounts[unit];»", ""),

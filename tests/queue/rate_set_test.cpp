@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace rate_set_test {
@@ -62,6 +63,18 @@ TEST_CASE("a settlement concerns the rates of its unit") {
   CHECK(levels(rates) == std::vector<std::int64_t>{10, 170, 5});
   rates.settle(start, 0, 1, 2);
   CHECK(levels(rates) == std::vector<std::int64_t>{9, 170, 4});
+}
+
+TEST_CASE("a strict window counts a late grant as of when it was made") {
+  canigo::detail::rate_windows windows;
+  windows.emplace_back(rate{10, 1s});
+  rate_set rates{{full(rate{10, 1s}, 10)}, {}, std::move(windows)};
+  rates.take(start, 10);
+  rates.take(start + 1s + 1ns, 10, start + 1s + 15ms);
+  CHECK_FALSE(rates.can_take(start + 2s + 15ms, 1));
+  CHECK(rates.can_take(start + 2s + 15ms + 1ns, 1));
+  CHECK(rates.ready_at(start + 2s, 1) == start + 2s + 15ms + 1ns);
+  CHECK(rates.available(0, start + 2s + 15ms) == 0);
 }
 
 TEST_CASE("where there is no rate, none is the slowest") {

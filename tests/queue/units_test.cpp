@@ -72,10 +72,11 @@ TEST_CASE("a record that comes back is the next to be taken, and a promised one 
   REQUIRE(first != nullptr);
   records.put_back(first);
   REQUIRE(records.reserve());
-  records.promise();
+  records.promise(time_point{duration{7}});
   unit_record* const second = records.take();
   CHECK(second != first);
   CHECK(records.take_promised() == first);
+  CHECK(first->granted_at == time_point{duration{7}});
   records.put_back(first);
   records.put_back(second);
 }

@@ -213,6 +213,8 @@ TEST_CASE("redis limiter: options out of range are refused with the field, the v
   says({.rates = {{.rate = rate{3, 9223372036854775807ns}, .burst = 2}}}, "limiter_options.rates[0].burst",
        "Redis can't count exactly");
   says({.rates = {{.rate = rate::per_second(1), .initial_tokens = 1}}}, "limiter_options.rates[0].initial_tokens", "0");
+  says({.rates = {{.rate = rate::per_second(1), .window = canigo::rate_window::strict}}},
+       "limiter_options.rates[0].window is strict", "average");
   says({.rates = {one}, .concurrency = 0}, "limiter_options.concurrency", "1 to 2^31");
   says({.rates = {one}, .concurrency = 1, .lease = 1ms}, "limiter_options.lease", "10ms");
   says({.rates = {one}, .priorities = 0}, "limiter_options.priorities", "1 to 256");

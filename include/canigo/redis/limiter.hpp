@@ -25,7 +25,7 @@ struct limiter_options {
   /// All must admit; up to 16 of up to 5 units, or none if there is a cap. Each burst is 1 to 2^31, and each bucket
   /// must fill in less than 285 years. Where a rate is n tokens in a whole number of µs, in lowest terms, n times the
   /// burst must also be below 2^53. The text of an error names the greatest burst. `initial_tokens` is 0:
-  /// the buckets start empty.
+  /// the buckets start empty. `window` is rate_window::average.
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;     ///< most permits out at once, in all processes; 1 to 2^31, or unlimited
   duration lease = std::chrono::seconds{5};  ///< with a cap: how long a crashed holder keeps it; 10 ms to 1 day

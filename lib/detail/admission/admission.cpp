@@ -320,7 +320,8 @@ void admission::pump(time_point now) noexcept {
 }
 
 void admission::pump_otherwise(time_point now) noexcept {
-  const bool is_full = seat_ != nullptr || units_ != nullptr || delays_ || shadow_ != nullptr;
+  const bool is_full =
+      seat_ != nullptr || units_ != nullptr || delays_ || shadow_ != nullptr || supplies_.rates().has_windows();
   if (flows_ != nullptr && !is_full && slack_ == duration::zero()) {
     serve(*flows_, now);
   } else {
@@ -421,11 +422,12 @@ void admission::undo(waiter& w) noexcept {
   {
     const change c{*this};
     const time_point now = clock();
+    const time_point granted_at = w.amounts_ != nullptr ? w.amounts_->granted_at : time_point::min();
     if (flows_ != nullptr) {
       advance_flows();
-      flows_->undo(w);
+      flows_->undo(w, granted_at);
     }
-    supplies_.undo(now, demand_of(w));
+    supplies_.undo(now, demand_of(w), granted_at);
     supplies_.settle_beyond();
     if (w.amounts_ != nullptr) drop_amounts(w);
     sought = put_back(supplies_.places_for(w.tokens));

@@ -73,6 +73,14 @@ void admission::set_flow_rate(std::uint32_t flow, std::size_t index, const rate&
   pump(clock());  // for requests that were due before
   advance_flows();
   flows_->set_rate(flow, index, r);
+  // A strict window may have become too small for some.
+  const std::size_t units = supplies_.has_units() ? supplies_.units()->size() : 1;
+  flows_->for_each_of(flow, [&](wait_node& n) {
+    for (std::size_t unit = 0; unit < units; ++unit) {
+      if (demand_of(n).of(unit) <= flows_->largest_request(flow, unit)) continue;
+      return finish(static_cast<waiter&>(n), to_outcome(errc::too_large));
+    }
+  });
   pump(clock());
 }
 
@@ -112,7 +120,7 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
 void admission::settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept {
   adjust_supplies([&](supplies& s, time_point now) {
     if (flow != fair_queue::nameless) flows_->advance(now);
-    if (flow != fair_queue::nameless) flows_->settle(flow, 0, from, to);
+    if (flow != fair_queue::nameless) flows_->settle(flow, 0, from, to, time_point::min());
     s.rates().settle(now, 0, from, to);
   });
 }

@@ -1,5 +1,5 @@
-// Supply meets demand where a limit has more than tokens and places of its own: a share, units, shedding, slack, shadow
-// mode.
+// Supply meets demand where a limit has more than tokens and places of its own: a share, units, strict windows,
+// shedding, slack, shadow mode.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -42,7 +42,8 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
         }
       }
       [[maybe_unused]] const std::uint64_t charge = units_ != nullptr ? supplies_.charge_for(wanted) : n->tokens;
-      supplies_.take(ready, wanted);
+      supplies_.take(ready, wanted, now);
+      if (wanted.others != nullptr) static_cast<waiter&>(*n).amounts_->granted_at = now;
       as_of = ready;
       if constexpr (has_flows) {
         queue.grant(*n, caught_up, charge, is_shadow());

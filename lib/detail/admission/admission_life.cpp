@@ -17,6 +17,25 @@ void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t in
   }
 }
 
+void check_window(std::string_view prefix, rate_window w, const rate& r, std::uint64_t burst) {
+  if (w != rate_window::average && w != rate_window::strict) {
+    throw_invalid(std::string{prefix} + "window", static_cast<int>(w), "average, strict");
+  }
+  if (w == rate_window::strict && burst > static_cast<std::uint64_t>(r.tokens())) {
+    throw_invalid(std::string{prefix} + "burst", burst,
+                  "1 to " + std::to_string(r.tokens()) + ", the tokens of a strict window");
+  }
+}
+
+void add_window(rate_windows& all, std::size_t rates, rate_window w, const rate& r) {
+  if (w != rate_window::strict) {
+    if (!all.empty()) all.emplace_back();
+    return;
+  }
+  all.resize(rates - 1);
+  all.emplace_back(r);
+}
+
 limit_name make_name(const std::string& name) {
   return name.empty() ? nullptr : std::make_shared<const std::string>(printable(name));
 }
@@ -64,7 +83,7 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       priorities_{options.priorities},
       wake_up_{*this},
       seat_{supplies_.shared() != nullptr ? std::make_unique<seat>(*this) : nullptr},
-      units_{supplies_.has_units() ? std::make_unique<unit_state>(priorities_) : nullptr},
+      units_{supplies_.has_records() ? std::make_unique<unit_state>(priorities_) : nullptr},
       beside_{std::move(beside)},
       name_{options.name} {
   if (seat_ != nullptr) supplies_.shared()->make_room_for(priorities_);
@@ -81,7 +100,8 @@ void admission::choose_ways() noexcept {
   ways_.in = !stopped_ && flows_ == nullptr && units_ == nullptr && !is_shadow();
   const bool is_bare = seat_ == nullptr && flows_ == nullptr && units_ == nullptr && shadow_ == nullptr;
   ways_.out = is_bare && !kept_by_places_;
-  ways_.through = is_bare && !binding_ && !delays_ && slack_ == duration::zero() && !context_gone_;
+  ways_.through = is_bare && !supplies_.rates().has_windows() && !binding_ && !delays_ && slack_ == duration::zero() &&
+                  !context_gone_;
 }
 
 admission* open_idle(const net::any_io_executor& executor) {

@@ -26,10 +26,10 @@ outcome admission::enter_in_shadow(const request& r, time_point now, bool is_pat
   if (now == time_point::min()) now = clock();
   if (units_ != nullptr) {
     if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
-    units_->records.promise();  // the permit's; a phantom takes another one
+    units_->records.promise(now);  // the permit's; a phantom takes another one
   }
   amounts_by_unit amounts{r.tokens};
-  if (units_ != nullptr) supplies_.units()->resolve(r.tokens, r.amounts, amounts);
+  if (units_ != nullptr) resolve(r, amounts);
   const demand wanted{r.tokens, &amounts};
   const bool fits = wrong == outcome::must_wait && r.tokens <= largest_request(r) && supplies_.fits(wanted);
   const std::uint32_t flow = number_of(r);
@@ -70,7 +70,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   if (units_ != nullptr) {
     p->amounts_ = units_->records.take();
     if (p->amounts_ == nullptr) return p->destroy();
-    supplies_.units()->resolve(r.tokens, r.amounts, p->amounts_->amounts);
+    resolve(r, p->amounts_->amounts);
   }
   if (flows_ != nullptr) {
     flows_->push(*p, flow, r.since);
@@ -164,6 +164,7 @@ void admission::let_all_go(time_point now) noexcept {
   const auto let_go = [&](wait_node& n) {
     const demand wanted = demand_of(n);
     supplies_.rates().charge(now, wanted);
+    if (wanted.others != nullptr) static_cast<waiter&>(n).amounts_->granted_at = now;
     supplies_.occupy_beyond(supplies_.places_for(n.tokens));
     counts_.add_grant(n.priority, now - n.since());
     if (wanted.others != nullptr) leave_with_amounts(static_cast<waiter&>(n), outcome::granted);

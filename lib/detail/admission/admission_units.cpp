@@ -1,4 +1,4 @@
-// Requests that want an amount of each of several units.
+// Grants that leave a record: of an amount of each of several units, and of their time.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -11,6 +11,13 @@
 #include <utility>
 
 namespace canigo::detail {
+
+/// Writes what a request wants of each unit; see unit_table::resolve.
+bool admission::resolve(const request& r, amounts_by_unit& result) const noexcept {
+  if (supplies_.units() != nullptr) return supplies_.units()->resolve(r.tokens, r.amounts, result);
+  result = {r.tokens};
+  return r.amounts.empty();
+}
 
 void admission::check_amounts(const request& r) const {
   static const unit_table none{{}, ""};
@@ -27,7 +34,7 @@ void admission::check_amounts(const request& r) const {
 outcome admission::why_not_amounts(const request& r) const noexcept {
   if (r.amounts.empty()) return outcome::must_wait;
   amounts_by_unit amounts;
-  if (supplies_.units() == nullptr || !supplies_.units()->resolve(r.tokens, r.amounts, amounts)) {
+  if (!resolve(r, amounts)) {
     return to_outcome(errc::invalid_argument);
   }
   for (std::size_t unit = 1; unit < supplies_.units()->size(); ++unit) {
@@ -47,9 +54,9 @@ outcome admission::try_enter_with_units(const request& r, time_point now) noexce
   if (!queue_.empty() || is_paused(now)) return outcome::must_wait;
   if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
   amounts_by_unit amounts;
-  supplies_.units()->resolve(r.tokens, r.amounts, amounts);
+  resolve(r, amounts);
   if (!supplies_.try_take_each(now, {r.tokens, &amounts})) return outcome::must_wait;
-  units_->records.promise();
+  units_->records.promise(now);
   counts_.add_grant_at_once(r.priority);
   return outcome::granted;
 }
@@ -58,13 +65,13 @@ outcome admission::try_enter_with_units(const request& r, time_point now) noexce
 outcome admission::enter_flow_with_units(const request& r, time_point now, std::uint32_t flow) noexcept {
   if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
   amounts_by_unit amounts;
-  supplies_.units()->resolve(r.tokens, r.amounts, amounts);
+  resolve(r, amounts);
   const demand wanted{r.tokens, &amounts};
   if (now < paused_until_ || !flows_->may_enter(flow, wanted) || !supplies_.try_take_each(now, wanted)) {
     return outcome::must_wait_in_flow;
   }
   flows_->enter(flow, wanted);
-  units_->records.promise();
+  units_->records.promise(now);
   counts_.add_grant_at_once(r.priority);
   return outcome::granted;
 }
@@ -80,14 +87,14 @@ outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept
       count_flow_failure(r);
     }
   }
-  if (w.amounts_ != nullptr) supplies_.units()->resolve(r.tokens, r.amounts, w.amounts_->amounts);
+  if (w.amounts_ != nullptr) resolve(r, w.amounts_->amounts);
   return o;
 }
 
 std::uint64_t admission::keep_amounts(const request& r) noexcept {
   const std::lock_guard lock{mutex_};
   unit_record* const kept = units_->records.take_promised();
-  supplies_.units()->resolve(r.tokens, r.amounts, kept->amounts);
+  resolve(r, kept->amounts);
   return reinterpret_cast<std::uint64_t>(kept);
 }
 
@@ -111,7 +118,7 @@ void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
 /// When the rates have what `r` wants, after those who go before it. `tokens` is the sum of the first unit.
 time_point admission::amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept {
   amounts_by_unit wanted{};
-  supplies_.units()->resolve(r.tokens, r.amounts, wanted);
+  resolve(r, wanted);
   const int last = last_class_ahead(r);
   for (std::size_t unit = 1; unit < most_units; ++unit) {
     uint128 sum = wanted[unit];
@@ -125,7 +132,7 @@ time_point admission::amounts_ready_at(time_point now, const request& r, std::ui
 void admission::add_amounts_ahead(const request& r, std::uint32_t flow, amounts_by_unit& own,
                                   amounts_by_unit& all) const noexcept {
   amounts_by_unit wanted;
-  supplies_.units()->resolve(r.tokens, r.amounts, wanted);
+  resolve(r, wanted);
   const auto sum = [](uint128 a, std::uint64_t b) {
     return static_cast<std::uint64_t>(std::min<uint128>(a + b, std::numeric_limits<std::uint64_t>::max()));
   };
@@ -145,15 +152,16 @@ std::size_t admission::find_unit(const unit_key& unit, std::string_view field) c
   return found;
 }
 
-/// Where there are units.
+/// Where grants leave records.
 void admission::settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept {
   adjust_supplies([&](supplies& s, time_point now) {
-    std::uint64_t& was = to_record(kept)->amounts[unit];
+    unit_record& record = *to_record(kept);
+    std::uint64_t& was = record.amounts[unit];
     if (flow != fair_queue::nameless) {
       flows_->advance(now);
-      flows_->settle(flow, unit, was, used);
+      flows_->settle(flow, unit, was, used, record.granted_at);
     }
-    s.rates().settle(now, unit, was, used);
+    s.rates().settle(now, unit, was, used, record.granted_at);
     was = used;
   });
 }

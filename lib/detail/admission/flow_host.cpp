@@ -48,12 +48,14 @@ flow_terms to_terms(const flow_options& o, const supplies* of, time_point now) {
   for (const rate_limit& l : o.rates) {
     const std::string field = "flow_options.rates[" + std::to_string(terms.rates.size()) + "].";
     check_tokens(field, l.burst, l.initial_tokens);
+    check_window(field, l.window, l.rate, l.burst);
     const std::size_t unit = unit_of(l, of, field);
     const std::uint64_t most_burst = deepest(of, unit);
     if (l.burst > most_burst) {
       throw_invalid(field + "burst", l.burst, "1 to " + std::to_string(most_burst) + ", the burst of the limit");
     }
     terms.rates.emplace_back(l.rate, l.burst, l.initial_tokens, now);
+    add_window(terms.windows, terms.rates.size(), l.window, l.rate);
     if (of != nullptr && of->has_units()) terms.units.push_back(static_cast<std::uint8_t>(unit));
   }
   return terms;
@@ -71,7 +73,7 @@ void read_flow(const fair_queue& q, std::uint32_t flow, time_point now, flow_sta
   s.is_held_back = q.is_held(flow);
   s.paused_until = ceiling.paused_until();
   if (const wait_histogram* waits = q.waits(flow)) s.wait = *waits;
-  for (const token_bucket& b : ceiling.rates()) s.available.push_back(b.available(now));
+  for (std::size_t i = 0; i < ceiling.rates().size(); ++i) s.available.push_back(ceiling.rates().available(i, now));
 }
 
 }  // namespace canigo::detail

@@ -344,7 +344,7 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
       as_of = x.ceiling.rates().ready_at(std::min(now_, std::max(x.due, caught_up)), wanted_by(node));
       x.due = as_of;
     }
-    x.ceiling.take(as_of, wanted_by(node), places_for(node.tokens));
+    x.ceiling.take(as_of, wanted_by(node), places_for(node.tokens), now_);
     if (is_phantom) x.ceiling.take_over(places_for(node.tokens));
   }
   if (delays_.sheds()) {
@@ -398,7 +398,7 @@ void fair_queue::enter(std::uint32_t flow, demand d) noexcept {
   ++r.granted;
   r.tokens += d.tokens;
   if (r.is_timed) extras_[flow].waits->record_at_once(1);
-  if (flow != nameless) extras_[flow].ceiling.take(now_, d, places_for(d.tokens));
+  if (flow != nameless) extras_[flow].ceiling.take(now_, d, places_for(d.tokens), now_);
 }
 
 }  // namespace canigo::detail

@@ -51,7 +51,8 @@ std::uint32_t fair_queue::add(flow_terms terms) {
 
 void fair_queue::set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept {
   extra& x = extras_[flow];
-  x.ceiling = flow_ceiling{rate_set{std::move(terms.rates), std::move(terms.units)}, terms.cap};
+  x.ceiling =
+      flow_ceiling{rate_set{std::move(terms.rates), std::move(terms.units), std::move(terms.windows)}, terms.cap};
   x.queue_limit = terms.queue_limit;
   x.waits = std::move(waits);
   x.made = next_sequence_;
@@ -88,7 +89,7 @@ void fair_queue::recycle_if_gone(std::uint32_t flow) noexcept {
 }
 
 void fair_queue::set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept {
-  extras_[flow].ceiling.rates()[index].set_rate(now_, r);
+  extras_[flow].ceiling.rates().set_rate(index, now_, r);
   look_at_ceiling(flow);
 }
 
@@ -140,15 +141,16 @@ void fair_queue::release(std::uint32_t flow, std::uint64_t places) noexcept {
   recycle_if_gone(flow);
 }
 
-void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept {
-  extras_[flow].ceiling.rates().settle(now_, unit, wanted, used);
+void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
+                        time_point granted_at) noexcept {
+  extras_[flow].ceiling.rates().settle(now_, unit, wanted, used, granted_at);
   look_at_ceiling(flow);
 }
 
-void fair_queue::undo(const wait_node& node) noexcept {
+void fair_queue::undo(const wait_node& node, time_point granted_at) noexcept {
   // The number of a flow that has gone may be another's by now; one with places occupied has not gone.
   if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
-  extras_[node.flow_].ceiling.rates().refund(now_, wanted_by(node));
+  extras_[node.flow_].ceiling.rates().refund(now_, wanted_by(node), granted_at);
   release(node.flow_, places_for(node.tokens));
 }
 

@@ -29,8 +29,8 @@ wait_reason supplies::what_binds(time_point now, demand d, std::uint64_t places)
   return last;
 }
 
-void supplies::undo(time_point now, demand d) noexcept {
-  rates_.refund(now, d);
+void supplies::undo(time_point now, demand d, time_point granted_at) noexcept {
+  rates_.refund(now, d, granted_at);
   release(places_for(d.tokens));
 }
 

@@ -68,13 +68,20 @@ std::string unit_table::listed(std::size_t first) const {
 }
 
 unit_records::~unit_records() {
-  while (free_ != nullptr) delete pop();
+  while (free_ != nullptr) delete take_from(free_);
+  while (promised_ != nullptr) delete take_from(promised_);
 }
 
 void unit_records::put_back(unit_record* r) noexcept {
   r->next = free_;
   free_ = r;
-  ++free_count_;
+}
+
+void unit_records::promise(time_point granted_at) noexcept {
+  unit_record* const r = pop();
+  r->granted_at = granted_at;
+  r->next = promised_;
+  promised_ = r;
 }
 
 bool unit_records::add() noexcept {
@@ -85,8 +92,11 @@ bool unit_records::add() noexcept {
 }
 
 unit_record* unit_records::pop() noexcept {
-  --free_count_;
-  return std::exchange(free_, free_->next);
+  unit_record* const r = take_from(free_);
+  r->granted_at = time_point::min();
+  return r;
 }
+
+unit_record* unit_records::take_from(unit_record*& list) noexcept { return std::exchange(list, list->next); }
 
 }  // namespace canigo::detail

@@ -15,6 +15,8 @@
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
+#include "canigo/rate.hpp"
+#include "canigo/rate_limit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/shedding.hpp"
 #include "canigo/time_source.hpp"
@@ -59,6 +61,11 @@ struct admission_options {
 
 /// Throws unless a rate can have these, naming them with `prefix` before.
 void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t initial_tokens = 0);
+
+/// Throws unless a rate can have this window, naming it, or the burst, with `prefix` before.
+void check_window(std::string_view prefix, rate_window w, const rate& r, std::uint64_t burst);
+/// Adds the window of the last of so many rates.
+void add_window(rate_windows& all, std::size_t rates, rate_window w, const rate& r);
 
 /// `o`, if each of it is in its range; else throws, naming it as a field of `type`.
 admission_options checked(std::string_view type, const admission_options& o);
@@ -134,11 +141,11 @@ class admission final : public delivery, public flow_host {
   /// see flow_places.
   void release(std::uint64_t places, std::uint64_t kept = 0) noexcept;
 
-  bool has_units() const noexcept { return supplies_.has_units(); }
-  /// The permit of a request that was granted just now keeps this: the tokens, or where there are units a record of
-  /// all amounts.
-  std::uint64_t keep(const request& r) noexcept { return has_units() ? keep_amounts(r) : r.tokens; }
-  std::uint64_t keep() noexcept { return has_units() ? keep_amounts({}) : 1; }
+  bool has_records() const noexcept { return supplies_.has_records(); }
+  /// The permit of a request that was granted just now keeps this: the tokens, or where there are units or strict
+  /// windows a record of all amounts.
+  std::uint64_t keep(const request& r) noexcept { return has_records() ? keep_amounts(r) : r.tokens; }
+  std::uint64_t keep() noexcept { return has_records() ? keep_amounts({}) : 1; }
   /// The number of a unit. Throws errc::invalid_argument if there is none, naming it as `field`.
   std::size_t find_unit(const unit_key& unit, std::string_view field) const;
   /// Says how much was used of a unit, instead of the amount that is kept.
@@ -207,7 +214,7 @@ class admission final : public delivery, public flow_host {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
-  /// Only where a request can want several units.
+  /// Only where a request can want several units, or a grant is to be found again in a strict window.
   struct unit_state {
     explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
     unit_records records;
@@ -291,7 +298,8 @@ class admission final : public delivery, public flow_host {
   void woken() noexcept;
   void choose_ways() noexcept;
 
-  // Where a request can want several units (admission_units.cpp).
+  // Where grants leave records (admission_units.cpp).
+  bool resolve(const request& r, amounts_by_unit& result) const noexcept;
   outcome try_enter_with_units(const request& r, time_point now) noexcept;
   outcome why_not_amounts(const request& r) const noexcept;
   std::uint64_t largest_amount(const request& r, std::size_t unit) const noexcept;
@@ -388,7 +396,7 @@ class admission final : public delivery, public flow_host {
 
   wake_up wake_up_;
   const std::unique_ptr<seat> seat_;         // where places are shared
-  const std::unique_ptr<unit_state> units_;  // where a request can want several units
+  const std::unique_ptr<unit_state> units_;  // where grants leave records
   std::unique_ptr<fair_queue> flows_;        // from the first flow on, instead of queue_
   const std::unique_ptr<companion> beside_;
   const limit_name name_;

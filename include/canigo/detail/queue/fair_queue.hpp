@@ -27,6 +27,7 @@ struct flow_terms {
   std::uint32_t weight = 1;
   std::vector<token_bucket> rates = {};
   std::vector<std::uint8_t> units = {};  // of each rate; empty where there is only one
+  rate_windows windows = {};             // of each rate; empty where none is strict
   std::uint64_t cap = flow_ceiling::no_cap;
   std::size_t queue_limit = std::numeric_limits<std::size_t>::max();
   bool times_waits = false;
@@ -140,9 +141,10 @@ class fair_queue {
   /// Gives places back. The ceilings move, the shares do not.
   void release(std::uint32_t flow, std::uint64_t places) noexcept;
   /// A request that was granted `wanted` of a unit has used `used`.
-  void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept;
+  void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
+              time_point granted_at = time_point::min()) noexcept;
   /// Takes back a grant that was never used; `node` is of this flow, and granted.
-  void undo(const wait_node& node) noexcept;
+  void undo(const wait_node& node, time_point granted_at = time_point::min()) noexcept;
 
   /// From the next grant on.
   void set_weight(std::uint32_t flow, std::uint32_t weight) noexcept;

@@ -3,10 +3,10 @@
 #include "canigo/detail/queue/rate_set.hpp"
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/time.hpp"
-#include "canigo/token_bucket.hpp"
 #include "canigo/wait_reason.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -31,8 +31,8 @@ class flow_ceiling {
   std::uint64_t allows(time_point now) const noexcept {
     if (now < paused_until_) return 0;
     std::uint64_t n = occupied_ < cap_ ? cap_ - occupied_ : 0;
-    for (const token_bucket& r : rates_) {
-      n = std::min(n, static_cast<std::uint64_t>(std::max(r.available(now), std::int64_t{0})));
+    for (std::size_t i = 0; i < rates_.size(); ++i) {
+      n = std::min(n, static_cast<std::uint64_t>(std::max(rates_.available(i, now), std::int64_t{0})));
     }
     return n;
   }
@@ -57,9 +57,9 @@ class flow_ceiling {
     return why;
   }
 
-  /// Takes what it allows at `now`.
-  void take(time_point now, demand d, std::uint64_t places) noexcept {
-    rates_.take(now, d);
+  /// Takes at `now` what it allows at `as_of`.
+  void take(time_point as_of, demand d, std::uint64_t places, time_point now) noexcept {
+    rates_.take(as_of, d, now);
     occupied_ += places;
   }
   /// More is released than is counted where some are held beyond the cap, in shadow mode; see supplies.

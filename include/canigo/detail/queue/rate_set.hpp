@@ -1,16 +1,22 @@
 #pragma once
 
 #include "canigo/detail/queue/units.hpp"
+#include "canigo/detail/queue/window_log.hpp"
+#include "canigo/rate.hpp"
 #include "canigo/time.hpp"
 #include "canigo/token_bucket.hpp"
 #include "canigo/wait_reason.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace canigo::detail {
+
+/// The windows of the rates that are strict. Empty: none is.
+using rate_windows = std::vector<std::optional<window_log>>;
 
 /// The rates of a limit or of a flow. Each counts one unit, and a request takes its amount of all.
 ///
@@ -19,8 +25,9 @@ class rate_set {
  public:
   rate_set() = default;
   /// `units`: the unit of each rate, or nothing where there is only one unit.
-  explicit rate_set(std::vector<token_bucket> rates, std::vector<std::uint8_t> units = {}) noexcept
-      : rates_{std::move(rates)}, units_{std::move(units)} {}
+  explicit rate_set(std::vector<token_bucket> rates, std::vector<std::uint8_t> units = {},
+                    rate_windows windows = {}) noexcept
+      : rates_{std::move(rates)}, units_{std::move(units)}, windows_{std::move(windows)} {}
 
   bool empty() const noexcept { return rates_.empty(); }
   std::size_t size() const noexcept { return rates_.size(); }
@@ -31,21 +38,29 @@ class rate_set {
   auto begin() const noexcept { return rates_.begin(); }
   auto end() const noexcept { return rates_.end(); }
   std::size_t unit_of(std::size_t rate) const noexcept { return units_.empty() ? 0 : units_[rate]; }
+  bool has_windows() const noexcept { return !windows_.empty(); }
 
   bool can_take(time_point now, demand d) const noexcept;
   /// Takes what a request needs at ready_at(), or later.
-  void take(time_point now, demand d) noexcept;
-  void refund(time_point now, demand d) noexcept;
+  void take(time_point now, demand d) noexcept { take(now, d, now); }
+  /// The same for a request that gets at `now` what was there at `as_of`. A strict window counts it as of `now`.
+  void take(time_point as_of, demand d, time_point now) noexcept;
+  /// Gives back what was granted then. A strict window counts on what was granted at an unknown time: min().
+  void refund(time_point now, demand d, time_point granted_at = time_point::min()) noexcept;
   void charge(time_point now, demand d) noexcept;
-  /// Charges what was used of a unit beyond what was wanted, or gives back the rest.
-  void settle(time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used) noexcept;
+  /// Charges what was used of a unit beyond what was wanted, or gives back the rest, as refund() does.
+  void settle(time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
+              time_point granted_at = time_point::min()) noexcept;
+
+  /// The tokens of one rate that can be taken; negative while it is in debt.
+  std::int64_t available(std::size_t rate, time_point now) const noexcept;
+  /// Drops tokens of a rate until no more than that are there. A debt stays.
+  void lower(std::size_t rate, time_point now, std::uint64_t most) noexcept;
+  void set_rate(std::size_t rate, time_point now, const canigo::rate& r) noexcept;
 
   /// When all rates have what a request needs, if nobody else comes; and when one of them has.
   time_point ready_at(time_point now, demand d) const noexcept;
-  time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept {
-    const std::uint64_t amount = wanted_of(rate, d);
-    return amount == 0 ? now : rates_[rate].ready_at(now, amount);  // even if the bucket is in debt
-  }
+  time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept;
   /// Which rate is the last one to have it, and when.
   wait_reason slowest(time_point now, demand d) const noexcept;
   /// The most of a unit that one request can ever get.
@@ -53,9 +68,18 @@ class rate_set {
 
  private:
   std::uint64_t wanted_of(std::size_t rate, demand d) const noexcept { return d.of(unit_of(rate)); }
+  window_log* window_of(std::size_t rate) noexcept {
+    return windows_.empty() || !windows_[rate] ? nullptr : &*windows_[rate];
+  }
+  const window_log* window_of(std::size_t rate) const noexcept {
+    return windows_.empty() || !windows_[rate] ? nullptr : &*windows_[rate];
+  }
+  void charge(std::size_t rate, time_point now, std::uint64_t amount) noexcept;
+  void refund(std::size_t rate, time_point now, std::uint64_t amount, time_point granted_at) noexcept;
 
   std::vector<token_bucket> rates_;
   std::vector<std::uint8_t> units_;  // of each rate, where there are several
+  rate_windows windows_;             // of each rate, where one is strict
 };
 
 }  // namespace canigo::detail

@@ -28,14 +28,16 @@ class supplies {
 
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
   supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o,
-           std::shared_ptr<shared_places> shared = nullptr, std::shared_ptr<const unit_table> units = nullptr)
+           std::shared_ptr<shared_places> shared = nullptr, std::shared_ptr<const unit_table> units = nullptr,
+           rate_windows windows = {})
       : rates_{std::move(rates),
-               units != nullptr && units->size() > 1 ? units->of_rates() : std::vector<std::uint8_t>{}},
+               units != nullptr && units->size() > 1 ? units->of_rates() : std::vector<std::uint8_t>{},
+               std::move(windows)},
         capacity_{capacity},
         occupancy_{o},
-        is_one_rate_alone_{o == occupancy::none && rates_.size() == 1},
-        is_one_rate_{rates_.size() == 1 && shared == nullptr},
-        is_more_{rates_.size() > 1 || shared != nullptr},
+        is_one_rate_alone_{o == occupancy::none && rates_.size() == 1 && !rates_.has_windows()},
+        is_one_rate_{rates_.size() == 1 && shared == nullptr && !rates_.has_windows()},
+        is_more_{rates_.size() > 1 || shared != nullptr || rates_.has_windows()},
         has_units_{units != nullptr && units->size() > 1},
         shared_{std::move(shared)},
         units_{std::move(units)} {}
@@ -60,9 +62,9 @@ class supplies {
     occupied_ += places;
     return true;
   }
-  /// Takes what a request needs at ready_at(), or later, where a shared place has been taken for it.
-  void take(time_point now, demand d) noexcept {
-    rates_.take(now, d);
+  /// Takes at `now` what a request needs at ready_at(), or later, where a shared place has been taken for it.
+  void take(time_point as_of, demand d, time_point now) noexcept {
+    rates_.take(as_of, d, now);
     occupied_ += places_for(d.tokens);
   }
 
@@ -80,8 +82,8 @@ class supplies {
   /// The same for several requests together, which need so many places.
   wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept;
 
-  /// Takes back a grant that was never used.
-  void undo(time_point now, demand d) noexcept;
+  /// Takes back a grant that was never used; see rate_set::refund.
+  void undo(time_point now, demand d, time_point granted_at) noexcept;
   /// Occupies places that nobody waited for; false once they are closed.
   bool try_occupy(std::uint64_t places) noexcept {
     if (is_closed_) return false;
@@ -136,6 +138,8 @@ class supplies {
 
   /// Whether a request can want more than one unit.
   bool has_units() const noexcept { return has_units_; }
+  /// Whether a grant leaves a record, of the amounts and of its time. Those of a scheduler leave nothing.
+  bool has_records() const noexcept { return has_units_ || (rates_.has_windows() && occupancy_ != occupancy::none); }
   /// The names of the units, or nullptr where no rate has one.
   const unit_table* units() const noexcept { return units_.get(); }
 

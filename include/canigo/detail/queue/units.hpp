@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/time.hpp"
 #include "canigo/unit_amounts.hpp"
 
 #include <array>
@@ -63,7 +64,8 @@ class unit_table {
 /// How much a request that waits, or its permit, wants of each unit.
 struct unit_record {
   amounts_by_unit amounts{};
-  unit_record* next = nullptr;  // of those that are free
+  time_point granted_at = time_point::min();  // min: it is not granted yet
+  unit_record* next = nullptr;                // of those that are free, or promised
 };
 
 /// Records that are kept for the next request when they come back. Allocates: a record more than there ever were.
@@ -81,21 +83,19 @@ class unit_records {
   void put_back(unit_record* r) noexcept;
 
   /// Makes sure that there is a record for the next take() or promise(). False if there is no memory.
-  bool reserve() noexcept { return free_count_ > promised_ || add(); }
-  /// Keeps a record that was reserved for one take_promised().
-  void promise() noexcept { ++promised_; }
-  unit_record* take_promised() noexcept {
-    --promised_;
-    return pop();
-  }
+  bool reserve() noexcept { return free_ != nullptr || add(); }
+  /// Keeps a record that was reserved for one take_promised(), with the time of the grant. Of several grants that are
+  /// promised at once, by several threads, any may get the time of any: their calls overlap.
+  void promise(time_point granted_at) noexcept;
+  unit_record* take_promised() noexcept { return take_from(promised_); }
 
  private:
   bool add() noexcept;
   unit_record* pop() noexcept;
+  static unit_record* take_from(unit_record*& list) noexcept;
 
   unit_record* free_ = nullptr;
-  std::size_t free_count_ = 0;
-  std::size_t promised_ = 0;
+  unit_record* promised_ = nullptr;
 };
 
 }  // namespace canigo::detail
