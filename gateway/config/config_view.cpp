@@ -25,7 +25,8 @@ json view(const std::vector<rate_limit>& rates) {
   for (const rate_limit& r : rates) {
     all.push_back({{"limit", std::to_string(r.rate.tokens()) + '/' + to_string(r.rate.period())},
                    {"burst", r.burst},
-                   {"unit", r.unit.empty() ? "requests" : r.unit}});
+                   {"unit", r.unit.empty() ? "requests" : r.unit},
+                   {"window", r.window == rate_window::strict ? "strict" : "average"}});
   }
   return all;
 }

@@ -120,11 +120,18 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
         unit = text->text;
       }
     }
+    rate_window window = rate_window::average;
+    // The limit of a host is forgotten while nobody uses it, and its window would be with it.
+    if (!is_of_hosts)
+      given.word("window", window, {{"average", rate_window::average}, {"strict", rate_window::strict}});
     // Left out: one request, but of other units a fifth of the limit, as one request takes many of them.
     std::int64_t burst = unit == "requests" || !limit ? 1 : std::max<std::int64_t>(limit->tokens() / 5, 1);
-    given.integer("burst", burst, 1, most_burst);
+    // A strict window never holds more.
+    given.integer("burst", burst, 1, limit && window == rate_window::strict ? limit->tokens() : most_burst);
     given.finish();
-    if (limit) rates.push_back({.rate = *limit, .burst = static_cast<std::uint64_t>(burst), .unit = std::move(unit)});
+    if (!limit) continue;
+    rates.push_back(
+        {.rate = *limit, .burst = static_cast<std::uint64_t>(burst), .unit = std::move(unit), .window = window});
   }
   return rates;
 }

@@ -42,8 +42,10 @@ class comparison {
     if (now.rates.size() != next.rates.size()) {
       found_.push_back({field + "rates", " has another number of rates, which needs a restart"});
     } else {
-      for (std::size_t i = 0; i < next.rates.size(); ++i)
+      for (std::size_t i = 0; i < next.rates.size(); ++i) {
         compare(now.rates[i].unit == next.rates[i].unit, fmt::format("{}rates[{}].unit", field, i));
+        compare(now.rates[i].window == next.rates[i].window, fmt::format("{}rates[{}].window", field, i));
+      }
     }
     compare(now.queue == next.queue, field + "queue");
     compare(now.on_overflow == next.on_overflow, field + "overflow");

@@ -167,6 +167,9 @@ upstream read_upstream(table_view& t, const config& c) {
   if (u.shared && std::ranges::any_of(u.rates, [](const rate_limit& r) { return r.burst > most_burst; }))
     t.problems().complain(t.where("rates"), t.field("rates"),
                           fmt::format("has a burst above {}, which is the most of a shared upstream", most_burst));
+  if (u.shared && std::ranges::find(u.rates, rate_window::strict, &rate_limit::window) != u.rates.end())
+    t.problems().complain(t.where("rates"), t.field("rates"),
+                          "has a strict window; allowed: \"average\" for a shared upstream, as Redis keeps no other");
   if (u.shared && u.rates.empty() && u.on_redis_failure.what != redis_failure::kind::closed)
     t.problems().complain(t.where("on_redis_failure"), t.field("on_redis_failure"),
                           "says what becomes of shared rates, and there are none; allowed: \"closed\"");

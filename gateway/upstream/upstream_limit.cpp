@@ -2,6 +2,8 @@
 
 #include "canigo/detail/base/random.hpp"
 
+#include "gateway/policy/wire_window.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -17,7 +19,7 @@ std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahea
 
 limiter_options options_of(const config& c, const upstream& u) {
   limiter_options o;
-  o.rates = u.rates;
+  o.rates = on_the_wire(u.rates);
   o.concurrency = std::min(own_concurrency(u), ahead_of(u));
   o.priorities = static_cast<int>(c.classes.size());
   o.queue_limit = u.queue;
@@ -160,8 +162,9 @@ upstream_limit::status upstream_limit::now() const {
 }
 
 void upstream_limit::apply_terms(const upstream& u, time_point now) {
+  const std::vector<rate_limit> kept = on_the_wire(u.rates);
   for (std::size_t i = 0; i < rates_.size(); ++i) {
-    if (rates_[i].rate != u.rates[i].rate) local_.set_rate(i, u.rates[i].rate);
+    if (!is_same_rate(rates_[i], u.rates[i])) local_.set_rate(i, kept[i].rate);
     if (rates_[i].burst != u.rates[i].burst) local_.set_burst(i, u.rates[i].burst);
   }
   if (shared_ != nullptr) shared_->change(rates_, u);

@@ -1,5 +1,7 @@
 #include "gateway/upstream/upstream_queue.hpp"
 
+#include "gateway/policy/wire_window.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <tuple>
@@ -16,7 +18,7 @@ std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, m
 flow_options terms_of(const tenant& t, const upstream& u) {
   flow_options o{.weight = t.weight};
   if (const auto own = t.limits.find(u.name); own != t.limits.end()) {
-    o.rates = own->second.rates;
+    o.rates = on_the_wire(own->second.rates);
     o.concurrency = own->second.concurrency;
   }
   return o;
@@ -30,10 +32,10 @@ bool leads_to_the_same(const upstream& a, const upstream& b) {
   return place(a) == place(b);
 }
 
-/// Whether the rates of a share differ in nothing but their speed.
+/// Whether the rates of a share differ in nothing but their speed and its period.
 bool has_same_bursts(const flow_options& a, const flow_options& b) {
   return std::ranges::equal(a.rates, b.rates, [](const rate_limit& x, const rate_limit& y) {
-    return x.unit == y.unit && x.burst == y.burst;
+    return x.unit == y.unit && x.burst == y.burst && x.window == y.window;
   });
 }
 
@@ -104,7 +106,7 @@ std::shared_ptr<flow> upstream_queue::continue_share(std::size_t tenant, const u
   if (had.weight != wanted.weight) share->set_weight(wanted.weight);
   if (had.concurrency != wanted.concurrency) share->set_concurrency(wanted.concurrency);
   for (std::size_t i = 0; i < wanted.rates.size(); ++i) {
-    if (had.rates[i].rate != wanted.rates[i].rate) share->set_rate(i, wanted.rates[i].rate);
+    if (!is_same_rate(had.rates[i], wanted.rates[i])) share->set_rate(i, wanted.rates[i].rate);
   }
   return share;
 }

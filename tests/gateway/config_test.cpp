@@ -169,7 +169,7 @@ class = "normal"
 best = "interactive"
 weight = 2
 max_wait = "14s"
-limits = { openai = { rates = [{ limit = "50000/1m", unit = "tokens" }], concurrency = 8 } }
+limits = { openai = { rates = [{ limit = "50000/1m", unit = "tokens", window = "strict" }], concurrency = 8 } }
 [[tenant]]
 name = "guest"
 )";
@@ -238,6 +238,8 @@ name = "guest"
   CHECK(n.max_wait == 14s);
   REQUIRE(n.limits.contains("openai"));
   CHECK((n.limits.at("openai").concurrency == 8 && n.limits.at("openai").rates[0].burst == 10'000));
+  CHECK(n.limits.at("openai").rates[0].window == canigo::rate_window::strict);
+  CHECK(u.rates[1].window == canigo::rate_window::average);
   // The listener's anonymous tenant may ask for any class.
   CHECK((c.tenants[1].name == "guest" && c.tenants[1].default_class == 2 && c.tenants[1].best_class == 0));
 }
@@ -324,6 +326,11 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
   const auto deep = wrongs(redis + with("shared = true\nrates = [{ limit = '1/1s', burst = 3_000_000_000 }]"));
   REQUIRE(deep.size() == 1);
   CHECK(deep[0].ends_with("upstream[0].rates has a burst above 2147483648, which is the most of a shared upstream"));
+  const auto strict = wrongs(redis + with("shared = true\nrates = [{ limit = '1/1s', window = 'strict' }]"));
+  REQUIRE(strict.size() == 1);
+  CHECK(
+      strict[0].ends_with("upstream[0].rates has a strict window; allowed: \"average\" for a shared upstream, as "
+                          "Redis keeps no other"));
   check_refused("tokens = { api = 'cohere' }",
                 "upstream[0].tokens.api is \"cohere\"; allowed: none, openai, anthropic, gemini, bytes/4");
   check_refused("tokens = { api = 'gemini', add_usage = true }",
@@ -343,12 +350,16 @@ TEST_CASE("gateway: a rate of a configuration has a limit, a burst and a unit th
                 "such as 5/s, 10/3s, 1000/1h");
   check_refused("rates = [{ limit = '5/s', burst = 0 }]",
                 "upstream[0].rates[0].burst is 0; allowed: 1 to 4611686018427387904");
+  check_refused("rates = [{ limit = '5/s', window = 'fixed' }]",
+                "upstream[0].rates[0].window is \"fixed\"; allowed: average, strict");
+  check_refused("rates = [{ limit = '5/s', window = 'strict', burst = 6 }]",
+                "upstream[0].rates[0].burst is 6; allowed: 1 to 5");
   check_refused("rates = [{ limit = '5/s', unit = 'bytes' }]",
                 "upstream[0].rates[0].unit is \"bytes\"; allowed: requests, tokens, input_tokens, output_tokens");
   check_refused("rates = [{ limit = '5/s', unit = 'tokens' }]",
                 "upstream[0].rates counts tokens, and upstream[0].tokens.api does not say how");
   check_refused("rates = [{ limit = '5/s', per = 'host' }]",
-                "upstream[0].rates[0].per is unknown; allowed: limit, unit, burst");
+                "upstream[0].rates[0].per is unknown; allowed: limit, unit, window, burst");
   check_refused("rates = { limit = '5/s' }", "upstream[0].rates is a table; allowed: a list of tables");
   check_refused("rates = ['5/s']", "upstream[0].rates[0] is a string; allowed: a table");
   std::string many = "rates = [";

@@ -6,6 +6,7 @@ The upstreams are a few lines each, which count what reaches them; nginx is the 
 
 import contextlib
 import hashlib
+import http.client
 import json
 import os
 import pathlib
@@ -386,6 +387,83 @@ class Quotas(GatewayCase):
         self.assertEqual(waits.statuses(), [503])
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(g.process.wait(), 0)
+
+
+class Window(GatewayCase):
+    """Clients that each send a call after another, and what the upstream knows of when these were sent.
+
+    A call was granted after the client's answer before it had left the upstream, and before it came there. Both are
+    seen by one clock. So what is counted was certainly granted in the window, however slow the machine is.
+    """
+
+    PERIOD = 3.0  # s
+    LIMIT = 60
+    BURST = 12
+
+    def spans(self, settings, burst=BURST, body=b"", answer=OK, calls=180, clients=3):
+        """The earliest and the latest time of the grant of each call."""
+        answered, spans = {}, []
+
+        def take(client, stream, head):
+            now = time.monotonic()
+            stream.read(len(body))
+            name = head.split("/")[1]
+            if name in answered:
+                spans.append((answered[name], now))
+            answered[name] = time.monotonic()
+            client.sendall(answer)
+
+        g = self.gateway(self.upstream(f"max_wait = 10m\n{settings}", self.script(take).port))
+        wait_until(lambda: g.state()["levels"] == [burst], "the burst is there")
+        statuses = []
+
+        def send(name):
+            line = http.client.HTTPConnection("127.0.0.1", g.port)
+            for i in range(calls // clients):
+                line.request("POST", f"/web/{name}/{i}", body)
+                response = line.getresponse()
+                response.read()
+                statuses.append(response.status)
+            line.close()
+
+        threads = [threading.Thread(target=send, args=(str(i),)) for i in range(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(statuses, [200] * calls)
+        return spans, g
+
+    def most_in(self, spans, period):
+        return max(sum(start <= first and last <= start + period for first, last in spans) for start, _ in spans)
+
+    def test_a_strict_window_never_holds_more_than_the_limit(self):
+        rate = f'limit = "{self.LIMIT}/{self.PERIOD:.0f}s", burst = {self.BURST}'
+        for window in ("average", "strict"):
+            start = time.monotonic()
+            spans, _ = self.spans(f'rates = [{{ {rate}, window = "{window}" }}]')
+            took = time.monotonic() - start
+            most = self.most_in(spans, self.PERIOD)
+            print(f"  {window}: at most {most} of {self.LIMIT} in a window, all in {took:.1f} s", file=sys.stderr)
+            if window == "strict":
+                self.assertLessEqual(most, self.LIMIT)
+
+    def test_a_strict_window_counts_the_tokens_that_were_used(self):
+        asked, used = 20, 10
+        usage = json.dumps({"usage": {"prompt_tokens": 4, "completion_tokens": used - 4}}).encode()
+        answer = (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+                  % (len(usage), usage))
+        rate = f'limit = "{self.LIMIT * used}/{self.PERIOD:.0f}s", unit = "tokens", window = "strict"'
+        start = time.monotonic()
+        spans, g = self.spans(f'rates = [{{ {rate} }}]\ntokens = {{ api = "openai", learn = false }}',
+                              self.BURST * used, json.dumps({"max_tokens": asked}).encode(), answer)
+        took = time.monotonic() - start
+        most = self.most_in(spans, self.PERIOD)
+        print(f"  at most {most * used} of {self.LIMIT * used} tokens in a window, all in {took:.1f} s",
+              file=sys.stderr)
+        self.assertLessEqual(most, self.LIMIT)
+        self.assertEqual({e["tokens_used"] for e in g.log()}, {used})
+        self.assertGreaterEqual({e["tokens_asked"] for e in g.log()}.pop(), asked)
 
 
 class Hedge(GatewayCase):
@@ -831,4 +909,4 @@ class Shared(GatewayCase):
 
 
 if __name__ == "__main__":
-    main(Breaker, Quotas, Hedge, Shared)
+    main(Breaker, Quotas, Window, Hedge, Shared)

@@ -42,6 +42,11 @@ name = 'one'
 keys = ['sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08']
 weight = 2
 limits.a = { concurrency = 3 }
+[[upstream]]
+name = 'alone'
+url = 'http://alone'
+prefix = '/alone'
+rates = [{ limit = '10/1s', window = 'strict' }]
 )";
 
 gateway::read_result read(std::string_view text) {
@@ -75,8 +80,7 @@ TEST_CASE("gateway: what a process is built on asks for a restart", "[gateway][r
       {"threads = 2", "threads = 3", "f:2:11: threads is 3, which needs a restart"},
       {"threads = 2", "", "f:0:0: threads is left out, which needs a restart"},
       {"ca = '/etc/passwd'", "ca = '/etc/group'", "f:4:20: redis_tls.ca is \"/etc/group\", which needs a restart"},
-      {"cert = '/etc/hosts'", "cert = '/etc/group'",
-       "f:4:42: redis_tls.cert is \"/etc/group\", which needs a restart"},
+      {"cert = '/etc/hosts'", "cert = '/etc/group'", "f:4:42: redis_tls.cert is \"/etc/group\", which needs a restart"},
       {", key = '/etc/hostname'", "", "f:4:13: redis_tls.key is left out, which needs a restart"},
       {"['high', 'low']", "['high', 'middle', 'low']",
        "f:6:11: classes is [ 'high', 'middle', 'low' ], which needs a restart"},
@@ -90,6 +94,7 @@ TEST_CASE("gateway: what a process is built on asks for a restart", "[gateway][r
       {"[[upstream]]", "[[listen]]\naddress = 'unix:/s'\n[[upstream]]",
        "f:10:1: listen has another number of tables, which needs a restart"},
       {", unit = 'tokens'", "", "f:17:42: upstream[0].rates[1].unit is left out, which needs a restart"},
+      {", window = 'strict'", "", "f:34:10: upstream[1].rates[0].window is left out, which needs a restart"},
       {"{ limit = '10/1s', burst = 2 }, ", "",
        "f:17:9: upstream[0].rates has another number of rates, which needs a restart"},
       {"queue = 100", "queue = 200", "f:19:9: upstream[0].queue is 200, which needs a restart"},
