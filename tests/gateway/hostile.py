@@ -30,7 +30,7 @@ import threading
 import time
 import unittest
 
-from rig import Doorway, GatewayCase, connects, free_ports, main, wait_until
+from rig import GATEWAY, Doorway, GatewayCase, connects, free_ports, main, wait_until
 
 try:
     import h11
@@ -439,8 +439,14 @@ class Hostile(GatewayCase):
         self.assertLessEqual(min(ratio for ratio, _ in tries), 2)
         self.assertLess(min(last for _, last in tries), 12)
 
+    def use_up_descriptors(self):
+        """UBSan looks through a pipe whether an object is one, and without a descriptor it takes it for none."""
+        if b"__ubsan_handle_dynamic_type_cache_miss" in pathlib.Path(GATEWAY).read_bytes():
+            self.skipTest("without descriptors UBSan tells of defects that are none")
+
     def few_descriptors(self, more="", hold=None):
         """A gateway with more clients than it has descriptors for, and how some of them call at once."""
+        self.use_up_descriptors()
         few = 128
 
         def answer(client, _stream, _head):
@@ -506,6 +512,7 @@ class Hostile(GatewayCase):
         self.assertEqual([client.recv(4096)[9:12] for client in clients[:60]], [b"200"] * 60)
 
     def test_the_last_files_are_not_for_clients(self):
+        self.use_up_descriptors()
         few = 128
         kept = 8
         hold = threading.Event()
@@ -542,6 +549,7 @@ class Hostile(GatewayCase):
         self.assertEqual([client.recv(4096)[9:12] for client in clients], [b"200"] * len(clients))
 
     def test_idle_links_leave_room_for_clients_the_admin_and_a_reload(self):
+        self.use_up_descriptors()
         few = 128
         texts = [self.upstream().replace("web", f"web{i}", 1).replace("/web", f"/web{i}") for i in range(8)]
         g = self.gateway(*texts,
