@@ -7,9 +7,16 @@
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
 
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/bind_executor.hpp>
+#include <asio/cancellation_signal.hpp>
+
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <rapidcheck.h>
 #include <string>
@@ -368,5 +375,161 @@ TEST_CASE("property: whatever is asked, settled and paused, no window of a limit
     }
     run.time.run();
     RC_ASSERT(l.stats().waiting == 0u);
+  }));
+}
+
+namespace strict_window {
+
+/// Tenants of a limiter with two units, all of whose rates are strict. They ask, are cancelled, time out, settle, are
+/// paused, and leave.
+class crowd {
+ public:
+  void act() {
+    run.time.run_for(any_step());
+    switch (*rc::gen::weightedElement<int>({{10, 0}, {3, 1}, {2, 2}, {4, 3}, {4, 4}, {1, 5}, {1, 6}})) {
+      case 0:
+        return wait();
+      case 1:
+        return try_at_once();
+      case 2:
+        if (caller* c = any_of([](const caller& x) { return x.ends == 0; }))
+          c->signal.emit(net::cancellation_type::all);
+        return;
+      case 3:
+        if (caller* c = any_of([](const caller& x) { return static_cast<bool>(x.held); })) settle(*c);
+        return;
+      case 4:
+        if (caller* c = any_of([](const caller& x) { return static_cast<bool>(x.held); })) c->held.release();
+        return;
+      case 5:
+        return api->pause_until(run.time.now() + any_step());
+      default:
+        return tenants[*rc::gen::inRange<std::size_t>(0, tenants.size())]->pause_until(run.time.now() + any_step());
+    }
+  }
+
+  void end() {
+    for (int i = 0; i < 1000 && api->stats().waiting > 0; ++i) {
+      for (caller& c : callers) c.held.release();
+      run.time.run_for(period);
+    }
+    run.time.poll();
+    for (const caller& c : callers) RC_ASSERT(c.ends == 1);
+  }
+
+ private:
+  struct caller {
+    request wanted;
+    std::array<std::uint64_t, 2> amounts{};
+    std::size_t tenant = 0;
+    net::cancellation_signal signal;
+    int ends = 0;
+    permit held;
+    std::vector<grant_log::entry*> entries[2];
+  };
+
+  duration any_step() const {
+    return period * *rc::gen::inRange<std::int64_t>(0, 20) / 16 / *rc::gen::element<std::int64_t>(1, 2, 5, 40);
+  }
+
+  template <class Predicate>
+  caller* any_of(Predicate is_such) {
+    std::vector<caller*> found;
+    for (caller& c : callers) {
+      if (is_such(c)) found.push_back(&c);
+    }
+    return found.empty() ? nullptr : found[*rc::gen::inRange<std::size_t>(0, found.size())];
+  }
+
+  caller& make_caller() {
+    caller& c = callers.emplace_back();
+    c.tenant = *rc::gen::inRange<std::size_t>(0, tenants.size());
+    c.amounts = {*rc::gen::inRange<std::uint64_t>(1, 4), *rc::gen::inRange<std::uint64_t>(0, 9)};
+    c.wanted.priority = *rc::gen::inRange(0, 3);
+    c.wanted.tokens = c.amounts[0];
+    c.wanted.flow = tenants[c.tenant].get();
+    c.wanted.amounts.add(1, c.amounts[1]);
+    if (*rc::gen::arbitrary<bool>()) c.wanted.deadline = run.time.now() + any_step();
+    return c;
+  }
+
+  void wait() {
+    caller& c = make_caller();
+    api->async_acquire(c.wanted, net::bind_cancellation_slot(c.signal.slot(), [this, &c](std::error_code e, permit p) {
+                         ++c.ends;
+                         if (!e) take(c, std::move(p));
+                       }));
+  }
+
+  void try_at_once() {
+    caller& c = make_caller();
+    c.ends = 1;
+    if (auto p = api->try_acquire(c.wanted)) take(c, std::move(*p));
+  }
+
+  void take(caller& c, permit p) {
+    c.held = std::move(p);
+    const time_point now = run.time.now();
+    for (std::size_t unit = 0; unit < 2; ++unit) {
+      c.entries[unit] = {&all[unit].add(now, c.amounts[unit]), &of_tenant[c.tenant][unit].add(now, c.amounts[unit])};
+      RC_ASSERT(all[unit].in(now - period, now) <= quota[unit]);
+      RC_ASSERT(of_tenant[c.tenant][unit].in(now - period, now) <= quota_of_tenant[c.tenant][unit]);
+    }
+  }
+
+  void settle(caller& c) {
+    const auto unit = *rc::gen::inRange<std::size_t>(0, 2);
+    const std::uint64_t used = *rc::gen::inRange<std::uint64_t>(0, c.amounts[unit] + 1);
+    c.held.settle(unit, used);
+    for (grant_log::entry* e : c.entries[unit]) e->tokens = std::min(e->tokens, used);
+    c.amounts[unit] = std::min(c.amounts[unit], used);
+  }
+
+  using by_unit = std::array<std::uint64_t, 2>;
+  static rate_limit any_rate(std::uint64_t most, std::uint64_t least_burst, std::uint64_t deepest, duration period,
+                             std::string unit) {
+    const auto burst = *rc::gen::inRange<std::uint64_t>(least_burst, std::min(most, deepest) + 1);
+    return strict(rate{most, period}, burst, std::move(unit));
+  }
+
+  limits_run run;
+  duration period = *rc::gen::element<duration>(1us, 1s, 1min);
+  by_unit quota = {*rc::gen::inRange<std::uint64_t>(3, 40), *rc::gen::inRange<std::uint64_t>(8, 200)};
+  std::array<by_unit, 2> quota_of_tenant{};
+  std::optional<limiter> api;
+  std::vector<std::unique_ptr<flow>> tenants;
+  std::array<grant_log, 2> all;
+  std::array<std::array<grant_log, 2>, 2> of_tenant;
+  std::deque<caller> callers;
+
+ public:
+  crowd() {
+    const std::vector<rate_limit> rates = {any_rate(quota[0], 3, quota[0], period, "calls"),
+                                           any_rate(quota[1], 8, quota[1], period, "tokens")};
+    limiter_options o{.rates = rates, .priorities = 3};
+    o.concurrency = *rc::gen::element<std::uint64_t>(2, 10, unlimited);
+    o.queue_limit = *rc::gen::element<std::size_t>(2, 1000);
+    o.on_overflow = *rc::gen::element(overflow::reject_new, overflow::evict_oldest, overflow::evict_least_important);
+    o.ageing = *rc::gen::element(duration::max(), period, period / 3);
+    if (*rc::gen::arbitrary<bool>()) o.shedding = {.target = period / 2, .interval = period};
+    api.emplace(run.io, o);
+    for (by_unit& own : quota_of_tenant) {
+      own = {*rc::gen::inRange<std::uint64_t>(3, quota[0] + 1), *rc::gen::inRange<std::uint64_t>(8, quota[1] + 1)};
+      flow_options f{.weight = *rc::gen::inRange<std::uint32_t>(1, 5),
+                     .rates = {any_rate(own[0], 3, rates[0].burst, period, "calls"),
+                               any_rate(own[1], 8, rates[1].burst, period, "tokens")}};
+      tenants.push_back(std::make_unique<flow>(*api, f));
+    }
+  }
+};
+
+}  // namespace strict_window
+
+TEST_CASE("property: in a crowd of tenants no window holds more, and every call ends once", "[strict][flow][units]") {
+  CHECK(rc::check("windows of two units, of a limiter and of its tenants", [] {
+    crowd c;
+    const int steps = *rc::gen::inRange(1, 120);
+    for (int i = 0; i < steps; ++i) c.act();
+    c.end();
   }));
 }
