@@ -17,7 +17,7 @@ import tempfile
 # Meson's option, and CMake's.
 OPTIONS = {"http": "CANIGO_HTTP", "metrics": "CANIGO_METRICS", "redis": "CANIGO_REDIS", "sqlite": "CANIGO_SQLITE",
            "postgres": "CANIGO_POSTGRES",
-           "boost": "CANIGO_BOOST", "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
+           "boost": "CANIGO_BOOST", "at_once": "CANIGO_AT_ONCE", "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
 # CMake installs no programs, and so neither their manuals nor their completions.
 OF_PROGRAMS = ("bin/", "lib/systemd/", "share/bash-completion/", "share/canigo/grafana/canigo-gateway.json",
                "share/doc/canigo-gateway/", "share/fish/", "share/man/", "share/zsh/")
@@ -74,6 +74,7 @@ class CMake:
         (query / "codemodel-v2").touch()
         edges = [f"-D{OPTIONS[e]}={'ON' if 'canigo_' + e in meson.sources else 'OFF'}"
                  for e in ("http", "metrics", "postgres", "redis", "sqlite")]
+        edges.append("-DCANIGO_AT_ONCE=OFF")  # at once, it names the files that CMake makes of them
         edges.append(f"-DCANIGO_BOOST={'ON' if 'canigo-boost' in meson.sources else 'OFF'}")
         run(cmake, "-S", root, "-B", build, f"-DCMAKE_INSTALL_PREFIX={meson.prefix}", "-DCMAKE_SKIP_RPATH=ON",
             f"-DCMAKE_INSTALL_LIBDIR={meson.libdir}", *edges, *arguments)

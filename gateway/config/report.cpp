@@ -9,7 +9,7 @@
 namespace canigo::gateway {
 namespace {
 
-constexpr std::size_t most_of_value = 60;
+constexpr std::size_t longest_value = 60;
 constexpr std::size_t most_of_field = 120;
 
 }  // namespace
@@ -26,11 +26,11 @@ std::string message_of(const config_error& error, std::string_view file) {
 }
 
 void report::refuse(place where, std::string_view field, std::string_view value, std::string_view allowed) {
-  complain(where, field, fmt::format("is {}; allowed: {}", printable(value, most_of_value), allowed));
+  complain(where, field, fmt::format("is {}; allowed: {}", printable(value, longest_value), allowed));
 }
 
 void report::refuse_text(place where, std::string_view field, std::string_view value, std::string_view allowed) {
-  complain(where, field, fmt::format("is \"{}\"; allowed: {}", printable(value, most_of_value), allowed));
+  complain(where, field, fmt::format("is \"{}\"; allowed: {}", printable(value, longest_value), allowed));
 }
 
 void report::complain(place where, std::string_view field, std::string_view why) {

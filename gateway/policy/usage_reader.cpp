@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 /// No response uses more. A greater number is a mistake of the upstream, and not charged.
-constexpr std::uint64_t most_tokens = 1'000'000'000;
+constexpr std::uint64_t most_counted = 1'000'000'000;
 
 /// Finds the numbers of a usage in a document without making a tree of it.
 class usage_scan {
@@ -29,7 +29,7 @@ class usage_scan {
   bool number_integer(std::int64_t) { return note(std::nullopt); }  // a negative one
   bool number_unsigned(std::uint64_t value) { return note(value); }
   bool number_float(double value, const std::string&) {
-    const bool is_whole = value >= 0 && value <= most_tokens && value == std::floor(value);
+    const bool is_whole = value >= 0 && value <= most_counted && value == std::floor(value);
     return note(is_whole ? std::optional{static_cast<std::uint64_t>(value)} : std::nullopt);
   }
   bool string(const std::string&) { return note(std::nullopt); }
@@ -63,7 +63,7 @@ class usage_scan {
   bool note(std::optional<std::uint64_t> value) noexcept {
     const auto to = place();
     if (to == nullptr) return true;
-    if (!value || *value > most_tokens) {
+    if (!value || *value > most_counted) {
       numbers_->is_unreadable = true;
     } else {
       *to = value;

@@ -30,7 +30,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::size_t piece_size = 64 << 10;
-constexpr std::size_t first_piece = 8 << 10;  // of a response, which is small as a rule
+constexpr std::size_t first_read = 8 << 10;  // of a response, which is small as a rule
 constexpr parser_limits response_limits{
     .head = piece_size - 1, .body = std::numeric_limits<std::uint64_t>::max(), .fields = 1000};
 
@@ -189,7 +189,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       if (left() == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);
     }
-    const net::mutable_buffer room = l.input.prepare(std::min(std::max(first_piece, 2 * l.input.size()), piece_size));
+    const net::mutable_buffer room = l.input.prepare(std::min(std::max(first_read, 2 * l.input.size()), piece_size));
     if (room.size() == 0) co_return head_end::bad;
     error_code error;
     l.input.commit(co_await l.stream->read_some(room, left(), error));
@@ -378,7 +378,7 @@ net::awaitable<attempt_end> use(exchange& x, link& l) {
   if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete)) {
     l.close();
   } else {
-    l.input.shrink(first_piece);
+    l.input.shrink(first_read);
   }
   co_return end;
 }

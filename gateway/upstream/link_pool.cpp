@@ -15,7 +15,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 // A connection that nobody uses for longer is closed: many servers close theirs after a minute.
-constexpr duration kept_for = std::chrono::seconds{50};
+constexpr duration idle_kept_for = std::chrono::seconds{50};
 
 }  // namespace
 
@@ -29,12 +29,12 @@ struct link_pool::idle {
 
   /// Closes those that are too old, and comes again for the next.
   static void look(const std::shared_ptr<idle>& self) {
-    const time_point oldest_kept = clock::now() - kept_for;
+    const time_point oldest_kept = clock::now() - idle_kept_for;
     const auto first_kept = std::ranges::find_if(self->all, [&](const entry& e) { return e.since > oldest_kept; });
     self->all.erase(self->all.begin(), first_kept);
     self->is_swept = !self->all.empty();
     if (!self->is_swept) return;
-    self->sweep.expires_at(self->all.front().since + kept_for);
+    self->sweep.expires_at(self->all.front().since + idle_kept_for);
     self->sweep.async_wait([weak = std::weak_ptr{self}](const error_code& error) {
       if (error) return;
       if (const auto there = weak.lock()) look(there);

@@ -17,7 +17,7 @@ using clock = std::chrono::steady_clock;
 /// How many may have a place here and not be under way.
 std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahead : unlimited; }
 
-limiter_options options_of(const config& c, const upstream& u) {
+limiter_options limiter_options_of(const config& c, const upstream& u) {
   limiter_options o;
   o.rates = on_the_wire(u.rates);
   o.concurrency = std::min(own_concurrency(u), ahead_of(u));
@@ -48,7 +48,7 @@ std::vector<std::string> units_of(const upstream& u) {
 upstream_limit::upstream_limit(const net::any_io_executor& executor, const config& c, const upstream& u,
                                redis::client* store)
     : units_{units_of(u)},
-      local_{executor, options_of(c, u)},
+      local_{executor, limiter_options_of(c, u)},
       rates_{u.rates},
       concurrency_{u.concurrency},
       most_{own_concurrency(u)},
