@@ -33,8 +33,8 @@
 #include <unistd.h>
 #include <utility>
 
-// jemalloc, where the program has it, reads this. Without a thread of its own it gives memory back only while requests
-// come.
+// jemalloc, if the program is linked with it, reads this. Without a background thread it returns memory to the system
+// only while requests come.
 extern "C" [[gnu::visibility("default")]] const char* malloc_conf;
 const char* malloc_conf = "background_thread:true";
 
@@ -42,7 +42,8 @@ namespace {
 
 constexpr int wrong = 2;
 
-/// Those that the program alone has; the rest is that of every program of canigo.
+/// The libraries that only this program has, with their versions; tools::versions() adds those of all programs of
+/// canigo.
 std::string own_libraries() {
   return fmt::format("Boost/{}.{}.{} {} toml++/{}.{}.{} nlohmann_json/{}.{}.{}", BOOST_VERSION / 100'000,
                      BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, OpenSSL_version(OPENSSL_VERSION), TOML_LIB_MAJOR,
@@ -50,7 +51,7 @@ std::string own_libraries() {
                      NLOHMANN_JSON_VERSION_PATCH);
 }
 
-/// Before requests are served.
+/// Writes to standard error and waits for its reader for up to 5 s. Only while no requests are served.
 void complain(const std::string& text) noexcept {
   canigo::gateway::write_to_standard_error(text, std::chrono::seconds{5});
 }
@@ -64,8 +65,8 @@ void fill_standard_descriptors() noexcept {
   }
 }
 
-/// From now on no signal that the server takes ends the process. The last lines of the log are written when the server
-/// has gone, and a signal that no set in the process has any more would end it before.
+/// Keeps SIGTERM, SIGINT and SIGHUP from ending the process, even after the server is destroyed. The last lines of the
+/// log are written then, and a signal without a signal_set would end the process before that.
 void hold_signals() {
   static auto& loop = *new canigo::net::io_context;  // never destroyed: the rest of the process takes time, too
   static auto& held = *new canigo::net::signal_set(loop);
@@ -96,7 +97,7 @@ int serve(const std::string& file, bool only_check) {
   try {
     if (!only_check) return run(std::move(*read.value), file);
     canigo::gateway::service::check(*read.value);
-  } catch (const canigo::gateway::closed_door& e) {  // it may be open at the next start
+  } catch (const canigo::gateway::closed_door& e) {  // the address may be free at the next start
     tell(e.error);
     return EXIT_FAILURE;
   } catch (const canigo::gateway::config_mistake& e) {
@@ -111,7 +112,8 @@ int serve(const std::string& file, bool only_check) {
 
 int main(int argc, char** argv) try {
   fill_standard_descriptors();
-  // A failed write is an error of the write, and not the end. The configuration is about to be read.
+  // A failed write returns an error instead of ending the process. SIGHUP would reread the configuration, which is
+  // about to be read.
   for (const int number : {SIGPIPE, SIGXFSZ, SIGHUP}) std::signal(number, SIG_IGN);
   CLI::App app{"Outbound HTTP calls within quotas, the important ones first", "canigo-gateway"};
   app.footer(

@@ -64,7 +64,7 @@ bool is_own_host(const admin_options& o, std::string_view host) {
 
 enum class proof { none, wrong, good };
 
-/// The token in the head.
+/// Judges the token in the head's Authorization field.
 proof token_of(const admin_session& s, const message_head& head, const admin_options& o) {
   const auto given = value_of(head, "authorization");
   if (!given) return proof::none;
@@ -74,7 +74,7 @@ proof token_of(const admin_session& s, const message_head& head, const admin_opt
   return !token.empty() && s.sessions.is_same(token, o.token.value) ? proof::good : proof::wrong;
 }
 
-/// The token, or the cookie that somebody got for it.
+/// Judges the token or, without one, the session cookie that /login gave for it.
 proof proof_of(const admin_session& s, const message_head& head, const admin_options& o) {
   const proof p = token_of(s, head, o);
   if (p != proof::none) return p;
@@ -83,7 +83,8 @@ proof proof_of(const admin_session& s, const message_head& head, const admin_opt
   return proof::good;
 }
 
-/// Refuses. A wrong token costs a while, and only so many at once get an answer at all.
+/// Refuses a request without a good token. The answer to a wrong token takes a second. Only `most_penalties` such
+/// answers are under way at once; further ones are refused without that delay.
 net::awaitable<admin_reply> refuse(const admin_call& e, proof p) {
   constexpr std::string_view wanted = "WWW-Authenticate: Bearer\r\n";
   if (p == proof::none)
@@ -96,7 +97,8 @@ net::awaitable<admin_reply> refuse(const admin_call& e, proof p) {
   co_return e.say(401, plain, "this is not admin.token\n", wanted);
 }
 
-/// Health checks and the page; nothing: it is something else.
+/// The answer to a request that needs no token: for the page, its parts and /api/session. Nothing for any other
+/// request.
 std::optional<admin_reply> public_answer(const admin_call& e, const admin_options& o) {
   if (e.head.method != "GET" && e.head.method != "HEAD") return std::nullopt;
   if (e.path == "/") return e.say(200, "text/html; charset=utf-8", page_html());
@@ -115,7 +117,7 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
                      value, age.count());
 }
 
-/// The upstream of "/api/upstreams/NAME/VERB"; null: it is another path, or there is none of that name.
+/// The upstream of "/api/upstreams/NAME/VERB"; null if the path has another form, or no upstream has that name.
 std::shared_ptr<upstream_queue> upstream_of(const admin_call& e, std::string_view verb) {
   std::string_view name = e.path;
   if (!name.starts_with(upstreams)) return nullptr;
@@ -209,10 +211,10 @@ net::awaitable<admin_reply> admin::answer(service& s, const message_head& head, 
   const bool changes = head.method == "POST" || head.method == "DELETE";
   if (!looks && !changes)
     co_return e.say(405, plain, "GET, HEAD, POST and DELETE are served\n", "Allow: GET, HEAD, POST, DELETE\r\n");
-  // A page of another site can't send this field without asking first, and nobody answers that question.
+  // A page of another site may send this field only after a CORS preflight request, which the admin refuses.
   if (changes && value_of(head, "x-canigo-admin").value_or("") != "1")
     co_return e.say(403, plain, "X-Canigo-Admin: 1 is missing\n");
-  // A cookie makes no cookie: to sign in again takes the token.
+  // /login needs the token itself: a cookie must not prolong its own session.
   const proof enough = e.path == "/login" ? token_of(e.session, e.head, o) : shown;
   if (enough != proof::good) {
     auto refusing = refuse(e, enough);

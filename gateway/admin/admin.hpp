@@ -16,7 +16,7 @@ namespace canigo::gateway {
 
 /// The admin's listener: health checks, the page, state, metrics, and an operator's commands.
 ///
-/// Nothing is told or done without the token, except for the health checks and the page, which has no data.
+/// Everything except the health checks and the page, which has no data, needs the token.
 class admin final : public admin_handler {
  public:
   void take(process_commands commands) override { session_.commands = std::move(commands); }

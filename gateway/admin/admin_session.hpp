@@ -22,8 +22,8 @@ class service;
 /// The parts that the admin's connections share. Threads: any.
 class admin_session {
  public:
-  static constexpr int most_listeners = 16;  ///< of events
-  static constexpr int most_penalties = 32;  ///< wrong tokens whose answers are on their way
+  static constexpr int most_listeners = 16;  ///< of /api/events at once
+  static constexpr int most_penalties = 32;  ///< wrong tokens whose delayed answers are under way at once
 
   session_cookie sessions;
   std::atomic<int> listeners{0};
@@ -31,10 +31,11 @@ class admin_session {
 
   process_commands commands;
 
-  /// The state as JSON, without the configuration; one that is younger than a second serves all listeners.
+  /// The state as JSON, without the configuration. A state that is younger than 0.8 s is returned again, so one serves
+  /// all listeners.
   net::awaitable<std::shared_ptr<const std::string>> recent_state(service& s);
 
-  /// Another number for each configuration, by which a page sees that there is another one.
+  /// A number that changes when `g` is another configuration than the last one, so that a page notices a reload.
   std::uint64_t number_of(const std::shared_ptr<const config_snapshot>& g);
 
  private:
@@ -45,7 +46,7 @@ class admin_session {
   time_point made_{};
 };
 
-/// One of a bounded number of places, from its construction to its destruction, if there was one.
+/// Holds one of `most` places from its construction to its destruction. False as a bool if all were taken.
 class counted_place {
  public:
   counted_place(std::atomic<int>& count, int most) noexcept

@@ -48,7 +48,7 @@ net::awaitable<void> send_events(service& s, admin_session& session, byte_stream
     if (error) break;
     tick.expires_after(between);
     co_await tick.async_wait(net::redirect_error(net::use_awaitable, error));
-    if (!client.is_quiet()) break;  // it has left, or asks for something else
+    if (!client.is_quiet()) break;  // the client has left, or asks for something else
   }
 }
 

@@ -22,7 +22,7 @@ struct own_part {
 
 using by_upstream = std::map<std::string_view, std::vector<const call*>>;
 
-/// Those that came first of each upstream, at most `most`.
+/// The requests that came first, at most `most` of each upstream.
 std::vector<request_view> first_of(by_upstream& all, std::size_t most) {
   std::vector<request_view> first;
   for (auto& [upstream, requests] : all) {
@@ -33,7 +33,7 @@ std::vector<request_view> first_of(by_upstream& all, std::size_t most) {
   return first;
 }
 
-/// The names lie in the configuration, so equal ones have equal addresses.
+/// An upstream and a class, by the addresses of their names: a configuration has each name once.
 using name_pair = std::pair<const char*, const char*>;
 
 net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>& numbers, std::size_t most) {

@@ -20,21 +20,27 @@ namespace canigo::gateway {
 
 class service;
 
-/// What the loops know of their requests, at about one moment.
+/// The requests of all loops, as they were at about one moment.
 struct loop_look {
-  std::unordered_map<std::uint64_t, request_view> asked;  ///< by number: those that were asked for, and still are there
-  std::map<std::string, std::vector<request_view>> running;  ///< by upstream: those that began first
-  std::map<std::string, std::vector<request_view>> outside;  ///< the same, of those that wait outside of the line
-  std::map<std::string, std::size_t> running_in_all;         ///< by upstream
-  std::map<std::pair<std::string, std::string>, time_point> oldest;  ///< arrival, by upstream and class, of the waiters
+  /// By number: the requests that were asked for and still exist.
+  std::unordered_map<std::uint64_t, request_view> asked;
+  /// By upstream: the running requests that came first.
+  std::map<std::string, std::vector<request_view>> running;
+  /// By upstream: those that came first of the requests that wait outside of its queue.
+  std::map<std::string, std::vector<request_view>> outside;
+  /// By upstream: how many requests run.
+  std::map<std::string, std::size_t> running_in_all;
+  /// By upstream and class: the arrival of the request that has waited longest.
+  std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
-/// Asks all loops, each on its thread: nothing in the way of a request takes a lock for the sake of a page.
+/// Asks each loop on its own thread, so that no request takes a lock for the sake of a page.
 ///
-/// `numbers`: of the requests to look up. `most`: of each upstream, of those that run and of those outside.
+/// `numbers`: of the requests for loop_look::asked. `most`: how many requests of an upstream `running` and `outside`
+/// have at most.
 net::awaitable<loop_look> look_at_loops(service& s, std::vector<std::uint64_t> numbers, std::size_t most);
 
-/// Ends the request with this X-Request-Id, on its loop. False: there is none.
+/// Ends the request with this X-Request-Id, on its loop. False if there is no such request.
 net::awaitable<bool> end_request(service& s, std::string id);
 
 }  // namespace canigo::gateway

@@ -23,7 +23,7 @@ struct upstream_moment {
   std::string_view name;
   const upstream* settings = nullptr;
   limiter_stats limit;
-  std::vector<std::uint64_t> outside;  // of the line, by class
+  std::vector<std::uint64_t> outside;  // waiters outside of the queue, by class
   std::uint64_t running = 0;
   std::uint64_t paused_tenants = 0;
   upstream_limit::status state;
@@ -118,7 +118,7 @@ void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
   }
 }
 
-/// Hosts have no names here: there may be thousands of them.
+/// Shows the sums over all hosts of forward mode: there may be thousands of hosts, too many for a series each.
 void show_forward(metric_text& m, const call_counts& counts, const config_snapshot& g) {
   std::vector<std::shared_ptr<upstream_queue>> hosts;
   if (g.hosts() != nullptr) hosts = g.hosts()->all();
@@ -170,7 +170,8 @@ void show_process(metric_text& m, service& s) {
   m.sample({}, s.log.dropped());
 }
 
-/// Of the first thousand; only those with a credential of their own are paused alone.
+/// How many of the first thousand tenants are paused at this upstream. A tenant is paused alone only if it brings its
+/// own credential.
 std::uint64_t paused_tenants(const upstream_queue& q, const config& c) {
   constexpr std::size_t most = 1000;
   if (!q.settings().credential.is_passed()) return 0;

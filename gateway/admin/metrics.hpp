@@ -6,7 +6,7 @@ namespace canigo::gateway {
 
 class service;
 
-/// What Prometheus gets from /metrics. docs/gateway-admin.md has a table of it. Allocates.
+/// The metrics that Prometheus reads from /metrics; docs/gateway-admin.md has a table of them. Allocates.
 std::string metrics_of(service& s);
 
 }  // namespace canigo::gateway

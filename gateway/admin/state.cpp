@@ -28,7 +28,7 @@ namespace {
 using json = nlohmann::json;
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_shown = 50;     // waiters, and running ones, of each upstream
+constexpr std::size_t most_shown = 50;     // waiters, and running requests, of each upstream
 constexpr std::size_t most_of_host = 10;   // waiters of each host of forward mode
 constexpr std::size_t most_tenants = 100;  // of each upstream
 constexpr std::size_t most_looked_at = 1000;
@@ -36,7 +36,7 @@ constexpr std::size_t most_looked_at = 1000;
 double seconds(duration d) { return std::chrono::duration<double>(d).count(); }
 std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
 
-/// Milliseconds from now; null: nobody knows.
+/// Milliseconds from now; null: the end is unknown.
 json until(time_point end, time_point now) {
   if (end == time_point::max()) return nullptr;
   return milliseconds(std::max(end - now, duration::zero()));
@@ -102,11 +102,11 @@ json waiter_of(const waiting_request& w, const request_view* v, const upstream& 
            {"waited_ms", milliseconds(now - w.since)},
            {"estimate_ms", milliseconds(w.estimate)},
            {"waits_for", or_null(name_of(w.reason, u.rates))}};
-  if (v != nullptr) describe(one, *v);  // otherwise it has gone since
+  if (v != nullptr) describe(one, *v);  // null: the request has ended since
   return one;
 }
 
-/// Of one that waits outside of the line.
+/// A request that waits outside of the upstream's queue.
 json outsider_of(const request_view& v, time_point now) {
   json one{{"class", v.priority},
            {"waited_ms", milliseconds(now - v.since)},
@@ -155,7 +155,7 @@ json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time
   return one;
 }
 
-/// Those that have limits of their own, wait or run. The busiest first.
+/// Adds the tenants that have limits of their own here, are paused, or have had requests here. The busiest first.
 void add_tenants(json& to, const config& c, const upstream& u, const std::vector<flow_stats>& shares, time_point now) {
   struct one {
     std::size_t busy, tenant;
@@ -188,7 +188,7 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const 
     const time_point end = state.pauses.until(static_cast<pause_cause>(i));
     if (end > now) to["pauses"].push_back({{"cause", pause_cause_names[i]}, {"until_ms", until(end, now)}});
   }
-  // Tenants with a credential of their own have pauses of their own.
+  // A tenant that brings its own credential is paused alone.
   for (std::size_t t = 0; t < shares.size(); ++t) {
     const time_point end = shares[t].paused_until;
     if (end <= now) continue;
@@ -223,14 +223,14 @@ json errors_of(const recent_errors& errors) {
   return all;
 }
 
-/// What a limit says of itself, before the loops are asked about its waiters.
+/// The state of a limit, taken before the loops are asked about its waiters.
 struct queue_look {
   limiter_stats stats;
   wait_reason why;
   std::vector<waiting_request> waiters;
 };
 
-/// A request that the loops were asked about; null: it has gone since.
+/// The request with this number, as its loop described it; null: it has ended since.
 const request_view* view_in(const loop_look& look, std::uint64_t number) {
   const auto found = look.asked.find(number);
   return found == look.asked.end() ? nullptr : &found->second;
@@ -255,7 +255,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
            {"running", json::array()}};
   for (const waiting_request& w : own.waiters) {
     const request_view* const v = view_in(look, w.tag);
-    // One that has gone out of the line meanwhile comes below.
+    // A request that has left the queue meanwhile, to wait outside of it, is added below.
     if (v == nullptr || v->waits_for.empty()) one["waiters"].push_back(waiter_of(w, v, u, c, now));
   }
   if (const auto found = look.outside.find(u.name); found != look.outside.end())
@@ -265,14 +265,14 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
     for (const request_view& v : running->second) one["running"].push_back(running_of(v, now));
   const auto in_all = look.running_in_all.find(u.name);
   one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
-  // Nobody is in the line, or a limit holds nobody there.
+  // The queue is empty, or no limit holds it up: the last waiter shown says what it waits for.
   if (one["binds"].is_null() && !one["waiters"].empty()) one["binds"] = one["waiters"].back()["waits_for"];
   add_tenants(one, c, u, shares, now);
   add_pauses(one, s, c, q, shares, now);
   return one;
 }
 
-/// The hosts of forward mode that were used last, each in short: there may be thousands.
+/// Adds the hosts of forward mode that were used last, with few fields each: there may be thousands.
 void add_forward(json& to, const config_snapshot& g, const std::vector<std::shared_ptr<upstream_queue>>& hosts,
                  const std::vector<queue_look>& looks, const loop_look& look) {
   const config& c = g.settings;

@@ -15,7 +15,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// `field`: the name of the table.
+/// `field`: the name of the table, for errors.
 std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f, const std::string& field) {
   auto tls = std::make_unique<net::ssl::context>(net::ssl::context::tls_server);
   tls->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
@@ -32,7 +32,7 @@ std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f, const st
   tls->load_verify_file(f.client_ca, error);
   check(error, ".client_ca");
   tls->set_verify_mode(net::ssl::verify_peer);
-  // Without a name for its sessions OpenSSL refuses clients with certificates that resume one.
+  // Without a session id context, OpenSSL refuses to resume the session of a client that has a certificate.
   constexpr std::string_view sessions = "canigo-gateway";
   ::SSL_CTX_set_session_id_context(tls->native_handle(), reinterpret_cast<const unsigned char*>(sessions.data()),
                                    sessions.size());

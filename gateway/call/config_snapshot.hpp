@@ -19,24 +19,26 @@
 
 namespace canigo::gateway {
 
-/// A configuration, and what is made of it. A reload makes another one; a request keeps the one that it began with.
+/// A configuration, and the objects made from it. A reload makes another snapshot; a request keeps the one that it
+/// began with.
 ///
-/// Immutable, except for what its queues do. Threads: any.
+/// Immutable, except for the state of its queues. Threads: any.
 class config_snapshot {
  public:
-  /// Throws config_mistake for what the configuration names and is not there, or is refused.
+  /// Throws config_mistake if a thing that the configuration names is missing or refused.
   ///
-  /// `store`: where instances share limits; null: nowhere.
-  /// `before`: the config_snapshot that this one is to replace, if any. Nothing of it changes before take_over().
+  /// `store`: keeps the limits that instances share; null: no limit is shared.
+  /// `before`: the snapshot that this one is to replace; null: there is none. It is unchanged until take_over().
   config_snapshot(config c, const std::vector<net::any_io_executor>& loops, redis::client* store,
                   const config_snapshot* before);
-  /// The certificate of each listener; null: it has none. Throws as the constructor does.
+  /// The TLS settings of each listener; null for a listener without TLS. Throws as the constructor does.
   static std::vector<std::unique_ptr<net::ssl::context>> make_certificates(const config& c);
   config_snapshot(const config_snapshot&) = delete;
   config_snapshot& operator=(const config_snapshot&) = delete;
 
-  /// Takes over the limits of `before`, with those who wait at them, under the terms of this configuration. What those
-  /// terms allow beyond the earlier ones comes with end_take_over(), once nobody waits by a share of `before`.
+  /// Takes over the limits of `before`, with the calls that wait at them, under the terms of this configuration. Terms
+  /// that are looser than before take effect with end_take_over(): to be called once no call waits by a share of
+  /// `before`.
   void take_over(const config_snapshot& before);
   void end_take_over();
 
@@ -46,7 +48,7 @@ class config_snapshot {
 
   upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
   std::size_t queues() const noexcept { return queues_.size(); }
-  /// Of the upstream with this name, or the host of forward mode; null: there is none.
+  /// The queue of the upstream or the host of forward mode with this name; null: there is none.
   std::shared_ptr<upstream_queue> queue_of(std::string_view upstream) const;
   /// An index into settings.tenants.
   std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;
@@ -54,7 +56,7 @@ class config_snapshot {
   forwarded_hosts* hosts() const noexcept { return hosts_.get(); }
   /// The certificates that upstreams are checked against.
   net::ssl::context& trust() const noexcept { return *trust_; }
-  /// The certificate of a listener; null: it has none.
+  /// The TLS settings of a listener; null: it has no TLS.
   net::ssl::context* certificate(std::size_t listener) const noexcept { return certificates_[listener].get(); }
 
  private:

@@ -12,7 +12,7 @@
 
 namespace canigo::gateway {
 
-/// Whose response asked an upstream's callers to wait, the last one of each upstream. Threads: any.
+/// The last response of each upstream that asked its callers to wait. Threads: any.
 class pause_origins {
  public:
   struct origin {

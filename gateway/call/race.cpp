@@ -54,7 +54,8 @@ attempt_end race::take_result() {
     x.lacks_descriptor = second_->lacks_descriptor;
     x.bytes_out = second_->bytes_out;
   }
-  // It made way for the other one, which has not answered either: nobody has asked yet whether it is sent again.
+  // This attempt's response was put back for the sake of the other attempt, which then brought none either. So `next_`
+  // has not decided whether the call is sent again, and the end is judged like a lost connection.
   const lane& l = lanes_[of];
   return *l.end == attempt_end::put_back && l.made_way ? attempt_end::lost : *l.end;
 }

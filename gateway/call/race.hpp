@@ -30,11 +30,11 @@ class race {
   race(const race&) = delete;
   race& operator=(const race&) = delete;
 
-  /// The second attempt begins. Its exchange belongs to the race.
+  /// Begins the second attempt. Returns its exchange, which belongs to the race.
   exchange& enter();
   /// The sink of an attempt, 0 or 1.
   response_sink& sink(std::size_t i) noexcept { return lanes_[i]; }
-  /// The completion of an attempt.
+  /// The completion handler of attempt `i`.
   auto ending(std::size_t i) {
     return [this, i](const std::exception_ptr& error, attempt_end end) {
       lanes_[i].end = error ? attempt_end::lost : end;
@@ -43,27 +43,27 @@ class race {
     };
   }
 
-  /// Until something happens, and no longer than `limit`.
+  /// Waits until an attempt answers or ends, and no longer than `limit`.
   net::awaitable<void> wait(duration limit);
   /// No attempt has a response yet, and none has failed.
   bool is_open() const noexcept { return winner_ == nullptr && !lanes_[0].end; }
   bool is_running() const noexcept { return lanes_[0].runs() || lanes_[1].runs(); }
   bool has_second_won() const noexcept { return winner_ == &lanes_[1]; }
-  /// The attempt whose end is that of the race, 0 or 1: the one that answers. Without an answer, an attempt that the
-  /// upstream has seen says more than one that it has not.
+  /// The attempt that decides how the race ends, 0 or 1: the one that answers. If neither answers, an attempt that the
+  /// upstream may have seen decides rather than one that was not sent.
   std::size_t decisive() const noexcept;
   attempt_end end_of_other() const noexcept { return *lanes_[1 - decisive()].end; }
-  /// The end of the race; the first attempt's exchange then says the same of the response.
+  /// The end of the race. Copies the deciding attempt's result to the exchange of the first attempt.
   attempt_end take_result();
 
  private:
-  /// One attempt's way to the sink of both.
+  /// Passes the response of one attempt on to the sink of both.
   struct lane final : response_sink {
     race* home = nullptr;
-    exchange* of = nullptr;  // null: it has not begun
+    exchange* of = nullptr;  // null: the attempt has not begun
     std::optional<attempt_end> end;
-    bool is_put_back = false;  // a response of it came, and does not go to the client
-    bool made_way = false;     // because the other one was still on
+    bool is_put_back = false;  // a response came, and does not go to the client
+    bool made_way = false;     // the response was bad, and was put back because the other attempt still ran
 
     bool runs() const noexcept { return of != nullptr && !end; }
     void see_head(const message_head& h, std::string_view body) override { home->next_.see_head(h, body); }

@@ -13,12 +13,12 @@ namespace canigo::gateway {
 struct request_view {
   std::uint64_t number = 0;  ///< see request_list
   bool waits = false;
-  std::string_view waits_for;  ///< outside of the line: "shared", "tunnels" or "retry"; empty: it does not
-  time_point waits_until;      ///< the end of that wait; min(): nobody knows
+  std::string_view waits_for;  ///< outside of the queue: "shared", "tunnels" or "retry"; empty: it does not wait there
+  time_point waits_until;      ///< the end of that wait; min(): unknown
   std::string id, tenant, priority, upstream, method, host, path;
   time_point since;
   int attempts = 0;
-  std::optional<std::uint64_t> tokens;  ///< that it asks for
+  std::optional<std::uint64_t> tokens;  ///< the tokens that it asks for
   int status = 0;                       ///< of the response; 0: there is none yet
   std::optional<duration> first_byte;   ///< of the response, from the arrival of the request
   std::uint64_t bytes_in = 0;           ///< of its body so far

@@ -30,7 +30,7 @@ std::optional<refusal> find_tenant(const question& q, bool replaces_authorizatio
   return std::nullopt;
 }
 
-/// Of reverse mode.
+/// Reverse mode: finds the upstream by the prefix of the path.
 std::optional<refusal> find_upstream(const question& q, call_record& r, route_decision& to) {
   const auto found = q.g.routes.find(q.head.target);
   const upstream* u = found ? &q.g.settings.upstreams[*found] : nullptr;
@@ -39,7 +39,7 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
   if (u == nullptr) return refusal{404, "no_route", "no upstream has this prefix"};
   r.upstream = u->name;
   r.route = u->prefix;
-  // The snapshot keeps it.
+  // The snapshot owns the queue, so this pointer counts no use.
   to.queue = std::shared_ptr<upstream_queue>{std::shared_ptr<void>{}, &q.g.queue(*found)};
   to.target = target_for(*u, q.plan.path);
   to.host_field = u->url.host_field;
@@ -47,7 +47,7 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
   return std::nullopt;
 }
 
-/// Of forward mode.
+/// Forward mode: finds the limits of the host that the client names.
 std::optional<refusal> find_host(const question& q, call_record& r, route_decision& to) {
   const forward_options& forward = *q.g.settings.forward;
   const request_plan& plan = q.plan;

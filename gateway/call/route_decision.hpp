@@ -17,17 +17,18 @@
 
 namespace canigo::gateway {
 
-/// Whose a call is, where it goes, and how it is treated.
+/// The tenant of a call, its destination, and how it is treated.
 struct route_decision {
   std::size_t tenant = 0;  ///< an index into config::tenants
   std::shared_ptr<upstream_queue> queue;
-  std::string target;      ///< as it goes out
-  std::string host_field;  ///< the same
+  std::string target;      ///< of the request line, as it goes out
+  std::string host_field;  ///< the value of Host, as it goes out
   bool is_tls = false;
   client_hints granted;
 };
 
-/// Decides it by the head of a request, and notes it in the record. Returns the reason if the gateway refuses.
+/// Fills `to` from the head of a request, and notes the decision in `r`. Returns the reason if the gateway refuses the
+/// call.
 ///
 /// `g` outlives the decision.
 std::optional<refusal> decide_route(const config_snapshot& g, const connected_client& client, const message_head& head,
