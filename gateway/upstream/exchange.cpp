@@ -52,7 +52,7 @@ class chunk_line {
 
 net::const_buffer text(std::string_view s) { return {s.data(), s.size()}; }
 
-/// A body on its way out, beside the response that is read meanwhile.
+/// A body that is being sent while the response is read.
 struct upload {
   explicit upload(const net::any_io_executor& e) : ended{e, time_point::max()} {}
   bool is_on = false;
@@ -67,8 +67,8 @@ bool has_failed(const request_body* body) noexcept {
          body->state() != request_body::status::interrupted;
 }
 
-/// The first bytes of a request: its head, and the part of its body that is there already. A small body goes out with
-/// its head, in one system call.
+/// The first bytes of a request: its head, and the part of its body that has arrived already. A small body goes out
+/// with its head, in one system call.
 class beginning {
  public:
   explicit beginning(exchange& x) {
@@ -109,7 +109,7 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
   error_code error;
   for (;;) {
     const std::span<const char> piece = co_await x.body->next();
-    if (has_failed(x.body)) {  // the upstream would wait for the rest without end, and so would the response
+    if (has_failed(x.body)) {  // the upstream would wait for the rest for ever, and the client for the response
       to.cancel();
       co_return;
     }
@@ -141,7 +141,7 @@ void start(exchange& x, byte_stream& to, upload& u, const net::any_io_executor& 
   });
 }
 
-/// Waits until nothing refers to the exchange any more.
+/// Waits until the upload, which refers to the exchange, has ended.
 net::awaitable<void> finish(exchange& x, byte_stream& to, upload& u) {
   u.is_stopped = true;
   error_code ignored;
@@ -168,7 +168,8 @@ bool is_one_chunked(const message_head& head) {
 
 enum class head_end : std::uint8_t { there, lost, late, bad };
 
-/// The upstream has its time for the first byte when it has the body. Until then the limits of the body hold.
+/// Reads up to the head of the final response. `timeout.first_byte` begins when the upstream has the whole body; until
+/// then the time limits of the body hold.
 net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser, const upload& u) {
   constexpr int most_interim = 100;
   const time_point start = clock::now();
@@ -184,7 +185,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       const int status = parser.head().status;
       if (status < 100 || status == 101 || !is_one_chunked(parser.head())) co_return head_end::bad;
       if (status >= 200) co_return head_end::there;
-      // An upstream may send such heads without an end, and faster than they are read.
+      // An upstream may send interim responses without an end, and faster than they are read.
       if (++interim > most_interim) co_return head_end::bad;
       if (left() == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);
@@ -194,7 +195,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
     error_code error;
     l.input.commit(co_await l.stream->read_some(room, left(), error));
     if (x.is_aborted) co_return head_end::lost;
-    if (error == errc::timed_out && left() > duration{1}) continue;  // the body was on its way
+    if (error == errc::timed_out && left() > duration{1}) continue;  // the body was still being sent
     if (error) co_return error == errc::timed_out ? head_end::late : head_end::lost;
     if (!x.first_byte) x.first_byte = clock::now();
   }
@@ -233,8 +234,8 @@ struct framing {
   std::string fields;
 };
 
-/// Whether the upstream gets the rest of a request after its response, as it would from the client itself. An error
-/// says that it wants no more.
+/// Whether the upstream gets the rest of a request after its response, as it would from the client itself. After an
+/// error status it wants no more.
 bool takes_rest(const message_parser& parser) { return parser.head().status < 300 && parser.keep_alive(); }
 
 net::awaitable<void> send_rest(exchange& x, upload& u) {
@@ -247,7 +248,7 @@ net::awaitable<void> send_rest(exchange& x, upload& u) {
 
 framing frame(exchange& x, const message_parser& parser, const upload& u) {
   framing f;
-  // Nobody may read the rest of the body.
+  // The rest of the body may stay unread, so the connection can serve no other request.
   if (x.body != nullptr && !x.body->is_read() && !(u.is_on && takes_rest(parser))) x.keeps_client = false;
   if (parser.has_body() && !parser.length()) {
     f.is_chunked = x.client_version >= 11;
@@ -331,7 +332,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   u.is_complete = first.is_whole() && !error;
   u.over_at = clock::now();
   if (x.body != nullptr && !first.is_whole() && !error) start(x, *l.stream, u, executor);
-  // It may have failed at once, when there was no read yet that it could end.
+  // The body may have failed at once, before there was a read of the response that it could cancel.
   if (has_failed(x.body)) co_return attempt_end::body_failed;
 
   auto parser = message_parser::of_response(response_limits, x.is_to_head);
@@ -362,7 +363,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   co_return end;
 }
 
-/// Sends the request over an open link, and passes the response on. Or passes on all that both sides say.
+/// Sends the request over an open link, and passes the response on. For a tunnel, it passes the bytes of both sides on.
 net::awaitable<attempt_end> use(exchange& x, link& l) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   ++l.uses;
@@ -415,7 +416,7 @@ net::awaitable<attempt_end> run_exchange(exchange& x, link& l) {
   l.is_called_off = false;
   attempt_end end = attempt_end::client_lost;
   link_result opened = link_result::open;
-  // A connection that has served requests is no fresh one for a tunnel.
+  // A tunnel needs a fresh connection, and not one that has served requests.
   if (x.tunnelled != nullptr || !l.is_ready(x.is_tls))
     opened = co_await open_link(l, x.up, x.is_tls, x.around, x.connect_time);
   if (opened == link_result::open && !x.is_aborted) {

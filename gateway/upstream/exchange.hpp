@@ -23,28 +23,28 @@ struct exchange {
   exchange(const upstream& u, const surroundings& s, byte_stream& c, response_sink& r)
       : up{u}, around{s}, client{c}, sink{&r} {}
 
-  // The request. The streams and the rest outlive it.
+  // The request. The objects that it refers to outlive the exchange.
   const upstream& up;
   const surroundings around;
   byte_stream& client;
   response_sink* sink;           ///< takes the response
-  bool is_tls = false;           ///< the upstream is spoken to through TLS
+  bool is_tls = false;           ///< the connection to the upstream has TLS
   std::string head;              ///< of the request, with its framing and the empty line
   request_body* body = nullptr;  ///< null: there is none
   bool is_chunked = false;       ///< how the body is framed on its way out
   bool is_to_head = false;       ///< the method is HEAD
-  /// Null, or this is a tunnel: no request is sent, but all that the client sends, beginning with what is in here.
+  /// Not null: this is a tunnel. It sends no request, but the bytes of this buffer, and then all that the client sends.
   read_buffer* tunnelled = nullptr;
   int client_version = 11;
   duration write_stall{};
-  time_point until = time_point::max();  ///< when the whole exchange has to have ended
+  time_point until = time_point::max();  ///< the whole exchange has to have ended by then
 
   bool signs_in_connection = false;  ///< the connection then serves no other request
 
-  // Its fate.
+  // The outcome.
   bool keeps_client = true;       ///< in: whether the client's connection may go on; out: whether it can
-  std::string failure;            ///< why there is no connection; empty: nobody knows
-  bool lacks_descriptor = false;  ///< the same: this process has no descriptor or no memory left
+  std::string failure;            ///< why there is no connection; empty: unknown
+  bool lacks_descriptor = false;  ///< there is no connection because this process has no descriptor or no memory left
   int status = 0;
   bool has_begun = false;      ///< the client has got a byte of the response
   bool has_lost_rest = false;  ///< the upstream has answered, and then not taken the rest of the body
@@ -53,13 +53,13 @@ struct exchange {
   std::uint64_t bytes_in = 0;   ///< of a tunnel, from the client
   std::uint64_t bytes_out = 0;  ///< of the response's body, or of a tunnel to the client
 
-  /// The upstream's side while an attempt is on. drop() ends what it waits for.
+  /// The connection to the upstream while an attempt is on; null otherwise. drop() ends its operation.
   link* over = nullptr;
   bool is_aborted = false;
   exchange* beside = nullptr;  ///< another attempt for the same request
-  /// Ends the attempt soon, with client_lost. The client is left alone. From the loop's thread.
+  /// Ends the attempt soon, with client_lost. The client's connection is left alone. From the loop's thread.
   void drop() noexcept;
-  /// Ends all attempts soon, and what the client's side waits for.
+  /// Ends all attempts for the request soon, and the operation of the client's connection.
   void abort() noexcept;
 };
 

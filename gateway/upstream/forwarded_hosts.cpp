@@ -14,22 +14,22 @@
 namespace canigo::gateway {
 namespace {
 
-// Longer than its connections are kept.
+// Longer than an idle connection is kept.
 constexpr duration kept_for = std::chrono::minutes{1};
-// Of one call: what a look-up costs has a bound.
+// Hosts that one find() judges, so that its cost is bounded.
 constexpr int most_judged = 16;
 
 semaphore_options tunnels_of(const config& c) {
   semaphore_options o;
   o.permits = std::max<std::uint64_t>(c.forward->tunnels, 1);  // with 0 no tunnel is asked for
   o.priorities = static_cast<int>(c.classes.size());
-  o.queue_limit = std::numeric_limits<std::size_t>::max();  // each line has a bound of its own
+  o.queue_limit = std::numeric_limits<std::size_t>::max();  // each flow has a bound of its own
   o.on_overflow = c.forward->each.on_overflow;
   o.ageing = c.ageing;
   return o;
 }
 
-/// 0: there is no tenant with this name.
+/// The tenant's weight; 0: there is no tenant with this name.
 std::uint32_t weight_of(const config& c, std::string_view tenant) {
   const auto found = std::ranges::find(c.tenants, tenant, &tenant::name);
   return found == c.tenants.end() ? 0 : found->weight;
@@ -42,7 +42,7 @@ forwarded_hosts::forwarded_hosts(const config& c, const std::vector<net::any_io_
 
 std::shared_ptr<upstream_queue> forwarded_hosts::find(const host_name& host, std::uint16_t port, time_point now) {
   const std::string name = limit_name(host, port);
-  order dropped;  // outlives the lock
+  order dropped;  // it is destroyed after the lock
   const std::lock_guard lock{mutex_};
   if (const auto found = by_name_.find(name); found != by_name_.end()) {
     found->second->used = now;
@@ -73,7 +73,7 @@ std::shared_ptr<const flow> forwarded_hosts::share_of_tunnels(std::string_view n
   return share;
 }
 
-/// The lines of tunnels that go on, with the weights of this configuration.
+/// The shares of tunnels that stay, with the weights of this configuration.
 forwarded_hosts::shares forwarded_hosts::taken_over(const shares& before) const {
   shares taken;
   for (const auto& [tenant, share] : before) {
@@ -116,7 +116,7 @@ void forwarded_hosts::drop(time_point now, order& dropped) {
     const bool is_full = hosts_.size() >= config_.forward->hosts;
     if (!is_full && now - last->used < kept_for) return;
     if (last->queue.use_count() > 1 || !last->queue->is_as_new(now)) {
-      last->used = now;  // so that it does not hide those before it
+      last->used = now;  // so that the hosts before it are judged, too
       hosts_.splice(hosts_.begin(), hosts_, last);
       continue;
     }

@@ -24,15 +24,17 @@
 
 namespace canigo::gateway {
 
-/// The hosts that forward mode leads to, each with what stands before an upstream, made on its first use; and the
-/// places for tunnels, of all hosts together. For these each tenant has a line of its own at each host, and lines take
-/// turns.
+/// The hosts that forward mode leads to, and the places for tunnels, of all hosts together.
 ///
-/// A host begins with the tokens that it would have if it had been there, and empty, since the gateway began: the other
-/// side may remember the calls of an earlier one.
+/// Each host has an upstream_queue, which is made on first use. For tunnels, each tenant has a queue of its own at each
+/// host, and these queues take turns.
 ///
-/// There are at most `forward.hosts`. A host is dropped once nobody has used it for a minute, or at once if room is
-/// needed; but not before it is as a new one would be, for else it would forget how much of its rate is used up.
+/// A new host begins with the tokens of a bucket that was empty when the gateway began: the host may remember the calls
+/// of an earlier gateway.
+///
+/// There are at most `forward.hosts`. A host is dropped once no call has used it for a minute, or at once if room is
+/// needed. But it stays until a new queue would be in the same state: otherwise the gateway would forget how much of
+/// the host's rates is used up.
 /// Threads: any.
 class forwarded_hosts {
  public:
@@ -41,31 +43,33 @@ class forwarded_hosts {
   forwarded_hosts(const forwarded_hosts&) = delete;
   forwarded_hosts& operator=(const forwarded_hosts&) = delete;
 
-  /// What stands before this host, which stays while somebody has it. Null if as many hosts as may be are in use.
+  /// The queue of this host, which stays as long as a caller holds it. Null if `forward.hosts` are in use.
   std::shared_ptr<upstream_queue> find(const host_name& host, std::uint16_t port, time_point now);
-  /// What stands before the host with this name, if it is there; null if not.
+  /// The queue of the host with this name; null: there is no such host.
   std::shared_ptr<upstream_queue> known(std::string_view name) const;
-  /// All of them, the one that was used last first.
+  /// The queues of all hosts, the one that was used last first.
   std::vector<std::shared_ptr<upstream_queue>> all() const;
 
   semaphore& tunnels() noexcept { return *tunnels_; }
-  /// The share of the tunnels that requests of a tenant for the host with this name ask for. Null if the host is not
-  /// there.
+  /// The share of the tunnels that requests of a tenant for the host with this name ask for. Null: there is no such
+  /// host.
   std::shared_ptr<const flow> share_of_tunnels(std::string_view name, std::string_view tenant);
 
-  /// Whether the host of this URL is allowed, whether it is there or not.
+  /// Whether the configuration allows the host of this URL. It need not have been used.
   bool allows(const origin& url) const;
 
-  /// Goes on with the hosts and tunnels of `before`, with those who wait there, under the terms of this configuration.
-  /// Hosts that are not allowed any more stay behind. Both have as many rates and classes. Before anybody uses this.
+  /// Goes on with the hosts and tunnels of `before`, and the calls that wait there, under the terms of this
+  /// configuration. Hosts that are not allowed any more stay behind. Both have as many rates and classes. To be called
+  /// before any call uses this object.
   void take_over(const forwarded_hosts& before);
-  /// What remains for later; see upstream_queue.
+  /// Applies the terms that are looser than before; see upstream_queue.
   void end_take_over();
-  /// Ends all who wait, here or at a host.
+  /// Ends all waits, here and at the hosts.
   void stop() noexcept;
 
  private:
-  /// By the tenant's name, of those that have asked for one. All those that come after many others are at "".
+  /// By the name of each tenant that has asked for a tunnel. Further tenants than `most_flows_of_a_host` share the one
+  /// at "".
   using shares = std::map<std::string, std::shared_ptr<flow>, std::less<>>;
 
   struct entry {
@@ -79,7 +83,8 @@ class forwarded_hosts {
 
   shares taken_over(const shares& before) const;
   void add(entry e);
-  /// Takes out hosts that may be dropped, the one that was used first first. They are destroyed without the mutex.
+  /// Takes out hosts that may be dropped, beginning with the one that was used longest ago. The caller destroys them
+  /// without the mutex.
   void drop(time_point now, order& dropped);
 
   const config& config_;

@@ -26,7 +26,7 @@ link_result judge(const upstream& u, const own_places& own, const tcp::endpoint&
   return is_allowed ? link_result::open : link_result::forbidden;
 }
 
-/// Nothing of that is the upstream's.
+/// Whether this process lacks a descriptor or memory. Such an error says nothing about the upstream.
 bool tells_of_lack(const error_code& error) {
   return error == net::error::no_descriptors || error == net::error::no_memory ||
          error == net::error::no_buffer_space || error == error_code{ENFILE, std::system_category()};
@@ -56,7 +56,7 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
   if (error) l.failure = "its name: " + error.message();
   l.lacks_descriptor = tells_of_lack(error);
   for (const tcp::endpoint& e : found) {
-    if (l.is_called_off) break;  // a step that had succeeded already when it was cancelled tells nothing of it
+    if (l.is_called_off) break;  // a step that was over when cancel() came reports no error
     if (const link_result judged = judge(u, around.own, e); judged != link_result::open) {
       if (result == link_result::unreachable) result = judged;
       continue;

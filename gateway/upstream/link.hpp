@@ -25,15 +25,15 @@ enum class link_result : std::uint8_t {
   unreachable,
   timed_out,
   forbidden,  ///< the name leads to addresses that are not public
-  own,        ///< it leads to the gateway itself
+  own,        ///< the name leads to the gateway itself
 };
 
-/// What of the outside world a link has to know. All of it outlives the link.
+/// The objects of the process that opening a link needs. They outlive the link.
 struct surroundings {
-  net::ssl::context& trust;  ///< for servers' certificates
+  net::ssl::context& trust;  ///< the authorities of servers' certificates
   const own_places& own;     ///< where the gateway listens
   name_lookup& names;
-  int most_files;  ///< a connection has a descriptor below this one
+  int most_files;  ///< a connection's descriptor is below this one
 };
 
 /// A connection to an upstream, with the buffer that its responses are read into.
@@ -44,30 +44,30 @@ struct link {
   std::uint64_t uses = 0;    ///< requests that were sent on this connection
   bool is_tls = false;       ///< the connection is secured
 
-  std::string failure;            ///< why it could not be opened; empty: nobody knows
-  bool lacks_descriptor = false;  ///< that is this process' fault: it has no descriptor or no memory left
+  std::string failure;            ///< why it could not be opened; empty: unknown
+  bool lacks_descriptor = false;  ///< it could not be opened because this process has no descriptor or no memory left
 
-  // While it is being opened.
+  // In use while the link is being opened.
   net::steady_timer* resolving = nullptr;
   stream_socket* connecting = nullptr;
   bool is_called_off = false;
 
-  /// Ends what it waits for with an error. It opens no other connection then.
+  /// Ends the operation that is under way with an error. A link that is being opened tries no further address.
   void cancel() noexcept;
-  /// Whether it can take another request: open, as secure as is wanted, and the upstream has neither closed it nor said
-  /// anything unasked.
+  /// Whether the link can take another request: it is open, it has TLS if that is wanted, and the upstream has neither
+  /// closed it nor sent a byte unasked.
   bool is_ready(bool with_tls) noexcept {
     return stream && is_tls == with_tls && stream->is_open() && stream->is_quiet();
   }
   void close() noexcept {
     stream.reset();
-    input.consume(input.size());  // or the rest of one response would be the beginning of another one
+    input.consume(input.size());  // otherwise the rest of one response would begin another one
     uses = 0;
   }
 };
 
-/// Resolves the name of the upstream, judges each address, connects to one that is allowed, and secures the connection
-/// if that is wanted.
+/// Resolves the name of the upstream, judges each address, connects to one that is allowed, and adds TLS if that is
+/// wanted.
 ///
 /// The address that was judged is the one that is used: there is no second look-up.
 net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls, const surroundings& around,

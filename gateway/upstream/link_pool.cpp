@@ -27,7 +27,7 @@ struct link_pool::idle {
 
   explicit idle(const net::any_io_executor& loop) : sweep{loop} {}
 
-  /// Closes those that are too old, and comes again for the next.
+  /// Closes the connections that are too old, and runs again when the next one is.
   static void look(const std::shared_ptr<idle>& self) {
     const time_point oldest_kept = clock::now() - idle_kept_for;
     const auto first_kept = std::ranges::find_if(self->all, [&](const entry& e) { return e.since > oldest_kept; });
@@ -65,7 +65,7 @@ void link_pool::put(std::unique_ptr<link> l) noexcept {
   try {
     idle_->all.push_back({std::move(l), clock::now()});
     if (!idle_->is_swept) idle::look(idle_);
-  } catch (...) {  // no memory: it is closed, now or when it is found to be too old
+  } catch (...) {  // no memory: the connection is closed, now or by a later sweep
   }
 }
 

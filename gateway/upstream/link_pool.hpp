@@ -13,20 +13,20 @@
 
 namespace canigo::gateway {
 
-/// One loop's connections to an upstream that no call uses. A call takes the one that was used last, or a new one. So
+/// The idle connections of one loop to an upstream. A call takes the connection that was used last, or a new one. So
 /// the others grow old, and are closed before the upstream closes them.
 ///
 /// Threads: those of its loop; set_most() and the destructor any.
 class link_pool {
  public:
-  /// `most`: connections that are kept.
+  /// `most`: how many idle connections are kept.
   link_pool(const net::any_io_executor& loop, std::size_t most);
   link_pool(const link_pool&) = delete;
   link_pool& operator=(const link_pool&) = delete;
   ~link_pool();
 
   void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
-  /// Closes them all.
+  /// Closes all idle connections.
   void close_idle() noexcept;
 
   /// A connection in use, from this object's construction to its destruction. It may not be open yet.
@@ -40,7 +40,7 @@ class link_pool {
     use& operator=(const use&) = delete;
 
     link& operator*() const noexcept { return *link_; }
-    /// The use has ended as it should. Without this call the connection is closed.
+    /// Keeps the connection for another call. Without this call, the destructor closes it.
     void end() noexcept { is_sound_ = true; }
 
    private:
@@ -56,7 +56,7 @@ class link_pool {
   void put(std::unique_ptr<link> l) noexcept;
 
   std::atomic<std::size_t> most_;
-  const std::shared_ptr<idle> idle_;  // the timer's function may come after the pool
+  const std::shared_ptr<idle> idle_;  // the timer's handler may run after the pool is destroyed
 };
 
 }  // namespace canigo::gateway

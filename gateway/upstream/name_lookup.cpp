@@ -32,7 +32,7 @@ std::vector<net::ip::address> ask_system(const std::string& host, const net::any
 
 }  // namespace
 
-/// A caller's. The caller and the thread that answers share it: either may end first.
+/// The question of one caller. The caller and the thread that answers share it: either may end first.
 struct name_lookup::question {
   explicit question(const net::any_io_executor& loop) : answered{loop, time_point::max()} {}
 
@@ -42,7 +42,7 @@ struct name_lookup::question {
   std::vector<net::ip::address> found;
 };
 
-/// What all who want to know one name wait for.
+/// One name to ask the system for, with the questions of all callers that wait for it.
 struct name_lookup::look_up {
   const std::string host;
   questions from;
@@ -50,7 +50,7 @@ struct name_lookup::look_up {
 
 name_lookup::name_lookup(std::size_t threads)
     : most_of_a_zone_{std::max<std::size_t>(threads / 2, 1)}, keeps_on_{work_.get_executor()} {
-  // A thread_pool of Boost.Asio 1.81 waits for ever for the threads that it has if it can't have another one.
+  // A thread_pool of Boost.Asio 1.81 that can't start a thread waits for ever for those that it has started.
   try {
     for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work_.run(); });
   } catch (...) {
@@ -93,7 +93,7 @@ net::awaitable<std::vector<tcp::endpoint>> name_lookup::find(std::string host, s
   co_return found;
 }
 
-/// False: too many wait already.
+/// False: too many callers wait already.
 bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>& q) {
   const std::lock_guard lock{mutex_};
   if (waiting_ >= most_waiting_callers) return false;
@@ -108,7 +108,7 @@ bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>
     net::post(work_, [this, name] { work(name); });
     ++z.threads;
   }
-  // If there is no memory for it, that thread finds nothing to do.
+  // If there is no memory for the look-up, that thread finds nothing to do.
   const auto l = std::make_shared<look_up>(host, questions{q});
   z.waiting.push_back(l);
   try {
@@ -121,7 +121,7 @@ bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>
   return true;
 }
 
-/// Its caller waits no longer. What nobody waits for is not asked.
+/// The caller waits no longer. If no other caller waits for the name, the look-up is dropped before a thread begins it.
 void name_lookup::leave(const std::string& host, const std::shared_ptr<question>& q) {
   const std::lock_guard lock{mutex_};
   const auto found = by_host_.find(host);
@@ -131,7 +131,7 @@ void name_lookup::leave(const std::string& host, const std::shared_ptr<question>
   if (zones_.find(zone_of(host))->second.waiting.remove(found->second) > 0) by_host_.erase(found);
 }
 
-/// Null: a thread of the zone has nothing to do.
+/// The next look-up of the zone. Null: there is none, and the zone has a thread less.
 std::shared_ptr<name_lookup::look_up> name_lookup::next_of(std::string_view zone_name) {
   const std::lock_guard lock{mutex_};
   const auto found = zones_.find(zone_name);
@@ -145,7 +145,7 @@ std::shared_ptr<name_lookup::look_up> name_lookup::next_of(std::string_view zone
   return l;
 }
 
-/// Those who wait for the answer.
+/// Ends the look-up. Returns the questions that wait for its answer.
 name_lookup::questions name_lookup::end(const look_up& l) {
   const std::lock_guard lock{mutex_};
   const auto found = by_host_.find(l.host);
@@ -155,7 +155,7 @@ name_lookup::questions name_lookup::end(const look_up& l) {
   return from;
 }
 
-/// A thread of the zone asks for one of its names, and goes on behind the other zones.
+/// A thread asks for one name of the zone. To go on with the zone's next name, it queues behind the other zones.
 void name_lookup::work(const std::string& zone_name) {
   while (const auto l = next_of(zone_name)) {
     error_code error;
@@ -179,7 +179,7 @@ void name_lookup::work(const std::string& zone_name) {
     try {
       net::post(work_, [this, zone_name] { work(zone_name); });
       return;
-    } catch (...) {  // no memory: it goes on at once
+    } catch (...) {  // no memory: this thread goes on at once
     }
   }
 }

@@ -27,24 +27,24 @@ namespace canigo::gateway {
 /// Asks the system for the addresses of names, on some threads of its own.
 ///
 /// Asio's resolver asks for one name after the other, and for each as long as the system likes. A name whose server is
-/// silent would then hold up all others. Here one thread asks for a name, however many want to know it. Half of the
-/// threads at most ask for names of one zone, which is what the last two labels say: "example.com". A caller waits no
-/// longer than it wants to.
+/// silent would then hold up all others. Here one thread asks for a name, however many callers wait for it. At most
+/// half of the threads ask for names of one zone, which is the last two labels of a name: "example.com". A caller waits
+/// no longer than it wants to.
 /// Threads: any.
 class name_lookup {
  public:
-  /// Throws std::system_error if there are too few threads.
+  /// Throws std::system_error if the system refuses a thread.
   explicit name_lookup(std::size_t threads = 8);
-  /// Waits for what the system has been asked.
+  /// Waits for the answers that the threads are waiting for.
   ~name_lookup();
   name_lookup(const name_lookup&) = delete;
   name_lookup& operator=(const name_lookup&) = delete;
 
   /// The addresses of a host, which may be an address itself.
   ///
-  /// While it waits, `waiting` is what to cancel so that it ends early.
+  /// `waiting`: while it waits, the timer to cancel so that it ends early; null otherwise.
   /// Errors: errc::timed_out after `limit`; operation_aborted; no_buffer_space if 10,000 callers wait already; the
-  /// system's.
+  /// errors of the system's resolver.
   net::awaitable<std::vector<net::ip::tcp::endpoint>> find(std::string host, std::uint16_t port, duration limit,
                                                            net::steady_timer*& waiting, error_code& error);
 
@@ -66,9 +66,9 @@ class name_lookup {
 
   const std::size_t most_of_a_zone_;
   std::mutex mutex_;
-  std::size_t waiting_ = 0;  // callers
+  std::size_t waiting_ = 0;  // callers that wait
   std::map<std::string, std::shared_ptr<look_up>, std::less<>> by_host_;
-  std::map<std::string, zone, std::less<>> zones_;  // those with a name that is to be asked for, or is being
+  std::map<std::string, zone, std::less<>> zones_;  // those with a name that waits for a thread, or is being asked for
   net::io_context work_;
   net::executor_work_guard<net::io_context::executor_type> keeps_on_;
   std::vector<std::thread> threads_;

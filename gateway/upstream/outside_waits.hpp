@@ -8,8 +8,9 @@
 
 namespace canigo::gateway {
 
-/// How many calls of an upstream wait outside of its line, by class: for the limit that instances share, for a tunnel,
-/// or before they are sent again. Of these only the first hold a place of this instance meanwhile.
+/// How many calls of an upstream wait outside of its queue, by class. They wait for the limit that instances share, for
+/// a tunnel, or for the end of the pause before they are sent again. Only calls of the first kind hold a place of this
+/// instance meanwhile.
 ///
 /// Threads: any.
 class outside_waits {

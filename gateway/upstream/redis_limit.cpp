@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-// Callers wait for so long for a Redis that does not answer. Then those behind them learn it at once, for a while.
+// If Redis does not answer, a caller waits for `give_up`. Then, for `silent_for`, further callers fail at once.
 constexpr duration give_up = 2s;
 constexpr duration silent_for = 1s;
 
@@ -47,7 +47,7 @@ redis::limiter_options options_of(const config& c, const upstream& u) {
   return o;
 }
 
-/// What Redis is asked for: it knows no flows.
+/// The request as Redis takes it: it knows no flows.
 request for_all(request ask) noexcept {
   ask.flow = nullptr;
   return ask;
@@ -62,7 +62,7 @@ std::uint64_t own_concurrency(const upstream& u) noexcept {
 }
 
 bool is_store_failure(const error_code& error) noexcept {
-  // A certificate, or a file of one, is told by codes of TLS or of an argument.
+  // A bad certificate, or a bad file of one, is reported with the codes of TLS or as an invalid argument.
   return error == errc::store_unavailable || error == errc::lease_lost || error == errc::invalid_argument ||
          error.category() == redis::error_category() || error.category() == redis::form_category() ||
          error.category() == net::error::get_ssl_category();
@@ -91,7 +91,7 @@ net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellatio
   granted = co_await limit_.async_acquire(
       ask, net::bind_cancellation_slot(slot, net::redirect_error(net::use_awaitable, error)));
   if (error == errc::store_unavailable) note_silence(clock::now() - now);
-  // Others go on without Redis: this caller had too little time for its share.
+  // In the modes that go on without Redis, this caller's deadline was over before that.
   if (error == errc::store_unavailable && !is_closed_ && clock::now() >= ask.deadline) error = errc::timed_out;
   co_return granted;
 }
@@ -101,20 +101,20 @@ net::awaitable<redis::permit> redis_limit::acquire_now(request ask) {
   try {
     std::optional<redis::permit> p = co_await limit_.acquire_now(for_all(ask));
     if (p) granted = std::move(*p);
-  } catch (const system_error&) {  // then there is none
+  } catch (const system_error&) {  // there is no grant then
   }
   co_return granted;
 }
 
-/// Somebody has waited for so long, and Redis has not answered. A caller whose own time was shorter tells nothing, as
-/// Redis may only be slow. Nor does one who could not be served without Redis, as others can.
+/// A caller has waited for `waited`, and Redis has not answered. A caller with less time than `give_up` proves nothing,
+/// as Redis may only be slow. In the modes that go on without Redis, no caller has to fail early.
 void redis_limit::note_silence(duration waited) noexcept {
   if (is_closed_ && waited >= give_up)
     silent_until_.store((clock::now() + silent_for).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void redis_limit::pause_until(time_point until) {
-  // Of several pauses the last one counts there, and another instance's may be longer.
+  // In Redis a later pause replaces an earlier one, which may be longer and come from another instance.
   if (saturating_add(clock::now(), least_wait()) < until) limit_.pause_until(until);
 }
 

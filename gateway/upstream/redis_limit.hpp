@@ -19,16 +19,17 @@
 
 namespace canigo::gateway {
 
-/// How many calls of an instance ask Redis at once. The others wait here, where flows share, and the order is exact.
+/// The most calls of an instance that ask Redis at once. The others wait in the instance, where flows share and the
+/// order is exact.
 inline constexpr std::uint64_t most_ahead = 8;
 
-/// The most calls of this instance that may be under way: all, or its share where each instance counts for itself.
+/// The most calls of this instance that may be under way: all, or its share if each instance counts for itself.
 std::uint64_t own_concurrency(const upstream& u) noexcept;
 
-/// An upstream's limits across instances, which come after those of this instance.
+/// An upstream's limits across instances. A call asks them once the limits of its own instance have granted it.
 ///
-/// With `on_redis_failure = "closed"` Redis keeps rates and concurrency. Otherwise it keeps the rates alone: nobody can
-/// tell how many calls of other instances are under way while Redis is away.
+/// With `on_redis_failure = "closed"` Redis keeps rates and concurrency. Otherwise it keeps the rates alone: while
+/// Redis is away, an instance does not know how many calls of other instances are under way.
 /// Threads: any.
 class redis_limit {
  public:
@@ -37,18 +38,18 @@ class redis_limit {
   redis_limit(const redis_limit&) = delete;
   redis_limit& operator=(const redis_limit&) = delete;
 
-  /// Waits for a grant to all instances. `slot` ends the wait.
+  /// Waits for a grant by the limits of all instances. `slot` ends the wait.
   ///
-  /// Errors: errc::deadline_unreachable at once if Redis could not let it go in time; what the library says.
+  /// Errors: errc::deadline_unreachable at once if Redis could not grant it in time; those of redis::limiter.
   net::awaitable<redis::permit> acquire(request ask, net::cancellation_slot slot, error_code& error);
-  /// A grant that is there at once; empty: there is none.
+  /// Takes a grant if there is one at once; empty: there is none.
   net::awaitable<redis::permit> acquire_now(request ask);
 
-  /// Whether a permit may be lost.
+  /// Whether permits have leases, which may be lost.
   bool has_leases() const noexcept { return is_closed_; }
-  /// No instance sends a call before then. A pause that is on is only made longer.
+  /// No instance sends a call before `until`. A pause that is on is only made longer.
   void pause_until(time_point until);
-  /// Changes the terms for all instances, at once. `before`: the rates until now.
+  /// Changes the terms of all instances, at once. `before`: the rates until now.
   void change(const std::vector<rate_limit>& before, const upstream& next);
   /// How long even the most important call would have to wait now.
   duration least_wait() const;
@@ -60,10 +61,10 @@ class redis_limit {
   const bool is_closed_;
   redis::limiter limit_;
   std::uint64_t most_;
-  std::atomic<duration::rep> silent_until_{0};  // Redis does not answer: until then nobody asks it
+  std::atomic<duration::rep> silent_until_{0};  // Redis does not answer: no call asks it before then
 };
 
-/// Whether it is a failure of Redis, and no decision of a limit.
+/// Whether the error is a failure of Redis, and no decision of a limit.
 bool is_store_failure(const error_code& error) noexcept;
 
 }  // namespace canigo::gateway

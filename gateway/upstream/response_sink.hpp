@@ -26,7 +26,7 @@ class response_sink {
   virtual std::string head_for_client(const message_head& h) = 0;
   /// Each piece of the response's body, before it goes to the client.
   virtual void see_piece(std::string_view piece) = 0;
-  /// Of a tunnel: the client is about to be told that it is open.
+  /// A tunnel is about to open: the client is told so next.
   virtual void begin_tunnel() = 0;
 };
 

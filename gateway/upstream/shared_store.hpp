@@ -15,19 +15,19 @@
 
 namespace canigo::gateway {
 
-/// The Redis by which instances share limits. It looks each second whether Redis serves them: by a script that writes,
-/// as theirs do. So it also notices a Redis that answers everything with errors, such as one without memory. In a
-/// cluster it looks at the node of the URL only.
+/// The Redis in which instances share limits. Each second a script is run to find out whether Redis serves the limits.
+/// It writes, as the limits' scripts do, so it also notices a Redis that answers each write with an error, such as one
+/// without memory. In a cluster it asks the node of the URL only.
 ///
-/// Threads: any, of status() and client(). It lives on one loop.
+/// Threads: any, of client() and now(). The object lives on one loop.
 class shared_store {
  public:
   struct status {
-    bool is_connected = false;  ///< the last look was answered, and by no error
-    std::string why;            ///< if it is not: the reason, without a credential
+    bool is_connected = false;  ///< the last script was answered, without an error
+    std::string why;            ///< the reason if it is not connected, without a credential
   };
 
-  /// Connects on the loop of `executor`. `looked` is called there after each look.
+  /// Connects on the loop of `executor`. `looked` is called there after each run of the script.
   ///
   /// Throws system_error for a URL that can't be read. Its text does not show the password.
   shared_store(const net::any_io_executor& executor, std::string_view url, const redis_tls_files& tls,

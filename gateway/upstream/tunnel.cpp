@@ -22,7 +22,7 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t least_piece = 4 << 10;
 constexpr std::size_t most_piece = 64 << 10;
 
-/// What the two ways of a tunnel share.
+/// The state that both ways of a tunnel share.
 struct tunnel {
   tunnel(exchange& x, byte_stream& far, const net::any_io_executor& e)
       : of{x}, client{x.client}, server{far}, idle{x.up.timeout.idle}, ended{e, time_point::max()} {}
@@ -31,7 +31,7 @@ struct tunnel {
   byte_stream& client;
   byte_stream& server;
   const duration idle;
-  time_point moved = clock::now();  // when a byte did so last
+  time_point moved = clock::now();  // the last time at which bytes moved
   attempt_end end = attempt_end::complete;
   bool is_stopped = false;
   bool is_one_way_on = false;
@@ -47,7 +47,7 @@ struct tunnel {
   }
 };
 
-/// One way.
+/// One way of a tunnel.
 struct way {
   byte_stream& from;
   byte_stream& to;
@@ -56,16 +56,16 @@ struct way {
   attempt_end from_failed;  ///< how the tunnel ends if that side fails
   attempt_end to_failed;
   attempt_end to_stalled;
-  duration stall;  ///< without a byte that the other side takes
+  duration stall;  ///< how long `to` may take no byte
   std::function<void()> sees_byte;
 };
 
-/// Reads until there is something. False at the end of the stream, and if the tunnel has stopped.
+/// Reads until there are bytes. False at the end of the stream, and if the tunnel has stopped.
 net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
-    if (t.of.is_aborted) t.stop(attempt_end::client_lost);  // an operation that was over already was not told
+    if (t.of.is_aborted) t.stop(attempt_end::client_lost);  // cancel() does not reach an operation that was over
     if (t.is_stopped) co_return false;
     const net::mutable_buffer room = w.buffer.prepare(piece);
     error_code error;

@@ -6,11 +6,12 @@
 
 namespace canigo::gateway {
 
-/// Tells the client that its tunnel is open, and passes bytes both ways over `l`, which is open, until both sides have
-/// ended, one fails, or nothing has moved for `timeout.idle`.
+/// Tells the client that its tunnel is open, and passes bytes both ways over `l`, which is open. Returns when both
+/// sides have ended, one has failed, or nothing has moved for `timeout.idle`.
 ///
 /// A side that is slow slows the other: of each way, one piece of up to 64 KiB is read and then written. A side that
-/// ends its sending may still receive. Only where the client has TLS, the end of the upstream ends both.
+/// ends its sending may still receive. But if the client's connection has TLS, the end of the upstream's sending ends
+/// the tunnel.
 net::awaitable<attempt_end> run_tunnel(exchange& x, link& l);
 
 }  // namespace canigo::gateway

@@ -14,7 +14,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// How many may have a place here and not be under way.
+/// How many calls may have a place of this instance before they are under way, as those that wait for Redis.
 std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahead : unlimited; }
 
 limiter_options limiter_options_of(const config& c, const upstream& u) {
@@ -91,12 +91,12 @@ bool upstream_limit::report(upstream_breaker::pass& p, bool failed) noexcept {
 void upstream_limit::leave(const upstream_breaker::pass& p, permit& local) noexcept {
   const std::lock_guard lock{mutex_};
   breaker_.leave(p);
-  // Before the permit goes: a call that ends makes no room while the upstream is only tried.
+  // Before the permit goes: while the breaker only lets probes through, the end of a call must not admit another one.
   apply_cap(clock::now());
   local.release();
 }
 
-/// Gives the limit the cap that the breaker allows.
+/// Sets the limit's concurrency to the cap that the breaker allows.
 void upstream_limit::apply_cap(time_point now) {
   const std::uint64_t wanted = std::clamp<std::uint64_t>(breaker_.cap(now), 1, most_);
   if (wanted != std::exchange(cap_, wanted)) local_.set_concurrency(wanted);

@@ -31,37 +31,38 @@
 
 namespace canigo::gateway {
 
-/// The limits of an upstream, its pauses, its breaker, and what is known of its calls. A reload keeps all of it.
+/// The limits of an upstream, its pauses, its breaker, and the statistics of its calls. A reload keeps all of it.
 ///
 /// Threads: any.
 class upstream_limit {
  public:
-  /// It lives on the loop of `executor`. `store`: where instances share limits; null: nowhere.
+  /// The limit lives on the loop of `executor`. `store`: keeps the limits that instances share; null: no limit is
+  /// shared.
   ///
   /// Throws system_error for a value that the library refuses.
   upstream_limit(const net::any_io_executor& executor, const config& c, const upstream& u, redis::client* store);
   upstream_limit(const upstream_limit&) = delete;
   upstream_limit& operator=(const upstream_limit&) = delete;
 
-  /// The limit of this instance, which everybody asks first.
+  /// The limit of this instance, which each call asks first.
   limiter& local() noexcept { return local_; }
-  /// The limits of all instances, which come then; null: there are none.
+  /// The limits of all instances, which a call asks next; null: there are none.
   redis_limit* shared() noexcept { return shared_.get(); }
   /// How the usage of calls compares with their estimates.
   token_ratios& ratios() noexcept { return ratios_; }
-  /// How many hedges there may be.
+  /// The budget that bounds the number of hedges.
   retry_budget& hedges() noexcept { return hedges_; }
-  /// The times to the first byte.
+  /// The recent times to the first byte.
   latency_window& latencies() noexcept { return latencies_; }
 
-  /// Begins a call with a place of the limits. Nothing: the breaker has opened meanwhile. The permits are given back
-  /// then, and the call has to wait again.
+  /// Begins a call with a place of the limits. Nothing: the breaker has opened meanwhile. Then the permits are given
+  /// back, and the call has to wait again.
   std::optional<upstream_place> enter(permit local, redis::permit shared);
-  /// Takes back everything that the permits stand for.
+  /// Gives the permits back, and all tokens that they took.
   void give_back(permit& local, redis::permit& shared) const;
   void give_back(permit& local) const;
 
-  /// The upstream wants no call before `until`, of anybody. A pause that is on is only made longer.
+  /// Pauses the upstream for all calls, until `until`. A pause that is on is only made longer.
   void pause(time_point until);
   /// A call that began at `started` was refused without a word of how long. Returns the end of the pause that is due,
   /// of this tenant, or of all if the name is empty.
@@ -76,19 +77,20 @@ class upstream_limit {
 
   struct status {
     circuit_state breaker = circuit_state::closed;
-    time_point open_until = time_point::min();  ///< of the breaker; min(): it is not open
-    std::uint64_t opened = 0;                   ///< how often it has opened
+    time_point open_until = time_point::min();  ///< of the breaker; min(): the breaker is not open
+    std::uint64_t opened = 0;                   ///< how often the breaker has opened
     pause_book pauses;
   };
   status now() const;
 
-  /// Changes the terms for all who wait, in two steps, between which some move to other shares. The first takes over
-  /// what is stricter, and the room for larger requests. The second takes over the rest: only then may anybody go
-  /// sooner, or ask for too much. There are as many rates as before, of the same units.
+  /// Changes the terms for all calls that wait, in two steps. Between them calls move to the shares of the next
+  /// configuration. begin_change() applies slower rates, lower concurrency and larger bursts, end_change() applies the
+  /// rest. So until end_change() no call is granted sooner, and no call asks for more than a burst. There are as many
+  /// rates as before, of the same units.
   void begin_change(const upstream& next);
   void end_change(const upstream& next);
 
-  /// The number of a unit that the rates count, in the order in which they come first.
+  /// The number of a unit, in the order in which the rates first name it.
   std::size_t number_of(std::string_view unit) const noexcept;
   std::size_t units() const noexcept { return units_.size(); }
   const std::string& unit(std::size_t number) const noexcept { return units_[number]; }
@@ -115,7 +117,7 @@ class upstream_limit {
   mutable std::mutex mutex_;  // of what follows; the limit may be changed under it
   std::vector<rate_limit> rates_;
   std::uint64_t concurrency_;
-  std::uint64_t most_;  // calls of this instance under way
+  std::uint64_t most_;  // how many calls of this instance may be under way
   upstream_breaker breaker_;
   pause_book pauses_;
   std::map<std::string, pause_growth, std::less<>> growths_;  // by tenant; those that are as new are left out

@@ -11,7 +11,7 @@
 namespace canigo::gateway {
 namespace {
 
-// What Redis counts at a time.
+// The most tokens that redis::permit::settle() takes.
 constexpr std::uint64_t most_settled = std::uint64_t{1} << 31;
 
 net::awaitable<void> wait_for_loss(std::shared_ptr<redis::permit> held, std::shared_ptr<std::function<void()>> lost) {
@@ -51,7 +51,7 @@ void upstream_place::give_back() {
 void upstream_place::release() noexcept {
   if (home_ == nullptr) return;
   if (lost_ != nullptr) *lost_ = nullptr;
-  // Of an empty one nobody is told: there is nobody but the watch.
+  // This ends the wait of watch(), which then calls nothing.
   if (shared_ != nullptr) shared_->release();
   shared_.reset();
   std::exchange(home_, nullptr)->leave(pass_, local_);

@@ -19,8 +19,8 @@ namespace canigo::gateway {
 
 class upstream_limit;
 
-/// A call's place at its upstream: in its limits, here and across instances, and in its breaker. Held until it is ended
-/// or destroyed.
+/// A call's place at its upstream: in its limits, of this instance and across instances, and in its breaker. Held until
+/// it is ended or destroyed.
 ///
 /// Threads: that of its loop.
 class [[nodiscard]] upstream_place {
@@ -36,17 +36,17 @@ class [[nodiscard]] upstream_place {
 
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
-  /// How the call fares is known: the upstream has failed, or it has not. True: the breaker opens because of it, so the
-  /// waits that have become too long are to be ended.
+  /// Tells the breaker whether the call has failed. True if the breaker opens because of it: the waits that have become
+  /// too long are to be ended then.
   bool report(bool failed) noexcept;
   /// Calls `lost`, on the loop of `executor`, if another instance may have its place because Redis does not answer.
   /// That happens while the place is held, and at most once.
   void watch(const net::any_io_executor& executor, std::function<void()> lost);
-  /// Charges what was used of each unit, instead of what was asked for.
+  /// Charges `used` of each unit, instead of the amount that was asked for.
   void settle(std::span<const token_amount> used);
-  /// Ends it, and takes back everything: nothing has been sent.
+  /// Ends the place, and gives back everything that it took: nothing has been sent.
   void give_back();
-  /// Ends it. Idempotent.
+  /// Ends the place. Idempotent.
   void release() noexcept;
 
  private:
@@ -66,7 +66,7 @@ class [[nodiscard]] upstream_place {
 
   upstream_limit* home_ = nullptr;
   permit local_;
-  std::shared_ptr<redis::permit> shared_;        // null: the limits are those of this instance
+  std::shared_ptr<redis::permit> shared_;        // null: the upstream's limits are not shared
   std::shared_ptr<std::function<void()>> lost_;  // empty once the place is given up
   upstream_breaker::pass pass_;
 };

@@ -10,7 +10,7 @@
 namespace canigo::gateway {
 namespace {
 
-// Of one loop.
+// For the connections of one loop.
 constexpr std::uint64_t most_connections = 4096;
 
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
@@ -24,7 +24,7 @@ flow_options terms_of(const tenant& t, const upstream& u) {
   return o;
 }
 
-/// Whether a connection that was made for one of them may serve the other: each judges addresses by its own rules.
+/// Whether a connection that was made for `a` may serve `b`: each upstream judges addresses by its own rules.
 bool leads_to_the_same(const upstream& a, const upstream& b) {
   const auto place = [](const upstream& u) {
     return std::tie(u.url.is_tls, u.url.host, u.url.port, u.private_addresses);
@@ -115,7 +115,7 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
                             std::span<const token_amount> amounts) const {
   request r{.priority = priority, .deadline = deadline, .flow = share_of(tenant).get(), .tag = tag};
   for (const token_amount& a : amounts) {
-    // Unit 0 is that of the first rate.
+    // The unit of the first rate has number 0.
     const std::size_t unit = limit_->number_of(a.unit);
     if (unit == 0) {
       r.tokens = a.amount;
@@ -176,7 +176,7 @@ void upstream_queue::learn(const told_limits& told) {
 
 bool upstream_queue::is_as_new(time_point now) const {
   const limiter_stats limit = limit_->local().stats();
-  // Requests that began before a reload use the limit by the queue of that time.
+  // Requests that began before a reload use the limit through the queue of that time.
   if (limit.held > 0 || limit.waiting > 0) return false;
   for (std::size_t i = 0; i < limit.tokens.size(); ++i)
     if (limit.tokens[i] < 0 || static_cast<std::uint64_t>(limit.tokens[i]) < upstream_.rates[i].burst) return false;

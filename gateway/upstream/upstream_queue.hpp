@@ -25,28 +25,30 @@ namespace canigo::gateway {
 /// A flow takes some 300 bytes, and there may be thousands of tenants at each of thousands of hosts.
 inline constexpr std::size_t most_flows_of_a_host = 256;
 
-/// Whether it is a host of forward mode.
+/// Whether `u` is a host of forward mode.
 inline bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
 
-/// What stands before an upstream, or before a host of forward mode: one limit for all loops, with a share for each
-/// tenant, and for each loop a pool of connections. There may be many hosts, so their shares are made on first use.
+/// The entrance to an upstream, or to a host of forward mode. It has one limit for all loops, with a share for each
+/// tenant, and a pool of connections for each loop. There may be many hosts, so their shares are made on first use.
 ///
-/// It belongs to one configuration. What has to outlive a reload, such as the limit, it shares with its successor.
+/// It belongs to one configuration. It shares the parts that outlive a reload, such as the limit, with its successor.
 class upstream_queue {
  public:
   /// Its limit lives on the first loop. Throws system_error for a value that the library refuses.
   ///
-  /// `store`: where instances share limits; null: nowhere.
-  /// `before`: the same upstream in the configuration that this one is to replace, if any. Connections are taken over
-  /// from it if they lead to the same place.
+  /// `store`: keeps the limits that instances share; null: no limit is shared.
+  /// `before`: the same upstream in the configuration that this one is to replace; null: there is none. Connections are
+  /// taken over from it if they lead to the same place.
   upstream_queue(const config& c, upstream u, const std::vector<net::any_io_executor>& loops, redis::client* store,
                  const upstream_queue* before = nullptr);
   upstream_queue(const upstream_queue&) = delete;
   upstream_queue& operator=(const upstream_queue&) = delete;
 
-  /// Goes on with the limit of `before`, and changes its terms for all who wait. Both have as many rates, of the same
-  /// units. Nobody goes sooner by that, nor asks for too much, before end_take_over(): it is to come once those who
-  /// waited by the shares of `before` have moved to those of this.
+  /// Goes on with the limit of `before`, and changes its terms for all calls that wait. Both have as many rates, of the
+  /// same units.
+  ///
+  /// The new terms grant no call sooner, and refuse none as too large, before end_take_over(). It is to be called once
+  /// the calls that waited by the shares of `before` have moved to those of this queue.
   void take_over(const upstream_queue& before);
   void end_take_over() { limit_->end_change(upstream_); }
 
@@ -57,21 +59,21 @@ class upstream_queue {
   link_pool& pool(std::size_t loop) noexcept { return *(*pools_)[loop]; }
   retry_budget& budget() noexcept { return *budget_; }
 
-  /// How long a call waits for a response before it is sent again beside; nothing: it is not, or too little is known.
-  /// Pays in for the call.
+  /// How long a call waits for a response before a second attempt begins beside the first. Nothing: there is no second
+  /// attempt, or too few response times are known. Pays this call's part into the budget of hedges.
   std::optional<duration> hedge_after();
 
   /// The request of a tenant's call for these amounts, one of each unit that the upstream's rates count.
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
               std::span<const token_amount> amounts) const;
-  /// Lowers what such a request asks for to the most that it may ask for here. Whether that is less.
+  /// Lowers the amounts of such a request to the most that the tenant may ask for here. True if one was larger.
   bool lower_to_most(request& r, std::size_t tenant) const;
   /// The wait to tell a call that was refused and would be granted after `wait`: others may have been told that time
   /// already. The calls of a tenant with limits of its own are not spread.
   duration return_after(const request& refused, std::size_t tenant, duration wait);
   /// The share that such a request names. It lives as long as somebody holds it.
   std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant); }
-  /// The upstream wants no call before `until`: of anybody, or of this tenant alone if tenants bring their own
+  /// The upstream wants no call before `until`: of any tenant, or of this one alone if tenants bring their own
   /// credential. A pause that is on is only made longer.
   void pause(std::size_t tenant, time_point until);
 
@@ -87,8 +89,8 @@ class upstream_queue {
   /// The quotas of which a response tells. Of a tenant's own credential that says nothing about the others.
   void learn(const told_limits& told);
 
-  /// Whether one that is made anew would do the same: nobody waits or runs, all its rates are full, no pause is on, and
-  /// the breaker is closed. Only while nobody uses it.
+  /// Whether a new queue would do the same: no call waits or runs, all rates are full, no pause is on, and the breaker
+  /// is closed. Only while no call uses the queue.
   bool is_as_new(time_point now) const;
 
  private:
