@@ -66,7 +66,7 @@ net::awaitable<void> byte_stream::secure_as_client(net::ssl::context& context, s
     error = net::error::invalid_argument;
     co_return;
   }
-  // RFC 9525: a name is that of a SAN, and a wildcard is a whole label.
+  // RFC 9525: a name is compared with those of a SAN, and a wildcard is a whole label.
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   s.set_verify_mode(net::ssl::verify_peer);
   co_await s.async_handshake(net::ssl::stream_base::client, within(limit, error));
@@ -78,7 +78,7 @@ net::awaitable<void> byte_stream::secure_as_server(net::ssl::context& context, d
 }
 
 std::string byte_stream::why_not_secured(const error_code& error) const {
-  // Where there is no certificate yet, all is well with it, too.
+  // The result is also X509_V_OK if no certificate has come.
   const long verified = SSL_get_verify_result(tls_->stream.native_handle());
   if (verified != X509_V_OK) return X509_verify_cert_error_string(verified);
   return error.message();
@@ -87,7 +87,8 @@ std::string byte_stream::why_not_secured(const error_code& error) const {
 net::awaitable<std::size_t> byte_stream::read_some(net::mutable_buffer to, duration limit, error_code& error) {
   if (!tls_) co_return co_await socket_.async_read_some(to, within(limit, error));
   const std::size_t n = co_await tls_->stream.async_read_some(to, within(limit, error));
-  // Messages have an end of their own, or none is believed: see relay.
+  // A TLS stream that was cut off has not ended, or a message that ends with the stream would look complete. See
+  // relay().
   if (error == net::ssl::error::stream_truncated) error = net::error::connection_reset;
   co_return n;
 }
@@ -95,7 +96,7 @@ net::awaitable<std::size_t> byte_stream::read_some(net::mutable_buffer to, durat
 net::awaitable<void> byte_stream::write(std::span<net::const_buffer> pieces, duration stall, error_code& error) {
   error = {};
   pieces = without(pieces, 0);
-  // As a rule the socket has room, and takes all at once without a way through the loop.
+  // Mostly the socket takes all bytes at once, without a way through the loop.
   if (!tls_ && !pieces.empty()) pieces = without(pieces, write_now(pieces, error));
   while (!pieces.empty() && !error) {
     std::size_t n = 0;
@@ -132,7 +133,7 @@ net::awaitable<void> byte_stream::linger_and_close() {
   error_code error;
   if (!socket_.is_open()) co_return;
   if (tls_) {
-    // Waits for the peer's own end, too.
+    // Waits for the peer's end of TLS, too.
     co_await tls_->stream.async_shutdown(within(1s, error));
   }
   socket_.shutdown(stream_socket::shutdown_send, error);

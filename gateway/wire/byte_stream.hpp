@@ -57,19 +57,20 @@ class byte_stream {
 
   /// Ends the operations that are on with an error.
   void cancel() noexcept;
-  /// The same, and closes the connection. Idempotent.
+  /// Ends the operations that are on with an error, and closes the connection. Idempotent.
   void close() noexcept;
   bool is_open() const noexcept { return socket_.is_open(); }
 
-  /// Reads what has come already, at most what `to` takes. Without an error, 0 bytes: nothing has come. No other read
+  /// Reads what has come already, at most what `to` takes. 0 bytes without an error: nothing has come. No other read
   /// may be on.
   std::size_t read_now(net::mutable_buffer to, error_code& error) noexcept;
 
-  /// Whether nothing has come from the peer since the last message, neither bytes nor an end. Over TLS that includes
-  /// what has been read from the socket and lies in the engine; if the answer is no, a byte of it is lost, and the
-  /// connection is of no further use. No other read may be on.
+  /// Whether nothing has come from the peer since the last message, neither bytes nor an end. No other read may be on.
+  ///
+  /// With TLS, bytes that the TLS engine has read from the socket count, too. If the answer is no, a byte is lost then,
+  /// and the connection is of no further use.
   bool is_quiet() noexcept;
-  /// Whether nothing lies in the socket, neither bytes nor an end. Loses nothing.
+  /// Whether nothing lies in the socket, neither bytes nor an end. Loses no byte.
   bool is_socket_quiet() noexcept;
 
   int descriptor() { return socket_.native_handle(); }

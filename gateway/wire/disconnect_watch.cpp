@@ -24,7 +24,7 @@ void disconnect_watch::wait() {
 }
 
 void disconnect_watch::look() {
-  // One at a time: what an entry calls may end the watch of another one.
+  // One event at a time: the function that an entry calls may destroy another entry.
   epoll_event event{};
   while (::epoll_wait(watched_.native_handle(), &event, 1, 0) == 1) {
     auto& e = *static_cast<entry*>(event.data.ptr);

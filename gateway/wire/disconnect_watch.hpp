@@ -9,10 +9,10 @@
 
 namespace canigo::gateway {
 
-/// Tells when the peer of a socket leaves, however many bytes of it are unread. One watch serves a loop.
+/// Tells when the peer of a socket leaves, however many of its bytes are unread. One watch serves a loop.
 ///
-/// A read can't tell: with a body on its way a socket is always readable. So this asks the kernel for the end alone
-/// (EPOLLRDHUP), which a close, a reset and a half-close are.
+/// A read can't tell: while a body is on its way, a socket is always readable. So this asks the kernel for the end
+/// alone (EPOLLRDHUP): a close, a reset or a half-close.
 /// Threads: those of its loop.
 class disconnect_watch {
  public:
@@ -29,8 +29,8 @@ class disconnect_watch {
     entry(const entry&) = delete;
     entry& operator=(const entry&) = delete;
 
-    /// `left` is called once at most, on the loop: at once if the peer has left. It may destroy nothing of this
-    /// object's.
+    /// `left` is called at most once, on the loop: at once if the peer has left already. It must not destroy this
+    /// entry.
     void tell(std::function<void()> left);
     void tell_nobody() noexcept { left_ = nullptr; }
 

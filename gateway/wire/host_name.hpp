@@ -37,7 +37,7 @@ struct host_and_port {
 };
 std::optional<host_and_port> parse_host_and_port(std::string_view text);
 
-/// The value of Host for a URL: the port is left out where it is that of the scheme.
+/// The value of Host for a URL: the port is left out if it is that of the scheme.
 std::string host_field_of(const host_name& host, std::uint16_t port, bool is_tls);
 
 /// 1 to 65535; up to 5 digits, the first of which is not 0.

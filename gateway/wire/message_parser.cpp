@@ -15,9 +15,9 @@ namespace canigo::gateway {
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
-// Beast is here a parser of bytes. Its errors and buffers are Boost's, and go no further.
+// Beast only parses bytes here. Its errors and buffers are Boost's, and stay in this file.
 
-/// What the parsers of requests and of responses have in common.
+/// The common part of the parsers of requests and of responses.
 struct message_parser::machine {
   virtual ~machine() = default;
   virtual std::size_t put(std::string_view input, beast::error_code& e) = 0;
@@ -86,7 +86,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     this->head.version = version;
   }
   void on_field_impl(http::field f, beast::string_view name, beast::string_view value, beast::error_code& e) override {
-    if (this->known.has_head) {  // a trailer: not passed on, and never a way to say where a message ends
+    if (this->known.has_head) {  // a trailer is not passed on, and never says where a message ends
       if (f == http::field::content_length || f == http::field::transfer_encoding) e = http::error::bad_field;
       return;
     }
@@ -94,7 +94,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
       e = http::error::header_limit;
       return;
     }
-    // As most responses have. The head of a request stays while it waits, so nothing is reserved for it.
+    // Most responses have no more fields. A request keeps its head while it waits, so nothing is reserved for it.
     if (!IsRequest && this->head.fields.empty()) this->head.fields.reserve(8);
     this->head.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
   }
@@ -140,7 +140,8 @@ message_parser::step message_parser::read(read_buffer& buffer) {
   const bool is_chunk_line = machine_->is_chunked && machine_->chunk_left == 0;
   std::optional<mended_text> mended;
   if (!machine_->reads_requests && is_chunk_line) {
-    if (!has_chunk_line(input)) {  // Beast remembers how many bytes have no end, and blanks that go would be among them
+    // Beast would count the bytes of the unfinished line, and with them blanks that are dropped later.
+    if (!has_chunk_line(input)) {
       s.wants_more = true;
       return s;
     }
@@ -153,8 +154,8 @@ message_parser::step message_parser::read(read_buffer& buffer) {
     mended = mend_status_line(input);
   }
   if (mended) input = mended->text;
-  // Beast asserts that it gets the whole of "0", two line ends at once, and would end the program. Nothing shorter than
-  // that is the rest of a message, so it gets the line of a chunk's size with no less.
+  // Beast asserts that it gets "0" and two line ends in one step, and would end the program otherwise. The rest of a
+  // message is never shorter than that. So the line of a chunk's size is passed on only with at least as many bytes.
   constexpr std::size_t least = 5;
   if (is_chunk_line && !(mended && mended->is_line) && input.size() < least) {
     s.wants_more = true;
@@ -164,7 +165,7 @@ message_parser::step message_parser::read(read_buffer& buffer) {
   const std::size_t used = machine_->put(input, e);
   buffer.consume(mended ? mended->of_server(used) : used);
   s.piece = machine_->piece;
-  // Beast's bound is that of what it looks at in one step, and it takes some fields before it has the others.
+  // Beast's bound is that of the bytes in one step, and it consumes some fields before it has the others.
   if (!known().has_head) machine_->head_bytes += used;
   const std::size_t unread = e == http::error::need_more && !known().has_head ? input.size() - used : 0;
   if (machine_->head_bytes + unread > machine_->most_head) e = http::error::header_limit;

@@ -36,15 +36,15 @@ class message_parser {
 
   struct step {
     std::span<const char> piece;  ///< of the body; good until the buffer's next prepare() or shrink()
-    bool wants_more = false;      ///< nothing else can be told from this input
+    bool wants_more = false;      ///< the next step needs more input
   };
-  /// Takes one step: to the end of the head, or to the next piece of the body. Call it while neither is_done() nor
-  /// failed().
+  /// Takes one step: to the end of the head, or to the next piece of the body. Call it while the message is not done
+  /// and has no failure.
   ///
   /// The step consumes what it reads. So when is_done() is true, the buffer begins with the first byte behind the
   /// message, whatever has become of the pieces.
   step read(read_buffer& input);
-  /// The peer has ended the stream.
+  /// The peer has ended the stream, which may end the message.
   void end();
 
   bool has_begun() const noexcept;
@@ -52,13 +52,13 @@ class message_parser {
   bool is_done() const noexcept;
   parse_failure failure() const noexcept { return failure_; }
   const message_head& head() const noexcept;
-  /// Gives the head away, once. The parser of a message that is_done() gives its memory back by that.
+  /// Moves the head out, once. If is_done(), this also frees the parser's memory.
   message_head take_head() noexcept;
 
-  /// Of a message whose head is there: whether it has a body, and how long that is, if it says so.
+  /// Whether the message has a body, and the body's length if the head tells it. Only after has_head().
   bool has_body() const noexcept;
   std::optional<std::uint64_t> length() const noexcept;
-  /// Only the end of the stream ends the body.
+  /// The body ends with the stream.
   bool ends_with_stream() const noexcept;
   /// 10 or 11; 0 before the head is there.
   int version() const noexcept;
@@ -81,7 +81,7 @@ class message_parser {
   const facts& known() const noexcept;
 
   std::unique_ptr<machine> machine_;
-  facts last_;  // while there is no machine
+  facts last_;  // of the message, once the machine is gone
   parse_failure failure_ = parse_failure::none;
 };
 

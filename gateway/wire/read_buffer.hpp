@@ -12,19 +12,20 @@
 
 namespace canigo::gateway {
 
-/// Bytes that were read and not used yet. Its memory grows as prepare() wants it, and goes by shrink().
+/// Bytes that were read and not used yet. prepare() makes its memory larger, shrink() smaller.
 class read_buffer {
  public:
   std::span<const char> unread() const noexcept { return {data_.get() + begin_, end_ - begin_}; }
   bool empty() const noexcept { return begin_ == end_; }
   std::size_t size() const noexcept { return end_ - begin_; }
-  /// The bytes stay where they are, and readable, until prepare() or shrink().
+  /// The consumed bytes stay where they are, and readable, until prepare() or shrink().
   void consume(std::size_t n) noexcept {
     begin_ += n;
     if (begin_ == end_) begin_ = end_ = 0;
   }
 
-  /// Room behind what is unread, so that both together are at most `most` bytes; empty if they are that already.
+  /// Room behind the unread bytes, so that both together are at most `most` bytes; empty if the unread bytes are as
+  /// many already.
   net::mutable_buffer prepare(std::size_t most) {
     if (capacity_ < most) {
       std::unique_ptr<char[]> larger{new char[most]};
@@ -42,8 +43,8 @@ class read_buffer {
   }
   void commit(std::size_t n) noexcept { end_ += n; }
 
-  /// Gives memory back. Room for what is unread stays. A buffer of up to `keep` bytes stays whole, as the next read
-  /// soon wants it.
+  /// Gives back the memory that no unread byte needs. A buffer of up to `keep` bytes stays whole, as the next read soon
+  /// needs it.
   void shrink(std::size_t keep = 0) {
     if (capacity_ <= std::max(keep, size())) return;
     std::unique_ptr<char[]> smaller{empty() ? nullptr : new char[size()]};

@@ -18,7 +18,7 @@
 
 namespace canigo::gateway {
 
-/// Bytes of all the bodies that are kept, of every connection.
+/// Counts the bytes of all bodies that are kept, of every connection.
 class kept_bytes {
  public:
   explicit kept_bytes(std::uint64_t most) : most_{most} {}
@@ -29,10 +29,10 @@ class kept_bytes {
     return false;
   }
   bool has_room(std::uint64_t n) const noexcept { return now() + n <= most_.load(std::memory_order_relaxed); }
-  /// Counts them even if that is too many.
+  /// Counts `n` bytes even if that is too many.
   void add(std::uint64_t n) noexcept { now_.fetch_add(n, std::memory_order_relaxed); }
   void give_back(std::uint64_t n) noexcept { now_.fetch_sub(n, std::memory_order_relaxed); }
-  /// What is kept already stays.
+  /// Changes the bound. Bytes that are kept already stay.
   void set_most(std::uint64_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
   std::uint64_t now() const noexcept { return now_.load(std::memory_order_relaxed); }
 
@@ -41,7 +41,7 @@ class kept_bytes {
   std::atomic<std::uint64_t> now_{0};
 };
 
-/// The body of a request, read from the client piece by piece, and nothing before it is asked for.
+/// The body of a request. It is read from the client piece by piece, each one when it is asked for.
 ///
 /// What was read is kept up to a bound, so that it can be sent again. Past the bound it is not kept, and can't. Bytes
 /// that were read ahead are kept until they have been given out.
@@ -49,7 +49,7 @@ class request_body {
  public:
   enum class status : std::uint8_t { good, interrupted, client_failed, timed_out, malformed, too_large };
 
-  /// `input` has what came with the head, and is where more is read to.
+  /// `input` has the bytes that came with the head, and takes those that are read.
   request_body(byte_stream& client, message_parser& parser, read_buffer& input, duration idle, std::uint64_t most_kept,
                kept_bytes& all_kept)
       : client_{client}, parser_{parser}, input_{input}, idle_{idle}, most_kept_{most_kept}, all_kept_{all_kept} {}
@@ -65,7 +65,7 @@ class request_body {
   /// The next pieces that are there already, as many as `to` takes. Returns their number. They are good until the next
   /// call.
   std::size_t next_now(std::span<std::span<const char>> to);
-  /// Whether all of it has been given out.
+  /// Whether the whole body has been given out.
   bool is_given_out() const noexcept { return parser_.is_done() && sent_ == kept_.size(); }
 
   /// Reads up to `most` bytes and a piece before anything is sent, fewer if too much is kept in all. next() begins with
@@ -76,19 +76,19 @@ class request_body {
   /// The bytes that were read ahead, and whether they are all.
   std::string_view ahead() const noexcept { return kept_; }
   bool is_all_ahead() const noexcept { return parser_.is_done() && kept_.size() == read_; }
-  /// Puts another text in their place, if they are all.
+  /// Replaces the bytes that were read ahead by another text. Only while is_all_ahead().
   void replace(std::string text);
 
-  /// From the beginning again. Only while can_repeat().
+  /// Gives out the body from its beginning again. Only while can_repeat().
   void rewind() noexcept { sent_ = 0; }
   bool can_repeat() const noexcept { return is_replaced_ || kept_.size() == read_; }
 
-  /// After a cancellation of the client's stream, which loses nothing.
+  /// Goes on after a cancellation of the client's stream, which loses no byte.
   void resume() noexcept {
     if (status_ == status::interrupted) status_ = status::good;
   }
   status state() const noexcept { return status_; }
-  /// Whether the client has sent all of it, and nothing of it is left in `input`.
+  /// Whether the client has sent the whole body, and no byte of it is left in `input`.
   bool is_read() const noexcept { return parser_.is_done(); }
   bool has_failed() const noexcept { return status_ != status::good && status_ != status::interrupted; }
   std::uint64_t bytes() const noexcept { return read_; }
@@ -107,12 +107,12 @@ class request_body {
   const std::uint64_t most_kept_;
   kept_bytes& all_kept_;
   std::string kept_;
-  std::size_t sent_ = 0;    // of kept_, in this pass
+  std::size_t sent_ = 0;    // of kept_, since the last rewind()
   std::uint64_t read_ = 0;  // bytes of the body so far
   bool keeps_ = true;
   bool continues_ = false;
-  bool is_ahead_ = false;     // nothing may be dropped
-  bool is_replaced_ = false;  // kept_ is another text
+  bool is_ahead_ = false;     // read_ahead() runs: no byte may be dropped
+  bool is_replaced_ = false;  // kept_ is the text of replace()
   status status_ = status::good;
 };
 

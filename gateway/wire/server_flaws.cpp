@@ -13,7 +13,7 @@ constexpr bool is_hex(char c) noexcept { return is_digit(c) || (lower(c) >= 'a' 
 
 constexpr std::size_t status_end = 12;
 
-/// Whether it begins as "HTTP/1.1 200" does.
+/// Whether the input begins as "HTTP/1.1 200" does.
 bool begins_with_status(std::string_view input) noexcept {
   constexpr std::string_view version = "HTTP/1.";
   constexpr std::size_t status = 9;
@@ -21,7 +21,7 @@ bool begins_with_status(std::string_view input) noexcept {
          input[status - 1] == ' ' && std::ranges::all_of(input.substr(status, status_end - status), is_digit);
 }
 
-/// Where the line begins: the end of the last chunk's bytes comes first.
+/// Where the line begins: behind the line break that ends the last chunk's bytes.
 std::size_t start_of_line(std::string_view input) noexcept { return input.starts_with(line_end) ? line_end.size() : 0; }
 
 }  // namespace

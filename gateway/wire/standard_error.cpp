@@ -13,7 +13,7 @@
 namespace canigo::gateway {
 
 void write_to_standard_error(std::string_view text, duration patience) noexcept {
-  // Of two threads that find the same room, one would wait.
+  // Two threads may find the same room in the pipe; without this lock the second write would block.
   static std::mutex mutex;
   const std::lock_guard lock{mutex};
   const auto end = std::chrono::steady_clock::now() + patience;
